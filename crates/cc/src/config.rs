@@ -1,0 +1,105 @@
+//! What a caller chooses: the algorithm, and the few numbers that belong to the transport.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::units::Rate;
+
+/// A congestion control algorithm. Names carry their version: `bbr3`, never `bbr`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// BBR version 3, draft-ietf-ccwg-bbr.
+    Bbr3,
+    /// CUBIC, RFC 9438.
+    Cubic,
+    /// NewReno as QUIC has it, RFC 9002 section 7.
+    Reno,
+    /// No control at all: this pacing rate, and a window that never limits. It measures pacers and
+    /// paths; it is no choice for a network that anybody else uses.
+    Fixed(Rate),
+}
+
+impl Algorithm {
+    /// The algorithms that react to the network, by the names that [`FromStr`] takes.
+    pub const NAMES: [&'static str; 3] = ["bbr3", "cubic", "reno"];
+
+    /// The name, as in [`Self::NAMES`].
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bbr3 => "bbr3",
+            Self::Cubic => "cubic",
+            Self::Reno => "reno",
+            Self::Fixed(_) => "fixed",
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name is none of [`Algorithm::NAMES`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownAlgorithm;
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown algorithm; there are bbr3, cubic and reno")
+    }
+}
+
+impl core::error::Error for UnknownAlgorithm {}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        match name {
+            "bbr3" => Ok(Self::Bbr3),
+            "cubic" => Ok(Self::Cubic),
+            "reno" => Ok(Self::Reno),
+            _ => Err(UnknownAlgorithm),
+        }
+    }
+}
+
+/// The transport that carries the flow, where the draft makes a difference ("BBR.offload_budget").
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Transport {
+    /// One quantum of offload budget.
+    #[default]
+    Quic,
+    /// Three quanta: one in the qdisc, one in segmentation, one unacknowledged at the receiver.
+    Tcp,
+}
+
+/// The numbers that belong to the transport and not to the algorithm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// C.SMSS in bytes: QUIC's maximum datagram size, TCP's effective MSS. At least 1.
+    pub smss: u32,
+    /// C.InitialCwnd in bytes. `None`: ten SMSS, but no more than 14720 bytes or two SMSS if that
+    /// is larger (RFC 9002 section 7.2, RFC 6928).
+    pub initial_cwnd: Option<u64>,
+    /// Seed of the randomised probe times; two flows that should not probe together need two seeds.
+    pub seed: u64,
+    /// Decides the offload budget.
+    pub transport: Transport,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { smss: 1200, initial_cwnd: None, seed: 1, transport: Transport::Quic }
+    }
+}
+
+impl Config {
+    /// C.InitialCwnd in bytes for a given SMSS.
+    pub(crate) fn initial_cwnd(&self, smss: u64) -> u64 {
+        let standard = (10 * smss).min(14_720.max(2 * smss));
+        self.initial_cwnd.unwrap_or(standard).max(smss)
+    }
+}

@@ -1,0 +1,136 @@
+//! Everything that an algorithm believes, in one struct: logs, plots, qlog and tests read this and
+//! nothing else.
+
+use crate::units::{Duration, Gain, Rate};
+
+/// Where an algorithm stands. BBR's states carry the draft's names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum State {
+    /// BBR: doubling the rate each round to find the bandwidth.
+    Startup,
+    /// BBR: emptying the queue that Startup built.
+    Drain,
+    /// BBR: sending a little slower than the path delivers, to leave room.
+    ProbeBwDown,
+    /// BBR: sending at the delivery rate.
+    ProbeBwCruise,
+    /// BBR: one round at the full rate before the probe.
+    ProbeBwRefill,
+    /// BBR: sending faster than the path delivered so far, to see whether it can.
+    ProbeBwUp,
+    /// BBR: half a BDP in flight, to see the path without a queue.
+    ProbeRtt,
+    /// CUBIC and Reno: doubling the window each round.
+    SlowStart,
+    /// CUBIC and Reno: the window has a slow-start threshold behind it.
+    CongestionAvoidance,
+    /// CUBIC and Reno: the round after a congestion event.
+    Recovery,
+    /// A fixed rate, which has no states.
+    Fixed,
+}
+
+impl State {
+    /// The name in the draft's spelling.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "Startup",
+            Self::Drain => "Drain",
+            Self::ProbeBwDown => "ProbeBW_DOWN",
+            Self::ProbeBwCruise => "ProbeBW_CRUISE",
+            Self::ProbeBwRefill => "ProbeBW_REFILL",
+            Self::ProbeBwUp => "ProbeBW_UP",
+            Self::ProbeRtt => "ProbeRTT",
+            Self::SlowStart => "SlowStart",
+            Self::CongestionAvoidance => "CongestionAvoidance",
+            Self::Recovery => "Recovery",
+            Self::Fixed => "Fixed",
+        }
+    }
+}
+
+/// The model of one flow at one moment. Volumes are bytes. What an algorithm does not have, and
+/// what the draft calls infinite, is `None`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// The algorithm's name.
+    pub algorithm: &'static str,
+    /// Where it stands.
+    pub state: State,
+    /// C.cwnd in bytes.
+    pub cwnd: u64,
+    /// C.inflight in bytes.
+    pub inflight: u64,
+    /// C.pacing_rate; `None` when the algorithm leaves pacing to the transport.
+    pub pacing_rate: Option<Rate>,
+    /// C.send_quantum in bytes.
+    pub send_quantum: u64,
+    /// C.delivered: bytes delivered so far.
+    pub delivered: u64,
+    /// C.lost: bytes marked lost so far.
+    pub lost: u64,
+    /// Whether C.cwnd was fully used at any point of the last round trip.
+    pub is_cwnd_limited: bool,
+    /// Whether C.app_limited is set.
+    pub app_limited: bool,
+    /// The slow-start threshold in bytes, for CUBIC and Reno.
+    pub ssthresh: Option<u64>,
+    /// C.srtt, the smoothed round-trip time of RFC 9002.
+    pub srtt: Option<Duration>,
+    /// The newest round-trip sample.
+    pub latest_rtt: Option<Duration>,
+    /// The BBR model; `None` for algorithms without one.
+    pub bbr: Option<BbrSnapshot>,
+}
+
+/// The model variables of BBR, by the draft's names without the prefix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BbrSnapshot {
+    /// Windowed maximum of the delivery-rate samples.
+    pub max_bw: Rate,
+    /// min(max_bw, bw_shortterm).
+    pub bw: Rate,
+    /// Short-term bound on the rate.
+    pub bw_shortterm: Option<Rate>,
+    /// Short-term bound on the inflight.
+    pub inflight_shortterm: Option<u64>,
+    /// Long-term bound on the inflight.
+    pub inflight_longterm: Option<u64>,
+    /// Windowed minimum of the round-trip samples.
+    pub min_rtt: Option<Duration>,
+    /// bw times min_rtt, in bytes; the initial window before the first sample.
+    pub bdp: u64,
+    /// Estimated aggregation in bytes.
+    pub extra_acked: u64,
+    /// The volume that fully uses the path: gain, aggregation and offload included.
+    pub max_inflight: u64,
+    /// Gain on bw that gives the pacing rate.
+    pub pacing_gain: Gain,
+    /// Gain on the BDP that gives the window.
+    pub cwnd_gain: Gain,
+    /// Packet-timed round trips so far.
+    pub round_count: u64,
+    /// Whether the last ACK began a round trip.
+    pub round_start: bool,
+    /// Whether the pipe was ever estimated full.
+    pub full_bw_reached: bool,
+    /// Whether the pipe is estimated full since the last look.
+    pub full_bw_now: bool,
+    /// Baseline of the full-pipe estimator.
+    pub full_bw: Rate,
+    /// Rounds without growth from that baseline.
+    pub full_bw_count: u32,
+    /// Whether a flow is restarting from idle.
+    pub idle_restart: bool,
+    /// Whether the most recent probe for bandwidth met excess loss.
+    pub prev_probe_too_high: bool,
+    /// Whether the most recent probe was stopped early, at the bound of the one before.
+    pub prev_probe_precautionary: bool,
+    /// Longest wall-clock wait before the next probe for bandwidth.
+    pub bw_probe_wait: Duration,
+    /// Rounds since the last probe for bandwidth.
+    pub rounds_since_probe_up: u64,
+    /// The lowest round-trip sample of the current ProbeRTT interval.
+    pub probe_rtt_min_delay: Option<Duration>,
+}

@@ -1,1 +1,79 @@
+//! What one direction of a network path does to packets.
 //!
+//! A [`Path`] is a row of elements that a packet passes one after the other: random loss, a
+//! bottleneck with a tail-drop queue, propagation delay. It does no I/O and reads no clock. Whoever
+//! holds the clock drives it, the simulator in virtual time and the emulator in real time, so one
+//! description of a path means the same in both:
+//!
+//! ```
+//! use fullpipe_cc::{Duration, Instant, Rate};
+//! use fullpipe_path::{Event, Path, PathConfig, QueueLimit};
+//!
+//! let config = PathConfig {
+//!     rate: Some(Rate::from_bits_per_sec(100_000_000)),
+//!     delay: Duration::from_millis(20),
+//!     queue: QueueLimit::Bytes(500_000),
+//!     ..PathConfig::default()
+//! };
+//! let mut path = Path::new(&config)?;
+//! let now = Instant::from_nanos(0);
+//! assert!(path.send(now, 1_250, "first").is_ok()); // on the wire for 100 us
+//! assert!(path.send(now, 1_250, "second").is_ok()); // waits for the first
+//!
+//! // Nothing leaves before `next_event`; however late the clock's holder comes, `at` is exact.
+//! assert_eq!(path.next_event(), Some(now + Duration::from_micros(20_100)));
+//! let late = now + Duration::from_millis(50);
+//! let Some(Event::Delivered(first)) = path.poll(late) else { panic!("it is due") };
+//! assert_eq!((first.payload, first.at.as_nanos()), ("first", 20_100_000));
+//! let Some(Event::Delivered(second)) = path.poll(late) else { panic!("it is due") };
+//! assert_eq!((second.payload, second.queued), ("second", Duration::from_micros(100)));
+//! # Ok::<(), fullpipe_path::ConfigError>(())
+//! ```
+//!
+//! # What is exact
+//!
+//! - Times are whole nanoseconds of the caller's clock. The end of a serialisation that falls
+//!   between two nanoseconds is carried on exactly and reported as the later one: the rate is never
+//!   exceeded, and a million packets drift by less than a nanosecond together.
+//! - The same configuration and seed, sent the same packets at the same times, give the same
+//!   events. How often or how late the path is polled changes nothing.
+//! - Every packet that arrived has been delivered, dropped for a reason, or is still inside;
+//!   [`PathStats`] says how many of each.
+//!
+//! # The order of things
+//!
+//! [`PathConfig`] gives the row that a link in the real world has: random loss first, then the
+//! bottleneck and its queue, then the delay. A randomly lost packet therefore never reaches the
+//! queue and takes no share of the rate. [`Path::from_row`] takes any other order.
+//!
+//! Of two things due in the same nanosecond, the one further down the path happens first: a packet
+//! that leaves the bottleneck makes room for the one that arrives at that moment.
+//!
+//! # Adding an element
+//!
+//! An element holds packets and says when it next does something with one (`element.rs`). What
+//! happens at that moment is decided at that moment, so an element can mark or drop what it takes
+//! out of its queue (CoDel), change its rate, or let packets overtake each other. Add the element's
+//! module, its variant in `Element` and in [`ElementConfig`]; nothing else changes.
+#![forbid(unsafe_code)]
+
+mod bottleneck;
+mod config;
+mod delay;
+mod element;
+mod loss;
+mod path;
+mod stats;
+
+pub use config::{ConfigError, ElementConfig, PathConfig, Probability, QueueLimit};
+pub use path::{Delivered, Dropped, Event, Path};
+pub use stats::{Count, DropReason, PathSample, PathStats, Queue};
+
+/// Bytes that IPv4 (20) and UDP (8) add to a UDP payload. On the link a packet counts with them.
+pub const IPV4_UDP_HEADER_BYTES: u32 = 28;
+
+/// Bytes that IPv6 (40) and UDP (8) add to a UDP payload.
+pub const IPV6_UDP_HEADER_BYTES: u32 = 48;
+
+/// A full-sized packet on the wire: Ethernet's MTU. No queue may be smaller.
+pub const MTU_BYTES: u32 = 1500;

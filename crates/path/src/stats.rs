@@ -1,0 +1,102 @@
+//! What a path says about itself.
+
+use std::fmt;
+
+use fullpipe_cc::{Duration, Instant};
+
+/// Packets and their bytes on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Count {
+    /// How many packets.
+    pub packets: u64,
+    /// How many bytes, headers included.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(crate) fn add(&mut self, wire_bytes: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(wire_bytes);
+    }
+
+    pub(crate) fn remove(&mut self, wire_bytes: u32) {
+        self.packets -= 1;
+        self.bytes -= u64::from(wire_bytes);
+    }
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum DropReason {
+    /// The queue had no room for it.
+    TailDrop,
+    /// Random loss.
+    RandomLoss,
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TailDrop => "tail drop",
+            Self::RandomLoss => "random loss",
+        })
+    }
+}
+
+/// Everything that happened to packets on a path so far.
+///
+/// `arrived = delivered + tail_dropped + random_lost + inside`, in packets and in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathStats {
+    /// Sent into the path.
+    pub arrived: Count,
+    /// Serialised by the bottleneck: what its utilisation is computed from. On a path without a
+    /// bottleneck the same as `delivered`.
+    pub carried: Count,
+    /// Came out at the far end.
+    pub delivered: Count,
+    /// Dropped because the queue had no room.
+    pub tail_dropped: Count,
+    /// Lost at random.
+    pub random_lost: Count,
+    /// Waiting, on the wire, or propagating. A packet that is due counts here until it is polled.
+    pub inside: Count,
+    /// The most bytes that were ever in the queue.
+    pub max_queue_bytes: u64,
+    /// The most packets that were ever in the queue.
+    pub max_queue_packets: u64,
+}
+
+impl PathStats {
+    /// What was dropped, for whatever reason.
+    pub fn dropped(&self) -> Count {
+        Count {
+            packets: self.tail_dropped.packets + self.random_lost.packets,
+            bytes: self.tail_dropped.bytes + self.random_lost.bytes,
+        }
+    }
+}
+
+/// The bottleneck's queue at one moment, the packet on the wire included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Queue {
+    /// Bytes on the wire, headers included. A packet counts whole until its last bit has left.
+    pub bytes: u64,
+    /// Packets.
+    pub packets: u64,
+    /// How long a packet that arrives now waits before its own serialisation starts: what is left
+    /// of the bytes ahead of it, divided by the rate.
+    pub delay: Duration,
+}
+
+/// A path at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathSample {
+    /// The moment.
+    pub at: Instant,
+    /// The bottleneck's queue; empty on a path without a bottleneck.
+    pub queue: Queue,
+    /// What happened so far.
+    pub stats: PathStats,
+}

@@ -1,1 +1,27 @@
+//! fullpipe's congestion control inside QUIC, and the server and the client that use it.
 //!
+//! Both ends speak `hq-interop`: HTTP/0.9 over QUIC, one bidirectional stream a request, the
+//! protocol that QUIC implementations test each other with. The transport is noq, which this crate
+//! re-exports, because the connections that it hands out are noq's.
+//!
+//! Everything here runs inside a tokio runtime.
+#![forbid(unsafe_code)]
+
+mod bulk;
+mod client;
+mod congestion;
+mod content;
+mod hq;
+mod server;
+mod tls;
+mod transport;
+
+pub use bulk::bulk_block;
+pub use client::{Client, ClientError, ClientOptions, Response};
+pub use congestion::{CongestionControl, NoqAlgorithm, UnknownCongestionControl};
+pub use content::Content;
+pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
+pub use noq;
+pub use server::{OnAccept, ServeError, Server, ServerOptions};
+pub use tls::{Fingerprint, ServerTls, TlsError, Verify};
+pub use transport::TransportSettings;

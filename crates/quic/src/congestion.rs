@@ -1,0 +1,127 @@
+//! Which congestion controller a connection runs: ours, or one that noq brings.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use fullpipe_cc::Algorithm;
+use noq::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
+
+/// The controller of a connection. An algorithm of another stack is always written `stack:name`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CongestionControl {
+    /// fullpipe's own algorithm, through the adapter.
+    Fullpipe(Algorithm),
+    /// noq's own, to stand beside ours on the same path.
+    Noq(NoqAlgorithm),
+}
+
+/// The controllers that come with noq.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoqAlgorithm {
+    /// noq's BBRv3.
+    Bbr3,
+    /// noq's CUBIC.
+    Cubic,
+    /// noq's NewReno.
+    NewReno,
+}
+
+impl NoqAlgorithm {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bbr3 => "noq:bbr3",
+            Self::Cubic => "noq:cubic",
+            Self::NewReno => "noq:reno",
+        }
+    }
+}
+
+impl CongestionControl {
+    /// The names that [`FromStr`] takes.
+    pub const NAMES: [&'static str; 6] =
+        ["bbr3", "cubic", "reno", "noq:bbr3", "noq:cubic", "noq:reno"];
+
+    /// The name, as in [`Self::NAMES`]; `fixed` for a fixed rate, which has no name to parse.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fullpipe(algorithm) => algorithm.name(),
+            Self::Noq(algorithm) => algorithm.name(),
+        }
+    }
+
+    /// What builds a controller for each path of each connection. `seed` drives the randomised
+    /// probe times of our algorithms; noq seeds its own.
+    pub(crate) fn factory(self, seed: u64) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match self {
+            Self::Fullpipe(algorithm) => until_the_adapter_is_here(algorithm, seed),
+            Self::Noq(NoqAlgorithm::Bbr3) => Arc::new(Bbr3Config::default()),
+            Self::Noq(NoqAlgorithm::Cubic) => Arc::new(CubicConfig::default()),
+            Self::Noq(NoqAlgorithm::NewReno) => Arc::new(NewRenoConfig::default()),
+        }
+    }
+}
+
+fn until_the_adapter_is_here(
+    algorithm: Algorithm,
+    seed: u64,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    let stand_in = match algorithm {
+        Algorithm::Cubic => NoqAlgorithm::Cubic,
+        Algorithm::Reno => NoqAlgorithm::NewReno,
+        _ => NoqAlgorithm::Bbr3,
+    };
+    CongestionControl::Noq(stand_in).factory(seed)
+}
+
+impl fmt::Display for CongestionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name is none of [`CongestionControl::NAMES`].
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "unknown algorithm {0:?}; there are bbr3, cubic, reno, and noq's own noq:bbr3, noq:cubic and noq:reno"
+)]
+pub struct UnknownCongestionControl(pub String);
+
+impl FromStr for CongestionControl {
+    type Err = UnknownCongestionControl;
+
+    fn from_str(name: &str) -> Result<Self, UnknownCongestionControl> {
+        match name {
+            "noq:bbr3" => Ok(Self::Noq(NoqAlgorithm::Bbr3)),
+            "noq:cubic" => Ok(Self::Noq(NoqAlgorithm::Cubic)),
+            "noq:reno" => Ok(Self::Noq(NoqAlgorithm::NewReno)),
+            ours => ours
+                .parse()
+                .map(Self::Fullpipe)
+                .map_err(|_| UnknownCongestionControl(name.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_parses_to_the_algorithm_that_prints_it() {
+        for name in CongestionControl::NAMES {
+            let parsed: CongestionControl = name.parse().expect(name);
+            assert_eq!(parsed.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_all_that_there_are() {
+        for name in ["bbr", "BBR3", "", "noq:", "noq:bbr", "quinn:bbr", " bbr3", "fixed"] {
+            let error = name.parse::<CongestionControl>().expect_err(name).to_string();
+            for known in CongestionControl::NAMES {
+                assert!(error.contains(known), "{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Who a server says it is, and whether a client believes it. TLS is rustls with ring.
+
+mod server;
+mod verify;
+
+pub use server::{Fingerprint, ServerTls};
+pub use verify::Verify;
+
+use std::path::{Path, PathBuf};
+
+use rustls_pki_types::pem::{self, PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+/// What is wrong with a certificate, a key, or the roots to check them against.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A certificate file that cannot be read, or has no certificate in it.
+    #[error("cannot use the certificate {path:?}: {reason}")]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A key file that cannot be read, or has no private key in it.
+    #[error("cannot use the private key {path:?}: {reason}")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it; never any of its content.
+        reason: String,
+    },
+    /// The certificate that a server would present is not one, or is not that of its key.
+    #[error("cannot use the certificate with this key: {0}")]
+    Pair(#[source] rustls::Error),
+    /// rcgen made no certificate.
+    #[error("cannot make a self-signed certificate: {0}")]
+    SelfSigned(#[from] rcgen::Error),
+    /// The certificates to check a server's against are none that rustls can use.
+    #[error("cannot use the certificates given to check the server's: {0}")]
+    Roots(String),
+    /// There is nothing to check a server's certificate against.
+    #[error(
+        "this system has no root certificates to check the server's certificate against; \
+         give the certificate of its issuer, or choose not to check it"
+    )]
+    NoSystemRoots,
+    /// ring and rustls agree on no cipher suite, protocol version or verifier.
+    #[error("cannot set up TLS: {0}")]
+    Setup(String),
+}
+
+/// All certificates of a PEM file, at least one.
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let error = |reason| TlsError::Certificate { path: path.to_owned(), reason };
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|e| error(reason("certificate", &e)))?;
+    if certificates.is_empty() {
+        return Err(error(reason("certificate", &pem::Error::NoItemsFound)));
+    }
+    Ok(certificates)
+}
+
+/// The first private key of a PEM file.
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path)
+        .map_err(|e| TlsError::Key { path: path.to_owned(), reason: reason("private key", &e) })
+}
+
+/// Why a PEM file gave nothing, without any of its content: it may be a key.
+fn reason(what: &str, error: &pem::Error) -> String {
+    match error {
+        pem::Error::Io(error) => error.to_string(),
+        pem::Error::NoItemsFound => format!("there is no PEM {what} in it"),
+        _ => "it is not valid PEM".to_owned(),
+    }
+}
+
+fn setup(error: impl std::fmt::Display) -> TlsError {
+    TlsError::Setup(error.to_string())
+}

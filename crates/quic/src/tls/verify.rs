@@ -1,0 +1,200 @@
+//! How a client checks the certificate of a server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use noq::crypto::rustls::QuicClientConfig;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::ParsedCertificate;
+use rustls::version::TLS13;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use super::{TlsError, read_certificates, setup};
+use crate::ALPN;
+
+/// What makes a client believe a server's certificate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verify {
+    /// An issuer that this machine's owner trusts: the certificates of the operating system, or
+    /// those that the environment's `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+    SystemRoots,
+    /// An issuer, or the server's own certificate, in this PEM file.
+    Ca(PathBuf),
+    /// An issuer, or the server's own certificate, among these.
+    Certificates(Vec<CertificateDer<'static>>),
+    /// Nothing: anybody on the way can pretend to be the server.
+    Insecure,
+}
+
+impl Verify {
+    /// rustls for a client that checks like this.
+    pub(crate) fn config(&self) -> Result<noq::ClientConfig, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let mut config = rustls::ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(setup)?
+            .dangerous()
+            .with_custom_certificate_verifier(self.verifier(provider)?)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        let config = QuicClientConfig::try_from(config).map_err(setup)?;
+        Ok(noq::ClientConfig::new(Arc::new(config)))
+    }
+
+    fn verifier(
+        &self,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
+        let given = match self {
+            Self::Insecure => return Ok(Arc::new(Anybody { provider })),
+            Self::SystemRoots => return system_verifier(provider),
+            Self::Ca(path) => read_certificates(path)?,
+            Self::Certificates(certificates) => certificates.clone(),
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in &given {
+            roots.add(certificate.clone()).map_err(|error| match self {
+                Self::Ca(path) => {
+                    TlsError::Certificate { path: path.clone(), reason: error.to_string() }
+                }
+                _ => TlsError::Roots(error.to_string()),
+            })?;
+        }
+        let chain = chain_verifier(roots, provider)?;
+        Ok(Arc::new(GivenCertificates { chain, given }))
+    }
+}
+
+fn system_verifier(provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!("root certificates: {error}");
+    }
+    let mut roots = RootCertStore::empty();
+    // Some systems carry old certificates that rustls does not parse; the others still count.
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err(TlsError::NoSystemRoots);
+    }
+    Ok(chain_verifier(roots, provider)?)
+}
+
+fn chain_verifier(
+    roots: RootCertStore,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, TlsError> {
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| TlsError::Roots(error.to_string()))
+}
+
+/// Certificates that the user named: as issuers, or as the very one that the server has.
+///
+/// A self-signed certificate by `openssl req -x509` says that it is a CA, and webpki takes no CA
+/// for a server. Whoever names this certificate means this server, so it is taken as it is; only
+/// its time, which webpki looks at first, and its name still count.
+#[derive(Debug)]
+struct GivenCertificates {
+    chain: Arc<WebPkiServerVerifier>,
+    given: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for GivenCertificates {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verdict = self.chain.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        match verdict {
+            Err(error) if is_a_ca(&error) && self.given.contains(end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
+}
+
+fn is_a_ca(error: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
+    matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+/// Any certificate from anybody. The handshake's signature is still checked, so the peer does hold
+/// the key of whatever it presents.
+#[derive(Debug)]
+struct Anybody {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,72 @@
+//! The few numbers of noq's transport that this project sets; all others are noq's defaults.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use fullpipe_cc::Duration;
+use noq::{IdleTimeout, TransportConfig, VarInt};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::CongestionControl;
+
+/// Flow control and timeouts of one endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TransportSettings {
+    /// Bytes that the peer may send on one stream beyond what the application has read.
+    ///
+    /// 2.5 MB, and no more against noq: its receiver ends the connection with "too many gaps" once
+    /// more than about 2048 packets wait behind one hole, and 2.5 MB are 1720 full packets. The
+    /// price: one stream carries at most 2.5 MB a round trip, 500 Mbit/s at 40 ms.
+    pub stream_receive_window: u32,
+    /// Bytes that the peer may send on all streams together beyond what was read: 64 MB, so that
+    /// one stream's window is what counts and not this.
+    pub receive_window: u32,
+    /// Bytes written but not yet acknowledged that noq holds for one connection: 64 MB, more than
+    /// any path here has in flight, so that congestion control alone limits the sender.
+    pub send_window: u64,
+    /// Silence after which a connection is lost: 30 s (RFC 9308 section 3.2).
+    pub idle_timeout: Duration,
+    /// Silence after which this end sends a PING to keep the connection. `None`, the default, lets
+    /// it end; a reader that may pause for longer than the idle timeout wants less than that.
+    pub keep_alive: Option<Duration>,
+}
+
+impl Default for TransportSettings {
+    fn default() -> Self {
+        Self {
+            stream_receive_window: 2_500_000,
+            receive_window: 64_000_000,
+            send_window: 64_000_000,
+            idle_timeout: Duration::from_secs(30),
+            keep_alive: None,
+        }
+    }
+}
+
+impl TransportSettings {
+    /// These settings for noq, with a controller.
+    pub(crate) fn config(&self, congestion: CongestionControl, seed: u64) -> Arc<TransportConfig> {
+        let idle_ms = VarInt::from_u64(self.idle_timeout.as_nanos() / 1_000_000);
+        let mut config = TransportConfig::default();
+        config
+            .stream_receive_window(VarInt::from_u32(self.stream_receive_window))
+            .receive_window(VarInt::from_u32(self.receive_window))
+            .send_window(self.send_window)
+            .max_idle_timeout(Some(IdleTimeout::from(idle_ms.unwrap_or(VarInt::MAX))))
+            .keep_alive_interval(self.keep_alive.map(Into::into))
+            .congestion_controller_factory(congestion.factory(seed));
+        Arc::new(config)
+    }
+}
+
+/// A UDP socket on `address`, as noq's own helpers make it: IPv6 answers IPv4 too.
+pub(crate) fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6()
+        && let Err(error) = socket.set_only_v6(false)
+    {
+        tracing::debug!(%error, "IPv6 only");
+    }
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}

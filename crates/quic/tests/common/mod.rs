@@ -1,0 +1,54 @@
+//! A server and a client in this process, on loopback.
+#![allow(dead_code, unreachable_pub)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use fullpipe_quic::{
+    Client, ClientError, ClientOptions, Content, Server, ServerOptions, ServerTls, Verify,
+};
+use sha2::{Digest, Sha256};
+
+pub fn loopback() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
+}
+
+/// A server for these names, and what a client needs to believe it.
+pub fn start(content: Content, options: ServerOptions) -> (Server, Verify) {
+    let tls = ServerTls::self_signed(&["localhost", "127.0.0.1", "::1"]).expect("a certificate");
+    let verify = Verify::Certificates(tls.certificates().to_vec());
+    let server = Server::bind(loopback(), &tls, content, options).expect("a server");
+    (server, verify)
+}
+
+pub async fn start_and_connect(content: Content) -> (Server, Client) {
+    let (server, verify) = start(content, ServerOptions::default());
+    let client =
+        Client::connect(server.local_addr(), "localhost", &verify, ClientOptions::default())
+            .await
+            .expect("a connection");
+    (server, client)
+}
+
+/// The whole answer.
+pub async fn fetch(client: &Client, path: &str) -> Result<Vec<u8>, ClientError> {
+    let mut response = client.get(path).await?;
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        assert!(!chunk.is_empty(), "an empty chunk is no chunk");
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+pub fn sha256(data: impl AsRef<[u8]>) -> [u8; 32] {
+    Sha256::digest(data).into()
+}
+
+/// Writes `bytes` bytes that repeat nowhere within 4 GB.
+pub fn write_file(path: &Path, bytes: usize) -> Vec<u8> {
+    let words = (0u32..).flat_map(|i| i.wrapping_mul(0x9e37_79b1).to_le_bytes());
+    let data: Vec<u8> = words.take(bytes).collect();
+    std::fs::write(path, &data).expect("a file");
+    data
+}

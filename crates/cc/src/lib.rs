@@ -1,10 +1,45 @@
-//! fullpipe-cc
+//! BBRv3, CUBIC and NewReno for any transport.
+//!
+//! `no_std`, no allocation, no `unsafe`, integers only. The crate knows no transport, no clock and
+//! no socket: time and bytes come in as arguments, so every behaviour can be repeated exactly.
+//!
+//! A transport calls a [`Controller`] in the order in which things happen:
+//!
+//! 1. [`Controller::can_send`] before a packet, [`Controller::on_sent`] after it; the returned
+//!    [`PacketState`] stays beside the packet.
+//! 2. [`Controller::ack`] for each ACK and each firing of the loss timer; in the batch
+//!    [`AckBatch::acked`], [`AckBatch::lost`] and the rest in any order, then [`AckBatch::finish`].
+//! 3. [`Controller::on_app_limited`], [`Controller::on_rto`], [`Controller::on_spurious_loss`] and
+//!    [`Controller::on_mtu_update`] when they happen.
+//!
+//! [`Controller::snapshot`] returns all that the algorithm believes, by the draft's names.
+//!
+//! "The draft" is draft-ietf-ccwg-bbr throughout, in its edition of August 2026; a doc comment on
+//! each function names the section, and a comment stands where we read it otherwise than it is
+//! written.
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
+mod algo;
+mod bbr3;
 mod config;
+mod conn;
+mod controller;
+mod cubic;
+mod fixed;
+mod pacer;
+mod reno;
+mod rng;
+mod sampler;
 mod snapshot;
 pub mod units;
+
 pub use config::{Algorithm, Config, Transport, UnknownAlgorithm};
+pub use controller::{AckBatch, Controller, Send};
+pub use pacer::CREDIT_TIME;
+pub use sampler::PacketState;
 pub use snapshot::{BbrSnapshot, Snapshot, State};
 pub use units::{Duration, Gain, Instant, Rate};

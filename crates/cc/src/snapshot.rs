@@ -1,6 +1,7 @@
 //! Everything that an algorithm believes, in one struct: logs, plots, qlog and tests read this and
 //! nothing else.
 
+use crate::conn::Conn;
 use crate::units::{Duration, Gain, Rate};
 
 /// Where an algorithm stands. BBR's states carry the draft's names.
@@ -82,6 +83,28 @@ pub struct Snapshot {
     pub latest_rtt: Option<Duration>,
     /// The BBR model; `None` for algorithms without one.
     pub bbr: Option<BbrSnapshot>,
+}
+
+impl Snapshot {
+    /// The part that every algorithm shares.
+    pub(crate) fn of(conn: &Conn, algorithm: &'static str, state: State) -> Self {
+        Self {
+            algorithm,
+            state,
+            cwnd: conn.cwnd,
+            inflight: conn.inflight,
+            pacing_rate: conn.pacing_rate,
+            send_quantum: conn.send_quantum,
+            delivered: conn.sampler.delivered,
+            lost: conn.sampler.lost,
+            is_cwnd_limited: conn.is_cwnd_limited(),
+            app_limited: conn.sampler.is_app_limited(),
+            ssthresh: None,
+            srtt: conn.srtt,
+            latest_rtt: conn.latest_rtt,
+            bbr: None,
+        }
+    }
 }
 
 /// The model variables of BBR, by the draft's names without the prefix.

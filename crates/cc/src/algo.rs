@@ -1,0 +1,38 @@
+//! What an algorithm is told. The controller calls these in the draft's order; each may change the
+//! control parameters in [`Conn`]: cwnd, pacing rate, send quantum.
+
+use crate::conn::Conn;
+use crate::sampler::{PacketState, RateSample};
+use crate::snapshot::Snapshot;
+use crate::units::Instant;
+
+/// A congestion that the transport detected, whatever the number of packets.
+pub(crate) struct Congestion<'a> {
+    pub(crate) now: Instant,
+    /// Whether it opened a recovery episode: loss-based algorithms react once an episode.
+    pub(crate) new_episode: bool,
+    /// The sample of the ACK that carried CE marks, when that is what happened.
+    pub(crate) ce: Option<&'a RateSample>,
+}
+
+pub(crate) trait CongestionControl {
+    /// A packet is about to leave, nothing is in flight, and the application was the limit.
+    fn on_restart_from_idle(&mut self, _conn: &mut Conn, _now: Instant) {}
+    /// One packet was marked lost; C.lost counts it, C.inflight no longer does.
+    fn on_packet_lost(&mut self, _conn: &Conn, _packet: &PacketState) {}
+    /// A recovery episode begins; its first loss has not been handled.
+    fn on_enter_recovery(&mut self, _conn: &mut Conn) {}
+    /// A packet sent within the episode was acknowledged.
+    fn on_exit_recovery(&mut self, _conn: &mut Conn) {}
+    /// All losses and marks of one ACK or timer are counted.
+    fn on_congestion(&mut self, _conn: &mut Conn, _congestion: &Congestion<'_>) {}
+    /// An ACK that acknowledged new data.
+    fn on_ack(&mut self, _conn: &mut Conn, _rs: &RateSample) {}
+    /// Retransmission timeout, or persistent congestion.
+    fn on_rto(&mut self, _conn: &mut Conn) {}
+    /// The last episode's losses were none.
+    fn on_spurious_loss(&mut self, _conn: &mut Conn) {}
+    /// C.SMSS changed.
+    fn on_mtu_update(&mut self, _conn: &mut Conn) {}
+    fn snapshot(&self, conn: &Conn) -> Snapshot;
+}

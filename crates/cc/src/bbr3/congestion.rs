@@ -1,0 +1,156 @@
+//! What losses do to the model, and how that is undone when they were none.
+//! Sections "Updating the Model Upon Packet Loss" and "... Detecting a Spurious Loss Recovery".
+
+use super::params::{BETA, LOSS_THRESH};
+use super::{Bbr3, TooHigh};
+use crate::algo::Congestion;
+use crate::conn::{Conn, INFINITE};
+use crate::sampler::{PacketState, RateSample};
+use crate::snapshot::State;
+use crate::units::Rate;
+
+impl Bbr3 {
+    /// UpdateLatestDeliverySignals(), near the start of an ACK. Only samples with a rate count.
+    pub(super) fn update_latest_delivery_signals(&mut self, conn: &Conn, rs: &RateSample) {
+        if rs.delivery_rate > Rate::ZERO {
+            self.bw_latest = self.bw_latest.max(rs.delivery_rate);
+            self.inflight_latest = self.inflight_latest.max(rs.delivered);
+        }
+        self.loss_round_start = rs.prior_delivered >= self.loss_round_delivered;
+        if self.loss_round_start {
+            self.loss_round_delivered = conn.sampler.delivered;
+        }
+    }
+
+    /// AdvanceLatestDeliverySignals(), near the end of an ACK.
+    pub(super) fn advance_latest_delivery_signals(&mut self, rs: &RateSample) {
+        if self.loss_round_start {
+            self.bw_latest = rs.delivery_rate;
+            self.inflight_latest = rs.delivered;
+        }
+    }
+
+    /// ResetCongestionSignals().
+    pub(super) fn reset_congestion_signals(&mut self) {
+        self.is_loss_in_round = false;
+        self.bw_latest = Rate::ZERO;
+        self.inflight_latest = 0;
+    }
+
+    /// UpdateCongestionSignals(): once a loss round the short-term bounds follow the losses.
+    pub(super) fn update_congestion_signals(&mut self, conn: &Conn, rs: &RateSample) {
+        self.update_max_bw(conn, rs);
+        if self.loss_round_start {
+            self.adapt_lower_bounds_from_congestion(conn);
+            self.is_loss_in_round = false;
+        }
+    }
+
+    /// AdaptLowerBoundsFromCongestion(), with InitLowerBounds() and LossLowerBounds(). While
+    /// probing, losses speak to the long-term model only.
+    fn adapt_lower_bounds_from_congestion(&mut self, conn: &Conn) {
+        if self.is_probing_bw() || !self.is_loss_in_round {
+            return;
+        }
+        if self.bw_shortterm == Rate::MAX {
+            self.bw_shortterm = self.max_bw;
+        }
+        if self.inflight_shortterm == INFINITE {
+            self.inflight_shortterm = conn.cwnd;
+        }
+        self.bw_shortterm = self.bw_latest.max(BETA.of_rate(self.bw_shortterm));
+        self.inflight_shortterm = self.inflight_latest.max(BETA.of(self.inflight_shortterm));
+    }
+
+    /// ResetShortTermModel().
+    pub(super) fn reset_short_term_model(&mut self) {
+        self.bw_shortterm = Rate::MAX;
+        self.inflight_shortterm = INFINITE;
+    }
+
+    /// NoteLoss(), "Probing for Bandwidth In ProbeBW". The state was saved when the episode began,
+    /// once: the pseudo-code saves it at the first loss of every round, and the second round would
+    /// wipe undo_state and save bounds that the first had cut.
+    pub(super) fn note_loss(&mut self, conn: &Conn) {
+        if !self.is_loss_in_round {
+            self.loss_round_delivered = conn.sampler.delivered;
+        }
+        self.is_loss_in_round = true;
+    }
+
+    /// HandleLostPacket(), "Probing for Bandwidth In ProbeBW", for one packet: finds where the
+    /// losses crossed the threshold. What follows from that waits until the whole batch is counted,
+    /// so that the order of the caller's words does not matter.
+    pub(super) fn handle_lost_packet(&mut self, conn: &Conn, packet: &PacketState) {
+        if !self.last_lost.is_some_and(|last| packet.follows(&last)) {
+            self.loss_ranges_in_round = self.loss_ranges_in_round.saturating_add(1);
+        }
+        self.last_lost = Some(*packet);
+        if !self.is_bw_probe_sample || self.too_high.is_some() {
+            return; // no packet of a probe, or the probe was judged already
+        }
+        let lost = conn.sampler.lost.saturating_sub(packet.lost());
+        if Self::is_inflight_too_high(lost, packet.tx_in_flight()) {
+            self.too_high = Some(TooHigh {
+                inflight: Self::inflight_at_loss(packet, lost),
+                is_app_limited: packet.is_app_limited(),
+            });
+        }
+    }
+
+    /// InflightAtLoss(), "Probing for Bandwidth In ProbeBW": the packet may be an aggregate of
+    /// which a part still fitted.
+    fn inflight_at_loss(packet: &PacketState, lost: u64) -> u64 {
+        let inflight_prev = packet.tx_in_flight().saturating_sub(packet.size());
+        let lost_prev = lost.saturating_sub(packet.size());
+        // Losses before this packet may be above the threshold already: then none of it fitted.
+        let room = LOSS_THRESH.of(inflight_prev).saturating_sub(lost_prev);
+        inflight_prev.saturating_add(LOSS_THRESH.complement().divide(room))
+    }
+
+    /// The response to all losses and marks of one ACK or timer.
+    pub(super) fn respond_to_losses(&mut self, conn: &Conn, congestion: &Congestion<'_>) {
+        // The draft leaves ECN's response open, and wants CE to be congestion: marks count as lost
+        // volume, and are judged by the sample of the ACK that brought them.
+        let marked =
+            congestion.ce.filter(|rs| self.is_bw_probe_sample && Self::is_loss_too_high(rs));
+        let marked = marked
+            .map(|rs| TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited });
+        if let Some(rs) = self.too_high.take().or(marked) {
+            self.handle_inflight_too_high(conn, rs, congestion.now);
+        }
+    }
+
+    /// SaveStateUponLoss(), "Saving State Upon Loss Recovery".
+    pub(super) fn save_state_upon_loss(&mut self) {
+        self.undo_state = None;
+        self.undo_bw_shortterm = self.bw_shortterm;
+        self.undo_inflight_shortterm = self.inflight_shortterm;
+        self.undo_inflight_longterm = self.inflight_longterm;
+    }
+
+    /// HandleSpuriousLossDetection(), "Handling a Spurious Loss Recovery".
+    pub(super) fn handle_spurious_loss_detection(&mut self, conn: &mut Conn) {
+        self.restore_cwnd(conn);
+        self.is_loss_in_round = false;
+        self.loss_ranges_in_round = 0;
+        self.reset_full_bw();
+        self.bw_shortterm = self.bw_shortterm.max(self.undo_bw_shortterm);
+        self.inflight_shortterm = self.inflight_shortterm.max(self.undo_inflight_shortterm);
+        self.inflight_longterm = self.inflight_longterm.max(self.undo_inflight_longterm);
+        match self.undo_state.take() {
+            Some(State::Startup) if self.state != State::Startup => {
+                self.full_bw_reached = false;
+                if self.state != State::ProbeRtt {
+                    self.enter_startup();
+                }
+            }
+            Some(State::ProbeBwUp)
+                if self.state != State::ProbeBwUp && self.state != State::ProbeRtt =>
+            {
+                self.start_probe_bw_refill(conn);
+            }
+            _ => {}
+        }
+    }
+}

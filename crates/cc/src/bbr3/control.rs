@@ -1,0 +1,120 @@
+//! From the model to the three control parameters: pacing rate, send quantum and window.
+//! Section "Updating Control Parameters".
+
+use super::Bbr3;
+use super::params::{
+    NOMINAL_RTT, PACING_MARGIN, QUANTUM_TIME, STARTUP_PACING_GAIN, TCP_OFFLOAD_QUANTA,
+};
+use crate::config::Transport;
+use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
+use crate::sampler::RateSample;
+use crate::snapshot::State;
+use crate::units::{Duration, Gain, Rate};
+
+impl Bbr3 {
+    /// InitPacingRate(), "Pacing Rate: C.pacing_rate". Called again with the first round-trip
+    /// sample: the rate that came of the nominal 1 ms must not outlive it.
+    pub(super) fn init_pacing_rate(&mut self, conn: &mut Conn) {
+        let rtt = conn.srtt.unwrap_or(NOMINAL_RTT);
+        let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
+        conn.pacing_rate = Some(STARTUP_PACING_GAIN.of_rate(nominal_bandwidth));
+    }
+
+    /// SetPacingRateWithGain(), "Pacing Rate: C.pacing_rate". Until the pipe was full once the rate
+    /// only rises. Without an estimate there is nothing to set it to: a rate of 0 would never end.
+    pub(super) fn set_pacing_rate_with_gain(&mut self, conn: &mut Conn, pacing_gain: Gain) {
+        let rate = PACING_MARGIN.of_rate(pacing_gain.of_rate(self.bw));
+        if rate > Rate::ZERO && (self.full_bw_reached || Some(rate) > conn.pacing_rate) {
+            conn.pacing_rate = Some(rate);
+        }
+    }
+
+    /// SetPacingRate(), "Pacing Rate: C.pacing_rate".
+    pub(super) fn set_pacing_rate(&mut self, conn: &mut Conn) {
+        if !self.has_seen_rtt && conn.srtt.is_some() {
+            self.has_seen_rtt = true;
+            self.init_pacing_rate(conn);
+        }
+        self.set_pacing_rate_with_gain(conn, self.pacing_gain);
+    }
+
+    /// SetSendQuantum(), "Send Quantum: C.send_quantum".
+    pub(super) fn set_send_quantum(&mut self, conn: &mut Conn) {
+        let quantum = conn.pacing_rate.unwrap_or(Rate::ZERO).bytes_in(QUANTUM_TIME);
+        conn.send_quantum = quantum.min(MAX_QUANTUM).max(2 * conn.smss);
+    }
+
+    /// BDPMultiple(bw, gain), "Computing BBR.max_inflight". Returns the product and keeps nothing:
+    /// the pseudo-code overwrites BBR.bdp on each call, with whichever gain came last.
+    pub(super) fn bdp_multiple(&self, conn: &Conn, bw: Rate, gain: Gain) -> u64 {
+        if self.min_rtt == Duration::MAX {
+            return conn.initial_cwnd;
+        }
+        gain.of(bw.bytes_in(self.min_rtt))
+    }
+
+    /// QuantizationBudget(), "Computing BBR.max_inflight", with UpdateOffloadBudget() of
+    /// "BBR.offload_budget".
+    fn quantization_budget(&self, conn: &Conn, inflight_cap: u64) -> u64 {
+        let quanta = match conn.transport {
+            Transport::Quic => 1,
+            Transport::Tcp => TCP_OFFLOAD_QUANTA,
+        };
+        let offload_budget = quanta * conn.send_quantum;
+        let cap = inflight_cap.max(offload_budget).max(self.min_pipe_cwnd(conn));
+        if self.state == State::ProbeBwUp { cap.saturating_add(2 * conn.smss) } else { cap }
+    }
+
+    /// Inflight(bw, gain), "Computing BBR.max_inflight".
+    pub(super) fn inflight(&self, conn: &Conn, bw: Rate, gain: Gain) -> u64 {
+        self.quantization_budget(conn, self.bdp_multiple(conn, bw, gain))
+    }
+
+    /// UpdateMaxInflight(), "Computing BBR.max_inflight".
+    fn update_max_inflight(&mut self, conn: &Conn) {
+        let cap = self.bdp_multiple(conn, self.bw, self.cwnd_gain);
+        self.max_inflight = self.quantization_budget(conn, cap.saturating_add(self.extra_acked));
+    }
+
+    /// SaveCwnd(), "Modulating cwnd in Loss Recovery".
+    pub(super) fn save_cwnd(&mut self, conn: &Conn) {
+        self.prior_cwnd = if !conn.in_recovery() && self.state != State::ProbeRtt {
+            conn.cwnd
+        } else {
+            self.prior_cwnd.max(conn.cwnd)
+        };
+    }
+
+    /// RestoreCwnd(), "Modulating cwnd in Loss Recovery".
+    pub(super) fn restore_cwnd(&mut self, conn: &mut Conn) {
+        conn.cwnd = conn.cwnd.max(self.prior_cwnd);
+    }
+
+    /// SetCwnd(), "cwnd Adjustment Mechanism", with BoundCwndForProbeRTT() of "Modulating cwnd in
+    /// ProbeRTT".
+    pub(super) fn set_cwnd(&mut self, conn: &mut Conn, rs: &RateSample) {
+        self.update_max_inflight(conn);
+        if self.full_bw_reached {
+            conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked).min(self.max_inflight);
+        } else if conn.cwnd < self.max_inflight || conn.sampler.delivered < conn.initial_cwnd {
+            conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked);
+        }
+        conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
+        if self.state == State::ProbeRtt {
+            conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd(conn));
+        }
+        self.bound_cwnd_for_model(conn);
+    }
+
+    /// BoundCwndForModel(), "Bounding cwnd Based on Recent Congestion". Drain is bounded by the
+    /// long-term bound too, as the table of control behaviour says and the pseudo-code does not.
+    fn bound_cwnd_for_model(&mut self, conn: &mut Conn) {
+        let cap = match self.state {
+            State::ProbeRtt | State::ProbeBwCruise => self.inflight_with_headroom(conn),
+            State::Startup => INFINITE,
+            _ => self.inflight_longterm,
+        };
+        let cap = cap.min(self.inflight_shortterm).max(self.min_pipe_cwnd(conn));
+        conn.cwnd = conn.cwnd.min(cap);
+    }
+}

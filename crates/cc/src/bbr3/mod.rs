@@ -1,0 +1,304 @@
+//! BBR version 3, draft-ietf-ccwg-bbr.
+//!
+//! BBR keeps two beliefs about the path: how fast it delivers (`max_bw`) and how long it takes
+//! when nobody queues (`min_rtt`). Their product is what must be in flight, no more and no less.
+//! The two can't be measured at once (seeing the bandwidth needs a queue, seeing the delay needs
+//! none), so a state machine takes turns: faster for a moment, slower for a moment, then level.
+//!
+//! - `mod.rs`: the state, and the steps of one ACK in their order.
+//! - [`model`]: rounds, bandwidth, round-trip time, aggregation.
+//! - [`startup`]: Startup and Drain. [`probe_bw`]: the cycle of ProbeBW. [`probe_rtt`]: ProbeRTT
+//!   and the restart from idle.
+//! - [`congestion`]: what losses do to the model, and how that is undone.
+//! - [`control`]: from the model to pacing rate, quantum and window.
+
+mod congestion;
+mod control;
+mod model;
+mod params;
+mod probe_bw;
+mod probe_rtt;
+mod startup;
+#[cfg(test)]
+mod tests;
+
+use crate::algo::{Congestion, CongestionControl};
+use crate::conn::{Conn, INFINITE};
+use crate::rng::Rng;
+use crate::sampler::{PacketState, RateSample};
+use crate::snapshot::{BbrSnapshot, Snapshot, State};
+use crate::units::{Duration, Gain, Instant, Rate};
+use model::RoundMax;
+
+/// BBR.ack_phase: what the ACKs that come in now say about the probing for bandwidth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AckPhase {
+    /// ACKS_INIT: not probing, no feedback of a probe.
+    Init,
+    /// ACKS_REFILLING: sending at the estimated bandwidth to fill the pipe.
+    Refilling,
+    /// ACKS_PROBE_STARTING: inflight rises to probe.
+    ProbeStarting,
+    /// ACKS_PROBE_FEEDBACK: the feedback of the probe comes in.
+    ProbeFeedback,
+    /// ACKS_PROBE_STOPPING: no longer probing, feedback still comes in.
+    ProbeStopping,
+}
+
+/// Where the losses of this batch crossed the threshold.
+#[derive(Clone, Copy, Debug)]
+struct TooHigh {
+    /// C.inflight in bytes at which they did.
+    inflight: u64,
+    is_app_limited: bool,
+}
+
+/// The draft's BBR.* variables, by its names. "Infinity" is the largest value of the type.
+///
+/// OnInit in the draft leaves some of them unset; here every one has its start in [`Bbr3::new`],
+/// and an instant that is not set yet is `None`, never 0: a clock may start anywhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Bbr3 {
+    state: State,
+    pacing_gain: Gain,
+    cwnd_gain: Gain,
+
+    round_count: u64,
+    round_start: bool,
+    next_round_delivered: u64,
+    idle_restart: bool,
+    has_seen_rtt: bool,
+
+    max_bw: Rate,
+    /// BBR.max_bw_filter: the maximum of this ProbeBW cycle and of the one before.
+    max_bw_filter: [Rate; 2],
+    bw: Rate,
+    bw_shortterm: Rate,
+    inflight_shortterm: u64,
+    inflight_longterm: u64,
+    max_inflight: u64,
+
+    min_rtt: Duration,
+    min_rtt_stamp: Instant,
+    probe_rtt_min_delay: Duration,
+    probe_rtt_min_stamp: Option<Instant>,
+    probe_rtt_expired: bool,
+    probe_rtt_done_stamp: Option<Instant>,
+    probe_rtt_round_done: bool,
+    prior_cwnd: u64,
+
+    extra_acked: u64,
+    extra_acked_interval_start: Instant,
+    extra_acked_delivered: u64,
+    extra_acked_filter: RoundMax,
+
+    full_bw_reached: bool,
+    full_bw_now: bool,
+    full_bw: Rate,
+    full_bw_count: u32,
+    drain_start_round: u64,
+
+    bw_latest: Rate,
+    inflight_latest: u64,
+    loss_round_delivered: u64,
+    loss_round_start: bool,
+    is_loss_in_round: bool,
+    /// Discontiguous ranges lost in this loss round, and the last packet of the last one.
+    loss_ranges_in_round: u32,
+    last_lost: Option<PacketState>,
+    too_high: Option<TooHigh>,
+
+    ack_phase: AckPhase,
+    is_bw_probe_sample: bool,
+    prev_probe_too_high: bool,
+    prev_probe_precautionary: bool,
+    bw_probe_up_rounds: u32,
+    bw_probe_up_acked: u64,
+    probe_up_acked_per_inc: u64,
+    rounds_since_probe_up: u64,
+    bw_probe_wait: Duration,
+    cycle_stamp: Instant,
+
+    undo_state: Option<State>,
+    undo_bw_shortterm: Rate,
+    undo_inflight_shortterm: u64,
+    undo_inflight_longterm: u64,
+
+    rng: Rng,
+}
+
+impl Bbr3 {
+    /// OnInit(), section "Initialization".
+    pub(crate) fn new(conn: &mut Conn, now: Instant, seed: u64) -> Self {
+        let mut bbr = Self {
+            state: State::Startup,
+            pacing_gain: Gain::ONE,
+            cwnd_gain: Gain::ONE,
+            round_count: 0,
+            round_start: false,
+            next_round_delivered: 0,
+            idle_restart: false,
+            has_seen_rtt: false,
+            max_bw: Rate::ZERO,
+            max_bw_filter: [Rate::ZERO; 2],
+            bw: Rate::ZERO,
+            bw_shortterm: Rate::MAX,
+            inflight_shortterm: INFINITE,
+            inflight_longterm: INFINITE,
+            max_inflight: conn.initial_cwnd,
+            min_rtt: Duration::MAX,
+            min_rtt_stamp: now,
+            probe_rtt_min_delay: Duration::MAX,
+            probe_rtt_min_stamp: None,
+            probe_rtt_expired: false,
+            probe_rtt_done_stamp: None,
+            probe_rtt_round_done: false,
+            prior_cwnd: 0,
+            extra_acked: 0,
+            extra_acked_interval_start: now,
+            extra_acked_delivered: 0,
+            extra_acked_filter: RoundMax::default(),
+            full_bw_reached: false,
+            full_bw_now: false,
+            full_bw: Rate::ZERO,
+            full_bw_count: 0,
+            drain_start_round: 0,
+            bw_latest: Rate::ZERO,
+            inflight_latest: 0,
+            loss_round_delivered: 0,
+            loss_round_start: false,
+            is_loss_in_round: false,
+            loss_ranges_in_round: 0,
+            last_lost: None,
+            too_high: None,
+            ack_phase: AckPhase::Init,
+            is_bw_probe_sample: false,
+            prev_probe_too_high: false,
+            prev_probe_precautionary: false,
+            bw_probe_up_rounds: 0,
+            bw_probe_up_acked: 0,
+            probe_up_acked_per_inc: INFINITE,
+            rounds_since_probe_up: 0,
+            bw_probe_wait: Duration::ZERO,
+            cycle_stamp: now,
+            undo_state: None,
+            undo_bw_shortterm: Rate::ZERO,
+            undo_inflight_shortterm: 0,
+            undo_inflight_longterm: 0,
+            rng: Rng::new(seed),
+        };
+        bbr.init_pacing_rate(conn);
+        bbr.enter_startup();
+        bbr
+    }
+
+    /// Enters a state with its gains, from the table of "Summary of Control Behavior in the State
+    /// Machine". The draft's StartProbeBW_*() leave the gains to that table; here no transition can
+    /// forget one.
+    fn enter(&mut self, state: State) {
+        use params::*;
+        (self.pacing_gain, self.cwnd_gain) = match state {
+            State::Startup => (STARTUP_PACING_GAIN, DEFAULT_CWND_GAIN),
+            State::Drain => (DRAIN_PACING_GAIN, DEFAULT_CWND_GAIN),
+            State::ProbeBwDown => (PROBE_DOWN_PACING_GAIN, DEFAULT_CWND_GAIN),
+            State::ProbeBwUp => (PROBE_UP_PACING_GAIN, PROBE_UP_CWND_GAIN),
+            State::ProbeRtt => (Gain::ONE, PROBE_RTT_CWND_GAIN),
+            // CRUISE and REFILL; the rest are other algorithms' states.
+            _ => (Gain::ONE, DEFAULT_CWND_GAIN),
+        };
+        self.state = state;
+    }
+}
+
+impl CongestionControl for Bbr3 {
+    /// UpdateOnACK(), section "Per-ACK Steps". The rate sample is made already.
+    fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
+        self.update_latest_delivery_signals(conn, rs);
+        self.update_congestion_signals(conn, rs);
+        self.update_ack_aggregation(conn, rs);
+        self.check_full_bw_reached(rs);
+        self.check_startup_done(conn, rs);
+        self.check_drain_done(conn, rs);
+        self.update_probe_bw_cycle_phase(conn, rs);
+        self.update_min_rtt(rs);
+        self.check_probe_rtt(conn, rs);
+        self.advance_latest_delivery_signals(rs);
+        self.bound_bw_for_model();
+
+        self.set_pacing_rate(conn);
+        self.set_send_quantum(conn);
+        self.set_cwnd(conn, rs);
+    }
+
+    /// OnTransmit(), section "Per-Transmit Steps".
+    fn on_restart_from_idle(&mut self, conn: &mut Conn, now: Instant) {
+        self.handle_restart_from_idle(conn, now);
+    }
+
+    fn on_packet_lost(&mut self, conn: &Conn, packet: &PacketState) {
+        self.handle_lost_packet(conn, packet);
+    }
+
+    fn on_enter_recovery(&mut self, conn: &mut Conn) {
+        self.save_cwnd(conn);
+        self.save_state_upon_loss();
+    }
+
+    fn on_exit_recovery(&mut self, conn: &mut Conn) {
+        self.restore_cwnd(conn);
+    }
+
+    fn on_congestion(&mut self, conn: &mut Conn, congestion: &Congestion<'_>) {
+        self.note_loss(conn);
+        self.respond_to_losses(conn, congestion);
+    }
+
+    /// OnEnterRTO(), section "Modulating cwnd in Loss Recovery". "+ 1" there means one SMSS.
+    /// The model stays: what the path could do is not forgotten because an ACK did not come.
+    fn on_rto(&mut self, conn: &mut Conn) {
+        self.save_cwnd(conn);
+        conn.cwnd = conn.inflight.saturating_add(conn.smss);
+    }
+
+    fn on_spurious_loss(&mut self, conn: &mut Conn) {
+        self.handle_spurious_loss_detection(conn);
+    }
+
+    fn on_mtu_update(&mut self, conn: &mut Conn) {
+        if !self.has_seen_rtt {
+            self.init_pacing_rate(conn);
+        }
+        conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
+    }
+
+    fn snapshot(&self, conn: &Conn) -> Snapshot {
+        let volume = |v: u64| (v != INFINITE).then_some(v);
+        let time = |d: Duration| (d != Duration::MAX).then_some(d);
+        let bbr = BbrSnapshot {
+            max_bw: self.max_bw,
+            bw: self.bw,
+            bw_shortterm: (self.bw_shortterm != Rate::MAX).then_some(self.bw_shortterm),
+            inflight_shortterm: volume(self.inflight_shortterm),
+            inflight_longterm: volume(self.inflight_longterm),
+            min_rtt: time(self.min_rtt),
+            bdp: self.bdp_multiple(conn, self.bw, Gain::ONE),
+            extra_acked: self.extra_acked,
+            max_inflight: self.max_inflight,
+            pacing_gain: self.pacing_gain,
+            cwnd_gain: self.cwnd_gain,
+            round_count: self.round_count,
+            round_start: self.round_start,
+            full_bw_reached: self.full_bw_reached,
+            full_bw_now: self.full_bw_now,
+            full_bw: self.full_bw,
+            full_bw_count: self.full_bw_count,
+            idle_restart: self.idle_restart,
+            prev_probe_too_high: self.prev_probe_too_high,
+            prev_probe_precautionary: self.prev_probe_precautionary,
+            bw_probe_wait: self.bw_probe_wait,
+            rounds_since_probe_up: self.rounds_since_probe_up,
+            probe_rtt_min_delay: time(self.probe_rtt_min_delay),
+        };
+        Snapshot { bbr: Some(bbr), ..Snapshot::of(conn, "bbr3", self.state) }
+    }
+}

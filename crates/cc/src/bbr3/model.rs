@@ -1,0 +1,152 @@
+//! The model of the path: rounds, bandwidth, round-trip time and aggregation.
+//! Section "Updating Network Path Model Parameters".
+
+use super::Bbr3;
+use super::params::{EXTRA_ACKED_ROUNDS, MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL};
+use crate::conn::Conn;
+use crate::sampler::RateSample;
+use crate::snapshot::State;
+use crate::units::Rate;
+
+/// The maximum over the last ten round trips, exactly: one slot a round.
+///
+/// The draft allows Nichols' three-sample estimate; ten words and a scan once a round give the
+/// true maximum, and no two samples can expire together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RoundMax {
+    slots: [u64; EXTRA_ACKED_ROUNDS],
+    round: u64,
+    max: u64,
+}
+
+impl RoundMax {
+    /// UpdateWindowedMaxFilter(): takes `value` in at `round`; the window is the last `rounds`.
+    fn update(&mut self, value: u64, round: u64, rounds: usize) -> u64 {
+        let len = self.slots.len() as u64;
+        if round != self.round {
+            let passed = round.saturating_sub(self.round).min(len);
+            for ago in 0..passed {
+                self.slots[((round - ago) % len) as usize] = 0;
+            }
+            self.round = round;
+            self.max = 0;
+            for ago in 0..(rounds as u64).min(len).min(round + 1) {
+                self.max = self.max.max(self.slots[((round - ago) % len) as usize]);
+            }
+        }
+        let slot = &mut self.slots[(round % len) as usize];
+        *slot = (*slot).max(value);
+        self.max = self.max.max(value);
+        self.max
+    }
+}
+
+impl Bbr3 {
+    /// UpdateRound(), "BBR.round_count: Tracking Packet-Timed Round Trips". The packet that counts
+    /// is the newest acknowledged one (the pseudo-code leaves open which).
+    fn update_round(&mut self, conn: &Conn, rs: &RateSample) {
+        self.round_start = rs.prior_delivered >= self.next_round_delivered;
+        if self.round_start {
+            self.start_round(conn);
+            self.round_count += 1;
+            self.rounds_since_probe_up += 1;
+        }
+    }
+
+    /// StartRound().
+    pub(super) fn start_round(&mut self, conn: &Conn) {
+        self.next_round_delivered = conn.sampler.delivered;
+    }
+
+    /// UpdateMaxBw(), "Updating the BBR.max_bw Max Filter". A sample without a rate updates nothing.
+    pub(super) fn update_max_bw(&mut self, conn: &Conn, rs: &RateSample) {
+        self.update_round(conn, rs);
+        if rs.delivery_rate > Rate::ZERO && (rs.delivery_rate >= self.max_bw || !rs.is_app_limited)
+        {
+            self.max_bw_filter[1] = self.max_bw_filter[1].max(rs.delivery_rate);
+            self.max_bw = self.max_bw_filter[0].max(self.max_bw_filter[1]);
+        }
+    }
+
+    /// AdvanceMaxBwFilter(), "Tracking Time for the BBR.max_bw Max Filter". The maximum is taken
+    /// again at once, or an old one would outlive its window until the next sample. A cycle without
+    /// a sample (all of them application-limited) does not end: there is nothing to replace the old
+    /// maximum with.
+    pub(super) fn advance_max_bw_filter(&mut self) {
+        if self.max_bw_filter[1] == Rate::ZERO {
+            return;
+        }
+        self.max_bw_filter = [self.max_bw_filter[1], Rate::ZERO];
+        self.max_bw = self.max_bw_filter[0];
+    }
+
+    /// BoundBWForModel(), "When not Probing for Bandwidth".
+    pub(super) fn bound_bw_for_model(&mut self) {
+        self.bw = self.max_bw.min(self.bw_shortterm);
+    }
+
+    /// UpdateACKAggregation(), "BBR.extra_acked".
+    pub(super) fn update_ack_aggregation(&mut self, conn: &Conn, rs: &RateSample) {
+        let interval = rs.now.since(self.extra_acked_interval_start);
+        let mut expected_delivered = self.bw.bytes_in(interval);
+        // The ACKs fell behind the expected rate: the episode of aggregation is over.
+        if self.extra_acked_delivered <= expected_delivered {
+            self.extra_acked_delivered = 0;
+            self.extra_acked_interval_start = rs.now;
+            expected_delivered = 0;
+        }
+        self.extra_acked_delivered = self.extra_acked_delivered.saturating_add(rs.newly_acked);
+        let extra = (self.extra_acked_delivered - expected_delivered).min(conn.cwnd);
+        // In Startup the bandwidth is not known yet, and much seems extra: remember one round.
+        let rounds = if self.full_bw_reached { EXTRA_ACKED_ROUNDS } else { 1 };
+        self.extra_acked = self.extra_acked_filter.update(extra, self.round_count, rounds);
+    }
+
+    /// UpdateMinRTT(), "ProbeRTT Logic".
+    ///
+    /// The draft lets min_rtt and the ProbeRTT interval expire on one and the same sample: the
+    /// estimate would then rise to an RTT with a queue in it just before ProbeRTT drains that queue
+    /// (its issue 109). Here min_rtt does not rise on the ACK that calls for ProbeRTT nor within
+    /// ProbeRTT; it rises after it, to what it found.
+    pub(super) fn update_min_rtt(&mut self, rs: &RateSample) {
+        self.probe_rtt_expired =
+            self.probe_rtt_min_stamp.is_some_and(|stamp| rs.now > stamp + PROBE_RTT_INTERVAL);
+        if rs.rtt < self.probe_rtt_min_delay || self.probe_rtt_expired {
+            self.probe_rtt_min_delay = rs.rtt;
+            self.probe_rtt_min_stamp = Some(rs.now);
+        }
+        let min_rtt_expired = rs.now > self.min_rtt_stamp + MIN_RTT_FILTER_LEN
+            && !self.probe_rtt_expired
+            && self.state != State::ProbeRtt;
+        if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
+            self.min_rtt = self.probe_rtt_min_delay;
+            self.min_rtt_stamp = self.probe_rtt_min_stamp.unwrap_or(rs.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The filter against the definition: the largest value of the last ten rounds.
+        #[test]
+        fn the_round_filter_is_the_true_maximum(
+            samples in prop::collection::vec((0u64..3, 0u64..1000), 1..200)
+        ) {
+            let mut filter = RoundMax::default();
+            let mut seen: std::vec::Vec<(u64, u64)> = std::vec::Vec::new();
+            let mut round = 0;
+            for (step, value) in samples {
+                round += step * step * step;
+                seen.push((round, value));
+                let window = EXTRA_ACKED_ROUNDS as u64;
+                let expected =
+                    seen.iter().filter(|(r, _)| r + window > round).map(|(_, v)| *v).max();
+                prop_assert_eq!(Some(filter.update(value, round, EXTRA_ACKED_ROUNDS)), expected);
+            }
+        }
+    }
+}

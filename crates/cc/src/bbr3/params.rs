@@ -1,0 +1,63 @@
+//! The constants of BBRv3, each with the reason for its value.
+
+use crate::units::{Duration, Gain};
+
+/// BBR.StartupPacingGain, 4 ln 2: the smallest gain that lets the rate double each round.
+pub(super) const STARTUP_PACING_GAIN: Gain = Gain::percent(277);
+/// BBR.DrainPacingGain: at or under 1 / (Startup's cwnd gain), so that one round drains the queue.
+pub(super) const DRAIN_PACING_GAIN: Gain = Gain::percent(50);
+/// DOWN: the smallest cut with which flows that probe at 1.25 converge to equal shares.
+pub(super) const PROBE_DOWN_PACING_GAIN: Gain = Gain::percent(90);
+/// UP: a quarter more than the path gave so far.
+pub(super) const PROBE_UP_PACING_GAIN: Gain = Gain::percent(125);
+/// BBR.DefaultCwndGain: the smallest gain that lets the window double each round.
+pub(super) const DEFAULT_CWND_GAIN: Gain = Gain::percent(200);
+/// UP: above 2, so that a window that was the limit does not stop the probe.
+pub(super) const PROBE_UP_CWND_GAIN: Gain = Gain::percent(225);
+/// BBR.ProbeRTTCwndGain: half a BDP leaves no queue, and the link half full.
+pub(super) const PROBE_RTT_CWND_GAIN: Gain = Gain::percent(50);
+/// One minus BBR.PacingMarginPercent: pace 1 % under the estimate, so that queues drain.
+pub(super) const PACING_MARGIN: Gain = Gain::percent(99);
+
+/// BBR.LossThresh: the loss rate of a round that a probe may cause.
+pub(super) const LOSS_THRESH: Gain = Gain::percent(2);
+/// BBR.Beta: what a lossy round leaves at least; CUBIC's factor, to be no harsher than it.
+pub(super) const BETA: Gain = Gain::percent(70);
+/// BBR.Headroom: the share of the long-term bound that is left to others.
+pub(super) const HEADROOM: Gain = Gain::percent(15);
+/// BBR.MinPipeCwnd in SMSS: two packets on the way there and the ACKs of two on the way back.
+pub(super) const MIN_PIPE_PACKETS: u64 = 4;
+/// BBRStartupFullLossCnt: this many separate losses in a round are no accident.
+pub(super) const STARTUP_FULL_LOSS_COUNT: u32 = 6;
+
+/// Growth that says that the pipe is not full yet.
+pub(super) const FULL_BW_GROWTH: Gain = Gain::percent(125);
+/// Rounds without growth that say that it is: a receiver may need as many to raise its window.
+pub(super) const FULL_BW_ROUNDS: u32 = 3;
+/// Rounds after which Drain gives up: the bandwidth was overestimated.
+pub(super) const DRAIN_ROUNDS: u64 = 3;
+/// BBR.ExtraAckedFilterLen in round trips.
+pub(super) const EXTRA_ACKED_ROUNDS: usize = 10;
+
+/// BBR.MinRTTFilterLen: longer than a ProbeRTT cycle, shorter than a change of route lasts.
+pub(super) const MIN_RTT_FILTER_LEN: Duration = Duration::from_secs(10);
+/// BBR.ProbeRTTInterval.
+pub(super) const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
+/// BBR.ProbeRTTDuration: long enough for flows of different RTT to drain the queue together.
+pub(super) const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
+
+/// The shortest wait between probes: a Reno flow at 30 ms needs it to keep 25 Mbit/s.
+pub(super) const PROBE_WAIT_BASE: Duration = Duration::from_secs(2);
+/// The random part of that wait.
+pub(super) const PROBE_WAIT_RANDOM: Duration = Duration::from_secs(1);
+/// The most rounds between probes: Reno's own time scale on common paths.
+pub(super) const RENO_ROUNDS: u64 = 63;
+/// The cap on the doubling of inflight_longterm's growth.
+pub(super) const MAX_PROBE_UP_ROUNDS: u32 = 30;
+
+/// C.send_quantum in time at the pacing rate.
+pub(super) const QUANTUM_TIME: Duration = Duration::from_millis(1);
+/// Offload budget in quanta: for TCP one in the qdisc, one in segmentation, one at the receiver.
+pub(super) const TCP_OFFLOAD_QUANTA: u64 = 3;
+/// The RTT of the very first pacing rate, before there is a sample.
+pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);

@@ -1,0 +1,236 @@
+//! ProbeBW: down a little, level for seconds, fill the pipe, up for a moment, and again.
+//! Section "ProbeBW", with "ProbeBW Algorithm Details".
+
+use super::params::{
+    BETA, HEADROOM, LOSS_THRESH, MAX_PROBE_UP_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_RANDOM,
+    RENO_ROUNDS,
+};
+use super::{AckPhase, Bbr3, TooHigh};
+use crate::conn::{Conn, INFINITE};
+use crate::sampler::RateSample;
+use crate::snapshot::State;
+use crate::units::{Duration, Gain, Instant};
+
+impl Bbr3 {
+    /// EnterProbeBW().
+    pub(super) fn enter_probe_bw(&mut self, conn: &Conn, now: Instant) {
+        self.start_probe_bw_down(conn, now);
+    }
+
+    /// StartProbeBW_DOWN().
+    pub(super) fn start_probe_bw_down(&mut self, conn: &Conn, now: Instant) {
+        self.reset_congestion_signals();
+        self.probe_up_acked_per_inc = INFINITE; // inflight_longterm does not grow here
+        self.pick_probe_wait();
+        self.cycle_stamp = now;
+        self.ack_phase = AckPhase::ProbeStopping;
+        self.start_round(conn);
+        self.enter(State::ProbeBwDown);
+    }
+
+    /// StartProbeBW_CRUISE().
+    pub(super) fn start_probe_bw_cruise(&mut self) {
+        self.enter(State::ProbeBwCruise);
+    }
+
+    /// StartProbeBW_REFILL().
+    pub(super) fn start_probe_bw_refill(&mut self, conn: &Conn) {
+        self.reset_short_term_model();
+        self.bw_probe_up_rounds = 0;
+        self.bw_probe_up_acked = 0;
+        self.prev_probe_precautionary = false;
+        self.ack_phase = AckPhase::Refilling;
+        self.start_round(conn);
+        self.enter(State::ProbeBwRefill);
+    }
+
+    /// StartProbeBW_UP().
+    fn start_probe_bw_up(&mut self, conn: &Conn, rs: &RateSample) {
+        self.ack_phase = AckPhase::ProbeStarting;
+        self.start_round(conn);
+        self.reset_full_bw();
+        self.full_bw = rs.delivery_rate;
+        self.enter(State::ProbeBwUp);
+        self.raise_inflight_longterm_slope(conn);
+    }
+
+    /// UpdateProbeBWCyclePhase().
+    pub(super) fn update_probe_bw_cycle_phase(&mut self, conn: &Conn, rs: &RateSample) {
+        if !self.full_bw_reached || self.adapt_long_term_model(conn, rs) {
+            return;
+        }
+        let state = self.state;
+        match state {
+            State::ProbeBwDown | State::ProbeBwCruise if self.is_time_to_probe_bw(conn, rs.now) => {
+                self.start_probe_bw_refill(conn);
+            }
+            State::ProbeBwDown if self.is_time_to_cruise(conn) => self.start_probe_bw_cruise(),
+            State::ProbeBwRefill if self.round_start => {
+                self.is_bw_probe_sample = true;
+                self.start_probe_bw_up(conn, rs);
+            }
+            State::ProbeBwUp if self.is_time_to_go_down(conn, rs) => {
+                self.prev_probe_too_high = false; // no excess loss so far
+                self.start_probe_bw_down(conn, rs.now);
+            }
+            _ => {}
+        }
+    }
+
+    /// IsInAProbeBWState().
+    pub(super) fn is_in_a_probe_bw_state(&self) -> bool {
+        matches!(
+            self.state,
+            State::ProbeBwDown | State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeBwUp
+        )
+    }
+
+    /// IsProbingBW().
+    pub(super) fn is_probing_bw(&self) -> bool {
+        matches!(self.state, State::Startup | State::ProbeBwRefill | State::ProbeBwUp)
+    }
+
+    /// IsTimeToCruise(): there is headroom, and no queue of ours.
+    fn is_time_to_cruise(&self, conn: &Conn) -> bool {
+        conn.inflight <= self.inflight_with_headroom(conn)
+            && conn.inflight <= self.inflight(conn, self.max_bw, Gain::ONE)
+    }
+
+    /// IsTimeToGoDown().
+    ///
+    /// The precautionary test takes C.inflight from before this ACK removed its bytes, and the
+    /// bound as reached when no further full packet fits under it: C.cwnd holds C.inflight below it
+    /// otherwise, and the test would never come true.
+    fn is_time_to_go_down(&mut self, conn: &Conn, rs: &RateSample) -> bool {
+        if self.prev_probe_too_high
+            && rs.prior_inflight.saturating_add(conn.smss) > self.inflight_longterm
+        {
+            self.prev_probe_precautionary = true;
+            return true;
+        }
+        if conn.is_cwnd_limited() && conn.cwnd >= self.inflight_longterm {
+            // The bound was the limit, not the path: no plateau can be seen under it.
+            self.reset_full_bw();
+            self.full_bw = rs.delivery_rate;
+            return false;
+        }
+        self.full_bw_now
+    }
+
+    /// IsTimeToProbeBW(), "Time Scale for Bandwidth Probing". Whoever asks starts REFILL.
+    fn is_time_to_probe_bw(&self, conn: &Conn, now: Instant) -> bool {
+        self.has_elapsed_in_phase(now, self.bw_probe_wait)
+            || self.is_reno_coexistence_probe_time(conn)
+    }
+
+    /// HasElapsedInPhase().
+    fn has_elapsed_in_phase(&self, now: Instant, interval: Duration) -> bool {
+        now > self.cycle_stamp + interval
+    }
+
+    /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters".
+    fn pick_probe_wait(&mut self) {
+        self.rounds_since_probe_up = self.rng.below(2);
+        let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);
+        self.bw_probe_wait = PROBE_WAIT_BASE + Duration::from_nanos(random);
+    }
+
+    /// IsRenoCoexistenceProbeTime(). The pseudo-code compares bytes with rounds; rounds are packets
+    /// here, and at least one.
+    fn is_reno_coexistence_probe_time(&self, conn: &Conn) -> bool {
+        let reno_rounds = (self.target_inflight(conn) / conn.smss).max(1);
+        self.rounds_since_probe_up >= reno_rounds.min(RENO_ROUNDS)
+    }
+
+    /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd.
+    fn target_inflight(&self, conn: &Conn) -> u64 {
+        self.bdp_multiple(conn, self.bw, Gain::ONE).min(conn.cwnd)
+    }
+
+    /// InflightWithHeadroom(): leaves a share of the long-term bound to other flows.
+    pub(super) fn inflight_with_headroom(&self, conn: &Conn) -> u64 {
+        if self.inflight_longterm == INFINITE {
+            return INFINITE;
+        }
+        let headroom = HEADROOM.of(self.inflight_longterm).max(conn.smss);
+        self.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd(conn))
+    }
+
+    /// RaiseInflightLongtermSlope(): the growth of inflight_longterm doubles each round.
+    fn raise_inflight_longterm_slope(&mut self, conn: &Conn) {
+        let growth_this_round = 1u64 << self.bw_probe_up_rounds;
+        self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(MAX_PROBE_UP_ROUNDS);
+        self.probe_up_acked_per_inc = (conn.cwnd / growth_this_round).max(conn.smss);
+    }
+
+    /// ProbeInflightLongtermUpward().
+    fn probe_inflight_longterm_upward(&mut self, conn: &Conn, rs: &RateSample) {
+        if !conn.is_cwnd_limited() || conn.cwnd < self.inflight_longterm {
+            return; // the bound is not used up, so nothing was learned about it
+        }
+        self.bw_probe_up_acked = self.bw_probe_up_acked.saturating_add(rs.newly_acked);
+        if self.bw_probe_up_acked >= self.probe_up_acked_per_inc {
+            let delta = self.bw_probe_up_acked / self.probe_up_acked_per_inc;
+            self.bw_probe_up_acked -= delta * self.probe_up_acked_per_inc;
+            self.inflight_longterm =
+                self.inflight_longterm.saturating_add(delta.saturating_mul(conn.smss));
+        }
+        if self.round_start {
+            self.raise_inflight_longterm_slope(conn);
+        }
+    }
+
+    /// AdaptLongTermModel(): follows the feedback of a probe, ends the filter's cycle with it, and
+    /// raises the long-term bound while losses allow. True when it decided a transition.
+    fn adapt_long_term_model(&mut self, conn: &Conn, rs: &RateSample) -> bool {
+        if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
+            self.ack_phase = AckPhase::ProbeFeedback;
+        }
+        if self.ack_phase == AckPhase::ProbeStopping && self.round_start {
+            // The last sample of the probe is in.
+            self.is_bw_probe_sample = false;
+            self.ack_phase = AckPhase::Init;
+            if self.is_in_a_probe_bw_state() {
+                if !rs.is_app_limited {
+                    self.advance_max_bw_filter();
+                }
+                // The precautionary probe went well: probe again at once, and stay this time.
+                if self.prev_probe_precautionary && !self.prev_probe_too_high {
+                    self.start_probe_bw_refill(conn);
+                    return true;
+                }
+            }
+        }
+        if !Self::is_loss_too_high(rs) && self.inflight_longterm != INFINITE {
+            self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
+            if self.state == State::ProbeBwUp {
+                self.probe_inflight_longterm_upward(conn, rs);
+            }
+        }
+        false
+    }
+
+    /// IsInflightTooHigh(), "Probing for Bandwidth In ProbeBW", for the sample of an ACK.
+    pub(super) fn is_loss_too_high(rs: &RateSample) -> bool {
+        Self::is_inflight_too_high(rs.lost, rs.tx_in_flight)
+    }
+
+    /// IsInflightTooHigh(), "Probing for Bandwidth In ProbeBW": volumes lost since, and in flight
+    /// at, the departure of one packet.
+    pub(super) fn is_inflight_too_high(lost: u64, tx_in_flight: u64) -> bool {
+        lost > LOSS_THRESH.of(tx_in_flight)
+    }
+
+    /// HandleInflightTooHigh(), "Probing for Bandwidth In ProbeBW". `rs` is RS there.
+    pub(super) fn handle_inflight_too_high(&mut self, conn: &Conn, rs: TooHigh, now: Instant) {
+        self.prev_probe_too_high = true;
+        self.is_bw_probe_sample = false; // react once a probe
+        if !rs.is_app_limited {
+            self.inflight_longterm = rs.inflight.max(BETA.of(self.target_inflight(conn)));
+        }
+        if self.state == State::ProbeBwUp {
+            self.undo_state = Some(State::ProbeBwUp);
+            self.start_probe_bw_down(conn, now);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! ProbeRTT and the restart from idle: the moments in which the queue is known to be empty.
+//! Sections "ProbeRTT" and "Restarting From Idle".
+
+use super::params::{MIN_PIPE_PACKETS, PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION};
+use super::{AckPhase, Bbr3};
+use crate::conn::Conn;
+use crate::sampler::RateSample;
+use crate::snapshot::State;
+use crate::units::{Gain, Instant};
+
+impl Bbr3 {
+    /// CheckProbeRTT(), "ProbeRTT Logic".
+    pub(super) fn check_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
+        if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
+            self.save_cwnd(conn);
+            self.enter(State::ProbeRtt);
+            self.probe_rtt_done_stamp = None;
+            self.ack_phase = AckPhase::ProbeStopping;
+            self.start_round(conn);
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(conn, rs);
+        }
+        if rs.delivered > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    /// HandleProbeRTT(), "ProbeRTT Logic".
+    fn handle_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
+        // The low rate of ProbeRTT says nothing about the path.
+        conn.sampler.mark_app_limited(conn.inflight);
+        if self.probe_rtt_done_stamp.is_none() {
+            if conn.inflight <= self.probe_rtt_cwnd(conn) {
+                self.probe_rtt_done_stamp = Some(rs.now + PROBE_RTT_DURATION);
+                self.probe_rtt_round_done = false;
+                self.start_round(conn);
+            }
+            return;
+        }
+        if self.round_start {
+            self.probe_rtt_round_done = true;
+        }
+        if self.probe_rtt_round_done {
+            self.check_probe_rtt_done(conn, rs.now);
+        }
+    }
+
+    /// CheckProbeRTTDone(), "ProbeRTT Logic".
+    fn check_probe_rtt_done(&mut self, conn: &mut Conn, now: Instant) {
+        if self.probe_rtt_done_stamp.is_some_and(|done| now > done) {
+            self.probe_rtt_min_stamp = Some(now);
+            self.restore_cwnd(conn);
+            self.exit_probe_rtt(conn, now);
+        }
+    }
+
+    /// ExitProbeRTT(), "Exiting ProbeRTT".
+    fn exit_probe_rtt(&mut self, conn: &mut Conn, now: Instant) {
+        self.reset_short_term_model();
+        if self.full_bw_reached {
+            self.start_probe_bw_down(conn, now);
+            self.start_probe_bw_cruise();
+        } else {
+            self.enter_startup();
+        }
+    }
+
+    /// ProbeRTTCwnd(), "Modulating cwnd in ProbeRTT".
+    pub(super) fn probe_rtt_cwnd(&self, conn: &Conn) -> u64 {
+        let cwnd = self.bdp_multiple(conn, self.bw, PROBE_RTT_CWND_GAIN);
+        cwnd.max(self.min_pipe_cwnd(conn))
+    }
+
+    /// HandleRestartFromIdle(), "Actions when Restarting from Idle". The controller calls it only
+    /// when nothing was in flight and the application was the limit.
+    pub(super) fn handle_restart_from_idle(&mut self, conn: &mut Conn, now: Instant) {
+        self.idle_restart = true;
+        self.extra_acked_interval_start = now;
+        if self.is_in_a_probe_bw_state() {
+            self.set_pacing_rate_with_gain(conn, Gain::ONE);
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(conn, now);
+        }
+    }
+
+    /// BBR.MinPipeCwnd in bytes.
+    pub(super) fn min_pipe_cwnd(&self, conn: &Conn) -> u64 {
+        MIN_PIPE_PACKETS.saturating_mul(conn.smss)
+    }
+}

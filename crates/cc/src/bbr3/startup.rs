@@ -1,0 +1,91 @@
+//! Startup and Drain: find the bandwidth by doubling, then empty the queue that this made.
+//! Sections "Startup" and "Drain".
+
+use super::Bbr3;
+use super::params::{DRAIN_ROUNDS, FULL_BW_GROWTH, FULL_BW_ROUNDS, STARTUP_FULL_LOSS_COUNT};
+use crate::conn::Conn;
+use crate::sampler::RateSample;
+use crate::snapshot::State;
+use crate::units::{Gain, Rate};
+
+impl Bbr3 {
+    /// EnterStartup(), "Startup Dynamics".
+    pub(super) fn enter_startup(&mut self) {
+        self.enter(State::Startup);
+    }
+
+    /// CheckStartupDone(), "Startup Dynamics".
+    pub(super) fn check_startup_done(&mut self, conn: &Conn, rs: &RateSample) {
+        self.check_startup_high_loss(conn, rs);
+        if self.state == State::Startup && self.full_bw_reached {
+            self.enter_drain();
+        }
+    }
+
+    /// CheckStartupHighLoss(), "Exiting Startup Based on Packet Loss", which the draft has in prose
+    /// only.
+    ///
+    /// Asked at the end of each loss round: such a round begins at its first loss, so that recovery
+    /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts.
+    /// Every transport of this crate has selective acknowledgements.
+    fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
+        if !self.loss_round_start {
+            return;
+        }
+        let ranges = core::mem::take(&mut self.loss_ranges_in_round);
+        if self.full_bw_reached || ranges < STARTUP_FULL_LOSS_COUNT || !Self::is_loss_too_high(rs) {
+            return;
+        }
+        self.undo_state = Some(State::Startup);
+        self.full_bw_now = true;
+        self.full_bw_reached = true;
+        self.inflight_longterm =
+            self.bdp_multiple(conn, self.bw, Gain::ONE).max(self.inflight_latest);
+    }
+
+    /// ResetFullBW(), "Exiting Acceleration Based on Bandwidth Plateau".
+    pub(super) fn reset_full_bw(&mut self) {
+        self.full_bw = Rate::ZERO;
+        self.full_bw_count = 0;
+        self.full_bw_now = false;
+    }
+
+    /// CheckFullBWReached(), "Exiting Acceleration Based on Bandwidth Plateau". A sample without a
+    /// rate is no round without growth.
+    pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
+        if self.full_bw_now
+            || !self.round_start
+            || rs.is_app_limited
+            || rs.delivery_rate == Rate::ZERO
+        {
+            return;
+        }
+        if rs.delivery_rate >= FULL_BW_GROWTH.of_rate(self.full_bw) {
+            self.reset_full_bw();
+            self.full_bw = rs.delivery_rate;
+            return;
+        }
+        self.full_bw_count += 1;
+        self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS;
+        if self.full_bw_now {
+            self.full_bw_reached = true;
+        }
+    }
+
+    /// EnterDrain(), "Drain".
+    fn enter_drain(&mut self) {
+        self.enter(State::Drain);
+        self.drain_start_round = self.round_count;
+    }
+
+    /// CheckDrainDone(), "Drain". C.inflight is that after this ACK: with the one before it, a flow
+    /// whose window equals the target would never leave.
+    pub(super) fn check_drain_done(&mut self, conn: &mut Conn, rs: &RateSample) {
+        if self.state == State::Drain
+            && (conn.inflight <= self.inflight(conn, self.bw, Gain::ONE)
+                || self.round_count > self.drain_start_round + DRAIN_ROUNDS)
+        {
+            self.enter_probe_bw(conn, rs.now);
+        }
+    }
+}

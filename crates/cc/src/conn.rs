@@ -1,0 +1,154 @@
+//! The connection's own state (the draft's C): what every algorithm shares.
+
+use crate::config::{Config, Transport};
+use crate::sampler::{PacketState, RateSample, Sampler};
+use crate::units::{Duration, Gain, Instant, Rate};
+
+/// The largest send quantum in bytes: what one segmentation offload takes.
+pub(crate) const MAX_QUANTUM: u64 = 65_536;
+
+/// "Infinity" of a volume in bytes.
+pub(crate) const INFINITE: u64 = u64::MAX;
+
+/// An RTT below this counts as this: a zero would make every rate infinite.
+const MIN_RTT_SAMPLE: Duration = Duration::from_micros(1);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Conn {
+    /// C.SMSS in bytes.
+    pub(crate) smss: u64,
+    /// C.InitialCwnd in bytes.
+    pub(crate) initial_cwnd: u64,
+    pub(crate) transport: Transport,
+    /// C.cwnd in bytes.
+    pub(crate) cwnd: u64,
+    /// C.inflight in bytes.
+    pub(crate) inflight: u64,
+    /// C.pacing_rate; `None` leaves pacing to the transport.
+    pub(crate) pacing_rate: Option<Rate>,
+    /// C.send_quantum in bytes.
+    pub(crate) send_quantum: u64,
+    pub(crate) sampler: Sampler,
+    /// C.srtt, RFC 9002 section 5.3 without the ACK delay, which not every transport knows.
+    pub(crate) srtt: Option<Duration>,
+    pub(crate) latest_rtt: Option<Duration>,
+    /// When the newest recovery episode began, RFC 9002 section 7.3.2. Stays after its end: packets
+    /// sent before it still belong to it.
+    recovery_start: Option<Instant>,
+    in_recovery: bool,
+    /// C.is_cwnd_limited holds until this much has left the path: see [`Self::mark_cwnd_limited`].
+    cwnd_limited_until: Option<u64>,
+}
+
+impl Conn {
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+        let smss = u64::from(config.smss.max(1));
+        let initial_cwnd = config.initial_cwnd(smss);
+        Self {
+            smss,
+            initial_cwnd,
+            transport: config.transport,
+            cwnd: initial_cwnd,
+            inflight: 0,
+            pacing_rate: None,
+            send_quantum: 2 * smss,
+            sampler: Sampler::new(now),
+            srtt: None,
+            latest_rtt: None,
+            recovery_start: None,
+            in_recovery: false,
+            cwnd_limited_until: None,
+        }
+    }
+
+    pub(crate) fn in_recovery(&self) -> bool {
+        self.in_recovery
+    }
+
+    pub(crate) fn begin_recovery(&mut self, now: Instant) {
+        self.recovery_start = Some(now);
+        self.in_recovery = true;
+    }
+
+    pub(crate) fn end_recovery(&mut self) {
+        self.in_recovery = false;
+    }
+
+    /// Whether `p` left after the newest recovery episode began, or there was none.
+    pub(crate) fn sent_after_recovery_start(&self, p: &PacketState) -> bool {
+        self.recovery_start.is_none_or(|start| p.send_time() > start)
+    }
+
+    /// Nothing is unacknowledged. C.inflight of 0 alone does not say so: loss marking brings it to
+    /// 0 while the data is still to be repaired, which is no idleness of the application.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.inflight == 0 && !self.in_recovery()
+    }
+
+    /// Whether another full packet does not fit into the window.
+    pub(crate) fn is_window_full(&self) -> bool {
+        self.inflight.saturating_add(self.smss) > self.cwnd
+    }
+
+    /// What has left the path, delivered or lost: the clock of a packet-timed round trip.
+    fn departed(&self) -> u64 {
+        self.sampler.delivered.saturating_add(self.sampler.lost)
+    }
+
+    /// Notes that the window is full now. Like the app-limited mark it holds for one packet-timed
+    /// round trip: until all that is now in flight has left the path.
+    pub(crate) fn mark_cwnd_limited(&mut self) {
+        self.cwnd_limited_until = Some(self.departed().saturating_add(self.inflight));
+    }
+
+    /// C.is_cwnd_limited: whether C.cwnd was fully used at any point of the last round trip.
+    pub(crate) fn is_cwnd_limited(&self) -> bool {
+        self.cwnd_limited_until.is_some_and(|until| self.departed() <= until)
+    }
+
+    /// Paces a window-based algorithm: `gain` windows in a smoothed round trip. Above one, so that
+    /// the window stays the limit (RFC 9002 section 7.7).
+    pub(crate) fn pace_by_window(&mut self, gain: Gain) {
+        if let Some(srtt) = self.srtt {
+            let rate = gain.of_rate(Rate::from_volume(self.cwnd, srtt));
+            self.pacing_rate = Some(rate.max(Rate::from_bytes_per_sec(1)));
+            let quantum = rate.bytes_in(Duration::from_millis(1));
+            self.send_quantum = quantum.min(MAX_QUANTUM).max(2 * self.smss);
+        }
+    }
+
+    /// Whether the newest ACK may raise a loss-based window: RFC 9002 section 7.8 forbids it when
+    /// the window was not used. A flow that only its pacer held back did use it.
+    pub(crate) fn may_grow(&self, rs: &RateSample) -> bool {
+        !rs.is_app_limited || self.is_cwnd_limited()
+    }
+
+    /// The smallest window of a loss-based algorithm, RFC 9002 section 7.2.
+    pub(crate) fn min_window(&self) -> u64 {
+        2 * self.smss
+    }
+
+    /// The sample of an ACK whose newest packet is `p`; `rtt` is the transport's own, if it has one.
+    pub(crate) fn sample(
+        &mut self,
+        now: Instant,
+        p: &PacketState,
+        rtt: Option<Duration>,
+    ) -> RateSample {
+        let rtt = rtt.unwrap_or(now.since(p.send_time())).max(MIN_RTT_SAMPLE);
+        self.update_srtt(rtt);
+        self.sampler.generate(now, p, rtt)
+    }
+
+    fn update_srtt(&mut self, rtt: Duration) {
+        self.latest_rtt = Some(rtt);
+        self.srtt = Some(match self.srtt {
+            None => rtt,
+            // 7/8 old, 1/8 new, ordered so that no product can overflow.
+            Some(old) => {
+                let (old, new) = (old.as_nanos(), rtt.as_nanos());
+                Duration::from_nanos(old - old / 8 + new / 8)
+            }
+        });
+    }
+}

@@ -1,0 +1,404 @@
+//! The one door: what a transport calls, in the order in which it happens.
+
+use core::fmt;
+
+use crate::algo::{Congestion, CongestionControl};
+use crate::bbr3::Bbr3;
+use crate::config::{Algorithm, Config};
+use crate::conn::Conn;
+use crate::cubic::Cubic;
+use crate::fixed::Fixed;
+use crate::pacer::Pacer;
+use crate::reno::Reno;
+use crate::sampler::{PacketState, RateSample};
+use crate::snapshot::Snapshot;
+use crate::units::{Duration, Instant, Rate};
+
+/// Whether a packet may leave now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Send {
+    /// Up to `quantum` bytes may leave at once; at least one full packet.
+    Now {
+        /// Bytes, bounded by the pacer's credit, C.send_quantum and the window.
+        quantum: u64,
+    },
+    /// The pacer has no credit for a full packet before this instant.
+    At(Instant),
+    /// The window is full: wait for an ACK or a loss.
+    CwndLimited,
+}
+
+/// The algorithms, in one size and without a table of pointers.
+#[derive(Clone, Debug)]
+// One controller lives beside each connection: an indirection for the small ones would cost every
+// ACK of the large one a cache miss.
+#[allow(clippy::large_enum_variant)]
+enum Algo {
+    Bbr3(Bbr3),
+    Cubic(Cubic),
+    Reno(Reno),
+    Fixed(Fixed),
+}
+
+/// Runs the same call on whichever algorithm is inside.
+macro_rules! each {
+    ($algo:expr, $a:ident => $call:expr) => {
+        match $algo {
+            Algo::Bbr3($a) => $call,
+            Algo::Cubic($a) => $call,
+            Algo::Reno($a) => $call,
+            Algo::Fixed($a) => $call,
+        }
+    };
+}
+
+/// Congestion control of one flow on one path.
+///
+/// ```
+/// use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant, Send};
+///
+/// let mut now = Instant::from_nanos(1_000);
+/// let mut cc = Controller::new(Algorithm::Bbr3, Config::default(), now);
+/// assert!(matches!(cc.can_send(now), Send::Now { .. }));
+/// let packet = cc.on_sent(now, 1200); // keep this beside the packet
+///
+/// now += Duration::from_millis(40);
+/// let mut ack = cc.ack(now); // borrows `cc`: nothing else can be called meanwhile
+/// ack.acked(&packet);
+/// ack.finish();
+/// assert_eq!(cc.snapshot().srtt, Some(Duration::from_millis(40)));
+/// ```
+#[derive(Clone)]
+pub struct Controller {
+    conn: Conn,
+    pacer: Pacer,
+    algo: Algo,
+    algorithm: Algorithm,
+}
+
+impl Controller {
+    /// A controller for a flow that starts `now`.
+    pub fn new(algorithm: Algorithm, config: Config, now: Instant) -> Self {
+        let mut conn = Conn::new(&config, now);
+        let algo = match algorithm {
+            Algorithm::Bbr3 => Algo::Bbr3(Bbr3::new(&mut conn, now, config.seed)),
+            Algorithm::Cubic => Algo::Cubic(Cubic::new(&mut conn)),
+            Algorithm::Reno => Algo::Reno(Reno::new(&mut conn)),
+            Algorithm::Fixed(rate) => Algo::Fixed(Fixed::new(&mut conn, rate)),
+        };
+        let pacer = Pacer::new(now, pace(&conn), conn.send_quantum);
+        Self { conn, pacer, algo, algorithm }
+    }
+
+    /// The algorithm that was chosen.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Whether a full packet may leave now.
+    pub fn can_send(&mut self, now: Instant) -> Send {
+        if self.conn.is_window_full() {
+            self.conn.mark_cwnd_limited();
+            return Send::CwndLimited;
+        }
+        let credit = self.pacer.available(now, self.conn.smss);
+        if credit == 0 {
+            return Send::At(self.pacer.ready_at(self.conn.smss));
+        }
+        let room = self.conn.cwnd - self.conn.inflight;
+        let quantum = credit.min(self.conn.send_quantum).min(room).max(self.conn.smss);
+        Send::Now { quantum }
+    }
+
+    /// A packet of `bytes` left `now`; an aggregate that leaves as one counts as one packet, of up
+    /// to 131071 bytes. Bytes count as the transport counts C.SMSS: QUIC's datagram without IP and
+    /// UDP, TCP's payload.
+    ///
+    /// Keep the returned state until the packet is acknowledged, lost or given up.
+    pub fn on_sent(&mut self, now: Instant, bytes: u32) -> PacketState {
+        let bytes = u64::from(bytes);
+        // All three tests come before the packet is in flight.
+        let idle = self.conn.is_idle();
+        if idle && self.conn.sampler.is_app_limited() {
+            each!(&mut self.algo, a => a.on_restart_from_idle(&mut self.conn, now));
+            self.update_pacer(now);
+        }
+        self.conn.inflight = self.conn.inflight.saturating_add(bytes);
+        self.pacer.on_sent(now, bytes);
+        if self.conn.is_window_full() {
+            self.conn.mark_cwnd_limited();
+        }
+        self.conn.sampler.on_sent(now, bytes, idle, self.conn.inflight)
+    }
+
+    /// Opens the batch of one ACK, or of one firing of the loss timer.
+    pub fn ack(&mut self, now: Instant) -> AckBatch<'_> {
+        let prior_inflight = self.conn.inflight;
+        if self.conn.is_window_full() {
+            self.conn.mark_cwnd_limited();
+        }
+        AckBatch {
+            now,
+            prior_inflight,
+            newest: None,
+            newest_lost: None,
+            newly_acked: 0,
+            newly_acked_after_recovery: 0,
+            ce_packets: 0,
+            rtt: None,
+            inflight: None,
+            done: false,
+            cc: self,
+        }
+    }
+
+    /// The sender has nothing to send although window and pacer would let it: the application, or
+    /// the receiver's flow control, is the limit.
+    ///
+    /// draft-ietf-ccwg-bbr, "Detecting application-limited phases": call it when the application
+    /// writes (before the new data is queued), at the start of ACK processing, and at the start of
+    /// timer processing, each time that there is no unsent data. The part of the test that is the
+    /// controller's (C.inflight below C.cwnd) is made here.
+    pub fn on_app_limited(&mut self) {
+        if self.conn.inflight < self.conn.cwnd {
+            self.conn.sampler.mark_app_limited(self.conn.inflight);
+        }
+    }
+
+    /// The transport was stopped by the window: for transports that test it themselves instead of
+    /// asking [`Self::can_send`].
+    pub fn on_cwnd_limited(&mut self) {
+        self.conn.mark_cwnd_limited();
+    }
+
+    /// A retransmission timeout that declares everything lost; in QUIC, persistent congestion
+    /// (RFC 9002 section 7.6). Report the lost packets in an ACK batch as well, before this.
+    pub fn on_rto(&mut self, now: Instant) {
+        self.enter_recovery(now);
+        each!(&mut self.algo, a => a.on_rto(&mut self.conn));
+        self.update_pacer(now);
+    }
+
+    /// Every packet of the recent recovery episode that was marked lost has arrived after all.
+    pub fn on_spurious_loss(&mut self, now: Instant) {
+        self.conn.end_recovery();
+        each!(&mut self.algo, a => a.on_spurious_loss(&mut self.conn));
+        self.update_pacer(now);
+    }
+
+    /// `packet` is out of the transport's sight, neither acknowledged nor lost: its keys were
+    /// discarded, or it was a probe that is not repeated.
+    pub fn on_discarded(&mut self, packet: &PacketState) {
+        self.conn.inflight = self.conn.inflight.saturating_sub(packet.size());
+    }
+
+    /// C.SMSS is `smss` bytes from now on.
+    ///
+    /// Before the first delivery the initial window is made anew from it (RFC 9002 section 7.2);
+    /// later only what is counted in packets follows: rates and windows are bytes, and stay true.
+    pub fn on_mtu_update(&mut self, now: Instant, smss: u32, config: &Config) {
+        let conn = &mut self.conn;
+        conn.smss = u64::from(smss.max(1));
+        if conn.sampler.delivered == 0 {
+            let before = conn.initial_cwnd;
+            conn.initial_cwnd = config.initial_cwnd(conn.smss);
+            if conn.cwnd == before {
+                conn.cwnd = conn.initial_cwnd;
+            }
+        }
+        conn.send_quantum = conn.send_quantum.max(2 * conn.smss);
+        each!(&mut self.algo, a => a.on_mtu_update(conn));
+        self.update_pacer(now);
+    }
+
+    /// C.cwnd in bytes.
+    pub fn cwnd(&self) -> u64 {
+        self.conn.cwnd
+    }
+
+    /// C.inflight in bytes.
+    pub fn inflight(&self) -> u64 {
+        self.conn.inflight
+    }
+
+    /// C.pacing_rate.
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        self.conn.pacing_rate
+    }
+
+    /// C.send_quantum in bytes: the largest aggregate to hand to the network as one.
+    pub fn send_quantum(&self) -> u64 {
+        self.conn.send_quantum
+    }
+
+    /// C.InitialCwnd in bytes.
+    pub fn initial_cwnd(&self) -> u64 {
+        self.conn.initial_cwnd
+    }
+
+    /// The largest burst in bytes that this controller's own pacer lets pass.
+    pub fn burst_bound(&self) -> u64 {
+        self.pacer.burst_bound()
+    }
+
+    /// Every model variable, by the draft's name.
+    pub fn snapshot(&self) -> Snapshot {
+        each!(&self.algo, a => a.snapshot(&self.conn))
+    }
+
+    fn update_pacer(&mut self, now: Instant) {
+        self.pacer.set_rate(now, pace(&self.conn), self.conn.send_quantum);
+    }
+
+    /// Opens a recovery episode at its first loss, before the algorithm hears of the loss; does
+    /// nothing within an episode, so that what was saved at its start survives a second round.
+    fn enter_recovery(&mut self, now: Instant) {
+        if self.conn.in_recovery() {
+            return;
+        }
+        each!(&mut self.algo, a => a.on_enter_recovery(&mut self.conn));
+        self.conn.begin_recovery(now);
+    }
+}
+
+/// The rate for the pacer: without one nothing is held back.
+fn pace(conn: &Conn) -> Rate {
+    conn.pacing_rate.unwrap_or(Rate::MAX)
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller").field("snapshot", &self.snapshot()).finish_non_exhaustive()
+    }
+}
+
+/// One ACK, or one firing of the loss timer: say everything that it said, in any order, then
+/// [`finish`](Self::finish). The order in which the draft wants it is made here.
+#[must_use = "what an ACK said takes effect when the batch is finished"]
+pub struct AckBatch<'a> {
+    cc: &'a mut Controller,
+    now: Instant,
+    prior_inflight: u64,
+    newest: Option<PacketState>,
+    newest_lost: Option<PacketState>,
+    newly_acked: u64,
+    newly_acked_after_recovery: u64,
+    ce_packets: u64,
+    rtt: Option<Duration>,
+    inflight: Option<u64>,
+    done: bool,
+}
+
+impl AckBatch<'_> {
+    /// `packet` is newly acknowledged.
+    pub fn acked(&mut self, packet: &PacketState) {
+        debug_assert!(
+            self.cc.conn.inflight >= packet.size(),
+            "acknowledged or lost twice, or not told of its sending"
+        );
+        self.cc.conn.inflight = self.cc.conn.inflight.saturating_sub(packet.size());
+        self.count_acked(packet);
+    }
+
+    /// `packet` was marked lost, and is now acknowledged after all: it counts as delivered, and
+    /// takes nothing out of flight a second time.
+    pub fn acked_after_loss(&mut self, packet: &PacketState) {
+        self.count_acked(packet);
+    }
+
+    fn count_acked(&mut self, packet: &PacketState) {
+        let conn = &mut self.cc.conn;
+        conn.sampler.on_acked(&mut self.newest, packet);
+        self.newly_acked += packet.size();
+        if conn.sent_after_recovery_start(packet) {
+            self.newly_acked_after_recovery += packet.size();
+        }
+    }
+
+    /// `packet` is newly marked lost. Report losses in the order in which the packets were sent.
+    pub fn lost(&mut self, packet: &PacketState) {
+        let conn = &mut self.cc.conn;
+        debug_assert!(
+            conn.inflight >= packet.size(),
+            "acknowledged or lost twice, or not told of its sending"
+        );
+        conn.inflight = conn.inflight.saturating_sub(packet.size());
+        conn.sampler.lost = conn.sampler.lost.saturating_add(packet.size());
+        each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
+        if self.newest_lost.is_none_or(|n| packet.send_time() > n.send_time()) {
+            self.newest_lost = Some(*packet);
+        }
+    }
+
+    /// The transport's own round-trip sample for this ACK, where it knows better than the time
+    /// since the newest acknowledged packet was sent (TCP timestamps, for one).
+    pub fn rtt(&mut self, rtt: Duration) {
+        self.rtt = Some(rtt);
+    }
+
+    /// `packets` more packets were marked with CE (RFC 3168).
+    pub fn ce(&mut self, packets: u64) {
+        self.ce_packets += packets;
+    }
+
+    /// What the transport itself counts as in flight after this ACK and its losses, in bytes: for
+    /// transports that drop packets from their count without saying so.
+    pub fn resync_inflight(&mut self, bytes: u64) {
+        self.inflight = Some(bytes);
+    }
+
+    /// Everything is said: updates the model, the state and the control parameters. Dropping the
+    /// batch does the same.
+    pub fn finish(mut self) {
+        self.close();
+    }
+
+    fn close(&mut self) {
+        if core::mem::replace(&mut self.done, true) {
+            return;
+        }
+        let cc = &mut *self.cc;
+        if let Some(inflight) = self.inflight {
+            cc.conn.inflight = inflight;
+        }
+        // An episode ends with the first packet acknowledged that left after it began
+        // (RFC 9002 section 7.3.2); a loss of this same ACK may begin the next one.
+        if cc.conn.in_recovery()
+            && self.newest.is_some_and(|p| cc.conn.sent_after_recovery_start(&p))
+        {
+            cc.conn.end_recovery();
+            each!(&mut cc.algo, a => a.on_exit_recovery(&mut cc.conn));
+        }
+        // A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion).
+        let marked = self.ce_packets.saturating_mul(cc.conn.smss);
+        cc.conn.sampler.lost = cc.conn.sampler.lost.saturating_add(marked);
+        let sample = self.newest.map(|p| RateSample {
+            newly_acked: self.newly_acked,
+            newly_acked_after_recovery: self.newly_acked_after_recovery,
+            prior_inflight: self.prior_inflight,
+            ..cc.conn.sample(self.now, &p, self.rtt)
+        });
+        if let Some(p) = self.newest_lost.or(self.newest.filter(|_| self.ce_packets > 0)) {
+            let new_episode = !cc.conn.in_recovery() && cc.conn.sent_after_recovery_start(&p);
+            if new_episode {
+                cc.enter_recovery(self.now);
+            }
+            let congestion = Congestion {
+                now: self.now,
+                new_episode,
+                ce: sample.as_ref().filter(|_| self.ce_packets > 0),
+            };
+            each!(&mut cc.algo, a => a.on_congestion(&mut cc.conn, &congestion));
+        }
+        if let Some(rs) = &sample {
+            each!(&mut cc.algo, a => a.on_ack(&mut cc.conn, rs));
+        }
+        cc.update_pacer(self.now);
+    }
+}
+
+impl Drop for AckBatch<'_> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,247 @@
+//! CUBIC, RFC 9438, in bytes and integers.
+//!
+//! Time inside is in 1/65536 s, so that its cube times a window fits 128 bits and needs no
+//! division: W_cubic is a multiplication and a shift.
+
+use crate::algo::{Congestion, CongestionControl};
+use crate::conn::{Conn, INFINITE};
+use crate::reno::{AVOIDANCE_PACING, SLOW_START_PACING, window_state};
+use crate::sampler::RateSample;
+use crate::snapshot::Snapshot;
+use crate::units::{Duration, Gain, Instant, mul_div};
+
+/// beta_cubic, section 4.6.
+const BETA: Gain = Gain::percent(70);
+/// (1 + beta_cubic) / 2, fast convergence, section 4.7.
+const FAST_CONVERGENCE: Gain = Gain::percent(85);
+/// 3 (1 - beta_cubic) / (1 + beta_cubic) = 9 / 17, section 4.3.
+const ALPHA: (u64, u64) = (9, 17);
+/// C = 0.4 segments per second cubed, section 5.
+const C: (u128, u128) = (2, 5);
+/// W_cubic(t + RTT) may ask for at most this much more than the window, section 4.4.
+const MAX_TARGET: Gain = Gain::percent(150);
+/// Bits of a second's fraction.
+const TIME_BITS: u32 = 16;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cubic {
+    ssthresh: u64,
+    epoch: Option<Epoch>,
+    w_max: u64,
+    /// cwnd_prior of section 4.3: W_est grows like Reno from there on.
+    cwnd_prior: u64,
+    last_ack: Option<Instant>,
+    undo: Option<Undo>,
+}
+
+/// A congestion avoidance stage: section 4.2.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    start: Instant,
+    /// K in 1/65536 s.
+    k: u64,
+    /// W_max of this stage in bytes.
+    w_max: u64,
+    w_est: u64,
+    /// What did not make a whole byte: of W_est and of the window, each times the window.
+    w_est_part: u64,
+    cwnd_part: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    cwnd: u64,
+    ssthresh: u64,
+    w_max: u64,
+    cwnd_prior: u64,
+    epoch: Option<Epoch>,
+}
+
+/// `d` in 1/65536 s.
+fn ticks(d: Duration) -> u64 {
+    mul_div(d.as_nanos(), 1 << TIME_BITS, 1_000_000_000)
+}
+
+/// The integer cube root, rounded down, one bit at a time: once a loss.
+fn cube_root(x: u128) -> u64 {
+    let mut root: u128 = 0;
+    for bit in (0..42).rev() {
+        let candidate = root | 1 << bit;
+        if candidate * candidate * candidate <= x {
+            root = candidate;
+        }
+    }
+    root as u64
+}
+
+impl Epoch {
+    /// Section 4.2: K = cbrt((W_max - cwnd_epoch) / C). A window already above W_max starts at the
+    /// inflection point, where the cubic begins to probe.
+    fn new(start: Instant, cwnd: u64, w_max: u64, smss: u64) -> Self {
+        let distance = u128::from(w_max.saturating_sub(cwnd));
+        let seconds_cubed = (distance * C.1) << (3 * TIME_BITS);
+        let k = cube_root(seconds_cubed / (C.0 * u128::from(smss)));
+        Self { start, k, w_max: w_max.max(cwnd), w_est: cwnd, w_est_part: 0, cwnd_part: 0 }
+    }
+
+    /// W_cubic(t) of section 4.2 in bytes, `t` in 1/65536 s.
+    fn w_cubic(&self, t: u64, smss: u64) -> u64 {
+        // 2^40 ticks are half a year; the cube times a segment still fits.
+        let d = u128::from(t.abs_diff(self.k).min(1 << 34));
+        let volume = (((d * d * d) >> TIME_BITS) * u128::from(smss) * C.0 / C.1) >> (2 * TIME_BITS);
+        let volume = u64::try_from(volume).unwrap_or(u64::MAX);
+        if t < self.k {
+            self.w_max.saturating_sub(volume)
+        } else {
+            self.w_max.saturating_add(volume)
+        }
+    }
+}
+
+impl Cubic {
+    pub(crate) fn new(_: &mut Conn) -> Self {
+        Self {
+            ssthresh: INFINITE,
+            epoch: None,
+            w_max: 0,
+            cwnd_prior: 0,
+            last_ack: None,
+            undo: None,
+        }
+    }
+
+    fn in_slow_start(&self, conn: &Conn) -> bool {
+        conn.cwnd < self.ssthresh
+    }
+
+    fn pace(&self, conn: &mut Conn) {
+        let slow_start = self.in_slow_start(conn);
+        conn.pace_by_window(if slow_start { SLOW_START_PACING } else { AVOIDANCE_PACING });
+    }
+
+    /// Sections 4.3 to 4.5: the larger of what Reno would have and what the cubic asks for.
+    fn avoid_congestion(&mut self, conn: &mut Conn, rs: &RateSample, acked: u64) {
+        let (cwnd, smss) = (conn.cwnd, conn.smss);
+        let w_max = self.w_max;
+        let epoch = self.epoch.get_or_insert_with(|| Epoch::new(rs.now, cwnd, w_max, smss));
+        let elapsed = rs.now.since(epoch.start);
+
+        let (n, d) = if epoch.w_est < self.cwnd_prior { ALPHA } else { (1, 1) };
+        epoch.w_est_part =
+            epoch.w_est_part.saturating_add(acked.saturating_mul(smss).saturating_mul(n) / d);
+        epoch.w_est = epoch.w_est.saturating_add(epoch.w_est_part / cwnd);
+        epoch.w_est_part %= cwnd;
+
+        if epoch.w_cubic(ticks(elapsed), smss) < epoch.w_est {
+            conn.cwnd = cwnd.max(epoch.w_est);
+            return;
+        }
+        let rtt = conn.srtt.unwrap_or(Duration::ZERO);
+        let target = epoch.w_cubic(ticks(elapsed + rtt), smss).clamp(cwnd, MAX_TARGET.of(cwnd));
+        epoch.cwnd_part = epoch.cwnd_part.saturating_add((target - cwnd).saturating_mul(acked));
+        conn.cwnd = cwnd.saturating_add(epoch.cwnd_part / cwnd);
+        epoch.cwnd_part %= cwnd;
+    }
+}
+
+impl CongestionControl for Cubic {
+    fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
+        let acked = rs.newly_acked_after_recovery;
+        if !conn.may_grow(rs) {
+            // Section 5.8: time in which the application was the limit is no time of the epoch.
+            if let (Some(epoch), Some(last)) = (&mut self.epoch, self.last_ack) {
+                epoch.start += rs.now.since(last);
+            }
+        } else if self.in_slow_start(conn) {
+            conn.cwnd = conn.cwnd.saturating_add(acked);
+        } else if acked > 0 {
+            self.avoid_congestion(conn, rs, acked);
+        }
+        self.last_ack = Some(rs.now);
+        self.pace(conn);
+    }
+
+    /// Sections 4.6 and 4.7, once an episode. The reduction starts from the window, as Linux has
+    /// it and the RFC allows; growth is only granted to a window that was used.
+    fn on_congestion(&mut self, conn: &mut Conn, congestion: &Congestion<'_>) {
+        if !congestion.new_episode {
+            return;
+        }
+        self.undo = Some(Undo {
+            cwnd: conn.cwnd,
+            ssthresh: self.ssthresh,
+            w_max: self.w_max,
+            cwnd_prior: self.cwnd_prior,
+            epoch: self.epoch,
+        });
+        self.w_max =
+            if conn.cwnd < self.w_max { FAST_CONVERGENCE.of(conn.cwnd) } else { conn.cwnd };
+        self.cwnd_prior = conn.cwnd;
+        self.ssthresh = BETA.of(conn.cwnd).max(conn.min_window());
+        conn.cwnd = self.ssthresh;
+        self.epoch = None;
+        self.pace(conn);
+    }
+
+    /// Section 4.8, with the window of RFC 9002 section 7.6.2.
+    fn on_rto(&mut self, conn: &mut Conn) {
+        conn.cwnd = conn.min_window();
+        self.epoch = None;
+        self.pace(conn);
+    }
+
+    /// Section 4.9.2.
+    fn on_spurious_loss(&mut self, conn: &mut Conn) {
+        if let Some(undo) = self.undo.take().filter(|undo| conn.cwnd < undo.cwnd) {
+            conn.cwnd = undo.cwnd;
+            self.ssthresh = undo.ssthresh;
+            self.w_max = undo.w_max;
+            self.cwnd_prior = undo.cwnd_prior;
+            self.epoch = undo.epoch;
+            self.pace(conn);
+        }
+    }
+
+    fn on_mtu_update(&mut self, conn: &mut Conn) {
+        conn.cwnd = conn.cwnd.max(conn.min_window());
+    }
+
+    fn snapshot(&self, conn: &Conn) -> Snapshot {
+        let ssthresh = (self.ssthresh != INFINITE).then_some(self.ssthresh);
+        Snapshot { ssthresh, ..Snapshot::of(conn, "cubic", window_state(conn, self.ssthresh)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMSS: u64 = 1_000;
+
+    #[test]
+    fn the_cube_root_is_the_largest_whose_cube_fits() {
+        for x in (0..2_000).chain([1 << 60, (1 << 60) + 1, 1 << 120]) {
+            let r = u128::from(cube_root(x));
+            assert!(r * r * r <= x && (r + 1) * (r + 1) * (r + 1) > x, "{x}: {r}");
+        }
+    }
+
+    /// RFC 9438 section 4.2: after a cut from 1000 to 700 segments the plateau is
+    /// cbrt(300 / 0.4) = 9.0856 s away, and the curve passes W_max there.
+    #[test]
+    fn the_curve_goes_through_its_points() {
+        let epoch = Epoch::new(Instant::default(), 700 * SMSS, 1000 * SMSS, SMSS);
+        let k_ms = (epoch.k * 1000) >> TIME_BITS;
+        assert_eq!(k_ms, 9_085);
+        assert!(epoch.w_cubic(0, SMSS).abs_diff(700 * SMSS) < 50);
+        assert_eq!(epoch.w_cubic(epoch.k, SMSS), 1000 * SMSS);
+        let later = epoch.k + (5 << TIME_BITS);
+        assert!(epoch.w_cubic(later, SMSS).abs_diff(1050 * SMSS) < 10, "0.4 x 5^3 = 50 segments");
+    }
+
+    #[test]
+    fn a_window_above_w_max_starts_at_the_inflection() {
+        let epoch = Epoch::new(Instant::default(), 900 * SMSS, 700 * SMSS, SMSS);
+        assert_eq!((epoch.k, epoch.w_cubic(0, SMSS)), (0, 900 * SMSS));
+    }
+}

@@ -1,0 +1,289 @@
+//! The delivery-rate sampler: for each ACK, how fast did the network deliver?
+//!
+//! draft-ietf-ccwg-bbr, "Delivery Rate Samples". Each packet carries away a copy of the connection's
+//! delivery counters ([`PacketState`]); when it comes back, the difference between then and now is
+//! a volume, and the longer of the send and the ACK interval is the time it took.
+
+use crate::units::{Duration, Instant, Rate};
+
+/// Per-packet state of the sampler (the draft's P): what the transport keeps beside each packet
+/// from [`crate::Controller::on_sent`] until the packet is acknowledged or lost.
+///
+/// 48 bytes. Nothing but `on_sent` makes one, so a sample can't be paired with a made-up packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "the transport keeps this beside the packet, and gives it back with the ACK or loss"]
+pub struct PacketState {
+    /// P.delivered: C.delivered in bytes when the packet was sent.
+    delivered: u64,
+    /// P.lost: C.lost in bytes when the packet was sent.
+    lost: u64,
+    delivered_time: Instant,
+    first_send_time: Instant,
+    send_time: Instant,
+    /// From the low end: tx_in_flight (34 bits), size (17), is_app_limited (1), index (12).
+    packed: u64,
+}
+
+const TX_IN_FLIGHT_BITS: u32 = 34;
+const SIZE_BITS: u32 = 17;
+const INDEX_BITS: u32 = 12;
+const MAX_TX_IN_FLIGHT: u64 = (1 << TX_IN_FLIGHT_BITS) - 1;
+const MAX_SIZE: u64 = (1 << SIZE_BITS) - 1;
+const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
+
+impl PacketState {
+    /// Bytes of the packet, or of the aggregate that was sent as one.
+    pub const fn size(&self) -> u64 {
+        (self.packed >> TX_IN_FLIGHT_BITS) & MAX_SIZE
+    }
+
+    /// P.send_time: when the packet left.
+    pub const fn send_time(&self) -> Instant {
+        self.send_time
+    }
+
+    /// P.tx_in_flight: C.inflight in bytes just after the packet was sent. Counts to 16 GiB.
+    pub const fn tx_in_flight(&self) -> u64 {
+        self.packed & MAX_TX_IN_FLIGHT
+    }
+
+    /// P.is_app_limited: whether C.app_limited was set when the packet was sent.
+    pub const fn is_app_limited(&self) -> bool {
+        (self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS)) & 1 == 1
+    }
+
+    /// P.lost: C.lost in bytes when the packet was sent.
+    pub(crate) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The packet's number modulo 4096: enough to see that two packets were neighbours, and which
+    /// of two that left in the same instant was the later one.
+    const fn index(&self) -> u64 {
+        self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS + 1)
+    }
+
+    /// Whether this packet was sent right after `other`.
+    pub(crate) const fn follows(&self, other: &Self) -> bool {
+        self.index() == (other.index() + 1) & INDEX_MASK
+    }
+
+    /// IsNewestPacket(): whether this packet was sent after `other`.
+    const fn is_newer_than(&self, other: &Self) -> bool {
+        let (mine, others) = (self.send_time.as_nanos(), other.send_time.as_nanos());
+        let ahead = self.index().wrapping_sub(other.index()) & INDEX_MASK;
+        mine > others || (mine == others && ahead != 0 && ahead <= INDEX_MASK / 2)
+    }
+}
+
+/// What one ACK says about the path (the draft's RS).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateSample {
+    pub(crate) now: Instant,
+    /// RS.rtt.
+    pub(crate) rtt: Duration,
+    /// RS.delivery_rate; zero when there is no reliable sample.
+    pub(crate) delivery_rate: Rate,
+    pub(crate) is_app_limited: bool,
+    /// RS.delivered: bytes delivered since the newest acknowledged packet was sent.
+    pub(crate) delivered: u64,
+    pub(crate) prior_delivered: u64,
+    /// RS.newly_acked in bytes.
+    pub(crate) newly_acked: u64,
+    /// The part of `newly_acked` that was sent after the current recovery episode began.
+    pub(crate) newly_acked_after_recovery: u64,
+    /// RS.tx_in_flight, of the newest acknowledged packet (erratum: also set on plain ACKs).
+    pub(crate) tx_in_flight: u64,
+    /// RS.lost: bytes lost between the newest acknowledged packet's departure and now.
+    pub(crate) lost: u64,
+    /// C.inflight before this ACK removed anything.
+    pub(crate) prior_inflight: u64,
+}
+
+/// The connection's side of the sampler (the draft's C).
+#[derive(Clone, Debug)]
+pub(crate) struct Sampler {
+    /// C.delivered in bytes.
+    pub(crate) delivered: u64,
+    /// C.lost in bytes. Volume marked with CE counts here too.
+    pub(crate) lost: u64,
+    delivered_time: Instant,
+    first_send_time: Instant,
+    /// C.app_limited: the value of C.delivered at which the bubble has left the path; 0 for none.
+    app_limited: u64,
+    /// C.min_rtt over the lifetime of the connection.
+    min_rtt: Duration,
+    next_index: u64,
+}
+
+impl Sampler {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            delivered: 0,
+            lost: 0,
+            delivered_time: now,
+            first_send_time: now,
+            app_limited: 0,
+            min_rtt: Duration::MAX,
+            next_index: 0,
+        }
+    }
+
+    pub(crate) fn is_app_limited(&self) -> bool {
+        self.app_limited != 0
+    }
+
+    /// MarkConnectionAppLimited(). At least 1, because 0 means "not limited".
+    pub(crate) fn mark_app_limited(&mut self, inflight: u64) {
+        self.app_limited = self.delivered.saturating_add(inflight).max(1);
+    }
+
+    /// OnPacketSent(). `idle`: nothing was unacknowledged before this packet. `inflight`: with it.
+    pub(crate) fn on_sent(
+        &mut self,
+        now: Instant,
+        size: u64,
+        idle: bool,
+        inflight: u64,
+    ) -> PacketState {
+        if idle {
+            self.first_send_time = now;
+            self.delivered_time = now;
+        }
+        let index = self.next_index & INDEX_MASK;
+        self.next_index = self.next_index.wrapping_add(1);
+        PacketState {
+            delivered: self.delivered,
+            lost: self.lost,
+            delivered_time: self.delivered_time,
+            first_send_time: self.first_send_time,
+            send_time: now,
+            packed: inflight.min(MAX_TX_IN_FLIGHT)
+                | size.min(MAX_SIZE) << TX_IN_FLIGHT_BITS
+                | (self.is_app_limited() as u64) << (TX_IN_FLIGHT_BITS + SIZE_BITS)
+                | index << (TX_IN_FLIGHT_BITS + SIZE_BITS + 1),
+        }
+    }
+
+    /// UpdateRateSample() for one acknowledged packet: counts it, and keeps the newest.
+    pub(crate) fn on_acked(&mut self, newest: &mut Option<PacketState>, p: &PacketState) {
+        self.delivered = self.delivered.saturating_add(p.size());
+        if newest.as_ref().is_none_or(|n| p.is_newer_than(n)) {
+            *newest = Some(*p);
+        }
+    }
+
+    /// GenerateRateSample(), for an ACK whose newest packet is `p`. The volumes of the ACK itself
+    /// are the caller's to fill in.
+    pub(crate) fn generate(&mut self, now: Instant, p: &PacketState, rtt: Duration) -> RateSample {
+        self.min_rtt = self.min_rtt.min(rtt);
+        self.delivered_time = now;
+        self.first_send_time = p.send_time;
+        if self.app_limited != 0 && self.delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+        let send_elapsed = p.send_time.since(p.first_send_time);
+        let ack_elapsed = now.since(p.delivered_time);
+        let interval = send_elapsed.max(ack_elapsed);
+        let delivered = self.delivered.saturating_sub(p.delivered);
+        // An interval under the shortest round trip is no measurement of this path.
+        let reliable = interval >= self.min_rtt;
+        RateSample {
+            now,
+            rtt,
+            delivery_rate: if reliable {
+                Rate::from_volume(delivered, interval)
+            } else {
+                Rate::ZERO
+            },
+            is_app_limited: p.is_app_limited(),
+            delivered,
+            prior_delivered: p.delivered,
+            tx_in_flight: p.tx_in_flight(),
+            lost: self.lost.saturating_sub(p.lost),
+            newly_acked: 0,
+            newly_acked_after_recovery: 0,
+            prior_inflight: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn packet_state_is_six_words_and_keeps_what_it_was_given() {
+        assert_eq!(core::mem::size_of::<PacketState>(), 48);
+        let mut s = Sampler::new(Instant::from_nanos(7));
+        s.mark_app_limited(0);
+        let p = s.on_sent(Instant::from_nanos(9), 65_535, true, 123_456_789);
+        assert_eq!((p.size(), p.tx_in_flight(), p.index()), (65_535, 123_456_789, 0));
+        assert!(p.is_app_limited() && p.send_time() == Instant::from_nanos(9));
+        let huge = s.on_sent(Instant::from_nanos(9), u64::MAX, false, u64::MAX);
+        assert_eq!(
+            (huge.size(), huge.tx_in_flight(), huge.index()),
+            (MAX_SIZE, MAX_TX_IN_FLIGHT, 1)
+        );
+        assert!(huge.follows(&p) && huge.is_newer_than(&p) && !p.is_newer_than(&huge));
+    }
+
+    #[test]
+    fn neighbours_are_seen_across_the_wrap_of_the_index() {
+        let mut s = Sampler::new(Instant::default());
+        let mut last = s.on_sent(Instant::default(), 1, true, 1);
+        for _ in 0..10_000 {
+            let next = s.on_sent(Instant::default(), 1, false, 1);
+            assert!(next.follows(&last) && !last.follows(&next) && next.is_newer_than(&last));
+            last = next;
+        }
+    }
+
+    /// Ten packets a millisecond apart, acknowledged a millisecond apart 40 ms later: the rate is
+    /// one packet a millisecond, whichever of the two intervals is the longer one.
+    #[test]
+    fn the_longer_interval_gives_the_rate() {
+        for (send_gap, ack_gap) in [(1, 1), (1, 2), (2, 1)] {
+            let t0 = Instant::from_nanos(1);
+            let mut s = Sampler::new(t0);
+            let sent: [PacketState; 10] = core::array::from_fn(|i| {
+                s.on_sent(t0 + MS.times(send_gap * i as u64), 1000, i == 0, 1000 * (i as u64 + 1))
+            });
+            let mut rate = Rate::ZERO;
+            for (i, p) in sent.iter().enumerate() {
+                let now = t0 + MS.times(40 + ack_gap * i as u64);
+                let mut newest = None;
+                s.on_acked(&mut newest, p);
+                rate = s.generate(now, p, now.since(p.send_time())).delivery_rate;
+            }
+            // Nothing had been delivered when the last packet left: its sample is all ten packets
+            // over the time since the first one left.
+            let ack_elapsed = 40 + 9 * ack_gap;
+            assert_eq!(
+                rate,
+                Rate::from_volume(10_000, MS.times(ack_elapsed)),
+                "{send_gap} {ack_gap}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_sample_shorter_than_the_shortest_round_trip_has_no_rate() {
+        let t0 = Instant::from_nanos(5);
+        let mut s = Sampler::new(t0);
+        let p = s.on_sent(t0, 1000, true, 1000);
+        let mut newest = None;
+        s.on_acked(&mut newest, &p);
+        let rs = s.generate(t0 + MS, &p, MS.times(2));
+        assert_eq!(rs.delivery_rate, Rate::ZERO);
+    }
+
+    #[test]
+    fn the_app_limited_mark_of_an_empty_connection_still_limits() {
+        let mut s = Sampler::new(Instant::default());
+        s.mark_app_limited(0);
+        assert!(s.on_sent(Instant::default(), 1, true, 1).is_app_limited());
+    }
+}

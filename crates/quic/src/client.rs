@@ -10,9 +10,12 @@ use noq::{
     ConnectError, Connection, ConnectionError, Endpoint, EndpointConfig, ReadError, RecvStream,
     TokioRuntime, VarInt, WriteError,
 };
+use tokio::task::JoinSet;
 
 use crate::{CongestionControl, Refusal, TlsError, TransportSettings, Verify};
 
+/// How much later than the one before each further address is tried (RFC 8305 section 5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// How long [`Client::close`] waits for its goodbye to be sent.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Packets that one look at a stream takes, so that a fast stream is not locked for each of them.
@@ -63,6 +66,9 @@ pub enum ClientError {
         /// What noq says.
         source: ConnectError,
     },
+    /// There is no address to connect to.
+    #[error("the server has no address")]
+    NoAddress,
     /// The server is not there, or drops what it gets.
     #[error("no answer from {address} within {timeout}")]
     NoAnswer {
@@ -170,6 +176,36 @@ impl Client {
             Ok(Err(source)) => return Err(ClientError::Handshake { address: server, source }),
         };
         Ok(Self { endpoint, connection })
+    }
+
+    /// Connects to whichever of a server's addresses answers first, as RFC 8305 does: the next is
+    /// tried when the one before failed, or was silent for a quarter of a second. That somebody
+    /// answered and the handshake failed ends it: that is the server, and this is its answer.
+    pub async fn connect_to_any(
+        servers: &[SocketAddr],
+        server_name: &str,
+        verify: &Verify,
+        options: ClientOptions,
+    ) -> Result<Self, ClientError> {
+        let mut attempts = JoinSet::new();
+        let mut waiting = servers.iter().copied();
+        let mut failure = ClientError::NoAddress;
+        loop {
+            if let Some(server) = waiting.next() {
+                let (name, verify) = (server_name.to_owned(), verify.clone());
+                attempts.spawn(async move { Self::connect(server, &name, &verify, options).await });
+            }
+            let more = if waiting.len() > 0 { ATTEMPT_DELAY } else { Duration::MAX };
+            match tokio::time::timeout(more.into(), attempts.join_next()).await {
+                Err(_silent) => {}
+                Ok(None) => return Err(failure),
+                Ok(Some(Ok(Err(error)))) if !matches!(error, ClientError::Handshake { .. }) => {
+                    failure = error;
+                }
+                Ok(Some(Ok(verdict))) => return verdict,
+                Ok(Some(Err(panic))) => std::panic::resume_unwind(panic.into_panic()),
+            }
+        }
     }
 
     /// noq's connection, for its counters and its controller.

@@ -5,6 +5,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{fetch, loopback, sha256, start, start_and_connect, write_file};
+use fullpipe_cc::Duration;
 use fullpipe_quic::noq::PathId;
 use fullpipe_quic::{
     Client, ClientError, ClientOptions, CongestionControl, Content, ServeError, Server,
@@ -175,4 +176,28 @@ fn without_a_runtime_there_is_an_error_and_no_panic() {
     let tls = ServerTls::self_signed(&["localhost"]).expect("a certificate");
     let error = Server::bind(loopback(), &tls, Content::Bulk, ServerOptions::default()).err();
     assert!(matches!(error, Some(ServeError::NoRuntime)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_address_that_answers_is_taken() {
+    let (server, verify) = start(Content::Bulk, ServerOptions::default());
+    // Bound and silent, so that nobody else can get the port.
+    let silent = std::net::UdpSocket::bind(loopback()).expect("a socket");
+    let silent = silent.local_addr().expect("an address");
+    let addresses = [silent, server.local_addr()];
+    let options = ClientOptions::default();
+    let client = Client::connect_to_any(&addresses, "localhost", &verify, options).await;
+    let client = client.expect("the second");
+    assert_eq!(
+        client.connection().path(PathId::ZERO).expect("a path").remote_address(),
+        Ok(server.local_addr())
+    );
+
+    let error = Client::connect_to_any(&addresses, "elsewhere", &verify, options).await;
+    assert!(matches!(error.err(), Some(ClientError::Handshake { .. })), "the wrong name");
+    let error = Client::connect_to_any(&[], "localhost", &verify, options).await;
+    assert!(matches!(error.err(), Some(ClientError::NoAddress)));
+    let options = ClientOptions { handshake_timeout: Duration::from_millis(100), ..options };
+    let error = Client::connect_to_any(&[silent, silent], "localhost", &verify, options).await;
+    assert!(matches!(error.err(), Some(ClientError::NoAnswer { .. })));
 }

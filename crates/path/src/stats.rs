@@ -14,7 +14,8 @@ pub struct Count {
 }
 
 impl Count {
-    pub(crate) fn add(&mut self, wire_bytes: u32) {
+    /// Counts one more packet.
+    pub fn add(&mut self, wire_bytes: u32) {
         self.packets += 1;
         self.bytes += u64::from(wire_bytes);
     }

@@ -1,0 +1,111 @@
+//! The handle that the rest of the program holds.
+
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time;
+
+use fullpipe_cc::Instant;
+use fullpipe_path::PathSample;
+
+use crate::clock::Clock;
+use crate::flows::{Port, Ports};
+use crate::link::{Link, Shared};
+use crate::{EmuError, EmulatorConfig, LinkReport};
+
+/// The link at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkSample {
+    /// The moment, counted from [`Emulator::epoch`].
+    pub at: Instant,
+    /// From the target to the clients: queue, queueing delay, bytes carried, drops.
+    pub downlink: PathSample,
+    /// From the clients to the target.
+    pub uplink: PathSample,
+    /// Datagrams that the kernel dropped so far on the link's sockets.
+    pub kernel_drops: u64,
+}
+
+/// A running link. It stops when this is dropped: the thread is joined, the sockets are closed, and
+/// what is still inside is gone.
+#[derive(Debug)]
+pub struct Emulator {
+    addr: SocketAddr,
+    clock: Clock,
+    shared: Arc<Shared>,
+    /// The thread stops when this end is closed.
+    alive: Option<UnixStream>,
+    thread: Option<JoinHandle<Result<LinkReport, EmuError>>>,
+}
+
+impl Emulator {
+    /// Starts the link.
+    ///
+    /// # Errors
+    /// When a direction makes no sense, the target is not on this machine, or the system refuses a
+    /// socket or a thread.
+    pub fn start(config: EmulatorConfig) -> Result<Self, EmuError> {
+        config.validate()?;
+        let (port, buffer) = Port::open(config.target).map_err(EmuError::io("open its socket"))?;
+        let addr = port.socket.local_addr().map_err(EmuError::io("find its own address"))?;
+        let (alive, stopped) = UnixStream::pair().map_err(EmuError::io("open its stop signal"))?;
+        let clock = Clock::new(config.epoch.unwrap_or_else(time::Instant::now));
+        let shared = Arc::new(Shared::new(&config)?);
+        let ports = Ports::new(config.target, port);
+        let link = Link::new(&config, ports, stopped, clock, Arc::clone(&shared))
+            .map_err(EmuError::io("set up its timer"))?;
+        let thread = thread::Builder::new()
+            .name("fullpipe-link".to_owned())
+            .spawn(move || link.run(buffer))
+            .map_err(EmuError::io("start its thread"))?;
+        Ok(Self { addr, clock, shared, alive: Some(alive), thread: Some(thread) })
+    }
+
+    /// Where clients send, in place of the target's address.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The zero of every time that this link gives.
+    pub fn epoch(&self) -> time::Instant {
+        self.clock.zero()
+    }
+
+    /// This moment on the link's clock.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// The link now. Cheap, from any thread; it looks at the model and changes nothing in it.
+    pub fn sample(&self) -> LinkSample {
+        let model = self.shared.model();
+        let at = self.clock.now();
+        LinkSample {
+            at,
+            downlink: model.downlink.sample(at),
+            uplink: model.uplink.sample(at),
+            kernel_drops: self.shared.kernel_drops(),
+        }
+    }
+
+    /// Stops the link and says what happened.
+    ///
+    /// # Errors
+    /// When the link ended early: the system refused a wait, or its thread panicked.
+    pub fn finish(mut self) -> Result<LinkReport, EmuError> {
+        self.stop().unwrap_or(Err(EmuError::Panicked))
+    }
+
+    fn stop(&mut self) -> Option<Result<LinkReport, EmuError>> {
+        self.alive = None;
+        let thread = self.thread.take()?;
+        Some(thread.join().unwrap_or(Err(EmuError::Panicked)))
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

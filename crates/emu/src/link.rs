@@ -1,0 +1,363 @@
+//! The link's thread: sleep, read what came, send what is due.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::{Count, Delivered, Event, IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES, Path};
+use nix::time::{ClockId, clock_gettime};
+
+use crate::clock::Clock;
+use crate::flows::Ports;
+use crate::os::{self, Receiver, Waiter};
+use crate::report::Nanos;
+use crate::{Arrival, DirectionReport, EmuError, EmulatorConfig, HostReport, LinkReport};
+
+/// How often one socket is read before packets that are due go out. More would delay them.
+const READS_A_TURN: usize = 64;
+
+/// A datagram inside the link.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    flow: usize,
+    data: Vec<u8>,
+}
+
+/// Both directions.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) downlink: Path<Parcel>,
+    pub(crate) uplink: Path<Parcel>,
+}
+
+impl Model {
+    fn path(&mut self, direction: Direction) -> &mut Path<Parcel> {
+        match direction {
+            Direction::Down => &mut self.downlink,
+            Direction::Up => &mut self.uplink,
+        }
+    }
+}
+
+/// What the thread and the handle both see.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    model: Mutex<Model>,
+    kernel_drops: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(config: &EmulatorConfig) -> Result<Self, EmuError> {
+        let wrong = |direction| move |source| EmuError::Path { direction, source };
+        let downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
+        let uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
+        let model = Mutex::new(Model { downlink, uplink });
+        Ok(Self { model, kernel_drops: AtomicU64::new(0) })
+    }
+
+    /// The model. Nobody holds it over a system call.
+    pub(crate) fn model(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn kernel_drops(&self) -> u64 {
+        self.kernel_drops.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Down,
+    Up,
+}
+
+/// A datagram that was read and has not entered its path yet.
+struct Incoming {
+    at: Instant,
+    direction: Direction,
+    parcel: Parcel,
+}
+
+/// What happened to packets after they left a path.
+struct Outcome {
+    queue_delay: Nanos,
+    unreachable: Count,
+    send_failures: Count,
+}
+
+impl Outcome {
+    fn new() -> Self {
+        Self {
+            queue_delay: Nanos::new(),
+            unreachable: Count::default(),
+            send_failures: Count::default(),
+        }
+    }
+
+    fn report(self, stats: fullpipe_path::PathStats) -> DirectionReport {
+        DirectionReport {
+            stats,
+            queue_delay: self.queue_delay.into_inner(),
+            unreachable: self.unreachable,
+            send_failures: self.send_failures,
+        }
+    }
+}
+
+pub(crate) struct Link {
+    clock: Clock,
+    started: Instant,
+    shared: Arc<Shared>,
+    ports: Ports,
+    /// Closed at the other end when the link shall stop.
+    stopped: UnixStream,
+    waiter: Waiter,
+    receiver: Receiver,
+    headers: u32,
+    realtime: bool,
+    incoming: Vec<Incoming>,
+    due: Vec<Delivered<Parcel>>,
+    /// Buffers that wait for their next datagram.
+    pool: Vec<Vec<u8>>,
+    downlink: Outcome,
+    uplink: Outcome,
+    lateness: Nanos,
+    refused: Count,
+    arrivals: Option<Vec<Arrival>>,
+}
+
+impl Link {
+    pub(crate) fn new(
+        config: &EmulatorConfig,
+        ports: Ports,
+        stopped: UnixStream,
+        clock: Clock,
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
+        let headers = match config.target.is_ipv4() {
+            true => IPV4_UDP_HEADER_BYTES,
+            false => IPV6_UDP_HEADER_BYTES,
+        };
+        Ok(Self {
+            clock,
+            started: clock.now(),
+            shared,
+            ports,
+            stopped,
+            waiter: Waiter::new()?,
+            receiver: Receiver::new(),
+            headers,
+            realtime: config.realtime,
+            incoming: Vec::new(),
+            due: Vec::new(),
+            pool: Vec::new(),
+            downlink: Outcome::new(),
+            uplink: Outcome::new(),
+            lateness: Nanos::new(),
+            refused: Count::default(),
+            arrivals: config.record_arrivals.then(Vec::new),
+        })
+    }
+
+    /// Runs until the handle closes its end of `stopped`.
+    pub(crate) fn run(mut self, receive_buffer_bytes: usize) -> Result<LinkReport, EmuError> {
+        os::prepare_thread();
+        let host = HostReport {
+            arrival_time: os::ARRIVAL_TIME,
+            receive_buffer_bytes,
+            realtime: self.realtime && os::request_realtime(),
+            sees_kernel_drops: os::SEES_KERNEL_DROPS,
+        };
+        let mut ready = Vec::new();
+        loop {
+            self.wait(&mut ready).map_err(EmuError::io("wait for packets"))?;
+            // Position 0 is the stop signal.
+            if ready.contains(&0) {
+                return Ok(self.report(host));
+            }
+            // Taken before reading: whatever arrived until now is then in the model before anything
+            // due until now leaves it.
+            let now = self.clock.now();
+            self.read(&ready);
+            self.send_due(Direction::Down, now);
+            self.send_due(Direction::Up, now);
+        }
+    }
+
+    /// Sleeps until a packet comes or is due.
+    fn wait(&mut self, ready: &mut Vec<usize>) -> io::Result<()> {
+        let next = {
+            let model = self.shared.model();
+            match (model.downlink.next_event(), model.uplink.next_event()) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            }
+        };
+        let timeout = next.map(|at| at.since(self.clock.now()).into());
+        let fds = std::iter::once(self.stopped.as_fd()).chain(self.ports.fds());
+        self.waiter.wait(fds, timeout, ready)
+    }
+
+    /// Reads the sockets that have something and lets it into the paths in the order of arrival.
+    fn read(&mut self, ready: &[usize]) {
+        for &position in ready {
+            match position {
+                0 => {}
+                1 => self.read_clients(),
+                n => self.read_target(n - 2),
+            }
+        }
+        if !self.incoming.is_sorted_by_key(|i| i.at) {
+            // Stable, so that the order within a flow stays what it was.
+            self.incoming.sort_by_key(|i| i.at);
+        }
+        if self.incoming.is_empty() {
+            return;
+        }
+        let mut incoming = std::mem::take(&mut self.incoming);
+        {
+            let mut model = self.shared.model();
+            for Incoming { at, direction, parcel } in incoming.drain(..) {
+                let wire_bytes = parcel.data.len() as u32 + self.headers;
+                if direction == Direction::Down
+                    && let Some(arrivals) = &mut self.arrivals
+                {
+                    arrivals.push(Arrival { at, wire_bytes });
+                }
+                if let Err(dropped) = model.path(direction).send(at, wire_bytes, parcel) {
+                    self.pool.push(dropped.payload.data);
+                }
+            }
+        }
+        self.incoming = incoming;
+    }
+
+    fn read_clients(&mut self) {
+        for _ in 0..READS_A_TURN {
+            let received = match self.receiver.receive(&self.ports.clients.socket) {
+                Ok(received) => received,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // An ICMP answer to some packet; reading has cleared it.
+                Err(_) => continue,
+            };
+            let more = self.ports.clients.note_drops(received.dropped);
+            self.count_kernel_drops(more);
+            let Some(client) = received.from else { continue };
+            match self.ports.flow_of(client) {
+                Ok(flow) => self.take_in(&received, Direction::Up, flow),
+                Err(_) => {
+                    let headers = self.headers;
+                    received.datagrams().for_each(|r| self.refused.add(r.len() as u32 + headers));
+                }
+            }
+        }
+    }
+
+    fn read_target(&mut self, flow: usize) {
+        for _ in 0..READS_A_TURN {
+            let Some(port) = self.ports.flows.get_mut(flow).map(|f| &mut f.port) else { return };
+            let received = match self.receiver.receive(&port.socket) {
+                Ok(received) => received,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // Nobody listens at the target yet, or any more; reading has cleared it.
+                Err(_) => continue,
+            };
+            let more = port.note_drops(received.dropped);
+            self.count_kernel_drops(more);
+            self.take_in(&received, Direction::Down, flow);
+        }
+    }
+
+    /// Cuts what one call read into datagrams.
+    fn take_in(&mut self, received: &os::Received, direction: Direction, flow: usize) {
+        let both = self.clock.read_both();
+        let at = received.stamp.map_or(both.now(), |stamp| both.place(stamp));
+        for range in received.datagrams() {
+            let mut data = self.pool.pop().unwrap_or_default();
+            data.clear();
+            data.extend_from_slice(self.receiver.data(range));
+            self.incoming.push(Incoming { at, direction, parcel: Parcel { flow, data } });
+        }
+    }
+
+    fn count_kernel_drops(&self, more: u64) {
+        if more > 0 {
+            self.shared.kernel_drops.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends what one path lets go until `now`.
+    fn send_due(&mut self, direction: Direction, now: Instant) {
+        let mut due = std::mem::take(&mut self.due);
+        {
+            let mut model = self.shared.model();
+            let path = model.path(direction);
+            while let Some(event) = path.poll(now) {
+                match event {
+                    Event::Delivered(delivered) => due.push(delivered),
+                    Event::Dropped(dropped) => self.pool.push(dropped.payload.data),
+                }
+            }
+        }
+        for delivered in due.drain(..) {
+            self.send(direction, &delivered);
+            self.lateness.record(self.clock.now().since(delivered.at));
+            self.pool.push(delivered.payload.data);
+        }
+        self.due = due;
+    }
+
+    fn send(&mut self, direction: Direction, packet: &Delivered<Parcel>) {
+        let outcome = match direction {
+            Direction::Down => &mut self.downlink,
+            Direction::Up => &mut self.uplink,
+        };
+        outcome.queue_delay.record(packet.queued);
+        let Some(flow) = self.ports.flows.get(packet.payload.flow) else { return };
+        let data = &packet.payload.data;
+        let once = || match direction {
+            Direction::Down => self.ports.clients.socket.send_to(data, flow.client),
+            Direction::Up => flow.port.socket.send(data),
+        };
+        // An error may be the ICMP answer to an earlier packet, told instead of sending this one.
+        match once().or_else(|e| if os::is_unreachable(&e) { once() } else { Err(e) }) {
+            Ok(_) => {}
+            Err(e) if os::is_unreachable(&e) => outcome.unreachable.add(packet.wire_bytes),
+            Err(_) => outcome.send_failures.add(packet.wire_bytes),
+        }
+    }
+
+    fn report(mut self, host: HostReport) -> LinkReport {
+        let mut late_drops = 0;
+        for port in self.ports.all() {
+            let total = os::socket_drops(&port.socket);
+            late_drops += port.note_drops(total);
+        }
+        self.count_kernel_drops(late_drops);
+        let model = self.shared.model();
+        LinkReport {
+            downlink: self.downlink.report(model.downlink.stats()),
+            uplink: self.uplink.report(model.uplink.stats()),
+            lateness: self.lateness.into_inner(),
+            flows: self.ports.flows.len(),
+            refused: self.refused,
+            kernel_drops: self.shared.kernel_drops(),
+            arrivals: self.arrivals.unwrap_or_default(),
+            ran: self.clock.now().since(self.started),
+            cpu: thread_cpu_time(),
+            host,
+            trusted: true,
+            warning: None,
+        }
+        .judge()
+    }
+}
+
+/// Processor time that this thread has used.
+fn thread_cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(Duration::ZERO, |t| std::time::Duration::from(t).into())
+}

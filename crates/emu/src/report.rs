@@ -1,0 +1,148 @@
+//! What a link says after its run.
+
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::{Count, PathStats};
+use hdrhistogram::Histogram;
+
+/// The lateness at p99 above which a run is not to be trusted: a fortieth of the RTT of the
+/// default scenario, and eight packets' time at 100 Mbit/s. What a sender measures is then more the
+/// machine than the path.
+pub const LATENESS_BOUND: Duration = Duration::from_millis(1);
+
+/// A packet's arrival at the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// When.
+    pub at: Instant,
+    /// Its size on the wire, IP and UDP headers included.
+    pub wire_bytes: u32,
+}
+
+/// Where the time of an arrival comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArrivalTime {
+    /// The kernel's stamp: exact, however late the thread read the packet.
+    Kernel,
+    /// The thread's clock after it read the packet.
+    Read,
+}
+
+/// What the machine gave to the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostReport {
+    /// Where arrival times come from.
+    pub arrival_time: ArrivalTime,
+    /// The receive buffer of the link's socket towards the clients, as the kernel reports it. Each
+    /// flow's socket towards the target asked for the same.
+    pub receive_buffer_bytes: usize,
+    /// Whether the thread ran in the real-time class SCHED_FIFO.
+    pub realtime: bool,
+    /// Whether packets that the kernel drops on the link's sockets can be counted here.
+    pub sees_kernel_drops: bool,
+}
+
+/// One direction of a run.
+#[derive(Clone, Debug)]
+pub struct DirectionReport {
+    /// What happened to the packets.
+    pub stats: PathStats,
+    /// Queueing delay in nanoseconds of every packet that left, three significant digits, at most a
+    /// minute.
+    pub queue_delay: Histogram<u64>,
+    /// Packets that left the path and found nobody: the address they went to had no socket. A server
+    /// that starts late or ends early makes them; they cast no doubt on the link.
+    pub unreachable: Count,
+    /// Packets that left the path and that the system refused to send for any other reason.
+    pub send_failures: Count,
+}
+
+/// A whole run of a link.
+#[derive(Clone, Debug)]
+pub struct LinkReport {
+    /// From the target to the clients.
+    pub downlink: DirectionReport,
+    /// From the clients to the target.
+    pub uplink: DirectionReport,
+    /// In nanoseconds, of every packet in both directions, three significant digits, at most a
+    /// minute: when it was sent minus when the model let it go.
+    pub lateness: Histogram<u64>,
+    /// How many clients there were.
+    pub flows: usize,
+    /// Packets of clients beyond [`MAX_FLOWS`](crate::MAX_FLOWS), or for which the system gave no
+    /// socket. They never entered the path.
+    pub refused: Count,
+    /// Datagrams that the kernel dropped on the link's own sockets before the model saw them, as
+    /// far as [`HostReport::sees_kernel_drops`]. A burst that came as one GSO send counts once.
+    pub kernel_drops: u64,
+    /// The arrivals from the target, when asked for, in the order in which they entered the path.
+    pub arrivals: Vec<Arrival>,
+    /// How long the model ran.
+    pub ran: Duration,
+    /// Processor time of the link's thread.
+    pub cpu: Duration,
+    /// What the machine gave.
+    pub host: HostReport,
+    /// Whether the result can be taken for that of the path described. False when the p99 of the
+    /// lateness is over [`LATENESS_BOUND`], or when a packet was lost outside the model.
+    pub trusted: bool,
+    /// Why the run is not to be trusted, in a sentence.
+    pub warning: Option<String>,
+}
+
+impl LinkReport {
+    /// The lateness at `quantile`, from 0 to 1.
+    pub fn lateness_at(&self, quantile: f64) -> Duration {
+        Duration::from_nanos(self.lateness.value_at_quantile(quantile))
+    }
+
+    /// Decides [`Self::trusted`].
+    pub(crate) fn judge(mut self) -> Self {
+        let late = self.lateness_at(0.99);
+        let failures = self.downlink.send_failures.packets + self.uplink.send_failures.packets;
+        let mut reasons = Vec::new();
+        if late > LATENESS_BOUND {
+            reasons.push(format!(
+                "packets left {late} late at p99 and the bound is {LATENESS_BOUND}: the machine \
+                 was too busy"
+            ));
+        }
+        if self.kernel_drops > 0 {
+            reasons.push(format!(
+                "the kernel dropped {} datagrams before the link saw them: its receive buffer of \
+                 {} bytes was full",
+                self.kernel_drops, self.host.receive_buffer_bytes
+            ));
+        }
+        if failures > 0 {
+            reasons.push(format!("the system refused to send {failures} packets"));
+        }
+        if self.refused.packets > 0 {
+            reasons.push(format!("{} packets found no room for their flow", self.refused.packets));
+        }
+        self.trusted = reasons.is_empty();
+        self.warning = (!self.trusted).then(|| reasons.join("; "));
+        self
+    }
+}
+
+/// A histogram of nanoseconds up to a minute; longer counts as a minute.
+#[derive(Debug)]
+pub(crate) struct Nanos(Histogram<u64>);
+
+impl Nanos {
+    const LONGEST: u64 = 60_000_000_000;
+
+    pub(crate) fn new() -> Self {
+        // The bounds are constants and within those that hdrhistogram takes.
+        #[expect(clippy::expect_used, reason = "constants, covered by every test of the crate")]
+        Self(Histogram::new_with_bounds(1, Self::LONGEST, 3).expect("1 ns to 60 s in 3 digits"))
+    }
+
+    pub(crate) fn record(&mut self, d: Duration) {
+        self.0.saturating_record(d.as_nanos());
+    }
+
+    pub(crate) fn into_inner(self) -> Histogram<u64> {
+        self.0
+    }
+}

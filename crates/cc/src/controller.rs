@@ -192,6 +192,13 @@ impl Controller {
         self.conn.inflight = self.conn.inflight.saturating_sub(packet.size());
     }
 
+    /// The flow goes on over another path: the model stays, and nothing is in flight there yet
+    /// (RFC 9002 section 9.4 would have a new model for an address that is not known to be the
+    /// same host; make a new controller then).
+    pub fn forget_flight(&mut self) {
+        self.conn.inflight = 0;
+    }
+
     /// C.SMSS is `smss` bytes from now on.
     ///
     /// Before the first delivery the initial window is made anew from it (RFC 9002 section 7.2);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::adapter::controller_factory;
 use fullpipe_cc::Algorithm;
 use noq::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
 
@@ -54,24 +55,12 @@ impl CongestionControl {
     /// probe times of our algorithms; noq seeds its own.
     pub(crate) fn factory(self, seed: u64) -> Arc<dyn ControllerFactory + Send + Sync> {
         match self {
-            Self::Fullpipe(algorithm) => until_the_adapter_is_here(algorithm, seed),
+            Self::Fullpipe(algorithm) => controller_factory(algorithm, seed),
             Self::Noq(NoqAlgorithm::Bbr3) => Arc::new(Bbr3Config::default()),
             Self::Noq(NoqAlgorithm::Cubic) => Arc::new(CubicConfig::default()),
             Self::Noq(NoqAlgorithm::NewReno) => Arc::new(NewRenoConfig::default()),
         }
     }
-}
-
-fn until_the_adapter_is_here(
-    algorithm: Algorithm,
-    seed: u64,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
-    let stand_in = match algorithm {
-        Algorithm::Cubic => NoqAlgorithm::Cubic,
-        Algorithm::Reno => NoqAlgorithm::NewReno,
-        _ => NoqAlgorithm::Bbr3,
-    };
-    CongestionControl::Noq(stand_in).factory(seed)
 }
 
 impl fmt::Display for CongestionControl {

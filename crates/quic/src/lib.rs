@@ -7,6 +7,7 @@
 //! Everything here runs inside a tokio runtime.
 #![forbid(unsafe_code)]
 
+mod adapter;
 mod bulk;
 mod client;
 mod congestion;
@@ -16,6 +17,7 @@ mod server;
 mod tls;
 mod transport;
 
+pub use adapter::{NoqController, controller_factory};
 pub use bulk::bulk_block;
 pub use client::{Client, ClientError, ClientOptions, Response};
 pub use congestion::{CongestionControl, NoqAlgorithm, UnknownCongestionControl};

@@ -1,0 +1,336 @@
+//! fullpipe-cc inside noq, through noq's public `Controller` trait.
+//!
+//! noq tells its controllers less than a controller needs, and in an order of its own. What this
+//! adapter absorbs:
+//!
+//! - **One ACK is several calls.** noq calls `on_ack` for each packet, `on_end_acks`, then updates
+//!   its RTT, and only then marks losses. The draft wants one batch. So the calls are kept, and the
+//!   batch is closed by the first call that can't belong to it; the window and the rate are read
+//!   through `&self`, and these reads close it as well. Hence the mutex, which nobody contends.
+//! - **The RTT it passes is one ACK old**, so the sample is `now - sent` of the newest packet.
+//! - **Packets come back by number**, and Initial, Handshake and application data count apart: the
+//!   state of a packet is found by number and send time (see [`flight`]).
+//! - **Some packets leave its count without a word** (discarded keys, MTU probes, padding): C.inflight
+//!   is taken over from `on_end_acks`, and states that nobody asked for are let go.
+//! - **`app_limited` is known at ACK time only.** It is true when noq's last attempt to send found
+//!   nothing to send, whether the application or the peer's flow control was the reason, which is
+//!   just what the draft's mark means; it is set before the ACK is counted.
+//! - **CE is a yes or no**, and counts as one packet.
+//! - **A clone is taken for two ends**: noq keeps the controller when a path migrates within an
+//!   address family, and hands a copy to whoever asks for `congestion_state`. Nothing is in flight
+//!   on a new path, so the clone forgets the packets of the old one, whose losses noq still
+//!   reports; for the onlooker it keeps the snapshot of the moment.
+//!
+//! Persistent congestion (RFC 9002 section 7.6) is the draft's retransmission timeout.
+
+mod flight;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fullpipe_cc::{
+    Algorithm, Config, Controller as Core, Duration, Instant, PacketState, Snapshot, Transport,
+};
+use noq_proto::RttEstimator;
+use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+
+use flight::Flight;
+
+type NoqInstant = std::time::Instant;
+
+/// A state that is older than the newest acknowledged packet by more than this and four round
+/// trips was acknowledged, lost or dropped long ago: noq's loss timer is 9/8 of a round trip.
+const FORGET_AFTER: Duration = Duration::from_secs(1);
+
+/// A noq controller factory for one of our algorithms. Each path of each connection gets a seed of
+/// its own, made from `seed` in the order in which they are built.
+pub fn controller_factory(
+    algorithm: Algorithm,
+    seed: u64,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    Arc::new(Factory { algorithm, next_seed: AtomicU64::new(seed) })
+}
+
+#[derive(Debug)]
+struct Factory {
+    algorithm: Algorithm,
+    next_seed: AtomicU64,
+}
+
+impl ControllerFactory for Factory {
+    fn build(self: Arc<Self>, now: NoqInstant, current_mtu: u16) -> Box<dyn Controller> {
+        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+        Box::new(NoqController::new(self.algorithm, seed, now, current_mtu))
+    }
+}
+
+/// One of our algorithms as noq sees it.
+pub struct NoqController {
+    inner: Mutex<Inner>,
+}
+
+/// What one ACK or one firing of the loss timer said so far.
+#[derive(Clone, Default)]
+struct Batch {
+    /// The time of its events; `None` when nothing is kept.
+    now: Option<Instant>,
+    /// `on_end_acks` came: another `on_ack` belongs to the next ACK.
+    acks_ended: bool,
+    acked: Vec<PacketState>,
+    lost: Vec<PacketState>,
+    in_flight: Option<u64>,
+    ce_packets: u64,
+    persistent_congestion: bool,
+}
+
+#[derive(Clone)]
+struct Inner {
+    core: Core,
+    config: Config,
+    /// What our clock counts from.
+    base: NoqInstant,
+    latest: Instant,
+    flight: Flight,
+    batch: Batch,
+    /// What an onlooker's clone shows; gone with the first event, which only a real path has.
+    at_clone: Option<Box<Snapshot>>,
+}
+
+impl NoqController {
+    fn new(algorithm: Algorithm, seed: u64, base: NoqInstant, mtu: u16) -> Self {
+        let config =
+            Config { smss: u32::from(mtu), seed, transport: Transport::Quic, ..Config::default() };
+        let start = Instant::default();
+        Self {
+            inner: Mutex::new(Inner {
+                core: Core::new(algorithm, config, start),
+                config,
+                base,
+                latest: start,
+                flight: Flight::default(),
+                batch: Batch::default(),
+                at_clone: None,
+            }),
+        }
+    }
+
+    /// All that the algorithm believes. On a clone from `congestion_state`: at that moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut inner = self.lock();
+        inner.close_batch();
+        match &inner.at_clone {
+            Some(snapshot) => **snapshot,
+            None => inner.core.snapshot(),
+        }
+    }
+
+    /// A panic while the lock was held leaves a model that is merely out of date.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn inner(&mut self) -> &mut Inner {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        inner.at_clone = None;
+        inner
+    }
+}
+
+impl Inner {
+    /// noq's time on our clock. Time that seems to run backwards stands still.
+    fn at(&mut self, now: NoqInstant) -> Instant {
+        let since = now.saturating_duration_since(self.base);
+        self.latest = self.latest.max(Instant::default() + Duration::from(since));
+        self.latest
+    }
+
+    fn send_time(&self, sent: NoqInstant) -> Instant {
+        Instant::default() + Duration::from(sent.saturating_duration_since(self.base))
+    }
+
+    /// The batch that an event at `now` belongs to: the open one, or a new one.
+    fn batch_at(&mut self, now: Instant) -> &mut Batch {
+        if self.batch.now != Some(now) {
+            self.close_batch();
+            self.batch.now = Some(now);
+        }
+        &mut self.batch
+    }
+
+    /// Gives the core what is kept, in one batch.
+    fn close_batch(&mut self) {
+        let Some(now) = self.batch.now.take() else { return };
+        let batch = &mut self.batch;
+        let lost_bytes: u64 = batch.lost.iter().map(PacketState::size).sum();
+        let newest_acked = batch.acked.iter().map(PacketState::send_time).max();
+
+        let mut ack = self.core.ack(now);
+        for packet in batch.acked.drain(..) {
+            ack.acked(&packet);
+        }
+        for packet in batch.lost.drain(..) {
+            ack.lost(&packet);
+        }
+        ack.ce(core::mem::take(&mut batch.ce_packets));
+        if let Some(in_flight) = batch.in_flight.take() {
+            // Counted after the ACK and before its losses.
+            ack.resync_inflight(in_flight.saturating_sub(lost_bytes));
+        }
+        ack.finish();
+        batch.acks_ended = false;
+        if core::mem::take(&mut batch.persistent_congestion) {
+            self.core.on_rto(now);
+        }
+        if let Some(newest) = newest_acked {
+            let rtt = now.since(newest);
+            self.flight.forget_before(newest - (FORGET_AFTER + rtt.times(4)));
+        }
+    }
+}
+
+impl Controller for NoqController {
+    fn on_packet_sent(&mut self, now: NoqInstant, bytes: u16, pn: u64) {
+        let inner = self.inner();
+        inner.close_batch();
+        let now = inner.at(now);
+        let state = inner.core.on_sent(now, u32::from(bytes));
+        inner.flight.insert(pn, state);
+    }
+
+    fn on_cwnd_limited(&mut self) {
+        let inner = self.inner();
+        inner.close_batch();
+        inner.core.on_cwnd_limited();
+    }
+
+    fn on_ack(
+        &mut self,
+        now: NoqInstant,
+        sent: NoqInstant,
+        _bytes: u64,
+        pn: u64,
+        app_limited: bool,
+        _rtt: &RttEstimator,
+    ) {
+        let inner = self.inner();
+        let (now, sent) = (inner.at(now), inner.send_time(sent));
+        if inner.batch.acks_ended || inner.batch.now != Some(now) {
+            inner.close_batch();
+            if app_limited {
+                inner.core.on_app_limited();
+            }
+        }
+        if let Some(state) = inner.flight.take_acked(pn, sent) {
+            inner.batch_at(now).acked.push(state);
+        }
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: NoqInstant,
+        in_flight: u64,
+        _app_limited: bool,
+        _largest_packet_num_acked: Option<u64>,
+    ) {
+        let inner = self.inner();
+        let now = inner.at(now);
+        let batch = inner.batch_at(now);
+        batch.in_flight = Some(in_flight);
+        batch.acks_ended = true;
+    }
+
+    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: NoqInstant) {
+        let inner = self.inner();
+        let now = inner.at(now);
+        // Not found: a packet of the path before a migration, which is no news about this one.
+        if let Some(state) = inner.flight.take_lost(pn, u64::from(lost_bytes)) {
+            inner.batch_at(now).lost.push(state);
+        }
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: NoqInstant,
+        _sent: NoqInstant,
+        is_persistent_congestion: bool,
+        is_ecn: bool,
+        _lost_bytes: u64,
+        _largest_lost_pn: u64,
+    ) {
+        let inner = self.inner();
+        let now = inner.at(now);
+        let batch = inner.batch_at(now);
+        batch.ce_packets += u64::from(is_ecn);
+        batch.persistent_congestion |= is_persistent_congestion;
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        let inner = self.inner();
+        inner.close_batch();
+        let now = inner.latest;
+        inner.core.on_spurious_loss(now);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        let inner = self.inner();
+        inner.close_batch();
+        inner.config.smss = u32::from(new_mtu);
+        let (now, config) = (inner.latest, inner.config);
+        inner.core.on_mtu_update(now, config.smss, &config);
+    }
+
+    fn window(&self) -> u64 {
+        let mut inner = self.lock();
+        inner.close_batch();
+        inner.core.cwnd()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut inner = self.lock();
+        inner.close_batch();
+        let core = &inner.core;
+        let snapshot = core.snapshot();
+        // The struct can't be built by name outside noq.
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = core.cwnd();
+        metrics.ssthresh = snapshot.ssthresh;
+        metrics.pacing_rate = core.pacing_rate().map(|rate| rate.as_bytes_per_sec());
+        metrics.send_quantum = Some(core.send_quantum());
+        metrics.bandwidth_estimate = snapshot.bbr.map(|bbr| bbr.bw.as_bits_per_sec());
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        let mut inner = self.lock();
+        inner.close_batch();
+        let snapshot = inner.at_clone.clone().unwrap_or_else(|| Box::new(inner.core.snapshot()));
+        let mut core = inner.core.clone();
+        core.forget_flight();
+        let clone = Inner {
+            core,
+            flight: Flight::default(),
+            batch: Batch::default(),
+            at_clone: Some(snapshot),
+            config: inner.config,
+            base: inner.base,
+            latest: inner.latest,
+        };
+        Box::new(Self { inner: Mutex::new(clone) })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.lock().core.initial_cwnd()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl fmt::Debug for NoqController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NoqController").field(&self.lock().core).finish()
+    }
+}

@@ -1,0 +1,221 @@
+//! What holds for any path and any traffic.
+
+use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_path::{ElementConfig, Event, Path, PathConfig, PathStats, Probability, QueueLimit};
+use proptest::prelude::*;
+
+/// Packets: the time since the one before, and the size.
+fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
+    prop::collection::vec((prop_oneof![Just(0), 0..5_000_000_u64], 28..=1500_u32), 1..200)
+}
+
+fn queue() -> impl Strategy<Value = QueueLimit> {
+    prop_oneof![
+        (1500..50_000_u64).prop_map(QueueLimit::Bytes),
+        (1..40_u64).prop_map(QueueLimit::Packets),
+    ]
+}
+
+fn probability() -> impl Strategy<Value = Probability> {
+    (0..=10_u32).prop_map(|p| Probability::new(f64::from(p) / 20.0).expect("at most a half"))
+}
+
+fn config() -> impl Strategy<Value = PathConfig> {
+    let rate = prop::option::of((1_000..100_000_000_u64).prop_map(Rate::from_bytes_per_sec));
+    (rate, 0..50_000_000_u64, queue(), probability(), any::<u64>()).prop_map(
+        |(rate, delay, queue, loss, seed)| PathConfig {
+            rate,
+            delay: Duration::from_nanos(delay),
+            queue,
+            loss,
+            seed,
+        },
+    )
+}
+
+/// Up to five elements in any order, with one bottleneck at most.
+fn row() -> impl Strategy<Value = Vec<ElementConfig>> {
+    let wire = (1_000..100_000_000_u64, queue()).prop_map(|(rate, queue)| {
+        ElementConfig::Bottleneck { rate: Rate::from_bytes_per_sec(rate), queue }
+    });
+    let other = prop_oneof![
+        probability().prop_map(ElementConfig::Loss),
+        (0..50_000_000_u64).prop_map(|d| ElementConfig::Delay(Duration::from_nanos(d))),
+    ];
+    (prop::collection::vec(other, 0..=4), prop::option::of(wire), any::<prop::sample::Index>())
+        .prop_map(|(mut row, wire, place)| {
+            if let Some(wire) = wire {
+                row.insert(place.index(row.len() + 1), wire);
+            }
+            row
+        })
+}
+
+fn times(traffic: &[(u64, u32)]) -> impl Iterator<Item = (Instant, u32)> {
+    traffic.iter().scan(0, |now, (gap, bytes)| {
+        *now += gap;
+        Some((Instant::from_nanos(*now), *bytes))
+    })
+}
+
+fn assert_conserved(stats: &PathStats) {
+    let dropped = stats.dropped();
+    let packets = stats.delivered.packets + dropped.packets + stats.inside.packets;
+    let bytes = stats.delivered.bytes + dropped.bytes + stats.inside.bytes;
+    assert_eq!((stats.arrived.packets, stats.arrived.bytes), (packets, bytes), "{stats:?}");
+}
+
+/// Exact arithmetic, in units of 1/rate nanoseconds, with nothing carried from packet to packet
+/// but the time at which the wire is free. Gives each accepted packet's number, the time at which it
+/// leaves the wire and its wait, and the number of each dropped one.
+fn reference(
+    rate: u64,
+    limit: QueueLimit,
+    traffic: &[(u64, u32)],
+) -> (Vec<(usize, u64, u64)>, Vec<usize>) {
+    let rate = u128::from(rate);
+    let (mut free, mut inside) = (0_u128, Vec::<(u64, u32)>::new());
+    let (mut carried, mut dropped) = (Vec::new(), Vec::new());
+    for (i, (now, bytes)) in times(traffic).enumerate() {
+        let now = now.as_nanos();
+        inside.retain(|(leaves, _)| *leaves > now);
+        let held: u64 = inside.iter().map(|(_, b)| u64::from(*b)).sum();
+        let fits = match limit {
+            QueueLimit::Bytes(b) => held + u64::from(bytes) <= b,
+            QueueLimit::Packets(p) => (inside.len() as u64) < p,
+        };
+        if !fits {
+            dropped.push(i);
+            continue;
+        }
+        let start = free.max(u128::from(now) * rate);
+        free = start + u128::from(bytes) * 1_000_000_000;
+        let leaves = free.div_ceil(rate) as u64;
+        inside.push((leaves, bytes));
+        carried.push((i, leaves, start.div_ceil(rate) as u64 - now));
+    }
+    (carried, dropped)
+}
+
+proptest! {
+    #[test]
+    fn the_bottleneck_is_the_exact_one(
+        rate in 1_000..100_000_000_u64, limit in queue(), traffic in traffic(),
+        delay in 0..50_000_000_u64,
+    ) {
+        let config = PathConfig {
+            rate: Some(Rate::from_bytes_per_sec(rate)),
+            queue: limit,
+            delay: Duration::from_nanos(delay),
+            ..PathConfig::default()
+        };
+        let mut path = Path::new(&config).expect("makes sense");
+        let dropped: Vec<usize> = times(&traffic)
+            .enumerate()
+            .filter_map(|(i, (now, bytes))| path.send(now, bytes, i).err())
+            .map(|d| d.payload)
+            .collect();
+        let mut carried = Vec::new();
+        while let Some(Event::Delivered(d)) = path.poll(Instant::from_nanos(u64::MAX)) {
+            carried.push((d.payload, d.at.as_nanos() - delay, d.queued.as_nanos()));
+        }
+        prop_assert_eq!((carried, dropped), reference(rate, limit, &traffic));
+    }
+
+    #[test]
+    fn no_packet_is_made_or_forgotten(
+        row in row(), seed: u64, traffic in traffic(), looks in 0..5_000_000_u64,
+    ) {
+        let mut path = Path::from_row(&row, seed).expect("makes sense");
+        let mut seen = vec![0; traffic.len()];
+        for (i, (now, bytes)) in times(&traffic).enumerate() {
+            if let Err(d) = path.send(now, bytes, i) {
+                seen[d.payload] += 1;
+            }
+            assert_conserved(&path.stats());
+            while let Some(event) = path.poll(now + Duration::from_nanos(looks)) {
+                match event {
+                    Event::Delivered(d) => seen[d.payload] += 1,
+                    Event::Dropped(d) => seen[d.payload] += 1,
+                }
+                assert_conserved(&path.stats());
+            }
+        }
+        while let Some(event) = path.poll(Instant::from_nanos(u64::MAX)) {
+            match event {
+                Event::Delivered(d) => seen[d.payload] += 1,
+                Event::Dropped(d) => seen[d.payload] += 1,
+            }
+        }
+        assert_conserved(&path.stats());
+        prop_assert_eq!(path.inside().packets, 0);
+        prop_assert!(seen.iter().all(|n| *n == 1), "{:?}", seen);
+    }
+
+    #[test]
+    fn when_a_path_is_polled_changes_nothing(row in row(), seed: u64, traffic in traffic()) {
+        // One is polled at each time that it asks for, the other once at the end.
+        let mut prompt = Path::from_row(&row, seed).expect("makes sense");
+        let mut late = Path::from_row(&row, seed).expect("makes sense");
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        let end = Instant::from_nanos(u64::MAX);
+        for (i, (now, bytes)) in times(&traffic).map(Some).chain([None]).enumerate()
+            .map(|(i, t)| (i, t.unwrap_or((end, 0))))
+        {
+            while let Some(next) = prompt.next_event().filter(|t| *t <= now) {
+                match prompt.poll(next) {
+                    Some(event) => {
+                        // The path never asks to be polled too late.
+                        prop_assert_eq!(event.at(), next);
+                        a.push(event);
+                    }
+                    // Nothing yet, but then a later time.
+                    None => prop_assert!(prompt.next_event().is_none_or(|t| t > next)),
+                }
+            }
+            if now < end {
+                let (x, y) = (prompt.send(now, bytes, i), late.send(now, bytes, i));
+                prop_assert_eq!(x, y);
+            }
+        }
+        b.extend(std::iter::from_fn(|| late.poll(end)));
+        prop_assert!(a.is_sorted_by_key(|e| e.at()));
+        prop_assert_eq!(a, b);
+    }
+
+    #[test]
+    fn a_look_sees_what_moving_on_would_bring(
+        config in config(), traffic in traffic(), ahead in 0..20_000_000_u64,
+    ) {
+        let mut path = Path::new(&config).expect("makes sense");
+        for (i, (now, bytes)) in times(&traffic).enumerate() {
+            let _ = path.send(now, bytes, i);
+        }
+        let last = times(&traffic).last().map_or(Instant::default(), |(t, _)| t);
+        let then = last + Duration::from_nanos(ahead);
+        let look = path.sample(then);
+        path.advance(then);
+        prop_assert_eq!(look, path.sample(then));
+    }
+
+    #[test]
+    fn the_queues_delay_is_what_the_next_packet_waits(
+        config in config(), traffic in traffic(), ahead in 0..20_000_000_u64,
+    ) {
+        let open = PathConfig { queue: QueueLimit::Packets(1000), loss: Probability::ZERO, ..config };
+        let mut path = Path::new(&open).expect("makes sense");
+        for (i, (now, bytes)) in times(&traffic).enumerate() {
+            prop_assert!(path.send(now, bytes, i).is_ok());
+        }
+        let last = times(&traffic).last().map_or(Instant::default(), |(t, _)| t);
+        let then = last + Duration::from_nanos(ahead);
+        let look = path.sample(then);
+        prop_assert!(path.send(then, 1500, traffic.len()).is_ok());
+        let waited = std::iter::from_fn(|| path.poll(Instant::from_nanos(u64::MAX)))
+            .find_map(|e| match e {
+                Event::Delivered(d) if d.payload == traffic.len() => Some(d.queued),
+                _ => None,
+            });
+        prop_assert_eq!(Some(look.queue.delay), waited);
+    }
+}

@@ -127,8 +127,9 @@ impl<T> Path<T> {
         self.enter(0, self.now, packet)
     }
 
-    /// The next time to call [`Self::poll`]: nothing comes out before. `None` while nothing is
-    /// inside. A poll at this time may still find nothing; then there is a later time.
+    /// The next time to call [`Self::poll`]: nothing is delivered before. `None` while nothing is
+    /// inside. A poll at this time may still find nothing; then there is a later time. A packet that
+    /// is dropped inside the path makes no wake of its own: it is handed back with the next poll.
     pub fn next_event(&self) -> Option<Instant> {
         match self.out.front() {
             Some(event) => Some(event.at()),

@@ -96,6 +96,7 @@ fn bytes_over_the_limit_are_dropped_and_handed_back() {
     // The packet on the wire counts whole until its last bit has left, then not at all.
     assert_eq!(path.sample(at(1499)).queue, Queue { bytes: 3000, packets: 3, delay: ns(1501) });
     path.send(at(1499), 1, 5).expect_err("still full");
+    assert_eq!(path.sample(at(1500)).queue, Queue { bytes: 1500, packets: 2, delay: ns(1500) });
     path.send(at(1500), 1500, 6).expect("there is room in the same nanosecond");
     assert_eq!(path.sample(at(1500)).queue, Queue { bytes: 3000, packets: 3, delay: ns(3000) });
     let stats = path.stats();
@@ -194,11 +195,27 @@ fn elements_stand_in_any_order() {
 }
 
 #[test]
+fn what_leaves_makes_room_for_what_arrives_at_that_moment() {
+    let wire = ElementConfig::Bottleneck { rate: FAST, queue: QueueLimit::Packets(1) };
+    let mut path = Path::from_row(&[ElementConfig::Delay(ns(100)), wire], 1).expect("a row");
+    // The first leaves the wire at 1100, when the second comes out of the delay.
+    for now in [0, 1000] {
+        path.send(at(now), 1000, now).expect("the delay takes both");
+    }
+    let out: Vec<_> =
+        std::iter::from_fn(|| path.poll(at(9999))).map(|e| delivered(Some(e)).at).collect();
+    assert_eq!(out, [at(1100), at(2100)]);
+}
+
+#[test]
 fn equal_elements_of_a_row_draw_their_own_numbers() {
-    let half = Probability::new(0.5).expect("a probability");
-    let mut path = Path::from_row(&[ElementConfig::Loss(half); 2], 7).expect("a row");
-    let passed = (0..10_000).filter(|i| path.send(at(*i), 1, *i).is_ok()).count();
-    assert!((2_300..2_700).contains(&passed), "{passed} of 10000 passed two coins");
+    let half = ElementConfig::Loss(Probability::new(0.5).expect("a probability"));
+    let never = ElementConfig::Loss(Probability::ZERO);
+    let drops = |row: &[ElementConfig]| -> Vec<u64> {
+        let mut path = Path::from_row(row, 7).expect("a row");
+        (0..1000).filter(|i| path.send(at(*i), 1, *i).is_err()).collect()
+    };
+    assert_ne!(drops(&[half, never]), drops(&[never, half]));
 }
 
 #[test]

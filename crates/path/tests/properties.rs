@@ -98,6 +98,8 @@ fn reference(
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..<_>::default() })]
+
     #[test]
     fn the_bottleneck_is_the_exact_one(
         rate in 1_000..100_000_000_u64, limit in queue(), traffic in traffic(),
@@ -165,8 +167,9 @@ proptest! {
             while let Some(next) = prompt.next_event().filter(|t| *t <= now) {
                 match prompt.poll(next) {
                     Some(event) => {
-                        // The path never asks to be polled too late.
-                        prop_assert_eq!(event.at(), next);
+                        // The path never asks to be polled too late for a delivery.
+                        let late = matches!(event, Event::Dropped(_)) && event.at() < next;
+                        prop_assert!(event.at() == next || late, "{:?} at {:?}", event, next);
                         a.push(event);
                     }
                     // Nothing yet, but then a later time.

@@ -1,1 +1,87 @@
-fn main() {}
+//! The command: arguments and printing. Each subcommand is a module with its `Args`, which clap
+//! fills, and a `run` that takes them.
+
+mod failure;
+mod get;
+mod interrupt;
+mod serve;
+
+use std::io::{IsTerminal, Write, stderr};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// One BBR congestion control for every transport, and the lab that proves it.
+#[derive(Parser)]
+#[command(version, after_help = EXIT_STATUS)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Get(get::Args),
+}
+
+const EXIT_STATUS: &str = "\
+Exit status: 0 done, 1 failed, 2 bad input (one line says which), 130 interrupted.
+RUST_LOG chooses what is logged on stderr, for example RUST_LOG=debug.";
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return answer_usage(&error),
+    };
+    start_log(&cli.command);
+    let outcome = match cli.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Get(args) => get::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say(&format!("error: {failure}"));
+            failure.exit_code()
+        }
+    }
+}
+
+/// Logs on stderr, so that stdout is for results alone. A server's requests are its output; a
+/// client has a progress bar there, which only trouble may disturb.
+fn start_log(command: &Command) {
+    let default = match command {
+        Command::Serve(_) => "warn,fullpipe=info,fullpipe_quic=info",
+        Command::Get(_) => "warn",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(stderr().is_terminal())
+        .with_writer(stderr)
+        .init();
+}
+
+/// Help and version go out as clap has them; an error becomes the one line that all bad input gets.
+fn answer_usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr()
+        || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    {
+        // Nobody is left to be told that the terminal is gone.
+        let _ = error.print();
+        return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+    }
+    let text = error.render().to_string();
+    let problem = text.split("\n\n").next().unwrap_or(&text);
+    let line = problem.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    say(&format!("{line} (--help shows what is right)"));
+    ExitCode::from(2)
+}
+
+/// One line on stderr. It is not worth a panic that stderr is closed.
+fn say(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
+}

@@ -77,6 +77,14 @@ pub enum ClientError {
         /// How long the client waited.
         timeout: Duration,
     },
+    /// There is a server, and its certificate does not show that it is the right one.
+    #[error("the certificate of {address} is not trusted: {reason}")]
+    Untrusted {
+        /// The server.
+        address: SocketAddr,
+        /// What rustls says.
+        reason: String,
+    },
     /// The two ends did not agree.
     #[error("no connection to {address}: {source}")]
     Handshake {
@@ -102,8 +110,33 @@ pub enum ClientError {
     Closed,
 }
 
+/// TLS alerts about a certificate, RFC 8446 section 6.2: bad_certificate to unknown_ca.
+const CERTIFICATE_ALERTS: std::ops::RangeInclusive<u64> = 42..=48;
+/// QUIC's code of TLS alert 0 (RFC 9001 section 4.8).
+const CRYPTO_ERROR: u64 = 0x100;
+
+fn handshake_error(address: SocketAddr, source: ConnectionError) -> ClientError {
+    match source {
+        ConnectionError::TransportError(error)
+            if u64::from(error.code)
+                .checked_sub(CRYPTO_ERROR)
+                .is_some_and(|alert| CERTIFICATE_ALERTS.contains(&alert)) =>
+        {
+            ClientError::Untrusted { address, reason: error.reason }
+        }
+        source => ClientError::Handshake { address, source },
+    }
+}
+
 fn meaning(code: u64) -> String {
     Refusal::from_code(code).map_or_else(String::new, |refusal| format!(" ({refusal})"))
+}
+
+impl ClientError {
+    /// Whether there is a server behind it.
+    fn is_an_answer(&self) -> bool {
+        matches!(self, Self::Handshake { .. } | Self::Untrusted { .. })
+    }
 }
 
 impl From<ReadError> for ClientError {
@@ -173,7 +206,7 @@ impl Client {
         let connection = match tokio::time::timeout(timeout.into(), connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(ConnectionError::TimedOut)) | Err(_) => return Err(no_answer),
-            Ok(Err(source)) => return Err(ClientError::Handshake { address: server, source }),
+            Ok(Err(error)) => return Err(handshake_error(server, error)),
         };
         Ok(Self { endpoint, connection })
     }
@@ -199,9 +232,7 @@ impl Client {
             match tokio::time::timeout(more.into(), attempts.join_next()).await {
                 Err(_silent) => {}
                 Ok(None) => return Err(failure),
-                Ok(Some(Ok(Err(error)))) if !matches!(error, ClientError::Handshake { .. }) => {
-                    failure = error;
-                }
+                Ok(Some(Ok(Err(error)))) if !error.is_an_answer() => failure = error,
                 Ok(Some(Ok(verdict))) => return verdict,
                 Ok(Some(Err(panic))) => std::panic::resume_unwind(panic.into_panic()),
             }

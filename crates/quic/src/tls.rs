@@ -41,10 +41,7 @@ pub enum TlsError {
     #[error("cannot use the certificates given to check the server's: {0}")]
     Roots(String),
     /// There is nothing to check a server's certificate against.
-    #[error(
-        "this system has no root certificates to check the server's certificate against; \
-         give the certificate of its issuer, or choose not to check it"
-    )]
+    #[error("this system has no root certificates to check the server's certificate against")]
     NoSystemRoots,
     /// ring and rustls agree on no cipher suite, protocol version or verifier.
     #[error("cannot set up TLS: {0}")]

@@ -194,7 +194,7 @@ async fn the_first_address_that_answers_is_taken() {
     );
 
     let error = Client::connect_to_any(&addresses, "elsewhere", &verify, options).await;
-    assert!(matches!(error.err(), Some(ClientError::Handshake { .. })), "the wrong name");
+    assert!(matches!(error.err(), Some(ClientError::Untrusted { .. })), "the wrong name");
     let error = Client::connect_to_any(&[], "localhost", &verify, options).await;
     assert!(matches!(error.err(), Some(ClientError::NoAddress)));
     let options = ClientOptions { handshake_timeout: Duration::from_millis(100), ..options };

@@ -1,0 +1,43 @@
+//! How a run ends when it does not end well: one line, and an exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why the command did not do what it was asked to.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments cannot be right: exit code 2.
+    BadInput(String),
+    /// The arguments are fine and it went wrong: exit code 1.
+    Run(String),
+    /// Ctrl-C, where there is nothing to show for it: exit code 130, as shells have it.
+    Interrupted(String),
+}
+
+impl Failure {
+    pub(crate) fn bad_input(reason: impl fmt::Display) -> Self {
+        Self::BadInput(reason.to_string())
+    }
+
+    pub(crate) fn run(reason: impl fmt::Display) -> Self {
+        Self::Run(reason.to_string())
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Run(_) => 1,
+            Self::BadInput(_) => 2,
+            Self::Interrupted(_) => 130,
+        })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadInput(reason) | Self::Run(reason) | Self::Interrupted(reason) => {
+                f.write_str(reason)
+            }
+        }
+    }
+}

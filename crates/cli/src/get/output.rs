@@ -1,0 +1,111 @@
+//! Where the body goes: stdout, a device, or a file that is there whole or not at all.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempPath;
+use tokio::fs::File;
+use tokio::io::{AsyncWriteExt, BufWriter};
+
+/// Packets are small and a write is a hand-over to another thread.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// No path prints like this: those have quotation marks.
+const STDOUT: &str = "stdout";
+
+/// An open output. Dropping it before [`finish`](Self::finish) removes what was written to a file.
+pub(super) struct Output {
+    writer: BufWriter<File>,
+    name: String,
+    rename: Option<Rename>,
+}
+
+struct Rename {
+    from: TempPath,
+    to: PathBuf,
+}
+
+impl Output {
+    /// `-` is stdout. A regular file, or one that is not there yet, is written under another name
+    /// beside it and renamed at the end; anything else, like a FIFO, is written to as it is.
+    pub(super) async fn open(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+            return Ok(Self::new(stdout.into(), STDOUT.to_owned(), None));
+        }
+        let name = format!("{path:?}");
+        let mode = match tokio::fs::metadata(path).await {
+            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if !found.is_file() => {
+                let device = File::options().write(true).open(path).await?;
+                return Ok(Self::new(device.into_std().await, name, None));
+            }
+            Ok(found) => Some(found.permissions()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let to = match &mode {
+            // Through a link, the file is replaced and not the link.
+            Some(_) => tokio::fs::canonicalize(path).await?,
+            None => path.to_owned(),
+        };
+        let (file, from) = temporary_beside(&to, mode)?;
+        Ok(Self::new(file, name, Some(Rename { from, to })))
+    }
+
+    fn new(file: std::fs::File, name: String, rename: Option<Rename>) -> Self {
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, File::from_std(file));
+        Self { writer, name, rename }
+    }
+
+    /// The output in words.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_stdout(&self) -> bool {
+        self.name == STDOUT
+    }
+
+    /// Whether dropping it leaves nothing behind.
+    pub(super) fn vanishes(&self) -> bool {
+        self.rename.is_some()
+    }
+
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes).await
+    }
+
+    /// Writes what is buffered, and gives a file its name.
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
+        // A file of tokio's reports the error of a write with the next call, so two are needed.
+        self.writer.flush().await?;
+        self.writer.get_mut().flush().await?;
+        match self.rename.take() {
+            Some(Rename { from, to }) => from.persist(to).map_err(|error| error.error),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A new file in the same directory, so that the renaming is within one file system; with the mode
+/// of the file that it will replace, or the one that any new file has.
+fn temporary_beside(
+    path: &Path,
+    mode: Option<Permissions>,
+) -> io::Result<(std::fs::File, TempPath)> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let temporary = tempfile::Builder::new()
+        .prefix(".fullpipe-")
+        .suffix(".part")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory.unwrap_or(Path::new(".")))
+        .map_err(|error| io::Error::from(error.kind()))?;
+    if let Some(mode) = mode {
+        temporary.as_file().set_permissions(mode)?;
+    }
+    Ok(temporary.into_parts())
+}

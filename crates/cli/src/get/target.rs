@@ -1,0 +1,132 @@
+//! The URL, taken apart.
+
+use percent_encoding::percent_decode_str;
+use url::{Host, Url};
+
+/// A server and what to ask it for.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Target {
+    /// DNS name or IP address, as it is resolved and as the certificate must have it.
+    pub(super) host: String,
+    /// UDP port.
+    pub(super) port: u16,
+    /// Path with its query, percent-encoded.
+    pub(super) path: String,
+}
+
+impl Target {
+    /// `https://host:port/path`. What is wrong is told without repeating a password.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let url =
+            Url::parse(text).map_err(|error| format!("{text:?} is no URL ({error}); {EXAMPLE}"))?;
+        if url.scheme() != "https" {
+            return Err(format!(
+                "a URL here begins with https://, not {}:; {EXAMPLE}",
+                url.scheme()
+            ));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(format!("hq-interop has no user names and no passwords; {EXAMPLE}"));
+        }
+        let host = match url.host() {
+            Some(Host::Domain(name)) => name.to_owned(),
+            Some(Host::Ipv4(ip)) => ip.to_string(),
+            Some(Host::Ipv6(ip)) => ip.to_string(),
+            None => return Err(format!("the URL {text:?} has no host; {EXAMPLE}")),
+        };
+        let port = explicit_port(text, &url)
+            .ok_or_else(|| format!("the URL {text:?} has no port; {EXAMPLE}"))?;
+        let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
+        Ok(Self { host, port, path: format!("{}{query}", url.path()) })
+    }
+
+    /// The file name that the path ends with, decoded.
+    pub(super) fn file_name(&self) -> Result<String, String> {
+        let path = self.path.split_once('?').map_or(self.path.as_str(), |(path, _)| path);
+        let last = path.rsplit('/').next().unwrap_or_default();
+        let name = percent_decode_str(last).decode_utf8().unwrap_or_default();
+        if matches!(name.as_ref(), "" | "." | "..") || name.contains(['/', '\\', '\0']) {
+            return Err("the URL does not end with a file name; choose one with -o FILE".to_owned());
+        }
+        Ok(name.into_owned())
+    }
+}
+
+const EXAMPLE: &str = "it should be like https://localhost:4433/file";
+
+/// The port that is written. `Url` forgets one that is the scheme's default, but there is no
+/// default here: that people who leave it out mean 443 is a guess.
+fn explicit_port(text: &str, url: &Url) -> Option<u16> {
+    let authority = text.split_once("://")?.1;
+    let authority = authority.split(['/', '?', '#', '\\']).next()?;
+    let digits = authority.rsplit_once(':')?.1.trim_end();
+    let written = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if written { url.port_or_known_default() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(host: &str, port: u16, path: &str) -> Target {
+        Target { host: host.to_owned(), port, path: path.to_owned() }
+    }
+
+    #[test]
+    fn a_url_has_a_host_a_port_and_a_path() {
+        for (url, expected) in [
+            ("https://localhost:4433/f", target("localhost", 4433, "/f")),
+            ("https://localhost:443/f", target("localhost", 443, "/f")),
+            ("https://127.0.0.1:1", target("127.0.0.1", 1, "/")),
+            ("https://[::1]:4433/a/b?c=d#e", target("::1", 4433, "/a/b?c=d")),
+            ("HTTPS://Example.ORG:65535/a b/é", target("example.org", 65535, "/a%20b/%C3%A9")),
+            ("https://h:1/a/../b", target("h", 1, "/b")),
+        ] {
+            assert_eq!(Target::parse(url), Ok(expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_answered_with_what_would_be_right() {
+        for (url, reason) in [
+            ("https://localhost/f", "no port"),
+            ("https://localhost:/f", "no port"),
+            ("https://[::1]/f", "no port"),
+            ("https://[::443]/f", "no port"),
+            ("https://localhost/f:443", "no port"),
+            ("http://localhost:4433/f", "https://"),
+            ("ftp://localhost:4433/f", "https://"),
+            ("localhost:4433/f", "https://"),
+            ("file:///etc/passwd", "https://"),
+            ("https://:4433/f", "no URL"),
+            ("https://localhost:65536/f", "no URL"),
+            ("https://localhost:x/f", "no URL"),
+            ("/f", "no URL"),
+            ("", "no URL"),
+            ("https://me:hidden@localhost:4433/f", "no passwords"),
+        ] {
+            let error = Target::parse(url).expect_err(url);
+            assert!(error.contains(reason) && error.contains(EXAMPLE), "{url}: {error}");
+            assert!(!error.contains("hidden") && !error.contains('\n'), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_file_name_is_the_last_segment_and_stays_in_the_directory() {
+        for (url, name) in [
+            ("https://h:1/a/b.bin", Some("b.bin")),
+            ("https://h:1/b%20c?d=/e", Some("b c")),
+            ("https://h:1/", None),
+            ("https://h:1", None),
+            ("https://h:1/a/", None),
+            ("https://h:1/a%2fb", None),
+            ("https://h:1/..%2fb", None),
+            ("https://h:1/a%5cb", None),
+            ("https://h:1/%00", None),
+            ("https://h:1/%ff", None),
+        ] {
+            let found = Target::parse(url).expect(url).file_name().ok();
+            assert_eq!(found.as_deref(), name, "{url}");
+        }
+    }
+}

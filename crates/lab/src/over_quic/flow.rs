@@ -1,0 +1,110 @@
+//! One flow, seen from its receiver: connects, asks for data over several streams, counts it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time;
+
+use fullpipe_cc::Duration;
+use fullpipe_quic::{Client, ClientError, ClientOptions, Verify};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What a flow says about itself. Times are since the epoch.
+pub(super) enum Event {
+    /// The first request was sent.
+    Started { flow: usize, at: Duration },
+    /// Everything that was asked for has arrived.
+    Finished { flow: usize, at: Duration },
+    /// The flow ended before its time.
+    Failed { flow: usize, source: Box<ClientError> },
+}
+
+/// What a flow is to do.
+pub(super) struct Plan {
+    pub(super) flow: usize,
+    pub(super) epoch: time::Instant,
+    /// When to connect, after the first flow's first request.
+    pub(super) start: Duration,
+    pub(super) server: SocketAddr,
+    pub(super) server_name: &'static str,
+    pub(super) verify: Verify,
+    pub(super) options: ClientOptions,
+    pub(super) streams: u64,
+    /// How much to ask for; data without end if nothing is said.
+    pub(super) bytes: Option<u64>,
+    /// Application bytes so far.
+    pub(super) received: Arc<AtomicU64>,
+    pub(super) told: mpsc::Sender<Event>,
+    /// Becomes true when the run is over.
+    pub(super) ended: watch::Receiver<bool>,
+}
+
+/// Carries out the plan. `zero` is the first flow's first request.
+pub(super) async fn run(plan: Plan, zero: Duration) {
+    let (flow, told) = (plan.flow, plan.told.clone());
+    let mut ended = plan.ended.clone();
+    let work = async {
+        let due = plan.epoch + time::Duration::from(zero + plan.start);
+        tokio::time::sleep_until(due.into()).await;
+        let client =
+            Client::connect(plan.server, plan.server_name, &plan.verify, plan.options).await?;
+        fetch(&plan, &client).await?;
+        client.close().await;
+        Ok(())
+    };
+    tokio::select! {
+        done = work => {
+            if let Err(source) = done {
+                let _ = told.send(Event::Failed { flow, source: Box::new(source) });
+            }
+        }
+        // Dropping the connection closes it.
+        _ = ended.wait_for(|over| *over) => {}
+    }
+}
+
+async fn fetch(plan: &Plan, client: &Client) -> Result<(), ClientError> {
+    let at = || plan.epoch.elapsed().into();
+    let flow = plan.flow;
+    let mut streams = JoinSet::new();
+    let _ = plan.told.send(Event::Started { flow, at: at() });
+    for path in requests(plan.bytes, plan.streams) {
+        let mut response = client.get(&path).await?;
+        let received = plan.received.clone();
+        streams.spawn(async move {
+            while let Some(chunk) = response.chunk().await? {
+                received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+            }
+            Ok::<(), ClientError>(())
+        });
+    }
+    while let Some(ended) = streams.join_next().await {
+        // A stream's task neither panics nor is it cancelled while this one waits for it.
+        ended.map_err(|_| ClientError::Closed)??;
+    }
+    let _ = plan.told.send(Event::Finished { flow, at: at() });
+    Ok(())
+}
+
+/// One request for each stream, which together ask for `bytes`.
+fn requests(bytes: Option<u64>, streams: u64) -> Vec<String> {
+    let Some(bytes) = bytes else {
+        return (0..streams).map(|_| "/bulk".to_owned()).collect();
+    };
+    let share = |i: u64| bytes / streams + u64::from(i < bytes % streams);
+    (0..streams).map(share).filter(|&n| n > 0).map(|n| format!("/bulk/{n}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_streams_together_ask_for_what_the_flow_wants() {
+        assert_eq!(requests(Some(10), 4), ["/bulk/3", "/bulk/3", "/bulk/2", "/bulk/2"]);
+        assert_eq!(requests(Some(2), 4), ["/bulk/1", "/bulk/1"]);
+        assert_eq!(requests(None, 2), ["/bulk", "/bulk"]);
+    }
+}

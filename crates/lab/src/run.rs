@@ -1,0 +1,70 @@
+//! What every backend takes and gives.
+
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_cc::Duration;
+use fullpipe_emu::EmuError;
+use fullpipe_quic::{ClientError, CongestionControl, ServeError, TlsError};
+
+use crate::results::AlgorithmResult;
+use crate::scenario::{Over, Scenario, ScenarioError};
+use crate::{over_quic, over_sim};
+
+/// Where a run stands.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Tick {
+    /// Time since the first request.
+    pub elapsed: Duration,
+    /// The share of the run that is done, from 0 to 1.
+    pub done: f64,
+    /// Application bits per second since the tick before.
+    pub goodput_bps: u64,
+    /// Time in which the link would carry what its buffer holds.
+    pub queue: Duration,
+}
+
+/// A run that gave no result: one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum RunError {
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    #[error("the emulated link failed: {0}")]
+    Link(#[from] EmuError),
+    #[error("the server failed: {0}")]
+    Server(#[from] ServeError),
+    #[error("the server has no certificate: {0}")]
+    Tls(#[from] TlsError),
+    #[error("no threads to run on: {0}")]
+    Runtime(std::io::Error),
+    #[error("flow {flow} failed: {source}")]
+    Flow { flow: usize, source: ClientError },
+    #[error("no flow received anything for {0}")]
+    Stalled(Duration),
+    #[error("stopped before the first request")]
+    StoppedEarly,
+    #[error("a thread ended without a word")]
+    Lost,
+}
+
+/// Runs one algorithm of a scenario on a fresh path, until it is done or `stop` is set; then the
+/// result is what there is so far, and says so. `watch` is called on this thread about ten times a
+/// second of a real-time run.
+///
+/// When this returns, everything that it started has ended.
+///
+/// # Errors
+/// The scenario is none, or there is nothing that could be called a result.
+pub fn run(
+    scenario: &Scenario,
+    cc: CongestionControl,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Tick),
+) -> Result<AlgorithmResult, RunError> {
+    scenario.validate()?;
+    match scenario.over {
+        Over::Quic => over_quic::run(scenario, cc, stop, watch),
+        Over::Sim => over_sim::run(scenario, cc, stop, watch),
+    }
+}

@@ -1,0 +1,322 @@
+//! What to run: a path, the flows on it, and the algorithms to compare.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::{MTU_BYTES, Probability};
+use fullpipe_quic::CongestionControl;
+
+use crate::metrics::{millis, seconds};
+use crate::results::ScenarioRecord;
+use crate::units::{Buffer, show_bytes, show_duration};
+
+/// More flows than this are no comparison but a load test of the machine.
+pub const MAX_FLOWS: u32 = 1000;
+
+/// What the emulated link carries.
+const MAX_FLOWS_OVER_QUIC: u32 = fullpipe_emu::MAX_FLOWS as u32;
+
+/// What carries the flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Over {
+    /// QUIC over UDP on loopback, through an emulated link, in real time.
+    #[default]
+    Quic,
+    /// The simulator: a virtual clock, and no packets.
+    Sim,
+}
+
+impl Over {
+    /// The name that [`FromStr`] takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quic => "quic",
+            Self::Sim => "sim",
+        }
+    }
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Over {
+    type Err = ScenarioError;
+
+    fn from_str(name: &str) -> Result<Self, ScenarioError> {
+        match name {
+            "quic" => Ok(Self::Quic),
+            "sim" => Ok(Self::Sim),
+            _ => Err(ScenarioError::UnknownBackend(name.escape_debug().to_string())),
+        }
+    }
+}
+
+/// When a run is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Amount {
+    /// After this time, counted from the first flow's first request.
+    Duration(Duration),
+    /// When every flow has received this many bytes.
+    Bytes(u64),
+}
+
+/// A path, the flows on it, and the algorithms to compare, one after the other.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// What carries the flows.
+    pub over: Over,
+    /// The algorithms, each run alone on a path of its own.
+    pub cc: Vec<CongestionControl>,
+    /// Rate of the bottleneck, IP and UDP headers included.
+    pub rate: Rate,
+    /// Round-trip propagation delay, half of it in each direction.
+    pub rtt: Duration,
+    /// The queue in front of the bottleneck.
+    pub buffer: Buffer,
+    /// Random loss in the direction of the data.
+    pub loss: Probability,
+    /// How many flows share the path.
+    pub flows: u32,
+    /// Time between the starts of two flows.
+    pub stagger: Duration,
+    /// When the run is over.
+    pub amount: Amount,
+    /// Seed of the path's losses and of the algorithms' probe times.
+    pub seed: u64,
+}
+
+impl Default for Scenario {
+    /// BBRv3 and CUBIC for 10 s on 100 Mbit/s and 40 ms with a buffer of one BDP.
+    fn default() -> Self {
+        use fullpipe_cc::Algorithm::{Bbr3, Cubic};
+        Self {
+            over: Over::Quic,
+            cc: [Bbr3, Cubic].map(CongestionControl::Fullpipe).to_vec(),
+            rate: Rate::from_bits_per_sec(100_000_000),
+            rtt: Duration::from_millis(40),
+            buffer: Buffer::Bdp(1.0),
+            loss: Probability::ZERO,
+            flows: 1,
+            stagger: Duration::ZERO,
+            amount: Amount::Duration(Duration::from_secs(10)),
+            seed: 1,
+        }
+    }
+}
+
+/// A scenario that cannot be run: one line that says what is wrong and what would be right.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum ScenarioError {
+    #[error("unknown backend '{0}'; there are quic and sim")]
+    UnknownBackend(String),
+    #[error("no algorithm to run; write --cc bbr3,cubic")]
+    NoAlgorithm,
+    #[error("{0} is named twice; each algorithm runs once")]
+    Twice(CongestionControl),
+    #[error("{0} belongs to the QUIC stack and cannot run over sim; write --over quic")]
+    OnlyOverQuic(CongestionControl),
+    #[error("--rate is 0 and nothing would ever arrive; write a rate like 100mbit")]
+    ZeroRate,
+    #[error(
+        "--buffer {buffer} is {bytes} bytes here, too small for one packet of {MTU_BYTES}; \
+         write at least {MTU_BYTES}B or 1pkts"
+    )]
+    BufferUnderOnePacket { buffer: String, bytes: u64 },
+    #[error("--buffer is larger than {}; write a buffer like 1bdp or 6MB", show_bytes(MAX_BUFFER))]
+    BufferTooLarge,
+    #[error("--rtt {} is longer than {}; write a time like 40ms", show_duration(*.0), show_duration(MAX_RTT))]
+    RttTooLong(Duration),
+    #[error("--flows {flows} is outside 1 to {most}, the most over {over}; write --flows 2")]
+    Flows { flows: u32, most: u32, over: Over },
+    #[error("--duration is 0 and nothing could happen; write a time like 10s")]
+    ZeroDuration,
+    #[error("--bytes is 0 and nothing could happen; write a volume like 100MB")]
+    ZeroBytes,
+    #[error(
+        "with --stagger {} the last of {flows} flows starts after the end of {}; write a longer \
+         --duration", show_duration(*.stagger), show_duration(*.duration)
+    )]
+    StartsAfterTheEnd { stagger: Duration, flows: u32, duration: Duration },
+}
+
+/// A larger queue would take the memory of the machine that emulates it.
+const MAX_BUFFER: u64 = 4_000_000_000;
+
+/// Longer than to the Moon and back ten times; a handshake would give up.
+const MAX_RTT: Duration = Duration::from_secs(25);
+
+impl Scenario {
+    /// Whether it can be run at all.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn validate(&self) -> Result<(), ScenarioError> {
+        self.validate_algorithms()?;
+        self.validate_path()?;
+        self.validate_flows()
+    }
+
+    fn validate_algorithms(&self) -> Result<(), ScenarioError> {
+        if self.cc.is_empty() {
+            return Err(ScenarioError::NoAlgorithm);
+        }
+        for (i, cc) in self.cc.iter().enumerate() {
+            if self.cc[..i].contains(cc) {
+                return Err(ScenarioError::Twice(*cc));
+            }
+            if self.over == Over::Sim && !matches!(cc, CongestionControl::Fullpipe(_)) {
+                return Err(ScenarioError::OnlyOverQuic(*cc));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_path(&self) -> Result<(), ScenarioError> {
+        if self.rate == Rate::ZERO {
+            return Err(ScenarioError::ZeroRate);
+        }
+        if self.rtt > MAX_RTT {
+            return Err(ScenarioError::RttTooLong(self.rtt));
+        }
+        let (bytes, least) = match self.buffer {
+            Buffer::Packets(n) => (n.saturating_mul(u64::from(MTU_BYTES)), 1),
+            other => (other.bytes_on(self.rate, self.rtt).unwrap_or(0), u64::from(MTU_BYTES)),
+        };
+        if bytes < least {
+            let buffer = self.buffer.to_string();
+            return Err(ScenarioError::BufferUnderOnePacket { buffer, bytes });
+        }
+        if bytes > MAX_BUFFER {
+            return Err(ScenarioError::BufferTooLarge);
+        }
+        Ok(())
+    }
+
+    fn validate_flows(&self) -> Result<(), ScenarioError> {
+        let (flows, over) = (self.flows, self.over);
+        let most = match over {
+            Over::Quic => MAX_FLOWS_OVER_QUIC.min(MAX_FLOWS),
+            Over::Sim => MAX_FLOWS,
+        };
+        if flows == 0 || flows > most {
+            return Err(ScenarioError::Flows { flows, most, over });
+        }
+        match self.amount {
+            Amount::Bytes(0) => Err(ScenarioError::ZeroBytes),
+            Amount::Bytes(_) => Ok(()),
+            Amount::Duration(Duration::ZERO) => Err(ScenarioError::ZeroDuration),
+            Amount::Duration(duration) if self.start_of(self.flows - 1) >= duration => {
+                let (stagger, flows) = (self.stagger, self.flows);
+                Err(ScenarioError::StartsAfterTheEnd { stagger, flows, duration })
+            }
+            Amount::Duration(_) => Ok(()),
+        }
+    }
+
+    /// When flow `i` starts, counted from the start of flow 0.
+    pub fn start_of(&self, i: u32) -> Duration {
+        self.stagger.times(u64::from(i))
+    }
+
+    /// The scenario in plain numbers, as it stands in the results.
+    pub fn record(&self) -> ScenarioRecord {
+        let (duration_s, bytes) = match self.amount {
+            Amount::Duration(d) => (Some(seconds(d)), None),
+            Amount::Bytes(n) => (None, Some(n)),
+        };
+        ScenarioRecord {
+            over: self.over.to_string(),
+            cc: self.cc.iter().map(ToString::to_string).collect(),
+            rate_bps: self.rate.as_bits_per_sec(),
+            rtt_ms: millis(self.rtt),
+            buffer: self.buffer.to_string(),
+            buffer_bytes: self.buffer.bytes_on(self.rate, self.rtt),
+            buffer_packets: match self.buffer {
+                Buffer::Packets(n) => Some(n),
+                _ => None,
+            },
+            loss: self.loss.as_f64(),
+            flows: self.flows,
+            stagger_s: seconds(self.stagger),
+            duration_s,
+            bytes,
+            seed: self.seed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullpipe_cc::Algorithm;
+    use fullpipe_quic::NoqAlgorithm;
+
+    fn with(change: impl FnOnce(&mut Scenario)) -> Scenario {
+        let mut s = Scenario::default();
+        change(&mut s);
+        s
+    }
+
+    #[test]
+    fn what_cannot_run_says_why_on_one_line() {
+        let noq = CongestionControl::Noq(NoqAlgorithm::Bbr3);
+        let bbr3 = CongestionControl::Fullpipe(Algorithm::Bbr3);
+        for (scenario, says) in [
+            (with(|s| s.cc.clear()), "no algorithm"),
+            (with(|s| s.cc = vec![bbr3, noq, bbr3]), "bbr3 is named twice"),
+            (with(|s| (s.over, s.cc) = (Over::Sim, vec![noq])), "noq:bbr3 belongs to"),
+            (with(|s| s.rate = Rate::ZERO), "--rate is 0"),
+            (with(|s| s.rtt = Duration::from_secs(60)), "--rtt 60s is longer"),
+            (with(|s| s.buffer = Buffer::Bytes(1499)), "is 1499 bytes"),
+            (with(|s| s.buffer = Buffer::Bdp(0.002)), "--buffer 0.002bdp is 1000 bytes"),
+            (with(|s| s.buffer = Buffer::Packets(0)), "--buffer 0pkts"),
+            (with(|s| s.buffer = Buffer::Bdp(1e9)), "--buffer is larger than 4GB"),
+            (with(|s| s.flows = 0), "--flows 0 is outside 1 to 512, the most over quic"),
+            (with(|s| s.flows = 513), "--flows 513"),
+            (with(|s| (s.over, s.flows) = (Over::Sim, 1001)), "--flows 1001 is outside 1 to 1000"),
+            (with(|s| s.amount = Amount::Duration(Duration::ZERO)), "--duration is 0"),
+            (with(|s| s.amount = Amount::Bytes(0)), "--bytes is 0"),
+            (
+                with(|s| (s.flows, s.stagger) = (11, Duration::from_secs(1))),
+                "--stagger 1s the last of 11 flows",
+            ),
+        ] {
+            let error = scenario.validate().expect_err(says).to_string();
+            assert!(error.contains(says), "{error}");
+            assert!(!error.contains('\n') && error.contains("; "), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_can_run_is_accepted() {
+        for scenario in [
+            Scenario::default(),
+            with(|s| s.buffer = Buffer::Packets(1)),
+            with(|s| s.buffer = Buffer::Bytes(1500)),
+            with(|s| (s.flows, s.stagger) = (10, Duration::from_secs(1))),
+            with(|s| (s.rtt, s.buffer) = (Duration::ZERO, Buffer::Bytes(64_000))),
+            with(|s| {
+                s.amount = Amount::Bytes(1);
+                (s.flows, s.stagger) = (512, Duration::from_secs(1));
+            }),
+        ] {
+            assert_eq!(scenario.validate(), Ok(()), "{scenario:?}");
+        }
+    }
+
+    #[test]
+    fn the_record_has_numbers_with_units() {
+        let r = with(|s| s.buffer = Buffer::Bdp(6.0)).record();
+        assert_eq!((r.rate_bps, r.rtt_ms), (100_000_000, 40.0));
+        assert_eq!((r.buffer.as_str(), r.buffer_bytes), ("6bdp", Some(3_000_000)));
+        assert_eq!((r.duration_s, r.bytes), (Some(10.0), None));
+        let r = with(|s| s.buffer = Buffer::Packets(700)).record();
+        assert_eq!((r.buffer_bytes, r.buffer_packets), (None, Some(700)));
+    }
+}

@@ -28,7 +28,6 @@ impl Interrupt {
     }
 
     /// For a loop that looks at it now and then.
-    #[expect(dead_code, reason = "the first loop that polls it is compare's")]
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         self.flag.clone()
     }

@@ -1,6 +1,7 @@
 //! The command: arguments and printing. Each subcommand is a module with its `Args`, which clap
 //! fills, and a `run` that takes them.
 
+mod compare;
 mod failure;
 mod get;
 mod interrupt;
@@ -22,6 +23,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Compare(compare::Args),
     Serve(serve::Args),
     Get(get::Args),
 }
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     };
     start_log(&cli.command);
     let outcome = match cli.command {
+        Command::Compare(args) => compare::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),
     };
@@ -54,7 +57,7 @@ fn main() -> ExitCode {
 fn start_log(command: &Command) {
     let default = match command {
         Command::Serve(_) => "warn,fullpipe=info,fullpipe_quic=info",
-        Command::Get(_) => "warn",
+        Command::Compare(_) | Command::Get(_) => "warn",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()

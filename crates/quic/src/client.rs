@@ -110,22 +110,14 @@ pub enum ClientError {
     Closed,
 }
 
-/// TLS alerts about a certificate, RFC 8446 section 6.2: bad_certificate to unknown_ca.
-const CERTIFICATE_ALERTS: std::ops::RangeInclusive<u64> = 42..=48;
-/// QUIC's code of TLS alert 0 (RFC 9001 section 4.8).
-const CRYPTO_ERROR: u64 = 0x100;
-
 fn handshake_error(address: SocketAddr, source: ConnectionError) -> ClientError {
-    match source {
-        ConnectionError::TransportError(error)
-            if u64::from(error.code)
-                .checked_sub(CRYPTO_ERROR)
-                .is_some_and(|alert| CERTIFICATE_ALERTS.contains(&alert)) =>
-        {
-            ClientError::Untrusted { address, reason: error.reason }
-        }
-        source => ClientError::Handshake { address, source },
+    if let ConnectionError::TransportError(error) = &source
+        && let Some(tls) = &error.crypto
+        && let Some(rustls::Error::InvalidCertificate(reason)) = tls.downcast_ref()
+    {
+        return ClientError::Untrusted { address, reason: reason.to_string() };
     }
+    ClientError::Handshake { address, source }
 }
 
 fn meaning(code: u64) -> String {

@@ -31,9 +31,14 @@ pub enum TlsError {
         /// What is wrong with it; never any of its content.
         reason: String,
     },
-    /// The certificate that a server would present is not one, or is not that of its key.
-    #[error("cannot use the certificate with this key: {0}")]
-    Pair(#[source] rustls::Error),
+    /// Two files that are fine each for itself.
+    #[error("the private key {key:?} is not that of the certificate {certificate:?}")]
+    Pair {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
     /// rcgen made no certificate.
     #[error("cannot make a self-signed certificate: {0}")]
     SelfSigned(#[from] rcgen::Error),

@@ -102,8 +102,7 @@ fn temporary_beside(
         .prefix(".fullpipe-")
         .suffix(".part")
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory.unwrap_or(Path::new(".")))
-        .map_err(|error| io::Error::from(error.kind()))?;
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
     if let Some(mode) = mode {
         temporary.as_file().set_permissions(mode)?;
     }

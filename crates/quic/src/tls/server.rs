@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use noq::crypto::rustls::QuicServerConfig;
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rustls::Error;
 use rustls::crypto::ring;
 use rustls::version::TLS13;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -30,7 +31,17 @@ pub struct ServerTls {
 impl ServerTls {
     /// The chain in `certificate`, the server's own first, and its private key in `key`; both PEM.
     pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        Self::new(read_certificates(certificate)?, read_key(key)?)
+        let chain = read_certificates(certificate)?;
+        Self::new(chain, read_key(key)?).map_err(|error| match error {
+            Error::InconsistentKeys(_) => {
+                TlsError::Pair { certificate: certificate.to_owned(), key: key.to_owned() }
+            }
+            Error::InvalidCertificate(error) => TlsError::Certificate {
+                path: certificate.to_owned(),
+                reason: format!("it is no X.509 certificate ({error})"),
+            },
+            error => TlsError::Key { path: key.to_owned(), reason: error.to_string() },
+        })
     }
 
     /// A fresh key and a certificate for these DNS names and IP addresses that it signs itself,
@@ -39,27 +50,28 @@ impl ServerTls {
         let key = KeyPair::generate()?;
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names)?;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "fullpipe, self-signed");
         let now = SystemTime::now();
         params.not_before = (now - CLOCK_SKEW).into();
         params.not_after = (now + SELF_SIGNED_VALIDITY).into();
         let certificate = params.self_signed(&key)?;
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-        Self::new(vec![certificate.into()], key.into())
+        Self::new(vec![certificate.into()], key.into()).map_err(setup)
     }
 
     fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, Error> {
         let mut config =
             rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                .with_protocol_versions(&[&TLS13])
-                .map_err(setup)?
+                .with_protocol_versions(&[&TLS13])?
                 .with_no_client_auth()
-                .with_single_cert(chain.clone(), key)
-                .map_err(TlsError::Pair)?;
+                .with_single_cert(chain.clone(), key)?;
         config.alpn_protocols = vec![ALPN.to_vec()];
-        let config = QuicServerConfig::try_from(config).map_err(setup)?;
+        let config =
+            QuicServerConfig::try_from(config).map_err(|e| Error::General(e.to_string()))?;
         Ok(Self { chain, config: Arc::new(config) })
     }
 

@@ -1,0 +1,140 @@
+//! The command as a process, and what it is tried on.
+#![allow(dead_code, unreachable_pub)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sha2::{Digest, Sha256};
+
+/// The command with these arguments, in a directory, and nothing from the environment that would
+/// change what it does.
+pub fn fullpipe(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullpipe"));
+    command.args(args).current_dir(dir).stdin(Stdio::null());
+    for variable in ["RUST_LOG", "SSL_CERT_FILE", "SSL_CERT_DIR"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// What a finished run said.
+pub struct Said {
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+}
+
+pub fn run(mut command: Command) -> Said {
+    let output = command.output().expect("the command starts");
+    Said {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A process that is killed when the test is over, however it ends.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn interrupt(&self) {
+        let pid = Pid::from_raw(self.0.id().try_into().expect("a process id"));
+        kill(pid, Signal::SIGINT).expect("it runs");
+    }
+
+    /// Waits for the end, which must come soon.
+    pub fn end(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = self.0.try_wait().expect("a child") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn stderr(&mut self) -> String {
+        let mut text = String::new();
+        let stderr = self.0.stderr.as_mut().expect("stderr is a pipe");
+        stderr.read_to_string(&mut text).expect("text");
+        text
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `fullpipe serve` on a free port.
+pub struct Serve {
+    pub process: Running,
+    pub line: String,
+    pub address: SocketAddr,
+}
+
+pub fn serve(dir: &Path, args: &[&str]) -> Serve {
+    let mut command = fullpipe(dir, &["serve", ".", "--listen", "127.0.0.1:0"]);
+    let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut process = Running(child.expect("the command starts"));
+    let line = first_line(&mut process);
+    let address = line.split([' ', ',']).find_map(|word| word.parse().ok());
+    Serve { address: address.expect(&line), process, line }
+}
+
+/// The first line on stdout.
+pub fn first_line(process: &mut Running) -> String {
+    let mut line = String::new();
+    let stdout = process.0.stdout.as_mut().expect("stdout is a pipe");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    assert!(line.ends_with('\n'), "it ended early: {line:?}");
+    line
+}
+
+impl Serve {
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.address.port())
+    }
+}
+
+/// A self-signed certificate for localhost and its key, as files in `dir`.
+pub fn certificate(dir: &Path) -> (PathBuf, PathBuf) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (certificate, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).expect("a file");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("a file");
+    (certificate, key)
+}
+
+/// Writes `bytes` bytes that repeat nowhere.
+pub fn write_file(path: &Path, bytes: usize) {
+    let words = (0u32..).flat_map(|i| i.wrapping_mul(0x9e37_79b1).to_le_bytes());
+    std::fs::write(path, words.take(bytes).collect::<Vec<u8>>()).expect("a file");
+}
+
+pub fn sha256(path: &Path) -> [u8; 32] {
+    Sha256::digest(std::fs::read(path).expect("a file")).into()
+}
+
+/// The names in a directory, in order.
+pub fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).expect("a directory");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}

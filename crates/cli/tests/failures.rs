@@ -1,0 +1,174 @@
+//! A transfer that does not come to its end leaves no file that could be taken for the whole.
+
+mod common;
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Running, fullpipe, names, run, serve, write_file};
+use fullpipe_quic::{
+    Client, ClientError, ClientOptions, Content, Server, ServerOptions, ServerTls, Verify,
+};
+
+/// A server in this process whose `/bulk` never ends.
+fn endless(runtime: &tokio::runtime::Runtime) -> (Server, String) {
+    let _inside = runtime.enter();
+    let tls = ServerTls::self_signed(&["localhost"]).expect("a certificate");
+    let any = ([127, 0, 0, 1], 0).into();
+    let server =
+        Server::bind(any, &tls, Content::Bulk, ServerOptions::default()).expect("a server");
+    let url = format!("https://localhost:{}/bulk", server.local_addr().port());
+    (server, url)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// Starts a `get` and waits until some of the file is there.
+fn get_in_the_middle(dir: &Path, url: &str) -> Running {
+    let mut command = fullpipe(dir, &["get", url, "--insecure", "-o", "target"]);
+    let child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let running = Running(child);
+    let some = |name: &String| {
+        name.ends_with(".part")
+            && std::fs::metadata(dir.join(name)).is_ok_and(|found| found.len() > 100_000)
+    };
+    while !names(dir).iter().any(some) {
+        assert!(Instant::now() < deadline, "nothing arrives");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    running
+}
+
+#[test]
+fn ctrl_c_removes_what_had_arrived_and_keeps_what_was_there() {
+    let runtime = runtime();
+    let (server, url) = endless(&runtime);
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("target"), "from before").expect("a file");
+    let mut get = get_in_the_middle(dir.path(), &url);
+    get.interrupt();
+    assert_eq!(get.end().code(), Some(130));
+    let said = get.stderr();
+    assert!(said.contains("interrupted") && said.contains("removed"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(names(dir.path()), ["target"]);
+    assert_eq!(std::fs::read(dir.path().join("target")).expect("a file"), b"from before");
+    runtime.block_on(server.shutdown());
+}
+
+#[test]
+fn a_lost_connection_removes_what_had_arrived() {
+    let runtime = runtime();
+    let (server, url) = endless(&runtime);
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut get = get_in_the_middle(dir.path(), &url);
+    runtime.block_on(server.shutdown());
+    assert_eq!(get.end().code(), Some(1));
+    let said = get.stderr();
+    assert!(said.contains("connection was lost") && said.contains("removed"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(names(dir.path()).is_empty());
+}
+
+#[test]
+fn a_file_that_is_not_there_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = serve(dir.path(), &[]);
+    let said = run(fullpipe(dir.path(), &["get", &server.url("/missing"), "--insecure"]));
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    assert!(said.stderr.contains("404 (not found)"), "{}", said.stderr);
+    assert!(names(dir.path()).is_empty());
+}
+
+#[test]
+fn a_full_device_is_named() {
+    if !Path::new("/dev/full").exists() {
+        return; // Only Linux has it; the next test is for all.
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    write_file(&dir.path().join("f"), 3_000_000);
+    write_file(&dir.path().join("small"), 10);
+    let server = serve(dir.path(), &[]);
+    for path in ["/f", "/small"] {
+        let url = server.url(path);
+        let said = run(fullpipe(dir.path(), &["get", &url, "--insecure", "-o", "/dev/full"]));
+        assert_eq!(said.code, Some(1), "{}", said.stderr);
+        assert!(said.stderr.contains("cannot write to \"/dev/full\""), "{}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+    }
+    assert!(Path::new("/dev/full").exists());
+}
+
+#[test]
+fn a_disk_that_takes_no_more_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (www, here) = (dir.path().join("www"), dir.path().join("here"));
+    std::fs::create_dir(&www).expect("a directory");
+    std::fs::create_dir(&here).expect("a directory");
+    write_file(&www.join("f"), 3_000_000);
+    let server = serve(&www, &[]);
+    // The shell's limit on a file's size, with the signal that goes with it ignored, is as good as
+    // a full disk and needs no disk.
+    let script = r#"trap "" XFSZ; ulimit -f 1000; exec "$0" "$@""#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_fullpipe")]);
+    command.args(["get", &server.url("/f"), "--insecure"]).current_dir(&here);
+    let said = run(command);
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    assert!(said.stderr.contains("cannot write to \"f\""), "{}", said.stderr);
+    assert!(said.stderr.contains("removed"), "{}", said.stderr);
+    assert!(names(&here).is_empty());
+}
+
+#[test]
+fn ctrl_c_ends_a_server_cleanly_and_its_clients_hear_of_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    write_file(&dir.path().join("f"), 50_000_000);
+    let mut server = serve(dir.path(), &[]);
+    let runtime = runtime();
+    let mut response = runtime.block_on(async {
+        let options = ClientOptions::default();
+        let client = Client::connect(server.address, "localhost", &Verify::Insecure, options).await;
+        let client = client.expect("a connection");
+        let response = client.get("/f").await.expect("an answer");
+        (client, response)
+    });
+    runtime.block_on(response.1.chunk()).expect("data");
+    server.process.interrupt();
+    assert_eq!(server.process.end().code(), Some(0));
+    let error = runtime.block_on(async {
+        loop {
+            if let Err(error) = response.1.chunk().await {
+                break error;
+            }
+        }
+    });
+    assert!(matches!(error, ClientError::Lost(_)), "{error}");
+    assert!(error.to_string().contains("the server stops"), "{error}");
+}
+
+#[test]
+fn ctrl_c_while_nobody_answers_ends_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let url = format!("https://127.0.0.1:{}/f", silent.local_addr().expect("an address").port());
+    let mut command = fullpipe(dir.path(), &["get", &url, "--insecure"]);
+    let mut get = Running(command.stderr(Stdio::piped()).spawn().expect("the command starts"));
+    // Its first packet shows that it is past its start.
+    silent.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    silent.recv(&mut [0; 2000]).expect("a packet");
+    get.interrupt();
+    assert_eq!(get.end().code(), Some(130));
+    let said = get.stderr();
+    assert!(said.contains("nothing was written"), "{said}");
+    assert!(names(dir.path()).is_empty());
+}

@@ -1,0 +1,129 @@
+//! `fullpipe serve` and `fullpipe get`, each a process of its own.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{certificate, fullpipe, names, run, serve, sha256, text, write_file};
+
+#[test]
+fn a_hundred_megabytes_arrive_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (www, here) = (dir.path().join("www"), dir.path().join("here"));
+    std::fs::create_dir(&www).expect("a directory");
+    std::fs::create_dir(&here).expect("a directory");
+    write_file(&www.join("big.bin"), 100_000_000);
+    for cc in ["bbr3", "cubic", "noq:bbr3"] {
+        let server = serve(&www, &["--cc", cc]);
+        let start = Instant::now();
+        let said = run(fullpipe(&here, &["get", &server.url("/big.bin"), "--insecure"]));
+        assert_eq!(said.code, Some(0), "{cc}: {}", said.stderr);
+        assert!(start.elapsed() < Duration::from_secs(60), "{cc}: {:?}", start.elapsed());
+        assert_eq!(sha256(&here.join("big.bin")), sha256(&www.join("big.bin")), "{cc}");
+        assert_eq!(names(&here), ["big.bin"], "nothing else is left");
+        assert!(said.stdout.is_empty());
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+        assert!(said.stderr.starts_with("100000000 bytes in "), "{}", said.stderr);
+        assert!(said.stderr.contains("Mbit/s"), "{}", said.stderr);
+        std::fs::remove_file(here.join("big.bin")).expect("it is there");
+    }
+}
+
+#[test]
+fn the_line_of_serve_says_where_what_and_who() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = serve(dir.path(), &["--cc", "noq:reno"]);
+    for part in ["127.0.0.1:", "hq-interop", "noq:reno", "self-signed, SHA-256 fingerprint "] {
+        assert!(server.line.contains(part), "{}", server.line);
+    }
+    assert_ne!(server.address.port(), 0);
+    let (cert, key) = certificate(dir.path());
+    let server = serve(dir.path(), &["--cert", text(&cert), "--key", text(&key)]);
+    assert!(server.line.contains(text(&cert)), "{}", server.line);
+    assert!(!server.line.contains("self-signed"), "{}", server.line);
+}
+
+#[test]
+fn a_certificate_is_checked_unless_the_user_says_otherwise() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let www = dir.path().join("www");
+    std::fs::create_dir(&www).expect("a directory");
+    write_file(&www.join("f"), 1000);
+    let (cert, key) = certificate(dir.path());
+    let server = serve(&www, &["--cert", text(&cert), "--key", text(&key)]);
+    let stranger = serve(&www, &[]);
+    let get = |server: &common::Serve, args: &[&str]| {
+        let mut command = fullpipe(dir.path(), &["get", &server.url("/f"), "-o", "-"]);
+        command.args(args);
+        command
+    };
+    let ca = ["--ca", text(&cert)];
+    for (command, trusted) in [
+        (get(&server, &ca), true),
+        (get(&server, &["--insecure"]), true),
+        (get(&stranger, &["--insecure"]), true),
+        (get(&stranger, &ca), false),
+        (get(&server, &[]), false),
+    ] {
+        let shown = format!("{command:?}");
+        let said = run(command);
+        assert_eq!(said.stdout.len(), if trusted { 1000 } else { 0 }, "{shown}");
+        assert_eq!(said.code, Some(if trusted { 0 } else { 1 }), "{shown}: {}", said.stderr);
+        assert_eq!(said.stderr.contains("not trusted"), !trusted, "{shown}: {}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{shown}: {}", said.stderr);
+    }
+    // Without a flag it is the system's roots that count, and the environment can name them.
+    let mut command = get(&server, &[]);
+    let said = run({
+        command.env("SSL_CERT_FILE", &cert);
+        command
+    });
+    assert_eq!((said.code, said.stdout.len()), (Some(0), 1000), "{}", said.stderr);
+    let mut command = get(&server, &[]);
+    let said = run({
+        command.env("SSL_CERT_FILE", "/dev/null");
+        command
+    });
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("--insecure"), "{}", said.stderr);
+}
+
+#[test]
+fn the_file_goes_where_it_should_with_the_mode_that_it_should_have() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = tempfile::tempdir().expect("a directory");
+    let www = dir.path().join("www");
+    std::fs::create_dir(&www).expect("a directory");
+    write_file(&www.join("a b"), 1000);
+    write_file(&www.join("empty"), 0);
+    let server = serve(&www, &[]);
+    let get = |path: &str, args: &[&str]| {
+        let mut command = fullpipe(dir.path(), &["get", &server.url(path), "--insecure"]);
+        command.args(args);
+        let said = run(command);
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        said.stdout
+    };
+    get("/a%20b", &[]);
+    assert_eq!(sha256(&dir.path().join("a b")), sha256(&www.join("a b")));
+    get("/empty", &[]);
+    assert_eq!(std::fs::read(dir.path().join("empty")).expect("a file"), b"");
+    assert_eq!(get("/a%20b", &["-o", "-"]), std::fs::read(www.join("a b")).expect("a file"));
+    get("/a%20b", &["-o", "/dev/null"]);
+
+    let mode = |name: &str| {
+        let metadata = std::fs::metadata(dir.path().join(name)).expect("a file");
+        metadata.permissions().mode() & 0o777
+    };
+    std::fs::File::create(dir.path().join("made by hand")).expect("a file");
+    assert_eq!(mode("empty"), mode("made by hand"), "as any new file");
+
+    let old = dir.path().join("old");
+    std::fs::write(&old, "older and longer than nothing").expect("a file");
+    std::fs::set_permissions(&old, PermissionsExt::from_mode(0o600)).expect("a mode");
+    symlink("old", dir.path().join("link")).expect("a link");
+    get("/empty", &["-o", "link"]);
+    assert!(dir.path().join("link").is_symlink(), "the link is still one");
+    assert_eq!(std::fs::read(&old).expect("a file"), b"");
+    assert_eq!(mode("old"), 0o600, "as the file before it");
+}

@@ -25,6 +25,8 @@ pub struct LinkSample {
     pub uplink: PathSample,
     /// Datagrams that the kernel dropped so far on the link's sockets.
     pub kernel_drops: u64,
+    /// Datagrams that it dropped on the endpoints' sockets, as of at most 200 ms ago.
+    pub endpoint_drops: u64,
 }
 
 /// A running link. It stops when this is dropped: the thread is joined, the sockets are closed, and
@@ -79,6 +81,8 @@ impl Emulator {
 
     /// The link now. Cheap, from any thread; it looks at the model and changes nothing in it.
     pub fn sample(&self) -> LinkSample {
+        self.shared.endpoints.look_now_and_then(self.clock.now());
+        let endpoint_drops = self.shared.endpoints.drops();
         let model = self.shared.model();
         let at = self.clock.now();
         LinkSample {
@@ -86,6 +90,7 @@ impl Emulator {
             downlink: model.downlink.sample(at),
             uplink: model.uplink.sample(at),
             kernel_drops: self.shared.kernel_drops(),
+            endpoint_drops,
         }
     }
 
@@ -94,7 +99,14 @@ impl Emulator {
     /// # Errors
     /// When the link ended early: the system refused a wait, or its thread panicked.
     pub fn finish(mut self) -> Result<LinkReport, EmuError> {
+        self.shared.endpoints.look();
         self.stop().unwrap_or(Err(EmuError::Panicked))
+    }
+
+    /// Keeps the link's thread from going on, for tests of what a late thread does.
+    #[cfg(test)]
+    pub(crate) fn hold_model(&self) -> std::sync::MutexGuard<'_, crate::link::Model> {
+        self.shared.model()
     }
 
     fn stop(&mut self) -> Option<Result<LinkReport, EmuError>> {

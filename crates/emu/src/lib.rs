@@ -50,10 +50,11 @@
 //! - **Lateness is measured**, for every packet in both directions: the time after the system call
 //!   that sent it, minus the time at which the model let it go.
 //! - **A packet that the kernel dropped before the model saw it is counted** on Linux
-//!   ([`LinkReport::kernel_drops`]). Elsewhere the kernel does not tell.
+//!   ([`LinkReport::kernel_drops`]), and so is one that the link delivered and the endpoint's own
+//!   full socket dropped ([`LinkReport::endpoint_drops`]). Elsewhere the kernel does not tell.
 //! - **[`LinkReport::trusted`] is the verdict**: false when the p99 of the lateness is over
-//!   [`LATENESS_BOUND`], when the kernel dropped or refused a packet. [`LinkReport::warning`] says
-//!   it in a sentence.
+//!   [`LATENESS_BOUND`], or when a packet was lost anywhere outside the model.
+//!   [`LinkReport::warning`] says it in a sentence.
 //!
 //! The link does not carry the ECN bits of the IP header: every packet leaves as not ECN-capable.
 //! It has no MTU: a datagram of any size up to 65507 bytes is one packet on it.
@@ -70,10 +71,13 @@
 mod clock;
 mod config;
 mod emulator;
+mod endpoints;
 mod flows;
 mod link;
 mod os;
 mod report;
+#[cfg(test)]
+mod tests;
 
 pub use config::{EmuError, EmulatorConfig, MAX_FLOWS};
 pub use emulator::{Emulator, LinkSample};

@@ -1,6 +1,6 @@
 //! The link's thread: sleep, read what came, send what is due.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +11,9 @@ use fullpipe_path::{Count, Delivered, Event, IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEA
 use nix::time::{ClockId, clock_gettime};
 
 use crate::clock::Clock;
-use crate::flows::Ports;
-use crate::os::{self, Receiver, Waiter};
+use crate::endpoints::Endpoints;
+use crate::flows::{Port, Ports};
+use crate::os::{self, Received, Receiver, Waiter};
 use crate::report::Nanos;
 use crate::{Arrival, DirectionReport, EmuError, EmulatorConfig, HostReport, LinkReport};
 
@@ -47,6 +48,7 @@ impl Model {
 pub(crate) struct Shared {
     model: Mutex<Model>,
     kernel_drops: AtomicU64,
+    pub(crate) endpoints: Endpoints,
 }
 
 impl Shared {
@@ -55,7 +57,8 @@ impl Shared {
         let downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
         let uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
         let model = Mutex::new(Model { downlink, uplink });
-        Ok(Self { model, kernel_drops: AtomicU64::new(0) })
+        let endpoints = Endpoints::new(config.target);
+        Ok(Self { model, kernel_drops: AtomicU64::new(0), endpoints })
     }
 
     /// The model. Nobody holds it over a system call.
@@ -84,24 +87,18 @@ struct Incoming {
 /// What happened to packets after they left a path.
 struct Outcome {
     queue_delay: Nanos,
-    unreachable: Count,
     send_failures: Count,
 }
 
 impl Outcome {
     fn new() -> Self {
-        Self {
-            queue_delay: Nanos::new(),
-            unreachable: Count::default(),
-            send_failures: Count::default(),
-        }
+        Self { queue_delay: Nanos::new(), send_failures: Count::default() }
     }
 
     fn report(self, stats: fullpipe_path::PathStats) -> DirectionReport {
         DirectionReport {
             stats,
             queue_delay: self.queue_delay.into_inner(),
-            unreachable: self.unreachable,
             send_failures: self.send_failures,
         }
     }
@@ -126,6 +123,7 @@ pub(crate) struct Link {
     uplink: Outcome,
     lateness: Nanos,
     refused: Count,
+    unreachable: u64,
     arrivals: Option<Vec<Arrival>>,
 }
 
@@ -158,6 +156,7 @@ impl Link {
             uplink: Outcome::new(),
             lateness: Nanos::new(),
             refused: Count::default(),
+            unreachable: 0,
             arrivals: config.record_arrivals.then(Vec::new),
         })
     }
@@ -181,7 +180,7 @@ impl Link {
             // Taken before reading: whatever arrived until now is then in the model before anything
             // due until now leaves it.
             let now = self.clock.now();
-            self.read(&ready);
+            self.read(&ready).map_err(EmuError::io("read its sockets"))?;
             self.send_due(Direction::Down, now);
             self.send_due(Direction::Up, now);
         }
@@ -202,12 +201,12 @@ impl Link {
     }
 
     /// Reads the sockets that have something and lets it into the paths in the order of arrival.
-    fn read(&mut self, ready: &[usize]) {
+    fn read(&mut self, ready: &[usize]) -> io::Result<()> {
         for &position in ready {
             match position {
                 0 => {}
-                1 => self.read_clients(),
-                n => self.read_target(n - 2),
+                1 => self.read_clients()?,
+                n => self.read_target(n - 2)?,
             }
         }
         if !self.incoming.is_sorted_by_key(|i| i.at) {
@@ -215,7 +214,7 @@ impl Link {
             self.incoming.sort_by_key(|i| i.at);
         }
         if self.incoming.is_empty() {
-            return;
+            return Ok(());
         }
         let mut incoming = std::mem::take(&mut self.incoming);
         {
@@ -225,7 +224,8 @@ impl Link {
                 if direction == Direction::Down
                     && let Some(arrivals) = &mut self.arrivals
                 {
-                    arrivals.push(Arrival { at, wire_bytes });
+                    // A stamp from before the model's time enters at the model's time.
+                    arrivals.push(Arrival { at: at.max(model.downlink.now()), wire_bytes });
                 }
                 if let Err(dropped) = model.path(direction).send(at, wire_bytes, parcel) {
                     self.pool.push(dropped.payload.data);
@@ -233,20 +233,22 @@ impl Link {
             }
         }
         self.incoming = incoming;
+        Ok(())
     }
 
-    fn read_clients(&mut self) {
+    fn read_clients(&mut self) -> io::Result<()> {
         for _ in 0..READS_A_TURN {
-            let received = match self.receiver.receive(&self.ports.clients.socket) {
-                Ok(received) => received,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // An ICMP answer to some packet; reading has cleared it.
-                Err(_) => continue,
-            };
+            let read = self.receiver.receive(&self.ports.clients.socket);
+            let Some(received) = self.read_or_nothing(read)? else { break };
             let more = self.ports.clients.note_drops(received.dropped);
             self.count_kernel_drops(more);
             let Some(client) = received.from else { continue };
-            match self.ports.flow_of(client) {
+            let flows = self.ports.flows.len();
+            let flow = self.ports.flow_of(client);
+            if self.ports.flows.len() > flows {
+                self.shared.endpoints.add(client);
+            }
+            match flow {
                 Ok(flow) => self.take_in(&received, Direction::Up, flow),
                 Err(_) => {
                     let headers = self.headers;
@@ -254,25 +256,40 @@ impl Link {
                 }
             }
         }
+        Ok(())
     }
 
-    fn read_target(&mut self, flow: usize) {
+    fn read_target(&mut self, flow: usize) -> io::Result<()> {
         for _ in 0..READS_A_TURN {
-            let Some(port) = self.ports.flows.get_mut(flow).map(|f| &mut f.port) else { return };
-            let received = match self.receiver.receive(&port.socket) {
-                Ok(received) => received,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // Nobody listens at the target yet, or any more; reading has cleared it.
-                Err(_) => continue,
-            };
-            let more = port.note_drops(received.dropped);
+            let Some(port) = self.ports.flows.get(flow).map(|f| &f.port) else { break };
+            let read = self.receiver.receive(&port.socket);
+            let Some(received) = self.read_or_nothing(read)? else { break };
+            let more = self.ports.flows[flow].port.note_drops(received.dropped);
             self.count_kernel_drops(more);
             self.take_in(&received, Direction::Down, flow);
+        }
+        Ok(())
+    }
+
+    /// What was read, or `None` when there is nothing more for now. That nobody listens at the other
+    /// end is no reason to stop: reading has cleared the error, and what is behind it is read in the
+    /// next turn.
+    fn read_or_nothing(&mut self, read: io::Result<Received>) -> io::Result<Option<Received>> {
+        match read {
+            Ok(received) => Ok(Some(received)),
+            Err(e) if os::is_unreachable(&e) => {
+                self.unreachable += 1;
+                Ok(None)
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                Ok(None)
+            }
+            Err(e) => Err(e),
         }
     }
 
     /// Cuts what one call read into datagrams.
-    fn take_in(&mut self, received: &os::Received, direction: Direction, flow: usize) {
+    fn take_in(&mut self, received: &Received, direction: Direction, flow: usize) {
         let both = self.clock.read_both();
         let at = received.stamp.map_or(both.now(), |stamp| both.place(stamp));
         for range in received.datagrams() {
@@ -322,21 +339,25 @@ impl Link {
             Direction::Down => self.ports.clients.socket.send_to(data, flow.client),
             Direction::Up => flow.port.socket.send(data),
         };
-        // An error may be the ICMP answer to an earlier packet, told instead of sending this one.
-        match once().or_else(|e| if os::is_unreachable(&e) { once() } else { Err(e) }) {
+        let mut sent = once();
+        if sent.as_ref().is_err_and(os::is_unreachable) {
+            // That was the answer to an earlier packet, told instead of sending this one.
+            self.unreachable += 1;
+            sent = once();
+        }
+        match sent {
             Ok(_) => {}
-            Err(e) if os::is_unreachable(&e) => outcome.unreachable.add(packet.wire_bytes),
+            Err(e) if os::is_unreachable(&e) => self.unreachable += 1,
             Err(_) => outcome.send_failures.add(packet.wire_bytes),
         }
     }
 
     fn report(mut self, host: HostReport) -> LinkReport {
-        let mut late_drops = 0;
-        for port in self.ports.all() {
-            let total = os::socket_drops(&port.socket);
-            late_drops += port.note_drops(total);
+        if let Some(table) = os::socket_table() {
+            let note = |port: &mut Port| port.note_drops(os::own_drops(&table, &port.socket));
+            let more = self.ports.all().map(note).sum();
+            self.count_kernel_drops(more);
         }
-        self.count_kernel_drops(late_drops);
         let model = self.shared.model();
         LinkReport {
             downlink: self.downlink.report(model.downlink.stats()),
@@ -344,7 +365,9 @@ impl Link {
             lateness: self.lateness.into_inner(),
             flows: self.ports.flows.len(),
             refused: self.refused,
+            unreachable: self.unreachable,
             kernel_drops: self.shared.kernel_drops(),
+            endpoint_drops: self.shared.endpoints.drops(),
             arrivals: self.arrivals.unwrap_or_default(),
             ran: self.clock.now().since(self.started),
             cpu: thread_cpu_time(),

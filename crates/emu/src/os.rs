@@ -9,15 +9,15 @@ use nix::errno::Errno;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{
-    ARRIVAL_TIME, Receiver, SEES_KERNEL_DROPS, Waiter, configure, prepare_thread, socket_drops,
-};
-
+use linux as system;
 #[cfg(not(target_os = "linux"))]
 mod portable;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use portable::{
-    ARRIVAL_TIME, Receiver, SEES_KERNEL_DROPS, Waiter, configure, prepare_thread, socket_drops,
+use portable as system;
+
+pub(crate) use system::{
+    ARRIVAL_TIME, Receiver, SEES_KERNEL_DROPS, Waiter, configure, drops_at, own_drops,
+    prepare_thread, socket_table,
 };
 
 /// The largest datagram, and the largest burst that the kernel hands over at once.

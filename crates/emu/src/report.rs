@@ -12,7 +12,8 @@ pub const LATENESS_BOUND: Duration = Duration::from_millis(1);
 /// A packet's arrival at the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// When.
+    /// When it entered the path: fed with these times and sizes again, a path of the same
+    /// configuration does the same.
     pub at: Instant,
     /// Its size on the wire, IP and UDP headers included.
     pub wire_bytes: u32,
@@ -49,10 +50,7 @@ pub struct DirectionReport {
     /// Queueing delay in nanoseconds of every packet that left, three significant digits, at most a
     /// minute.
     pub queue_delay: Histogram<u64>,
-    /// Packets that left the path and found nobody: the address they went to had no socket. A server
-    /// that starts late or ends early makes them; they cast no doubt on the link.
-    pub unreachable: Count,
-    /// Packets that left the path and that the system refused to send for any other reason.
+    /// Packets that left the path and that the system refused to send.
     pub send_failures: Count,
 }
 
@@ -71,9 +69,21 @@ pub struct LinkReport {
     /// Packets of clients beyond [`MAX_FLOWS`](crate::MAX_FLOWS), or for which the system gave no
     /// socket. They never entered the path.
     pub refused: Count,
+    /// How often the system said that a packet towards the target found no socket there (ICMP port
+    /// unreachable). A server that starts late or ends early makes them; they cast no doubt on the
+    /// link. Nothing is said about clients.
+    pub unreachable: u64,
     /// Datagrams that the kernel dropped on the link's own sockets before the model saw them, as
     /// far as [`HostReport::sees_kernel_drops`]. A burst that came as one GSO send counts once.
     pub kernel_drops: u64,
+    /// Datagrams that the link delivered and that the kernel dropped because the socket of the
+    /// client or of the target was full: the program under test was too slow to read, or had no
+    /// processor. Linux only; seen while the socket is open, by [`Emulator::sample`] a few times a
+    /// second and by [`Emulator::finish`].
+    ///
+    /// [`Emulator::sample`]: crate::Emulator::sample
+    /// [`Emulator::finish`]: crate::Emulator::finish
+    pub endpoint_drops: u64,
     /// The arrivals from the target, when asked for, in the order in which they entered the path.
     pub arrivals: Vec<Arrival>,
     /// How long the model ran.
@@ -111,6 +121,13 @@ impl LinkReport {
                 "the kernel dropped {} datagrams before the link saw them: its receive buffer of \
                  {} bytes was full",
                 self.kernel_drops, self.host.receive_buffer_bytes
+            ));
+        }
+        if self.endpoint_drops > 0 {
+            reasons.push(format!(
+                "the endpoints' own sockets were full and dropped {} datagrams that the link had \
+                 delivered",
+                self.endpoint_drops
             ));
         }
         if failures > 0 {

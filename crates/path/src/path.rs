@@ -230,6 +230,11 @@ impl<T> Path<T> {
         PathSample { at, queue, stats }
     }
 
+    /// The latest time so far: nothing can happen before it any more.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
     /// Packets and bytes inside the path: waiting, on the wire, propagating, or due and not polled.
     pub fn inside(&self) -> Count {
         self.stats.inside

@@ -223,6 +223,7 @@ fn time_that_goes_back_counts_as_the_latest() {
     let mut path = build(&fast(QueueLimit::Packets(9)));
     path.send(at(1000), 100, 1).expect("fits");
     path.send(at(500), 100, 2).expect("fits");
+    assert_eq!(path.now(), at(1000));
     assert_eq!(path.poll(at(0)), None);
     assert_eq!(delivered(path.poll(at(1100))).at, at(1100));
     let second = delivered(path.poll(at(1200)));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
@@ -121,19 +121,62 @@ impl Waiter {
     }
 }
 
-/// How many datagrams the kernel has dropped on a socket of this process since it was made. Unlike
-/// the counter that comes with each packet, it knows of drops after the last packet that was read.
-pub(crate) fn socket_drops(socket: &UdpSocket) -> Option<u32> {
-    let inode = fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd())).ok()?.ino();
-    let table = match socket.local_addr().ok()? {
-        SocketAddr::V4(_) => "/proc/self/net/udp",
-        SocketAddr::V6(_) => "/proc/self/net/udp6",
-    };
-    let text = fs::read_to_string(table).ok()?;
-    text.lines().skip(1).find_map(|line| {
-        // sl local remote st queues timer retransmits uid timeout inode references pointer drops
-        let mut fields = line.split_ascii_whitespace().skip(9);
-        let found = fields.next()?.parse::<u64>().ok()? == inode;
-        found.then(|| fields.nth(2)?.parse().ok()).flatten()
+/// One UDP socket of the system.
+pub(crate) struct SocketRow {
+    local: SocketAddr,
+    inode: u64,
+    dropped: u64,
+}
+
+/// Every UDP socket of this network namespace. Reading takes up to some milliseconds: the kernel
+/// walks its whole table.
+pub(crate) fn socket_table() -> Option<Vec<SocketRow>> {
+    let v4 = fs::read_to_string("/proc/self/net/udp").ok()?;
+    // A system without IPv6 has no such file.
+    let v6 = fs::read_to_string("/proc/self/net/udp6").unwrap_or_default();
+    Some(v4.lines().chain(v6.lines()).filter_map(parse_row).collect())
+}
+
+/// `sl local remote st queues timer retransmits uid timeout inode references pointer drops`
+fn parse_row(line: &str) -> Option<SocketRow> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (ip, port) = fields.get(1)?.split_once(':')?;
+    Some(SocketRow {
+        local: SocketAddr::new(parse_ip(ip)?, u16::from_str_radix(port, 16).ok()?),
+        inode: fields.get(9)?.parse().ok()?,
+        dropped: fields.get(12)?.parse().ok()?,
     })
+}
+
+/// The kernel prints an address as numbers of 32 bits whose bytes lie as in memory.
+fn parse_ip(hex: &str) -> Option<IpAddr> {
+    let word = |i: usize| {
+        let word = u32::from_str_radix(hex.get(8 * i..8 * i + 8)?, 16).ok()?;
+        Some(word.to_ne_bytes())
+    };
+    if hex.len() == 8 {
+        return Some(IpAddr::from(word(0)?));
+    }
+    let mut bytes = [0; 16];
+    for (i, four) in bytes.chunks_exact_mut(4).enumerate() {
+        four.copy_from_slice(&word(i)?);
+    }
+    Some(IpAddr::from(bytes))
+}
+
+/// How many datagrams the kernel has dropped on a socket of this process since it was made. Unlike
+/// the counter that comes with each packet, this knows of drops after the last packet that was read.
+pub(crate) fn own_drops(table: &[SocketRow], socket: &UdpSocket) -> Option<u32> {
+    let inode = fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd())).ok()?.ino();
+    // The counter in the packets has 32 bits; this is the same one.
+    table.iter().find(|row| row.inode == inode).map(|row| row.dropped as u32)
+}
+
+/// How many datagrams the kernel has dropped on sockets that receive what is sent to `peer`.
+pub(crate) fn drops_at(table: &[SocketRow], peer: SocketAddr) -> u64 {
+    let receives = |row: &&SocketRow| {
+        let ip = row.local.ip();
+        row.local.port() == peer.port() && (ip == peer.ip() || ip.is_unspecified())
+    };
+    table.iter().filter(receives).map(|row| row.dropped).sum()
 }

@@ -1,7 +1,7 @@
 //! macOS and the BSDs: `kevent` in nanoseconds, and one datagram a call.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -102,7 +102,20 @@ fn event(fd: i32, position: usize) -> KEvent {
     )
 }
 
+/// One UDP socket of the system: nothing is told about any.
+pub(crate) enum SocketRow {}
+
 /// The kernel does not tell.
-pub(crate) fn socket_drops(_: &UdpSocket) -> Option<u32> {
+pub(crate) fn socket_table() -> Option<Vec<SocketRow>> {
     None
+}
+
+/// The kernel does not tell.
+pub(crate) fn own_drops(_: &[SocketRow], _: &UdpSocket) -> Option<u32> {
+    None
+}
+
+/// The kernel does not tell.
+pub(crate) fn drops_at(_: &[SocketRow], _: SocketAddr) -> u64 {
+    0
 }

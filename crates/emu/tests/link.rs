@@ -1,0 +1,314 @@
+//! The link between real sockets.
+
+use std::collections::HashSet;
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullpipe_cc::Rate;
+use fullpipe_emu::{EmuError, Emulator, EmulatorConfig, LinkReport, PathConfig, QueueLimit};
+use fullpipe_path::{Event, Path, Probability};
+
+/// What a socket waits for a packet that should come: far more than any delay here.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn socket(ip: &str) -> UdpSocket {
+    let socket = UdpSocket::bind((ip, 0)).expect("a free port");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket
+}
+
+fn local(socket: &UdpSocket) -> SocketAddr {
+    socket.local_addr().expect("it is bound")
+}
+
+fn millis(n: u64) -> fullpipe_cc::Duration {
+    fullpipe_cc::Duration::from_millis(n)
+}
+
+fn wire(mbit: u64) -> PathConfig {
+    PathConfig {
+        rate: Some(Rate::from_bits_per_sec(mbit * 1_000_000)),
+        queue: QueueLimit::Bytes(100_000),
+        ..PathConfig::default()
+    }
+}
+
+fn start(config: EmulatorConfig) -> Emulator {
+    Emulator::start(config).expect("a link that makes sense")
+}
+
+/// A client that the server knows: its first packet makes the flow.
+fn introduce(link: &Emulator, server: &UdpSocket) -> (UdpSocket, SocketAddr) {
+    let client = socket(if link.addr().is_ipv4() { "127.0.0.1" } else { "::1" });
+    client.send_to(b"hello", link.addr()).expect("loopback");
+    let (n, peer) = server.recv_from(&mut [0; 16]).expect("the link carries it");
+    assert_eq!(n, 5);
+    (client, peer)
+}
+
+fn assert_conserved(report: &LinkReport) {
+    for direction in [&report.downlink, &report.uplink] {
+        let s = &direction.stats;
+        let known = s.delivered.bytes + s.dropped().bytes + s.inside.bytes;
+        assert_eq!(s.arrived.bytes, known, "{s:?}");
+        assert_eq!(direction.queue_delay.len(), s.delivered.packets);
+    }
+    let left = report.downlink.stats.delivered.packets + report.uplink.stats.delivered.packets;
+    assert_eq!(report.lateness.len(), left, "the lateness of every packet is measured");
+}
+
+#[test]
+fn datagrams_of_any_size_cross_unchanged_and_take_the_delay() {
+    for ip in ["127.0.0.1", "::1"] {
+        let server = socket(ip);
+        let half = PathConfig { delay: millis(15), ..PathConfig::default() };
+        let link = start(EmulatorConfig {
+            uplink: half,
+            downlink: half,
+            ..EmulatorConfig::new(local(&server))
+        });
+        let (client, _) = introduce(&link, &server);
+        let mut buffer = vec![0; 65_536];
+        for size in [0, 1, 1452, 9000, 65_507] {
+            let sent: Vec<u8> = (0..size).map(|i| (i * 31 + size) as u8).collect();
+            let before = Instant::now();
+            client.send_to(&sent, link.addr()).expect("loopback");
+            let (n, peer) = server.recv_from(&mut buffer).expect("the link carries it");
+            server.send_to(&buffer[..n], peer).expect("loopback");
+            let (n, from) = client.recv_from(&mut buffer).expect("and its answer");
+            let rtt = before.elapsed();
+            assert_eq!(buffer[..n], sent);
+            assert_eq!(from, link.addr(), "the answer comes from where the client sent to");
+            assert!(rtt >= Duration::from_millis(30), "{size} bytes took only {rtt:?}");
+            assert!(rtt < Duration::from_millis(30) + Duration::from_secs(1), "{rtt:?}");
+        }
+        let headers = if ip == "::1" { 48 } else { 28 };
+        let report = link.finish().expect("it ran");
+        assert_conserved(&report);
+        assert_eq!(report.downlink.stats.arrived.bytes, 1 + 1452 + 9000 + 65_507 + 5 * headers);
+    }
+}
+
+#[test]
+fn the_server_sees_each_client_as_its_own_peer() {
+    let server = socket("127.0.0.1");
+    let link = start(EmulatorConfig::new(local(&server)));
+    let clients: Vec<_> = (0..8).map(|_| introduce(&link, &server)).collect();
+    let peers: HashSet<_> = clients.iter().map(|(_, peer)| *peer).collect();
+    assert_eq!(peers.len(), 8);
+    for (i, (_, peer)) in clients.iter().enumerate() {
+        server.send_to(&[i as u8], peer).expect("loopback");
+    }
+    for (i, (client, _)) in clients.iter().enumerate() {
+        let mut byte = [0];
+        client.recv(&mut byte).expect("its answer");
+        assert_eq!(usize::from(byte[0]), i, "each gets its own");
+    }
+    let report = link.finish().expect("it ran");
+    assert_eq!((report.flows, report.refused.packets), (8, 0));
+    assert_conserved(&report);
+}
+
+#[test]
+fn the_flows_share_one_bottleneck_that_keeps_its_rate_and_its_limit() {
+    let server = socket("127.0.0.1");
+    let downlink = wire(20);
+    let link = start(EmulatorConfig {
+        downlink,
+        record_arrivals: true,
+        ..EmulatorConfig::new(local(&server))
+    });
+    let clients = [introduce(&link, &server), introduce(&link, &server)];
+    let begun = Instant::now();
+    let mut fullest = link.sample().downlink;
+    // Twice the rate, in steps of a millisecond.
+    for step in 1..=500 {
+        for (_, peer) in clients.iter().cycle().take(4) {
+            server.send_to(&[7; 1222], peer).expect("loopback");
+        }
+        thread::sleep(Duration::from_millis(step).saturating_sub(begun.elapsed()));
+        let now = link.sample().downlink;
+        assert!(now.queue.bytes <= 100_000, "over the limit: {now:?}");
+        if now.queue.bytes > fullest.queue.bytes {
+            fullest = now;
+        }
+    }
+    assert!(fullest.queue.bytes > 90_000, "the queue stands full: {fullest:?}");
+    let time = Rate::from_bits_per_sec(20_000_000).time_for(fullest.queue.bytes);
+    assert!(fullest.queue.delay <= time && fullest.queue.delay + millis(1) > time, "{fullest:?}");
+    while link.sample().downlink.queue.bytes > 0 {
+        assert!(begun.elapsed() < PATIENCE, "the queue never drains");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let report = link.finish().expect("it ran");
+    assert_conserved(&report);
+    let stats = &report.downlink.stats;
+    assert!(stats.tail_dropped.packets > 500, "half of 2000 had no room: {stats:?}");
+
+    // What happened is what the path does with what arrived.
+    let mut path = Path::new(&downlink).expect("a path");
+    let mut waits = Vec::new();
+    for arrival in &report.arrivals {
+        let _ = path.send(arrival.at, arrival.wire_bytes, ());
+    }
+    while let Some(Event::Delivered(d)) = path.poll(fullpipe_cc::Instant::from_nanos(u64::MAX)) {
+        waits.push(d.queued.as_nanos());
+    }
+    assert_eq!(path.stats(), *stats);
+    let longest = *waits.iter().max().expect("packets");
+    assert!(
+        (39_000_000..=39_500_000).contains(&longest),
+        "79 packets of 500 us, less what is gone"
+    );
+    let reported = report.downlink.queue_delay.max();
+    assert!(reported.abs_diff(longest) <= longest / 1000, "{reported} {longest}");
+}
+
+#[test]
+fn the_link_does_what_its_path_does() {
+    let server = socket("127.0.0.1");
+    let loss = Probability::new(0.3).expect("a probability");
+    let config = PathConfig { loss, seed: 99, ..PathConfig::default() };
+    let link = start(EmulatorConfig { downlink: config, ..EmulatorConfig::new(local(&server)) });
+    let (client, peer) = introduce(&link, &server);
+    let mut path = Path::new(&config).expect("a path");
+    let mut expected = Vec::new();
+    for i in 0..50_u8 {
+        server.send_to(&[i], peer).expect("loopback");
+        if path.send(fullpipe_cc::Instant::default(), 29, ()).is_ok() {
+            expected.push(i);
+        }
+    }
+    let mut got = Vec::new();
+    let mut byte = [0];
+    while got.len() < expected.len() && client.recv(&mut byte).is_ok() {
+        got.push(byte[0]);
+    }
+    assert_eq!(got, expected, "the same seed loses the same packets");
+    let report = link.finish().expect("it ran");
+    assert_eq!(report.downlink.stats.random_lost.packets, 50 - expected.len() as u64);
+}
+
+#[test]
+fn a_target_that_is_not_there_yet_ends_nothing() {
+    // An address of its own, so that no other test takes the port meanwhile; macOS has one only.
+    let server = socket(if cfg!(target_os = "linux") { "127.0.0.7" } else { "127.0.0.1" });
+    let target = local(&server);
+    drop(server);
+    let link = start(EmulatorConfig::new(target));
+    let client = socket("127.0.0.1");
+    for _ in 0..20 {
+        client.send_to(b"anyone?", link.addr()).expect("loopback");
+        thread::sleep(Duration::from_millis(2));
+    }
+    let server = UdpSocket::bind(target).expect("the port is still free");
+    server.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    client.send_to(b"now", link.addr()).expect("loopback");
+    let mut buffer = [0; 16];
+    let (n, peer) = server.recv_from(&mut buffer).expect("the link lives");
+    assert_eq!(&buffer[..n], b"now");
+    // The other way round: a client that went away.
+    drop(client);
+    for _ in 0..20 {
+        server.send_to(b"anyone?", peer).expect("loopback");
+        thread::sleep(Duration::from_millis(2));
+    }
+    let report = link.finish().expect("it ran to its end");
+    assert!(report.unreachable > 0);
+    assert_eq!(report.uplink.send_failures.packets + report.downlink.send_failures.packets, 0);
+    assert_conserved(&report);
+}
+
+#[test]
+fn a_dropped_link_is_gone() {
+    let server = socket("127.0.0.1");
+    let link = start(EmulatorConfig {
+        downlink: PathConfig { delay: millis(60_000), ..PathConfig::default() },
+        ..EmulatorConfig::new(local(&server))
+    });
+    let (_client, peer) = introduce(&link, &server);
+    server.send_to(b"a minute on its way", peer).expect("loopback");
+    let addr = link.addr();
+    let before = Instant::now();
+    drop(link);
+    assert!(before.elapsed() < Duration::from_secs(1), "it does not wait for what is inside");
+    for port in [addr, peer] {
+        // Another test may have got the port for a while.
+        while UdpSocket::bind(port).is_err() {
+            assert!(before.elapsed() < PATIENCE, "{port} is still taken");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn an_idle_link_reports_nothing_and_is_trusted() {
+    let server = socket("127.0.0.1");
+    let link = start(EmulatorConfig::new(local(&server)));
+    thread::sleep(Duration::from_millis(100));
+    let report = link.finish().expect("it ran");
+    assert!(report.trusted && report.warning.is_none());
+    assert!(report.ran >= millis(100));
+    assert!(report.cpu < millis(50), "an idle link sleeps: {}", report.cpu);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_a_clear_line() {
+    let good = EmulatorConfig::new("127.0.0.1:9".parse().expect("an address"));
+    let line = |config| Emulator::start(config).expect_err("nonsense").to_string();
+    let small = PathConfig { queue: QueueLimit::Bytes(10), ..PathConfig::default() };
+    assert_eq!(
+        line(EmulatorConfig { downlink: small, ..good.clone() }),
+        "downlink: a queue of 10 bytes is below one packet: give at least 1500 bytes"
+    );
+    assert!(line(EmulatorConfig { uplink: small, ..good }).starts_with("uplink: "));
+    let far = EmulatorConfig::new("192.0.2.1:443".parse().expect("an address"));
+    let error = Emulator::start(far).expect_err("another machine");
+    assert!(matches!(error, EmuError::NotLoopback(_)));
+    assert_eq!(
+        error.to_string(),
+        "192.0.2.1:443 is not on this machine: the link carries packets to a loopback address only"
+    );
+}
+
+/// 95 Mbit/s of full packets through 100 Mbit/s for two seconds. On a quiet machine p99 is below
+/// 0.2 ms (see the example `lateness`); the bound here is that of a busy one.
+#[test]
+fn packets_leave_on_time() {
+    let server = socket("127.0.0.1");
+    let half = PathConfig { delay: millis(20), ..PathConfig::default() };
+    let link = start(EmulatorConfig {
+        uplink: half,
+        downlink: PathConfig {
+            delay: millis(20),
+            queue: QueueLimit::Bytes(3_000_000),
+            ..wire(100)
+        },
+        ..EmulatorConfig::new(local(&server))
+    });
+    let (client, peer) = introduce(&link, &server);
+    let reader = thread::spawn(move || {
+        let _ = client.set_read_timeout(Some(Duration::from_millis(500)));
+        while client.recv(&mut [0; 2048]).is_ok() {}
+    });
+    let interval = Duration::from_nanos(1452 * 8 * 1000 / 95);
+    let begun = Instant::now();
+    let mut next = begun;
+    while begun.elapsed() < Duration::from_secs(2) {
+        while next <= Instant::now() {
+            server.send_to(&[0; 1452], peer).expect("loopback");
+            next += interval;
+        }
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    reader.join().expect("the reader ends");
+    let report = link.finish().expect("it ran");
+    assert_conserved(&report);
+    let (p50, p99) = (report.lateness_at(0.5), report.lateness_at(0.99));
+    println!("late by {p50} at p50, {p99} at p99; {:?}; {:?}", report.host, report.warning);
+    assert!(report.downlink.stats.delivered.packets > 15_000);
+    assert_eq!(report.trusted, report.warning.is_none());
+    assert!(p50 < millis(2), "p50 {p50}");
+    assert!(p99 < millis(50), "p99 {p99}");
+}

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::Read;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -63,6 +64,32 @@ fn ctrl_c_removes_what_had_arrived_and_keeps_what_was_there() {
     assert_eq!(names(dir.path()), ["target"]);
     assert_eq!(std::fs::read(dir.path().join("target")).expect("a file"), b"from before");
     runtime.block_on(server.shutdown());
+}
+
+#[test]
+fn a_terminal_sees_how_it_goes_and_is_left_clean() {
+    let runtime = runtime();
+    let (_server, url) = endless(&runtime);
+    let dir = tempfile::tempdir().expect("a directory");
+    let terminal = nix::pty::openpty(None, None).expect("a terminal");
+    let mut command = fullpipe(dir.path(), &["get", &url, "--insecure", "-o", "/dev/null"]);
+    command.env("TERM", "xterm").stderr(terminal.slave);
+    let mut get = Running(command.spawn().expect("the command starts"));
+    drop(command); // It holds this process's end of the terminal.
+    let mut shown = String::new();
+    let mut screen = std::fs::File::from(terminal.master);
+    let mut buffer = [0; 4096];
+    // Linux ends the master's side with an error when the last slave is gone.
+    while let Ok(count @ 1..) = screen.read(&mut buffer) {
+        shown.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        if shown.matches(" Mbit/s").count() == 3 {
+            get.interrupt();
+        }
+    }
+    assert_eq!(get.end().code(), Some(130));
+    assert!(shown.contains("MB in "), "bytes and time: {shown:?}");
+    let last = shown.rsplit('\r').find(|line| !line.trim().is_empty()).expect("a last line");
+    assert!(last.contains("interrupted") && !last.contains("MB in"), "{shown:?}");
 }
 
 #[test]

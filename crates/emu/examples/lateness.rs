@@ -49,6 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Duration::from_secs_f64(8.0 * PAYLOAD as f64 / (mbit as f64 * 0.95e6)),
         seconds,
     )?;
+    // The client's socket is still open: had it been full, this look would see it.
+    link.sample();
     let received = reader.join().map_err(|_| "the reader panicked")?;
 
     let report = link.finish()?;

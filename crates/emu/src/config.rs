@@ -7,7 +7,7 @@ use std::time;
 use fullpipe_path::{ConfigError, PathConfig};
 
 /// How many flows a link carries. Packets of further clients are counted as refused.
-pub const MAX_FLOWS: usize = 512;
+pub const MAX_FLOWS: usize = 256;
 
 /// A link between the clients that send to it and one target.
 #[derive(Clone, Debug)]

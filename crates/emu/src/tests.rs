@@ -65,6 +65,15 @@ fn a_report_says_why_it_is_not_to_be_trusted() {
     assert_eq!(judged(&|r| r.unreachable = 1), "");
 }
 
+#[cfg(target_os = "linux")]
+fn wait_until(happened: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it does not happen");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Holds the model, and with it the link's thread at its next step, while `act` runs.
 #[cfg(target_os = "linux")]
 fn while_stalled(link: &Emulator, act: impl FnOnce()) {
@@ -83,17 +92,21 @@ fn a_stalled_thread_changes_no_arrival_and_no_departure_of_the_model() {
         ..PathConfig::default()
     };
     let config = EmulatorConfig { downlink, record_arrivals: true, ..quiet() };
-    let (link, client, peer) = connected(config, &server);
+    let (link, first, peer) = connected(config, &server);
+    // A second flow: what both send is in order only by its time.
+    let second = socket();
+    second.send_to(b"hello", link.addr()).expect("loopback");
+    let (_, other) = server.recv_from(&mut [0; 16]).expect("the link carries it");
     let mut sent = Vec::new();
     while_stalled(&link, || {
-        for i in 0..5 {
+        for peer in [peer, other, peer, other, peer] {
             let before = link.now();
-            server.send_to(&[i; 972], peer).expect("loopback");
+            server.send_to(&[0; 972], peer).expect("loopback");
             sent.push((before, link.now()));
             thread::sleep(Duration::from_millis(20));
         }
     });
-    for _ in 0..5 {
+    for client in [&first, &first, &first, &second, &second] {
         client.recv(&mut [0; 2048]).expect("it comes, late");
     }
     let report = link.finish().expect("it ran");
@@ -109,29 +122,81 @@ fn a_stalled_thread_changes_no_arrival_and_no_departure_of_the_model() {
     assert_eq!(report.downlink.queue_delay.max(), 0);
     // But all of them left late, and the report says so.
     assert!(report.lateness_at(1.0) > fullpipe_cc::Duration::from_millis(80));
-    assert!(!report.trusted, "five of six packets were late");
+    assert!(!report.trusted, "five of seven packets were late");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_packet_that_the_kernel_dropped_is_not_hidden() {
-    let server = socket();
-    let (link, _client, peer) = connected(quiet(), &server);
-    let mut sent = 0_u64;
-    while_stalled(&link, || {
-        // More than its receive buffer holds, whether root gave 16 MB or the system its default.
-        for _ in 0..600 {
-            server.send_to(&[0; 60_000], peer).expect("loopback");
+    // The kernel tells with the next packet that it takes, or at the end when there is none.
+    for another in [false, true] {
+        let server = socket();
+        let (link, client, peer) = connected(quiet(), &server);
+        let mut sent = 0_u64;
+        while_stalled(&link, || {
+            // More than its receive buffer holds, whether root gave 16 MB or the system its default.
+            for _ in 0..600 {
+                server.send_to(&[0; 60_000], peer).expect("loopback");
+                sent += 1;
+            }
+        });
+        let read = |link: &Emulator| link.sample().downlink.stats.arrived.packets;
+        wait_until(|| {
+            let before = read(&link);
+            thread::sleep(Duration::from_millis(100));
+            before > 0 && read(&link) == before
+        });
+        let before = read(&link);
+        if another {
+            server.send_to(b"one more", peer).expect("loopback");
             sent += 1;
+            wait_until(|| read(&link) > before);
+            assert_eq!(read(&link) + link.sample().kernel_drops, sent, "seen while it runs");
+        }
+        drop(client);
+        let report = link.finish().expect("it ran");
+        assert!(report.kernel_drops > 0);
+        let arrived = report.downlink.stats.arrived.packets;
+        assert_eq!(arrived + report.kernel_drops, sent, "every packet is accounted for");
+        assert!(report.warning.expect("a warning").contains("the kernel dropped"));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn every_packet_of_a_burst_is_sent_although_nobody_listens() {
+    let server = socket();
+    let (link, client, _) = connected(quiet(), &server);
+    drop(server);
+    while_stalled(&link, || {
+        for _ in 0..10 {
+            client.send_to(b"anyone?", link.addr()).expect("loopback");
         }
     });
-    thread::sleep(Duration::from_millis(200));
-    let seen = link.sample().kernel_drops;
+    wait_until(|| link.sample().uplink.stats.delivered.packets == 11);
+    thread::sleep(Duration::from_millis(50));
+    // Each was answered, although the answer to one comes out of the call that sends the next.
+    assert_eq!(link.finish().expect("it ran").unreachable, 10);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_client_too_many_is_refused_and_reported() {
+    let server = socket();
+    let (link, _client, _) = connected(quiet(), &server);
+    // Some of the closed ones give their port to a later one.
+    for _ in 0..MAX_FLOWS + 60 {
+        socket().send_to(b"hello", link.addr()).expect("loopback");
+    }
+    wait_until(|| link.sample().uplink.stats.arrived.packets >= MAX_FLOWS as u64);
+    thread::sleep(Duration::from_millis(100));
     let report = link.finish().expect("it ran");
-    let arrived = report.downlink.stats.arrived.packets;
-    assert!(report.kernel_drops > 0 && report.kernel_drops >= seen);
-    assert_eq!(arrived + report.kernel_drops, sent, "every packet is accounted for");
-    assert!(!report.trusted);
+    assert_eq!(report.flows, MAX_FLOWS);
+    assert!(report.refused.packets > 0 && !report.trusted);
+    assert_eq!(
+        report.refused.packets + report.uplink.stats.arrived.packets + report.kernel_drops,
+        MAX_FLOWS as u64 + 61
+    );
 }
 
 #[cfg(target_os = "linux")]

@@ -245,8 +245,11 @@ fn a_dropped_link_is_gone() {
 #[test]
 fn an_idle_link_reports_nothing_and_is_trusted() {
     let server = socket("127.0.0.1");
-    let link = start(EmulatorConfig::new(local(&server)));
+    let epoch = Instant::now();
+    let link = start(EmulatorConfig { epoch: Some(epoch), ..EmulatorConfig::new(local(&server)) });
     thread::sleep(Duration::from_millis(100));
+    let (sample, by_hand) = (link.sample(), fullpipe_cc::Duration::from(epoch.elapsed()));
+    assert!(sample.at.as_nanos() >= 100_000_000 && sample.at.as_nanos() <= by_hand.as_nanos());
     let report = link.finish().expect("it ran");
     assert!(report.trusted && report.warning.is_none());
     assert!(report.ran >= millis(100));

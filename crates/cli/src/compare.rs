@@ -39,31 +39,31 @@ pub(crate) struct Args {
     cc: Vec<CongestionControl>,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
     /// [default: 100mbit]
-    #[arg(long, value_parser = units::parse_rate)]
+    #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
     rate: Option<Rate>,
     /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     rtt: Option<Duration>,
     /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB or 700pkts [default: 1bdp]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     buffer: Option<Buffer>,
     /// Random loss, like 0.1% or 0.001 [default: 0%]
-    #[arg(long, value_parser = units::parse_loss)]
+    #[arg(long, value_parser = units::parse_loss, allow_hyphen_values = true)]
     loss: Option<Probability>,
     /// Flows that share the path, all with the same algorithm [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     flows: Option<u32>,
     /// Time between the starts of two flows, like 1s [default: 0s]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     stagger: Option<Duration>,
     /// How long each algorithm runs [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     duration: Option<Duration>,
     /// Run until each flow has received this much, like 100MB (10^8 bytes) or 1GiB (2^30)
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with = "duration")]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, allow_hyphen_values = true, conflicts_with = "duration")]
     bytes: Option<u64>,
     /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Print one JSON object and nothing else; write a report only if --report is given
     #[arg(long)]

@@ -1,6 +1,9 @@
 //! The formulas behind the results, each on its own.
 
 use fullpipe_cc::{Duration, Rate};
+use hdrhistogram::Histogram;
+
+use crate::results::{QueueDelay, RoundTrip};
 
 /// Bits per second that make `bytes` in `time`; 0 in no time.
 pub fn bits_per_sec(bytes: u64, time: Duration) -> u64 {
@@ -54,6 +57,29 @@ pub fn seconds(d: Duration) -> f64 {
     round(d.as_nanos() as f64 / 1e9, 4)
 }
 
+/// Percentiles of queueing delays in nanoseconds.
+pub fn queue_delay(nanos: &Histogram<u64>) -> QueueDelay {
+    let at = |q| millis_of(nanos.value_at_quantile(q) as f64);
+    QueueDelay {
+        mean: millis_of(nanos.mean()),
+        p50: at(0.5),
+        p95: at(0.95),
+        p99: at(0.99),
+        max: millis_of(nanos.max() as f64),
+    }
+}
+
+/// Percentiles of round-trip times in nanoseconds; nothing without one.
+pub fn round_trip(nanos: &Histogram<u64>) -> Option<RoundTrip> {
+    let at = |q| millis_of(nanos.value_at_quantile(q) as f64);
+    (!nanos.is_empty()).then(|| RoundTrip {
+        min: millis_of(nanos.min() as f64),
+        p50: at(0.5),
+        p95: at(0.95),
+        p99: at(0.99),
+    })
+}
+
 /// Digits beyond what was measured only make the JSON longer.
 fn round(x: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
@@ -86,6 +112,21 @@ mod tests {
         assert_eq!(jain([3, 1]), 0.8);
         assert_eq!(jain([7]), 1.0);
         assert_eq!(jain([0, 0]), 1.0);
+    }
+
+    #[test]
+    fn percentiles_are_of_all_packets() {
+        let mut h = Histogram::new(3).expect("a histogram");
+        assert_eq!(round_trip(&h), None);
+        for ms in 1..=100 {
+            h.record(ms * 1_000_000).expect("in range");
+        }
+        let near = |a: f64, b: f64| (a - b).abs() / b < 0.001;
+        let q = queue_delay(&h);
+        assert!(near(q.mean, 50.5) && near(q.p50, 50.0) && near(q.p95, 95.0), "{q:?}");
+        assert!(near(q.p99, 99.0) && near(q.max, 100.0), "{q:?}");
+        let rtt = round_trip(&h).expect("samples");
+        assert!(near(rtt.min, 1.0) && near(rtt.p99, 99.0), "{rtt:?}");
     }
 
     #[test]

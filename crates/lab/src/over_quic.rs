@@ -7,6 +7,7 @@
 mod bench;
 mod flow;
 mod sender;
+mod socket;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -14,13 +15,12 @@ use std::sync::mpsc::RecvTimeoutError;
 use fullpipe_cc::Duration;
 use fullpipe_emu::{LinkReport, LinkSample};
 use fullpipe_quic::CongestionControl;
-use hdrhistogram::Histogram;
 
-use crate::metrics::{bits_per_sec, jain, micros, millis_of, ratio, seconds, utilization};
-use crate::results::{
-    AlgorithmResult, EmulatorRecord, FlowResult, Lateness, QueueDelay, RoundTrip,
+use crate::metrics::{
+    bits_per_sec, jain, micros, queue_delay, ratio, round_trip, seconds, utilization,
 };
-use crate::run::{RunError, Tick};
+use crate::results::{AlgorithmResult, EmulatorRecord, FlowResult, Lateness};
+use crate::run::{RunError, STALL, Tick};
 use crate::scenario::{Amount, Scenario};
 use crate::series::{Recorder, Row};
 use bench::Bench;
@@ -29,9 +29,6 @@ use sender::Senders;
 
 /// Between two calls of the watcher.
 const TICK: Duration = Duration::from_millis(100);
-
-/// A run by bytes in which nothing arrives for this long will not end.
-const STALL: Duration = Duration::from_secs(30);
 
 /// How long the calling thread sleeps at most before it looks whether it is to stop.
 const NAP: Duration = Duration::from_millis(20);
@@ -159,7 +156,12 @@ impl<'a> Run<'a> {
             if elapsed >= next_tick {
                 let goodput_bps = bits_per_sec(received - told.1, elapsed - told.0);
                 let queue = self.bench.link()?.sample().downlink.queue.delay;
-                watch(Tick { elapsed, done: self.done(elapsed, received), goodput_bps, queue });
+                watch(Tick {
+                    elapsed,
+                    done: self.scenario.done(elapsed, received),
+                    goodput_bps,
+                    queue,
+                });
                 told = (elapsed, received);
                 next_tick = elapsed + TICK;
             }
@@ -205,14 +207,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn done(&self, elapsed: Duration, received: u64) -> f64 {
-        let (part, whole) = match self.scenario.amount {
-            Amount::Duration(d) => (elapsed.as_nanos(), d.as_nanos()),
-            Amount::Bytes(n) => (received, n.saturating_mul(u64::from(self.scenario.flows))),
-        };
-        ratio(part, whole).min(1.0)
-    }
-
     fn row(&mut self, t: Duration) -> Result<Row, RunError> {
         let sender = self.senders.look();
         let queue = self.bench.link()?.sample().downlink.queue.delay;
@@ -252,7 +246,7 @@ impl Measured {
             completed_bytes,
             elapsed_s: seconds(self.elapsed),
             queue_ms: queue_delay(&down.queue_delay),
-            rtt_ms: self.senders.round_trip(),
+            rtt_ms: round_trip(&self.senders.rtts),
             loss_rate: ratio(down.stats.dropped().packets, down.stats.arrived.packets),
             retransmit_rate: ratio(self.senders.lost_bytes, self.senders.sent_bytes),
             jain: jain(flows.iter().map(|f| f.goodput_bps)),
@@ -266,26 +260,4 @@ impl Measured {
             series,
         }
     }
-}
-
-fn queue_delay(nanos: &Histogram<u64>) -> QueueDelay {
-    let at = |q| millis_of(nanos.value_at_quantile(q) as f64);
-    QueueDelay {
-        mean: millis_of(nanos.mean()),
-        p50: at(0.5),
-        p95: at(0.95),
-        p99: at(0.99),
-        max: millis_of(nanos.max() as f64),
-    }
-}
-
-/// Percentiles of round-trip times in nanoseconds; nothing without one.
-fn round_trip(nanos: &Histogram<u64>) -> Option<RoundTrip> {
-    let at = |q| millis_of(nanos.value_at_quantile(q) as f64);
-    (!nanos.is_empty()).then(|| RoundTrip {
-        min: millis_of(nanos.min() as f64),
-        p50: at(0.5),
-        p95: at(0.95),
-        p99: at(0.99),
-    })
 }

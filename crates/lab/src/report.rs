@@ -122,7 +122,7 @@ fn title(scenarios: &[ScenarioResults]) -> String {
     match names.as_slice() {
         [] => "nothing ran".to_owned(),
         [one] => (*one).to_owned(),
-        [most @ .., last] => format!("{} beside {last}", most.join(", ")),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
 }
 

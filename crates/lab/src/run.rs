@@ -4,11 +4,15 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
 use fullpipe_emu::EmuError;
+use fullpipe_path::ConfigError;
 use fullpipe_quic::{ClientError, CongestionControl, ServeError, TlsError};
 
 use crate::results::AlgorithmResult;
 use crate::scenario::{Over, Scenario, ScenarioError};
 use crate::{over_quic, over_sim};
+
+/// When nothing has arrived for this long, a run will not end.
+pub(crate) const STALL: Duration = Duration::from_secs(30);
 
 /// Where a run stands.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -32,6 +36,10 @@ pub enum RunError {
     Scenario(#[from] ScenarioError),
     #[error("the emulated link failed: {0}")]
     Link(#[from] EmuError),
+    #[error("no UDP socket: {0}")]
+    Socket(std::io::Error),
+    #[error("no such path: {0}")]
+    Path(ConfigError),
     #[error("the server failed: {0}")]
     Server(#[from] ServeError),
     #[error("the server has no certificate: {0}")]

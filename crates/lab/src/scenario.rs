@@ -4,10 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_path::{MTU_BYTES, Probability};
+use fullpipe_path::{MTU_BYTES, PathConfig, Probability};
 use fullpipe_quic::CongestionControl;
 
-use crate::metrics::{millis, seconds};
+use crate::metrics::{millis, ratio, seconds};
 use crate::results::ScenarioRecord;
 use crate::units::{Buffer, show_bytes, show_duration};
 
@@ -222,6 +222,30 @@ impl Scenario {
     /// When flow `i` starts, counted from the start of flow 0.
     pub fn start_of(&self, i: u32) -> Duration {
         self.stagger.times(u64::from(i))
+    }
+
+    /// The share of the run that is done, from 0 to 1.
+    pub(crate) fn done(&self, elapsed: Duration, received: u64) -> f64 {
+        let (part, whole) = match self.amount {
+            Amount::Duration(d) => (elapsed.as_nanos(), d.as_nanos()),
+            Amount::Bytes(n) => (received, n.saturating_mul(u64::from(self.flows))),
+        };
+        ratio(part, whole).min(1.0)
+    }
+
+    /// The path's two directions, the bottleneck's first.
+    pub(crate) fn directions(&self) -> (PathConfig, PathConfig) {
+        let half = Duration::from_nanos(self.rtt.as_nanos() / 2);
+        let downlink = PathConfig {
+            rate: Some(self.rate),
+            delay: half,
+            queue: self.buffer.limit_on(self.rate, self.rtt),
+            loss: self.loss,
+            seed: self.seed,
+        };
+        let uplink =
+            PathConfig { delay: self.rtt - half, seed: self.seed ^ 1, ..PathConfig::default() };
+        (downlink, uplink)
     }
 
     /// The scenario in plain numbers, as it stands in the results.

@@ -6,7 +6,6 @@ use std::time;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::{Emulator, EmulatorConfig, LinkReport};
-use fullpipe_path::PathConfig;
 use fullpipe_quic::noq::Connection;
 use fullpipe_quic::{
     ClientOptions, CongestionControl, Content, OnAccept, Server, ServerOptions, ServerTls,
@@ -16,6 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::flow::{self, Event, Plan};
+use super::socket;
 use crate::run::RunError;
 use crate::scenario::{Amount, Scenario};
 
@@ -59,7 +59,8 @@ impl Bench {
         let server = {
             let _inside = servers.enter();
             let options = server_options(scenario, cc, connections.clone());
-            Server::bind(([127, 0, 0, 1], 0).into(), &tls, Content::Bulk, options)?
+            let socket = socket::open().map_err(RunError::Socket)?;
+            Server::with_socket(socket, &tls, Content::Bulk, options)?
         };
         let link = Emulator::start(link_config(scenario, server.local_addr(), epoch))?;
         let (told, events) = mpsc::channel();
@@ -156,16 +157,8 @@ fn runtime(name: &str) -> Result<Runtime, RunError> {
 }
 
 fn link_config(s: &Scenario, target: std::net::SocketAddr, epoch: time::Instant) -> EmulatorConfig {
-    let half = Duration::from_nanos(s.rtt.as_nanos() / 2);
-    let down = PathConfig {
-        rate: Some(s.rate),
-        delay: half,
-        queue: s.buffer.limit_on(s.rate, s.rtt),
-        loss: s.loss,
-        seed: s.seed,
-    };
-    let uplink = PathConfig { delay: s.rtt - half, seed: s.seed ^ 1, ..PathConfig::default() };
-    EmulatorConfig { uplink, downlink: down, epoch: Some(epoch), ..EmulatorConfig::new(target) }
+    let (downlink, uplink) = s.directions();
+    EmulatorConfig { uplink, downlink, epoch: Some(epoch), ..EmulatorConfig::new(target) }
 }
 
 fn server_options(s: &Scenario, cc: CongestionControl, accepted: Connections) -> ServerOptions {

@@ -11,6 +11,8 @@ use fullpipe_quic::{Client, ClientError, ClientOptions, Verify};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::socket;
+
 /// What a flow says about itself. Times are since the epoch.
 pub(super) enum Event {
     /// The first request was sent.
@@ -48,8 +50,7 @@ pub(super) async fn run(plan: Plan, zero: Duration) {
     let work = async {
         let due = plan.epoch + time::Duration::from(zero + plan.start);
         tokio::time::sleep_until(due.into()).await;
-        let client =
-            Client::connect(plan.server, plan.server_name, &plan.verify, plan.options).await?;
+        let client = connect(&plan).await?;
         fetch(&plan, &client).await?;
         client.close().await;
         Ok(())
@@ -63,6 +64,11 @@ pub(super) async fn run(plan: Plan, zero: Duration) {
         // Dropping the connection closes it.
         _ = ended.wait_for(|over| *over) => {}
     }
+}
+
+async fn connect(plan: &Plan) -> Result<Client, ClientError> {
+    let socket = socket::open().map_err(ClientError::Socket)?;
+    Client::connect_from(socket, plan.server, plan.server_name, &plan.verify, plan.options).await
 }
 
 async fn fetch(plan: &Plan, client: &Client) -> Result<(), ClientError> {

@@ -8,15 +8,13 @@ use fullpipe_quic::noq::{Connection, PathId};
 use hdrhistogram::Histogram;
 
 use super::bench::Connections;
-use super::round_trip;
-use crate::results::RoundTrip;
 use crate::series::Row;
 
 /// The senders of a run.
 pub(super) struct Senders {
     connections: Connections,
     /// Every round-trip time that was seen, in nanoseconds.
-    rtts: Histogram<u64>,
+    pub(super) rtts: Histogram<u64>,
     pub(super) sent_bytes: u64,
     pub(super) lost_bytes: u64,
 }
@@ -70,10 +68,6 @@ impl Senders {
                 self.lost_bytes += stats.lost_bytes;
             }
         }
-    }
-
-    pub(super) fn round_trip(&self) -> Option<RoundTrip> {
-        round_trip(&self.rtts)
     }
 }
 

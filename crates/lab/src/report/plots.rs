@@ -5,7 +5,7 @@ use plotly::Plot;
 use plotly::common::{Anchor, DashType, Font, Line, Mode, Orientation, Title};
 use plotly::configuration::DisplayModeBar;
 use plotly::layout::{
-    Axis, HoverMode, ItemSizing, Legend, Margin, RangeMode, Shape, ShapeLine, ShapeType,
+    Annotation, Axis, HoverMode, ItemSizing, Legend, Margin, RangeMode, Shape, ShapeLine, ShapeType,
 };
 use plotly::{Configuration, Layout, Scatter};
 
@@ -32,15 +32,52 @@ const GOODPUT_MEAN_S: f64 = 0.1;
 /// Beyond this many flows, lines of their own cannot be told apart.
 const MAX_FLOW_LINES: usize = 8;
 
-const HEIGHT_PX: usize = 1150;
+const HEIGHT_PX: usize = 1250;
 
-/// Panels from top to bottom: name of the y axis, its title, and the band it takes.
-const PANELS: [(&str, &str, [f64; 2]); 5] = [
-    ("y", "goodput<br>Mbit/s", [0.84, 1.0]),
-    ("y2", "round trip<br>ms", [0.63, 0.79]),
-    ("y3", "bottleneck queue<br>ms", [0.42, 0.58]),
-    ("y4", "cwnd; inflight dotted<br>kB", [0.21, 0.37]),
-    ("y5", "pacing rate<br>Mbit/s", [0.0, 0.16]),
+/// A panel.
+struct Panel {
+    /// Name of its y axis.
+    axis: &'static str,
+    title: &'static str,
+    /// The band it takes, from the bottom at 0 to the top at 1.
+    band: [f64; 2],
+    /// Where the axis ends at most, in multiples of the path's rate: a start that overshoots is
+    /// not to press everything after it flat.
+    rates: Option<f64>,
+}
+
+/// From top to bottom.
+const PANELS: [Panel; 5] = [
+    Panel {
+        axis: "y",
+        title: "<b>Goodput</b>, Mbit/s, mean over 100 ms. Dotted: the path's rate",
+        band: [0.84, 0.985],
+        rates: Some(1.5),
+    },
+    Panel {
+        axis: "y2",
+        title: "<b>Round trip</b>, ms. Dotted: without a queue",
+        band: [0.63, 0.775],
+        rates: None,
+    },
+    Panel {
+        axis: "y3",
+        title: "<b>Queue at the bottleneck</b>, ms",
+        band: [0.42, 0.565],
+        rates: None,
+    },
+    Panel {
+        axis: "y4",
+        title: "<b>Congestion window</b>, kB. Dotted: what is in flight, where the sender says it",
+        band: [0.21, 0.355],
+        rates: None,
+    },
+    Panel {
+        axis: "y5",
+        title: "<b>Pacing rate</b>, Mbit/s. Dotted: the path's rate",
+        band: [0.0, 0.145],
+        rates: Some(2.0),
+    },
 ];
 
 /// The colour of an algorithm, the same in every report.
@@ -58,10 +95,7 @@ pub(super) fn plot(results: &ScenarioResults) -> Plot {
     }
     plot.set_layout(layout(results));
     plot.set_configuration(
-        Configuration::new()
-            .responsive(true)
-            .display_logo(false)
-            .display_mode_bar(DisplayModeBar::Hover),
+        Configuration::new().responsive(true).display_mode_bar(DisplayModeBar::False),
     );
     plot
 }
@@ -152,19 +186,11 @@ fn smooth(t_s: &[f64], bps: &[u64]) -> Vec<Option<f64>> {
 
 fn layout(results: &ScenarioResults) -> Layout {
     let scenario = &results.scenario;
-    let y = |i: usize| {
-        let (_, title, domain) = PANELS[i];
-        Axis::new()
-            .domain(&domain)
-            .title(Title::with_text(title).font(Font::new().size(12)))
-            .range_mode(RangeMode::ToZero)
-            .zero_line(false)
-    };
-    let end =
-        results.results.iter().filter_map(|r| r.series.t_s.last()).fold(0.0, |a: f64, &b| a.max(b));
+    let y = |i: usize| y_axis(&PANELS[i], results);
+    let ends = results.results.iter().filter_map(|r| r.series.t_s.last());
     let x = Axis::new()
         .anchor("y5")
-        .range(vec![0.0, end])
+        .range(vec![0.0, ends.fold(0.0, |a: f64, &b| a.max(b))])
         .title(Title::with_text("seconds since the first request"))
         .show_spikes(true)
         .spike_thickness(1)
@@ -173,7 +199,7 @@ fn layout(results: &ScenarioResults) -> Layout {
         .height(HEIGHT_PX)
         .auto_size(true)
         .font(Font::new().family("system-ui, sans-serif").size(12))
-        .margin(Margin::new().left(80).right(20).top(40).bottom(50))
+        .margin(Margin::new().left(50).right(20).top(40).bottom(50))
         .hover_mode(HoverMode::XUnified)
         .paper_background_color("rgba(0,0,0,0)")
         .plot_background_color("rgba(0,0,0,0)")
@@ -181,8 +207,9 @@ fn layout(results: &ScenarioResults) -> Layout {
             Legend::new()
                 .orientation(Orientation::Horizontal)
                 .item_sizing(ItemSizing::Constant)
-                .x(0.0)
-                .y(1.02)
+                .x(1.0)
+                .x_anchor(Anchor::Right)
+                .y(1.005)
                 .y_anchor(Anchor::Bottom),
         )
         .x_axis(x)
@@ -191,7 +218,41 @@ fn layout(results: &ScenarioResults) -> Layout {
         .y_axis3(y(2))
         .y_axis4(y(3))
         .y_axis5(y(4))
+        .annotations(PANELS.iter().map(panel_title).collect())
         .shapes(limits(scenario))
+}
+
+fn y_axis(panel: &Panel, results: &ScenarioResults) -> Axis {
+    let axis = Axis::new().domain(&panel.band).range_mode(RangeMode::ToZero).zero_line(false);
+    let Some(most) = panel.rates.map(|n| n * results.scenario.rate_bps as f64) else {
+        return axis;
+    };
+    let highest = |r: &AlgorithmResult| match panel.axis {
+        "y" => smooth(&r.series.t_s, &r.series.goodput_bps)
+            .into_iter()
+            .flatten()
+            .fold(0.0, |a: f64, mbit| a.max(mbit * 1e6)),
+        _ => r.series.pacing_bps.iter().flatten().max().map_or(0.0, |&b| b as f64),
+    };
+    if results.results.iter().any(|r| highest(r) > most) {
+        axis.range(vec![0.0, most / 1e6])
+    } else {
+        axis
+    }
+}
+
+/// Above the panel and level, where it is read more easily than along the axis.
+fn panel_title(panel: &Panel) -> Annotation {
+    Annotation::new()
+        .text(panel.title)
+        .show_arrow(false)
+        .x_ref("paper")
+        .x(0.0)
+        .x_anchor(Anchor::Left)
+        .y_ref("paper")
+        .y(panel.band[1] + 0.004)
+        .y_anchor(Anchor::Bottom)
+        .font(Font::new().size(13))
 }
 
 /// What the path allows, as dotted lines: its rate, and its round trip without a queue.

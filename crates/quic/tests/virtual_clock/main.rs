@@ -1,0 +1,168 @@
+//! The adapter against the real noq stack, exactly.
+
+mod world;
+
+use fullpipe_cc::{Algorithm, CREDIT_TIME, Duration, Instant, Rate, State};
+use world::{Cc, Scenario, World};
+
+fn at(secs: u64) -> Instant {
+    Instant::default() + Duration::from_secs(secs)
+}
+
+/// W2: a pacing rate is computed and never enforced. With a rate of 50 Mbit/s and a window that
+/// never limits, the link sees that rate and no burst above noq's bound: what the rate gives in
+/// 2 ms, or ten packets.
+#[test]
+fn the_link_sees_the_rate_and_no_burst_above_the_bound() {
+    let rate = Rate::from_bits_per_sec(50_000_000);
+    let mut world = World::new(&Scenario {
+        cc: Cc::Ours(Algorithm::Fixed(rate)),
+        buffer_bytes: 100_000,
+        ..Scenario::default()
+    });
+    world.run_until(at(6));
+    let steady: Vec<(Instant, u64)> =
+        world.arrivals.iter().copied().filter(|(t, _)| *t >= at(1)).collect();
+    let sent: u64 = steady.iter().map(|(_, bytes)| bytes).sum();
+    let seen = sent * 8 / 5;
+    assert!((48_500_000..=50_000_000).contains(&seen), "{seen} bit/s");
+
+    let largest = steady.iter().map(|(_, bytes)| *bytes).max().expect("packets");
+    let bound = rate.bytes_in(CREDIT_TIME).max(10 * largest);
+    let mut worst = 0;
+    for i in 0..steady.len() {
+        let (start, mut total) = (steady[i].0, 0);
+        for (t, bytes) in &steady[i..] {
+            if t.since(start) > Duration::from_millis(20) {
+                break;
+            }
+            total += bytes;
+            worst = worst.max(total.saturating_sub(rate.bytes_in(t.since(start))));
+        }
+    }
+    assert!(worst <= bound, "a burst of {worst} bytes above the rate; the bound is {bound}");
+    assert_eq!(world.downlink().tail_dropped.packets, 0);
+}
+
+/// Our counters are noq's: every byte that noq counts as sent, lost or in flight we count so too.
+/// The handshake's spaces, MTU probes and losses that are reported after the ACK are all in it.
+#[test]
+fn the_counters_are_those_of_noq() {
+    for (algorithm, loss) in
+        [(Algorithm::Bbr3, 0.0), (Algorithm::Bbr3, 0.01), (Algorithm::Cubic, 0.002)]
+    {
+        let bytes = 8_000_000;
+        let mut world = World::new(&Scenario {
+            cc: Cc::Ours(algorithm),
+            loss,
+            bytes: Some(bytes),
+            ..Scenario::default()
+        });
+        while world.received < bytes && world.now < at(60) {
+            world.run_until(world.now + Duration::from_secs(1));
+        }
+        assert_eq!(world.received, bytes, "{algorithm} at {loss}: all of it arrived");
+        world.run_until(world.now + Duration::from_secs(1)); // the last ACKs
+        let (ours, noqs) = (world.snapshot(), world.stats());
+        assert_eq!(ours.inflight, 0, "{algorithm} at {loss}");
+        // The ACK of an MTU probe counts, its loss does not: noq reports only the former.
+        assert_eq!(ours.lost, noqs.lost_bytes, "{algorithm} at {loss}: lost");
+        let gone = ours.delivered + ours.lost;
+        assert!(gone <= noqs.sent_bytes && gone + 3_000 >= noqs.sent_bytes, "{gone} of {noqs:?}");
+        assert!(loss == 0.0 || ours.lost > 0, "{algorithm} at {loss}: something was lost");
+    }
+}
+
+/// W5: no made-up RTT gets into the model. The round trip of an empty path is its delay and the
+/// serialisation of one packet, to the nanosecond.
+#[test]
+fn min_rtt_is_the_round_trip_of_the_path() {
+    let scenario = Scenario { write_at_once: false, bytes: Some(0), ..Scenario::default() };
+    let mut world = World::new(&scenario);
+    world.run_until(at(1));
+    for i in 0..20 {
+        world.write(100);
+        world.run_until(at(1) + Duration::from_millis(200).times(i + 1));
+    }
+    let snapshot = world.snapshot();
+    let least = snapshot.bbr.and_then(|bbr| bbr.min_rtt).expect("a sample");
+    // Between an empty packet and one that fills a datagram.
+    let shortest = scenario.rtt + scenario.rate.time_for(28 + 25);
+    let longest = scenario.rtt + scenario.rate.time_for(28 + 1_500) + Duration::from_millis(25);
+    assert!(least >= shortest && least < longest, "{least}");
+    assert_eq!(world.received, 2_000);
+}
+
+/// The model finds the path: the bandwidth as the share of the link that is left when IP and UDP
+/// have theirs, and the delay. Never more than the link gives.
+#[test]
+fn the_model_is_the_path() {
+    for (mbit, rtt_ms) in [(10, 40), (100, 40), (100, 10), (20, 200)] {
+        let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
+        let rtt = Duration::from_millis(rtt_ms);
+        let buffer_bytes = 3 * rate.bytes_in(rtt);
+        let mut world = World::new(&Scenario { rate, rtt, buffer_bytes, ..Scenario::default() });
+        world.run_until(at(8));
+        let snapshot = world.snapshot();
+        let bbr = snapshot.bbr.expect("a model");
+        let datagram = world.arrivals.iter().map(|(_, bytes)| *bytes).max().expect("packets");
+        let possible = rate.as_bytes_per_sec() * datagram / (datagram + 28);
+        let found = bbr.max_bw.as_bytes_per_sec();
+        assert!(
+            found <= possible + possible / 1000 && found > possible - possible / 50,
+            "{mbit} Mbit/s {rtt_ms} ms: found {found} of {possible} B/s"
+        );
+        assert!(bbr.full_bw_reached, "{mbit} Mbit/s {rtt_ms} ms: {:?}", snapshot.state);
+        let min_rtt = bbr.min_rtt.expect("a sample");
+        assert!(min_rtt >= rtt && min_rtt < rtt + Duration::from_millis(5), "{min_rtt}");
+    }
+}
+
+/// S7, U2: an application that sends little must not look like a slow path.
+#[test]
+fn a_slow_application_is_not_a_slow_path() {
+    let scenario = Scenario { write_at_once: false, bytes: Some(0), ..Scenario::default() };
+    let mut world = World::new(&scenario);
+    world.run_until(at(1));
+    for i in 0..40 {
+        world.write(3_000);
+        world.run_until(at(1) + Duration::from_millis(100).times(i + 1));
+    }
+    let snapshot = world.snapshot();
+    assert_eq!(snapshot.state, State::Startup, "no plateau: the samples are application-limited");
+    assert!(snapshot.app_limited && !snapshot.bbr.expect("a model").full_bw_reached);
+    assert_eq!(world.received, 120_000);
+}
+
+/// The same run twice is the same run.
+#[test]
+fn a_run_repeats() {
+    let run = || {
+        let mut world = World::new(&Scenario { loss: 0.005, ..Scenario::default() });
+        world.run_until(at(3));
+        (world.received, world.arrivals.len(), world.snapshot())
+    };
+    assert_eq!(run(), run());
+}
+
+/// On the exact path, where nothing but the algorithms differs: more goodput than noq's own BBRv3,
+/// and on the deep buffer no more queue.
+#[test]
+fn ours_beside_that_of_noq() {
+    let run = |cc, buffer_bytes, loss| {
+        let mut world = World::new(&Scenario { cc, buffer_bytes, loss, ..Scenario::default() });
+        world.run_until(at(10));
+        println!(
+            "{cc:?}, buffer {buffer_bytes} B, loss {loss}: {:.1} Mbit/s, queue p95 {}",
+            world.received as f64 * 8e-7,
+            world.queue_quantile(0.95),
+        );
+        (world.received, world.queue_quantile(0.95))
+    };
+    let ours = run(Cc::Ours(Algorithm::Bbr3), 3_000_000, 0.0);
+    let noqs = run(Cc::NoqBbr3, 3_000_000, 0.0);
+    assert!(ours.0 > noqs.0 && ours.1 <= noqs.1, "{ours:?} {noqs:?}");
+    let ours = run(Cc::Ours(Algorithm::Bbr3), 500_000, 0.01);
+    let noqs = run(Cc::NoqBbr3, 500_000, 0.01);
+    assert!(ours.0 > noqs.0, "{ours:?} {noqs:?}");
+}

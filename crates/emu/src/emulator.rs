@@ -14,7 +14,8 @@ use crate::flows::{Port, Ports};
 use crate::link::{Link, Shared};
 use crate::{EmuError, EmulatorConfig, LinkReport};
 
-/// The link at one moment.
+/// The link at one moment. While packets leave, one that arrived within the last millisecond may not
+/// have been read yet and is missing here; it enters the model with its own time later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkSample {
     /// The moment, counted from [`Emulator::epoch`].

@@ -63,9 +63,12 @@
 //!
 //! One thread does everything. It sleeps in `ppoll` (`kevent` on macOS) until the next packet leaves
 //! or arrives, with a timer slack of 1 ns where there is such a thing, and never spins. It asks for
-//! the real-time class SCHED_FIFO and goes on without it when that is not permitted. UDP GRO lets it
-//! take a burst from a sender that uses GSO in one system call; departures are single packets,
-//! because at a bottleneck each has its own time.
+//! the real-time class SCHED_FIFO and goes on without it when that is not permitted: on a loaded
+//! machine that is the difference between a p99 lateness of 0.1 ms and of several. UDP GRO lets it
+//! take a burst from a sender that uses GSO in one system call, and a packet whose arrival the kernel
+//! has stamped is read when the next one leaves, if that is within a millisecond and within the
+//! delay of both directions. Departures are single packets, because at a bottleneck each has its own
+//! time. The example `lateness` measures all this on the machine at hand.
 #![forbid(unsafe_code)]
 
 mod clock;

@@ -1,1 +1,397 @@
+//! BBRv3 on a link that is simple enough to say what must come out of it.
 
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+use crate::{
+    Algorithm, BbrSnapshot, Config, Controller, Duration, Gain, Instant, PacketState, Rate, Send,
+    State,
+};
+
+const SMSS: u64 = 1_200;
+const MS: Duration = Duration::from_millis(1);
+
+/// A bottleneck without end of its queue, and a receiver that acknowledges each packet.
+struct Link {
+    cc: Controller,
+    now: Instant,
+    rate: Rate,
+    rtt: Duration,
+    /// When the bottleneck is free again.
+    free: Instant,
+    /// Packets by the time of their ACK.
+    acks: VecDeque<(Instant, PacketState)>,
+    /// Whether the application has data.
+    busy: bool,
+    states: Vec<State>,
+}
+
+impl Link {
+    fn new(mbit: u64, rtt: Duration) -> Self {
+        let now = Instant::from_nanos(77);
+        Self {
+            cc: Controller::new(Algorithm::Bbr3, Config::default(), now),
+            now,
+            rate: Rate::from_bits_per_sec(mbit * 1_000_000),
+            rtt,
+            free: now,
+            acks: VecDeque::new(),
+            busy: true,
+            states: std::vec![State::Startup],
+        }
+    }
+
+    fn bbr(&self) -> BbrSnapshot {
+        self.cc.snapshot().bbr.expect("bbr3 has a model")
+    }
+
+    fn state(&self) -> State {
+        self.cc.snapshot().state
+    }
+
+    fn send(&mut self) -> Option<Instant> {
+        if !self.busy {
+            self.cc.on_app_limited();
+            return None;
+        }
+        loop {
+            match self.cc.can_send(self.now) {
+                Send::Now { .. } => {
+                    let packet = self.cc.on_sent(self.now, SMSS as u32);
+                    self.free = self.free.max(self.now) + self.rate.time_for(SMSS);
+                    self.acks.push_back((self.free + self.rtt, packet));
+                }
+                Send::At(at) => return Some(at),
+                Send::CwndLimited => return None,
+            }
+        }
+    }
+
+    /// The next thing that happens; `lose` says which packets never arrive.
+    fn step(&mut self, lose: &mut dyn FnMut(&PacketState) -> bool) {
+        let next_send = self.send();
+        let next_ack = self.acks.front().map(|(at, _)| *at);
+        let Some(next) = [next_send, next_ack].into_iter().flatten().min() else {
+            self.now += MS;
+            return;
+        };
+        self.now = next;
+        if next_ack != Some(next) {
+            return;
+        }
+        if let Some((_, packet)) = self.acks.pop_front() {
+            let lost = lose(&packet);
+            let mut batch = self.cc.ack(self.now);
+            if lost {
+                batch.lost(&packet);
+            } else {
+                batch.acked(&packet);
+            }
+            batch.finish();
+        }
+        let state = self.state();
+        if self.states.last() != Some(&state) {
+            self.states.push(state);
+        }
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step(&mut |_| false);
+        }
+    }
+
+    fn run_to(&mut self, state: State) {
+        let end = self.now + Duration::from_secs(20);
+        while self.state() != state {
+            assert!(self.now < end, "never in {state:?}: {:?}", self.states);
+            self.step(&mut |_| false);
+        }
+    }
+}
+
+#[test]
+fn the_states_come_in_the_order_of_the_diagram() {
+    let mut link = Link::new(10, MS.times(40));
+    link.run(Duration::from_secs(9));
+    use State::*;
+    // Drain leaves nothing to bring down: the first DOWN is over within its own ACK.
+    let first = [Startup, Drain, ProbeBwCruise, ProbeBwRefill, ProbeBwUp, ProbeBwDown];
+    assert_eq!(link.states[..6], first);
+    for pair in link.states[5..].windows(2) {
+        let follows = matches!(
+            (pair[0], pair[1]),
+            (ProbeBwDown, ProbeBwCruise | ProbeBwRefill)
+                | (ProbeBwCruise, ProbeBwRefill)
+                | (ProbeBwRefill, ProbeBwUp)
+                | (ProbeBwUp, ProbeBwDown)
+                | (_, ProbeRtt)
+                | (ProbeRtt, ProbeBwCruise)
+        );
+        assert!(follows, "{pair:?}");
+    }
+    assert!(link.states.contains(&ProbeRtt));
+}
+
+#[test]
+fn the_model_is_the_link() {
+    for (mbit, rtt_us) in [(1, 1_000), (10, 40_000), (1_000, 500), (100, 300_000)] {
+        let rtt = Duration::from_micros(rtt_us);
+        let mut link = Link::new(mbit, rtt);
+        link.run(Duration::from_secs(4));
+        let bbr = link.bbr();
+        let (bw, rate) = (bbr.max_bw.as_bytes_per_sec(), link.rate.as_bytes_per_sec());
+        assert!(bw <= rate && bw > rate - rate / 50, "{mbit} Mbit/s {rtt}: {bw} of {rate}");
+        let least = rtt + link.rate.time_for(SMSS);
+        let min_rtt = bbr.min_rtt.expect("a sample");
+        assert!(min_rtt >= least && min_rtt <= least + MS.times(2), "{mbit} Mbit/s {rtt}");
+    }
+}
+
+/// Each state has the gains of the draft's table, however it was entered.
+#[test]
+fn every_state_has_its_gains() {
+    let mut link = Link::new(20, MS.times(30));
+    let mut seen = Vec::new();
+    let end = link.now + Duration::from_secs(12);
+    while link.now < end {
+        link.step(&mut |_| false);
+        let gains = match link.state() {
+            State::Startup => (277, 200),
+            State::Drain => (50, 200),
+            State::ProbeBwDown => (90, 200),
+            State::ProbeBwCruise | State::ProbeBwRefill => (100, 200),
+            State::ProbeBwUp => (125, 225),
+            State::ProbeRtt => (100, 50),
+            other => panic!("{other:?} is no state of BBR"),
+        };
+        let bbr = link.bbr();
+        assert_eq!((bbr.pacing_gain.as_percent(), bbr.cwnd_gain.as_percent()), gains);
+        if !seen.contains(&link.state()) {
+            seen.push(link.state());
+        }
+    }
+    assert_eq!(seen.len(), 7);
+}
+
+/// A clock may start anywhere: the first ACK must not find that a stamp of zero has expired.
+#[test]
+fn a_late_start_of_the_clock_is_no_reason_for_probe_rtt() {
+    let mut link = Link::new(10, MS.times(20));
+    link.now = Instant::from_nanos(1 << 60);
+    link.cc = Controller::new(Algorithm::Bbr3, Config::default(), link.now);
+    link.run(Duration::from_secs(1));
+    assert!(!link.states.contains(&State::ProbeRtt), "{:?}", link.states);
+}
+
+#[test]
+fn probe_rtt_comes_every_five_seconds_lasts_200_ms_and_gives_the_window_back() {
+    let mut link = Link::new(10, MS.times(40));
+    link.run_to(State::ProbeRtt);
+    let (entered, before) = (link.now, link.cc.cwnd());
+    assert!(link.cc.cwnd() <= link.bbr().bdp / 2 + 4 * SMSS);
+    link.run_to(State::ProbeBwCruise);
+    let lasted = link.now.since(entered);
+    assert!(lasted >= MS.times(200) && lasted < MS.times(340), "{lasted}");
+    assert!(link.cc.cwnd() > 2 * before, "{} after, {before} in ProbeRTT", link.cc.cwnd());
+    let left = link.now;
+    link.run_to(State::ProbeRtt);
+    assert!(link.now.since(left) >= Duration::from_secs(5));
+}
+
+/// Draft issue 109: a path whose round trip has grown. min_rtt may rise only to what ProbeRTT
+/// found, and never to a sample with our own queue in it.
+#[test]
+fn min_rtt_rises_to_the_new_path_and_not_to_the_queue() {
+    let mut link = Link::new(10, MS.times(20));
+    link.run(Duration::from_secs(3));
+    link.rtt = MS.times(60);
+    let longest = link.rtt + link.rate.time_for(5 * SMSS);
+    for _ in 0..2_000 {
+        link.run(MS.times(10));
+        let min_rtt = link.bbr().min_rtt.expect("a sample");
+        assert!(min_rtt <= longest, "{min_rtt} has a queue in it");
+    }
+    assert!(link.bbr().min_rtt >= Some(link.rtt), "the old path was forgotten");
+}
+
+#[test]
+fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
+    let mut link = Link::new(10, MS.times(40));
+    link.run_to(State::ProbeBwCruise);
+    link.busy = false;
+    link.run(Duration::from_secs(6));
+    assert_eq!(link.cc.inflight(), 0);
+    let max_bw = link.bbr().max_bw;
+    link.busy = true;
+    link.send();
+    assert!(link.bbr().idle_restart);
+    assert_eq!(link.cc.pacing_rate(), Some(Gain::percent(99).of_rate(max_bw)));
+    let before = link.states.len();
+    link.run(MS.times(500));
+    assert!(!link.states[before..].contains(&State::ProbeRtt), "{:?}", link.states);
+    assert_eq!(link.bbr().max_bw, max_bw, "idleness taught nothing about the path");
+}
+
+/// An application that always has too little: no plateau is seen, whatever the samples say.
+#[test]
+fn an_application_limited_flow_stays_in_startup_while_nothing_is_lost() {
+    let mut link = Link::new(100, MS.times(40));
+    for _ in 0..200 {
+        link.busy = true;
+        link.send();
+        link.busy = false;
+        link.run(MS.times(50));
+    }
+    assert_eq!(link.states, [State::Startup]);
+}
+
+fn startup_with_losses(ranges: u64) -> Link {
+    let mut link = Link::new(100, MS.times(40));
+    while link.cc.inflight() < 200 * SMSS {
+        link.step(&mut |_| false);
+    }
+    // Every eighth packet of one flight is lost: separate ranges, and far above 2 %.
+    let (mut n, mut lost) = (0, 0);
+    let end = link.now + MS.times(150);
+    while link.now < end && link.state() == State::Startup {
+        link.step(&mut |_| {
+            n += 1;
+            let lose = n % 8 == 0 && lost < ranges;
+            lost += u64::from(lose);
+            lose
+        });
+    }
+    link
+}
+
+/// "At least 6 discontiguous ranges": the sixth counts, the fifth does not.
+#[test]
+fn startup_ends_at_six_lost_ranges_in_a_round() {
+    assert_eq!(startup_with_losses(5).states, [State::Startup]);
+    let link = startup_with_losses(6);
+    assert_eq!(link.state(), State::Drain);
+    let bbr = link.bbr();
+    assert!(bbr.full_bw_reached && bbr.inflight_longterm.is_some());
+}
+
+/// A spurious loss brings back what it took: the state, the bounds, the window.
+#[test]
+fn startup_goes_on_when_its_losses_were_none() {
+    let mut link = startup_with_losses(6);
+    link.cc.on_spurious_loss(link.now);
+    let bbr = link.bbr();
+    assert_eq!(link.state(), State::Startup);
+    assert!(!bbr.full_bw_reached && bbr.inflight_longterm.is_none());
+    assert!(bbr.bw_shortterm.is_none() && bbr.inflight_shortterm.is_none());
+}
+
+/// Loses a tenth of what comes back for `time`.
+fn lossy(link: &mut Link, time: Duration) {
+    let (mut n, end) = (0, link.now + time);
+    while link.now < end {
+        link.step(&mut |_| {
+            n += 1;
+            n % 10 == 0
+        });
+    }
+}
+
+#[test]
+fn excess_loss_ends_a_probe_and_bounds_the_next() {
+    let mut link = Link::new(20, MS.times(40));
+    link.run_to(State::ProbeBwUp);
+    link.run(MS.times(30));
+    let before = link.bbr();
+    assert!(before.inflight_longterm.is_none());
+    let mut n = 0;
+    while link.state() == State::ProbeBwUp && n < 200 {
+        link.step(&mut |_| {
+            n += 1;
+            n % 5 == 0
+        });
+    }
+    assert_eq!(link.state(), State::ProbeBwDown);
+    let after = link.bbr();
+    assert!(after.prev_probe_too_high);
+    let bound = after.inflight_longterm.expect("a bound");
+    assert!(bound >= before.bdp * 7 / 10 && bound < before.bdp * 2, "{bound} of {}", before.bdp);
+    // Undone, the probe starts again.
+    link.cc.on_spurious_loss(link.now);
+    assert_eq!(link.state(), State::ProbeBwRefill);
+    assert!(link.bbr().inflight_longterm.is_none());
+}
+
+#[test]
+fn losses_while_cruising_cut_the_short_term_model_only() {
+    let mut link = Link::new(20, MS.times(40));
+    link.run_to(State::ProbeBwCruise);
+    link.run(MS.times(200));
+    let max_bw = link.bbr().max_bw;
+    lossy(&mut link, MS.times(300));
+    let bbr = link.bbr();
+    assert_eq!((bbr.max_bw, bbr.inflight_longterm), (max_bw, None));
+    assert!(bbr.bw_shortterm.is_some_and(|bw| bw < max_bw), "{bbr:?}");
+    link.run_to(State::ProbeBwRefill);
+    assert_eq!((link.bbr().bw_shortterm, link.bbr().inflight_shortterm), (None, None));
+}
+
+/// A timeout lets one packet out and forgets nothing; with the repair the window is back.
+#[test]
+fn a_timeout_keeps_the_model_and_gives_the_window_back() {
+    let mut link = Link::new(20, MS.times(40));
+    link.run_to(State::ProbeBwCruise);
+    link.run(MS.times(100));
+    let (before, cwnd) = (link.bbr(), link.cc.cwnd());
+    link.now += Duration::from_secs(1);
+    let flight: Vec<PacketState> = link.acks.drain(..).map(|(_, p)| p).collect();
+    let mut batch = link.cc.ack(link.now);
+    flight.iter().for_each(|p| batch.lost(p));
+    batch.finish();
+    link.cc.on_rto(link.now);
+    assert_eq!((link.cc.inflight(), link.cc.cwnd()), (0, SMSS));
+    assert_eq!((link.bbr().max_bw, link.bbr().min_rtt), (before.max_bw, before.min_rtt));
+    link.run(MS.times(130));
+    assert!(link.cc.cwnd() >= cwnd * 9 / 10, "{} of {cwnd} after three rounds", link.cc.cwnd());
+}
+
+/// What an ACK said does not depend on the order in which the caller says it.
+#[test]
+fn the_order_within_a_batch_is_not_the_callers_business() {
+    let mut link = Link::new(20, MS.times(40));
+    link.run_to(State::ProbeBwUp);
+    link.run(MS.times(60));
+    let packets: Vec<PacketState> = link.acks.drain(..12).map(|(_, p)| p).collect();
+    let (lost, acked) = packets.split_at(6);
+    let now = link.now + MS;
+    let mut first = link.cc.clone();
+    let mut batch = first.ack(now);
+    lost.iter().for_each(|p| batch.lost(p));
+    acked.iter().for_each(|p| batch.acked(p));
+    batch.finish();
+    let mut second = link.cc.clone();
+    let mut batch = second.ack(now);
+    acked.iter().rev().for_each(|p| batch.acked(p));
+    lost.iter().for_each(|p| batch.lost(p));
+    drop(batch);
+    assert_eq!(first.snapshot(), second.snapshot());
+    assert_ne!(first.snapshot(), link.cc.snapshot());
+}
+
+/// Four packets are the floor, also where the BDP is a fraction of one.
+#[test]
+fn a_path_of_less_than_a_packet_still_flows() {
+    let mut link = Link::new(1, Duration::from_micros(500));
+    link.rate = Rate::from_bits_per_sec(64_000);
+    link.run(Duration::from_secs(30));
+    let snapshot = link.cc.snapshot();
+    assert!(snapshot.cwnd >= 4 * SMSS, "{}", snapshot.cwnd);
+    let pace = snapshot.pacing_rate.expect("paced").as_bytes_per_sec();
+    assert!((7_000..=10_000).contains(&pace), "{pace} B/s on a link of 8000");
+}
+
+#[test]
+fn a_controller_fits_768_bytes() {
+    assert!(size_of::<Controller>() <= 768, "{}", size_of::<Controller>());
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Sets up what the tests need, then runs formatting, lints and every test. Needs Rust (rustup) and,
+# for the interoperability tests, Python 3.9 or later; installs aioquic from PyPI into .venv here.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+say() { printf '\n== %s\n' "$*"; }
+die() { printf 'test.sh: %s\n' "$*" >&2; exit 1; }
+
+command -v cargo >/dev/null || die "cargo is not here: install Rust from https://rustup.rs"
+
+# A second QUIC implementation to talk to.
+venv=.venv
+requirements=crates/cli/tests/aioquic/requirements.txt
+if ! cmp -s "$requirements" "$venv/installed.txt"; then
+    say "aioquic into $venv"
+    command -v python3 >/dev/null || die "python3 is not here: install it for the aioquic tests"
+    if ! python3 -m venv "$venv" 2>/dev/null; then
+        # Debian keeps the venv module in a package of its own.
+        [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+            die "python3 cannot make a venv: install your system's python3-venv"
+        apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null
+        python3 -m venv "$venv"
+    fi
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+    cp "$requirements" "$venv/installed.txt"
+fi
+FULLPIPE_PYTHON="$PWD/$venv/bin/python"
+export FULLPIPE_PYTHON
+
+say "formatting"
+cargo fmt --all --check
+
+say "lints"
+cargo clippy --workspace --all-targets --release --locked -- -D warnings
+
+say "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --locked --quiet
+
+# The crates under everything once more with their debug assertions and overflow checks, which the
+# release profile leaves out.
+say "tests of the core with debug assertions"
+cargo test --locked -p fullpipe-cc -p fullpipe-path -p fullpipe-sim
+
+say "tests"
+cargo test --workspace --release --locked
+
+if command -v cargo-deny >/dev/null; then
+    say "licences and sources of the dependencies"
+    cargo deny --offline check licenses bans sources
+else
+    say "cargo-deny is not installed: licences and advisories (deny.toml) were not checked"
+fi

@@ -38,10 +38,6 @@ impl Rtt {
             Some(Duration::from_nanos((7 * smoothed.as_nanos() + adjusted.as_nanos()) / 8));
     }
 
-    pub(crate) fn has_sample(&self) -> bool {
-        self.smoothed.is_some()
-    }
-
     /// The time threshold of section 6.1.2: 9/8 of the larger of smoothed and latest RTT.
     pub(crate) fn loss_delay(&self) -> Duration {
         let rtt = self.smoothed.unwrap_or(INITIAL_RTT).max(self.latest);

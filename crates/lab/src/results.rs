@@ -71,7 +71,8 @@ pub struct AlgorithmResult {
     pub elapsed_s: f64,
     /// Time in the bottleneck's queue of every packet that passed it, in milliseconds.
     pub queue_ms: QueueDelay,
-    /// Round-trip times as the senders measured them, in milliseconds; null without a sample.
+    /// Round-trip times as the senders measured them, in milliseconds; null without a sample. Over
+    /// quic the smoothed one, looked at for every row of the series; over sim every sample.
     pub rtt_ms: Option<RoundTrip>,
     /// Packets that the path dropped over packets that arrived at it, from 0 to 1.
     pub loss_rate: f64,
@@ -156,7 +157,7 @@ pub struct Series {
     pub goodput_bps: Vec<u64>,
     /// What the bottleneck held at this time, in milliseconds at its rate.
     pub queue_ms: Vec<f64>,
-    /// Newest round-trip sample of the sender; null before the first.
+    /// Round-trip time of the sender, over quic the smoothed one; null before the first sample.
     pub rtt_ms: Vec<Option<f64>>,
     /// Congestion window of the sender.
     pub cwnd_bytes: Vec<u64>,
@@ -187,8 +188,9 @@ pub const DEFINITIONS: [(&str, &str); 9] = [
     ),
     (
         "rtt",
-        "round-trip times that the sender measured: from sending a packet to the ACK that first \
-         covers it. Propagation and queue, and the work of both end points.",
+        "round-trip times that the senders measured: propagation, queue, and the work of both end \
+         points. Over quic: the smoothed round-trip time of RFC 9002, looked at for every row of \
+         the plots. Over sim: every sample.",
     ),
     (
         "loss",

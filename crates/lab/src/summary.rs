@@ -55,7 +55,7 @@ fn cells(scenario: &ScenarioRecord, r: &AlgorithmResult) -> Vec<String> {
     vec![
         short_name(scenario),
         format!("{}{mark}", r.cc),
-        format!("{:.1}", r.goodput_bps as f64 / 1e6),
+        megabits(r.goodput_bps),
         format!("{:.1}", r.utilization * 100.0),
         format!("{:.1}", r.queue_ms.p50),
         format!("{:.1}", r.queue_ms.p95),
@@ -66,6 +66,12 @@ fn cells(scenario: &ScenarioRecord, r: &AlgorithmResult) -> Vec<String> {
         format!("{:.2}", r.retransmit_rate * 100.0),
         format!("{:.3}", r.jain),
     ]
+}
+
+/// Mbit/s with as many digits as say something.
+fn megabits(bps: u64) -> String {
+    let mbit = bps as f64 / 1e6;
+    if mbit < 1.0 { format!("{mbit:.3}") } else { format!("{mbit:.1}") }
 }
 
 /// The path in a few characters: `100mbit 40ms 6bdp`, with the loss if there is one.

@@ -301,8 +301,8 @@ mod tests {
             (with(|s| s.buffer = Buffer::Bdp(0.002)), "--buffer 0.002bdp is 1000 bytes"),
             (with(|s| s.buffer = Buffer::Packets(0)), "--buffer 0pkts"),
             (with(|s| s.buffer = Buffer::Bdp(1e9)), "--buffer is larger than 4GB"),
-            (with(|s| s.flows = 0), "--flows 0 is outside 1 to 512, the most over quic"),
-            (with(|s| s.flows = 513), "--flows 513"),
+            (with(|s| s.flows = 0), "--flows 0 is outside 1 to"),
+            (with(|s| s.flows = MAX_FLOWS_OVER_QUIC + 1), "the most over quic"),
             (with(|s| (s.over, s.flows) = (Over::Sim, 1001)), "--flows 1001 is outside 1 to 1000"),
             (with(|s| s.amount = Amount::Duration(Duration::ZERO)), "--duration is 0"),
             (with(|s| s.amount = Amount::Bytes(0)), "--bytes is 0"),
@@ -327,7 +327,7 @@ mod tests {
             with(|s| (s.rtt, s.buffer) = (Duration::ZERO, Buffer::Bytes(64_000))),
             with(|s| {
                 s.amount = Amount::Bytes(1);
-                (s.flows, s.stagger) = (512, Duration::from_secs(1));
+                (s.flows, s.stagger) = (MAX_FLOWS_OVER_QUIC, Duration::from_secs(1));
             }),
         ] {
             assert_eq!(scenario.validate(), Ok(()), "{scenario:?}");

@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
 
 use bytes::Bytes;
 use fullpipe_cc::{Algorithm, Duration};
 use noq::{
     ConnectError, Connection, ConnectionError, Endpoint, EndpointConfig, ReadError, RecvStream,
-    TokioRuntime, VarInt, WriteError,
+    VarInt, WriteError,
 };
 use tokio::task::JoinSet;
 
+use crate::runtime::runtime;
 use crate::{CongestionControl, Refusal, TlsError, TransportSettings, Verify};
 
 /// How much later than the one before each further address is tried (RFC 8305 section 5).
@@ -187,9 +187,8 @@ impl Client {
         }
         let mut config = verify.config()?;
         config.transport_config(options.transport.config(options.congestion, options.seed));
-        let endpoint =
-            Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime))
-                .map_err(ClientError::Socket)?;
+        let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime())
+            .map_err(ClientError::Socket)?;
         let connecting = endpoint
             .connect_with(config, server, server_name)
             .map_err(|source| ClientError::Connect { address: server, source })?;

@@ -13,6 +13,7 @@ mod client;
 mod congestion;
 mod content;
 mod hq;
+mod runtime;
 mod server;
 mod tls;
 mod transport;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use fullpipe_cc::Algorithm;
 use noq::{
-    Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, TokioRuntime, VarInt,
-    WriteError,
+    Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, VarInt, WriteError,
 };
 
 use crate::content::{SendError, Source};
 use crate::hq::{Refusal, RequestError, read_request, request_path};
+use crate::runtime::runtime;
 use crate::{CongestionControl, Content, ServerTls, TransportSettings};
 
 /// How long [`Server::shutdown`] waits for its goodbye to be sent.
@@ -108,9 +108,8 @@ impl Server {
         let source = Arc::new(Source::new(content)?);
         let mut config = tls.config();
         config.transport_config(options.transport.config(options.congestion, options.seed));
-        let endpoint =
-            Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))
-                .map_err(ServeError::Socket)?;
+        let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime())
+            .map_err(ServeError::Socket)?;
         let address = endpoint.local_addr().map_err(ServeError::Socket)?;
         tokio::spawn(accept(endpoint.clone(), source, options.on_accept));
         Ok(Self { endpoint, address })

@@ -48,7 +48,7 @@ impl Runtime for FineRuntime {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io;
-    use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+    use std::os::fd::{AsFd, AsRawFd, RawFd};
     use std::pin::Pin;
     use std::task::{Context, Poll, ready};
     use std::time::{Duration, Instant};
@@ -59,15 +59,9 @@ mod linux {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    /// [`TimerFd`] as tokio wants it, which asks for `AsRawFd` beside `AsFd`.
+    /// [`TimerFd`] as tokio wants it.
     #[derive(Debug)]
     struct Fd(TimerFd);
-
-    impl AsFd for Fd {
-        fn as_fd(&self) -> BorrowedFd<'_> {
-            self.0.as_fd()
-        }
-    }
 
     impl AsRawFd for Fd {
         fn as_raw_fd(&self) -> RawFd {
@@ -85,8 +79,11 @@ mod linux {
         pub(super) fn new(deadline: Instant) -> io::Result<Self> {
             let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
             let fd = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
-            let mut timer =
-                Self { fd: AsyncFd::register_with_interest(Fd(fd), Interest::READABLE)?, deadline };
+            // Its successor is `unsafe`, because a source may change its descriptor. `Fd` owns one
+            // and never does, and this crate has no unsafe code.
+            #[allow(deprecated)]
+            let fd = AsyncFd::with_interest(Fd(fd), Interest::READABLE)?;
+            let mut timer = Self { fd, deadline };
             timer.arm(deadline)?;
             Ok(timer)
         }

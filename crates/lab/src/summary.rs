@@ -103,7 +103,7 @@ pub fn in_words(s: &ScenarioRecord) -> String {
     };
     let flows = match s.flows {
         1 => "one flow".to_owned(),
-        n if s.stagger_s > 0.0 => format!("{n} flows, one more every {} s", s.stagger_s),
+        n if s.stagger_s > 0.0 => format!("{n} flows, one more every {} s,", s.stagger_s),
         n => format!("{n} flows at once"),
     };
     let amount = match (s.duration_s, s.bytes) {

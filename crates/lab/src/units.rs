@@ -119,9 +119,13 @@ pub fn parse_bytes(text: &str) -> Result<u64, ParseError> {
     scaled(number, scale).ok_or_else(|| wrong(text, "is too large", LIKE))
 }
 
-/// Prints a volume in the largest power of 1000 that leaves it exact: `100MB`.
+/// Prints a volume in the largest unit that leaves it exact, a power of 1000 if there is one:
+/// `100MB`, `1GiB`.
 pub fn show_bytes(bytes: u64) -> String {
-    show_scaled(bytes, &[(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"), (1, "B")])
+    const DECIMAL: &[(u64, &str)] = &[(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    const BINARY: &[(u64, &str)] =
+        &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
+    show_scaled(bytes, &[DECIMAL, BINARY].concat())
 }
 
 fn show_scaled(value: u64, units: &[(u64, &str)]) -> String {

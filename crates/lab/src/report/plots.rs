@@ -126,7 +126,7 @@ fn add_lines(plot: &mut Plot, r: &AlgorithmResult) {
     line(plot, s, smooth(&s.t_s, &s.goodput_bps), goodput);
     for flow in r.flows.iter().take(MAX_FLOW_LINES) {
         if flow.series_goodput_bps.len() == s.t_s.len() && r.flows.len() <= MAX_FLOW_LINES {
-            let thin = Style { width: 0.8, opacity: 0.6, ..style("one flow", "y") };
+            let thin = Style { width: 1.0, opacity: 0.7, ..style("one flow", "y") };
             line(plot, s, smooth(&s.t_s, &flow.series_goodput_bps), thin);
         }
     }

@@ -102,20 +102,24 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         done.push(run_scenario(scenario, &stop, &mut failed));
     }
     let interrupted = stop.load(Ordering::Relaxed);
+    let nothing = done.iter().all(|s| s.results.is_empty());
     if args.json {
         print_json(done.clone(), scenarios.len() > 1, interrupted)?;
-    } else {
+    } else if !nothing {
         print_table(&done)?;
     }
-    if let Some(path) = &report {
+    // A report about nothing would take the place of the one from before.
+    if let Some(path) = report.as_ref().filter(|_| !nothing) {
         report::write(path, &done).map_err(Failure::run)?;
         tell_report(path, args.json)?;
     }
     if interrupted {
-        return Err(Failure::Interrupted("interrupted; these are the results so far".to_owned()));
+        let so_far = if nothing { "there are no results" } else { "these are the results so far" };
+        return Err(Failure::Interrupted(format!("interrupted; {so_far}")));
     }
     match failed {
         0 => Ok(()),
+        _ if nothing => Err(Failure::run("no run gave a result")),
         n => Err(Failure::run(format!("{n} of the runs failed; the others are above"))),
     }
 }

@@ -256,3 +256,22 @@ fn ctrl_c_keeps_the_results_so_far() {
     assert!(results[1]["elapsed_s"].as_f64() < Some(2.0));
     assert_eq!(names(dir.path()), ["so-far.html"]);
 }
+
+#[test]
+fn ctrl_c_before_anything_ran_leaves_the_report_from_before() {
+    let dir = here();
+    let report = dir.path().join("fullpipe-report.html");
+    std::fs::write(&report, "from before").expect("a file");
+    // At 1 kbit/s no handshake is over before the interrupt.
+    let mut command = fullpipe(dir.path(), &["compare", "--rate", "1kbit", "--buffer", "9pkts"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut process = Running(child.expect("the command starts"));
+    let mut stderr = BufReader::new(process.0.stderr.take().expect("a pipe"));
+    let mut news = String::new();
+    stderr.read_line(&mut news).expect("a line");
+    process.interrupt();
+    assert_eq!(process.end().code(), Some(130));
+    stderr.read_to_string(&mut news).expect("text");
+    assert!(news.ends_with("interrupted; there are no results\n"), "{news}");
+    assert_eq!(std::fs::read_to_string(&report).expect("a file"), "from before");
+}

@@ -6,22 +6,27 @@ use std::io::Read;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use common::{Running, fullpipe, names, run, serve, write_file};
+use fullpipe_quic::noq::{Connection, ConnectionError};
 use fullpipe_quic::{
-    Client, ClientError, ClientOptions, Content, Server, ServerOptions, ServerTls, Verify,
+    Client, ClientError, ClientOptions, Content, OnAccept, Server, ServerOptions, ServerTls, Verify,
 };
 
-/// A server in this process whose `/bulk` never ends.
-fn endless(runtime: &tokio::runtime::Runtime) -> (Server, String) {
+/// A server in this process whose `/bulk` never ends, its URL, and the connections that it gets.
+fn endless(runtime: &tokio::runtime::Runtime) -> (Server, String, Receiver<Connection>) {
     let _inside = runtime.enter();
     let tls = ServerTls::self_signed(&["localhost"]).expect("a certificate");
     let any = ([127, 0, 0, 1], 0).into();
-    let server =
-        Server::bind(any, &tls, Content::Bulk, ServerOptions::default()).expect("a server");
+    let (tell, accepted) = channel();
+    let on_accept: OnAccept = Arc::new(move |connection| tell.send(connection).expect("the test"));
+    let options = ServerOptions { on_accept: Some(on_accept), ..ServerOptions::default() };
+    let server = Server::bind(any, &tls, Content::Bulk, options).expect("a server");
     let url = format!("https://localhost:{}/bulk", server.local_addr().port());
-    (server, url)
+    (server, url, accepted)
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -52,7 +57,7 @@ fn get_in_the_middle(dir: &Path, url: &str) -> Running {
 #[test]
 fn ctrl_c_removes_what_had_arrived_and_keeps_what_was_there() {
     let runtime = runtime();
-    let (server, url) = endless(&runtime);
+    let (server, url, accepted) = endless(&runtime);
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("target"), "from before").expect("a file");
     let mut get = get_in_the_middle(dir.path(), &url);
@@ -63,13 +68,19 @@ fn ctrl_c_removes_what_had_arrived_and_keeps_what_was_there() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert_eq!(names(dir.path()), ["target"]);
     assert_eq!(std::fs::read(dir.path().join("target")).expect("a file"), b"from before");
+    let connection = accepted.recv().expect("a connection");
+    assert!(
+        matches!(connection.close_reason(), Some(ConnectionError::ApplicationClosed(_))),
+        "the server was told: {:?}",
+        connection.close_reason()
+    );
     runtime.block_on(server.shutdown());
 }
 
 #[test]
 fn a_terminal_sees_how_it_goes_and_is_left_clean() {
     let runtime = runtime();
-    let (_server, url) = endless(&runtime);
+    let (_server, url, _accepted) = endless(&runtime);
     let dir = tempfile::tempdir().expect("a directory");
     let terminal = nix::pty::openpty(None, None).expect("a terminal");
     let mut command = fullpipe(dir.path(), &["get", &url, "--insecure", "-o", "/dev/null"]);
@@ -96,7 +107,7 @@ fn a_terminal_sees_how_it_goes_and_is_left_clean() {
 #[test]
 fn a_lost_connection_removes_what_had_arrived() {
     let runtime = runtime();
-    let (server, url) = endless(&runtime);
+    let (server, url, _accepted) = endless(&runtime);
     let dir = tempfile::tempdir().expect("a directory");
     let mut get = get_in_the_middle(dir.path(), &url);
     runtime.block_on(server.shutdown());

@@ -22,3 +22,19 @@ fn noise(index: u64) -> u8 {
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((x ^ (x >> 31)) >> 56) as u8
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_is_like_itself_nowhere_else() {
+        let block = bulk_block();
+        for shift in (1..3000).chain([4096, 16_384, 32_768]) {
+            let same = block.iter().zip(block.iter().cycle().skip(shift)).filter(|(a, b)| a == b);
+            // By chance one in 256, which is 256 of them.
+            let same = same.count();
+            assert!((128..512).contains(&same), "{same} bytes at a distance of {shift}");
+        }
+    }
+}

@@ -81,9 +81,7 @@ impl Output {
 
     /// Writes what is buffered, and gives a file its name.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
-        // A file of tokio's reports the error of a write with the next call, so two are needed.
         self.writer.flush().await?;
-        self.writer.get_mut().flush().await?;
         match self.rename.take() {
             Some(Rename { from, to }) => from.persist(to).map_err(|error| error.error),
             None => Ok(()),

@@ -1,0 +1,70 @@
+//! The windows fit what noq's receiver bears.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::loopback;
+use fullpipe_quic::noq::crypto::rustls::QuicServerConfig;
+use fullpipe_quic::noq::{Endpoint, ServerConfig, TransportConfig};
+use fullpipe_quic::{ALPN, Client, ClientOptions, Verify};
+
+const BYTES: usize = 6_000_000;
+
+/// Sends [`BYTES`] bytes on the first stream, in packets of 1200 bytes, the smallest that QUIC has:
+/// no sender fits more full packets into a window.
+fn server_with_small_packets() -> Endpoint {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let key = rustls_pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.into()], key.into())
+        .expect("a certificate with its key");
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    let tls = QuicServerConfig::try_from(tls).expect("TLS for QUIC");
+    let mut config = ServerConfig::with_crypto(Arc::new(tls));
+    let mut transport = TransportConfig::default();
+    transport.mtu_discovery_config(None).send_window(2 * BYTES as u64);
+    config.transport_config(Arc::new(transport));
+    let endpoint = Endpoint::server(config, loopback()).expect("a server");
+    let accepting = endpoint.clone();
+    tokio::spawn(async move {
+        let incoming = accepting.accept().await.expect("a client");
+        let connection = incoming.await.expect("a connection");
+        let (mut send, _request) = connection.accept_bi().await.expect("a stream");
+        // The client may be gone by then, and the test asks the client.
+        let _ = send.write_all(&vec![7; BYTES]).await;
+        let _ = send.finish();
+        connection.closed().await;
+    });
+    endpoint
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_of_the_smallest_packets_waits_while_nobody_reads() {
+    let server = server_with_small_packets();
+    let address = server.local_addr().expect("an address");
+    let client =
+        Client::connect(address, "localhost", &Verify::Insecure, ClientOptions::default()).await;
+    let client = client.expect("a connection");
+    let mut response = client.get("/").await.expect("an answer");
+    // Until the window is full and nothing comes any more.
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let now = client.connection().stats().udp_rx.bytes;
+        if now > 2_000_000 && now == before {
+            break;
+        }
+        before = now;
+    }
+    let mut bytes = 0;
+    while let Some(chunk) = response.chunk().await.expect("nothing is lost") {
+        bytes += chunk.len();
+    }
+    assert_eq!(bytes, BYTES);
+}

@@ -23,7 +23,7 @@ pub enum ReportError {
     NoScript,
 }
 
-/// Finds out whether [`write`] will succeed, before the work is done that it is to report.
+/// Finds out whether [`write()`] will succeed, before the work is done that it is to report.
 ///
 /// # Errors
 /// The path is a directory or a device, or its directory cannot be written.

@@ -2,8 +2,8 @@
 //!
 //! tokio counts time in milliseconds and rounds up. A pacer that waits for one packet of 0.12 ms
 //! then sends in bursts of one to two milliseconds, which is a queue of as much at the bottleneck,
-//! and noise of as much in every rate sample. A timerfd wakes within some ten microseconds. Where
-//! there is none, tokio's timers serve.
+//! and noise of as much in every rate sample. A timerfd wakes within some ten microseconds; it is
+//! asked to wait no less than `LEAST_WAIT`. Where there is none, tokio's timers serve.
 
 use std::future::Future;
 use std::io;
@@ -12,6 +12,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
+
+/// The shortest wait. A pacer asks to be woken for every single packet; at 100 Mbit/s that is
+/// every 0.12 ms, and the processor time that it costs delays the ACKs, which is noise again.
+/// Measured there, 10 s of bbr3: the 95th percentile of the queue was 39 to 42 ms with no least
+/// wait, 32 to 33 ms with this, 33 to 37 ms with 0.5 ms.
+#[cfg(target_os = "linux")]
+const LEAST_WAIT: std::time::Duration = std::time::Duration::from_micros(250);
 
 /// The runtime of every endpoint of this crate.
 pub(crate) fn runtime() -> Arc<dyn Runtime> {
@@ -51,13 +58,15 @@ mod linux {
     use std::os::fd::{AsFd, AsRawFd, RawFd};
     use std::pin::Pin;
     use std::task::{Context, Poll, ready};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use nix::sys::time::TimeSpec;
     use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
     use noq::AsyncTimer;
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
+
+    use super::LEAST_WAIT;
 
     /// [`TimerFd`] as tokio wants it.
     #[derive(Debug)]
@@ -90,10 +99,9 @@ mod linux {
 
         fn arm(&mut self, deadline: Instant) -> io::Result<()> {
             self.deadline = deadline;
-            // Zero would disarm it.
-            let wait = deadline.saturating_duration_since(Instant::now());
-            let wait = TimeSpec::from(wait.max(Duration::from_nanos(1)));
-            Ok(self.fd.get_ref().0.set(Expiration::OneShot(wait), TimerSetTimeFlags::empty())?)
+            let wait = deadline.saturating_duration_since(Instant::now()).max(LEAST_WAIT);
+            let wait = Expiration::OneShot(TimeSpec::from(wait));
+            Ok(self.fd.get_ref().0.set(wait, TimerSetTimeFlags::empty())?)
         }
     }
 
@@ -129,7 +137,7 @@ mod tests {
     use std::future::poll_fn;
     use std::time::Duration;
 
-    /// A hundred waits of 100 us take less than half of what a clock of milliseconds makes of them.
+    /// A hundred waits of 100 us take well under what a clock of milliseconds makes of them.
     #[tokio::test]
     async fn waits_are_shorter_than_a_millisecond() {
         let runtime = runtime();
@@ -142,7 +150,7 @@ mod tests {
             assert!(Instant::now() >= deadline, "early");
         }
         if cfg!(target_os = "linux") {
-            assert!(begin.elapsed() < Duration::from_millis(60), "{:?}", begin.elapsed());
+            assert!(begin.elapsed() < Duration::from_millis(80), "{:?}", begin.elapsed());
         }
     }
 

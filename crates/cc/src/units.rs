@@ -224,6 +224,11 @@ impl Gain {
         Rate(self.of(rate.0))
     }
 
+    /// `rate` divided by this factor, rounded down.
+    pub const fn divide_rate(self, rate: Rate) -> Rate {
+        Rate(self.divide(rate.0))
+    }
+
     /// One minus this factor; zero when the factor is above one.
     pub const fn complement(self) -> Self {
         Self(Self::ONE_RAW.saturating_sub(self.0))

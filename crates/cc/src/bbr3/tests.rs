@@ -337,6 +337,27 @@ fn losses_while_cruising_cut_the_short_term_model_only() {
     assert_eq!((link.bbr().bw_shortterm, link.bbr().inflight_shortterm), (None, None));
 }
 
+/// "(1 - loss_rate)^N", as the draft's text has it: N rounds of a loss that a flow bears cost N times
+/// that loss and not the pacing margin as well, which would make it three times as much here.
+#[test]
+fn the_response_to_a_small_loss_is_that_loss() {
+    let mut link = Link::new(100, MS.times(40));
+    link.run_to(State::ProbeBwCruise);
+    link.run(MS.times(100));
+    let before = link.bbr();
+    let mut n = 0;
+    while link.bbr().round_count < before.round_count + 40 {
+        link.step(&mut |_| {
+            n += 1;
+            n % 400 == 0
+        });
+    }
+    assert_eq!(link.state(), State::ProbeBwCruise);
+    let left = link.bbr().bw.as_bytes_per_sec() * 1000 / before.bw.as_bytes_per_sec();
+    // 0.9975^40 = 0.905 is the most that the losses may cost; the margin on top would go below it.
+    assert!((905..1000).contains(&left), "{left} per mille of the rate after 40 rounds");
+}
+
 /// A timeout lets one packet out and forgets nothing; with the repair the window is back.
 #[test]
 fn a_timeout_keeps_the_model_and_gives_the_window_back() {

@@ -53,7 +53,7 @@
 //!   ([`LinkReport::kernel_drops`]), and so is one that the link delivered and the endpoint's own
 //!   full socket dropped ([`LinkReport::endpoint_drops`]). Elsewhere the kernel does not tell.
 //! - **[`LinkReport::trusted`] is the verdict**: false when the p99 of the lateness is over
-//!   [`LATENESS_BOUND`], or when a packet was lost anywhere outside the model.
+//!   [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was lost anywhere outside the model.
 //!   [`LinkReport::warning`] says it in a sentence.
 //!
 //! The link does not carry the ECN bits of the IP header: every packet leaves as not ECN-capable.
@@ -85,4 +85,6 @@ mod tests;
 pub use config::{EmuError, EmulatorConfig, MAX_FLOWS};
 pub use emulator::{Emulator, LinkSample};
 pub use fullpipe_path::{PathConfig, PathSample, PathStats, QueueLimit};
-pub use report::{Arrival, ArrivalTime, DirectionReport, HostReport, LATENESS_BOUND, LinkReport};
+pub use report::{
+    Arrival, ArrivalTime, DirectionReport, HostReport, LATENESS_BOUND, LinkReport, STALL_BOUND,
+};

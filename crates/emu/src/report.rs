@@ -9,6 +9,11 @@ use hdrhistogram::Histogram;
 /// machine than the path.
 pub const LATENESS_BOUND: Duration = Duration::from_millis(1);
 
+/// The lateness at p99.9 above which a run is not to be trusted: the machine stood still. Rare as
+/// it is, it reaches every maximum that a sender keeps: the ACKs of 5 ms come at once, and a rate
+/// sample of 40 ms is an eighth too high.
+pub const STALL_BOUND: Duration = Duration::from_millis(5);
+
 /// A packet's arrival at the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
@@ -93,7 +98,7 @@ pub struct LinkReport {
     /// What the machine gave.
     pub host: HostReport,
     /// Whether the result can be taken for that of the path described. False when the p99 of the
-    /// lateness is over [`LATENESS_BOUND`], or when a packet was lost outside the model.
+    /// lateness is over [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was lost outside the model.
     pub trusted: bool,
     /// Why the run is not to be trusted, in a sentence.
     pub warning: Option<String>,
@@ -114,6 +119,13 @@ impl LinkReport {
             reasons.push(format!(
                 "packets left {late} late at p99 and the bound is {LATENESS_BOUND}: the machine \
                  was too busy"
+            ));
+        }
+        let stalled = self.lateness_at(0.999);
+        if stalled > STALL_BOUND {
+            reasons.push(format!(
+                "packets left {stalled} late at p99.9 and the bound is {STALL_BOUND}: the machine \
+                 stood still now and then"
             ));
         }
         if self.kernel_drops > 0 {

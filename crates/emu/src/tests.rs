@@ -54,9 +54,11 @@ fn a_report_says_why_it_is_not_to_be_trusted() {
             r.lateness.record_n(nanos, n).expect("in range");
         }
     };
-    assert_eq!(judged(&late(5_000_000, 10)), "", "1 % late is the bound");
-    assert!(judged(&late(5_000_000, 11)).starts_with("packets left 5"));
+    assert_eq!(judged(&late(4_000_000, 10)), "", "1 % late is the bound");
+    assert!(judged(&late(4_000_000, 11)).starts_with("packets left 4"));
     assert_eq!(judged(&late(900_000, 1000)), "");
+    assert_eq!(judged(&late(20_000_000, 1)), "", "0.1 % is the bound");
+    assert!(judged(&late(20_000_000, 2)).contains("stood still"));
     assert!(judged(&|r| r.kernel_drops = 3).contains("the kernel dropped 3 datagrams"));
     assert!(judged(&|r| r.endpoint_drops = 4).contains("dropped 4 datagrams"));
     let one = Count { packets: 1, bytes: 1 };

@@ -252,7 +252,11 @@ impl Measured {
             jain: jain(flows.iter().map(|f| f.goodput_bps)),
             flows,
             emulator: Some(EmulatorRecord {
-                lateness_us: Lateness { p50: lateness(0.5), p99: lateness(0.99) },
+                lateness_us: Lateness {
+                    p50: lateness(0.5),
+                    p99: lateness(0.99),
+                    p999: lateness(0.999),
+                },
                 trusted: self.link.trusted,
                 warning: self.link.warning.clone(),
             }),

@@ -193,10 +193,11 @@ fn lateness(page: &mut String, s: &ScenarioResults) {
         let e = r.emulator.as_ref()?;
         let verdict = if e.trusted { "trusted" } else { "not trusted" };
         Some(format!(
-            "{} {:.0} µs at p50, {:.0} µs at p99, {verdict}",
+            "{} {:.0} µs at p50, {:.0} µs at p99, {:.0} µs at p99.9, {verdict}",
             escape(&r.cc),
             e.lateness_us.p50,
-            e.lateness_us.p99
+            e.lateness_us.p99,
+            e.lateness_us.p999
         ))
     });
     let each: Vec<String> = each.collect();

@@ -145,6 +145,7 @@ pub struct EmulatorRecord {
 pub struct Lateness {
     pub p50: f64,
     pub p99: f64,
+    pub p999: f64,
 }
 
 /// The course of a run: column `i` of every list was taken at `t_s[i]`. With several flows,

@@ -26,7 +26,7 @@ pub(crate) fn result(cc: &str) -> AlgorithmResult {
             series_goodput_bps: Vec::new(),
         }],
         emulator: Some(EmulatorRecord {
-            lateness_us: Lateness { p50: 8.0, p99: 120.0 },
+            lateness_us: Lateness { p50: 8.0, p99: 120.0, p999: 400.0 },
             trusted: true,
             warning: None,
         }),

@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 pub(crate) struct Args {
     /// The directory
     dir: PathBuf,
-    /// Address and UDP port; port 0 takes a free one, [::]:4433 takes IPv4 and IPv6
+    /// Address and UDP port; port 0 takes a free one, the IPv6 address :: takes IPv4 as well
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4433")]
     #[arg(value_parser = parse_address)]
     listen: SocketAddr,

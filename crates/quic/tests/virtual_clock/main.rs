@@ -145,8 +145,9 @@ fn a_run_repeats() {
     assert_eq!(run(), run());
 }
 
-/// On the exact path, where nothing but the algorithms differs: more goodput than noq's own BBRv3,
-/// and on the deep buffer no more queue.
+/// On the exact path, where nothing but the algorithms differs: more goodput than noq's own BBRv3.
+/// That one draws its probe times from a generator that nobody can seed: its figures vary from run
+/// to run, and its queue on either side of ours.
 #[test]
 fn ours_beside_that_of_noq() {
     let run = |cc, buffer_bytes, loss| {
@@ -157,12 +158,11 @@ fn ours_beside_that_of_noq() {
             world.received as f64 * 8e-7,
             world.queue_quantile(0.95),
         );
-        (world.received, world.queue_quantile(0.95))
+        world.received
     };
-    let ours = run(Cc::Ours(Algorithm::Bbr3), 3_000_000, 0.0);
-    let noqs = run(Cc::NoqBbr3, 3_000_000, 0.0);
-    assert!(ours.0 > noqs.0 && ours.1 <= noqs.1, "{ours:?} {noqs:?}");
-    let ours = run(Cc::Ours(Algorithm::Bbr3), 500_000, 0.01);
-    let noqs = run(Cc::NoqBbr3, 500_000, 0.01);
-    assert!(ours.0 > noqs.0, "{ours:?} {noqs:?}");
+    for (buffer_bytes, loss) in [(3_000_000, 0.0), (500_000, 0.01)] {
+        let ours = run(Cc::Ours(Algorithm::Bbr3), buffer_bytes, loss);
+        let noqs = run(Cc::NoqBbr3, buffer_bytes, loss);
+        assert!(ours > noqs, "{ours} beside {noqs} bytes in 10 s");
+    }
 }

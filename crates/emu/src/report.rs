@@ -104,6 +104,11 @@ pub struct LinkReport {
     pub warning: Option<String>,
 }
 
+/// Milliseconds for a sentence: no more digits than were measured.
+fn millis(d: Duration) -> String {
+    format!("{:.1}ms", d.as_nanos() as f64 / 1e6)
+}
+
 impl LinkReport {
     /// The lateness at `quantile`, from 0 to 1.
     pub fn lateness_at(&self, quantile: f64) -> Duration {
@@ -117,15 +122,17 @@ impl LinkReport {
         let mut reasons = Vec::new();
         if late > LATENESS_BOUND {
             reasons.push(format!(
-                "packets left {late} late at p99 and the bound is {LATENESS_BOUND}: the machine \
-                 was too busy"
+                "packets left {} late at p99 and the bound is {LATENESS_BOUND}: the machine was \
+                 too busy",
+                millis(late)
             ));
         }
         let stalled = self.lateness_at(0.999);
         if stalled > STALL_BOUND {
             reasons.push(format!(
-                "packets left {stalled} late at p99.9 and the bound is {STALL_BOUND}: the machine \
-                 stood still now and then"
+                "packets left {} late at p99.9 and the bound is {STALL_BOUND}: the machine stood \
+                 still now and then",
+                millis(stalled)
             ));
         }
         if self.kernel_drops > 0 {

@@ -74,6 +74,14 @@ impl<T> Bottleneck<T> {
         }
     }
 
+    /// Carries packets at `rate`, not zero, from the next one on: the packet on the wire leaves as it
+    /// began.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        let free = self.wire.free_at();
+        self.wire =
+            Wire { rate: rate.as_bytes_per_sec().max(1), nanos: free.as_nanos(), fraction: 0 };
+    }
+
     pub(crate) fn enter(&mut self, now: Instant, packet: Packet<T>) -> Entry<T> {
         let fits = match self.limit {
             QueueLimit::Bytes(b) => self.size.bytes + u64::from(packet.wire_bytes) <= b,

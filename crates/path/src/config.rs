@@ -24,6 +24,9 @@ pub enum ConfigError {
     /// A row names two bottlenecks.
     #[error("a path has one bottleneck: put a second path behind this one for another")]
     SecondBottleneck,
+    /// A rate for a path that has none.
+    #[error("this path has no bottleneck whose rate could change: give it a rate to begin with")]
+    NoBottleneck,
 }
 
 /// A probability from 0 to 1, held as an integer so that every draw is an exact comparison.

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_cc::{Duration, Instant, Rate};
 
 use crate::bottleneck::Bottleneck;
 use crate::delay::Delay;
 use crate::element::{Element, Entry, Packet};
 use crate::loss::Loss;
 use crate::stats::{Count, PathStats, Queue};
-use crate::{ConfigError, DropReason, ElementConfig, PathConfig, PathSample};
+use crate::{ConfigError, DropReason, ElementConfig, PathConfig, PathSample, Probability};
 
 /// A packet that came out at the far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +125,36 @@ impl<T> Path<T> {
         self.stats.inside.add(wire_bytes);
         let packet = Packet { wire_bytes, queued: Duration::ZERO, payload };
         self.enter(0, self.now, packet)
+    }
+
+    /// The bottleneck's rate is `rate` from `now` on; the packet on the wire leaves as it began.
+    ///
+    /// # Errors
+    /// When the rate is 0, or there is no bottleneck.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<(), ConfigError> {
+        if rate == Rate::ZERO {
+            return Err(ConfigError::ZeroRate);
+        }
+        self.advance(now);
+        match self.bottleneck.and_then(|i| self.row.get_mut(i)) {
+            Some(Element::Bottleneck(bottleneck)) => {
+                bottleneck.set_rate(rate);
+                Ok(())
+            }
+            _ => Err(ConfigError::NoBottleneck),
+        }
+    }
+
+    /// Packets that enter from `now` on are lost with `probability`, in front of all other elements.
+    pub fn set_loss(&mut self, now: Instant, probability: Probability, seed: u64) {
+        self.advance(now);
+        let loss = Element::Loss(Loss::new(probability, element_seed(seed, 0)));
+        if let Some(first @ Element::Loss(_)) = self.row.first_mut() {
+            *first = loss;
+        } else {
+            self.row.insert(0, loss);
+            self.bottleneck = self.bottleneck.map(|i| i + 1);
+        }
     }
 
     /// The next time to call [`Self::poll`]: nothing is delivered before. `None` while nothing is

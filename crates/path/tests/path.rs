@@ -271,3 +271,41 @@ fn what_makes_no_sense_is_refused_in_a_clear_line() {
         assert!((held - p).abs() < 1e-18 + p * 1e-15, "{p} became {held}");
     }
 }
+
+/// The packet on the wire leaves as it began; those behind it at the new rate.
+#[test]
+fn a_change_of_rate_holds_from_the_next_packet_on() {
+    let config =
+        PathConfig { rate: Some(Rate::from_bytes_per_sec(1_000_000)), ..PathConfig::default() };
+    let mut path = Path::new(&config).expect("a path");
+    let start = Instant::from_nanos(1_000);
+    for i in 0..4 {
+        path.send(start, 1_000, i).expect("room");
+    }
+    // The first takes 1 ms, the second began when the rate changes.
+    let change = start + Duration::from_micros(1_500);
+    path.set_rate(change, Rate::from_bytes_per_sec(4_000_000)).expect("a rate");
+    let end = start + Duration::from_secs(1);
+    let times: Vec<Instant> = std::iter::from_fn(|| path.poll(end)).map(|e| e.at()).collect();
+    let micros = [1_000, 2_000, 2_250, 2_500].map(|us| start + Duration::from_micros(us));
+    assert_eq!(times, micros);
+    assert!(path.set_rate(end, Rate::ZERO).is_err());
+    let mut wire = Path::<u8>::new(&PathConfig::default()).expect("a path");
+    assert!(wire.set_rate(end, Rate::from_bytes_per_sec(1)).is_err(), "there is no bottleneck");
+}
+
+#[test]
+fn loss_can_begin_and_end_on_any_path() {
+    let config =
+        PathConfig { rate: Some(Rate::from_bytes_per_sec(1_000_000)), ..PathConfig::default() };
+    let mut path = Path::new(&config).expect("a path");
+    let now = Instant::from_nanos(1);
+    assert!(path.send(now, 100, 0).is_ok());
+    path.set_loss(now, Probability::ONE, 1);
+    assert!(path.send(now, 100, 1).is_err());
+    path.set_loss(now, Probability::ZERO, 1);
+    assert!(path.send(now, 100, 2).is_ok());
+    // The bottleneck is still where it was thought to be.
+    assert_eq!(path.sample(now).queue.packets, 2);
+    assert!(path.set_rate(now, Rate::from_bytes_per_sec(5)).is_ok());
+}

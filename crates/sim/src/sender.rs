@@ -65,6 +65,21 @@ impl Sender {
         }
     }
 
+    pub(crate) fn pause(&mut self) {
+        self.unsent = Some(0);
+    }
+
+    pub(crate) fn write(&mut self, bytes: u64) {
+        // Before the new data is queued: then there is still nothing to send.
+        self.check_if_application_limited();
+        self.unsent = Some(self.unsent.unwrap_or(0).saturating_add(bytes));
+    }
+
+    pub(crate) fn resume(&mut self) {
+        self.check_if_application_limited();
+        self.unsent = None;
+    }
+
     fn next_chunk(&mut self) -> Option<Chunk> {
         if let Some(chunk) = self.flight.retransmit.pop_front() {
             return Some(chunk);

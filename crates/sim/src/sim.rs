@@ -4,8 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use fullpipe_cc::Instant;
-use fullpipe_path::{ConfigError, Event, IPV4_UDP_HEADER_BYTES, Path, PathConfig, PathSample};
+use fullpipe_cc::{Instant, Rate};
+use fullpipe_path::{
+    ConfigError, Event, IPV4_UDP_HEADER_BYTES, Path, PathConfig, PathSample, Probability,
+};
 use hdrhistogram::Histogram;
 
 use crate::ACK_BYTES;
@@ -114,6 +116,36 @@ impl Sim {
     /// Whether every flow has an end and reached it.
     pub fn is_done(&self) -> bool {
         self.flows.iter().all(|f| f.end.is_some())
+    }
+
+    /// The bottleneck's rate from now on.
+    ///
+    /// # Errors
+    /// When the rate is 0, or the downlink has no bottleneck.
+    pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
+        self.downlink.set_rate(self.now, rate)
+    }
+
+    /// The random loss of the data from now on.
+    pub fn set_loss(&mut self, probability: Probability, seed: u64) {
+        self.downlink.set_loss(self.now, probability, seed);
+    }
+
+    /// The application of a flow has nothing more to send until it writes again.
+    pub fn pause(&mut self, flow: usize) {
+        self.flows[flow].sender.pause();
+    }
+
+    /// The application of a flow writes `bytes`.
+    pub fn write(&mut self, flow: usize, bytes: u64) {
+        self.flows[flow].sender.write(bytes);
+        self.pump(flow);
+    }
+
+    /// The application of a flow has data without an end again.
+    pub fn resume(&mut self, flow: usize) {
+        self.flows[flow].sender.resume();
+        self.pump(flow);
     }
 
     /// Lets everything happen until `time`.

@@ -1,0 +1,96 @@
+//! Runs the benchmarks through gungraun, reads what callgrind counted, and prints it per event.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+/// Set for the run within the run, whose `main` is gungraun's.
+const INNER: &str = "FULLPIPE_BENCH_INNER";
+
+/// One figure: instructions in all, and the events they were spent on.
+pub struct Figure {
+    /// Whose cost of what.
+    pub name: String,
+    /// The directory of the benchmark below gungraun's own: group/function.id.
+    pub path: String,
+    /// Sends or ACKs that were counted.
+    pub events: u64,
+    /// The most instructions an event may cost.
+    pub target: Option<u64>,
+}
+
+/// Whether gungraun's own `main` has to run: within [`run`], and in the process under valgrind.
+pub fn is_inner() -> bool {
+    std::env::var_os(INNER).is_some()
+        || std::env::args().nth(1).is_some_and(|arg| arg == "--gungraun-run")
+}
+
+/// Runs this very program once more, as gungraun's, and gives the directory of its output. Says why
+/// and ends when that fails; ends also when the benchmarks were only to be listed or filtered.
+pub fn run(package: &str, bench: &str) -> PathBuf {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gungraun");
+    // Callgrind counts what runs; what ran before would only fill the output with comparisons.
+    let _was_not_there = std::fs::remove_dir_all(home.join(package).join(bench));
+    let status = std::env::current_exe().and_then(|exe| {
+        Command::new(exe)
+            .args(std::env::args_os().skip(1))
+            .env(INNER, "1")
+            .env("GUNGRAUN_HOME", &home)
+            .status()
+    });
+    match status {
+        Ok(status) if status.success() => home.join(package).join(bench),
+        Ok(status) => exit(status.code().unwrap_or(1)),
+        Err(e) => {
+            eprintln!("the benchmarks do not start: {e}");
+            exit(1);
+        }
+    }
+}
+
+/// The instructions that callgrind counted for the benchmark in `dir`.
+fn instructions(dir: &Path) -> Option<u64> {
+    let out = std::fs::read_dir(dir).ok()?.filter_map(Result::ok).map(|entry| entry.path());
+    let mut totals = out
+        .filter(|path| path.extension().is_some_and(|ext| ext == "out"))
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .filter_map(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("summary: "))?.to_owned();
+            line.split_whitespace().next()?.parse().ok()
+        });
+    totals.next()
+}
+
+/// Instructions per event of each figure, printed beside its target; `None` for a benchmark that
+/// was filtered out.
+pub fn print(dir: &Path, figures: &[Figure]) -> Vec<Option<u64>> {
+    println!("\n{:<44} {:>12} {:>8} {:>8}", "instructions per event", "figure", "target", "events");
+    figures
+        .iter()
+        .map(|figure| {
+            let each = instructions(&dir.join(&figure.path)).map(|n| n.div_ceil(figure.events))?;
+            let target = figure.target.map_or_else(|| "-".to_owned(), |t| t.to_string());
+            let missed = if figure.target.is_some_and(|t| each > t) { "  MISSED" } else { "" };
+            println!("{:<44} {each:>12} {target:>8} {:>8}{missed}", figure.name, figure.events);
+            Some(each)
+        })
+        .collect()
+}
+
+/// How many figures are above their targets.
+pub fn misses(figures: &[Figure], each: &[Option<u64>]) -> usize {
+    figures
+        .iter()
+        .zip(each)
+        .filter(|(figure, each)| matches!((figure.target, each), (Some(t), Some(n)) if *n > t))
+        .count()
+}
+
+/// The last line, and the exit code that goes with it.
+pub fn conclude(misses: usize) {
+    if misses == 0 {
+        println!("\nEvery target is met.");
+        return;
+    }
+    println!("\n{misses} of the targets MISSED.");
+    exit(1);
+}

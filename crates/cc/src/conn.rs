@@ -24,6 +24,9 @@ pub(crate) struct Conn {
     pub(crate) cwnd: u64,
     /// C.inflight in bytes.
     pub(crate) inflight: u64,
+    /// The transport has overwritten C.inflight. It need not be the sum of what is outstanding from
+    /// then on: packets that the transport no longer counts may be acknowledged all the same.
+    inflight_was_set: bool,
     /// C.pacing_rate; `None` leaves pacing to the transport.
     pub(crate) pacing_rate: Option<Rate>,
     /// C.send_quantum in bytes.
@@ -50,6 +53,7 @@ impl Conn {
             transport: config.transport,
             cwnd: initial_cwnd,
             inflight: 0,
+            inflight_was_set: false,
             pacing_rate: None,
             send_quantum: 2 * smss,
             sampler: Sampler::new(now),
@@ -59,6 +63,21 @@ impl Conn {
             in_recovery: false,
             cwnd_limited_until: None,
         }
+    }
+
+    /// Takes an acknowledged or lost packet out of C.inflight.
+    pub(crate) fn leave_flight(&mut self, bytes: u64) {
+        debug_assert!(
+            self.inflight_was_set || self.inflight >= bytes,
+            "acknowledged or lost twice, or not told of its sending"
+        );
+        self.inflight = self.inflight.saturating_sub(bytes);
+    }
+
+    /// Overwrites C.inflight with the transport's own count.
+    pub(crate) fn set_inflight(&mut self, bytes: u64) {
+        self.inflight = bytes;
+        self.inflight_was_set = true;
     }
 
     pub(crate) fn in_recovery(&self) -> bool {

@@ -5,7 +5,7 @@ use core::fmt;
 use crate::algo::{Congestion, CongestionControl};
 use crate::bbr3::Bbr3;
 use crate::config::{Algorithm, Config};
-use crate::conn::Conn;
+use crate::conn::{Conn, MAX_QUANTUM};
 use crate::cubic::Cubic;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
@@ -196,7 +196,7 @@ impl Controller {
     /// (RFC 9002 section 9.4 would have a new model for an address that is not known to be the
     /// same host; make a new controller then).
     pub fn forget_flight(&mut self) {
-        self.conn.inflight = 0;
+        self.conn.set_inflight(0);
     }
 
     /// C.SMSS is `smss` bytes from now on.
@@ -213,7 +213,7 @@ impl Controller {
                 conn.cwnd = conn.initial_cwnd;
             }
         }
-        conn.send_quantum = conn.send_quantum.max(2 * conn.smss);
+        conn.send_quantum = conn.send_quantum.min(MAX_QUANTUM).max(2 * conn.smss);
         each!(&mut self.algo, a => a.on_mtu_update(conn));
         self.update_pacer(now);
     }
@@ -299,11 +299,7 @@ pub struct AckBatch<'a> {
 impl AckBatch<'_> {
     /// `packet` is newly acknowledged.
     pub fn acked(&mut self, packet: &PacketState) {
-        debug_assert!(
-            self.cc.conn.inflight >= packet.size(),
-            "acknowledged or lost twice, or not told of its sending"
-        );
-        self.cc.conn.inflight = self.cc.conn.inflight.saturating_sub(packet.size());
+        self.cc.conn.leave_flight(packet.size());
         self.count_acked(packet);
     }
 
@@ -325,11 +321,7 @@ impl AckBatch<'_> {
     /// `packet` is newly marked lost. Report losses in the order in which the packets were sent.
     pub fn lost(&mut self, packet: &PacketState) {
         let conn = &mut self.cc.conn;
-        debug_assert!(
-            conn.inflight >= packet.size(),
-            "acknowledged or lost twice, or not told of its sending"
-        );
-        conn.inflight = conn.inflight.saturating_sub(packet.size());
+        conn.leave_flight(packet.size());
         conn.sampler.lost = conn.sampler.lost.saturating_add(packet.size());
         each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
         if self.newest_lost.is_none_or(|n| packet.send_time() > n.send_time()) {
@@ -345,7 +337,7 @@ impl AckBatch<'_> {
 
     /// `packets` more packets were marked with CE (RFC 3168).
     pub fn ce(&mut self, packets: u64) {
-        self.ce_packets += packets;
+        self.ce_packets = self.ce_packets.saturating_add(packets);
     }
 
     /// What the transport itself counts as in flight after this ACK and its losses, in bytes: for
@@ -366,7 +358,7 @@ impl AckBatch<'_> {
         }
         let cc = &mut *self.cc;
         if let Some(inflight) = self.inflight {
-            cc.conn.inflight = inflight;
+            cc.conn.set_inflight(inflight);
         }
         // An episode ends with the first packet acknowledged that left after it began
         // (RFC 9002 section 7.3.2); a loss of this same ACK may begin the next one.

@@ -11,6 +11,8 @@ pub(crate) struct Fixed;
 impl Fixed {
     pub(crate) fn new(conn: &mut Conn, rate: Rate) -> Self {
         conn.cwnd = INFINITE / 2;
+        // A rate of zero would never end.
+        let rate = rate.max(Rate::from_bytes_per_sec(1));
         conn.pacing_rate = Some(rate);
         let quantum = rate.bytes_in(Duration::from_millis(1));
         conn.send_quantum = quantum.min(MAX_QUANTUM).max(2 * conn.smss);

@@ -28,6 +28,7 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     pub(crate) fn new(now: Instant, rate: Rate, quantum: u64) -> Self {
+        let rate = rate.max(Rate::from_bytes_per_sec(1));
         let mut pacer = Self { rate, depth: 0, credit: i64::MAX, fraction: 0, updated: now };
         pacer.set_rate(now, rate, quantum);
         pacer
@@ -40,9 +41,10 @@ impl Pacer {
 
     /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate, quantum: u64) {
+        let rate = rate.max(Rate::from_bytes_per_sec(1));
         if rate != self.rate {
             self.refill(now);
-            self.rate = rate.max(Rate::from_bytes_per_sec(1));
+            self.rate = rate;
         }
         self.depth = self.rate.bytes_in(CREDIT_TIME).max(quantum).min(i64::MAX as u64);
         self.credit = self.credit.min(self.depth as i64);

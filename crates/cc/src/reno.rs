@@ -88,6 +88,8 @@ impl CongestionControl for Reno {
 
     fn on_mtu_update(&mut self, conn: &mut Conn) {
         conn.cwnd = conn.cwnd.max(conn.min_window());
+        // The rate of a smaller window would hold this one back.
+        self.pace(conn);
     }
 
     fn snapshot(&self, conn: &Conn) -> Snapshot {

@@ -17,7 +17,9 @@ impl Bbr3 {
     pub(super) fn init_pacing_rate(&mut self, conn: &mut Conn) {
         let rtt = conn.srtt.unwrap_or(NOMINAL_RTT);
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
-        conn.pacing_rate = Some(STARTUP_PACING_GAIN.of_rate(nominal_bandwidth));
+        // A first round trip of hours would make it zero, and a rate of zero would never end.
+        let rate = STARTUP_PACING_GAIN.of_rate(nominal_bandwidth).max(Rate::from_bytes_per_sec(1));
+        conn.pacing_rate = Some(rate);
     }
 
     /// SetPacingRateWithGain(), "Pacing Rate: C.pacing_rate". Until the pipe was full once the rate

@@ -10,7 +10,7 @@ use crate::cubic::Cubic;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
 use crate::reno::Reno;
-use crate::sampler::{PacketState, RateSample};
+use crate::sampler::{MAX_SIZE, PacketState, RateSample};
 use crate::snapshot::Snapshot;
 use crate::units::{Duration, Instant, Rate};
 
@@ -111,12 +111,13 @@ impl Controller {
     }
 
     /// A packet of `bytes` left `now`; an aggregate that leaves as one counts as one packet, of up
-    /// to 131071 bytes. Bytes count as the transport counts C.SMSS: QUIC's datagram without IP and
+    /// to 131071 bytes (more counts as that). Bytes count as the transport counts C.SMSS: QUIC's datagram without IP and
     /// UDP, TCP's payload.
     ///
     /// Keep the returned state until the packet is acknowledged, lost or given up.
     pub fn on_sent(&mut self, now: Instant, bytes: u32) -> PacketState {
-        let bytes = u64::from(bytes);
+        // More than the packet's state can hold would never leave C.inflight again.
+        let bytes = u64::from(bytes).min(MAX_SIZE);
         // All three tests come before the packet is in flight.
         let idle = self.conn.is_idle();
         if idle && self.conn.sampler.is_app_limited() {

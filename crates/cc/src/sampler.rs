@@ -28,7 +28,8 @@ const TX_IN_FLIGHT_BITS: u32 = 34;
 const SIZE_BITS: u32 = 17;
 const INDEX_BITS: u32 = 12;
 const MAX_TX_IN_FLIGHT: u64 = (1 << TX_IN_FLIGHT_BITS) - 1;
-const MAX_SIZE: u64 = (1 << SIZE_BITS) - 1;
+/// The largest packet in bytes.
+pub(crate) const MAX_SIZE: u64 = (1 << SIZE_BITS) - 1;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 
 impl PacketState {

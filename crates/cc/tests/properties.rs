@@ -1,0 +1,122 @@
+//! What must hold for every algorithm, whatever happens to it: random sequences of events, with the
+//! clock at 1 ns and at its end, packets of one byte and of 64 kB, round trips of zero and of years.
+//!
+//! `PROPTEST_CASES` sets the number of sequences of each test; `cargo fuzz` looks for more (see
+//! CONTRIBUTING.md).
+
+mod events;
+
+use events::liveness::{self, Fate};
+use events::{Event, Flow, Property, Start, algorithms};
+use proptest::prelude::*;
+
+/// Sequences of each test; each is run for every algorithm.
+fn cases(default: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
+    ProptestConfig {
+        cases: cases.unwrap_or(default),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    prop::collection::vec(any::<[u8; 4]>().prop_map(Event::decode), 0..250)
+}
+
+/// Runs one sequence for each algorithm.
+fn hold(legal: bool, start: [u8; 3], events: &[Event], properties: &[Property]) {
+    for algorithm in algorithms() {
+        Flow::new(&Start::decode(algorithm, legal, start)).run(events, properties);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// No arithmetic overflows (the debug profile checks), no index, no division by zero: not even
+    /// when packets are acknowledged twice, volumes are invented and the clock runs backwards.
+    #[test]
+    fn nothing_panics(start: [u8; 3], events in events()) {
+        hold(false, start, &events, &[]);
+    }
+
+    /// A window under the floor would wait for ACKs that nobody can send: BBR keeps four SMSS after
+    /// an ACK and room for one more packet after a timeout, CUBIC and Reno keep two.
+    #[test]
+    fn the_window_keeps_its_floor(start: [u8; 3], events in events()) {
+        hold(false, start, &events, &[Property::WindowFloor]);
+    }
+
+    /// The window is never above its start and what was acknowledged since: nothing but delivered
+    /// data earns room.
+    #[test]
+    fn the_window_grows_by_no_more_than_what_was_acknowledged(
+        start: [u8; 3],
+        events in events(),
+    ) {
+        hold(false, start, &events, &[Property::WindowBound]);
+    }
+
+    /// A rate of zero would never end.
+    #[test]
+    fn the_pacing_rate_is_never_zero(start: [u8; 3], events in events()) {
+        hold(false, start, &events, &[Property::PacingRate]);
+    }
+
+    /// An aggregate holds a full packet, and fits one segmentation offload if two packets do.
+    #[test]
+    fn the_send_quantum_keeps_its_bounds(start: [u8; 3], events in events()) {
+        hold(false, start, &events, &[Property::SendQuantum]);
+    }
+
+    /// When the pacer says when, that is later than now, and then the packet may leave.
+    #[test]
+    fn a_departure_time_lies_ahead_and_is_kept(start: [u8; 3], events in events()) {
+        hold(false, start, &events, &[Property::Departure]);
+    }
+
+    /// Each byte is delivered or lost at most once.
+    #[test]
+    fn delivered_and_lost_are_never_more_than_sent(start: [u8; 3], events in events()) {
+        hold(true, start, &events, &[Property::Volumes]);
+    }
+
+    /// C.inflight neither leaks nor forgets.
+    #[test]
+    fn inflight_is_the_sum_of_what_is_outstanding(start: [u8; 3], events in events()) {
+        hold(true, start, &events, &[Property::Inflight]);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    /// From any state that a legal history leads to, the flow fills half of a plain link again
+    /// within [`liveness::bound`].
+    #[test]
+    fn a_flow_delivers_again_from_any_state(
+        [clock, window, smss]: [u8; 3],
+        events in events(),
+        fate: u8,
+    ) {
+        for algorithm in algorithms() {
+            let mut flow = Flow::new(&Start::decode(algorithm, true, [clock % 2, window, smss]));
+            flow.run(&events, &[]);
+            liveness::assert_delivers(flow, Fate::decode(fate));
+        }
+    }
+}
+
+/// Whatever size a caller claims, what enters C.inflight leaves it again.
+#[test]
+fn a_packet_of_impossible_size_leaves_nothing_in_flight() {
+    for algorithm in algorithms() {
+        let mut flow = Flow::new(&Start::decode(algorithm, false, [0; 3]));
+        let packet = flow.send(u32::MAX);
+        flow.check(Property::Inflight);
+        flow.outstanding.clear();
+        flow.report(&[packet], Vec::new());
+        flow.check(Property::Inflight);
+    }
+}

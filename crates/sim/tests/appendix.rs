@@ -177,6 +177,8 @@ fn appendix_03_drain_ends_on_inflight() {
             bed.inflight()
         );
         assert!(in_time, "{}: on time instead", bed.corner);
+        // On the very ACK that brings it there, not on a later one: an ACK takes two packets.
+        assert!(bed.inflight() + 3 * DATAGRAM > least, "{}: late", bed.corner);
         assert!(matches!(bed.state(), State::ProbeBwDown | State::ProbeBwCruise));
     });
 }

@@ -10,7 +10,7 @@ use crate::cubic::Cubic;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
 use crate::reno::Reno;
-use crate::sampler::{MAX_SIZE, PacketState, RateSample};
+use crate::sampler::{MAX_SIZE, PacketState};
 use crate::snapshot::Snapshot;
 use crate::units::{Duration, Instant, Rate};
 
@@ -96,6 +96,7 @@ impl Controller {
     }
 
     /// Whether a full packet may leave now.
+    #[inline]
     pub fn can_send(&mut self, now: Instant) -> Send {
         if self.conn.is_window_full() {
             self.conn.mark_cwnd_limited();
@@ -115,14 +116,14 @@ impl Controller {
     /// UDP, TCP's payload.
     ///
     /// Keep the returned state until the packet is acknowledged, lost or given up.
+    #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: u32) -> PacketState {
         // More than the packet's state can hold would never leave C.inflight again.
         let bytes = u64::from(bytes).min(MAX_SIZE);
         // All three tests come before the packet is in flight.
         let idle = self.conn.is_idle();
         if idle && self.conn.sampler.is_app_limited() {
-            each!(&mut self.algo, a => a.on_restart_from_idle(&mut self.conn, now));
-            self.update_pacer(now);
+            self.restart_from_idle(now);
         }
         self.conn.inflight = self.conn.inflight.saturating_add(bytes);
         self.pacer.on_sent(now, bytes);
@@ -133,6 +134,7 @@ impl Controller {
     }
 
     /// Opens the batch of one ACK, or of one firing of the loss timer.
+    #[inline]
     pub fn ack(&mut self, now: Instant) -> AckBatch<'_> {
         let prior_inflight = self.conn.inflight;
         if self.conn.is_window_full() {
@@ -148,7 +150,6 @@ impl Controller {
             ce_packets: 0,
             rtt: None,
             inflight: None,
-            done: false,
             cc: self,
         }
     }
@@ -254,12 +255,20 @@ impl Controller {
         each!(&self.algo, a => a.snapshot(&self.conn))
     }
 
+    // Apart and cold, so that a send is short enough to be inlined.
+    #[cold]
+    fn restart_from_idle(&mut self, now: Instant) {
+        each!(&mut self.algo, a => a.on_restart_from_idle(&mut self.conn, now));
+        self.update_pacer(now);
+    }
+
     fn update_pacer(&mut self, now: Instant) {
         self.pacer.set_rate(now, pace(&self.conn), self.conn.send_quantum);
     }
 
     /// Opens a recovery episode at its first loss, before the algorithm hears of the loss; does
     /// nothing within an episode, so that what was saved at its start survives a second round.
+    #[cold]
     fn enter_recovery(&mut self, now: Instant) {
         if self.conn.in_recovery() {
             return;
@@ -294,11 +303,11 @@ pub struct AckBatch<'a> {
     ce_packets: u64,
     rtt: Option<Duration>,
     inflight: Option<u64>,
-    done: bool,
 }
 
 impl AckBatch<'_> {
     /// `packet` is newly acknowledged.
+    #[inline]
     pub fn acked(&mut self, packet: &PacketState) {
         self.cc.conn.leave_flight(packet.size());
         self.count_acked(packet);
@@ -306,10 +315,12 @@ impl AckBatch<'_> {
 
     /// `packet` was marked lost, and is now acknowledged after all: it counts as delivered, and
     /// takes nothing out of flight a second time.
+    #[inline]
     pub fn acked_after_loss(&mut self, packet: &PacketState) {
         self.count_acked(packet);
     }
 
+    #[inline]
     fn count_acked(&mut self, packet: &PacketState) {
         let conn = &mut self.cc.conn;
         conn.sampler.on_acked(&mut self.newest, packet);
@@ -332,31 +343,30 @@ impl AckBatch<'_> {
 
     /// The transport's own round-trip sample for this ACK, where it knows better than the time
     /// since the newest acknowledged packet was sent (TCP timestamps, for one).
+    #[inline]
     pub fn rtt(&mut self, rtt: Duration) {
         self.rtt = Some(rtt);
     }
 
     /// `packets` more packets were marked with CE (RFC 3168).
+    #[inline]
     pub fn ce(&mut self, packets: u64) {
         self.ce_packets = self.ce_packets.saturating_add(packets);
     }
 
     /// What the transport itself counts as in flight after this ACK and its losses, in bytes: for
     /// transports that drop packets from their count without saying so.
+    #[inline]
     pub fn resync_inflight(&mut self, bytes: u64) {
         self.inflight = Some(bytes);
     }
 
     /// Everything is said: updates the model, the state and the control parameters. Dropping the
     /// batch does the same.
-    pub fn finish(mut self) {
-        self.close();
-    }
+    #[inline]
+    pub fn finish(self) {}
 
     fn close(&mut self) {
-        if core::mem::replace(&mut self.done, true) {
-            return;
-        }
         let cc = &mut *self.cc;
         if let Some(inflight) = self.inflight {
             cc.conn.set_inflight(inflight);
@@ -364,7 +374,7 @@ impl AckBatch<'_> {
         // An episode ends with the first packet acknowledged that left after it began
         // (RFC 9002 section 7.3.2); a loss of this same ACK may begin the next one.
         if cc.conn.in_recovery()
-            && self.newest.is_some_and(|p| cc.conn.sent_after_recovery_start(&p))
+            && self.newest.as_ref().is_some_and(|p| cc.conn.sent_after_recovery_start(p))
         {
             cc.conn.end_recovery();
             each!(&mut cc.algo, a => a.on_exit_recovery(&mut cc.conn));
@@ -372,14 +382,17 @@ impl AckBatch<'_> {
         // A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion).
         let marked = self.ce_packets.saturating_mul(cc.conn.smss);
         cc.conn.sampler.lost = cc.conn.sampler.lost.saturating_add(marked);
-        let sample = self.newest.map(|p| RateSample {
-            newly_acked: self.newly_acked,
-            newly_acked_after_recovery: self.newly_acked_after_recovery,
-            prior_inflight: self.prior_inflight,
-            ..cc.conn.sample(self.now, &p, self.rtt)
+        // By reference throughout: a copy of a state is a tenth of what an ACK costs.
+        let sample = self.newest.as_ref().map(|p| {
+            let mut rs = cc.conn.sample(self.now, p, self.rtt);
+            rs.newly_acked = self.newly_acked;
+            rs.newly_acked_after_recovery = self.newly_acked_after_recovery;
+            rs.prior_inflight = self.prior_inflight;
+            rs
         });
-        if let Some(p) = self.newest_lost.or(self.newest.filter(|_| self.ce_packets > 0)) {
-            let new_episode = !cc.conn.in_recovery() && cc.conn.sent_after_recovery_start(&p);
+        let marked = self.newest.as_ref().filter(|_| self.ce_packets > 0);
+        if let Some(p) = self.newest_lost.as_ref().or(marked) {
+            let new_episode = !cc.conn.in_recovery() && cc.conn.sent_after_recovery_start(p);
             if new_episode {
                 cc.enter_recovery(self.now);
             }
@@ -398,6 +411,7 @@ impl AckBatch<'_> {
 }
 
 impl Drop for AckBatch<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.close();
     }

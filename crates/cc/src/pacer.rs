@@ -19,6 +19,8 @@ pub(crate) struct Pacer {
     rate: Rate,
     /// The most credit that can be kept, in bytes: the largest burst.
     depth: u64,
+    /// The send quantum that `depth` was made with.
+    quantum: u64,
     /// Bytes that may leave now; negative after a packet that was not waited for.
     credit: i64,
     /// Credit under one byte, in bytes times nanoseconds per second.
@@ -28,8 +30,14 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     pub(crate) fn new(now: Instant, rate: Rate, quantum: u64) -> Self {
-        let rate = rate.max(Rate::from_bytes_per_sec(1));
-        let mut pacer = Self { rate, depth: 0, credit: i64::MAX, fraction: 0, updated: now };
+        let mut pacer = Self {
+            rate: Rate::ZERO,
+            depth: 0,
+            quantum: 0,
+            credit: i64::MAX,
+            fraction: 0,
+            updated: now,
+        };
         pacer.set_rate(now, rate, quantum);
         pacer
     }
@@ -42,21 +50,27 @@ impl Pacer {
     /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate, quantum: u64) {
         let rate = rate.max(Rate::from_bytes_per_sec(1));
+        if rate == self.rate && quantum == self.quantum {
+            return; // the depth follows from the two, and the credit is within it
+        }
         if rate != self.rate {
             self.refill(now);
             self.rate = rate;
         }
+        self.quantum = quantum;
         self.depth = self.rate.bytes_in(CREDIT_TIME).max(quantum).min(i64::MAX as u64);
         self.credit = self.credit.min(self.depth as i64);
     }
 
+    #[inline]
     fn refill(&mut self, now: Instant) {
         let elapsed = now.since(self.updated);
         if elapsed == Duration::ZERO {
             return;
         }
         self.updated = now;
-        let missing = (self.depth as i64).saturating_sub(self.credit) as u64;
+        // The credit is never above the depth, so that the difference is exact in 64 bits.
+        let missing = self.depth.wrapping_sub(self.credit as u64);
         let rate = self.rate.as_bytes_per_sec();
         match rate.checked_mul(elapsed.as_nanos()).and_then(|p| p.checked_add(self.fraction)) {
             Some(earned) if earned / NANOS_PER_SEC < missing => {
@@ -72,6 +86,7 @@ impl Pacer {
     }
 
     /// Bytes that may leave now; zero when not even `packet` bytes may.
+    #[inline]
     pub(crate) fn available(&mut self, now: Instant, packet: u64) -> u64 {
         self.refill(now);
         let credit = self.credit.max(0) as u64;
@@ -92,6 +107,7 @@ impl Pacer {
     }
 
     /// Takes the credit of a packet that leaves now.
+    #[inline]
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64) {
         self.refill(now);
         self.credit = self.credit.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));

@@ -140,6 +140,7 @@ impl Sampler {
     }
 
     /// OnPacketSent(). `idle`: nothing was unacknowledged before this packet. `inflight`: with it.
+    #[inline]
     pub(crate) fn on_sent(
         &mut self,
         now: Instant,
@@ -151,8 +152,8 @@ impl Sampler {
             self.first_send_time = now;
             self.delivered_time = now;
         }
-        let index = self.next_index & INDEX_MASK;
-        self.next_index = self.next_index.wrapping_add(1);
+        let index = self.next_index; // the shift below leaves its low bits only
+        self.next_index = index.wrapping_add(1);
         PacketState {
             delivered: self.delivered,
             lost: self.lost,
@@ -167,6 +168,7 @@ impl Sampler {
     }
 
     /// UpdateRateSample() for one acknowledged packet: counts it, and keeps the newest.
+    #[inline]
     pub(crate) fn on_acked(&mut self, newest: &mut Option<PacketState>, p: &PacketState) {
         self.delivered = self.delivered.saturating_add(p.size());
         if newest.as_ref().is_none_or(|n| p.is_newer_than(n)) {

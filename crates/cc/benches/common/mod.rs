@@ -198,11 +198,13 @@ impl Subject for Core {
         now
     }
 
+    #[inline(always)]
     fn send(&mut self, now: Instant, _: u64) -> Self::Packet {
         black_box(self.0.can_send(now));
         self.0.on_sent(now, PACKET)
     }
 
+    #[inline(always)]
     fn ack(&mut self, now: Instant, _: u64, packets: &[(Instant, Self::Packet); 2], _: u64) {
         let mut ack = self.0.ack(now);
         ack.acked(&packets[0].1);

@@ -138,8 +138,10 @@ impl Bbr3 {
     /// IsRenoCoexistenceProbeTime(). The pseudo-code compares bytes with rounds; rounds are packets
     /// here, and at least one.
     fn is_reno_coexistence_probe_time(&self, conn: &Conn) -> bool {
-        let reno_rounds = (self.target_inflight(conn) / conn.smss).max(1);
-        self.rounds_since_probe_up >= reno_rounds.min(RENO_ROUNDS)
+        // "rounds >= target / smss" without the division, which every ACK would pay.
+        let rounds = self.rounds_since_probe_up;
+        rounds >= RENO_ROUNDS
+            || (rounds >= 1 && self.target_inflight(conn) < (rounds + 1) * conn.smss)
     }
 
     /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd.

@@ -52,9 +52,10 @@ pub(crate) fn bound(flow: &mut Flow) -> Duration {
         + debt
 }
 
-const BOUND_SECS: u64 = 20;
-const BOUND_ROUND_TRIPS: u64 = 10;
-const BOUND_PACKETS: u64 = 10;
+/// The slowest of some thousand histories took 12.1 s with BBR; CUBIC and Reno need one window.
+const BOUND_SECS: u64 = 15;
+const BOUND_ROUND_TRIPS: u64 = 2;
+const BOUND_PACKETS: u64 = 2;
 
 /// BBRv1 believes in a policer for 48 rounds, at whatever rate it thought to have seen, with a packet
 /// in flight at a time if that is low enough; no other algorithm may take so long.
@@ -67,7 +68,7 @@ fn policer(flow: &Flow) -> Duration {
     }
 }
 
-const POLICER_PACKETS: u64 = 200;
+const POLICER_PACKETS: u64 = 60;
 
 struct Link {
     free_at: Instant,
@@ -89,15 +90,14 @@ impl Link {
 /// rate) there is nothing to recover, and at the end of the clock no time to do it in.
 pub(crate) fn assert_delivers(mut flow: Flow, fate: Fate) -> Duration {
     let start = flow.now;
-    let bound = bound(&mut flow);
+    settle(&mut flow, fate);
+    let mut bound = bound(&mut flow);
     let no_time = bound.times(2).as_nanos() > u64::MAX - start.as_nanos();
     if matches!(flow.cc.algorithm(), Algorithm::Fixed(_)) || no_time {
         return Duration::ZERO;
     }
-    settle(&mut flow, fate);
     let mut link = Link { free_at: flow.now, acks: VecDeque::new() };
     let (mut window_start, mut delivered) = (flow.now, 0);
-    let mut bound = bound;
     for _ in 0..MAX_EVENTS {
         delivered += advance(&mut flow, &mut link);
         bound = bound.max(policer(&flow));

@@ -339,12 +339,20 @@ impl Flow {
 
     /// Acknowledges or loses packets that the caller took out of `outstanding`.
     pub(crate) fn report(&mut self, acked: &[PacketState], lost: Vec<PacketState>) {
+        self.note_round_trip(acked);
         self.batch(|ack| {
             acked.iter().for_each(|p| ack.acked(p));
             lost.iter().for_each(|p| ack.lost(p));
         });
         self.count_acked(acked);
         self.count_lost(lost);
+    }
+
+    /// The sample that the controller takes of an ACK of these packets.
+    fn note_round_trip(&mut self, acked: &[PacketState]) {
+        if let Some(newest) = acked.iter().map(PacketState::send_time).max() {
+            self.longest_rtt = self.longest_rtt.max(self.now.since(newest));
+        }
     }
 
     fn count_acked(&mut self, packets: &[PacketState]) {
@@ -386,8 +394,7 @@ impl Flow {
         if packets.is_empty() {
             return;
         }
-        let newest = packets.iter().map(PacketState::send_time).max().unwrap_or(self.now);
-        self.longest_rtt = self.longest_rtt.max(self.now.since(newest));
+        self.note_round_trip(&packets);
         self.batch(|ack| packets.iter().for_each(|p| ack.acked_after_loss(p)));
         self.count_late(&packets);
         self.cc.on_spurious_loss(self.now);

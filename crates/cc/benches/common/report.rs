@@ -25,7 +25,7 @@ pub fn is_inner() -> bool {
 }
 
 /// Runs this very program once more, as gungraun's, and gives the directory of its output. Says why
-/// and ends when that fails; ends also when the benchmarks were only to be listed or filtered.
+/// and ends when that fails.
 pub fn run(package: &str, bench: &str) -> PathBuf {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gungraun");
     // Callgrind counts what runs; what ran before would only fill the output with comparisons.
@@ -60,37 +60,43 @@ fn instructions(dir: &Path) -> Option<u64> {
     totals.next()
 }
 
-/// Instructions per event of each figure, printed beside its target; `None` for a benchmark that
-/// was filtered out.
-pub fn print(dir: &Path, figures: &[Figure]) -> Vec<Option<u64>> {
-    println!("\n{:<44} {:>12} {:>8} {:>8}", "instructions per event", "figure", "target", "events");
-    figures
-        .iter()
-        .map(|figure| {
-            let each = instructions(&dir.join(&figure.path)).map(|n| n.div_ceil(figure.events))?;
-            let target = figure.target.map_or_else(|| "-".to_owned(), |t| t.to_string());
-            let missed = if figure.target.is_some_and(|t| each > t) { "  MISSED" } else { "" };
-            println!("{:<44} {each:>12} {target:>8} {:>8}{missed}", figure.name, figure.events);
-            Some(each)
-        })
-        .collect()
+/// What came of the targets.
+#[derive(Default)]
+pub struct Outcome {
+    /// Figures above their targets.
+    pub missed: usize,
+    /// Figures that were not counted: filtered out, or not found.
+    pub unmeasured: usize,
 }
 
-/// How many figures are above their targets.
-pub fn misses(figures: &[Figure], each: &[Option<u64>]) -> usize {
-    figures
-        .iter()
-        .zip(each)
-        .filter(|(figure, each)| matches!((figure.target, each), (Some(t), Some(n)) if *n > t))
-        .count()
+/// Prints each figure's instructions per event beside its target.
+pub fn print(dir: &Path, figures: &[Figure]) -> Outcome {
+    println!("\n{:<32} {:>8} {:>8} {:>8}", "instructions per event", "figure", "target", "events");
+    let mut outcome = Outcome::default();
+    for Figure { name, path, events, target } in figures {
+        let goal = target.map_or_else(|| "-".to_owned(), |t| t.to_string());
+        let Some(all) = instructions(&dir.join(path)) else {
+            outcome.unmeasured += 1;
+            println!("{name:<32} {:>8} {goal:>8}", "none");
+            continue;
+        };
+        let each = all.div_ceil(*events);
+        let is_missed = target.is_some_and(|t| each > t);
+        outcome.missed += usize::from(is_missed);
+        let verdict = if is_missed { "  MISSED" } else { "" };
+        println!("{name:<32} {each:>8} {goal:>8} {events:>8}{verdict}");
+    }
+    outcome
 }
 
 /// The last line, and the exit code that goes with it.
-pub fn conclude(misses: usize) {
-    if misses == 0 {
-        println!("\nEvery target is met.");
-        return;
+pub fn conclude(outcome: &Outcome) {
+    match outcome {
+        Outcome { missed: 0, unmeasured: 0 } => println!("\nEvery target is met."),
+        Outcome { missed: 0, unmeasured } => println!("\n{unmeasured} figures were not measured."),
+        Outcome { missed, .. } => {
+            println!("\n{missed} of the targets MISSED.");
+            exit(1);
+        }
     }
-    println!("\n{misses} of the targets MISSED.");
-    exit(1);
 }

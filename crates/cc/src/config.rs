@@ -11,6 +11,8 @@ use crate::units::Rate;
 pub enum Algorithm {
     /// BBR version 3, draft-ietf-ccwg-bbr.
     Bbr3,
+    /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
+    Bbr1,
     /// CUBIC, RFC 9438.
     Cubic,
     /// NewReno as QUIC has it, RFC 9002 section 7.
@@ -22,12 +24,13 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The algorithms that react to the network, by the names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 3] = ["bbr3", "cubic", "reno"];
+    pub const NAMES: [&'static str; 4] = ["bbr3", "bbr1", "cubic", "reno"];
 
     /// The name, as in [`Self::NAMES`].
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bbr3 => "bbr3",
+            Self::Bbr1 => "bbr1",
             Self::Cubic => "cubic",
             Self::Reno => "reno",
             Self::Fixed(_) => "fixed",
@@ -47,7 +50,7 @@ pub struct UnknownAlgorithm;
 
 impl fmt::Display for UnknownAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown algorithm; there are bbr3, cubic and reno")
+        f.write_str("unknown algorithm; there are bbr3, bbr1, cubic and reno")
     }
 }
 
@@ -59,6 +62,7 @@ impl FromStr for Algorithm {
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
         match name {
             "bbr3" => Ok(Self::Bbr3),
+            "bbr1" => Ok(Self::Bbr1),
             "cubic" => Ok(Self::Cubic),
             "reno" => Ok(Self::Reno),
             _ => Err(UnknownAlgorithm),
@@ -88,11 +92,20 @@ pub struct Config {
     pub seed: u64,
     /// Decides the offload budget.
     pub transport: Transport,
+    /// Whether `bbr1` widens its window by the aggregation that it sees in the ACKs, as Linux does
+    /// since 5.0; without it, it is the BBR of before, whose window is two BDP. Others ignore it.
+    pub bbr1_ack_aggregation: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { smss: 1200, initial_cwnd: None, seed: 1, transport: Transport::Quic }
+        Self {
+            smss: 1200,
+            initial_cwnd: None,
+            seed: 1,
+            transport: Transport::Quic,
+            bbr1_ack_aggregation: true,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::algo::{Congestion, CongestionControl};
+use crate::bbr1::Bbr1;
 use crate::bbr3::Bbr3;
 use crate::config::{Algorithm, Config};
 use crate::conn::{Conn, MAX_QUANTUM};
@@ -35,6 +36,7 @@ pub enum Send {
 #[allow(clippy::large_enum_variant)]
 enum Algo {
     Bbr3(Bbr3),
+    Bbr1(Bbr1),
     Cubic(Cubic),
     Reno(Reno),
     Fixed(Fixed),
@@ -45,6 +47,7 @@ macro_rules! each {
     ($algo:expr, $a:ident => $call:expr) => {
         match $algo {
             Algo::Bbr3($a) => $call,
+            Algo::Bbr1($a) => $call,
             Algo::Cubic($a) => $call,
             Algo::Reno($a) => $call,
             Algo::Fixed($a) => $call,
@@ -82,6 +85,7 @@ impl Controller {
         let mut conn = Conn::new(&config, now);
         let algo = match algorithm {
             Algorithm::Bbr3 => Algo::Bbr3(Bbr3::new(&mut conn, now, config.seed)),
+            Algorithm::Bbr1 => Algo::Bbr1(Bbr1::new(&mut conn, now, &config)),
             Algorithm::Cubic => Algo::Cubic(Cubic::new(&mut conn)),
             Algorithm::Reno => Algo::Reno(Reno::new(&mut conn)),
             Algorithm::Fixed(rate) => Algo::Fixed(Fixed::new(&mut conn, rate)),

@@ -1,4 +1,4 @@
-//! BBRv3, CUBIC and NewReno for any transport.
+//! BBRv3, BBRv1, CUBIC and NewReno for any transport.
 //!
 //! `no_std`, no allocation, no `unsafe`, integers only. The crate knows no transport, no clock and
 //! no socket: time and bytes come in as arguments, so every behaviour can be repeated exactly.
@@ -24,11 +24,13 @@
 extern crate std;
 
 mod algo;
+mod bbr1;
 mod bbr3;
 mod config;
 mod conn;
 mod controller;
 mod cubic;
+mod filter;
 mod fixed;
 mod pacer;
 mod reno;

@@ -20,7 +20,9 @@ pub enum State {
     ProbeBwRefill,
     /// BBR: sending faster than the path delivered so far, to see whether it can.
     ProbeBwUp,
-    /// BBR: half a BDP in flight, to see the path without a queue.
+    /// BBRv1: a cycle of eight phases, faster, slower, and six times level; the gain tells which.
+    ProbeBw,
+    /// BBR: half a BDP in flight (BBRv1: four packets), to see the path without a queue.
     ProbeRtt,
     /// CUBIC and Reno: doubling the window each round.
     SlowStart,
@@ -42,6 +44,7 @@ impl State {
             Self::ProbeBwCruise => "ProbeBW_CRUISE",
             Self::ProbeBwRefill => "ProbeBW_REFILL",
             Self::ProbeBwUp => "ProbeBW_UP",
+            Self::ProbeBw => "ProbeBW",
             Self::ProbeRtt => "ProbeRTT",
             Self::SlowStart => "SlowStart",
             Self::CongestionAvoidance => "CongestionAvoidance",
@@ -108,11 +111,15 @@ impl Snapshot {
 }
 
 /// The model variables of BBR, by the draft's names without the prefix.
+///
+/// BBRv1 has no bounds on rate and inflight, and no account of its probes: there the bounds are
+/// `None`, `prev_probe_*` false, `bw_probe_wait` and `rounds_since_probe_up` zero,
+/// `probe_rtt_min_delay` `None`, and `full_bw_now` is `full_bw_reached`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BbrSnapshot {
     /// Windowed maximum of the delivery-rate samples.
     pub max_bw: Rate,
-    /// min(max_bw, bw_shortterm).
+    /// min(max_bw, bw_shortterm); in BBRv1 `max_bw`, or the rate of a policer while it sees one.
     pub bw: Rate,
     /// Short-term bound on the rate.
     pub bw_shortterm: Option<Rate>,

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Congestion control of what is sent, which is little: the server's decides the speed. bbr3,
-    /// cubic, reno, noq:bbr3, noq:cubic, noq:reno
+    /// bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", default_value = "bbr3")]
     cc: CongestionControl,
     /// Do not check the server's certificate: anybody on the way can read and change the file

@@ -22,7 +22,7 @@ fn refused_with(dir: &Path, rows: &[(&[&str], &[&str])]) {
 }
 
 const ALGORITHMS: &[&str] =
-    &["unknown algorithm", "bbr3", "cubic", "reno", "noq:bbr3", "noq:cubic", "noq:reno"];
+    &["unknown algorithm", "bbr3", "bbr1", "cubic", "reno", "noq:bbr3", "noq:cubic", "noq:reno"];
 
 #[test]
 fn of_serve() {

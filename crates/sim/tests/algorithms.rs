@@ -52,7 +52,7 @@ fn possible(mbit: f64) -> f64 {
 
 #[test]
 fn nothing_exceeds_what_the_link_can_carry() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
         let (goodput, _) = bulk(&FAST, algorithm, 10.0);
         assert!(goodput < possible(FAST.mbit), "{algorithm}: {goodput}");
         assert!(goodput > 0.93 * possible(FAST.mbit), "{algorithm}: {goodput}");
@@ -80,6 +80,27 @@ fn random_loss_takes_cubics_rate_and_little_of_bbrs() {
     let (cubic, _) = bulk(&lossy, Algorithm::Cubic, 30.0);
     assert!(bbr > 70.0, "{bbr} Mbit/s");
     assert!((2.5..5.0).contains(&cubic), "{cubic} Mbit/s");
+}
+
+/// BBRv1 in a buffer of six BDP: each probe queues a quarter of a BDP, which is 10 ms here, and the
+/// phase after it takes that away again. Startup's queue is over in less than a twentieth of the run.
+#[test]
+fn bbr1_fills_the_link_and_queues_no_more_than_its_probe() {
+    let (goodput, queue) = bulk(&FAST, Algorithm::Bbr1, 10.0);
+    assert!(goodput > 0.94 * possible(FAST.mbit), "{goodput} Mbit/s");
+    assert!(queue < 40.0, "{queue} ms");
+}
+
+/// The paper has full use of the link up to 5 % of loss, which is no signal to BBRv1. The most that
+/// there is falls by what is lost.
+#[test]
+fn random_loss_of_five_per_cent_takes_nothing_from_bbr1() {
+    for loss in [0.01, 0.05] {
+        let lossy = Link { buffer_bdp: 1.0, loss, ..FAST };
+        let (goodput, _) = bulk(&lossy, Algorithm::Bbr1, 30.0);
+        let most = (1.0 - loss) * possible(FAST.mbit);
+        assert!(goodput > 0.95 * most, "{goodput} of {most} Mbit/s at {loss}");
+    }
 }
 
 /// Reno halves and adds a segment a round trip: over many teeth its window averages three quarters
@@ -131,7 +152,7 @@ fn startup_finds_any_bandwidth() {
 /// Two flows of each algorithm on one path: neither starves.
 #[test]
 fn two_flows_share() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
         let link = Link { mbit: 50.0, rtt_ms: 40, buffer_bdp: 1.0, loss: 0.0 };
         let mut second = FlowConfig::bulk(algorithm);
         second.start = Duration::from_secs(1);
@@ -149,7 +170,7 @@ fn two_flows_share() {
 /// A transfer ends when its last byte is read, on a path that loses a tenth in each direction.
 #[test]
 fn a_transfer_completes_whatever_is_lost() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
         for loss in [0.0, 0.02, 0.1, 0.3] {
             let link = Link { mbit: 10.0, rtt_ms: 30, buffer_bdp: 1.0, loss };
             let flow = FlowConfig { bytes: Some(200_000), ..FlowConfig::bulk(algorithm) };

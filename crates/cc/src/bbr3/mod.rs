@@ -24,11 +24,11 @@ mod tests;
 
 use crate::algo::{Congestion, CongestionControl};
 use crate::conn::{Conn, INFINITE};
+use crate::filter::RoundMax;
 use crate::rng::Rng;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
-use model::RoundMax;
 
 /// BBR.ack_phase: what the ACKs that come in now say about the probing for bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +90,7 @@ pub(crate) struct Bbr3 {
     extra_acked: u64,
     extra_acked_interval_start: Instant,
     extra_acked_delivered: u64,
-    extra_acked_filter: RoundMax,
+    extra_acked_filter: RoundMax<{ params::EXTRA_ACKED_ROUNDS }>,
 
     full_bw_reached: bool,
     full_bw_now: bool,
@@ -157,7 +157,7 @@ impl Bbr3 {
             extra_acked: 0,
             extra_acked_interval_start: now,
             extra_acked_delivered: 0,
-            extra_acked_filter: RoundMax::default(),
+            extra_acked_filter: RoundMax::new(),
             full_bw_reached: false,
             full_bw_now: false,
             full_bw: Rate::ZERO,

@@ -8,39 +8,6 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::Rate;
 
-/// The maximum over the last ten round trips, exactly: one slot a round.
-///
-/// The draft allows Nichols' three-sample estimate; ten words and a scan once a round give the
-/// true maximum, and no two samples can expire together.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RoundMax {
-    slots: [u64; EXTRA_ACKED_ROUNDS],
-    round: u64,
-    max: u64,
-}
-
-impl RoundMax {
-    /// UpdateWindowedMaxFilter(): takes `value` in at `round`; the window is the last `rounds`.
-    fn update(&mut self, value: u64, round: u64, rounds: usize) -> u64 {
-        let len = self.slots.len() as u64;
-        if round != self.round {
-            let passed = round.saturating_sub(self.round).min(len);
-            for ago in 0..passed {
-                self.slots[((round - ago) % len) as usize] = 0;
-            }
-            self.round = round;
-            self.max = 0;
-            for ago in 0..(rounds as u64).min(len).min(round + 1) {
-                self.max = self.max.max(self.slots[((round - ago) % len) as usize]);
-            }
-        }
-        let slot = &mut self.slots[(round % len) as usize];
-        *slot = (*slot).max(value);
-        self.max = self.max.max(value);
-        self.max
-    }
-}
-
 impl Bbr3 {
     /// UpdateRound(), "BBR.round_count: Tracking Packet-Timed Round Trips". The packet that counts
     /// is the newest acknowledged one (the pseudo-code leaves open which).
@@ -121,32 +88,6 @@ impl Bbr3 {
         if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
             self.min_rtt = self.probe_rtt_min_delay;
             self.min_rtt_stamp = self.probe_rtt_min_stamp.unwrap_or(rs.now);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// The filter against the definition: the largest value of the last ten rounds.
-        #[test]
-        fn the_round_filter_is_the_true_maximum(
-            samples in prop::collection::vec((0u64..3, 0u64..1000), 1..200)
-        ) {
-            let mut filter = RoundMax::default();
-            let mut seen: std::vec::Vec<(u64, u64)> = std::vec::Vec::new();
-            let mut round = 0;
-            for (step, value) in samples {
-                round += step * step * step;
-                seen.push((round, value));
-                let window = EXTRA_ACKED_ROUNDS as u64;
-                let expected =
-                    seen.iter().filter(|(r, _)| r + window > round).map(|(_, v)| *v).max();
-                prop_assert_eq!(Some(filter.update(value, round, EXTRA_ACKED_ROUNDS)), expected);
-            }
         }
     }
 }

@@ -1,0 +1,73 @@
+//! The windowed maximum that every BBR needs: over round trips, not over time.
+
+/// The maximum over the last `N` round trips, exactly: one slot a round.
+///
+/// The draft and Linux take Nichols' three-sample estimate; `N` words and a scan once a round give
+/// the true maximum, and no two samples can expire together.
+#[derive(Clone, Debug)]
+pub(crate) struct RoundMax<const N: usize> {
+    slots: [u64; N],
+    round: u64,
+    max: u64,
+}
+
+impl<const N: usize> RoundMax<N> {
+    pub(crate) const fn new() -> Self {
+        Self { slots: [0; N], round: 0, max: 0 }
+    }
+
+    /// The maximum as of the last update: a window without samples forgets nothing.
+    pub(crate) const fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// UpdateWindowedMaxFilter(): takes `value` in at `round`; the window is the last `rounds`, of
+    /// which there are no more than `N`.
+    pub(crate) fn update(&mut self, value: u64, round: u64, rounds: usize) -> u64 {
+        let len = N as u64;
+        if round != self.round {
+            let passed = round.saturating_sub(self.round).min(len);
+            for ago in 0..passed {
+                self.slots[((round - ago) % len) as usize] = 0;
+            }
+            self.round = round;
+            self.max = 0;
+            for ago in 0..(rounds as u64).min(len).min(round + 1) {
+                self.max = self.max.max(self.slots[((round - ago) % len) as usize]);
+            }
+        }
+        let slot = &mut self.slots[(round % len) as usize];
+        *slot = (*slot).max(value);
+        self.max = self.max.max(value);
+        self.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ROUNDS: usize = 10;
+
+    proptest! {
+        /// The filter against the definition: the largest value of the last ten rounds.
+        #[test]
+        fn the_round_filter_is_the_true_maximum(
+            samples in prop::collection::vec((0u64..3, 0u64..1000), 1..200)
+        ) {
+            let mut filter = RoundMax::<ROUNDS>::new();
+            let mut seen: std::vec::Vec<(u64, u64)> = std::vec::Vec::new();
+            let mut round = 0;
+            for (step, value) in samples {
+                round += step * step * step;
+                seen.push((round, value));
+                let window = ROUNDS as u64;
+                let expected =
+                    seen.iter().filter(|(r, _)| r + window > round).map(|(_, v)| *v).max();
+                prop_assert_eq!(Some(filter.update(value, round, ROUNDS)), expected);
+                prop_assert_eq!(Some(filter.max()), expected);
+            }
+        }
+    }
+}

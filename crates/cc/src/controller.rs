@@ -161,7 +161,8 @@ impl Controller {
     /// The sender has nothing to send although window and pacer would let it: the application, or
     /// the receiver's flow control, is the limit.
     ///
-    /// draft-ietf-ccwg-bbr, "Detecting application-limited phases": call it when the application
+    /// CheckIfApplicationLimited() of draft-ietf-ccwg-bbr, "Detecting application-limited phases":
+    /// call it when the application
     /// writes (before the new data is queued), at the start of ACK processing, and at the start of
     /// timer processing, each time that there is no unsent data. The part of the test that is the
     /// controller's (C.inflight below C.cwnd) is made here.

@@ -176,8 +176,9 @@ impl Sampler {
         }
     }
 
-    /// GenerateRateSample(), for an ACK whose newest packet is `p`. The volumes of the ACK itself
-    /// are the caller's to fill in.
+    /// GenerateRateSample(), for an ACK whose newest packet is `p`. The sample is new for each ACK,
+    /// so that InitRateSample() has nothing left to reset (the pseudo-code forgets RS.delivered and
+    /// RS.prior_delivered). The volumes of the ACK itself are the caller's to fill in.
     pub(crate) fn generate(&mut self, now: Instant, p: &PacketState, rtt: Duration) -> RateSample {
         self.min_rtt = self.min_rtt.min(rtt);
         self.delivered_time = now;

@@ -128,7 +128,7 @@ pub(crate) struct Bbr3 {
 }
 
 impl Bbr3 {
-    /// OnInit(), section "Initialization".
+    /// OnInit(), section "Initialization", with InitWindowedMaxFilter() and InitRoundCounting().
     pub(crate) fn new(conn: &mut Conn, now: Instant, seed: u64) -> Self {
         let mut bbr = Self {
             state: State::Startup,
@@ -211,7 +211,8 @@ impl Bbr3 {
 }
 
 impl CongestionControl for Bbr3 {
-    /// UpdateOnACK(), section "Per-ACK Steps". The rate sample is made already.
+    /// UpdateOnACK(), section "Per-ACK Steps": UpdateModelAndState(), then
+    /// UpdateControlParameters(). The rate sample is made already.
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
@@ -239,6 +240,7 @@ impl CongestionControl for Bbr3 {
         self.handle_lost_packet(conn, packet);
     }
 
+    /// OnEnterFastRecovery(), section "Modulating cwnd in Loss Recovery".
     fn on_enter_recovery(&mut self, conn: &mut Conn) {
         self.save_cwnd(conn);
         self.save_state_upon_loss();

@@ -61,3 +61,55 @@ pub(super) const QUANTUM_TIME: Duration = Duration::from_millis(1);
 pub(super) const TCP_OFFLOAD_QUANTA: u64 = 3;
 /// The RTT of the very first pacing rate, before there is a sample.
 pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each constant against the draft, in the units of its text.
+    #[test]
+    fn the_constants_are_those_of_the_draft() {
+        let percent = [
+            (STARTUP_PACING_GAIN, 277),
+            (DRAIN_PACING_GAIN, 50),
+            (PROBE_DOWN_PACING_GAIN, 90),
+            (PROBE_UP_PACING_GAIN, 125),
+            (DEFAULT_CWND_GAIN, 200),
+            (PROBE_UP_CWND_GAIN, 225),
+            (PROBE_RTT_CWND_GAIN, 50),
+            (PACING_MARGIN, 99),
+            (LOSS_THRESH, 2),
+            (BETA, 70),
+            (HEADROOM, 15),
+            (FULL_BW_GROWTH, 125),
+        ];
+        for (gain, expected) in percent {
+            assert_eq!(gain, Gain::percent(expected));
+        }
+        let counts = [
+            (MIN_PIPE_PACKETS, 4),
+            (u64::from(STARTUP_FULL_LOSS_COUNT), 6),
+            (u64::from(FULL_BW_ROUNDS), 3),
+            (DRAIN_ROUNDS, 3),
+            (EXTRA_ACKED_ROUNDS as u64, 10),
+            (RENO_ROUNDS, 63),
+            (u64::from(MAX_PROBE_UP_ROUNDS), 30),
+            (TCP_OFFLOAD_QUANTA, 3),
+        ];
+        for (count, expected) in counts {
+            assert_eq!(count, expected);
+        }
+        let millis = [
+            (MIN_RTT_FILTER_LEN, 10_000),
+            (PROBE_RTT_INTERVAL, 5_000),
+            (PROBE_RTT_DURATION, 200),
+            (PROBE_WAIT_BASE, 2_000),
+            (PROBE_WAIT_RANDOM, 1_000),
+            (QUANTUM_TIME, 1),
+            (NOMINAL_RTT, 1),
+        ];
+        for (time, expected) in millis {
+            assert_eq!(time, Duration::from_millis(expected));
+        }
+    }
+}

@@ -9,7 +9,7 @@ use crate::snapshot::State;
 use crate::units::{Gain, Instant};
 
 impl Bbr3 {
-    /// CheckProbeRTT(), "ProbeRTT Logic".
+    /// CheckProbeRTT() with EnterProbeRTT(), "ProbeRTT Logic".
     pub(super) fn check_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
             self.save_cwnd(conn);

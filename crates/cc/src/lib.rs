@@ -37,6 +37,8 @@ mod reno;
 mod rng;
 mod sampler;
 mod snapshot;
+#[cfg(test)]
+mod test_link;
 pub mod units;
 
 pub use config::{Algorithm, Config, Transport, UnknownAlgorithm};

@@ -1,184 +1,15 @@
 //! BBRv1 on a link that is simple enough to say what must come out of it.
 
-use std::collections::VecDeque;
 use std::vec::Vec;
 
-use crate::{
-    Algorithm, BbrSnapshot, Config, Controller, Duration, Gain, Instant, PacketState, Rate, Send,
-    State,
-};
-
-const SMSS: u64 = 1_200;
-const MS: Duration = Duration::from_millis(1);
-
-/// A token bucket: what finds no token is dropped.
-struct TokenBucket {
-    rate: Rate,
-    depth: u64,
-    tokens: u64,
-    filled: Instant,
-}
-
-impl TokenBucket {
-    fn drops(&mut self, now: Instant) -> bool {
-        // Whole bytes only: what the time earned beyond them stays in `filled`.
-        let earned = self.rate.bytes_in(now.since(self.filled));
-        if earned > 0 {
-            self.filled = now;
-            self.tokens = (self.tokens + earned).min(self.depth);
-        }
-        let drops = self.tokens < SMSS;
-        self.tokens -= if drops { 0 } else { SMSS };
-        drops
-    }
-}
-
-struct Flight {
-    ack: Instant,
-    packet: PacketState,
-    lost: bool,
-}
-
-/// A bottleneck without end of its queue, perhaps behind a policer, and a receiver that acknowledges
-/// each packet at once or in clumps.
-struct Link {
-    cc: Controller,
-    now: Instant,
-    rate: Rate,
-    rtt: Duration,
-    /// When the bottleneck is free again.
-    free: Instant,
-    flight: VecDeque<Flight>,
-    policer: Option<TokenBucket>,
-    /// ACKs come at multiples of this.
-    clump: Duration,
-    busy: bool,
-    delivered: u64,
-    lost: u64,
-    states: Vec<State>,
-}
-
-impl Link {
-    fn new(mbit: u64, rtt: Duration) -> Self {
-        Self::with(mbit, rtt, Config::default())
-    }
-
-    fn with(mbit: u64, rtt: Duration, config: Config) -> Self {
-        let now = Instant::from_nanos(77);
-        Self {
-            cc: Controller::new(Algorithm::Bbr1, config, now),
-            now,
-            rate: Rate::from_bits_per_sec(mbit * 1_000_000),
-            rtt,
-            free: now,
-            flight: VecDeque::new(),
-            policer: None,
-            clump: Duration::from_nanos(1),
-            busy: true,
-            delivered: 0,
-            lost: 0,
-            states: std::vec![State::Startup],
-        }
-    }
-
-    fn bbr(&self) -> BbrSnapshot {
-        self.cc.snapshot().bbr.expect("bbr1 has a model")
-    }
-
-    fn gain(&self) -> u32 {
-        self.bbr().pacing_gain.as_percent()
-    }
-
-    fn state(&self) -> State {
-        self.cc.snapshot().state
-    }
-
-    fn send(&mut self) -> Option<Instant> {
-        if !self.busy {
-            self.cc.on_app_limited();
-            return None;
-        }
-        loop {
-            match self.cc.can_send(self.now) {
-                Send::Now { .. } => {
-                    let packet = self.cc.on_sent(self.now, SMSS as u32);
-                    let now = self.now;
-                    let lost = self.policer.as_mut().is_some_and(|p| p.drops(now));
-                    if !lost {
-                        self.free = self.free.max(now) + self.rate.time_for(SMSS);
-                    }
-                    let clump = self.clump.as_nanos();
-                    let nanos = (self.free.max(now) + self.rtt).as_nanos().div_ceil(clump) * clump;
-                    self.flight.push_back(Flight { ack: Instant::from_nanos(nanos), packet, lost });
-                }
-                Send::At(at) => return Some(at),
-                Send::CwndLimited => return None,
-            }
-        }
-    }
-
-    /// The next thing that happens; `lose` says which packets never arrive.
-    fn step(&mut self, lose: &mut dyn FnMut() -> bool) {
-        let next_send = self.send();
-        let next_ack = self.flight.front().map(|f| f.ack);
-        let Some(next) = [next_send, next_ack].into_iter().flatten().min() else {
-            self.now += MS;
-            return;
-        };
-        self.now = next;
-        if next_ack != Some(next) {
-            return;
-        }
-        let mut batch = self.cc.ack(self.now);
-        while self.flight.front().is_some_and(|f| f.ack == next) {
-            let Some(f) = self.flight.pop_front() else { break };
-            if f.lost || lose() {
-                batch.lost(&f.packet);
-                self.lost += SMSS;
-            } else {
-                batch.acked(&f.packet);
-                self.delivered += SMSS;
-            }
-        }
-        batch.finish();
-        let state = self.state();
-        if self.states.last() != Some(&state) {
-            self.states.push(state);
-        }
-    }
-
-    fn run(&mut self, time: Duration) {
-        let end = self.now + time;
-        while self.now < end {
-            self.step(&mut || false);
-        }
-    }
-
-    /// Loses every `n`th packet.
-    fn run_losing(&mut self, time: Duration, n: u64) {
-        let (mut count, end) = (0, self.now + time);
-        while self.now < end {
-            self.step(&mut || {
-                count += 1;
-                count % n == 0
-            });
-        }
-    }
-
-    fn run_to(&mut self, state: State) {
-        let end = self.now + Duration::from_secs(30);
-        while self.state() != state {
-            assert!(self.now < end, "never in {state:?}: {:?}", self.states);
-            self.step(&mut || false);
-        }
-    }
-}
+use crate::test_link::{Link, MS, SMSS, TokenBucket};
+use crate::{Algorithm, Config, Duration, Gain, Instant, Rate, State};
 
 #[test]
 fn the_states_come_in_order_and_the_model_is_the_link() {
     for (mbit, rtt_us) in [(1, 1_000), (10, 40_000), (1_000, 500), (100, 300_000)] {
         let rtt = Duration::from_micros(rtt_us);
-        let mut link = Link::new(mbit, rtt);
+        let mut link = Link::new(Algorithm::Bbr1, mbit, rtt);
         link.run(Duration::from_secs(9));
         let case = std::format!("{mbit} Mbit/s {rtt}");
         assert_eq!(link.states, [State::Startup, State::Drain, State::ProbeBw], "{case}");
@@ -193,7 +24,7 @@ fn the_states_come_in_order_and_the_model_is_the_link() {
 
 #[test]
 fn every_state_has_its_gains() {
-    let mut link = Link::new(20, MS.times(30));
+    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(30));
     let end = link.now + Duration::from_secs(12);
     while link.now < end {
         link.step(&mut || false);
@@ -218,7 +49,7 @@ fn every_state_has_its_gains() {
 /// drain at most.
 #[test]
 fn the_cycle_is_faster_slower_and_six_times_level() {
-    let mut link = Link::new(10, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr1, 10, MS.times(40));
     link.run_to(State::ProbeBw);
     let (mut phases, mut since) = (Vec::new(), link.now);
     let mut gain = link.gain();
@@ -250,7 +81,8 @@ fn the_cycle_is_faster_slower_and_six_times_level() {
 fn probe_bw_begins_anywhere_but_with_the_drain() {
     let mut first = [0; 2];
     for seed in 0..64 {
-        let mut link = Link::with(10, MS.times(10), Config { seed, ..Config::default() });
+        let mut link =
+            Link::with(Algorithm::Bbr1, 10, MS.times(10), Config { seed, ..Config::default() });
         link.run_to(State::ProbeBw);
         match link.gain() {
             125 => first[0] += 1,
@@ -263,7 +95,7 @@ fn probe_bw_begins_anywhere_but_with_the_drain() {
 
 #[test]
 fn probe_rtt_comes_every_ten_seconds_with_four_packets_for_200_ms() {
-    let mut link = Link::new(10, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr1, 10, MS.times(40));
     link.run_to(State::ProbeRtt);
     let first = link.now.since(Instant::from_nanos(77));
     assert!((10_000..10_500).contains(&(first.as_nanos() / 1_000_000)), "{first}");
@@ -285,7 +117,7 @@ fn probe_rtt_comes_every_ten_seconds_with_four_packets_for_200_ms() {
 /// Loss is no signal: neither bandwidth nor, after one round of packet conservation, the window.
 #[test]
 fn a_loss_conserves_packets_for_a_round_and_then_the_window_is_back() {
-    let mut link = Link::new(20, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(500));
     let (before, cwnd, inflight) = (link.bbr(), link.cc.cwnd(), link.cc.inflight());
@@ -306,7 +138,7 @@ fn a_loss_conserves_packets_for_a_round_and_then_the_window_is_back() {
 /// The paper: up to 1 in 20 the flow holds the rate, less what is lost. No policer is seen in it.
 #[test]
 fn one_loss_in_twenty_takes_no_bandwidth() {
-    let mut link = Link::new(20, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     let (before, start) = (link.delivered, link.now);
     link.run_losing(Duration::from_secs(9), 20);
@@ -319,7 +151,7 @@ fn one_loss_in_twenty_takes_no_bandwidth() {
 /// A marked packet has arrived, and BBRv1 reads no marks.
 #[test]
 fn a_mark_changes_nothing() {
-    let mut link = Link::new(20, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(300));
     let f = link.flight.pop_front().expect("in flight");
@@ -337,7 +169,7 @@ fn a_mark_changes_nothing() {
 /// probing, and the losses all but end; after 48 rounds the flow asks again.
 #[test]
 fn a_policer_is_recognised_and_obeyed_for_48_rounds() {
-    let mut link = Link::new(100, MS.times(20));
+    let mut link = Link::new(Algorithm::Bbr1, 100, MS.times(20));
     let rate = Rate::from_bits_per_sec(10_000_000);
     link.policer =
         Some(TokenBucket { rate, depth: 50_000, tokens: 50_000, filled: Instant::default() });
@@ -372,7 +204,7 @@ fn a_policer_is_recognised_and_obeyed_for_48_rounds() {
 fn the_window_bridges_the_silence_between_clumps_of_acks() {
     let run = |bbr1_ack_aggregation| {
         let config = Config { bbr1_ack_aggregation, ..Config::default() };
-        let mut link = Link::with(50, MS.times(10), config);
+        let mut link = Link::with(Algorithm::Bbr1, 50, MS.times(10), config);
         link.run(Duration::from_secs(1));
         link.clump = MS.times(60);
         link.run(Duration::from_secs(2));
@@ -389,7 +221,7 @@ fn the_window_bridges_the_silence_between_clumps_of_acks() {
 
 #[test]
 fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
-    let mut link = Link::new(10, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr1, 10, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(300));
     link.busy = false;
@@ -409,7 +241,7 @@ fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
 /// A timeout lets one packet out and forgets nothing; with the repair the window is back.
 #[test]
 fn a_timeout_keeps_the_model_and_gives_the_window_back() {
-    let mut link = Link::new(20, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(300));
     let (before, cwnd) = (link.bbr(), link.cc.cwnd());
@@ -427,7 +259,7 @@ fn a_timeout_keeps_the_model_and_gives_the_window_back() {
 /// An undone loss brings the window back at once, and the search for a full pipe begins anew.
 #[test]
 fn a_spurious_loss_is_undone() {
-    let mut link = Link::new(20, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(300));
     let cwnd = link.cc.cwnd();
@@ -444,7 +276,7 @@ fn a_spurious_loss_is_undone() {
 /// Four packets are the floor, also where the BDP is a fraction of one.
 #[test]
 fn a_path_of_less_than_a_packet_still_flows() {
-    let mut link = Link::new(1, Duration::from_micros(500));
+    let mut link = Link::new(Algorithm::Bbr1, 1, Duration::from_micros(500));
     link.rate = Rate::from_bits_per_sec(64_000);
     link.run(Duration::from_secs(30));
     let snapshot = link.cc.snapshot();

@@ -1,119 +1,13 @@
 //! BBRv3 on a link that is simple enough to say what must come out of it.
 
-use std::collections::VecDeque;
 use std::vec::Vec;
 
-use crate::{
-    Algorithm, BbrSnapshot, Config, Controller, Duration, Gain, Instant, PacketState, Rate, Send,
-    State,
-};
-
-const SMSS: u64 = 1_200;
-const MS: Duration = Duration::from_millis(1);
-
-/// A bottleneck without end of its queue, and a receiver that acknowledges each packet.
-struct Link {
-    cc: Controller,
-    now: Instant,
-    rate: Rate,
-    rtt: Duration,
-    /// When the bottleneck is free again.
-    free: Instant,
-    /// Packets by the time of their ACK.
-    acks: VecDeque<(Instant, PacketState)>,
-    /// Whether the application has data.
-    busy: bool,
-    states: Vec<State>,
-}
-
-impl Link {
-    fn new(mbit: u64, rtt: Duration) -> Self {
-        let now = Instant::from_nanos(77);
-        Self {
-            cc: Controller::new(Algorithm::Bbr3, Config::default(), now),
-            now,
-            rate: Rate::from_bits_per_sec(mbit * 1_000_000),
-            rtt,
-            free: now,
-            acks: VecDeque::new(),
-            busy: true,
-            states: std::vec![State::Startup],
-        }
-    }
-
-    fn bbr(&self) -> BbrSnapshot {
-        self.cc.snapshot().bbr.expect("bbr3 has a model")
-    }
-
-    fn state(&self) -> State {
-        self.cc.snapshot().state
-    }
-
-    fn send(&mut self) -> Option<Instant> {
-        if !self.busy {
-            self.cc.on_app_limited();
-            return None;
-        }
-        loop {
-            match self.cc.can_send(self.now) {
-                Send::Now { .. } => {
-                    let packet = self.cc.on_sent(self.now, SMSS as u32);
-                    self.free = self.free.max(self.now) + self.rate.time_for(SMSS);
-                    self.acks.push_back((self.free + self.rtt, packet));
-                }
-                Send::At(at) => return Some(at),
-                Send::CwndLimited => return None,
-            }
-        }
-    }
-
-    /// The next thing that happens; `lose` says which packets never arrive.
-    fn step(&mut self, lose: &mut dyn FnMut(&PacketState) -> bool) {
-        let next_send = self.send();
-        let next_ack = self.acks.front().map(|(at, _)| *at);
-        let Some(next) = [next_send, next_ack].into_iter().flatten().min() else {
-            self.now += MS;
-            return;
-        };
-        self.now = next;
-        if next_ack != Some(next) {
-            return;
-        }
-        if let Some((_, packet)) = self.acks.pop_front() {
-            let lost = lose(&packet);
-            let mut batch = self.cc.ack(self.now);
-            if lost {
-                batch.lost(&packet);
-            } else {
-                batch.acked(&packet);
-            }
-            batch.finish();
-        }
-        let state = self.state();
-        if self.states.last() != Some(&state) {
-            self.states.push(state);
-        }
-    }
-
-    fn run(&mut self, time: Duration) {
-        let end = self.now + time;
-        while self.now < end {
-            self.step(&mut |_| false);
-        }
-    }
-
-    fn run_to(&mut self, state: State) {
-        let end = self.now + Duration::from_secs(20);
-        while self.state() != state {
-            assert!(self.now < end, "never in {state:?}: {:?}", self.states);
-            self.step(&mut |_| false);
-        }
-    }
-}
+use crate::test_link::{Link, MS, SMSS};
+use crate::{Algorithm, Config, Controller, Duration, Gain, Instant, PacketState, Rate, State};
 
 #[test]
 fn the_states_come_in_the_order_of_the_diagram() {
-    let mut link = Link::new(10, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(40));
     link.run(Duration::from_secs(9));
     use State::*;
     // Drain leaves nothing to bring down: the first DOWN is over within its own ACK.
@@ -138,7 +32,7 @@ fn the_states_come_in_the_order_of_the_diagram() {
 fn the_model_is_the_link() {
     for (mbit, rtt_us) in [(1, 1_000), (10, 40_000), (1_000, 500), (100, 300_000)] {
         let rtt = Duration::from_micros(rtt_us);
-        let mut link = Link::new(mbit, rtt);
+        let mut link = Link::new(Algorithm::Bbr3, mbit, rtt);
         link.run(Duration::from_secs(4));
         let bbr = link.bbr();
         let (bw, rate) = (bbr.max_bw.as_bytes_per_sec(), link.rate.as_bytes_per_sec());
@@ -152,11 +46,11 @@ fn the_model_is_the_link() {
 /// Each state has the gains of the draft's table, however it was entered.
 #[test]
 fn every_state_has_its_gains() {
-    let mut link = Link::new(20, MS.times(30));
+    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(30));
     let mut seen = Vec::new();
     let end = link.now + Duration::from_secs(12);
     while link.now < end {
-        link.step(&mut |_| false);
+        link.step(&mut || false);
         let gains = match link.state() {
             State::Startup => (277, 200),
             State::Drain => (50, 200),
@@ -178,7 +72,7 @@ fn every_state_has_its_gains() {
 /// A clock may start anywhere: the first ACK must not find that a stamp of zero has expired.
 #[test]
 fn a_late_start_of_the_clock_is_no_reason_for_probe_rtt() {
-    let mut link = Link::new(10, MS.times(20));
+    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(20));
     link.now = Instant::from_nanos(1 << 60);
     link.cc = Controller::new(Algorithm::Bbr3, Config::default(), link.now);
     link.run(Duration::from_secs(1));
@@ -187,7 +81,7 @@ fn a_late_start_of_the_clock_is_no_reason_for_probe_rtt() {
 
 #[test]
 fn probe_rtt_comes_every_five_seconds_lasts_200_ms_and_gives_the_window_back() {
-    let mut link = Link::new(10, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(40));
     link.run_to(State::ProbeRtt);
     let (entered, before) = (link.now, link.cc.cwnd());
     assert!(link.cc.cwnd() <= link.bbr().bdp / 2 + 4 * SMSS);
@@ -204,7 +98,7 @@ fn probe_rtt_comes_every_five_seconds_lasts_200_ms_and_gives_the_window_back() {
 /// found, and never to a sample with our own queue in it.
 #[test]
 fn min_rtt_rises_to_the_new_path_and_not_to_the_queue() {
-    let mut link = Link::new(10, MS.times(20));
+    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(20));
     link.run(Duration::from_secs(3));
     link.rtt = MS.times(60);
     let longest = link.rtt + link.rate.time_for(5 * SMSS);
@@ -218,7 +112,7 @@ fn min_rtt_rises_to_the_new_path_and_not_to_the_queue() {
 
 #[test]
 fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
-    let mut link = Link::new(10, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     link.busy = false;
     link.run(Duration::from_secs(6));
@@ -237,7 +131,7 @@ fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
 /// An application that always has too little: no plateau is seen, whatever the samples say.
 #[test]
 fn an_application_limited_flow_stays_in_startup_while_nothing_is_lost() {
-    let mut link = Link::new(100, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 100, MS.times(40));
     for _ in 0..200 {
         link.busy = true;
         link.send();
@@ -248,15 +142,15 @@ fn an_application_limited_flow_stays_in_startup_while_nothing_is_lost() {
 }
 
 fn startup_with_losses(ranges: u64) -> Link {
-    let mut link = Link::new(100, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 100, MS.times(40));
     while link.cc.inflight() < 200 * SMSS {
-        link.step(&mut |_| false);
+        link.step(&mut || false);
     }
     // Every eighth packet of one flight is lost: separate ranges, and far above 2 %.
     let (mut n, mut lost) = (0, 0);
     let end = link.now + MS.times(150);
     while link.now < end && link.state() == State::Startup {
-        link.step(&mut |_| {
+        link.step(&mut || {
             n += 1;
             let lose = n % 8 == 0 && lost < ranges;
             lost += u64::from(lose);
@@ -287,27 +181,16 @@ fn startup_goes_on_when_its_losses_were_none() {
     assert!(bbr.bw_shortterm.is_none() && bbr.inflight_shortterm.is_none());
 }
 
-/// Loses a tenth of what comes back for `time`.
-fn lossy(link: &mut Link, time: Duration) {
-    let (mut n, end) = (0, link.now + time);
-    while link.now < end {
-        link.step(&mut |_| {
-            n += 1;
-            n % 10 == 0
-        });
-    }
-}
-
 #[test]
 fn excess_loss_ends_a_probe_and_bounds_the_next() {
-    let mut link = Link::new(20, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));
     link.run_to(State::ProbeBwUp);
     link.run(MS.times(30));
     let before = link.bbr();
     assert!(before.inflight_longterm.is_none());
     let mut n = 0;
     while link.state() == State::ProbeBwUp && n < 200 {
-        link.step(&mut |_| {
+        link.step(&mut || {
             n += 1;
             n % 5 == 0
         });
@@ -325,11 +208,11 @@ fn excess_loss_ends_a_probe_and_bounds_the_next() {
 
 #[test]
 fn losses_while_cruising_cut_the_short_term_model_only() {
-    let mut link = Link::new(20, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     link.run(MS.times(200));
     let max_bw = link.bbr().max_bw;
-    lossy(&mut link, MS.times(300));
+    link.run_losing(MS.times(300), 10);
     let bbr = link.bbr();
     assert_eq!((bbr.max_bw, bbr.inflight_longterm), (max_bw, None));
     assert!(bbr.bw_shortterm.is_some_and(|bw| bw < max_bw), "{bbr:?}");
@@ -341,13 +224,13 @@ fn losses_while_cruising_cut_the_short_term_model_only() {
 /// that loss and not the pacing margin as well, which would make it three times as much here.
 #[test]
 fn the_response_to_a_small_loss_is_that_loss() {
-    let mut link = Link::new(100, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 100, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     link.run(MS.times(100));
     let before = link.bbr();
     let mut n = 0;
     while link.bbr().round_count < before.round_count + 40 {
-        link.step(&mut |_| {
+        link.step(&mut || {
             n += 1;
             n % 400 == 0
         });
@@ -361,12 +244,12 @@ fn the_response_to_a_small_loss_is_that_loss() {
 /// A timeout lets one packet out and forgets nothing; with the repair the window is back.
 #[test]
 fn a_timeout_keeps_the_model_and_gives_the_window_back() {
-    let mut link = Link::new(20, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     link.run(MS.times(100));
     let (before, cwnd) = (link.bbr(), link.cc.cwnd());
     link.now += Duration::from_secs(1);
-    let flight: Vec<PacketState> = link.acks.drain(..).map(|(_, p)| p).collect();
+    let flight: Vec<PacketState> = link.flight.drain(..).map(|f| f.packet).collect();
     let mut batch = link.cc.ack(link.now);
     flight.iter().for_each(|p| batch.lost(p));
     batch.finish();
@@ -380,10 +263,10 @@ fn a_timeout_keeps_the_model_and_gives_the_window_back() {
 /// What an ACK said does not depend on the order in which the caller says it.
 #[test]
 fn the_order_within_a_batch_is_not_the_callers_business() {
-    let mut link = Link::new(20, MS.times(40));
+    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));
     link.run_to(State::ProbeBwUp);
     link.run(MS.times(60));
-    let packets: Vec<PacketState> = link.acks.drain(..12).map(|(_, p)| p).collect();
+    let packets: Vec<PacketState> = link.flight.drain(..12).map(|f| f.packet).collect();
     let (lost, acked) = packets.split_at(6);
     let now = link.now + MS;
     let mut first = link.cc.clone();
@@ -403,7 +286,7 @@ fn the_order_within_a_batch_is_not_the_callers_business() {
 /// Four packets are the floor, also where the BDP is a fraction of one.
 #[test]
 fn a_path_of_less_than_a_packet_still_flows() {
-    let mut link = Link::new(1, Duration::from_micros(500));
+    let mut link = Link::new(Algorithm::Bbr3, 1, Duration::from_micros(500));
     link.rate = Rate::from_bits_per_sec(64_000);
     link.run(Duration::from_secs(30));
     let snapshot = link.cc.snapshot();

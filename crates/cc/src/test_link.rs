@@ -1,0 +1,174 @@
+//! A link for tests that is simple enough to say what must come out of it.
+
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+use crate::{
+    Algorithm, BbrSnapshot, Config, Controller, Duration, Instant, PacketState, Rate, Send, State,
+};
+
+pub(crate) const SMSS: u64 = 1_200;
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// A token bucket: what finds no token is dropped.
+pub(crate) struct TokenBucket {
+    pub(crate) rate: Rate,
+    pub(crate) depth: u64,
+    pub(crate) tokens: u64,
+    pub(crate) filled: Instant,
+}
+
+impl TokenBucket {
+    fn drops(&mut self, now: Instant) -> bool {
+        // Whole bytes only: what the time earned beyond them stays in `filled`.
+        let earned = self.rate.bytes_in(now.since(self.filled));
+        if earned > 0 {
+            self.filled = now;
+            self.tokens = (self.tokens + earned).min(self.depth);
+        }
+        let drops = self.tokens < SMSS;
+        self.tokens -= if drops { 0 } else { SMSS };
+        drops
+    }
+}
+
+pub(crate) struct Flight {
+    pub(crate) ack: Instant,
+    pub(crate) packet: PacketState,
+    pub(crate) lost: bool,
+}
+
+/// A bottleneck without end of its queue, perhaps behind a policer, and a receiver that acknowledges
+/// each packet at once or in clumps.
+pub(crate) struct Link {
+    pub(crate) cc: Controller,
+    pub(crate) now: Instant,
+    pub(crate) rate: Rate,
+    pub(crate) rtt: Duration,
+    /// When the bottleneck is free again.
+    pub(crate) free: Instant,
+    pub(crate) flight: VecDeque<Flight>,
+    pub(crate) policer: Option<TokenBucket>,
+    /// ACKs come at multiples of this.
+    pub(crate) clump: Duration,
+    pub(crate) busy: bool,
+    pub(crate) delivered: u64,
+    pub(crate) lost: u64,
+    pub(crate) states: Vec<State>,
+}
+
+impl Link {
+    pub(crate) fn new(algorithm: Algorithm, mbit: u64, rtt: Duration) -> Self {
+        Self::with(algorithm, mbit, rtt, Config::default())
+    }
+
+    pub(crate) fn with(algorithm: Algorithm, mbit: u64, rtt: Duration, config: Config) -> Self {
+        let now = Instant::from_nanos(77);
+        Self {
+            cc: Controller::new(algorithm, config, now),
+            now,
+            rate: Rate::from_bits_per_sec(mbit * 1_000_000),
+            rtt,
+            free: now,
+            flight: VecDeque::new(),
+            policer: None,
+            clump: Duration::from_nanos(1),
+            busy: true,
+            delivered: 0,
+            lost: 0,
+            states: std::vec![State::Startup],
+        }
+    }
+
+    pub(crate) fn bbr(&self) -> BbrSnapshot {
+        self.cc.snapshot().bbr.expect("BBR has a model")
+    }
+
+    pub(crate) fn gain(&self) -> u32 {
+        self.bbr().pacing_gain.as_percent()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.cc.snapshot().state
+    }
+
+    pub(crate) fn send(&mut self) -> Option<Instant> {
+        if !self.busy {
+            self.cc.on_app_limited();
+            return None;
+        }
+        loop {
+            match self.cc.can_send(self.now) {
+                Send::Now { .. } => {
+                    let packet = self.cc.on_sent(self.now, SMSS as u32);
+                    let now = self.now;
+                    let lost = self.policer.as_mut().is_some_and(|p| p.drops(now));
+                    if !lost {
+                        self.free = self.free.max(now) + self.rate.time_for(SMSS);
+                    }
+                    let clump = self.clump.as_nanos();
+                    let nanos = (self.free.max(now) + self.rtt).as_nanos().div_ceil(clump) * clump;
+                    self.flight.push_back(Flight { ack: Instant::from_nanos(nanos), packet, lost });
+                }
+                Send::At(at) => return Some(at),
+                Send::CwndLimited => return None,
+            }
+        }
+    }
+
+    /// The next thing that happens; `lose` says which packets never arrive.
+    pub(crate) fn step(&mut self, lose: &mut dyn FnMut() -> bool) {
+        let next_send = self.send();
+        let next_ack = self.flight.front().map(|f| f.ack);
+        let Some(next) = [next_send, next_ack].into_iter().flatten().min() else {
+            self.now += MS;
+            return;
+        };
+        self.now = next;
+        if next_ack != Some(next) {
+            return;
+        }
+        let mut batch = self.cc.ack(self.now);
+        while self.flight.front().is_some_and(|f| f.ack == next) {
+            let Some(f) = self.flight.pop_front() else { break };
+            if f.lost || lose() {
+                batch.lost(&f.packet);
+                self.lost += SMSS;
+            } else {
+                batch.acked(&f.packet);
+                self.delivered += SMSS;
+            }
+        }
+        batch.finish();
+        let state = self.state();
+        if self.states.last() != Some(&state) {
+            self.states.push(state);
+        }
+    }
+
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step(&mut || false);
+        }
+    }
+
+    /// Loses every `n`th packet.
+    pub(crate) fn run_losing(&mut self, time: Duration, n: u64) {
+        let (mut count, end) = (0, self.now + time);
+        while self.now < end {
+            self.step(&mut || {
+                count += 1;
+                count % n == 0
+            });
+        }
+    }
+
+    pub(crate) fn run_to(&mut self, state: State) {
+        let end = self.now + Duration::from_secs(30);
+        while self.state() != state {
+            assert!(self.now < end, "never in {state:?}: {:?}", self.states);
+            self.step(&mut || false);
+        }
+    }
+}

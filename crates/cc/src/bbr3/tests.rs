@@ -110,6 +110,20 @@ fn min_rtt_rises_to_the_new_path_and_not_to_the_queue() {
     assert!(link.bbr().min_rtt >= Some(link.rtt), "the old path was forgotten");
 }
 
+/// Draft issue 109 at its worst: after eleven seconds without an ACK both filters expire on one and
+/// the same sample, which is all queue. It calls for ProbeRTT; it is no round trip of the path.
+#[test]
+fn one_late_sample_does_not_expire_both_filters() {
+    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(40));
+    link.run_to(State::ProbeBwCruise);
+    let before = link.bbr().min_rtt;
+    for late in &mut link.flight {
+        late.ack += Duration::from_secs(11);
+    }
+    link.run_to(State::ProbeRtt);
+    assert_eq!(link.bbr().min_rtt, before);
+}
+
 #[test]
 fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
     let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(40));

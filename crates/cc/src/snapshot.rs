@@ -113,8 +113,9 @@ impl Snapshot {
 /// The model variables of BBR, by the draft's names without the prefix.
 ///
 /// BBRv1 has no bounds on rate and inflight, and no account of its probes: there the bounds are
-/// `None`, `prev_probe_*` false, `bw_probe_wait` and `rounds_since_probe_up` zero,
-/// `probe_rtt_min_delay` `None`, and `full_bw_now` is `full_bw_reached`.
+/// `None`, `prev_probe_*` false, `bw_probe_wait`, `rounds_since_probe_up`, `bw_probe_up_rounds`,
+/// `bw_latest` and `inflight_latest` zero, `drain_start_round` zero, `probe_rtt_min_delay` and all that
+/// is kept for an undo `None`, and `full_bw_now` is `full_bw_reached`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BbrSnapshot {
     /// Windowed maximum of the delivery-rate samples.
@@ -163,4 +164,22 @@ pub struct BbrSnapshot {
     pub rounds_since_probe_up: u64,
     /// The lowest round-trip sample of the current ProbeRTT interval.
     pub probe_rtt_min_delay: Option<Duration>,
+    /// The round in which Drain began.
+    pub drain_start_round: u64,
+    /// The highest delivery rate of the last loss round.
+    pub bw_latest: Rate,
+    /// The largest volume delivered of the last loss round, in bytes.
+    pub inflight_latest: u64,
+    /// How often the growth of `inflight_longterm` was doubled in this probe.
+    pub bw_probe_up_rounds: u32,
+    /// Bytes to acknowledge for each packet by which `inflight_longterm` grows.
+    pub probe_up_acked_per_inc: Option<u64>,
+    /// The state to return to when the losses turn out to be none.
+    pub undo_state: Option<State>,
+    /// `bw_shortterm` to return to then.
+    pub undo_bw_shortterm: Option<Rate>,
+    /// `inflight_shortterm` to return to then.
+    pub undo_inflight_shortterm: Option<u64>,
+    /// `inflight_longterm` to return to then.
+    pub undo_inflight_longterm: Option<u64>,
 }

@@ -234,6 +234,15 @@ impl CongestionControl for Bbr1 {
             bw_probe_wait: Duration::ZERO,
             rounds_since_probe_up: 0,
             probe_rtt_min_delay: None,
+            drain_start_round: 0,
+            bw_latest: Rate::ZERO,
+            inflight_latest: 0,
+            bw_probe_up_rounds: 0,
+            probe_up_acked_per_inc: None,
+            undo_state: None,
+            undo_bw_shortterm: None,
+            undo_inflight_shortterm: None,
+            undo_inflight_longterm: None,
         };
         Snapshot { bbr: Some(bbr), ..Snapshot::of(conn, "bbr1", self.state) }
     }

@@ -276,10 +276,11 @@ impl CongestionControl for Bbr3 {
     fn snapshot(&self, conn: &Conn) -> Snapshot {
         let volume = |v: u64| (v != INFINITE).then_some(v);
         let time = |d: Duration| (d != Duration::MAX).then_some(d);
+        let rate = |r: Rate| (r != Rate::MAX).then_some(r);
         let bbr = BbrSnapshot {
             max_bw: self.max_bw,
             bw: self.bw,
-            bw_shortterm: (self.bw_shortterm != Rate::MAX).then_some(self.bw_shortterm),
+            bw_shortterm: rate(self.bw_shortterm),
             inflight_shortterm: volume(self.inflight_shortterm),
             inflight_longterm: volume(self.inflight_longterm),
             min_rtt: time(self.min_rtt),
@@ -300,6 +301,15 @@ impl CongestionControl for Bbr3 {
             bw_probe_wait: self.bw_probe_wait,
             rounds_since_probe_up: self.rounds_since_probe_up,
             probe_rtt_min_delay: time(self.probe_rtt_min_delay),
+            drain_start_round: self.drain_start_round,
+            bw_latest: self.bw_latest,
+            inflight_latest: self.inflight_latest,
+            bw_probe_up_rounds: self.bw_probe_up_rounds,
+            probe_up_acked_per_inc: volume(self.probe_up_acked_per_inc),
+            undo_state: self.undo_state,
+            undo_bw_shortterm: rate(self.undo_bw_shortterm),
+            undo_inflight_shortterm: volume(self.undo_inflight_shortterm),
+            undo_inflight_longterm: volume(self.undo_inflight_longterm),
         };
         Snapshot { bbr: Some(bbr), ..Snapshot::of(conn, "bbr3", self.state) }
     }

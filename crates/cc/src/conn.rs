@@ -33,8 +33,9 @@ pub(crate) struct Conn {
     pub(crate) send_quantum: u64,
     pub(crate) sampler: Sampler,
     /// C.srtt, RFC 9002 section 5.3 without the ACK delay, which not every transport knows.
-    pub(crate) srtt: Option<Duration>,
-    pub(crate) latest_rtt: Option<Duration>,
+    /// Zero before the first sample, as `latest_rtt`: no sample is.
+    srtt: Duration,
+    latest_rtt: Duration,
     /// When the newest recovery episode began, RFC 9002 section 7.3.2. Stays after its end: packets
     /// sent before it still belong to it.
     recovery_start: Option<Instant>,
@@ -57,8 +58,8 @@ impl Conn {
             pacing_rate: None,
             send_quantum: 2 * smss,
             sampler: Sampler::new(now),
-            srtt: None,
-            latest_rtt: None,
+            srtt: Duration::ZERO,
+            latest_rtt: Duration::ZERO,
             recovery_start: None,
             in_recovery: false,
             cwnd_limited_until: None,
@@ -93,9 +94,16 @@ impl Conn {
         self.in_recovery = false;
     }
 
-    /// Whether `p` left after the newest recovery episode began, or there was none.
-    pub(crate) fn sent_after_recovery_start(&self, p: &PacketState) -> bool {
-        self.recovery_start.is_none_or(|start| p.send_time() > start)
+    /// Whether what left at `sent` left after the newest recovery episode began, or there was none.
+    pub(crate) fn sent_after_recovery_start(&self, sent: Instant) -> bool {
+        self.recovery_start.is_none_or(|start| sent > start)
+    }
+
+    /// A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion).
+    #[cold]
+    pub(crate) fn count_marks(&mut self, packets: u64) {
+        let marked = packets.saturating_mul(self.smss);
+        self.sampler.lost = self.sampler.lost.saturating_add(marked);
     }
 
     /// Nothing is unacknowledged. C.inflight of 0 alone does not say so: loss marking brings it to
@@ -128,7 +136,7 @@ impl Conn {
     /// Paces a window-based algorithm: `gain` windows in a smoothed round trip. Above one, so that
     /// the window stays the limit (RFC 9002 section 7.7).
     pub(crate) fn pace_by_window(&mut self, gain: Gain) {
-        if let Some(srtt) = self.srtt {
+        if let Some(srtt) = self.srtt() {
             let rate = gain.of_rate(Rate::from_volume(self.cwnd, srtt));
             self.pacing_rate = Some(rate.max(Rate::from_bytes_per_sec(1)));
             let quantum = rate.bytes_in(Duration::from_millis(1));
@@ -147,7 +155,18 @@ impl Conn {
         2 * self.smss
     }
 
+    /// C.srtt, after the first sample.
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        (self.srtt != Duration::ZERO).then_some(self.srtt)
+    }
+
+    /// The newest round-trip sample.
+    pub(crate) fn latest_rtt(&self) -> Option<Duration> {
+        (self.latest_rtt != Duration::ZERO).then_some(self.latest_rtt)
+    }
+
     /// The sample of an ACK whose newest packet is `p`; `rtt` is the transport's own, if it has one.
+    #[inline]
     pub(crate) fn sample(
         &mut self,
         now: Instant,
@@ -159,15 +178,12 @@ impl Conn {
         self.sampler.generate(now, p, rtt)
     }
 
+    #[inline]
     fn update_srtt(&mut self, rtt: Duration) {
-        self.latest_rtt = Some(rtt);
-        self.srtt = Some(match self.srtt {
-            None => rtt,
-            // 7/8 old, 1/8 new, ordered so that no product can overflow.
-            Some(old) => {
-                let (old, new) = (old.as_nanos(), rtt.as_nanos());
-                Duration::from_nanos(old - old / 8 + new / 8)
-            }
-        });
+        // 7/8 old, 1/8 new, ordered so that no product can overflow.
+        let (old, new) = (self.srtt.as_nanos(), rtt.as_nanos());
+        let mean = Duration::from_nanos(old - old / 8 + new / 8);
+        self.srtt = if self.srtt == Duration::ZERO { rtt } else { mean };
+        self.latest_rtt = rtt;
     }
 }

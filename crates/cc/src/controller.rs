@@ -11,7 +11,7 @@ use crate::cubic::Cubic;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
 use crate::reno::Reno;
-use crate::sampler::{MAX_SIZE, PacketState};
+use crate::sampler::{MAX_SIZE, PacketState, RateSample};
 use crate::snapshot::Snapshot;
 use crate::units::{Duration, Instant, Rate};
 
@@ -267,6 +267,7 @@ impl Controller {
         self.update_pacer(now);
     }
 
+    #[inline]
     fn update_pacer(&mut self, now: Instant) {
         self.pacer.set_rate(now, pace(&self.conn), self.conn.send_quantum);
     }
@@ -280,6 +281,23 @@ impl Controller {
         }
         each!(&mut self.algo, a => a.on_enter_recovery(&mut self.conn));
         self.conn.begin_recovery(now);
+    }
+
+    #[cold]
+    fn exit_recovery(&mut self) {
+        self.conn.end_recovery();
+        each!(&mut self.algo, a => a.on_exit_recovery(&mut self.conn));
+    }
+
+    /// All losses and marks of one ACK or timer; the newest of the packets left at `sent`.
+    #[cold]
+    fn on_congestion(&mut self, now: Instant, sent: Instant, ce: Option<&RateSample>) {
+        let new_episode = !self.conn.in_recovery() && self.conn.sent_after_recovery_start(sent);
+        if new_episode {
+            self.enter_recovery(now);
+        }
+        let congestion = Congestion { now, new_episode, ce };
+        each!(&mut self.algo, a => a.on_congestion(&mut self.conn, &congestion));
     }
 }
 
@@ -302,7 +320,8 @@ pub struct AckBatch<'a> {
     now: Instant,
     prior_inflight: u64,
     newest: Option<PacketState>,
-    newest_lost: Option<PacketState>,
+    /// When the newest of the packets that were lost had left.
+    newest_lost: Option<Instant>,
     newly_acked: u64,
     newly_acked_after_recovery: u64,
     ce_packets: u64,
@@ -330,7 +349,7 @@ impl AckBatch<'_> {
         let conn = &mut self.cc.conn;
         conn.sampler.on_acked(&mut self.newest, packet);
         self.newly_acked += packet.size();
-        if conn.sent_after_recovery_start(packet) {
+        if conn.sent_after_recovery_start(packet.send_time()) {
             self.newly_acked_after_recovery += packet.size();
         }
     }
@@ -341,9 +360,7 @@ impl AckBatch<'_> {
         conn.leave_flight(packet.size());
         conn.sampler.lost = conn.sampler.lost.saturating_add(packet.size());
         each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
-        if self.newest_lost.is_none_or(|n| packet.send_time() > n.send_time()) {
-            self.newest_lost = Some(*packet);
-        }
+        self.newest_lost = self.newest_lost.max(Some(packet.send_time()));
     }
 
     /// The transport's own round-trip sample for this ACK, where it knows better than the time
@@ -369,8 +386,13 @@ impl AckBatch<'_> {
     /// Everything is said: updates the model, the state and the control parameters. Dropping the
     /// batch does the same.
     #[inline]
-    pub fn finish(self) {}
+    pub fn finish(self) {
+        core::mem::ManuallyDrop::new(self).close();
+    }
 
+    // Inlined into the transport's handling of an ACK, so that the batch need not exist in memory;
+    // what is rare is apart.
+    #[inline(always)]
     fn close(&mut self) {
         let cc = &mut *self.cc;
         if let Some(inflight) = self.inflight {
@@ -379,44 +401,33 @@ impl AckBatch<'_> {
         // An episode ends with the first packet acknowledged that left after it began
         // (RFC 9002 section 7.3.2); a loss of this same ACK may begin the next one.
         if cc.conn.in_recovery()
-            && self.newest.as_ref().is_some_and(|p| cc.conn.sent_after_recovery_start(p))
+            && self.newest.is_some_and(|p| cc.conn.sent_after_recovery_start(p.send_time()))
         {
-            cc.conn.end_recovery();
-            each!(&mut cc.algo, a => a.on_exit_recovery(&mut cc.conn));
+            cc.exit_recovery();
         }
-        // A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion).
-        let marked = self.ce_packets.saturating_mul(cc.conn.smss);
-        cc.conn.sampler.lost = cc.conn.sampler.lost.saturating_add(marked);
-        // By reference throughout: a copy of a state is a tenth of what an ACK costs.
-        let sample = self.newest.as_ref().map(|p| {
-            let mut rs = cc.conn.sample(self.now, p, self.rtt);
-            rs.newly_acked = self.newly_acked;
-            rs.newly_acked_after_recovery = self.newly_acked_after_recovery;
-            rs.prior_inflight = self.prior_inflight;
-            rs
-        });
-        let marked = self.newest.as_ref().filter(|_| self.ce_packets > 0);
-        if let Some(p) = self.newest_lost.as_ref().or(marked) {
-            let new_episode = !cc.conn.in_recovery() && cc.conn.sent_after_recovery_start(p);
-            if new_episode {
-                cc.enter_recovery(self.now);
+        if self.ce_packets > 0 {
+            cc.conn.count_marks(self.ce_packets);
+        }
+        let Some(newest) = &self.newest else {
+            if let Some(sent) = self.newest_lost {
+                cc.on_congestion(self.now, sent, None);
             }
-            let congestion = Congestion {
-                now: self.now,
-                new_episode,
-                ce: sample.as_ref().filter(|_| self.ce_packets > 0),
-            };
-            each!(&mut cc.algo, a => a.on_congestion(&mut cc.conn, &congestion));
+            return cc.update_pacer(self.now);
+        };
+        let mut rs = cc.conn.sample(self.now, newest, self.rtt);
+        rs.newly_acked = self.newly_acked;
+        rs.newly_acked_after_recovery = self.newly_acked_after_recovery;
+        rs.prior_inflight = self.prior_inflight;
+        if self.newest_lost.is_some() || self.ce_packets > 0 {
+            let sent = self.newest_lost.unwrap_or(newest.send_time());
+            cc.on_congestion(self.now, sent, (self.ce_packets > 0).then_some(&rs));
         }
-        if let Some(rs) = &sample {
-            each!(&mut cc.algo, a => a.on_ack(&mut cc.conn, rs));
-        }
+        each!(&mut cc.algo, a => a.on_ack(&mut cc.conn, &rs));
         cc.update_pacer(self.now);
     }
 }
 
 impl Drop for AckBatch<'_> {
-    #[inline]
     fn drop(&mut self) {
         self.close();
     }

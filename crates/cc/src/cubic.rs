@@ -136,7 +136,7 @@ impl Cubic {
             conn.cwnd = cwnd.max(epoch.w_est);
             return;
         }
-        let rtt = conn.srtt.unwrap_or(Duration::ZERO);
+        let rtt = conn.srtt().unwrap_or(Duration::ZERO);
         let target = epoch.w_cubic(ticks(elapsed + rtt), smss).clamp(cwnd, MAX_TARGET.of(cwnd));
         epoch.cwnd_part = epoch.cwnd_part.saturating_add((target - cwnd).saturating_mul(acked));
         conn.cwnd = cwnd.saturating_add(epoch.cwnd_part / cwnd);

@@ -6,14 +6,17 @@
 /// the true maximum, and no two samples can expire together.
 #[derive(Clone, Debug)]
 pub(crate) struct RoundMax<const N: usize> {
+    /// Maxima of the rounds before `round`.
     slots: [u64; N],
     round: u64,
+    /// Maximum of `round` itself, apart: its slot is found by a division, and needed once a round.
+    current: u64,
     max: u64,
 }
 
 impl<const N: usize> RoundMax<N> {
     pub(crate) const fn new() -> Self {
-        Self { slots: [0; N], round: 0, max: 0 }
+        Self { slots: [0; N], round: 0, current: 0, max: 0 }
     }
 
     /// The maximum as of the last update: a window without samples forgets nothing.
@@ -24,22 +27,28 @@ impl<const N: usize> RoundMax<N> {
     /// UpdateWindowedMaxFilter(): takes `value` in at `round`; the window is the last `rounds`, of
     /// which there are no more than `N`.
     pub(crate) fn update(&mut self, value: u64, round: u64, rounds: usize) -> u64 {
-        let len = N as u64;
         if round != self.round {
-            let passed = round.saturating_sub(self.round).min(len);
-            for ago in 0..passed {
-                self.slots[((round - ago) % len) as usize] = 0;
-            }
-            self.round = round;
-            self.max = 0;
-            for ago in 0..(rounds as u64).min(len).min(round + 1) {
-                self.max = self.max.max(self.slots[((round - ago) % len) as usize]);
-            }
+            self.start_round(round, rounds);
         }
-        let slot = &mut self.slots[(round % len) as usize];
-        *slot = (*slot).max(value);
+        self.current = self.current.max(value);
         self.max = self.max.max(value);
         self.max
+    }
+
+    #[cold]
+    fn start_round(&mut self, round: u64, rounds: usize) {
+        let len = N as u64;
+        self.slots[(self.round % len) as usize] = self.current;
+        let passed = round.saturating_sub(self.round).min(len);
+        for ago in 0..passed {
+            self.slots[((round - ago) % len) as usize] = 0;
+        }
+        self.round = round;
+        self.current = 0;
+        self.max = 0;
+        for ago in 0..(rounds as u64).min(len).min(round + 1) {
+            self.max = self.max.max(self.slots[((round - ago) % len) as usize]);
+        }
     }
 }
 

@@ -48,11 +48,16 @@ impl Pacer {
     }
 
     /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth.
+    #[inline]
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate, quantum: u64) {
         let rate = rate.max(Rate::from_bytes_per_sec(1));
-        if rate == self.rate && quantum == self.quantum {
-            return; // the depth follows from the two, and the credit is within it
+        // The depth follows from the two, and the credit is within it.
+        if rate != self.rate || quantum != self.quantum {
+            self.change_rate(now, rate, quantum);
         }
+    }
+
+    fn change_rate(&mut self, now: Instant, rate: Rate, quantum: u64) {
         if rate != self.rate {
             self.refill(now);
             self.rate = rate;

@@ -30,7 +30,7 @@ const INDEX_BITS: u32 = 12;
 const MAX_TX_IN_FLIGHT: u64 = (1 << TX_IN_FLIGHT_BITS) - 1;
 /// The largest packet in bytes.
 pub(crate) const MAX_SIZE: u64 = (1 << SIZE_BITS) - 1;
-const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
+const INDEX_MASK: u16 = (1 << INDEX_BITS) - 1;
 
 impl PacketState {
     /// Bytes of the packet, or of the aggregate that was sent as one.
@@ -58,22 +58,31 @@ impl PacketState {
         self.lost
     }
 
-    /// The packet's number modulo 4096: enough to see that two packets were neighbours, and which
-    /// of two that left in the same instant was the later one.
-    const fn index(&self) -> u64 {
-        self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS + 1)
-    }
-
-    /// Whether this packet was sent right after `other`.
-    pub(crate) const fn follows(&self, other: &Self) -> bool {
-        self.index() == (other.index() + 1) & INDEX_MASK
+    pub(crate) const fn index(&self) -> PacketIndex {
+        PacketIndex((self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS + 1)) as u16)
     }
 
     /// IsNewestPacket(): whether this packet was sent after `other`.
     const fn is_newer_than(&self, other: &Self) -> bool {
         let (mine, others) = (self.send_time.as_nanos(), other.send_time.as_nanos());
-        let ahead = self.index().wrapping_sub(other.index()) & INDEX_MASK;
-        mine > others || (mine == others && ahead != 0 && ahead <= INDEX_MASK / 2)
+        mine > others || (mine == others && self.index().is_after(other.index()))
+    }
+}
+
+/// A packet's number modulo 4096: enough to see that two packets were neighbours, and which of two
+/// that left in the same instant was the later one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PacketIndex(u16);
+
+impl PacketIndex {
+    /// Whether this packet was sent right after `other`.
+    pub(crate) const fn follows(self, other: Self) -> bool {
+        self.0.wrapping_sub(other.0) & INDEX_MASK == 1
+    }
+
+    const fn is_after(self, other: Self) -> bool {
+        let ahead = self.0.wrapping_sub(other.0) & INDEX_MASK;
+        ahead != 0 && ahead <= INDEX_MASK / 2
     }
 }
 
@@ -179,6 +188,7 @@ impl Sampler {
     /// GenerateRateSample(), for an ACK whose newest packet is `p`. The sample is new for each ACK,
     /// so that InitRateSample() has nothing left to reset (the pseudo-code forgets RS.delivered and
     /// RS.prior_delivered). The volumes of the ACK itself are the caller's to fill in.
+    #[inline]
     pub(crate) fn generate(&mut self, now: Instant, p: &PacketState, rtt: Duration) -> RateSample {
         self.min_rtt = self.min_rtt.min(rtt);
         self.delivered_time = now;
@@ -224,14 +234,16 @@ mod tests {
         let mut s = Sampler::new(Instant::from_nanos(7));
         s.mark_app_limited(0);
         let p = s.on_sent(Instant::from_nanos(9), 65_535, true, 123_456_789);
-        assert_eq!((p.size(), p.tx_in_flight(), p.index()), (65_535, 123_456_789, 0));
+        assert_eq!((p.size(), p.tx_in_flight(), p.index()), (65_535, 123_456_789, PacketIndex(0)));
         assert!(p.is_app_limited() && p.send_time() == Instant::from_nanos(9));
         let huge = s.on_sent(Instant::from_nanos(9), u64::MAX, false, u64::MAX);
         assert_eq!(
             (huge.size(), huge.tx_in_flight(), huge.index()),
-            (MAX_SIZE, MAX_TX_IN_FLIGHT, 1)
+            (MAX_SIZE, MAX_TX_IN_FLIGHT, PacketIndex(1))
         );
-        assert!(huge.follows(&p) && huge.is_newer_than(&p) && !p.is_newer_than(&huge));
+        assert!(
+            huge.index().follows(p.index()) && huge.is_newer_than(&p) && !p.is_newer_than(&huge)
+        );
     }
 
     #[test]
@@ -240,7 +252,11 @@ mod tests {
         let mut last = s.on_sent(Instant::default(), 1, true, 1);
         for _ in 0..10_000 {
             let next = s.on_sent(Instant::default(), 1, false, 1);
-            assert!(next.follows(&last) && !last.follows(&next) && next.is_newer_than(&last));
+            assert!(
+                next.index().follows(last.index())
+                    && !last.index().follows(next.index())
+                    && next.is_newer_than(&last)
+            );
             last = next;
         }
     }

@@ -103,8 +103,8 @@ impl Snapshot {
             is_cwnd_limited: conn.is_cwnd_limited(),
             app_limited: conn.sampler.is_app_limited(),
             ssthresh: None,
-            srtt: conn.srtt,
-            latest_rtt: conn.latest_rtt,
+            srtt: conn.srtt(),
+            latest_rtt: conn.latest_rtt(),
             bbr: None,
         }
     }

@@ -131,15 +131,19 @@ impl From<Duration> for core::time::Duration {
 
 /// `a * b / c`, saturating, with `c` of 0 read as 1. The common case stays in 64 bits, because a
 /// 128-bit division costs more than the whole rest of an ACK.
+#[inline]
 pub(crate) const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     let c = if c == 0 { 1 } else { c };
     match a.checked_mul(b) {
         Some(p) => p / c,
-        None => {
-            let q = (a as u128 * b as u128) / c as u128;
-            if q > u64::MAX as u128 { u64::MAX } else { q as u64 }
-        }
+        None => wide_mul_div(a, b, c),
     }
+}
+
+#[cold]
+const fn wide_mul_div(a: u64, b: u64, c: u64) -> u64 {
+    let q = (a as u128 * b as u128) / c as u128;
+    if q > u64::MAX as u128 { u64::MAX } else { q as u64 }
 }
 
 impl Rate {
@@ -159,6 +163,7 @@ impl Rate {
     }
 
     /// The rate that carries `bytes` in `interval`; an interval of zero counts as 1 ns.
+    #[inline]
     pub const fn from_volume(bytes: u64, interval: Duration) -> Self {
         Self(mul_div(bytes, NANOS_PER_SEC, interval.0))
     }

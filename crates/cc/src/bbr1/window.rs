@@ -23,7 +23,7 @@ impl Bbr1 {
     /// The initial window in the first round-trip time, at Startup's gain. Called again with the
     /// first sample: the rate that came of the nominal 1 ms must not outlive it.
     pub(super) fn init_pacing_rate(&self, conn: &mut Conn) {
-        let bw = Rate::from_volume(conn.initial_cwnd, conn.srtt.unwrap_or(NOMINAL_RTT));
+        let bw = Rate::from_volume(conn.initial_cwnd, conn.srtt().unwrap_or(NOMINAL_RTT));
         let rate = PACING_MARGIN.of_rate(HIGH_GAIN.of_rate(bw));
         conn.pacing_rate = Some(rate.max(Rate::from_bytes_per_sec(1)));
     }
@@ -38,7 +38,7 @@ impl Bbr1 {
     }
 
     pub(super) fn set_pacing_rate(&mut self, conn: &mut Conn) {
-        if !self.has_seen_rtt && conn.srtt.is_some() {
+        if !self.has_seen_rtt && conn.srtt().is_some() {
             self.has_seen_rtt = true;
             self.init_pacing_rate(conn);
         }

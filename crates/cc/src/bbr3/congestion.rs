@@ -55,6 +55,7 @@ impl Bbr3 {
     /// every lossy round would cost the margin on top of the loss: at 0.5 % of random loss three
     /// times what was lost. We follow the text: up to the bound itself, bw_latest is taken for what
     /// it would have been without the margin.
+    #[cold]
     fn adapt_lower_bounds_from_congestion(&mut self, conn: &Conn) {
         if self.is_probing_bw() || !self.is_loss_in_round {
             return;
@@ -91,10 +92,10 @@ impl Bbr3 {
     /// losses crossed the threshold. What follows from that waits until the whole batch is counted,
     /// so that the order of the caller's words does not matter.
     pub(super) fn handle_lost_packet(&mut self, conn: &Conn, packet: &PacketState) {
-        if !self.last_lost.is_some_and(|last| packet.follows(&last)) {
+        if !self.last_lost.is_some_and(|last| packet.index().follows(last)) {
             self.loss_ranges_in_round = self.loss_ranges_in_round.saturating_add(1);
         }
-        self.last_lost = Some(*packet);
+        self.last_lost = Some(packet.index());
         if !self.is_bw_probe_sample || self.too_high.is_some() {
             return; // no packet of a probe, or the probe was judged already
         }

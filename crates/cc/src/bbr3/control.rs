@@ -15,7 +15,7 @@ impl Bbr3 {
     /// InitPacingRate(), "Pacing Rate: C.pacing_rate". Called again with the first round-trip
     /// sample: the rate that came of the nominal 1 ms must not outlive it.
     pub(super) fn init_pacing_rate(&mut self, conn: &mut Conn) {
-        let rtt = conn.srtt.unwrap_or(NOMINAL_RTT);
+        let rtt = conn.srtt().unwrap_or(NOMINAL_RTT);
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
         // A first round trip of hours would make it zero, and a rate of zero would never end.
         let rate = STARTUP_PACING_GAIN.of_rate(nominal_bandwidth).max(Rate::from_bytes_per_sec(1));
@@ -28,12 +28,23 @@ impl Bbr3 {
         let rate = PACING_MARGIN.of_rate(pacing_gain.of_rate(self.bw));
         if rate > Rate::ZERO && (self.full_bw_reached || Some(rate) > conn.pacing_rate) {
             conn.pacing_rate = Some(rate);
+            self.paced_at = Some((self.bw, pacing_gain));
         }
     }
 
-    /// SetPacingRate(), "Pacing Rate: C.pacing_rate".
-    pub(super) fn set_pacing_rate(&mut self, conn: &mut Conn) {
-        if !self.has_seen_rtt && conn.srtt.is_some() {
+    /// SetPacingRate(), "Pacing Rate: C.pacing_rate". False when it is what it was, as after most
+    /// ACKs, and the send quantum with it.
+    pub(super) fn set_pacing_rate(&mut self, conn: &mut Conn) -> bool {
+        if self.paced_at == Some((self.bw, self.pacing_gain)) {
+            return false;
+        }
+        self.renew_pacing_rate(conn);
+        true
+    }
+
+    #[cold]
+    fn renew_pacing_rate(&mut self, conn: &mut Conn) {
+        if !self.has_seen_rtt && conn.srtt().is_some() {
             self.has_seen_rtt = true;
             self.init_pacing_rate(conn);
         }
@@ -52,7 +63,9 @@ impl Bbr3 {
         if self.min_rtt == Duration::MAX {
             return conn.initial_cwnd;
         }
-        gain.of(bw.bytes_in(self.min_rtt))
+        let bdp = if bw == self.bw { self.bdp } else { bw.bytes_in(self.min_rtt) };
+        debug_assert_eq!(bdp, bw.bytes_in(self.min_rtt), "bw or min_rtt changed, and bdp did not");
+        gain.of(bdp)
     }
 
     /// QuantizationBudget(), "Computing BBR.max_inflight", with UpdateOffloadBudget() of

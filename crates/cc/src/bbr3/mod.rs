@@ -5,7 +5,8 @@
 //! The two can't be measured at once (seeing the bandwidth needs a queue, seeing the delay needs
 //! none), so a state machine takes turns: faster for a moment, slower for a moment, then level.
 //!
-//! - `mod.rs`: the state, and the steps of one ACK in their order.
+//! - `mod.rs`: the state, and the steps of one ACK in their order. What happens once a round trip or
+//!   less is `#[cold]` throughout, which keeps its code out of the way of what every ACK does.
 //! - [`model`]: rounds, bandwidth, round-trip time, aggregation.
 //! - [`startup`]: Startup and Drain. [`probe_bw`]: the cycle of ProbeBW. [`probe_rtt`]: ProbeRTT
 //!   and the restart from idle.
@@ -26,7 +27,7 @@ use crate::algo::{Congestion, CongestionControl};
 use crate::conn::{Conn, INFINITE};
 use crate::filter::RoundMax;
 use crate::rng::Rng;
-use crate::sampler::{PacketState, RateSample};
+use crate::sampler::{PacketIndex, PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
 
@@ -62,6 +63,8 @@ pub(crate) struct Bbr3 {
     state: State,
     pacing_gain: Gain,
     cwnd_gain: Gain,
+    /// The bandwidth and gain that the pacing rate and the quantum were made of.
+    paced_at: Option<(Rate, Gain)>,
 
     round_count: u64,
     round_start: bool,
@@ -73,6 +76,8 @@ pub(crate) struct Bbr3 {
     /// BBR.max_bw_filter: the maximum of this ProbeBW cycle and of the one before.
     max_bw_filter: [Rate; 2],
     bw: Rate,
+    /// BBR.bdp: bw times min_rtt in bytes, renewed when one of them changes: most ACKs change none.
+    bdp: u64,
     bw_shortterm: Rate,
     inflight_shortterm: u64,
     inflight_longterm: u64,
@@ -105,7 +110,7 @@ pub(crate) struct Bbr3 {
     is_loss_in_round: bool,
     /// Discontiguous ranges lost in this loss round, and the last packet of the last one.
     loss_ranges_in_round: u32,
-    last_lost: Option<PacketState>,
+    last_lost: Option<PacketIndex>,
     too_high: Option<TooHigh>,
 
     ack_phase: AckPhase,
@@ -134,6 +139,7 @@ impl Bbr3 {
             state: State::Startup,
             pacing_gain: Gain::ONE,
             cwnd_gain: Gain::ONE,
+            paced_at: None,
             round_count: 0,
             round_start: false,
             next_round_delivered: 0,
@@ -142,6 +148,7 @@ impl Bbr3 {
             max_bw: Rate::ZERO,
             max_bw_filter: [Rate::ZERO; 2],
             bw: Rate::ZERO,
+            bdp: 0,
             bw_shortterm: Rate::MAX,
             inflight_shortterm: INFINITE,
             inflight_longterm: INFINITE,
@@ -217,7 +224,9 @@ impl CongestionControl for Bbr3 {
         self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
         self.update_ack_aggregation(conn, rs);
-        self.check_full_bw_reached(rs);
+        if self.round_start {
+            self.check_full_bw_reached(rs);
+        }
         self.check_startup_done(conn, rs);
         self.check_drain_done(conn, rs);
         self.update_probe_bw_cycle_phase(conn, rs);
@@ -226,8 +235,9 @@ impl CongestionControl for Bbr3 {
         self.advance_latest_delivery_signals(rs);
         self.bound_bw_for_model();
 
-        self.set_pacing_rate(conn);
-        self.set_send_quantum(conn);
+        if self.set_pacing_rate(conn) {
+            self.set_send_quantum(conn);
+        }
         self.set_cwnd(conn, rs);
     }
 
@@ -270,6 +280,7 @@ impl CongestionControl for Bbr3 {
         if !self.has_seen_rtt {
             self.init_pacing_rate(conn);
         }
+        self.paced_at = None; // the quantum counts in packets
         conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
     }
 

@@ -49,7 +49,16 @@ impl Bbr3 {
 
     /// BoundBWForModel(), "When not Probing for Bandwidth".
     pub(super) fn bound_bw_for_model(&mut self) {
-        self.bw = self.max_bw.min(self.bw_shortterm);
+        let bw = self.max_bw.min(self.bw_shortterm);
+        if bw != self.bw {
+            self.bw = bw;
+            self.renew_bdp();
+        }
+    }
+
+    #[cold]
+    fn renew_bdp(&mut self) {
+        self.bdp = self.bw.bytes_in(self.min_rtt);
     }
 
     /// UpdateACKAggregation(), "BBR.extra_acked".
@@ -88,6 +97,7 @@ impl Bbr3 {
         if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
             self.min_rtt = self.probe_rtt_min_delay;
             self.min_rtt_stamp = self.probe_rtt_min_stamp.unwrap_or(rs.now);
+            self.renew_bdp();
         }
     }
 }

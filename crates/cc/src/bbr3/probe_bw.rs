@@ -18,6 +18,7 @@ impl Bbr3 {
     }
 
     /// StartProbeBW_DOWN().
+    #[cold]
     pub(super) fn start_probe_bw_down(&mut self, conn: &Conn, now: Instant) {
         self.reset_congestion_signals();
         self.probe_up_acked_per_inc = INFINITE; // inflight_longterm does not grow here
@@ -29,11 +30,13 @@ impl Bbr3 {
     }
 
     /// StartProbeBW_CRUISE().
+    #[cold]
     pub(super) fn start_probe_bw_cruise(&mut self) {
         self.enter(State::ProbeBwCruise);
     }
 
     /// StartProbeBW_REFILL().
+    #[cold]
     pub(super) fn start_probe_bw_refill(&mut self, conn: &Conn) {
         self.reset_short_term_model();
         self.bw_probe_up_rounds = 0;
@@ -45,6 +48,7 @@ impl Bbr3 {
     }
 
     /// StartProbeBW_UP().
+    #[cold]
     fn start_probe_bw_up(&mut self, conn: &Conn, rs: &RateSample) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.start_round(conn);
@@ -166,6 +170,7 @@ impl Bbr3 {
     }
 
     /// ProbeInflightLongtermUpward().
+    #[cold]
     fn probe_inflight_longterm_upward(&mut self, conn: &Conn, rs: &RateSample) {
         if !conn.is_cwnd_limited() || conn.cwnd < self.inflight_longterm {
             return; // the bound is not used up, so nothing was learned about it
@@ -185,10 +190,25 @@ impl Bbr3 {
     /// AdaptLongTermModel(): follows the feedback of a probe, ends the filter's cycle with it, and
     /// raises the long-term bound while losses allow. True when it decided a transition.
     fn adapt_long_term_model(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
+        if self.round_start && self.advance_ack_phase(conn, rs) {
+            return true;
+        }
+        if self.inflight_longterm != INFINITE && !Self::is_loss_too_high(rs) {
+            self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
+            if self.state == State::ProbeBwUp {
+                self.probe_inflight_longterm_upward(conn, rs);
+            }
+        }
+        false
+    }
+
+    /// The part of AdaptLongTermModel() that waits for the start of a round.
+    #[cold]
+    fn advance_ack_phase(&mut self, conn: &Conn, rs: &RateSample) -> bool {
+        if self.ack_phase == AckPhase::ProbeStarting {
             self.ack_phase = AckPhase::ProbeFeedback;
         }
-        if self.ack_phase == AckPhase::ProbeStopping && self.round_start {
+        if self.ack_phase == AckPhase::ProbeStopping {
             // The last sample of the probe is in.
             self.is_bw_probe_sample = false;
             self.ack_phase = AckPhase::Init;
@@ -201,12 +221,6 @@ impl Bbr3 {
                     self.start_probe_bw_refill(conn);
                     return true;
                 }
-            }
-        }
-        if !Self::is_loss_too_high(rs) && self.inflight_longterm != INFINITE {
-            self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
-            if self.state == State::ProbeBwUp {
-                self.probe_inflight_longterm_upward(conn, rs);
             }
         }
         false

@@ -9,14 +9,10 @@ use crate::snapshot::State;
 use crate::units::{Gain, Instant};
 
 impl Bbr3 {
-    /// CheckProbeRTT() with EnterProbeRTT(), "ProbeRTT Logic".
+    /// CheckProbeRTT(), "ProbeRTT Logic".
     pub(super) fn check_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
-            self.save_cwnd(conn);
-            self.enter(State::ProbeRtt);
-            self.probe_rtt_done_stamp = None;
-            self.ack_phase = AckPhase::ProbeStopping;
-            self.start_round(conn);
+            self.enter_probe_rtt(conn);
         }
         if self.state == State::ProbeRtt {
             self.handle_probe_rtt(conn, rs);
@@ -26,7 +22,18 @@ impl Bbr3 {
         }
     }
 
+    /// EnterProbeRTT(), "ProbeRTT Logic".
+    #[cold]
+    fn enter_probe_rtt(&mut self, conn: &Conn) {
+        self.save_cwnd(conn);
+        self.enter(State::ProbeRtt);
+        self.probe_rtt_done_stamp = None;
+        self.ack_phase = AckPhase::ProbeStopping;
+        self.start_round(conn);
+    }
+
     /// HandleProbeRTT(), "ProbeRTT Logic".
+    #[cold]
     fn handle_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         // The low rate of ProbeRTT says nothing about the path.
         conn.sampler.mark_app_limited(conn.inflight);
@@ -79,6 +86,7 @@ impl Bbr3 {
         self.extra_acked_interval_start = now;
         if self.is_in_a_probe_bw_state() {
             self.set_pacing_rate_with_gain(conn, Gain::ONE);
+            self.paced_at = None; // the quantum of this rate comes with the next ACK
         } else if self.state == State::ProbeRtt {
             self.check_probe_rtt_done(conn, now);
         }
@@ -86,6 +94,6 @@ impl Bbr3 {
 
     /// BBR.MinPipeCwnd in bytes.
     pub(super) fn min_pipe_cwnd(&self, conn: &Conn) -> u64 {
-        MIN_PIPE_PACKETS.saturating_mul(conn.smss)
+        MIN_PIPE_PACKETS * conn.smss
     }
 }

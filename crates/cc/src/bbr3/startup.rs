@@ -16,7 +16,9 @@ impl Bbr3 {
 
     /// CheckStartupDone(), "Startup Dynamics".
     pub(super) fn check_startup_done(&mut self, conn: &Conn, rs: &RateSample) {
-        self.check_startup_high_loss(conn, rs);
+        if self.loss_round_start {
+            self.check_startup_high_loss(conn, rs);
+        }
         if self.state == State::Startup && self.full_bw_reached {
             self.enter_drain();
         }
@@ -28,10 +30,8 @@ impl Bbr3 {
     /// Asked at the end of each loss round: such a round begins at its first loss, so that recovery
     /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts.
     /// Every transport of this crate has selective acknowledgements.
+    #[cold]
     fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
-        if !self.loss_round_start {
-            return;
-        }
         let ranges = core::mem::take(&mut self.loss_ranges_in_round);
         if self.full_bw_reached || ranges < STARTUP_FULL_LOSS_COUNT || !Self::is_loss_too_high(rs) {
             return;
@@ -50,14 +50,11 @@ impl Bbr3 {
         self.full_bw_now = false;
     }
 
-    /// CheckFullBWReached(), "Exiting Acceleration Based on Bandwidth Plateau". A sample without a
-    /// rate is no round without growth.
+    /// CheckFullBWReached(), "Exiting Acceleration Based on Bandwidth Plateau", asked once a round.
+    /// A sample without a rate is no round without growth.
+    #[cold]
     pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
-        if self.full_bw_now
-            || !self.round_start
-            || rs.is_app_limited
-            || rs.delivery_rate == Rate::ZERO
-        {
+        if self.full_bw_now || rs.is_app_limited || rs.delivery_rate == Rate::ZERO {
             return;
         }
         if rs.delivery_rate >= FULL_BW_GROWTH.of_rate(self.full_bw) {
@@ -73,6 +70,7 @@ impl Bbr3 {
     }
 
     /// EnterDrain(), "Drain".
+    #[cold]
     fn enter_drain(&mut self) {
         self.enter(State::Drain);
         self.drain_start_round = self.round_count;

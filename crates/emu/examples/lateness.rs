@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
-use fullpipe_emu::{Emulator, EmulatorConfig, PathConfig, QueueLimit};
+use fullpipe_emu::{Emulator, EmulatorConfig, Link, QueueLimit};
 
 const PAYLOAD: usize = 1452;
 
@@ -21,13 +21,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
     let half = fullpipe_cc::Duration::from_millis(20);
     let link = Emulator::start(EmulatorConfig {
-        uplink: PathConfig { delay: half, ..PathConfig::default() },
-        downlink: PathConfig {
+        uplink: Link { delay: half, ..Link::default() }.into(),
+        downlink: Link {
             rate: Some(rate),
             delay: half,
             queue: QueueLimit::Bytes(rate.bytes_in(half.times(2))),
-            ..PathConfig::default()
-        },
+            ..Link::default()
+        }
+        .into(),
         ..EmulatorConfig::new(server.local_addr()?)
     })?;
 

@@ -16,16 +16,17 @@
 //! ```no_run
 //! use fullpipe_cc::{Duration, Rate};
 //! use fullpipe_emu::{Emulator, EmulatorConfig};
-//! use fullpipe_path::{PathConfig, QueueLimit};
+//! use fullpipe_path::{Link, QueueLimit};
 //!
-//! let half = PathConfig { delay: Duration::from_millis(20), ..PathConfig::default() };
+//! let half = Link { delay: Duration::from_millis(20), ..Link::default() };
 //! let link = Emulator::start(EmulatorConfig {
-//!     uplink: half,
-//!     downlink: PathConfig {
+//!     uplink: half.into(),
+//!     downlink: Link {
 //!         rate: Some(Rate::from_bits_per_sec(100_000_000)),
 //!         queue: QueueLimit::Bytes(500_000),
 //!         ..half
-//!     },
+//!     }
+//!     .into(),
 //!     ..EmulatorConfig::new("127.0.0.1:4433".parse()?)
 //! })?;
 //! println!("connect to {}", link.addr());
@@ -84,7 +85,7 @@ mod tests;
 
 pub use config::{EmuError, EmulatorConfig, MAX_FLOWS};
 pub use emulator::{Emulator, LinkSample};
-pub use fullpipe_path::{PathConfig, PathSample, PathStats, QueueLimit};
+pub use fullpipe_path::{Link, PathConfig, PathSample, PathStats, QueueLimit};
 pub use report::{
     Arrival, ArrivalTime, DirectionReport, HostReport, LATENESS_BOUND, LinkReport, STALL_BOUND,
 };

@@ -402,7 +402,9 @@ impl Link {
 /// leaves anyway saves a wake, which is most of what a packet costs.
 fn blind(config: &EmulatorConfig) -> Duration {
     match os::ARRIVAL_TIME {
-        ArrivalTime::Kernel => config.downlink.delay.min(config.uplink.delay).min(LONGEST_BLIND),
+        ArrivalTime::Kernel => {
+            config.downlink.least_delay().min(config.uplink.least_delay()).min(LONGEST_BLIND)
+        }
         ArrivalTime::Read => Duration::ZERO,
     }
 }

@@ -88,11 +88,12 @@ fn while_stalled(link: &Emulator, act: impl FnOnce()) {
 #[test]
 fn a_stalled_thread_changes_no_arrival_and_no_departure_of_the_model() {
     let server = socket();
-    let downlink = PathConfig {
+    let downlink = Link {
         rate: Some(Rate::from_bytes_per_sec(1_000_000)),
         delay: fullpipe_cc::Duration::from_millis(5),
-        ..PathConfig::default()
-    };
+        ..Link::default()
+    }
+    .into();
     let config = EmulatorConfig { downlink, record_arrivals: true, ..quiet() };
     let (link, first, peer) = connected(config, &server);
     // A second flow: what both send is in order only by its time.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
-use fullpipe_emu::{EmuError, Emulator, EmulatorConfig, LinkReport, PathConfig, QueueLimit};
+use fullpipe_emu::{EmuError, Emulator, EmulatorConfig, Link, LinkReport, PathConfig, QueueLimit};
 use fullpipe_path::{Event, Path, Probability};
 
 /// What a socket waits for a packet that should come: far more than any delay here.
@@ -26,11 +26,11 @@ fn millis(n: u64) -> fullpipe_cc::Duration {
     fullpipe_cc::Duration::from_millis(n)
 }
 
-fn wire(mbit: u64) -> PathConfig {
-    PathConfig {
+fn wire(mbit: u64) -> Link {
+    Link {
         rate: Some(Rate::from_bits_per_sec(mbit * 1_000_000)),
         queue: QueueLimit::Bytes(100_000),
-        ..PathConfig::default()
+        ..Link::default()
     }
 }
 
@@ -62,10 +62,10 @@ fn assert_conserved(report: &LinkReport) {
 fn datagrams_of_any_size_cross_unchanged_and_take_the_delay() {
     for ip in ["127.0.0.1", "::1"] {
         let server = socket(ip);
-        let half = PathConfig { delay: millis(15), ..PathConfig::default() };
+        let half = Link { delay: millis(15), ..Link::default() };
         let link = start(EmulatorConfig {
-            uplink: half,
-            downlink: half,
+            uplink: half.into(),
+            downlink: half.into(),
             ..EmulatorConfig::new(local(&server))
         });
         let (client, _) = introduce(&link, &server);
@@ -113,9 +113,9 @@ fn the_server_sees_each_client_as_its_own_peer() {
 #[test]
 fn the_flows_share_one_bottleneck_that_keeps_its_rate_and_its_limit() {
     let server = socket("127.0.0.1");
-    let downlink = wire(20);
+    let downlink = PathConfig::from(wire(20));
     let link = start(EmulatorConfig {
-        downlink,
+        downlink: downlink.clone(),
         record_arrivals: true,
         ..EmulatorConfig::new(local(&server))
     });
@@ -169,8 +169,9 @@ fn the_flows_share_one_bottleneck_that_keeps_its_rate_and_its_limit() {
 fn the_link_does_what_its_path_does() {
     let server = socket("127.0.0.1");
     let loss = Probability::new(0.3).expect("a probability");
-    let config = PathConfig { loss, seed: 99, ..PathConfig::default() };
-    let link = start(EmulatorConfig { downlink: config, ..EmulatorConfig::new(local(&server)) });
+    let config = PathConfig::from(Link { loss, seed: 99, ..Link::default() });
+    let link =
+        start(EmulatorConfig { downlink: config.clone(), ..EmulatorConfig::new(local(&server)) });
     let (client, peer) = introduce(&link, &server);
     let mut path = Path::new(&config).expect("a path");
     let mut expected = Vec::new();
@@ -224,7 +225,7 @@ fn a_target_that_is_not_there_yet_ends_nothing() {
 fn a_dropped_link_is_gone() {
     let server = socket("127.0.0.1");
     let link = start(EmulatorConfig {
-        downlink: PathConfig { delay: millis(60_000), ..PathConfig::default() },
+        downlink: Link { delay: millis(60_000), ..Link::default() }.into(),
         ..EmulatorConfig::new(local(&server))
     });
     let (_client, peer) = introduce(&link, &server);
@@ -260,9 +261,9 @@ fn an_idle_link_reports_nothing_and_is_trusted() {
 fn what_makes_no_sense_is_refused_in_a_clear_line() {
     let good = EmulatorConfig::new("127.0.0.1:9".parse().expect("an address"));
     let line = |config| Emulator::start(config).expect_err("nonsense").to_string();
-    let small = PathConfig { queue: QueueLimit::Bytes(10), ..PathConfig::default() };
+    let small = PathConfig::from(Link { queue: QueueLimit::Bytes(10), ..wire(1) });
     assert_eq!(
-        line(EmulatorConfig { downlink: small, ..good.clone() }),
+        line(EmulatorConfig { downlink: small.clone(), ..good.clone() }),
         "downlink: a queue of 10 bytes is below one packet: give at least 1500 bytes"
     );
     assert!(line(EmulatorConfig { uplink: small, ..good }).starts_with("uplink: "));
@@ -280,14 +281,11 @@ fn what_makes_no_sense_is_refused_in_a_clear_line() {
 #[test]
 fn packets_leave_on_time() {
     let server = socket("127.0.0.1");
-    let half = PathConfig { delay: millis(20), ..PathConfig::default() };
+    let half = Link { delay: millis(20), ..Link::default() };
     let link = start(EmulatorConfig {
-        uplink: half,
-        downlink: PathConfig {
-            delay: millis(20),
-            queue: QueueLimit::Bytes(3_000_000),
-            ..wire(100)
-        },
+        uplink: half.into(),
+        downlink: Link { delay: millis(20), queue: QueueLimit::Bytes(3_000_000), ..wire(100) }
+            .into(),
         ..EmulatorConfig::new(local(&server))
     });
     let (client, peer) = introduce(&link, &server);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_path::{MTU_BYTES, PathConfig, Probability};
+use fullpipe_path::{Link, MTU_BYTES, PathConfig, Probability};
 use fullpipe_quic::CongestionControl;
 
 use crate::metrics::{millis, ratio, seconds};
@@ -236,16 +236,15 @@ impl Scenario {
     /// The path's two directions, the bottleneck's first.
     pub(crate) fn directions(&self) -> (PathConfig, PathConfig) {
         let half = Duration::from_nanos(self.rtt.as_nanos() / 2);
-        let downlink = PathConfig {
+        let downlink = Link {
             rate: Some(self.rate),
             delay: half,
             queue: self.buffer.limit_on(self.rate, self.rtt),
             loss: self.loss,
             seed: self.seed,
         };
-        let uplink =
-            PathConfig { delay: self.rtt - half, seed: self.seed ^ 1, ..PathConfig::default() };
-        (downlink, uplink)
+        let uplink = Link { delay: self.rtt - half, seed: self.seed ^ 1, ..Link::default() };
+        (downlink.into(), uplink.into())
     }
 
     /// The scenario in plain numbers, as it stands in the results.

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::units::NANOS_PER_SEC;
-use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_cc::{Instant, Rate};
 
-use crate::element::{Entry, Packet};
+use crate::element::Entry;
+use crate::packet::Packet;
+use crate::wire::Wire;
 use crate::{Count, DropReason, Queue, QueueLimit};
 
 /// Serialises one packet at a time; the others wait in the order in which they came.
@@ -13,51 +14,12 @@ use crate::{Count, DropReason, Queue, QueueLimit};
 pub(crate) struct Bottleneck<T> {
     limit: QueueLimit,
     wire: Wire,
-    /// The front is on the wire.
-    queue: VecDeque<Waiting<T>>,
+    /// The front is on the wire. Each with the time at which it came.
+    queue: VecDeque<Packet<T>>,
     size: Count,
     carried: Count,
     max_bytes: u64,
     max_packets: u64,
-}
-
-#[derive(Debug)]
-struct Waiting<T> {
-    arrived: Instant,
-    packet: Packet<T>,
-}
-
-/// The exact time at which the wire is free again, `nanos + fraction / rate`.
-///
-/// The fraction is carried from packet to packet, so a busy wire never drifts from its rate.
-#[derive(Clone, Copy, Debug)]
-struct Wire {
-    rate: u64,
-    nanos: u64,
-    fraction: u64,
-}
-
-impl Wire {
-    /// An idle wire takes a packet at `now`.
-    fn restart(&mut self, now: Instant) {
-        self.nanos = now.as_nanos();
-        self.fraction = 0;
-    }
-
-    /// Puts `bytes` more on the wire.
-    fn carry(&mut self, bytes: u64) {
-        let rate = u128::from(self.rate);
-        let total = u128::from(bytes) * u128::from(NANOS_PER_SEC) + u128::from(self.fraction);
-        let nanos = u64::try_from(total / rate).unwrap_or(u64::MAX);
-        self.nanos = self.nanos.saturating_add(nanos);
-        self.fraction = (total % rate) as u64;
-    }
-
-    /// The first whole nanosecond at which the wire is free: never earlier than the exact time, so
-    /// that the rate is never exceeded.
-    fn free_at(&self) -> Instant {
-        Instant::from_nanos(self.nanos) + Duration::from_nanos(u64::from(self.fraction > 0))
-    }
 }
 
 impl<T> Bottleneck<T> {
@@ -65,7 +27,7 @@ impl<T> Bottleneck<T> {
     pub(crate) fn new(rate: Rate, limit: QueueLimit) -> Self {
         Self {
             limit,
-            wire: Wire { rate: rate.as_bytes_per_sec().max(1), nanos: 0, fraction: 0 },
+            wire: Wire::new(rate),
             queue: VecDeque::new(),
             size: Count::default(),
             carried: Count::default(),
@@ -77,24 +39,20 @@ impl<T> Bottleneck<T> {
     /// Carries packets at `rate`, not zero, from the next one on: the packet on the wire leaves as it
     /// began.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
-        let free = self.wire.free_at();
-        self.wire =
-            Wire { rate: rate.as_bytes_per_sec().max(1), nanos: free.as_nanos(), fraction: 0 };
+        self.wire.set_rate(rate);
     }
 
-    pub(crate) fn enter(&mut self, now: Instant, packet: Packet<T>) -> Entry<T> {
-        let fits = match self.limit {
-            QueueLimit::Bytes(b) => self.size.bytes + u64::from(packet.wire_bytes) <= b,
-            QueueLimit::Packets(p) => self.size.packets < p,
-        };
-        if !fits {
+    pub(crate) fn enter(&mut self, now: Instant, mut packet: Packet<T>) -> Entry<T> {
+        let bytes = packet.header.wire_bytes;
+        if !self.limit.has_room(self.size, bytes) {
             return Entry::Dropped(DropReason::TailDrop, packet);
         }
-        self.size.add(packet.wire_bytes);
+        self.size.add(bytes);
         self.max_bytes = self.max_bytes.max(self.size.bytes);
         self.max_packets = self.max_packets.max(self.size.packets);
         let idle = self.queue.is_empty();
-        self.queue.push_back(Waiting { arrived: now, packet });
+        packet.stamp = now;
+        self.queue.push_back(packet);
         if idle {
             self.wire.restart(now);
             self.begin(now);
@@ -105,9 +63,8 @@ impl<T> Bottleneck<T> {
     /// The packet at the front goes on the wire at `start`.
     fn begin(&mut self, start: Instant) {
         if let Some(front) = self.queue.front_mut() {
-            let waited = start.since(front.arrived);
-            front.packet.queued = front.packet.queued + waited;
-            self.wire.carry(u64::from(front.packet.wire_bytes));
+            front.queued = front.queued + start.since(front.stamp);
+            self.wire.carry(u64::from(front.header.wire_bytes));
         }
     }
 
@@ -116,9 +73,9 @@ impl<T> Bottleneck<T> {
     }
 
     pub(crate) fn exit(&mut self) -> Option<Packet<T>> {
-        let Waiting { packet, .. } = self.queue.pop_front()?;
-        self.size.remove(packet.wire_bytes);
-        self.carried.add(packet.wire_bytes);
+        let packet = self.queue.pop_front()?;
+        self.size.remove(packet.header.wire_bytes);
+        self.carried.add(packet.header.wire_bytes);
         self.begin(self.wire.free_at());
         Some(packet)
     }
@@ -127,8 +84,8 @@ impl<T> Bottleneck<T> {
     /// serialisation ends until then count as gone.
     pub(crate) fn look(&self, now: Instant) -> (Queue, Count) {
         let (mut size, mut carried, mut wire) = (self.size, self.carried, self.wire);
-        for (i, waiting) in self.queue.iter().enumerate() {
-            let bytes = waiting.packet.wire_bytes;
+        for (i, packet) in self.queue.iter().enumerate() {
+            let bytes = packet.header.wire_bytes;
             if i > 0 {
                 wire.carry(u64::from(bytes));
             }
@@ -142,6 +99,10 @@ impl<T> Bottleneck<T> {
             carried.add(bytes);
         }
         (Queue::default(), carried)
+    }
+
+    pub(crate) fn held(&self) -> Count {
+        self.size
     }
 
     pub(crate) fn max_bytes(&self) -> u64 {

@@ -1,13 +1,12 @@
 //! What a caller chooses, and what makes no sense.
 
-use std::fmt;
-
 use fullpipe_cc::{Duration, Rate};
 
-use crate::MTU_BYTES;
+use crate::{Count, MTU_BYTES, Probability};
 
 /// A description that no path can be built from.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The rate is zero.
     #[error("a rate of 0 carries nothing: give a rate above 0, or none for an unlimited link")]
@@ -20,54 +19,19 @@ pub enum ConfigError {
     EmptyQueue,
     /// The probability is not a number from 0 to 1.
     #[error("a loss of {0} is no probability: give a number from 0 to 1")]
-    LossOutOfRange(f64),
-    /// A row names two bottlenecks.
-    #[error("a path has one bottleneck: put a second path behind this one for another")]
-    SecondBottleneck,
+    NoProbability(f64),
+    /// A token bucket that lets no full-sized packet pass.
+    #[error("a bucket of {0} bytes lets no full packet pass: give at least {MTU_BYTES} bytes")]
+    BucketBelowOnePacket(u64),
+    /// Every 0th packet.
+    #[error("every 0th packet is none: give at least 1")]
+    EveryZeroth,
     /// A rate for a path that has none.
     #[error("this path has no bottleneck whose rate could change: give it a rate to begin with")]
     NoBottleneck,
 }
 
-/// A probability from 0 to 1, held as an integer so that every draw is an exact comparison.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Probability(u64);
-
-impl Probability {
-    /// Never.
-    pub const ZERO: Self = Self(0);
-    /// Always.
-    pub const ONE: Self = Self(1 << 63);
-
-    /// `p` in steps of 2^-63.
-    ///
-    /// # Errors
-    /// [`ConfigError::LossOutOfRange`] unless `p` is a number from 0 to 1.
-    pub fn new(p: f64) -> Result<Self, ConfigError> {
-        if !(0.0..=1.0).contains(&p) {
-            return Err(ConfigError::LossOutOfRange(p));
-        }
-        Ok(Self((p * Self::ONE.0 as f64) as u64))
-    }
-
-    /// The probability as a number from 0 to 1.
-    pub fn as_f64(self) -> f64 {
-        self.0 as f64 / Self::ONE.0 as f64
-    }
-
-    /// How many of the 2^63 values that a draw can have mean yes.
-    pub(crate) const fn threshold(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for Probability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.as_f64())
-    }
-}
-
-/// How much a bottleneck's queue holds. The packet on the wire counts until its last bit has left.
+/// How much waits at most. The packet on a wire counts until its last bit has left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueLimit {
     /// This many bytes on the wire, headers included: at least 1500 ([`MTU_BYTES`]). A packet
@@ -85,14 +49,48 @@ impl QueueLimit {
             _ => Ok(()),
         }
     }
+
+    /// Whether a packet of `bytes` fits beside what is already held.
+    pub(crate) fn has_room(self, held: Count, bytes: u32) -> bool {
+        match self {
+            Self::Bytes(b) => held.bytes + u64::from(bytes) <= b,
+            Self::Packets(p) => held.packets < p,
+        }
+    }
+}
+
+/// Which packets something happens to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Selection {
+    /// Each with this probability, independently of all others.
+    Random(Probability),
+    /// Every n-th, the n-th first; at least 1, which means all.
+    Every(u64),
+}
+
+impl Selection {
+    fn validate(self) -> Result<(), ConfigError> {
+        match self {
+            Self::Every(0) => Err(ConfigError::EveryZeroth),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// One element of a path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ElementConfig {
     /// Each packet is lost with this probability, independently of all others.
     Loss(Probability),
+    /// A token bucket that drops: a packet passes at once when the bucket holds its bytes, and takes
+    /// them out; else it is dropped.
+    Policer {
+        /// What the bucket is refilled with, in wire bytes per second, above 0.
+        rate: Rate,
+        /// What the bucket holds, also at the start: at least 1500 ([`MTU_BYTES`]).
+        bucket_bytes: u64,
+    },
     /// Packets leave one at a time at `rate`, and wait in a tail-drop queue meanwhile.
     Bottleneck {
         /// The rate in wire bytes per second, above 0.
@@ -102,23 +100,98 @@ pub enum ElementConfig {
     },
     /// Packets leave this much later than they came.
     Delay(Duration),
+    /// Chosen packets are held back, so that those behind overtake them.
+    Reordering {
+        /// Which packets are held back; the others pass at once.
+        packets: Selection,
+        /// For how long.
+        delay: Duration,
+    },
+    /// Packets are gathered and leave together, as behind a radio that waits for its turn: data
+    /// when it stands on the way of the data, ACKs when on the way back.
+    Aggregation {
+        /// A batch leaves this much later than its first packet came.
+        interval: Duration,
+        /// It leaves at once when it holds as much as this.
+        burst: QueueLimit,
+        /// Of consecutive packets of one flow in a batch only every n-th and the last go on: ACK
+        /// decimation. 1 lets all go on.
+        keep_one_in: u32,
+    },
 }
 
 impl ElementConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match self {
-            Self::Bottleneck { rate: Rate::ZERO, .. } => Err(ConfigError::ZeroRate),
+            Self::Bottleneck { rate: Rate::ZERO, .. } | Self::Policer { rate: Rate::ZERO, .. } => {
+                Err(ConfigError::ZeroRate)
+            }
             Self::Bottleneck { queue, .. } => queue.validate(),
-            Self::Loss(_) | Self::Delay(_) => Ok(()),
+            Self::Policer { bucket_bytes, .. } if *bucket_bytes < u64::from(MTU_BYTES) => {
+                Err(ConfigError::BucketBelowOnePacket(*bucket_bytes))
+            }
+            Self::Reordering { packets, .. } => packets.validate(),
+            Self::Aggregation { keep_one_in: 0, .. } => Err(ConfigError::EveryZeroth),
+            Self::Aggregation { burst, .. } => burst.validate(),
+            Self::Loss(_) | Self::Policer { .. } | Self::Delay(_) => Ok(()),
         }
     }
 }
 
-/// One direction of a link: random loss, then the bottleneck, then the delay.
+/// One direction of a path: the elements in the order in which a packet passes them.
 ///
-/// The default is a perfect wire: no loss, no limit, no delay.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The default, no elements at all, is a perfect wire: no loss, no limit, no delay.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathConfig {
+    /// The elements. Several of a kind may stand in a row, bottlenecks too.
+    pub row: Vec<ElementConfig>,
+    /// Seed of everything random. Two directions of one path should have two seeds.
+    pub seed: u64,
+}
+
+impl Default for PathConfig {
+    fn default() -> Self {
+        Link::default().into()
+    }
+}
+
+impl PathConfig {
+    /// Whether a path can be built from this.
+    ///
+    /// # Errors
+    /// What was wrong with the first element that makes no sense, and what would be right.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.row.iter().try_for_each(ElementConfig::validate)
+    }
+
+    /// The least time that a packet needs from end to end, without waiting and serialisation.
+    pub fn least_delay(&self) -> Duration {
+        self.row.iter().fold(Duration::ZERO, |sum, element| sum + element.least_delay())
+    }
+}
+
+/// The plain link: random loss, then the bottleneck, then the delay.
+///
+/// It is a short way to write a [`PathConfig`]. The default is a perfect wire.
+///
+/// ```
+/// use fullpipe_cc::{Duration, Rate};
+/// use fullpipe_path::{ElementConfig, Link, PathConfig};
+///
+/// let link = Link {
+///     rate: Some(Rate::from_bits_per_sec(100_000_000)),
+///     delay: Duration::from_millis(20),
+///     ..Link::default()
+/// };
+/// let mut path = PathConfig::from(link);
+/// path.row.insert(0, ElementConfig::Policer {
+///     rate: Rate::from_bits_per_sec(25_000_000),
+///     bucket_bytes: 100_000,
+/// });
+/// assert_eq!(path.least_delay(), link.delay);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
     /// The bottleneck's rate in wire bytes per second; `None` for no bottleneck and no queue.
     pub rate: Option<Rate>,
     /// Propagation delay in this direction: half of the path's RTT when it is symmetric.
@@ -127,11 +200,11 @@ pub struct PathConfig {
     pub queue: QueueLimit,
     /// The probability that a packet is lost before it reaches the queue.
     pub loss: Probability,
-    /// Seed of everything random. Two directions of one link should have two seeds.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
-impl Default for PathConfig {
+impl Default for Link {
     fn default() -> Self {
         Self {
             rate: None,
@@ -143,28 +216,18 @@ impl Default for PathConfig {
     }
 }
 
-impl PathConfig {
-    /// Whether a path can be built from this.
-    ///
-    /// # Errors
-    /// What was wrong and what would be right: a rate of 0, or a queue that cannot hold one packet.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        self.queue.validate()?;
-        self.row().iter().try_for_each(ElementConfig::validate)
-    }
-
-    /// The elements in the order in which a packet passes them.
-    pub fn row(&self) -> Vec<ElementConfig> {
+impl From<Link> for PathConfig {
+    fn from(link: Link) -> Self {
         let mut row = Vec::with_capacity(3);
-        if self.loss > Probability::ZERO {
-            row.push(ElementConfig::Loss(self.loss));
+        if link.loss > Probability::ZERO {
+            row.push(ElementConfig::Loss(link.loss));
         }
-        if let Some(rate) = self.rate {
-            row.push(ElementConfig::Bottleneck { rate, queue: self.queue });
+        if let Some(rate) = link.rate {
+            row.push(ElementConfig::Bottleneck { rate, queue: link.queue });
         }
-        if self.delay > Duration::ZERO {
-            row.push(ElementConfig::Delay(self.delay));
+        if link.delay > Duration::ZERO {
+            row.push(ElementConfig::Delay(link.delay));
         }
-        row
+        Self { row, seed: link.seed }
     }
 }

@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
 
-use crate::element::{Entry, Packet};
+use crate::element::Entry;
+use crate::packet::Packet;
 
 /// Lets every packet out the same time after it came in, so they keep their order.
 #[derive(Debug)]
 pub(crate) struct Delay<T> {
     delay: Duration,
-    line: VecDeque<(Instant, Packet<T>)>,
+    /// Each with the time at which it leaves.
+    line: VecDeque<Packet<T>>,
 }
 
 impl<T> Delay<T> {
@@ -18,23 +20,24 @@ impl<T> Delay<T> {
         Self { delay, line: VecDeque::new() }
     }
 
-    pub(crate) fn delay(&self) -> Duration {
-        self.delay
-    }
-
-    pub(crate) fn enter(&mut self, now: Instant, packet: Packet<T>) -> Entry<T> {
+    pub(crate) fn enter(&mut self, now: Instant, mut packet: Packet<T>) -> Entry<T> {
         if self.delay == Duration::ZERO {
             return Entry::Passed(packet);
         }
-        self.line.push_back((now + self.delay, packet));
+        packet.stamp = now + self.delay;
+        self.line.push_back(packet);
         Entry::Held
     }
 
     pub(crate) fn next_exit(&self) -> Option<Instant> {
-        self.line.front().map(|(at, _)| *at)
+        self.line.front().map(|packet| packet.stamp)
     }
 
     pub(crate) fn exit(&mut self) -> Option<Packet<T>> {
-        self.line.pop_front().map(|(_, packet)| packet)
+        self.line.pop_front()
+    }
+
+    pub(crate) fn held(&self) -> impl Iterator<Item = &Packet<T>> {
+        self.line.iter()
     }
 }

@@ -7,15 +7,15 @@
 //!
 //! ```
 //! use fullpipe_cc::{Duration, Instant, Rate};
-//! use fullpipe_path::{Event, Path, PathConfig, QueueLimit};
+//! use fullpipe_path::{Event, Link, Path, QueueLimit};
 //!
-//! let config = PathConfig {
+//! let link = Link {
 //!     rate: Some(Rate::from_bits_per_sec(100_000_000)),
 //!     delay: Duration::from_millis(20),
 //!     queue: QueueLimit::Bytes(500_000),
-//!     ..PathConfig::default()
+//!     ..Link::default()
 //! };
-//! let mut path = Path::new(&config)?;
+//! let mut path = Path::new(&link.into())?;
 //! let now = Instant::from_nanos(0);
 //! assert!(path.send(now, 1_250, "first").is_ok()); // on the wire for 100 us
 //! assert!(path.send(now, 1_250, "second").is_ok()); // waits for the first
@@ -42,9 +42,9 @@
 //!
 //! # The order of things
 //!
-//! [`PathConfig`] gives the row that a link in the real world has: random loss first, then the
-//! bottleneck and its queue, then the delay. A randomly lost packet therefore never reaches the
-//! queue and takes no share of the rate. [`Path::from_row`] takes any other order.
+//! A [`PathConfig`] is a row of elements in any order, and [`Link`] a short way to write the one that
+//! a link in the real world has: random loss first, then the bottleneck and its queue, then the delay.
+//! A randomly lost packet therefore never reaches the queue and takes no share of the rate.
 //!
 //! Of two things due in the same nanosecond, the one further down the path happens first: a packet
 //! that leaves the bottleneck makes room for the one that arrives at that moment.
@@ -57,17 +57,25 @@
 //! module, its variant in `Element` and in [`ElementConfig`]; nothing else changes.
 #![forbid(unsafe_code)]
 
+mod aggregation;
 mod bottleneck;
 mod config;
 mod delay;
 mod element;
 mod loss;
+mod packet;
 mod path;
+mod probability;
+mod reordering;
 mod stats;
+mod token_bucket;
+mod wire;
 
-pub use config::{ConfigError, ElementConfig, PathConfig, Probability, QueueLimit};
+pub use config::{ConfigError, ElementConfig, Link, PathConfig, QueueLimit, Selection};
+pub use packet::{Ecn, Header};
 pub use path::{Delivered, Dropped, Event, Path};
-pub use stats::{Count, DropReason, PathSample, PathStats, Queue};
+pub use probability::Probability;
+pub use stats::{Count, DropReason, ElementStats, PathSample, PathStats, Queue};
 
 /// Bytes that IPv4 (20) and UDP (8) add to a UDP payload. On the link a packet counts with them.
 pub const IPV4_UDP_HEADER_BYTES: u32 = 28;

@@ -4,23 +4,25 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Rate};
 
-use crate::bottleneck::Bottleneck;
-use crate::delay::Delay;
-use crate::element::{Element, Entry, Packet};
+use crate::element::{Element, Entry, Exit};
 use crate::loss::Loss;
-use crate::stats::{Count, PathStats, Queue};
-use crate::{ConfigError, DropReason, ElementConfig, PathConfig, PathSample, Probability};
+use crate::packet::{Header, Packet};
+use crate::probability::Dice;
+use crate::stats::{Count, ElementStats, PathStats, Queue};
+use crate::{ConfigError, DropReason, Ecn, PathConfig, PathSample, Probability};
 
 /// A packet that came out at the far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered<T> {
     /// The exact time at which it leaves the path, however late it was polled.
     pub at: Instant,
-    /// Queueing delay: the time between its arrival at the bottleneck and the start of its own
-    /// serialisation.
+    /// Queueing delay: the time between its arrival at a bottleneck and the start of its own
+    /// serialisation, of all bottlenecks together.
     pub queued: Duration,
     /// Its size on the wire.
     pub wire_bytes: u32,
+    /// Its ECN codepoint now.
+    pub ecn: Ecn,
     /// What the sender gave.
     pub payload: T,
 }
@@ -43,8 +45,9 @@ pub struct Dropped<T> {
 pub enum Event<T> {
     /// A packet at the far end.
     Delivered(Delivered<T>),
-    /// A packet dropped after it had been taken in: by an element behind one that holds packets. A
-    /// path made from a [`PathConfig`] decides every drop in [`Path::send`] and never gives this.
+    /// A packet dropped after it had been taken in: by an element that decides later, or behind one
+    /// that holds packets. A path made from a [`Link`](crate::Link) decides every drop in
+    /// [`Path::send`] and never gives this.
     Dropped(Dropped<T>),
 }
 
@@ -66,68 +69,95 @@ impl<T> Event<T> {
 #[derive(Debug)]
 pub struct Path<T> {
     row: Vec<Element<T>>,
-    /// Where in the row the bottleneck is.
+    /// Beside each element of the row: what the path has to know of it for every packet.
+    slots: Vec<Slot>,
+    /// The next exit from any element, and from which.
+    next: (Instant, usize),
+    /// Where in the row the first bottleneck is.
     bottleneck: Option<usize>,
+    /// Whether the first of the row is a loss that the configuration did not have.
+    injected: bool,
     /// What came out and was not polled yet.
     out: VecDeque<Event<T>>,
     now: Instant,
+    /// `carried`, `inside` and the queue's largest sizes are filled in for a sample.
     stats: PathStats,
 }
 
+/// What the path keeps beside an element, so that looking for the next event touches no element.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// [`NEVER`], or when the next packet leaves the element.
+    exit: Instant,
+    /// The least time from there to the far end.
+    rest: Duration,
+    dropped: Count,
+}
+
+/// Later than anything can happen: in the year 2554 of a clock that began in 1970.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// The last moment at which something can happen. What would be later happens then.
+const LAST: Instant = Instant::from_nanos(u64::MAX - 1);
+
 impl<T> Path<T> {
-    /// A path of loss, bottleneck and delay.
+    /// A path of the row's elements; packets pass them from first to last.
     ///
     /// # Errors
     /// As [`PathConfig::validate`].
     pub fn new(config: &PathConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        Self::from_row(&config.row(), config.seed)
-    }
-
-    /// A path of elements in any order; packets pass them from first to last. No elements at all
-    /// are a perfect wire.
-    ///
-    /// # Errors
-    /// When an element makes no sense, or when there are two bottlenecks.
-    pub fn from_row(row: &[ElementConfig], seed: u64) -> Result<Self, ConfigError> {
-        let mut elements = Vec::with_capacity(row.len());
-        let mut bottleneck = None;
-        for (i, config) in row.iter().enumerate() {
-            config.validate()?;
-            elements.push(match *config {
-                ElementConfig::Loss(p) => Element::Loss(Loss::new(p, element_seed(seed, i))),
-                ElementConfig::Delay(d) => Element::Delay(Delay::new(d)),
-                ElementConfig::Bottleneck { rate, queue } => {
-                    if bottleneck.replace(i).is_some() {
-                        return Err(ConfigError::SecondBottleneck);
-                    }
-                    Element::Bottleneck(Bottleneck::new(rate, queue))
-                }
-            });
+        let build = |(i, element)| Element::new(element, Dice::new(config.seed, i));
+        let row: Vec<Element<T>> = config.row.iter().enumerate().map(build).collect();
+        let mut rest = Duration::ZERO;
+        let mut slots = Vec::with_capacity(row.len());
+        for element in config.row.iter().rev() {
+            slots.push(Slot { exit: NEVER, rest, dropped: Count::default() });
+            rest = rest + element.least_delay();
         }
+        slots.reverse();
         Ok(Self {
-            row: elements,
-            bottleneck,
+            bottleneck: row.iter().position(|e| matches!(e, Element::Bottleneck(_))),
+            row,
+            slots,
+            next: (NEVER, 0),
+            injected: false,
             out: VecDeque::new(),
             now: Instant::default(),
             stats: PathStats::default(),
         })
     }
 
-    /// A packet of `wire_bytes`, IP and UDP headers included, enters the path at `now` and meets the
-    /// queue as it is at `now`: everything due until then happens first.
+    /// A packet enters the path at `now` and meets the queue as it is at `now`: everything due until
+    /// then happens first. A plain number for its `header` is its size on the wire, IP and UDP
+    /// headers included.
     ///
     /// # Errors
     /// The packet itself with the reason, when it is dropped on the spot.
-    pub fn send(&mut self, now: Instant, wire_bytes: u32, payload: T) -> Result<(), Dropped<T>> {
+    pub fn send(
+        &mut self,
+        now: Instant,
+        header: impl Into<Header>,
+        payload: T,
+    ) -> Result<(), Dropped<T>> {
         self.advance(now);
-        self.stats.arrived.add(wire_bytes);
-        self.stats.inside.add(wire_bytes);
-        let packet = Packet { wire_bytes, queued: Duration::ZERO, payload };
-        self.enter(0, self.now, packet)
+        let header = header.into();
+        self.stats.arrived.add(header.wire_bytes);
+        let packet = Packet { header, queued: Duration::ZERO, stamp: self.now, payload };
+        let event = self.enter(0, self.now, packet);
+        self.find_next();
+        match event {
+            None => Ok(()),
+            Some(Event::Dropped(dropped)) => Err(dropped),
+            Some(delivered) => {
+                self.out.push_back(delivered);
+                Ok(())
+            }
+        }
     }
 
-    /// The bottleneck's rate is `rate` from `now` on; the packet on the wire leaves as it began.
+    /// The first bottleneck's rate is `rate` from `now` on; the packet on the wire leaves as it
+    /// began.
     ///
     /// # Errors
     /// When the rate is 0, or there is no bottleneck.
@@ -145,36 +175,45 @@ impl<T> Path<T> {
         }
     }
 
-    /// Packets that enter from `now` on are lost with `probability`, in front of all other elements.
+    /// Packets that enter from `now` on are lost with `probability`, in front of all other elements:
+    /// instead of the loss that the row begins with, if it does.
     pub fn set_loss(&mut self, now: Instant, probability: Probability, seed: u64) {
         self.advance(now);
-        let loss = Element::Loss(Loss::new(probability, element_seed(seed, 0)));
+        let loss = Element::Loss(Loss::new(probability, Dice::new(seed, 0)));
         if let Some(first @ Element::Loss(_)) = self.row.first_mut() {
             *first = loss;
-        } else {
-            self.row.insert(0, loss);
-            self.bottleneck = self.bottleneck.map(|i| i + 1);
+            return;
         }
+        self.row.insert(0, loss);
+        let rest = Duration::ZERO;
+        self.slots.insert(0, Slot { exit: NEVER, rest, dropped: Count::default() });
+        self.bottleneck = self.bottleneck.map(|i| i + 1);
+        self.injected = true;
+        self.find_next();
     }
 
     /// The next time to call [`Self::poll`]: nothing is delivered before. `None` while nothing is
     /// inside. A poll at this time may still find nothing; then there is a later time. A packet that
     /// is dropped inside the path makes no wake of its own: it is handed back with the next poll.
     pub fn next_event(&self) -> Option<Instant> {
-        match self.out.front() {
-            Some(event) => Some(event.at()),
-            None => self.row.iter().fold(None, |upstream, e| e.earliest_exit(upstream)),
+        if let Some(event) = self.out.front() {
+            return Some(event.at());
         }
+        if self.next.0 == NEVER {
+            return None;
+        }
+        let earliest = |slot: &Slot| slot.exit + slot.rest;
+        self.slots.iter().map(earliest).min().map(|at| at.min(LAST))
     }
 
     /// The next packet that came out until `now`, in the order of [`Event::at`].
     pub fn poll(&mut self, now: Instant) -> Option<Event<T>> {
-        if self.out.is_empty() {
-            self.advance(now);
-        }
-        let event = self.out.pop_front()?;
+        self.now = self.now.max(now);
+        let event = match self.out.pop_front() {
+            Some(event) => event,
+            None => self.next_out(self.now)?,
+        };
         if let Event::Delivered(d) = &event {
-            self.stats.inside.remove(d.wire_bytes);
             self.stats.delivered.add(d.wire_bytes);
         }
         Some(event)
@@ -182,55 +221,70 @@ impl<T> Path<T> {
 
     /// Lets everything happen that is due until `now`.
     pub fn advance(&mut self, now: Instant) {
-        while let Some((at, i)) = self.next_move().filter(|(at, _)| *at <= now) {
-            self.now = self.now.max(at);
-            let Some(packet) = self.row[i].exit() else { return };
-            if let Err(dropped) = self.enter(i + 1, at, packet) {
-                self.out.push_back(Event::Dropped(dropped));
-            }
-        }
         self.now = self.now.max(now);
+        while let Some(event) = self.next_out(self.now) {
+            self.out.push_back(event);
+        }
     }
 
-    /// The next exit from any element. Of several at the same time the last in the row goes first:
-    /// it makes room for the others.
-    fn next_move(&self) -> Option<(Instant, usize)> {
-        let mut next: Option<(Instant, usize)> = None;
-        for (i, element) in self.row.iter().enumerate() {
-            if let Some(at) = element.next_exit()
-                && next.is_none_or(|(best, _)| at <= best)
-            {
-                next = Some((at, i));
+    /// Lets things happen until a packet comes out, or nothing more is due until `now`.
+    fn next_out(&mut self, now: Instant) -> Option<Event<T>> {
+        let until = now.min(LAST);
+        while self.next.0 <= until {
+            let (at, i) = self.next;
+            let event = match self.row[i].exit() {
+                Exit::Passed(packet) => self.enter(i + 1, at, packet),
+                Exit::Dropped(reason, packet) => Some(self.drop(i, at, reason, packet)),
+                Exit::Nothing => None,
+            };
+            self.note_exit(i);
+            self.find_next();
+            if event.is_some() {
+                return event;
             }
         }
-        next
+        None
+    }
+
+    fn note_exit(&mut self, i: usize) {
+        self.slots[i].exit = self.row[i].next_exit().map_or(NEVER, |at| at.min(LAST));
+    }
+
+    /// Of several exits at the same time the last in the row goes first: it makes room for the
+    /// others.
+    fn find_next(&mut self) {
+        self.next = (NEVER, 0);
+        for (i, slot) in self.slots.iter().enumerate() {
+            if slot.exit <= self.next.0 {
+                self.next = (slot.exit, i);
+            }
+        }
     }
 
     /// Carries a packet from element `first` on as far as it goes at this moment.
-    fn enter(&mut self, first: usize, at: Instant, packet: Packet<T>) -> Result<(), Dropped<T>> {
+    fn enter(&mut self, first: usize, at: Instant, packet: Packet<T>) -> Option<Event<T>> {
         let mut packet = packet;
-        for element in &mut self.row[first..] {
-            match element.enter(at, packet) {
+        for i in first..self.row.len() {
+            match self.row[i].enter(at, packet) {
                 Entry::Passed(p) => packet = p,
-                Entry::Held => return Ok(()),
-                Entry::Dropped(reason, p) => {
-                    let Packet { wire_bytes, payload, .. } = p;
-                    self.count_drop(reason, wire_bytes);
-                    return Err(Dropped { at, reason, wire_bytes, payload });
+                Entry::Held => {
+                    self.note_exit(i);
+                    return None;
                 }
+                Entry::Dropped(reason, p) => return Some(self.drop(i, at, reason, p)),
             }
         }
-        let Packet { wire_bytes, queued, payload } = packet;
-        self.out.push_back(Event::Delivered(Delivered { at, queued, wire_bytes, payload }));
-        Ok(())
+        let Packet { header, queued, payload, .. } = packet;
+        let Header { wire_bytes, ecn, .. } = header;
+        Some(Event::Delivered(Delivered { at, queued, wire_bytes, ecn, payload }))
     }
 
-    fn count_drop(&mut self, reason: DropReason, wire_bytes: u32) {
-        self.stats.inside.remove(wire_bytes);
-        match reason {
-            DropReason::TailDrop => self.stats.tail_dropped.add(wire_bytes),
-            DropReason::RandomLoss => self.stats.random_lost.add(wire_bytes),
-        }
+    #[cold]
+    fn drop(&mut self, i: usize, at: Instant, reason: DropReason, packet: Packet<T>) -> Event<T> {
+        let Packet { header: Header { wire_bytes, .. }, payload, .. } = packet;
+        self.slots[i].dropped.add(wire_bytes);
+        self.stats.count_drop(reason, wire_bytes);
+        Event::Dropped(Dropped { at, reason, wire_bytes, payload })
     }
 
     /// What happened until the last call of [`Self::send`], [`Self::poll`] or [`Self::advance`].
@@ -240,10 +294,11 @@ impl<T> Path<T> {
 
     /// The queue and the counters at `now`, without moving the path on: a look from outside that
     /// changes no event. The queue is exact as long as no element that holds packets is before the
-    /// bottleneck; a [`PathConfig`] makes no such path.
+    /// bottleneck, as on a [`Link`](crate::Link).
     pub fn sample(&self, now: Instant) -> PathSample {
         let at = self.now.max(now);
         let mut stats = self.stats;
+        stats.inside = self.inside();
         let queue = match self.bottleneck.and_then(|i| self.row.get(i)) {
             Some(Element::Bottleneck(b)) => {
                 let (queue, carried) = b.look(at);
@@ -260,6 +315,36 @@ impl<T> Path<T> {
         PathSample { at, queue, stats }
     }
 
+    /// What happened at each element, in the order of [`PathConfig::row`], until the last call of
+    /// [`Self::send`] or [`Self::advance`]. It looks at every packet inside: not meant to be called
+    /// for each of them.
+    pub fn elements(&self) -> Vec<ElementStats> {
+        let is_delivered = |e: &&Event<T>| matches!(e, Event::Delivered(_));
+        let mut left = self.stats.delivered;
+        for event in self.out.iter().filter(is_delivered) {
+            if let Event::Delivered(d) = event {
+                left.add(d.wire_bytes);
+            }
+        }
+        let mut elements = Vec::with_capacity(self.row.len());
+        for (element, slot) in self.row.iter().zip(&self.slots).rev() {
+            let (dropped, inside) = (slot.dropped, element.held());
+            let entered = left.plus(dropped).plus(inside);
+            let mut stats = ElementStats { entered, left, dropped, inside, ..<_>::default() };
+            if let Element::Bottleneck(b) = element {
+                (stats.max_bytes, stats.max_packets) = (b.max_bytes(), b.max_packets());
+                stats.queue = b.look(self.now).0;
+            }
+            elements.push(stats);
+            left = entered;
+        }
+        if self.injected {
+            elements.pop();
+        }
+        elements.reverse();
+        elements
+    }
+
     /// The latest time so far: nothing can happen before it any more.
     pub fn now(&self) -> Instant {
         self.now
@@ -267,13 +352,6 @@ impl<T> Path<T> {
 
     /// Packets and bytes inside the path: waiting, on the wire, propagating, or due and not polled.
     pub fn inside(&self) -> Count {
-        self.stats.inside
+        self.stats.arrived.minus(self.stats.delivered).minus(self.stats.dropped())
     }
-}
-
-/// Every random element draws from its own generator, so that adding one does not change what the
-/// others do, and equal elements do not do the same.
-fn element_seed(seed: u64, position: usize) -> u64 {
-    // The golden ratio's fraction, as in SplitMix64: neighbouring positions differ in every bit.
-    seed ^ (position as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

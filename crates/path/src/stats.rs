@@ -24,6 +24,14 @@ impl Count {
         self.packets -= 1;
         self.bytes -= u64::from(wire_bytes);
     }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self { packets: self.packets - other.packets, bytes: self.bytes - other.bytes }
+    }
 }
 
 /// Why a packet was dropped.
@@ -34,6 +42,10 @@ pub enum DropReason {
     TailDrop,
     /// Random loss.
     RandomLoss,
+    /// A policer had no tokens for it.
+    Policed,
+    /// A later packet of its flow in the same batch says as much: ACK decimation.
+    Thinned,
 }
 
 impl fmt::Display for DropReason {
@@ -41,45 +53,60 @@ impl fmt::Display for DropReason {
         f.write_str(match self {
             Self::TailDrop => "tail drop",
             Self::RandomLoss => "random loss",
+            Self::Policed => "policed",
+            Self::Thinned => "thinned out",
         })
     }
 }
 
 /// Everything that happened to packets on a path so far.
 ///
-/// `arrived = delivered + tail_dropped + random_lost + inside`, in packets and in bytes.
+/// `arrived = delivered + dropped() + inside`, in packets and in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathStats {
     /// Sent into the path.
     pub arrived: Count,
-    /// Serialised by the bottleneck: what its utilisation is computed from. On a path without a
-    /// bottleneck the same as `delivered`.
+    /// Serialised by the first bottleneck: what its utilisation is computed from. On a path without
+    /// a bottleneck the same as `delivered`.
     pub carried: Count,
     /// Came out at the far end.
     pub delivered: Count,
-    /// Dropped because the queue had no room.
+    /// Dropped because a queue had no room.
     pub tail_dropped: Count,
     /// Lost at random.
     pub random_lost: Count,
+    /// Dropped by a policer.
+    pub policed: Count,
+    /// Thinned out of a batch.
+    pub thinned: Count,
     /// Waiting, on the wire, or propagating. A packet that is due counts here until it is polled.
     pub inside: Count,
-    /// The most bytes that were ever in the queue.
+    /// The most bytes that were ever in the first bottleneck's queue.
     pub max_queue_bytes: u64,
-    /// The most packets that were ever in the queue.
+    /// The most packets that were ever in the first bottleneck's queue.
     pub max_queue_packets: u64,
 }
 
 impl PathStats {
     /// What was dropped, for whatever reason.
     pub fn dropped(&self) -> Count {
-        Count {
-            packets: self.tail_dropped.packets + self.random_lost.packets,
-            bytes: self.tail_dropped.bytes + self.random_lost.bytes,
+        [self.tail_dropped, self.random_lost, self.policed, self.thinned]
+            .into_iter()
+            .fold(Count::default(), Count::plus)
+    }
+
+    pub(crate) fn count_drop(&mut self, reason: DropReason, wire_bytes: u32) {
+        match reason {
+            DropReason::TailDrop => &mut self.tail_dropped,
+            DropReason::RandomLoss => &mut self.random_lost,
+            DropReason::Policed => &mut self.policed,
+            DropReason::Thinned => &mut self.thinned,
         }
+        .add(wire_bytes);
     }
 }
 
-/// The bottleneck's queue at one moment, the packet on the wire included.
+/// A bottleneck's queue at one moment, the packet on the wire included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Queue {
     /// Bytes on the wire, headers included. A packet counts whole until its last bit has left.
@@ -96,8 +123,27 @@ pub struct Queue {
 pub struct PathSample {
     /// The moment.
     pub at: Instant,
-    /// The bottleneck's queue; empty on a path without a bottleneck.
+    /// The first bottleneck's queue; empty on a path without a bottleneck.
     pub queue: Queue,
     /// What happened so far.
     pub stats: PathStats,
+}
+
+/// What happened to packets at one element so far: `entered = left + dropped + inside`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ElementStats {
+    /// Came from the element before it, or into the path.
+    pub entered: Count,
+    /// Went on.
+    pub left: Count,
+    /// Went no further.
+    pub dropped: Count,
+    /// Is held.
+    pub inside: Count,
+    /// The most bytes that were ever held: only a bottleneck counts them.
+    pub max_bytes: u64,
+    /// The most packets that were ever held: only a bottleneck counts them.
+    pub max_packets: u64,
+    /// The queue, for a bottleneck; else empty.
+    pub queue: Queue,
 }

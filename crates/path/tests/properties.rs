@@ -1,7 +1,10 @@
 //! What holds for any path and any traffic.
 
 use fullpipe_cc::{Duration, Instant, Rate};
-use fullpipe_path::{ElementConfig, Event, Path, PathConfig, PathStats, Probability, QueueLimit};
+use fullpipe_path::{
+    ElementConfig, Event, Header, Link, Path, PathConfig, PathStats, Probability, QueueLimit,
+    Selection,
+};
 use proptest::prelude::*;
 
 /// Packets: the time since the one before, and the size.
@@ -20,10 +23,10 @@ fn probability() -> impl Strategy<Value = Probability> {
     (0..=10_u32).prop_map(|p| Probability::new(f64::from(p) / 20.0).expect("at most a half"))
 }
 
-fn config() -> impl Strategy<Value = PathConfig> {
+fn config() -> impl Strategy<Value = Link> {
     let rate = prop::option::of((1_000..100_000_000_u64).prop_map(Rate::from_bytes_per_sec));
     (rate, 0..50_000_000_u64, queue(), probability(), any::<u64>()).prop_map(
-        |(rate, delay, queue, loss, seed)| PathConfig {
+        |(rate, delay, queue, loss, seed)| Link {
             rate,
             delay: Duration::from_nanos(delay),
             queue,
@@ -33,22 +36,41 @@ fn config() -> impl Strategy<Value = PathConfig> {
     )
 }
 
-/// Up to five elements in any order, with one bottleneck at most.
-fn row() -> impl Strategy<Value = Vec<ElementConfig>> {
-    let wire = (1_000..100_000_000_u64, queue()).prop_map(|(rate, queue)| {
-        ElementConfig::Bottleneck { rate: Rate::from_bytes_per_sec(rate), queue }
-    });
-    let other = prop_oneof![
+fn rate() -> impl Strategy<Value = Rate> {
+    (1_000..100_000_000_u64).prop_map(Rate::from_bytes_per_sec)
+}
+
+fn delay() -> impl Strategy<Value = Duration> {
+    (0..50_000_000_u64).prop_map(Duration::from_nanos)
+}
+
+fn selection() -> impl Strategy<Value = Selection> {
+    prop_oneof![probability().prop_map(Selection::Random), (1..9_u64).prop_map(Selection::Every)]
+}
+
+fn element() -> impl Strategy<Value = ElementConfig> {
+    prop_oneof![
         probability().prop_map(ElementConfig::Loss),
-        (0..50_000_000_u64).prop_map(|d| ElementConfig::Delay(Duration::from_nanos(d))),
-    ];
-    (prop::collection::vec(other, 0..=4), prop::option::of(wire), any::<prop::sample::Index>())
-        .prop_map(|(mut row, wire, place)| {
-            if let Some(wire) = wire {
-                row.insert(place.index(row.len() + 1), wire);
-            }
-            row
-        })
+        delay().prop_map(ElementConfig::Delay),
+        (rate(), queue()).prop_map(|(rate, queue)| ElementConfig::Bottleneck { rate, queue }),
+        (rate(), 1500..9_000_u64)
+            .prop_map(|(rate, bucket_bytes)| ElementConfig::Policer { rate, bucket_bytes }),
+        (selection(), delay())
+            .prop_map(|(packets, delay)| ElementConfig::Reordering { packets, delay }),
+        (delay(), queue(), 1..5_u32).prop_map(|(interval, burst, keep_one_in)| {
+            ElementConfig::Aggregation { interval, burst, keep_one_in }
+        }),
+    ]
+}
+
+/// Up to five elements in any order.
+fn row() -> impl Strategy<Value = Vec<ElementConfig>> {
+    prop::collection::vec(element(), 0..=5)
+}
+
+/// The packets belong to three flows.
+fn header(i: usize, wire_bytes: u32) -> Header {
+    Header { flow: (i / 3 % 3) as u32, ..Header::from(wire_bytes) }
 }
 
 fn times(traffic: &[(u64, u32)]) -> impl Iterator<Item = (Instant, u32)> {
@@ -63,6 +85,20 @@ fn assert_conserved(stats: &PathStats) {
     let packets = stats.delivered.packets + dropped.packets + stats.inside.packets;
     let bytes = stats.delivered.bytes + dropped.bytes + stats.inside.bytes;
     assert_eq!((stats.arrived.packets, stats.arrived.bytes), (packets, bytes), "{stats:?}");
+}
+
+/// What leaves one element enters the next, and together they say what the path says.
+fn assert_elements_agree(path: &Path<usize>) {
+    let (elements, stats) = (path.elements(), path.stats());
+    if let (Some(first), Some(last)) = (elements.first(), elements.last()) {
+        assert_eq!(first.entered, stats.arrived, "{elements:?}");
+        assert!(last.left.packets >= stats.delivered.packets, "{elements:?}");
+    }
+    for pair in elements.windows(2) {
+        assert_eq!(pair[0].left, pair[1].entered);
+    }
+    let dropped: u64 = elements.iter().map(|e| e.dropped.packets).sum();
+    assert_eq!(dropped, stats.dropped().packets);
 }
 
 /// Exact arithmetic, in units of 1/rate nanoseconds, with nothing carried from packet to packet
@@ -105,13 +141,13 @@ proptest! {
         rate in 1_000..100_000_000_u64, limit in queue(), traffic in traffic(),
         delay in 0..50_000_000_u64,
     ) {
-        let config = PathConfig {
+        let config = Link {
             rate: Some(Rate::from_bytes_per_sec(rate)),
             queue: limit,
             delay: Duration::from_nanos(delay),
-            ..PathConfig::default()
+            ..Link::default()
         };
-        let mut path = Path::new(&config).expect("makes sense");
+        let mut path = Path::new(&config.into()).expect("makes sense");
         let dropped: Vec<usize> = times(&traffic)
             .enumerate()
             .filter_map(|(i, (now, bytes))| path.send(now, bytes, i).err())
@@ -128,13 +164,14 @@ proptest! {
     fn no_packet_is_made_or_forgotten(
         row in row(), seed: u64, traffic in traffic(), looks in 0..5_000_000_u64,
     ) {
-        let mut path = Path::from_row(&row, seed).expect("makes sense");
+        let mut path = Path::new(&PathConfig { row: row.clone(), seed }).expect("makes sense");
         let mut seen = vec![0; traffic.len()];
         for (i, (now, bytes)) in times(&traffic).enumerate() {
-            if let Err(d) = path.send(now, bytes, i) {
+            if let Err(d) = path.send(now, header(i, bytes), i) {
                 seen[d.payload] += 1;
             }
             assert_conserved(&path.stats());
+            assert_elements_agree(&path);
             while let Some(event) = path.poll(now + Duration::from_nanos(looks)) {
                 match event {
                     Event::Delivered(d) => seen[d.payload] += 1,
@@ -157,8 +194,8 @@ proptest! {
     #[test]
     fn when_a_path_is_polled_changes_nothing(row in row(), seed: u64, traffic in traffic()) {
         // One is polled at each time that it asks for, the other once at the end.
-        let mut prompt = Path::from_row(&row, seed).expect("makes sense");
-        let mut late = Path::from_row(&row, seed).expect("makes sense");
+        let mut prompt = Path::new(&PathConfig { row: row.clone(), seed }).expect("makes sense");
+        let mut late = Path::new(&PathConfig { row: row.clone(), seed }).expect("makes sense");
         let (mut a, mut b) = (Vec::new(), Vec::new());
         let end = Instant::from_nanos(u64::MAX);
         for (i, (now, bytes)) in times(&traffic).map(Some).chain([None]).enumerate()
@@ -177,7 +214,8 @@ proptest! {
                 }
             }
             if now < end {
-                let (x, y) = (prompt.send(now, bytes, i), late.send(now, bytes, i));
+                let packet = header(i, bytes);
+                let (x, y) = (prompt.send(now, packet, i), late.send(now, packet, i));
                 prop_assert_eq!(x, y);
             }
         }
@@ -190,7 +228,7 @@ proptest! {
     fn a_look_sees_what_moving_on_would_bring(
         config in config(), traffic in traffic(), ahead in 0..20_000_000_u64,
     ) {
-        let mut path = Path::new(&config).expect("makes sense");
+        let mut path = Path::new(&config.into()).expect("makes sense");
         for (i, (now, bytes)) in times(&traffic).enumerate() {
             let _ = path.send(now, bytes, i);
         }
@@ -205,8 +243,8 @@ proptest! {
     fn the_queues_delay_is_what_the_next_packet_waits(
         config in config(), traffic in traffic(), ahead in 0..20_000_000_u64,
     ) {
-        let open = PathConfig { queue: QueueLimit::Packets(1000), loss: Probability::ZERO, ..config };
-        let mut path = Path::new(&open).expect("makes sense");
+        let open = Link { queue: QueueLimit::Packets(1000), loss: Probability::ZERO, ..config };
+        let mut path = Path::new(&open.into()).expect("makes sense");
         for (i, (now, bytes)) in times(&traffic).enumerate() {
             prop_assert!(path.send(now, bytes, i).is_ok());
         }

@@ -8,18 +8,19 @@
 //!
 //! ```
 //! use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
-//! use fullpipe_path::{PathConfig, QueueLimit};
+//! use fullpipe_path::{Link, QueueLimit};
 //! use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 //!
 //! let delay = Duration::from_millis(20);
 //! let mut sim = Sim::new(&SimConfig {
-//!     downlink: PathConfig {
+//!     downlink: Link {
 //!         rate: Some(Rate::from_bits_per_sec(10_000_000)),
 //!         queue: QueueLimit::Bytes(50_000),
 //!         delay,
-//!         ..PathConfig::default()
-//!     },
-//!     uplink: PathConfig { delay, ..PathConfig::default() },
+//!         ..Link::default()
+//!     }
+//!     .into(),
+//!     uplink: Link { delay, ..Link::default() }.into(),
 //!     flows: vec![FlowConfig::bulk(Algorithm::Bbr3)],
 //! })
 //! .expect("a sound path");

@@ -1,7 +1,7 @@
 //! The algorithms on paths with known answers, exactly: the same numbers on every machine.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
-use fullpipe_path::{PathConfig, Probability, QueueLimit};
+use fullpipe_path::{Probability, QueueLimit};
 use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 
 struct Link {
@@ -21,14 +21,15 @@ impl Link {
     fn sim(&self, flows: Vec<FlowConfig>) -> Sim {
         let delay = Duration::from_micros(self.rtt_ms * 500);
         let bdp = self.rate().bytes_in(delay.times(2));
-        let downlink = PathConfig {
+        let downlink = fullpipe_path::Link {
             rate: Some(self.rate()),
             queue: QueueLimit::Bytes(((bdp as f64 * self.buffer_bdp) as u64).max(6_000)),
             delay,
             loss: Probability::new(self.loss).expect("a probability"),
             seed: 11,
-        };
-        let uplink = PathConfig { delay, seed: 12, ..PathConfig::default() };
+        }
+        .into();
+        let uplink = fullpipe_path::Link { delay, seed: 12, ..Default::default() }.into();
         Sim::new(&SimConfig { downlink, uplink, flows }).expect("a sound path")
     }
 }

@@ -6,7 +6,7 @@
 //! (12, 13), a policer (17) or reordering (18, 19) need elements that the path does not have yet.
 
 use fullpipe_cc::{Algorithm, BbrSnapshot, Duration, Instant, Rate, State};
-use fullpipe_path::{PathConfig, Probability, QueueLimit};
+use fullpipe_path::{Link, Probability, QueueLimit};
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig};
 
 /// Full datagrams, with and without IP and UDP.
@@ -36,13 +36,10 @@ impl Bed {
         let rtt = Duration::from_micros(rtt_us);
         let delay = Duration::from_micros(rtt_us / 2);
         let buffer = (rate.bytes_in(rtt) * buffer_bdp).max(40 * ON_THE_WIRE);
-        let downlink = PathConfig {
-            rate: Some(rate),
-            delay,
-            queue: QueueLimit::Bytes(buffer),
-            ..PathConfig::default()
-        };
-        let uplink = PathConfig { delay, ..PathConfig::default() };
+        let downlink =
+            Link { rate: Some(rate), delay, queue: QueueLimit::Bytes(buffer), ..Link::default() }
+                .into();
+        let uplink = Link { delay, ..Link::default() }.into();
         let flows = vec![FlowConfig::bulk(Algorithm::Bbr3)];
         let sim = Sim::new(&SimConfig { downlink, uplink, flows }).expect("a sound path");
         Self { sim, rate, rtt, corner: format!("{rate}, {rtt}") }

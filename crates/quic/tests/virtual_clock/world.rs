@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
 use fullpipe_path::{
-    Event as PathEvent, IPV4_UDP_HEADER_BYTES, Path, PathConfig, Probability, QueueLimit,
+    Event as PathEvent, IPV4_UDP_HEADER_BYTES, Link, Path, Probability, QueueLimit,
 };
 use fullpipe_quic::{NoqController, controller_factory};
 use noq_proto::congestion::{Bbr3Config, ControllerFactory};
@@ -134,14 +134,14 @@ impl World {
         };
         let base = NoqInstant::now();
         let half = Duration::from_nanos(scenario.rtt.as_nanos() / 2);
-        let down = PathConfig {
+        let down = Link {
             rate: Some(scenario.rate),
             delay: half,
             queue: QueueLimit::Bytes(scenario.buffer_bytes),
             loss: Probability::new(scenario.loss).expect("a probability"),
             seed: 5,
         };
-        let up = PathConfig { delay: half, ..PathConfig::default() };
+        let up = Link { delay: half, ..Link::default() };
         let mut client = endpoint(1, None);
         let connection =
             client.connect(base, client_config, SERVER, "localhost").expect("a connection");
@@ -160,8 +160,8 @@ impl World {
                 config: None,
                 remote: SERVER,
             },
-            downlink: Path::new(&down).expect("a path"),
-            uplink: Path::new(&up).expect("a path"),
+            downlink: Path::new(&down.into()).expect("a path"),
+            uplink: Path::new(&up.into()).expect("a path"),
             unwritten: scenario.bytes,
             streams: Vec::new(),
             write_at_once: scenario.write_at_once,

@@ -1,0 +1,54 @@
+//! What is known of a packet on its way.
+
+use fullpipe_cc::{Duration, Instant};
+
+/// The ECN codepoint in a packet's IP header (RFC 3168 section 5, RFC 9331 section 4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Ecn {
+    /// The transport does not speak ECN: a queue that wants to signal has to drop.
+    #[default]
+    NotEct,
+    /// ECN-capable, classic: a mark means the same as a loss.
+    Ect0,
+    /// ECN-capable, scalable (L4S): a queue may mark early and often.
+    Ect1,
+    /// Congestion experienced: a queue on the way has marked it.
+    Ce,
+}
+
+impl Ecn {
+    /// Whether a queue may mark the packet instead of dropping it.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+}
+
+/// What the path sees of a packet: the rest is the caller's payload.
+///
+/// A plain number is a packet of that size, of flow 0, whose transport does not speak ECN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The size on the wire, IP and UDP headers included.
+    pub wire_bytes: u32,
+    /// Whose packet it is: what a queue per flow tells flows apart by.
+    pub flow: u32,
+    /// The ECN codepoint.
+    pub ecn: Ecn,
+}
+
+impl From<u32> for Header {
+    fn from(wire_bytes: u32) -> Self {
+        Self { wire_bytes, flow: 0, ecn: Ecn::NotEct }
+    }
+}
+
+/// A packet on its way through the row.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet<T> {
+    pub(crate) header: Header,
+    /// Time waited so far, in every queue that the packet passed.
+    pub(crate) queued: Duration,
+    /// When it came into the element that holds it, or is to leave it: each element's own affair.
+    pub(crate) stamp: Instant,
+    pub(crate) payload: T,
+}

@@ -27,8 +27,8 @@ pub(crate) struct Conn {
     /// The transport has overwritten C.inflight. It need not be the sum of what is outstanding from
     /// then on: packets that the transport no longer counts may be acknowledged all the same.
     inflight_was_set: bool,
-    /// C.pacing_rate; `None` leaves pacing to the transport.
-    pub(crate) pacing_rate: Option<Rate>,
+    /// C.pacing_rate; [`Rate::MAX`] holds nothing back.
+    pub(crate) pacing_rate: Rate,
     /// C.send_quantum in bytes.
     pub(crate) send_quantum: u64,
     pub(crate) sampler: Sampler,
@@ -36,9 +36,10 @@ pub(crate) struct Conn {
     /// Zero before the first sample, as `latest_rtt`: no sample is.
     srtt: Duration,
     latest_rtt: Duration,
-    /// When the newest recovery episode began, RFC 9002 section 7.3.2. Stays after its end: packets
-    /// sent before it still belong to it.
-    recovery_start: Option<Instant>,
+    /// The first instant after the newest recovery episode began, RFC 9002 section 7.3.2; zero, which
+    /// is before any packet, when there was none. Stays after the episode's end: packets sent before
+    /// this still belong to it.
+    after_recovery_start: Instant,
     in_recovery: bool,
     /// C.is_cwnd_limited holds until this much has left the path: see [`Self::mark_cwnd_limited`].
     cwnd_limited_until: Option<u64>,
@@ -55,18 +56,24 @@ impl Conn {
             cwnd: initial_cwnd,
             inflight: 0,
             inflight_was_set: false,
-            pacing_rate: None,
+            pacing_rate: Rate::MAX,
             send_quantum: 2 * smss,
             sampler: Sampler::new(now),
             srtt: Duration::ZERO,
             latest_rtt: Duration::ZERO,
-            recovery_start: None,
+            after_recovery_start: Instant::default(),
             in_recovery: false,
             cwnd_limited_until: None,
         }
     }
 
-    /// Takes an acknowledged or lost packet out of C.inflight.
+    /// C.pacing_rate; `None` before the first estimate of an algorithm that needs one.
+    pub(crate) fn pacing_rate(&self) -> Option<Rate> {
+        (self.pacing_rate != Rate::MAX).then_some(self.pacing_rate)
+    }
+
+    /// Takes acknowledged or lost packets out of C.inflight.
+    #[inline]
     pub(crate) fn leave_flight(&mut self, bytes: u64) {
         debug_assert!(
             self.inflight_was_set || self.inflight >= bytes,
@@ -86,7 +93,7 @@ impl Conn {
     }
 
     pub(crate) fn begin_recovery(&mut self, now: Instant) {
-        self.recovery_start = Some(now);
+        self.after_recovery_start = now + Duration::from_nanos(1);
         self.in_recovery = true;
     }
 
@@ -96,7 +103,7 @@ impl Conn {
 
     /// Whether what left at `sent` left after the newest recovery episode began, or there was none.
     pub(crate) fn sent_after_recovery_start(&self, sent: Instant) -> bool {
-        self.recovery_start.is_none_or(|start| sent > start)
+        sent >= self.after_recovery_start
     }
 
     /// A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion).
@@ -138,7 +145,7 @@ impl Conn {
     pub(crate) fn pace_by_window(&mut self, gain: Gain) {
         if let Some(srtt) = self.srtt() {
             let rate = gain.of_rate(Rate::from_volume(self.cwnd, srtt));
-            self.pacing_rate = Some(rate.max(Rate::from_bytes_per_sec(1)));
+            self.pacing_rate = rate.max(Rate::from_bytes_per_sec(1));
             let quantum = rate.bytes_in(Duration::from_millis(1));
             self.send_quantum = quantum.min(MAX_QUANTUM).max(2 * self.smss);
         }

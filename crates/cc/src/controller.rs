@@ -90,7 +90,7 @@ impl Controller {
             Algorithm::Reno => Algo::Reno(Reno::new(&mut conn)),
             Algorithm::Fixed(rate) => Algo::Fixed(Fixed::new(&mut conn, rate)),
         };
-        let pacer = Pacer::new(now, pace(&conn), conn.send_quantum);
+        let pacer = Pacer::new(now, conn.pacing_rate, conn.send_quantum);
         Self { conn, pacer, algo, algorithm }
     }
 
@@ -149,6 +149,7 @@ impl Controller {
             prior_inflight,
             newest: None,
             newest_lost: None,
+            left_flight: 0,
             newly_acked: 0,
             newly_acked_after_recovery: 0,
             ce_packets: 0,
@@ -237,7 +238,7 @@ impl Controller {
 
     /// C.pacing_rate.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        self.conn.pacing_rate
+        self.conn.pacing_rate()
     }
 
     /// C.send_quantum in bytes: the largest aggregate to hand to the network as one.
@@ -269,7 +270,7 @@ impl Controller {
 
     #[inline]
     fn update_pacer(&mut self, now: Instant) {
-        self.pacer.set_rate(now, pace(&self.conn), self.conn.send_quantum);
+        self.pacer.set_rate(now, self.conn.pacing_rate, self.conn.send_quantum);
     }
 
     /// Opens a recovery episode at its first loss, before the algorithm hears of the loss; does
@@ -283,10 +284,14 @@ impl Controller {
         self.conn.begin_recovery(now);
     }
 
+    /// An episode ends with the first packet acknowledged that left after it began (RFC 9002 section
+    /// 7.3.2); a loss of the same ACK may begin the next one.
     #[cold]
-    fn exit_recovery(&mut self) {
-        self.conn.end_recovery();
-        each!(&mut self.algo, a => a.on_exit_recovery(&mut self.conn));
+    fn check_recovery_done(&mut self, newest_sent: Option<Instant>) {
+        if newest_sent.is_some_and(|sent| self.conn.sent_after_recovery_start(sent)) {
+            self.conn.end_recovery();
+            each!(&mut self.algo, a => a.on_exit_recovery(&mut self.conn));
+        }
     }
 
     /// All losses and marks of one ACK or timer; the newest of the packets left at `sent`.
@@ -299,11 +304,6 @@ impl Controller {
         let congestion = Congestion { now, new_episode, ce };
         each!(&mut self.algo, a => a.on_congestion(&mut self.conn, &congestion));
     }
-}
-
-/// The rate for the pacer: without one nothing is held back.
-fn pace(conn: &Conn) -> Rate {
-    conn.pacing_rate.unwrap_or(Rate::MAX)
 }
 
 impl fmt::Debug for Controller {
@@ -322,6 +322,8 @@ pub struct AckBatch<'a> {
     newest: Option<PacketState>,
     /// When the newest of the packets that were lost had left.
     newest_lost: Option<Instant>,
+    /// Bytes of the packets that were in flight until they were acknowledged here.
+    left_flight: u64,
     newly_acked: u64,
     newly_acked_after_recovery: u64,
     ce_packets: u64,
@@ -333,7 +335,7 @@ impl AckBatch<'_> {
     /// `packet` is newly acknowledged.
     #[inline]
     pub fn acked(&mut self, packet: &PacketState) {
-        self.cc.conn.leave_flight(packet.size());
+        self.left_flight += packet.size();
         self.count_acked(packet);
     }
 
@@ -346,10 +348,11 @@ impl AckBatch<'_> {
 
     #[inline]
     fn count_acked(&mut self, packet: &PacketState) {
-        let conn = &mut self.cc.conn;
-        conn.sampler.on_acked(&mut self.newest, packet);
+        if self.newest.as_ref().is_none_or(|newest| packet.is_newer_than(newest)) {
+            self.newest = Some(*packet);
+        }
         self.newly_acked += packet.size();
-        if conn.sent_after_recovery_start(packet.send_time()) {
+        if self.cc.conn.sent_after_recovery_start(packet.send_time()) {
             self.newly_acked_after_recovery += packet.size();
         }
     }
@@ -395,15 +398,13 @@ impl AckBatch<'_> {
     #[inline(always)]
     fn close(&mut self) {
         let cc = &mut *self.cc;
+        cc.conn.leave_flight(self.left_flight);
+        cc.conn.sampler.count_delivered(self.newly_acked);
         if let Some(inflight) = self.inflight {
             cc.conn.set_inflight(inflight);
         }
-        // An episode ends with the first packet acknowledged that left after it began
-        // (RFC 9002 section 7.3.2); a loss of this same ACK may begin the next one.
-        if cc.conn.in_recovery()
-            && self.newest.is_some_and(|p| cc.conn.sent_after_recovery_start(p.send_time()))
-        {
-            cc.exit_recovery();
+        if cc.conn.in_recovery() {
+            cc.check_recovery_done(self.newest.map(|p| p.send_time()));
         }
         if self.ce_packets > 0 {
             cc.conn.count_marks(self.ce_packets);

@@ -30,8 +30,10 @@ impl<const N: usize> RoundMax<N> {
         if round != self.round {
             self.start_round(round, rounds);
         }
-        self.current = self.current.max(value);
-        self.max = self.max.max(value);
+        if value > self.current {
+            self.current = value;
+            self.max = self.max.max(value);
+        }
         self.max
     }
 

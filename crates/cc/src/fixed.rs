@@ -13,7 +13,7 @@ impl Fixed {
         conn.cwnd = INFINITE / 2;
         // A rate of zero would never end.
         let rate = rate.max(Rate::from_bytes_per_sec(1));
-        conn.pacing_rate = Some(rate);
+        conn.pacing_rate = rate;
         let quantum = rate.bytes_in(Duration::from_millis(1));
         conn.send_quantum = quantum.min(MAX_QUANTUM).max(2 * conn.smss);
         Self

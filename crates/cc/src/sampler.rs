@@ -63,7 +63,7 @@ impl PacketState {
     }
 
     /// IsNewestPacket(): whether this packet was sent after `other`.
-    const fn is_newer_than(&self, other: &Self) -> bool {
+    pub(crate) const fn is_newer_than(&self, other: &Self) -> bool {
         let (mine, others) = (self.send_time.as_nanos(), other.send_time.as_nanos());
         mine > others || (mine == others && self.index().is_after(other.index()))
     }
@@ -176,13 +176,10 @@ impl Sampler {
         }
     }
 
-    /// UpdateRateSample() for one acknowledged packet: counts it, and keeps the newest.
+    /// UpdateRateSample() for all packets of one ACK: the newest is the caller's to find.
     #[inline]
-    pub(crate) fn on_acked(&mut self, newest: &mut Option<PacketState>, p: &PacketState) {
-        self.delivered = self.delivered.saturating_add(p.size());
-        if newest.as_ref().is_none_or(|n| p.is_newer_than(n)) {
-            *newest = Some(*p);
-        }
+    pub(crate) fn count_delivered(&mut self, bytes: u64) {
+        self.delivered = self.delivered.saturating_add(bytes);
     }
 
     /// GenerateRateSample(), for an ACK whose newest packet is `p`. The sample is new for each ACK,
@@ -274,8 +271,7 @@ mod tests {
             let mut rate = Rate::ZERO;
             for (i, p) in sent.iter().enumerate() {
                 let now = t0 + MS.times(40 + ack_gap * i as u64);
-                let mut newest = None;
-                s.on_acked(&mut newest, p);
+                s.count_delivered(p.size());
                 rate = s.generate(now, p, now.since(p.send_time())).delivery_rate;
             }
             // Nothing had been delivered when the last packet left: its sample is all ten packets
@@ -294,8 +290,7 @@ mod tests {
         let t0 = Instant::from_nanos(5);
         let mut s = Sampler::new(t0);
         let p = s.on_sent(t0, 1000, true, 1000);
-        let mut newest = None;
-        s.on_acked(&mut newest, &p);
+        s.count_delivered(p.size());
         let rs = s.generate(t0 + MS, &p, MS.times(2));
         assert_eq!(rs.delivery_rate, Rate::ZERO);
     }

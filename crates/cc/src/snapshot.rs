@@ -96,7 +96,7 @@ impl Snapshot {
             state,
             cwnd: conn.cwnd,
             inflight: conn.inflight,
-            pacing_rate: conn.pacing_rate,
+            pacing_rate: conn.pacing_rate(),
             send_quantum: conn.send_quantum,
             delivered: conn.sampler.delivered,
             lost: conn.sampler.lost,

@@ -29,6 +29,9 @@ pub struct Rate(u64);
 pub struct Gain(u32);
 
 impl Instant {
+    /// The end of every clock.
+    pub const MAX: Self = Self(u64::MAX);
+
     /// The instant `nanos` nanoseconds after the clock's own zero.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)

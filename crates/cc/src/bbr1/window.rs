@@ -25,15 +25,15 @@ impl Bbr1 {
     pub(super) fn init_pacing_rate(&self, conn: &mut Conn) {
         let bw = Rate::from_volume(conn.initial_cwnd, conn.srtt().unwrap_or(NOMINAL_RTT));
         let rate = PACING_MARGIN.of_rate(HIGH_GAIN.of_rate(bw));
-        conn.pacing_rate = Some(rate.max(Rate::from_bytes_per_sec(1)));
+        conn.pacing_rate = rate.max(Rate::from_bytes_per_sec(1));
     }
 
     /// Until the pipe was full once the rate only rises. Without an estimate there is nothing to set
     /// it to: a rate of 0 would never end.
     pub(super) fn set_pacing_rate_with_gain(&self, conn: &mut Conn, gain: Gain) {
         let rate = PACING_MARGIN.of_rate(gain.of_rate(self.bw()));
-        if rate > Rate::ZERO && (self.full_bw_reached || Some(rate) > conn.pacing_rate) {
-            conn.pacing_rate = Some(rate);
+        if rate > Rate::ZERO && (self.full_bw_reached || rate > conn.pacing_rate) {
+            conn.pacing_rate = rate;
         }
     }
 
@@ -47,7 +47,7 @@ impl Bbr1 {
 
     /// A millisecond of the rate; at least two packets, or one on a slow path.
     pub(super) fn set_send_quantum(&self, conn: &mut Conn) {
-        let rate = conn.pacing_rate.unwrap_or(Rate::ZERO);
+        let rate = conn.pacing_rate;
         let least = if rate.as_bytes_per_sec() < LOW_RATE { conn.smss } else { 2 * conn.smss };
         conn.send_quantum = rate.bytes_in(QUANTUM_TIME).min(MAX_QUANTUM).max(least);
     }

@@ -19,31 +19,38 @@ impl Bbr3 {
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
         // A first round trip of hours would make it zero, and a rate of zero would never end.
         let rate = STARTUP_PACING_GAIN.of_rate(nominal_bandwidth).max(Rate::from_bytes_per_sec(1));
-        conn.pacing_rate = Some(rate);
+        conn.pacing_rate = rate;
     }
 
     /// SetPacingRateWithGain(), "Pacing Rate: C.pacing_rate". Until the pipe was full once the rate
     /// only rises. Without an estimate there is nothing to set it to: a rate of 0 would never end.
     pub(super) fn set_pacing_rate_with_gain(&mut self, conn: &mut Conn, pacing_gain: Gain) {
         let rate = PACING_MARGIN.of_rate(pacing_gain.of_rate(self.bw));
-        if rate > Rate::ZERO && (self.full_bw_reached || Some(rate) > conn.pacing_rate) {
-            conn.pacing_rate = Some(rate);
-            self.paced_at = Some((self.bw, pacing_gain));
+        if rate > Rate::ZERO && (self.full_bw_reached || rate > conn.pacing_rate) {
+            conn.pacing_rate = rate;
         }
     }
 
-    /// SetPacingRate(), "Pacing Rate: C.pacing_rate". False when it is what it was, as after most
-    /// ACKs, and the send quantum with it.
-    pub(super) fn set_pacing_rate(&mut self, conn: &mut Conn) -> bool {
-        if self.paced_at == Some((self.bw, self.pacing_gain)) {
-            return false;
-        }
-        self.renew_pacing_rate(conn);
-        true
-    }
-
+    /// The part of UpdateControlParameters() that follows from the model alone.
     #[cold]
-    fn renew_pacing_rate(&mut self, conn: &mut Conn) {
+    pub(super) fn renew_control_parameters(&mut self, conn: &mut Conn) {
+        self.set_pacing_rate(conn);
+        self.set_send_quantum(conn);
+        self.update_max_inflight(conn);
+        // Until the pipe was full once, the rate does not follow the model downwards.
+        self.is_model_new = !self.full_bw_reached;
+    }
+
+    /// For a debug assertion: whether making the control parameters anew would change none.
+    pub(super) fn control_parameters_are_current(&self, conn: &Conn) -> bool {
+        let (mut bbr, mut renewed) = (self.clone(), conn.clone());
+        bbr.renew_control_parameters(&mut renewed);
+        (renewed.pacing_rate, renewed.send_quantum, bbr.max_inflight)
+            == (conn.pacing_rate, conn.send_quantum, self.max_inflight)
+    }
+
+    /// SetPacingRate(), "Pacing Rate: C.pacing_rate".
+    fn set_pacing_rate(&mut self, conn: &mut Conn) {
         if !self.has_seen_rtt && conn.srtt().is_some() {
             self.has_seen_rtt = true;
             self.init_pacing_rate(conn);
@@ -52,8 +59,8 @@ impl Bbr3 {
     }
 
     /// SetSendQuantum(), "Send Quantum: C.send_quantum".
-    pub(super) fn set_send_quantum(&mut self, conn: &mut Conn) {
-        let quantum = conn.pacing_rate.unwrap_or(Rate::ZERO).bytes_in(QUANTUM_TIME);
+    fn set_send_quantum(&mut self, conn: &mut Conn) {
+        let quantum = conn.pacing_rate.bytes_in(QUANTUM_TIME);
         conn.send_quantum = quantum.min(MAX_QUANTUM).max(2 * conn.smss);
     }
 
@@ -63,9 +70,13 @@ impl Bbr3 {
         if self.min_rtt == Duration::MAX {
             return conn.initial_cwnd;
         }
-        let bdp = if bw == self.bw { self.bdp } else { bw.bytes_in(self.min_rtt) };
-        debug_assert_eq!(bdp, bw.bytes_in(self.min_rtt), "bw or min_rtt changed, and bdp did not");
-        gain.of(bdp)
+        gain.of(bw.bytes_in(self.min_rtt))
+    }
+
+    /// The product of the estimates: BDPMultiple(BBR.bw, 1).
+    pub(super) fn estimated_bdp(&self, conn: &Conn) -> u64 {
+        debug_assert_eq!(self.bdp, self.bdp_multiple(conn, self.bw, Gain::ONE), "not current");
+        self.bdp
     }
 
     /// QuantizationBudget(), "Computing BBR.max_inflight", with UpdateOffloadBudget() of
@@ -105,10 +116,9 @@ impl Bbr3 {
         conn.cwnd = conn.cwnd.max(self.prior_cwnd);
     }
 
-    /// SetCwnd(), "cwnd Adjustment Mechanism", with BoundCwndForProbeRTT() of "Modulating cwnd in
+    /// SetCwnd(), "cwnd Adjustment Mechanism", but for max_inflight, with BoundCwndForProbeRTT() of "Modulating cwnd in
     /// ProbeRTT".
     pub(super) fn set_cwnd(&mut self, conn: &mut Conn, rs: &RateSample) {
-        self.update_max_inflight(conn);
         if self.full_bw_reached {
             conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked).min(self.max_inflight);
         } else if conn.cwnd < self.max_inflight || conn.sampler.delivered < conn.initial_cwnd {
@@ -116,13 +126,23 @@ impl Bbr3 {
         }
         conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
         if self.state == State::ProbeRtt {
-            conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd(conn));
+            self.bound_cwnd_for_probe_rtt(conn);
         }
-        self.bound_cwnd_for_model(conn);
+        // A path without loss has no bounds.
+        if self.inflight_longterm.min(self.inflight_shortterm) != INFINITE {
+            self.bound_cwnd_for_model(conn);
+        }
+    }
+
+    /// BoundCwndForProbeRTT(), "Modulating cwnd in ProbeRTT".
+    #[cold]
+    fn bound_cwnd_for_probe_rtt(&self, conn: &mut Conn) {
+        conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd(conn));
     }
 
     /// BoundCwndForModel(), "Bounding cwnd Based on Recent Congestion". Drain is bounded by the
     /// long-term bound too, as the table of control behaviour says and the pseudo-code does not.
+    #[inline(never)]
     fn bound_cwnd_for_model(&mut self, conn: &mut Conn) {
         let cap = match self.state {
             State::ProbeRtt | State::ProbeBwCruise => self.inflight_with_headroom(conn),

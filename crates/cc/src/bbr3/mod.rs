@@ -63,8 +63,8 @@ pub(crate) struct Bbr3 {
     state: State,
     pacing_gain: Gain,
     cwnd_gain: Gain,
-    /// The bandwidth and gain that the pacing rate and the quantum were made of.
-    paced_at: Option<(Rate, Gain)>,
+    /// The state or the model changed since the control parameters were made of them.
+    is_model_new: bool,
 
     round_count: u64,
     round_start: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Bbr3 {
     /// BBR.max_bw_filter: the maximum of this ProbeBW cycle and of the one before.
     max_bw_filter: [Rate; 2],
     bw: Rate,
-    /// BBR.bdp: bw times min_rtt in bytes, renewed when one of them changes: most ACKs change none.
+    /// BBR.bdp: BDPMultiple(bw, 1), renewed when the bandwidth or min_rtt changes: few ACKs do that.
     bdp: u64,
     bw_shortterm: Rate,
     inflight_shortterm: u64,
@@ -84,9 +84,11 @@ pub(crate) struct Bbr3 {
     max_inflight: u64,
 
     min_rtt: Duration,
-    min_rtt_stamp: Instant,
+    /// BBR.min_rtt_stamp + BBR.MinRTTFilterLen: the moment is compared with each ACK's.
+    min_rtt_expiry: Instant,
     probe_rtt_min_delay: Duration,
-    probe_rtt_min_stamp: Option<Instant>,
+    /// BBR.probe_rtt_min_stamp + BBR.ProbeRTTInterval; never before the first sample.
+    probe_rtt_min_expiry: Instant,
     probe_rtt_expired: bool,
     probe_rtt_done_stamp: Option<Instant>,
     probe_rtt_round_done: bool,
@@ -139,7 +141,7 @@ impl Bbr3 {
             state: State::Startup,
             pacing_gain: Gain::ONE,
             cwnd_gain: Gain::ONE,
-            paced_at: None,
+            is_model_new: true,
             round_count: 0,
             round_start: false,
             next_round_delivered: 0,
@@ -148,15 +150,15 @@ impl Bbr3 {
             max_bw: Rate::ZERO,
             max_bw_filter: [Rate::ZERO; 2],
             bw: Rate::ZERO,
-            bdp: 0,
+            bdp: conn.initial_cwnd,
             bw_shortterm: Rate::MAX,
             inflight_shortterm: INFINITE,
             inflight_longterm: INFINITE,
             max_inflight: conn.initial_cwnd,
             min_rtt: Duration::MAX,
-            min_rtt_stamp: now,
+            min_rtt_expiry: now + params::MIN_RTT_FILTER_LEN,
             probe_rtt_min_delay: Duration::MAX,
-            probe_rtt_min_stamp: None,
+            probe_rtt_min_expiry: Instant::MAX,
             probe_rtt_expired: false,
             probe_rtt_done_stamp: None,
             probe_rtt_round_done: false,
@@ -214,6 +216,7 @@ impl Bbr3 {
             _ => (Gain::ONE, DEFAULT_CWND_GAIN),
         };
         self.state = state;
+        self.is_model_new = true;
     }
 }
 
@@ -227,17 +230,29 @@ impl CongestionControl for Bbr3 {
         if self.round_start {
             self.check_full_bw_reached(rs);
         }
-        self.check_startup_done(conn, rs);
-        self.check_drain_done(conn, rs);
-        self.update_probe_bw_cycle_phase(conn, rs);
-        self.update_min_rtt(rs);
-        self.check_probe_rtt(conn, rs);
-        self.advance_latest_delivery_signals(rs);
-        self.bound_bw_for_model();
-
-        if self.set_pacing_rate(conn) {
-            self.set_send_quantum(conn);
+        if self.loss_round_start {
+            self.check_startup_high_loss(conn, rs);
         }
+        if matches!(self.state, State::Startup | State::Drain) {
+            self.check_startup_done();
+            self.check_drain_done(conn, rs);
+        }
+        self.update_probe_bw_cycle_phase(conn, rs);
+        self.update_min_rtt(conn, rs);
+        if self.probe_rtt_expired || self.state == State::ProbeRtt {
+            self.check_probe_rtt(conn, rs);
+        }
+        if rs.delivered > 0 {
+            self.idle_restart = false;
+        }
+        self.advance_latest_delivery_signals(rs);
+        self.bound_bw_for_model(conn);
+
+        // Most ACKs only confirm what is known, and leave these as they are.
+        if self.is_model_new {
+            self.renew_control_parameters(conn);
+        }
+        debug_assert!(self.control_parameters_are_current(conn), "changed without is_model_new");
         self.set_cwnd(conn, rs);
     }
 
@@ -280,7 +295,7 @@ impl CongestionControl for Bbr3 {
         if !self.has_seen_rtt {
             self.init_pacing_rate(conn);
         }
-        self.paced_at = None; // the quantum counts in packets
+        self.renew_bdp(conn); // the initial window; quantum and budget count in packets too
         conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
     }
 

@@ -6,7 +6,7 @@ use super::params::{EXTRA_ACKED_ROUNDS, MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
-use crate::units::Rate;
+use crate::units::{Gain, Rate};
 
 impl Bbr3 {
     /// UpdateRound(), "BBR.round_count: Tracking Packet-Timed Round Trips". The packet that counts
@@ -28,9 +28,9 @@ impl Bbr3 {
     /// UpdateMaxBw(), "Updating the BBR.max_bw Max Filter". A sample without a rate updates nothing.
     pub(super) fn update_max_bw(&mut self, conn: &Conn, rs: &RateSample) {
         self.update_round(conn, rs);
-        if rs.delivery_rate > Rate::ZERO && (rs.delivery_rate >= self.max_bw || !rs.is_app_limited)
-        {
-            self.max_bw_filter[1] = self.max_bw_filter[1].max(rs.delivery_rate);
+        let raises = rs.delivery_rate > self.max_bw_filter[1];
+        if raises && (rs.delivery_rate >= self.max_bw || !rs.is_app_limited) {
+            self.max_bw_filter[1] = rs.delivery_rate;
             self.max_bw = self.max_bw_filter[0].max(self.max_bw_filter[1]);
         }
     }
@@ -48,17 +48,18 @@ impl Bbr3 {
     }
 
     /// BoundBWForModel(), "When not Probing for Bandwidth".
-    pub(super) fn bound_bw_for_model(&mut self) {
+    pub(super) fn bound_bw_for_model(&mut self, conn: &Conn) {
         let bw = self.max_bw.min(self.bw_shortterm);
         if bw != self.bw {
             self.bw = bw;
-            self.renew_bdp();
+            self.renew_bdp(conn);
         }
     }
 
     #[cold]
-    fn renew_bdp(&mut self) {
-        self.bdp = self.bw.bytes_in(self.min_rtt);
+    pub(super) fn renew_bdp(&mut self, conn: &Conn) {
+        self.bdp = self.bdp_multiple(conn, self.bw, Gain::ONE);
+        self.is_model_new = true;
     }
 
     /// UpdateACKAggregation(), "BBR.extra_acked".
@@ -75,7 +76,9 @@ impl Bbr3 {
         let extra = (self.extra_acked_delivered - expected_delivered).min(conn.cwnd);
         // In Startup the bandwidth is not known yet, and much seems extra: remember one round.
         let rounds = if self.full_bw_reached { EXTRA_ACKED_ROUNDS } else { 1 };
-        self.extra_acked = self.extra_acked_filter.update(extra, self.round_count, rounds);
+        let extra_acked = self.extra_acked_filter.update(extra, self.round_count, rounds);
+        self.is_model_new |= extra_acked != self.extra_acked;
+        self.extra_acked = extra_acked;
     }
 
     /// UpdateMinRTT(), "ProbeRTT Logic".
@@ -84,20 +87,30 @@ impl Bbr3 {
     /// estimate would then rise to an RTT with a queue in it just before ProbeRTT drains that queue
     /// (its issue 109). Here min_rtt does not rise on the ACK that calls for ProbeRTT nor within
     /// ProbeRTT; it rises after it, to what it found.
-    pub(super) fn update_min_rtt(&mut self, rs: &RateSample) {
-        self.probe_rtt_expired =
-            self.probe_rtt_min_stamp.is_some_and(|stamp| rs.now > stamp + PROBE_RTT_INTERVAL);
+    pub(super) fn update_min_rtt(&mut self, conn: &Conn, rs: &RateSample) {
+        self.probe_rtt_expired = rs.now > self.probe_rtt_min_expiry;
+        let is_min_rtt_expired = rs.now > self.min_rtt_expiry;
+        if rs.rtt < self.probe_rtt_min_delay || self.probe_rtt_expired || is_min_rtt_expired {
+            self.renew_min_rtt(conn, rs);
+        }
+    }
+
+    /// The part of UpdateMinRTT() for a shorter RTT, or none for too long.
+    #[cold]
+    fn renew_min_rtt(&mut self, conn: &Conn, rs: &RateSample) {
         if rs.rtt < self.probe_rtt_min_delay || self.probe_rtt_expired {
             self.probe_rtt_min_delay = rs.rtt;
-            self.probe_rtt_min_stamp = Some(rs.now);
+            self.probe_rtt_min_expiry = rs.now + PROBE_RTT_INTERVAL;
         }
-        let min_rtt_expired = rs.now > self.min_rtt_stamp + MIN_RTT_FILTER_LEN
+        let min_rtt_expired = rs.now > self.min_rtt_expiry
             && !self.probe_rtt_expired
             && self.state != State::ProbeRtt;
         if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
             self.min_rtt = self.probe_rtt_min_delay;
-            self.min_rtt_stamp = self.probe_rtt_min_stamp.unwrap_or(rs.now);
-            self.renew_bdp();
+            // Both count from BBR.probe_rtt_min_stamp.
+            self.min_rtt_expiry =
+                self.probe_rtt_min_expiry + (MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL);
+            self.renew_bdp(conn);
         }
     }
 }

@@ -63,12 +63,16 @@ impl Bbr3 {
         if !self.full_bw_reached || self.adapt_long_term_model(conn, rs) {
             return;
         }
+        if matches!(self.state, State::ProbeBwDown | State::ProbeBwCruise) {
+            if self.is_time_to_probe_bw(conn, rs.now) {
+                self.start_probe_bw_refill(conn);
+            } else if self.state == State::ProbeBwDown && self.is_time_to_cruise(conn) {
+                self.start_probe_bw_cruise();
+            }
+            return;
+        }
         let state = self.state;
         match state {
-            State::ProbeBwDown | State::ProbeBwCruise if self.is_time_to_probe_bw(conn, rs.now) => {
-                self.start_probe_bw_refill(conn);
-            }
-            State::ProbeBwDown if self.is_time_to_cruise(conn) => self.start_probe_bw_cruise(),
             State::ProbeBwRefill if self.round_start => {
                 self.is_bw_probe_sample = true;
                 self.start_probe_bw_up(conn, rs);
@@ -150,7 +154,7 @@ impl Bbr3 {
 
     /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd.
     fn target_inflight(&self, conn: &Conn) -> u64 {
-        self.bdp_multiple(conn, self.bw, Gain::ONE).min(conn.cwnd)
+        self.estimated_bdp(conn).min(conn.cwnd)
     }
 
     /// InflightWithHeadroom(): leaves a share of the long-term bound to other flows.
@@ -193,13 +197,21 @@ impl Bbr3 {
         if self.round_start && self.advance_ack_phase(conn, rs) {
             return true;
         }
-        if self.inflight_longterm != INFINITE && !Self::is_loss_too_high(rs) {
+        if self.inflight_longterm != INFINITE {
+            self.raise_inflight_longterm(conn, rs);
+        }
+        false
+    }
+
+    /// The last part of AdaptLongTermModel(), apart because a path without loss has no bound.
+    #[inline(never)]
+    fn raise_inflight_longterm(&mut self, conn: &Conn, rs: &RateSample) {
+        if !Self::is_loss_too_high(rs) {
             self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
             if self.state == State::ProbeBwUp {
                 self.probe_inflight_longterm_upward(conn, rs);
             }
         }
-        false
     }
 
     /// The part of AdaptLongTermModel() that waits for the start of a round.

@@ -1,7 +1,9 @@
 //! ProbeRTT and the restart from idle: the moments in which the queue is known to be empty.
 //! Sections "ProbeRTT" and "Restarting From Idle".
 
-use super::params::{MIN_PIPE_PACKETS, PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION};
+use super::params::{
+    MIN_PIPE_PACKETS, PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION, PROBE_RTT_INTERVAL,
+};
 use super::{AckPhase, Bbr3};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
@@ -9,7 +11,8 @@ use crate::snapshot::State;
 use crate::units::{Gain, Instant};
 
 impl Bbr3 {
-    /// CheckProbeRTT(), "ProbeRTT Logic".
+    /// CheckProbeRTT(), "ProbeRTT Logic", but for BBR.idle_restart, which every ACK ends.
+    #[cold]
     pub(super) fn check_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
             self.enter_probe_rtt(conn);
@@ -17,13 +20,9 @@ impl Bbr3 {
         if self.state == State::ProbeRtt {
             self.handle_probe_rtt(conn, rs);
         }
-        if rs.delivered > 0 {
-            self.idle_restart = false;
-        }
     }
 
     /// EnterProbeRTT(), "ProbeRTT Logic".
-    #[cold]
     fn enter_probe_rtt(&mut self, conn: &Conn) {
         self.save_cwnd(conn);
         self.enter(State::ProbeRtt);
@@ -33,7 +32,6 @@ impl Bbr3 {
     }
 
     /// HandleProbeRTT(), "ProbeRTT Logic".
-    #[cold]
     fn handle_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         // The low rate of ProbeRTT says nothing about the path.
         conn.sampler.mark_app_limited(conn.inflight);
@@ -56,7 +54,7 @@ impl Bbr3 {
     /// CheckProbeRTTDone(), "ProbeRTT Logic".
     fn check_probe_rtt_done(&mut self, conn: &mut Conn, now: Instant) {
         if self.probe_rtt_done_stamp.is_some_and(|done| now > done) {
-            self.probe_rtt_min_stamp = Some(now);
+            self.probe_rtt_min_expiry = now + PROBE_RTT_INTERVAL;
             self.restore_cwnd(conn);
             self.exit_probe_rtt(conn, now);
         }
@@ -86,7 +84,7 @@ impl Bbr3 {
         self.extra_acked_interval_start = now;
         if self.is_in_a_probe_bw_state() {
             self.set_pacing_rate_with_gain(conn, Gain::ONE);
-            self.paced_at = None; // the quantum of this rate comes with the next ACK
+            self.is_model_new = true; // the next ACK has the state's own gain again
         } else if self.state == State::ProbeRtt {
             self.check_probe_rtt_done(conn, now);
         }

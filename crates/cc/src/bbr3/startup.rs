@@ -14,11 +14,8 @@ impl Bbr3 {
         self.enter(State::Startup);
     }
 
-    /// CheckStartupDone(), "Startup Dynamics".
-    pub(super) fn check_startup_done(&mut self, conn: &Conn, rs: &RateSample) {
-        if self.loss_round_start {
-            self.check_startup_high_loss(conn, rs);
-        }
+    /// CheckStartupDone(), "Startup Dynamics". Its losses were looked at before.
+    pub(super) fn check_startup_done(&mut self) {
         if self.state == State::Startup && self.full_bw_reached {
             self.enter_drain();
         }
@@ -31,7 +28,7 @@ impl Bbr3 {
     /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts.
     /// Every transport of this crate has selective acknowledgements.
     #[cold]
-    fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
+    pub(super) fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
         let ranges = core::mem::take(&mut self.loss_ranges_in_round);
         if self.full_bw_reached || ranges < STARTUP_FULL_LOSS_COUNT || !Self::is_loss_too_high(rs) {
             return;
@@ -78,6 +75,7 @@ impl Bbr3 {
 
     /// CheckDrainDone(), "Drain". C.inflight is that after this ACK: with the one before it, a flow
     /// whose window equals the target would never leave.
+    #[cold]
     pub(super) fn check_drain_done(&mut self, conn: &mut Conn, rs: &RateSample) {
         if self.state == State::Drain
             && (conn.inflight <= self.inflight(conn, self.bw, Gain::ONE)

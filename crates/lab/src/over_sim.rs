@@ -7,7 +7,7 @@ use std::time;
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::PathConfig;
 use fullpipe_quic::CongestionControl;
-use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig};
 
 use crate::metrics::{bits_per_sec, jain, queue_delay, ratio, round_trip, seconds, utilization};
 use crate::results::{AlgorithmResult, FlowResult};
@@ -25,7 +25,7 @@ pub(crate) fn run(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Tick),
 ) -> Result<AlgorithmResult, RunError> {
-    let mut sim = Sim::new(&config(scenario, cc)?).map_err(RunError::Path)?;
+    let mut sim = Sim::new(&config(scenario, cc)?)?;
     let mut recorder = Recorder::new(scenario.flows as usize);
     let mut told = time::Instant::now();
     let mut tick_before = (Duration::ZERO, 0);
@@ -48,7 +48,7 @@ pub(crate) fn run(
         recorder.push(row(&sim));
         if told.elapsed() >= TICK {
             let goodput_bps = bits_per_sec(received - tick_before.1, t - tick_before.0);
-            let queue = sim.downlink().queue.delay;
+            let queue = sim.link(0).queue.delay;
             watch(Tick { elapsed: t, done: scenario.done(t, received), goodput_bps, queue });
             (told, tick_before) = (time::Instant::now(), (t, received));
         }
@@ -69,18 +69,19 @@ fn config(s: &Scenario, cc: CongestionControl) -> Result<SimConfig, RunError> {
     let CongestionControl::Fullpipe(algorithm) = cc else {
         return Err(ScenarioError::OnlyOverQuic(cc).into());
     };
-    let bytes = match s.amount {
-        Amount::Bytes(n) => Some(n),
-        Amount::Duration(_) => None,
+    let application = match s.amount {
+        Amount::Bytes(n) => Application::Bytes(n),
+        Amount::Duration(_) => Application::Bulk,
     };
     let flow = |i: u32| {
-        let mut flow = FlowConfig { start: s.start_of(i), bytes, ..FlowConfig::bulk(algorithm) };
+        let mut flow =
+            FlowConfig { start: s.start_of(i), application, ..FlowConfig::bulk(algorithm) };
         // Flows that probed at the same times would be no test of how they share.
         flow.cc.seed = s.seed.wrapping_add(u64::from(i));
         flow
     };
     let (downlink, uplink): (PathConfig, PathConfig) = s.directions();
-    Ok(SimConfig { downlink, uplink, flows: (0..s.flows).map(flow).collect() })
+    Ok(SimConfig::new(downlink, uplink, (0..s.flows).map(flow).collect()))
 }
 
 fn elapsed(sim: &Sim) -> Duration {
@@ -101,15 +102,14 @@ fn is_over(s: &Scenario, sim: &Sim) -> bool {
 fn row(sim: &Sim) -> Row {
     let now = sim.now();
     let active = || sim.flows().iter().filter(|f| f.start() <= now && f.end().is_none());
-    let rtts: Vec<u64> =
-        active().filter_map(|f| f.stats().latest_rtt).map(Duration::as_nanos).collect();
+    let rtts: Vec<u64> = active().filter_map(|f| f.latest_rtt()).map(Duration::as_nanos).collect();
     let mean = rtts.iter().sum::<u64>().checked_div(rtts.len() as u64);
     let pacing: Option<Vec<u64>> =
         active().map(|f| f.snapshot().pacing_rate.map(Rate::as_bytes_per_sec)).collect();
     Row {
         t: elapsed(sim),
         received: sim.flows().iter().map(|f| f.received()).collect(),
-        queue: sim.downlink().queue.delay,
+        queue: sim.link(0).queue.delay,
         rtt: mean.map(Duration::from_nanos),
         cwnd: active().map(|f| f.snapshot().cwnd).sum(),
         inflight: Some(active().map(|f| f.snapshot().inflight).sum()),
@@ -145,7 +145,7 @@ fn result(
             }
         })
         .collect();
-    let down = sim.downlink().stats;
+    let down = sim.link(0).stats;
     let sum = |count: fn(&fullpipe_sim::SenderStats) -> u64| -> u64 {
         sim.flows().iter().map(|f| count(&f.stats())).sum()
     };
@@ -155,7 +155,7 @@ fn result(
         utilization: utilization(down.carried.bytes, s.rate, time),
         completed_bytes: total(sim),
         elapsed_s: seconds(time),
-        queue_ms: queue_delay(sim.queue_delay_ns()),
+        queue_ms: queue_delay(sim.queue_delay_ns(0)),
         rtt_ms: round_trip(sim.rtt_ns()),
         loss_rate: ratio(down.dropped().packets, down.arrived.packets),
         retransmit_rate: ratio(sum(|s| s.lost_bytes), sum(|s| s.sent_bytes)),

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
 use fullpipe_emu::EmuError;
-use fullpipe_path::ConfigError;
 use fullpipe_quic::{ClientError, CongestionControl, ServeError, TlsError};
+use fullpipe_sim::SimError;
 
 use crate::results::AlgorithmResult;
 use crate::scenario::{Over, Scenario, ScenarioError};
@@ -38,8 +38,8 @@ pub enum RunError {
     Link(#[from] EmuError),
     #[error("no UDP socket: {0}")]
     Socket(std::io::Error),
-    #[error("no such path: {0}")]
-    Path(ConfigError),
+    #[error("no such simulation: {0}")]
+    Sim(#[from] SimError),
     #[error("the server failed: {0}")]
     Server(#[from] ServeError),
     #[error("the server has no certificate: {0}")]

@@ -1,10 +1,9 @@
 //! The path and the congestion control under a virtual clock.
 //!
-//! Each flow is a sender and a receiver that recover from loss as QUIC does (RFC 9002: packet and
-//! time threshold, probe timeout, persistent congestion; RFC 9000 section 13.2: delayed ACKs), with
-//! a real [`fullpipe_cc::Controller`] in between. They share one downlink [`fullpipe_path::Path`],
-//! the bottleneck, and one uplink for the ACKs. No I/O, no clock but the virtual one: the same
-//! configuration gives the same run, to the nanosecond.
+//! Each flow is a sender and a receiver with a whole transport between them and a real
+//! [`fullpipe_cc::Controller`] inside. Flows share a chain of links, each a [`fullpipe_path::Path`], and
+//! one way back. No I/O, no clock but the virtual one: the same configuration gives the same run, to
+//! the nanosecond.
 //!
 //! ```
 //! use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
@@ -12,32 +11,52 @@
 //! use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 //!
 //! let delay = Duration::from_millis(20);
-//! let mut sim = Sim::new(&SimConfig {
-//!     downlink: Link {
-//!         rate: Some(Rate::from_bits_per_sec(10_000_000)),
-//!         queue: QueueLimit::Bytes(50_000),
-//!         delay,
-//!         ..Link::default()
-//!     }
-//!     .into(),
-//!     uplink: Link { delay, ..Link::default() }.into(),
-//!     flows: vec![FlowConfig::bulk(Algorithm::Bbr3)],
-//! })
-//! .expect("a sound path");
+//! let downlink = Link {
+//!     rate: Some(Rate::from_bits_per_sec(10_000_000)),
+//!     queue: QueueLimit::Bytes(50_000),
+//!     delay,
+//!     ..Link::default()
+//! };
+//! let uplink = Link { delay, ..Link::default() };
+//! let flows = vec![FlowConfig::bulk(Algorithm::Bbr3)];
+//! let config = SimConfig::new(downlink.into(), uplink.into(), flows);
+//! let mut sim = Sim::new(&config).expect("a sound path");
 //! sim.run_until(Instant::default() + Duration::from_secs(3));
 //! assert!(sim.flow(0).received() > 2_500_000);
 //! ```
+//!
+//! # The transport
+//!
+//! - QUIC: packet numbers that are never used twice, ACKs with as many ranges as there are; loss by
+//!   packet and time threshold, probe timeout, persistent congestion (RFC 9002); a loss that turns out
+//!   to be none is told to the controller when the whole episode was none.
+//! - TCP ([`FlowConfig::tcp_bulk`]): cumulative ACKs and the three newest SACK blocks (RFC 2018), round
+//!   trips by timestamps (RFC 7323). Losses are found as in QUIC, which is RACK-TLP (RFC 8985) in all
+//!   but name; an RTO that takes the whole flight for lost is left out, persistent congestion does its
+//!   work.
+//! - Both: delayed ACKs, flow control with a fixed or a growing window, a send buffer.
 #![forbid(unsafe_code)]
 
+mod config;
 mod flight;
 mod flow;
+mod packet;
+mod random;
 mod receiver;
 mod recovery;
+mod reports;
+mod scoreboard;
 mod sender;
 mod sim;
+mod timers;
+mod window;
 
-pub use flow::{Flow, FlowConfig, SenderStats};
-pub use sim::{Sim, SimConfig};
+pub use config::{
+    AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, IPV4_TCP_HEADER_BYTES,
+    ReceiveWindow, Route, SimConfig, SimError,
+};
+pub use flow::{Flow, SenderStats};
+pub use sim::Sim;
 
 /// Bytes of a datagram that are no application data: short header with an 8-byte connection ID and
 /// a 4-byte packet number, AEAD tag, and the header of one STREAM frame (RFC 9000 sections 17.3.1
@@ -52,3 +71,12 @@ pub const TIMER_GRANULARITY: fullpipe_cc::Duration = fullpipe_cc::Duration::from
 
 /// The default max_ack_delay, RFC 9000 section 18.2.
 pub const MAX_ACK_DELAY: fullpipe_cc::Duration = fullpipe_cc::Duration::from_millis(25);
+
+/// Size of a datagram that asks for an answer.
+pub const REQUEST_BYTES: u32 = 100;
+
+/// Grows as needed.
+fn histogram() -> hdrhistogram::Histogram<u64> {
+    hdrhistogram::Histogram::new(3)
+        .expect("three significant digits are within what the type takes")
+}

@@ -1,79 +1,120 @@
-//! The receiving side of a flow: counts what the application can read, and decides when to
-//! acknowledge (RFC 9000 section 13.2).
+//! The receiving side of a flow: hands the application what is in order, and decides when to
+//! acknowledge (RFC 9000 section 13.2, RFC 9293 section 3.8.6.3).
 
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
 
-use crate::MAX_ACK_DELAY;
+use crate::config::{AckPolicy, FlowConfig};
+use crate::packet::{Ack, Chunk, Data, Named};
+use crate::reports::{Ranges, Sack};
+use crate::window::Window;
 
-/// An acknowledgement: everything in the receiver's log up to here. Like a QUIC ACK it repeats what
-/// earlier ones said, so that the loss of one costs nothing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ack {
-    pub(crate) log_end: u64,
-    /// Time between the arrival of the largest packet and this ACK.
-    pub(crate) delay: Duration,
+/// What the receiver remembers for its next ACK.
+#[derive(Debug)]
+enum Report {
+    Quic(Ranges),
+    Tcp(Sack),
 }
 
-/// A piece of the application's data: the same in every packet that carries it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Chunk {
-    pub(crate) id: u64,
-    pub(crate) bytes: u32,
-}
-
-/// Packets that may arrive before an ACK is due, section 13.2.2.
-const ACK_EVERY: u32 = 2;
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Receiver {
-    /// Numbers of the packets that arrived and that no ACK that reached the sender named.
-    log: VecDeque<u64>,
-    log_start: u64,
+    report: Report,
+    policy: AckPolicy,
+    window: Window,
+    /// The largest packet number so far, and when it came.
     largest: Option<(u64, Instant)>,
     unacked: u32,
     ack_deadline: Option<Instant>,
-    /// Chunks from `next_chunk` on that arrived; the first one did not.
-    ahead: VecDeque<Option<u32>>,
+    /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is missing.
+    ahead: VecDeque<(u32, Instant)>,
     next_chunk: u64,
-    /// Bytes that the application could read in order so far.
+    /// Bytes that the application read, in order, so far.
     pub(crate) readable: u64,
 }
 
+const MISSING: (u32, Instant) = (0, Instant::from_nanos(0));
+
 impl Receiver {
-    /// Takes a packet in; returns the ACK that it causes at once.
-    pub(crate) fn on_packet(&mut self, now: Instant, pn: u64, chunk: Chunk) -> Option<Ack> {
-        self.log.push_back(pn);
-        self.read(chunk);
-        let expected = self.largest.map_or(0, |(largest, _)| largest + 1);
-        if pn >= expected {
-            self.largest = Some((pn, now));
+    pub(crate) fn new(config: &FlowConfig) -> Self {
+        Self {
+            report: if config.is_tcp() {
+                Report::Tcp(Sack::default())
+            } else {
+                Report::Quic(Ranges::default())
+            },
+            policy: config.acks,
+            window: Window::new(config.receive_window),
+            largest: None,
+            unacked: 0,
+            ack_deadline: None,
+            ahead: VecDeque::new(),
+            next_chunk: 0,
+            readable: 0,
+        }
+    }
+
+    /// Takes a packet in; returns the ACK that it causes at once. `read` hears of each chunk that the
+    /// application reads now: its bytes, and when they were written. `rtt` is the connection's, for
+    /// the window.
+    #[inline]
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Instant,
+        data: &Data,
+        rtt: Duration,
+        read: impl FnMut(u32, Instant),
+    ) -> Option<Ack> {
+        let in_order = match &mut self.report {
+            Report::Quic(ranges) => ranges.on_packet(data.pn),
+            Report::Tcp(sack) => sack.on_segment(data, self.next_chunk),
+        };
+        self.read(data.chunk, read);
+        if let Report::Tcp(sack) = &mut self.report {
+            sack.cut(self.next_chunk);
+        }
+        self.window.on_read(now, self.readable, rtt);
+        if self.largest.is_none_or(|(largest, _)| data.pn > largest) {
+            self.largest = Some((data.pn, now));
         }
         self.unacked += 1;
-        // Out of order: the sender wants to know of the gap at once.
-        if pn != expected || self.unacked >= ACK_EVERY {
+        // Out of order, or a hole that closes: the sender wants to know at once.
+        if !in_order || self.unacked >= self.policy.every {
             return Some(self.acknowledge(now));
         }
-        self.ack_deadline = Some(now + MAX_ACK_DELAY);
+        if self.ack_deadline.is_none() {
+            self.ack_deadline = Some(now + self.policy.max_delay);
+        }
         None
     }
 
-    fn read(&mut self, chunk: Chunk) {
+    #[inline]
+    fn read(&mut self, chunk: Chunk, mut read: impl FnMut(u32, Instant)) {
         let Some(i) = chunk.id.checked_sub(self.next_chunk) else { return };
-        let i = i as usize;
-        if self.ahead.len() <= i {
-            self.ahead.resize(i + 1, None);
-        }
-        self.ahead[i] = Some(chunk.bytes);
-        while let Some(Some(bytes)) = self.ahead.front() {
-            self.readable += u64::from(*bytes);
-            self.next_chunk += 1;
-            self.ahead.pop_front();
+        if i > 0 || !self.ahead.is_empty() {
+            let i = i as usize;
+            if self.ahead.len() <= i {
+                self.ahead.resize(i + 1, MISSING);
+            }
+            self.ahead[i] = (chunk.bytes, chunk.written);
+            while let Some((bytes, written)) = self.ahead.front().copied().filter(|c| c.0 > 0) {
+                self.ahead.pop_front();
+                self.take(bytes);
+                read(bytes, written);
+            }
+        } else {
+            self.take(chunk.bytes);
+            read(chunk.bytes, chunk.written);
         }
     }
 
+    fn take(&mut self, bytes: u32) {
+        self.readable += u64::from(bytes);
+        self.next_chunk += 1;
+    }
+
     /// When a delayed ACK is due.
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.ack_deadline
     }
@@ -82,59 +123,74 @@ impl Receiver {
     pub(crate) fn acknowledge(&mut self, now: Instant) -> Ack {
         self.unacked = 0;
         self.ack_deadline = None;
-        Ack {
-            log_end: self.log_start + self.log.len() as u64,
-            delay: self.largest.map_or(Duration::ZERO, |(_, at)| now.since(at)),
-        }
+        let named = match &mut self.report {
+            Report::Quic(ranges) => {
+                let (range, upto) = ranges.end();
+                let delay = self.largest.map_or(Duration::ZERO, |(_, at)| now.since(at));
+                Named::Packets { range, upto, delay }
+            }
+            Report::Tcp(sack) => sack.acknowledge(self.next_chunk),
+        };
+        Ack { max_data: self.window.max_data(), named }
     }
 
-    /// The next packet number that an ACK up to `log_end` tells and that was not told yet.
-    pub(crate) fn next_acked(&mut self, log_end: u64) -> Option<u64> {
-        if self.log_start >= log_end {
-            return None;
+    /// The receiver's log of packets, which QUIC's ACKs point into.
+    #[inline]
+    pub(crate) fn ranges(&mut self) -> Option<&mut Ranges> {
+        match &mut self.report {
+            Report::Quic(ranges) => Some(ranges),
+            Report::Tcp(_) => None,
         }
-        self.log_start += 1;
-        self.log.pop_front()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use fullpipe_cc::Algorithm;
 
-    fn chunk(id: u64) -> Chunk {
-        Chunk { id, bytes: 10 }
+    use super::*;
+    use crate::MAX_ACK_DELAY;
+
+    const NOW: Instant = Instant::from_nanos(5);
+
+    fn packet(pn: u64, id: u64) -> Data {
+        let chunk = Chunk { id, bytes: 10, written: NOW };
+        Data { flow: 0, pn, sent: NOW, chunk }
+    }
+
+    fn take(r: &mut Receiver, pn: u64, id: u64) -> Option<Ack> {
+        r.on_packet(NOW, &packet(pn, id), Duration::ZERO, |_, _| {})
+    }
+
+    fn receiver() -> Receiver {
+        Receiver::new(&FlowConfig::bulk(Algorithm::Reno))
     }
 
     #[test]
     fn every_second_packet_is_acknowledged_and_a_gap_at_once() {
-        let mut r = Receiver::default();
-        let now = Instant::from_nanos(5);
-        assert!(r.on_packet(now, 0, chunk(0)).is_none());
-        assert_eq!(r.deadline(), Some(now + MAX_ACK_DELAY));
-        assert_eq!(r.on_packet(now, 1, chunk(1)).map(|a| a.log_end), Some(2));
+        let mut r = receiver();
+        assert!(take(&mut r, 0, 0).is_none());
+        assert_eq!(r.deadline(), Some(NOW + MAX_ACK_DELAY));
+        assert!(take(&mut r, 1, 1).is_some());
         assert_eq!(r.deadline(), None);
-        assert_eq!(r.on_packet(now, 3, chunk(3)).map(|a| a.log_end), Some(3), "2 is missing");
-        assert_eq!(r.on_packet(now, 2, chunk(2)).map(|a| a.log_end), Some(4), "the gap closes");
-        assert!(r.on_packet(now, 4, chunk(4)).is_none());
+        assert!(take(&mut r, 3, 3).is_some(), "2 is missing");
+        assert!(take(&mut r, 2, 2).is_some(), "the gap closes");
+        assert!(take(&mut r, 4, 4).is_none());
     }
 
     #[test]
-    fn an_ack_tells_what_a_lost_one_before_it_told() {
-        let mut r = Receiver::default();
-        for pn in 0..4 {
-            r.on_packet(Instant::default(), pn, chunk(pn));
-        }
-        let told: Vec<u64> = std::iter::from_fn(|| r.next_acked(4)).collect();
-        assert_eq!(told, [0, 1, 2, 3]);
-        assert_eq!(r.next_acked(2), None, "an older ACK has nothing new");
+    fn a_policy_of_four_waits_for_four() {
+        let acks = AckPolicy { every: 4, ..AckPolicy::default() };
+        let mut r = Receiver::new(&FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Reno) });
+        let acked: Vec<bool> = (0..8).map(|i| take(&mut r, i, i).is_some()).collect();
+        assert_eq!(acked, [false, false, false, true, false, false, false, true]);
     }
 
     #[test]
     fn the_application_reads_each_chunk_once_and_in_order() {
-        let mut r = Receiver::default();
+        let mut r = receiver();
         for (pn, id, readable) in [(0, 0, 10), (1, 2, 10), (2, 2, 10), (3, 1, 30), (4, 0, 30)] {
-            r.on_packet(Instant::default(), pn, chunk(id));
+            take(&mut r, pn, id);
             assert_eq!(r.readable, readable, "after packet {pn}");
         }
     }

@@ -2,7 +2,7 @@
 
 use fullpipe_cc::Duration;
 
-use crate::{MAX_ACK_DELAY, TIMER_GRANULARITY};
+use crate::TIMER_GRANULARITY;
 
 /// kPacketThreshold, section 6.1.1.
 pub(crate) const PACKET_THRESHOLD: u64 = 3;
@@ -12,17 +12,40 @@ const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// The round-trip estimator, section 5.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rtt {
-    latest: Duration,
+    pub(crate) latest: Option<Duration>,
     smoothed: Option<Duration>,
     variation: Duration,
     min: Duration,
+    /// The peer's max_ack_delay.
+    max_ack_delay: Duration,
 }
 
 impl Rtt {
+    pub(crate) fn new(max_ack_delay: Duration) -> Self {
+        Self {
+            latest: None,
+            smoothed: None,
+            variation: Duration::ZERO,
+            min: Duration::ZERO,
+            max_ack_delay,
+        }
+    }
+
+    /// The shortest round trip so far; zero before the first.
+    pub(crate) fn min(&self) -> Duration {
+        self.min
+    }
+
+    /// The smoothed round-trip time, or what stands for it before the first sample.
+    #[inline]
+    pub(crate) fn smoothed(&self) -> Duration {
+        self.smoothed.unwrap_or(INITIAL_RTT)
+    }
+
     pub(crate) fn update(&mut self, latest: Duration, ack_delay: Duration) {
-        self.latest = latest;
+        self.latest = Some(latest);
         let Some(smoothed) = self.smoothed else {
             self.smoothed = Some(latest);
             self.variation = Duration::from_nanos(latest.as_nanos() / 2);
@@ -30,7 +53,7 @@ impl Rtt {
             return;
         };
         self.min = self.min.min(latest);
-        let ack_delay = ack_delay.min(MAX_ACK_DELAY);
+        let ack_delay = ack_delay.min(self.max_ack_delay);
         let adjusted = if latest >= self.min + ack_delay { latest - ack_delay } else { latest };
         let off = smoothed.as_nanos().abs_diff(adjusted.as_nanos());
         self.variation = Duration::from_nanos((3 * self.variation.as_nanos() + off) / 4);
@@ -40,7 +63,8 @@ impl Rtt {
 
     /// The time threshold of section 6.1.2: 9/8 of the larger of smoothed and latest RTT.
     pub(crate) fn loss_delay(&self) -> Duration {
-        let rtt = self.smoothed.unwrap_or(INITIAL_RTT).max(self.latest);
+        let smoothed = self.smoothed();
+        let rtt = self.latest.map_or(smoothed, |latest| latest.max(smoothed));
         Duration::from_nanos(rtt.as_nanos() / 8 * 9).max(TIMER_GRANULARITY)
     }
 
@@ -48,10 +72,15 @@ impl Rtt {
     pub(crate) fn pto(&self) -> Duration {
         match self.smoothed {
             Some(smoothed) => {
-                smoothed + self.variation.times(4).max(TIMER_GRANULARITY) + MAX_ACK_DELAY
+                smoothed + self.variation.times(4).max(TIMER_GRANULARITY) + self.max_ack_delay
             }
-            None => INITIAL_RTT.times(2) + MAX_ACK_DELAY,
+            None => INITIAL_RTT.times(2) + self.max_ack_delay,
         }
+    }
+
+    /// How long after its departure a packet that was marked lost may still turn up.
+    pub(crate) fn horizon(&self) -> Duration {
+        self.pto().times(2)
     }
 
     /// The span of losses that is persistent congestion, section 7.6.1.
@@ -66,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_steady_rtt_is_its_own_estimate() {
-        let mut rtt = Rtt::default();
+        let mut rtt = Rtt::new(crate::MAX_ACK_DELAY);
         assert_eq!(rtt.pto(), Duration::from_millis(691));
         for _ in 0..200 {
             rtt.update(Duration::from_millis(40), Duration::ZERO);
@@ -77,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_acknowledgement_delay_is_taken_off_but_never_below_the_minimum() {
-        let mut rtt = Rtt::default();
+        let mut rtt = Rtt::new(crate::MAX_ACK_DELAY);
         rtt.update(Duration::from_millis(40), Duration::ZERO);
         rtt.update(Duration::from_millis(48), Duration::from_millis(8));
         assert_eq!(rtt.smoothed, Some(Duration::from_millis(40)));

@@ -1,11 +1,14 @@
 //! The sending side of a flow: data, timers, and the calls to the controller.
 
-use fullpipe_cc::{Controller, Instant, Send, Snapshot};
+use std::collections::VecDeque;
 
-use crate::OVERHEAD_BYTES;
+use fullpipe_cc::{Controller, Duration, Instant, Send, Snapshot};
+
+use crate::config::{Application, FlowConfig, ReceiveWindow};
 use crate::flight::{Flight, Losses};
-use crate::flow::{FlowConfig, SenderStats};
-use crate::receiver::{Ack, Chunk, Receiver};
+use crate::flow::SenderStats;
+use crate::packet::{Ack, Chunk};
+use crate::receiver::Receiver;
 
 /// The most doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 10;
@@ -15,17 +18,78 @@ const MAX_BACKOFF: u32 = 10;
 pub(crate) struct Transmit {
     pub(crate) pn: u64,
     pub(crate) chunk: Chunk,
-    /// Size of the datagram, without IP and UDP.
+    /// Size as congestion control counts it.
     pub(crate) bytes: u32,
+}
+
+/// What the application has for the transport.
+#[derive(Clone, Debug)]
+struct Source {
+    /// Bytes that were written and never sent; `None` when there is always something to write.
+    unsent: Option<u64>,
+    /// Bytes written, and sent for the first time, in all.
+    written: u64,
+    sent: u64,
+    /// Up to which offset what was written when; as far as it was not sent.
+    writes: VecDeque<(u64, Instant)>,
+    /// The buffer between application and transport, and what the application will still write into
+    /// it (`None`: without an end).
+    buffer: Option<(u64, Option<u64>)>,
+}
+
+impl Source {
+    fn write(&mut self, now: Instant, bytes: u64) {
+        self.written = self.written.max(self.sent).saturating_add(bytes);
+        self.writes.push_back((self.written, now));
+        self.unsent = Some(self.unsent.unwrap_or(0).saturating_add(bytes));
+    }
+
+    /// Fills the send buffer up: `arrived` bytes have left it.
+    fn fill(&mut self, now: Instant, arrived: u64) {
+        let Some((size, left)) = &mut self.buffer else { return };
+        let room = size.saturating_sub(self.written - arrived.min(self.written));
+        let bytes = left.map_or(room, |left| left.min(room));
+        if bytes > 0 {
+            *left = left.map(|left| left - bytes);
+            self.write(now, bytes);
+        }
+    }
+
+    /// The next piece of up to `most` bytes: its size and when it was written.
+    #[inline]
+    fn take(&mut self, now: Instant, most: u32) -> (u32, Instant) {
+        let Some(unsent) = &mut self.unsent else {
+            self.sent += u64::from(most);
+            return (most, now);
+        };
+        let bytes = u64::from(most).min(*unsent);
+        *unsent -= bytes;
+        self.sent += bytes;
+        let mut written = now;
+        while let Some((end, at)) = self.writes.front() {
+            written = *at;
+            if *end > self.sent {
+                break;
+            }
+            let is_last_byte = *end == self.sent;
+            self.writes.pop_front();
+            if is_last_byte {
+                break;
+            }
+        }
+        (bytes as u32, written)
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Sender {
     cc: Controller,
     payload: u32,
-    /// Application bytes that were never sent; `None` for a source without an end.
-    unsent: Option<u64>,
+    overhead: u32,
+    source: Source,
     next_chunk: u64,
+    /// The receiver takes application data up to this offset.
+    max_data: u64,
     flight: Flight,
     pto_count: u32,
     last_sent: Instant,
@@ -36,12 +100,29 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new(config: &FlowConfig, now: Instant) -> Self {
+        let payload = config.payload_bytes();
+        let buffer = config.send_buffer.and_then(|size| match config.application {
+            Application::Bulk => Some((size, None)),
+            Application::Bytes(bytes) => Some((size, Some(bytes))),
+            _ => None,
+        });
         Self {
             cc: Controller::new(config.algorithm, config.cc, now),
-            payload: config.cc.smss.saturating_sub(OVERHEAD_BYTES).max(1),
-            unsent: config.bytes,
+            payload,
+            overhead: config.cc.smss.saturating_sub(payload),
+            source: Source {
+                unsent: Some(0),
+                written: 0,
+                sent: 0,
+                writes: VecDeque::new(),
+                buffer,
+            },
             next_chunk: 0,
-            flight: Flight::default(),
+            max_data: match config.receive_window {
+                ReceiveWindow::Unlimited => u64::MAX,
+                ReceiveWindow::Fixed(bytes) | ReceiveWindow::Auto { initial: bytes, .. } => bytes,
+            },
+            flight: Flight::new(config.acks.max_delay, config.is_tcp() || buffer.is_some()),
             pto_count: 0,
             last_sent: now,
             paced_until: None,
@@ -53,12 +134,46 @@ impl Sender {
         self.cc.snapshot()
     }
 
+    pub(crate) fn latest_rtt(&self) -> Option<Duration> {
+        self.flight.rtt.latest
+    }
+
+    pub(crate) fn smoothed_rtt(&self) -> Duration {
+        self.flight.rtt.smoothed()
+    }
+
+    /// Whether everything was sent and has arrived.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flight.in_flight == 0
+            && self.flight.retransmit.is_empty()
+            && self.source.unsent == Some(0)
+    }
+
+    /// New data that may be sent, as far as the receiver's window goes: the size of the next packet's
+    /// payload, 0 for nothing. A packet that is not full waits for more room, unless it is the last
+    /// or nothing is under way (RFC 9293 section 3.8.6.2.1).
+    #[inline]
+    fn next_payload(&self) -> u32 {
+        let unsent = self.source.unsent.unwrap_or(u64::MAX);
+        let wanted = u64::from(self.payload).min(unsent);
+        let room = self.max_data.saturating_sub(self.source.sent);
+        if room >= wanted {
+            wanted as u32
+        } else if self.flight.in_flight == 0 {
+            room as u32
+        } else {
+            0
+        }
+    }
+
+    #[inline]
     fn has_data(&self) -> bool {
-        !self.flight.retransmit.is_empty() || self.unsent != Some(0)
+        self.next_payload() > 0 || !self.flight.retransmit.is_empty()
     }
 
     /// draft-ietf-ccwg-bbr, "Detecting application-limited phases": asked at the start of ACK and
     /// timer processing and when there is nothing to send.
+    #[inline]
     fn check_if_application_limited(&mut self) {
         if !self.has_data() {
             self.cc.on_app_limited();
@@ -66,42 +181,53 @@ impl Sender {
     }
 
     pub(crate) fn pause(&mut self) {
-        self.unsent = Some(0);
+        self.source.unsent = Some(0);
+        self.source.written = self.source.sent;
+        self.source.writes.clear();
+        self.source.buffer = None;
     }
 
-    pub(crate) fn write(&mut self, bytes: u64) {
+    pub(crate) fn write(&mut self, now: Instant, bytes: u64) {
         // Before the new data is queued: then there is still nothing to send.
         self.check_if_application_limited();
-        self.unsent = Some(self.unsent.unwrap_or(0).saturating_add(bytes));
+        if self.source.buffer.is_some() {
+            self.source.fill(now, 0);
+        } else {
+            self.source.write(now, bytes);
+        }
     }
 
-    pub(crate) fn resume(&mut self) {
+    pub(crate) fn resume(&mut self, now: Instant) {
         self.check_if_application_limited();
-        self.unsent = None;
+        if self.source.buffer.is_some() {
+            self.source.fill(now, 0);
+        } else {
+            self.source.unsent = None;
+        }
     }
 
-    fn next_chunk(&mut self) -> Option<Chunk> {
-        if let Some(chunk) = self.flight.retransmit.pop_front() {
+    #[inline]
+    fn next_chunk(&mut self, now: Instant) -> Option<Chunk> {
+        if !self.flight.retransmit.is_empty()
+            && let Some(chunk) = self.flight.next_retransmit()
+        {
             return Some(chunk);
         }
-        let bytes = match &mut self.unsent {
-            None => self.payload,
-            Some(0) => return None,
-            Some(left) => {
-                let bytes = u64::from(self.payload).min(*left);
-                *left -= bytes;
-                bytes as u32
-            }
-        };
+        let most = self.next_payload();
+        if most == 0 {
+            return None;
+        }
+        let (bytes, written) = self.source.take(now, most);
         self.next_chunk += 1;
-        Some(Chunk { id: self.next_chunk - 1, bytes })
+        Some(Chunk { id: self.next_chunk - 1, bytes, written })
     }
 
     /// The next packet that may leave now.
+    #[inline]
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.paced_until = None;
-        self.check_if_application_limited();
         if !self.has_data() {
+            self.cc.on_app_limited();
             return None;
         }
         match self.cc.can_send(now) {
@@ -110,12 +236,13 @@ impl Sender {
                 self.paced_until = Some(at);
                 None
             }
-            Send::Now { .. } => self.next_chunk().map(|chunk| self.transmit(now, chunk)),
+            Send::Now { .. } => self.next_chunk(now).map(|chunk| self.transmit(now, chunk)),
         }
     }
 
+    #[inline]
     fn transmit(&mut self, now: Instant, chunk: Chunk) -> Transmit {
-        let bytes = chunk.bytes + OVERHEAD_BYTES;
+        let bytes = chunk.bytes + self.overhead;
         let pn = self.flight.next_pn();
         let state = self.cc.on_sent(now, bytes);
         self.flight.push(state, chunk);
@@ -125,50 +252,68 @@ impl Sender {
         Transmit { pn, chunk, bytes }
     }
 
+    #[inline]
     fn pto(&self) -> Option<Instant> {
         let armed = self.flight.loss_time.is_none() && self.flight.in_flight > 0;
         armed.then(|| self.last_sent + self.flight.rtt.pto().times(1 << self.pto_count))
     }
 
-    /// When to call [`Self::on_timer`].
+    /// When to call [`Self::on_timer`] or [`Self::poll_transmit`].
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.flight.loss_time, self.pto(), self.paced_until].into_iter().flatten().min()
+        let loss = self.flight.loss_time.or_else(|| self.pto());
+        match (self.paced_until, loss) {
+            (Some(paced), Some(loss)) => Some(paced.min(loss)),
+            (paced, loss) => paced.or(loss),
+        }
     }
 
     /// Fires what is due; returns a probe, which leaves whatever the window says.
     pub(crate) fn on_timer(&mut self, now: Instant) -> Option<Transmit> {
-        self.check_if_application_limited();
         if self.flight.loss_time.is_some_and(|at| at <= now) {
+            self.check_if_application_limited();
             let mut batch = self.cc.ack(now);
             let losses = self.flight.detect_losses(now, &mut batch);
             batch.finish();
             self.count(now, losses);
         } else if self.pto().is_some_and(|at| at <= now) {
+            self.check_if_application_limited();
             self.pto_count = (self.pto_count + 1).min(MAX_BACKOFF);
-            let chunk = self.next_chunk().or_else(|| self.flight.oldest_chunk())?;
+            let chunk = self.next_chunk(now).or_else(|| self.flight.oldest_chunk())?;
             return Some(self.transmit(now, chunk));
         }
         None
     }
 
-    /// Takes in an ACK.
-    pub(crate) fn on_ack(&mut self, now: Instant, ack: Ack, receiver: &mut Receiver) {
+    /// Takes in an ACK; whether it was news.
+    #[inline]
+    pub(crate) fn on_ack(&mut self, now: Instant, ack: Ack, receiver: &mut Receiver) -> bool {
         self.check_if_application_limited();
-        let (news, spurious) = self.flight.on_ack(now, ack, receiver);
-        if !news {
-            return;
+        self.max_data = self.max_data.max(ack.max_data);
+        let news = self.flight.on_ack(now, ack, receiver, &mut self.cc);
+        if !news.any {
+            return false;
         }
         self.pto_count = 0;
-        if spurious {
+        if news.spurious {
             self.cc.on_spurious_loss(now);
         }
         let mut batch = self.cc.ack(now);
         self.flight.tell_acked(&mut batch);
+        if let Some(rtt) = news.rtt {
+            batch.rtt(rtt);
+        }
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
-        self.count(now, losses);
+        if losses.packets > 0 {
+            self.count(now, losses);
+        }
+        if self.source.buffer.is_some() {
+            let arrived = self.flight.arrived_bytes();
+            self.source.fill(now, arrived);
+        }
         self.flight.forget(now);
-        self.stats.latest_rtt = self.cc.snapshot().latest_rtt;
+        true
     }
 
     fn count(&mut self, now: Instant, losses: Losses) {

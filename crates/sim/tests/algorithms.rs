@@ -2,7 +2,7 @@
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{Probability, QueueLimit};
-use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig};
 
 struct Link {
     mbit: f64,
@@ -30,7 +30,7 @@ impl Link {
         }
         .into();
         let uplink = fullpipe_path::Link { delay, seed: 12, ..Default::default() }.into();
-        Sim::new(&SimConfig { downlink, uplink, flows }).expect("a sound path")
+        Sim::new(&SimConfig::new(downlink, uplink, flows)).expect("a sound path")
     }
 }
 
@@ -43,7 +43,7 @@ fn bulk(link: &Link, algorithm: Algorithm, secs: f64) -> (f64, f64) {
     let mut sim = link.sim(vec![FlowConfig::bulk(algorithm)]);
     sim.run_until(at(secs));
     let goodput = sim.flow(0).received() as f64 * 8e-6 / secs;
-    (goodput, sim.queue_delay_ns().value_at_quantile(0.95) as f64 / 1e6)
+    (goodput, sim.queue_delay_ns(0).value_at_quantile(0.95) as f64 / 1e6)
 }
 
 /// What a path of headers and overhead leaves to the application: the most that there is.
@@ -174,7 +174,10 @@ fn a_transfer_completes_whatever_is_lost() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
         for loss in [0.0, 0.02, 0.1, 0.3] {
             let link = Link { mbit: 10.0, rtt_ms: 30, buffer_bdp: 1.0, loss };
-            let flow = FlowConfig { bytes: Some(200_000), ..FlowConfig::bulk(algorithm) };
+            let flow = FlowConfig {
+                application: Application::Bytes(200_000),
+                ..FlowConfig::bulk(algorithm)
+            };
             let mut sim = link.sim(vec![flow]);
             sim.run_until(at(120.0));
             assert!(sim.is_done(), "{algorithm} at {loss}: {} bytes", sim.flow(0).received());
@@ -186,7 +189,8 @@ fn a_transfer_completes_whatever_is_lost() {
 /// The empty path gives the delay, the serialisation and nothing else, to the nanosecond.
 #[test]
 fn the_round_trip_of_an_empty_path_is_exact() {
-    let flow = FlowConfig { bytes: Some(1_000), ..FlowConfig::bulk(Algorithm::Reno) };
+    let flow =
+        FlowConfig { application: Application::Bytes(1_000), ..FlowConfig::bulk(Algorithm::Reno) };
     let link = Link { mbit: 10.0, rtt_ms: 40, buffer_bdp: 1.0, loss: 0.0 };
     let mut sim = link.sim(vec![flow]);
     sim.run_until(at(1.0));
@@ -194,7 +198,7 @@ fn the_round_trip_of_an_empty_path_is_exact() {
         u64::from(1_000 + fullpipe_sim::OVERHEAD_BYTES + fullpipe_path::IPV4_UDP_HEADER_BYTES);
     let one_packet = Duration::from_millis(40) + link.rate().time_for(wire);
     // A single packet waits for the receiver's delayed ACK.
-    assert_eq!(sim.flow(0).stats().latest_rtt, Some(one_packet + fullpipe_sim::MAX_ACK_DELAY));
+    assert_eq!(sim.flow(0).latest_rtt(), Some(one_packet + fullpipe_sim::MAX_ACK_DELAY));
     assert_eq!(sim.flow(0).end(), Some(at(0.020) + link.rate().time_for(wire)));
 }
 
@@ -205,7 +209,7 @@ fn a_run_repeats_and_another_seed_is_another_run() {
         flow.cc.seed = seed;
         let mut sim = Link { loss: 0.01, ..FAST }.sim(vec![flow]);
         sim.run_until(at(8.0));
-        (sim.flow(0).received(), sim.downlink().stats, sim.flow(0).snapshot())
+        (sim.flow(0).received(), sim.link(0).stats, sim.flow(0).snapshot())
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).0, run(2).0);

@@ -41,7 +41,7 @@ impl Bed {
                 .into();
         let uplink = Link { delay, ..Link::default() }.into();
         let flows = vec![FlowConfig::bulk(Algorithm::Bbr3)];
-        let sim = Sim::new(&SimConfig { downlink, uplink, flows }).expect("a sound path");
+        let sim = Sim::new(&SimConfig::new(downlink, uplink, flows)).expect("a sound path");
         Self { sim, rate, rtt, corner: format!("{rate}, {rtt}") }
     }
 
@@ -136,7 +136,7 @@ fn appendix_02_startup_ends_on_loss_when_application_limited() {
         let mut bed = Bed::new(bits_per_sec, rtt_us, 2);
         bed.run_until("half full", 50, |bed| bed.inflight() > bed.rate.bytes_in(bed.rtt) / 2);
         bed.sim.pause(0);
-        bed.sim.set_loss(Probability::new(0.1).expect("a probability"), 3);
+        bed.sim.set_loss(0, Probability::new(0.1).expect("a probability"), 3);
         for _ in 0..200 {
             let tick = Duration::from_nanos(bed.rtt.as_nanos() / 20);
             bed.sim.write(0, bed.rate.bytes_in(tick) / 3);
@@ -188,7 +188,7 @@ fn appendix_04_drain_ends_on_time() {
         let mut bed = Bed::new(bits_per_sec, rtt_us, 100);
         bed.run_to(State::Drain);
         // The text takes 10 %; at half the rate the gain of a half drains nothing at all.
-        bed.sim.set_rate(Rate::from_bits_per_sec(bits_per_sec * 45 / 100)).expect("a rate");
+        bed.sim.set_rate(0, Rate::from_bits_per_sec(bits_per_sec * 45 / 100)).expect("a rate");
         let start = bed.bbr().round_count;
         bed.run_until("out of Drain", 40, |bed| bed.state() != State::Drain);
         assert_eq!(bed.bbr().round_count, start + 4, "{}: the first past three", bed.corner);
@@ -227,7 +227,7 @@ fn appendix_06_up_ends_on_loss_when_application_limited() {
     let mut bed = Bed::new(100_000_000, 40_000, 3);
     bed.run_to(State::ProbeBwUp);
     bed.sim.pause(0);
-    bed.sim.set_loss(Probability::new(0.1).expect("a probability"), 3);
+    bed.sim.set_loss(0, Probability::new(0.1).expect("a probability"), 3);
     for _ in 0..100 {
         bed.sim.write(0, 20_000);
         bed.run_for(Duration::from_millis(2));
@@ -281,7 +281,7 @@ fn appendix_09_down_ends_after_its_longest_time() {
     for _ in 0..20 {
         bed.run_to(State::ProbeBwUp);
         bed.run_to(State::ProbeBwDown);
-        bed.sim.set_rate(Rate::from_bits_per_sec(85_000_000)).expect("a rate");
+        bed.sim.set_rate(0, Rate::from_bits_per_sec(85_000_000)).expect("a rate");
         let (entered, wait) = (bed.sim.now(), bed.bbr().bw_probe_wait);
         bed.run_until("out of DOWN", 50, |bed| bed.state() != State::ProbeBwDown);
         if bed.state() == State::ProbeBwRefill {
@@ -291,7 +291,7 @@ fn appendix_09_down_ends_after_its_longest_time() {
         }
         // ProbeRTT came first: let the model recover, and try the next cycle.
         assert_eq!(bed.state(), State::ProbeRtt, "DOWN ended although inflight could not fall");
-        bed.sim.set_rate(full).expect("a rate");
+        bed.sim.set_rate(0, full).expect("a rate");
         bed.run_for(Duration::from_secs(12));
     }
     panic!("ProbeRTT came into every DOWN");
@@ -373,7 +373,7 @@ fn appendix_15_ten_times_the_bandwidth() {
         let mut bed = Bed::new(from, rtt_us, 20);
         bed.run_to(State::ProbeBwCruise);
         let rate = Rate::from_bits_per_sec(10 * from);
-        bed.sim.set_rate(rate).expect("a rate");
+        bed.sim.set_rate(0, rate).expect("a rate");
         bed.run_to(State::ProbeBwUp);
         let start = bed.bbr().round_count;
         let found = 0.9 * bed.possible(rate);
@@ -393,7 +393,7 @@ fn appendix_16_a_tenth_of_the_bandwidth() {
         bed.run_to(State::ProbeBwCruise);
         let max_bw = bed.bbr().max_bw;
         let rate = Rate::from_bits_per_sec(from / 10);
-        bed.sim.set_rate(rate).expect("a rate");
+        bed.sim.set_rate(0, rate).expect("a rate");
         bed.run_until("cut", 20, |bed| bed.bbr().bw_shortterm.is_some_and(|bw| bw < max_bw));
         let found = 1.1 * bed.possible(rate);
         bed.run_until("a tenth", 400, |bed| (bed.bbr().max_bw.as_bytes_per_sec() as f64) < found);
@@ -426,14 +426,14 @@ fn appendix_21_loss_in_up_cuts_the_long_term_bound() {
     let mut bed = Bed::new(100_000_000, 40_000, 4);
     // A first probe with losses sets a bound; the next is precautionary; the one after it stays.
     bed.run_to(State::ProbeBwUp);
-    bed.sim.set_loss(loss(0.2), 3);
+    bed.sim.set_loss(0, loss(0.2), 3);
     bed.run_until("bounded", 20, |bed| bed.bbr().inflight_longterm.is_some());
-    bed.sim.set_loss(loss(0.0), 3);
+    bed.sim.set_loss(0, loss(0.0), 3);
     bed.run_until("probing without caution", 400, |bed| {
         bed.state() == State::ProbeBwUp && !bed.bbr().prev_probe_too_high
     });
     let before = bed.bbr().inflight_longterm.expect("a bound");
-    bed.sim.set_loss(loss(0.2), 4);
+    bed.sim.set_loss(0, loss(0.2), 4);
     bed.run_until("out of UP", 20, |bed| bed.state() != State::ProbeBwUp);
     assert_eq!(bed.state(), State::ProbeBwDown);
     let bbr = bed.bbr();

@@ -1,0 +1,284 @@
+//! What a simulation is made of.
+
+use fullpipe_cc::{Algorithm, Config, Duration, Rate, Transport};
+use fullpipe_path::{ConfigError, IPV4_UDP_HEADER_BYTES, PathConfig};
+
+use crate::{MAX_ACK_DELAY, OVERHEAD_BYTES};
+
+/// Bytes of IPv4 (20), TCP (20) and its timestamp option (12, RFC 7323) around a segment's payload.
+pub const IPV4_TCP_HEADER_BYTES: u32 = 52;
+
+/// Links, and what is sent over them.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// The links from the senders to the receivers, in the order in which packets pass them: one,
+    /// or a chain of bottlenecks ("parking lot"). At least one.
+    pub links: Vec<PathConfig>,
+    /// The way back, which the ACKs of all flows share.
+    pub uplink: PathConfig,
+    /// The flows.
+    pub flows: Vec<FlowConfig>,
+    /// Traffic that reacts to nothing.
+    pub cross: Vec<CrossTraffic>,
+    /// Seed of everything random that is no path's and no controller's: Poisson arrivals.
+    pub seed: u64,
+}
+
+impl SimConfig {
+    /// Flows over one link there and one back.
+    pub fn new(downlink: PathConfig, uplink: PathConfig, flows: Vec<FlowConfig>) -> Self {
+        Self { links: vec![downlink], uplink, flows, cross: Vec::new(), seed: 1 }
+    }
+}
+
+/// A description that no simulation can be built from.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+pub enum SimError {
+    /// A link that makes no sense.
+    #[error(transparent)]
+    Path(#[from] ConfigError),
+    /// There is no link at all.
+    #[error("a simulation without a link: give at least one")]
+    NoLink,
+    /// A route names a link that there is not, or runs backwards.
+    #[error("a route from link {0} to link {1} of {2}: count from 0, forwards")]
+    Route(usize, usize, usize),
+    /// An application, or cross traffic, that would never get on.
+    #[error("{0} of 0: give one above 0")]
+    Zero(&'static str),
+}
+
+/// The links that a flow passes, by their index, both inclusive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The first one.
+    pub first: usize,
+    /// The last one.
+    pub last: usize,
+}
+
+impl Route {
+    pub(crate) fn checked(route: Option<Self>, links: usize) -> Result<Self, SimError> {
+        let route = route.unwrap_or(Self { first: 0, last: links.saturating_sub(1) });
+        if route.first > route.last || route.last >= links {
+            return Err(SimError::Route(route.first, route.last, links));
+        }
+        Ok(route)
+    }
+}
+
+/// What an application has to send, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Application {
+    /// Data without an end.
+    Bulk,
+    /// This many bytes, all there from the start.
+    Bytes(u64),
+    /// `write_bytes` at a time, at this rate: a video stream, or telemetry.
+    RateLimited {
+        /// Application bytes per second.
+        rate: Rate,
+        /// Bytes of one write.
+        write_bytes: u64,
+    },
+    /// Data without an end for `on`, then none for `off`, and so on.
+    OnOff {
+        /// How long there is data.
+        on: Duration,
+        /// How long there is none.
+        off: Duration,
+    },
+    /// The receiver asks with a small packet; the sender answers with `response_bytes`; the receiver
+    /// asks again `think` after the last byte.
+    RequestResponse {
+        /// Bytes of one answer.
+        response_bytes: u64,
+        /// Time between an answer and the next request.
+        think: Duration,
+    },
+    /// Connections of `bytes` each, every one with a controller of its own, that start at random
+    /// times: a Poisson process.
+    ShortFlows {
+        /// Bytes of one connection.
+        bytes: u64,
+        /// The mean time between two starts.
+        mean_interval: Duration,
+    },
+}
+
+/// When a receiver acknowledges (RFC 9000 section 13.2, RFC 9293 section 3.8.6.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckPolicy {
+    /// After how many packets at the latest; 1 acknowledges each.
+    pub every: u32,
+    /// After how long at the latest (max_ack_delay).
+    pub max_delay: Duration,
+}
+
+impl Default for AckPolicy {
+    fn default() -> Self {
+        Self { every: 2, max_delay: MAX_ACK_DELAY }
+    }
+}
+
+/// How much a receiver lets the sender have under way: flow control. Its application reads at once
+/// whatever is in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReceiveWindow {
+    /// No limit.
+    #[default]
+    Unlimited,
+    /// This many bytes.
+    Fixed(u64),
+    /// `initial` bytes, doubled whenever half of it was read within two round trips, up to `max`.
+    Auto {
+        /// Bytes at the start.
+        initial: u64,
+        /// The most bytes.
+        max: u64,
+    },
+}
+
+/// What a flow is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowConfig {
+    /// Its congestion control.
+    pub algorithm: Algorithm,
+    /// The transport's numbers. For QUIC C.SMSS is the size of a full datagram without IP and UDP,
+    /// for TCP the payload of a full segment. `transport` also decides how the flow speaks:
+    /// [`Transport::Tcp`] numbers bytes and not packets, has three SACK blocks, and timestamps.
+    pub cc: Config,
+    /// When it starts, counted from the start of the run.
+    pub start: Duration,
+    /// When its application falls silent for good.
+    pub stop: Option<Duration>,
+    /// What there is to send.
+    pub application: Application,
+    /// The most bytes that the application may have written and the receiver not yet acknowledged,
+    /// for [`Application::Bulk`] and [`Application::Bytes`], which write as soon as there is room.
+    /// `None`: the application writes just when a packet can leave.
+    pub send_buffer: Option<u64>,
+    /// The receiver's flow control.
+    pub receive_window: ReceiveWindow,
+    /// When the receiver acknowledges.
+    pub acks: AckPolicy,
+    /// Round-trip time of this flow above that of its links: added on its way back.
+    pub extra_rtt: Duration,
+    /// The links that it passes; `None` for all.
+    pub route: Option<Route>,
+}
+
+impl FlowConfig {
+    /// QUIC without an end from the start on, in datagrams of 1452 bytes: what it finds on a path
+    /// with an MTU of 1500 that may be IPv6.
+    pub fn bulk(algorithm: Algorithm) -> Self {
+        Self {
+            algorithm,
+            cc: Config { smss: 1452, ..Config::default() },
+            start: Duration::ZERO,
+            stop: None,
+            application: Application::Bulk,
+            send_buffer: None,
+            receive_window: ReceiveWindow::Unlimited,
+            acks: AckPolicy::default(),
+            extra_rtt: Duration::ZERO,
+            route: None,
+        }
+    }
+
+    /// The same over TCP with an MTU of 1500: segments of 1448 bytes, ACKs delayed by up to 40 ms
+    /// as Linux does.
+    pub fn tcp_bulk(algorithm: Algorithm) -> Self {
+        let bulk = Self::bulk(algorithm);
+        Self {
+            cc: Config { smss: 1448, transport: Transport::Tcp, ..bulk.cc },
+            acks: AckPolicy { every: 2, max_delay: Duration::from_millis(40) },
+            ..bulk
+        }
+    }
+
+    pub(crate) fn is_tcp(&self) -> bool {
+        self.cc.transport == Transport::Tcp
+    }
+
+    /// Application bytes of a full packet.
+    pub(crate) fn payload_bytes(&self) -> u32 {
+        let overhead = if self.is_tcp() { 0 } else { OVERHEAD_BYTES };
+        self.cc.smss.saturating_sub(overhead).max(1)
+    }
+
+    /// What a packet on the wire has beyond what congestion control counts.
+    pub(crate) fn header_bytes(&self) -> u32 {
+        if self.is_tcp() { IPV4_TCP_HEADER_BYTES } else { IPV4_UDP_HEADER_BYTES }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), SimError> {
+        let zero = match self.application {
+            Application::RateLimited { rate: Rate::ZERO, .. } => Some("an application's rate"),
+            Application::RateLimited { write_bytes: 0, .. } => Some("writes"),
+            Application::OnOff { on: Duration::ZERO, .. } => {
+                Some("an application's time of sending")
+            }
+            Application::RequestResponse { response_bytes: 0, .. } => Some("answers"),
+            Application::ShortFlows { bytes: 0, .. } => Some("connections"),
+            Application::ShortFlows { mean_interval: Duration::ZERO, .. } => {
+                Some("a mean interval")
+            }
+            _ => None,
+        };
+        let zero = zero.or((self.acks.every == 0).then_some("an ACK after every packets"));
+        let zero = zero.or((self.send_buffer == Some(0)).then_some("a send buffer"));
+        zero.map_or(Ok(()), |what| Err(SimError::Zero(what)))
+    }
+}
+
+/// How the packets of cross traffic are spaced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Arrivals {
+    /// Evenly.
+    #[default]
+    Constant,
+    /// At random and without memory: a Poisson process.
+    Poisson,
+}
+
+/// Packets at a rate that nothing changes, and that nobody acknowledges.
+#[derive(Clone, Copy, Debug)]
+pub struct CrossTraffic {
+    /// Wire bytes per second.
+    pub rate: Rate,
+    /// Wire bytes of a packet.
+    pub packet_bytes: u32,
+    /// How they are spaced.
+    pub arrivals: Arrivals,
+    /// When the first one may be sent, counted from the start of the run.
+    pub start: Duration,
+    /// When the last one may be sent.
+    pub stop: Option<Duration>,
+    /// The links that it passes; `None` for all.
+    pub route: Option<Route>,
+}
+
+impl CrossTraffic {
+    /// Evenly spaced packets of 1500 bytes over all links from the start on.
+    pub fn constant(rate: Rate) -> Self {
+        Self {
+            rate,
+            packet_bytes: 1500,
+            arrivals: Arrivals::Constant,
+            start: Duration::ZERO,
+            stop: None,
+            route: None,
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), SimError> {
+        if self.rate == Rate::ZERO {
+            return Err(SimError::Zero("a rate of cross traffic"));
+        }
+        if self.packet_bytes == 0 {
+            return Err(SimError::Zero("packets of cross traffic"));
+        }
+        Ok(())
+    }
+}

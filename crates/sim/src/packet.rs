@@ -1,0 +1,74 @@
+//! What travels.
+
+use fullpipe_cc::{Duration, Instant};
+
+/// A piece of the application's data: the same in every packet that carries it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Chunk {
+    pub(crate) id: u64,
+    /// When the application wrote its last byte.
+    pub(crate) written: Instant,
+    pub(crate) bytes: u32,
+}
+
+/// A packet of a flow, from its sender to its receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Data {
+    /// The number of the flow, or of the cross traffic.
+    pub(crate) flow: u32,
+    pub(crate) pn: u64,
+    pub(crate) sent: Instant,
+    pub(crate) chunk: Chunk,
+}
+
+/// Neighbouring numbers, without the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Span {
+    pub(crate) fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+}
+
+/// SACK blocks in a segment that carries timestamps (RFC 2018 section 3).
+pub(crate) const SACK_BLOCKS: usize = 3;
+
+/// What an acknowledgement names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Named {
+    /// QUIC: every packet of the receiver's log up to `upto` in the range number `range`. Like QUIC's
+    /// ranges it repeats what earlier ACKs said, so that the loss of one costs nothing.
+    Packets {
+        range: u64,
+        upto: u64,
+        /// Time between the arrival of the largest packet and this ACK.
+        delay: Duration,
+    },
+    /// TCP: every chunk before `cumulative`, and those of the blocks, the newest first.
+    Chunks {
+        cumulative: u64,
+        /// TSecr (RFC 7323 section 4.3).
+        echo: Instant,
+        blocks: [Span; SACK_BLOCKS],
+    },
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    /// The sender may send application data up to this offset: flow control.
+    pub(crate) max_data: u64,
+    pub(crate) named: Named,
+}
+
+/// What goes the way back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Up {
+    Ack(Ack),
+    /// The receiver's application wants an answer.
+    Request,
+}

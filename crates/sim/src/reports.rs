@@ -1,0 +1,176 @@
+//! What a receiver remembers of the packets that came, in the words of its transport.
+
+use std::collections::VecDeque;
+
+use fullpipe_cc::Instant;
+
+use crate::packet::{Data, Named, SACK_BLOCKS, Span};
+
+/// QUIC: packet numbers in the order in which they came, as ranges. A range is forgotten when an ACK
+/// that names it has reached the sender (RFC 9000 section 13.2.4).
+#[derive(Debug, Default)]
+pub(crate) struct Ranges {
+    ranges: VecDeque<Span>,
+    /// The number of the first one.
+    first: u64,
+    expected: u64,
+}
+
+impl Ranges {
+    /// Takes a packet number in; whether it was the one expected next.
+    #[inline]
+    pub(crate) fn on_packet(&mut self, pn: u64) -> bool {
+        match self.ranges.back_mut() {
+            Some(last) if last.end == pn => last.end += 1,
+            _ => self.ranges.push_back(Span { start: pn, end: pn + 1 }),
+        }
+        let in_order = pn == self.expected;
+        self.expected = self.expected.max(pn + 1);
+        in_order
+    }
+
+    /// Where the log ends now: the number of its last range, and that range's end.
+    pub(crate) fn end(&self) -> (u64, u64) {
+        let upto = self.ranges.back().map_or(0, |last| last.end);
+        ((self.first + self.ranges.len() as u64).saturating_sub(1), upto)
+    }
+
+    /// The next packets that an ACK up to there names and that none named before.
+    #[inline]
+    pub(crate) fn next_named(&mut self, range: u64, upto: u64) -> Option<Span> {
+        let front = self.ranges.front_mut()?;
+        if self.first < range {
+            let named = *front;
+            self.ranges.pop_front();
+            self.first += 1;
+            return Some(named);
+        }
+        // The last range may have grown since: what came later stays.
+        let named = Span { start: front.start, end: upto.min(front.end) };
+        (self.first == range && !named.is_empty()).then(|| {
+            front.start = named.end;
+            named
+        })
+    }
+}
+
+/// TCP: the blocks above the first hole (RFC 2018), and the timestamp to echo (RFC 7323).
+#[derive(Debug, Default)]
+pub(crate) struct Sack {
+    /// The newest first. One more than fits into a segment, as Linux keeps it.
+    blocks: [Span; SACK_BLOCKS + 1],
+    echo: Instant,
+    last_acked: u64,
+}
+
+impl Sack {
+    /// Takes a segment in, before the application reads it; whether it was the one expected next.
+    pub(crate) fn on_segment(&mut self, data: &Data, next_chunk: u64) -> bool {
+        let id = data.chunk.id;
+        // RFC 7323 section 4.3, rule 2: of several segments that one ACK names, the first one counts,
+        // so that a round trip includes the delay of the ACK.
+        if id <= self.last_acked {
+            self.echo = self.echo.max(data.sent);
+        }
+        if id <= next_chunk {
+            return id == next_chunk && self.blocks[0].is_empty();
+        }
+        let mut grown = Span { start: id, end: id + 1 };
+        let mut kept = [Span::default(); SACK_BLOCKS + 1];
+        let mut n = 1;
+        for block in self.blocks.iter().filter(|b| !b.is_empty()) {
+            if block.end >= grown.start && block.start <= grown.end {
+                grown.start = grown.start.min(block.start);
+                grown.end = grown.end.max(block.end);
+            } else if n < kept.len() {
+                kept[n] = *block;
+                n += 1;
+            }
+        }
+        kept[0] = grown;
+        self.blocks = kept;
+        false
+    }
+
+    /// Forgets what lies before the first hole.
+    pub(crate) fn cut(&mut self, next_chunk: u64) {
+        if self.blocks[0].is_empty() {
+            return;
+        }
+        let mut n = 0;
+        for i in 0..self.blocks.len() {
+            if self.blocks[i].end > next_chunk && !self.blocks[i].is_empty() {
+                self.blocks.swap(n, i);
+                n += 1;
+            }
+        }
+        self.blocks[n..].fill(Span::default());
+    }
+
+    /// What the ACK says when everything before `next_chunk` is here.
+    pub(crate) fn acknowledge(&mut self, next_chunk: u64) -> Named {
+        self.last_acked = next_chunk;
+        let [a, b, c, _] = self.blocks;
+        Named::Chunks { cumulative: next_chunk, echo: self.echo, blocks: [a, b, c] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Chunk;
+
+    #[test]
+    fn an_ack_names_what_a_lost_one_before_it_named_and_no_more() {
+        let mut r = Ranges::default();
+        assert!(r.on_packet(0) && r.on_packet(1) && !r.on_packet(3));
+        let (range, upto) = r.end();
+        assert!(!r.on_packet(2) && r.on_packet(4));
+        let named = |r: &mut Ranges, range, upto| -> Vec<u64> {
+            std::iter::from_fn(|| r.next_named(range, upto)).flat_map(|s| s.start..s.end).collect()
+        };
+        assert_eq!(named(&mut r, range, upto), [0, 1, 3]);
+        let (late_range, late_upto) = r.end();
+        assert_eq!(named(&mut r, late_range, late_upto), [2, 4]);
+        assert_eq!(named(&mut r, range, upto), [0; 0], "an older ACK has nothing new");
+    }
+
+    fn segment(sack: &mut Sack, id: u64, next: u64, at: u64) -> bool {
+        let sent = Instant::from_nanos(at);
+        let chunk = Chunk { id, bytes: 1, written: sent };
+        sack.on_segment(&Data { flow: 0, pn: 0, sent, chunk }, next)
+    }
+
+    /// The second example of RFC 2018 section 4, case 2: the first segment is lost, and the block grows.
+    #[test]
+    fn the_block_that_grew_last_comes_first_and_three_are_told() {
+        let mut sack = Sack::default();
+        for (i, id) in [2, 4, 6, 8, 5].into_iter().enumerate() {
+            assert!(!segment(&mut sack, id, 0, i as u64));
+        }
+        let Named::Chunks { blocks, .. } = sack.acknowledge(0) else { panic!("TCP") };
+        let told = blocks.map(|b| (b.start, b.end));
+        assert_eq!(told, [(4, 7), (8, 9), (2, 3)]);
+        sack.cut(8);
+        let Named::Chunks { blocks, .. } = sack.acknowledge(8) else { panic!("TCP") };
+        assert_eq!(blocks.map(|b| (b.start, b.end)), [(8, 9), (0, 0), (0, 0)]);
+    }
+
+    /// RFC 7323 section 4.3, case A and B: the first of delayed segments is echoed, and the one
+    /// before a hole while there is one.
+    #[test]
+    fn the_timestamp_of_the_first_unacknowledged_segment_is_echoed() {
+        let mut sack = Sack::default();
+        let echo = |sack: &mut Sack, next| match sack.acknowledge(next) {
+            Named::Chunks { echo, .. } => echo.as_nanos(),
+            Named::Packets { .. } => panic!("TCP"),
+        };
+        segment(&mut sack, 0, 0, 1);
+        segment(&mut sack, 1, 1, 2);
+        assert_eq!(echo(&mut sack, 2), 1);
+        segment(&mut sack, 3, 2, 4); // 2 is missing
+        assert_eq!(echo(&mut sack, 2), 1);
+        segment(&mut sack, 2, 2, 5);
+        assert_eq!(echo(&mut sack, 4), 5);
+    }
+}

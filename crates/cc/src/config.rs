@@ -95,6 +95,12 @@ pub struct Config {
     /// Whether `bbr1` widens its window by the aggregation that it sees in the ACKs, as Linux does
     /// since 5.0; without it, it is the BBR of before, whose window is two BDP. Others ignore it.
     pub bbr1_ack_aggregation: bool,
+    /// Whether `cubic` and `reno` are paced, from the first round-trip sample on: at 1.25 windows in
+    /// a smoothed round trip (RFC 9002 section 7.7), and at 2 in slow start, which doubles its window
+    /// within one (as Linux does). Without pacing there is no pacing rate, [`crate::Controller::can_send`]
+    /// looks at the window only, and one ACK adds at most 8 SMSS to it in slow start (L of RFC 9406);
+    /// RFC 9002 wants one or the other. The BBRs are always paced: the rate is what they control.
+    pub paced: bool,
 }
 
 impl Default for Config {
@@ -105,6 +111,7 @@ impl Default for Config {
             seed: 1,
             transport: Transport::Quic,
             bbr1_ack_aggregation: true,
+            paced: true,
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Conn {
     /// C.InitialCwnd in bytes.
     pub(crate) initial_cwnd: u64,
     pub(crate) transport: Transport,
+    /// Whether a window-based algorithm is paced.
+    pub(crate) is_paced: bool,
     /// C.cwnd in bytes.
     pub(crate) cwnd: u64,
     /// C.inflight in bytes.
@@ -53,6 +55,7 @@ impl Conn {
             smss,
             initial_cwnd,
             transport: config.transport,
+            is_paced: config.paced,
             cwnd: initial_cwnd,
             inflight: 0,
             inflight_was_set: false,
@@ -88,7 +91,7 @@ impl Conn {
         self.inflight_was_set = true;
     }
 
-    pub(crate) fn in_recovery(&self) -> bool {
+    pub(crate) const fn in_recovery(&self) -> bool {
         self.in_recovery
     }
 
@@ -141,9 +144,11 @@ impl Conn {
     }
 
     /// Paces a window-based algorithm: `gain` windows in a smoothed round trip. Above one, so that
-    /// the window stays the limit (RFC 9002 section 7.7).
+    /// the window stays the limit (RFC 9002 section 7.7). Without pacing the window is all there is.
     pub(crate) fn pace_by_window(&mut self, gain: Gain) {
-        if let Some(srtt) = self.srtt() {
+        if !self.is_paced {
+            self.send_quantum = MAX_QUANTUM.max(2 * self.smss);
+        } else if let Some(srtt) = self.srtt() {
             let rate = gain.of_rate(Rate::from_volume(self.cwnd, srtt));
             self.pacing_rate = rate.max(Rate::from_bytes_per_sec(1));
             let quantum = rate.bytes_in(Duration::from_millis(1));

@@ -1,11 +1,11 @@
-//! CUBIC, RFC 9438, in bytes and integers.
+//! CUBIC, RFC 9438, in bytes and integers, with the slow start of RFC 9406.
 //!
 //! Time inside is in 1/65536 s, so that its cube times a window fits 128 bits and needs no
 //! division: W_cubic is a multiplication and a shift.
 
 use crate::algo::{Congestion, CongestionControl};
 use crate::conn::{Conn, INFINITE};
-use crate::reno::{AVOIDANCE_PACING, SLOW_START_PACING, window_state};
+use crate::hystart::SlowStart;
 use crate::sampler::RateSample;
 use crate::snapshot::Snapshot;
 use crate::units::{Duration, Gain, Instant, mul_div};
@@ -25,7 +25,7 @@ const TIME_BITS: u32 = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
-    ssthresh: u64,
+    slow_start: SlowStart,
     epoch: Option<Epoch>,
     w_max: u64,
     /// cwnd_prior of section 4.3: W_est grows like Reno from there on.
@@ -101,22 +101,13 @@ impl Epoch {
 impl Cubic {
     pub(crate) fn new(_: &mut Conn) -> Self {
         Self {
-            ssthresh: INFINITE,
+            slow_start: SlowStart::new(),
             epoch: None,
             w_max: 0,
             cwnd_prior: 0,
             last_ack: None,
             undo: None,
         }
-    }
-
-    fn in_slow_start(&self, conn: &Conn) -> bool {
-        conn.cwnd < self.ssthresh
-    }
-
-    fn pace(&self, conn: &mut Conn) {
-        let slow_start = self.in_slow_start(conn);
-        conn.pace_by_window(if slow_start { SLOW_START_PACING } else { AVOIDANCE_PACING });
     }
 
     /// Sections 4.3 to 4.5: the larger of what Reno would have and what the cubic asks for.
@@ -147,18 +138,19 @@ impl Cubic {
 impl CongestionControl for Cubic {
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         let acked = rs.newly_acked_after_recovery;
+        self.slow_start.observe(conn, rs);
         if !conn.may_grow(rs) {
             // Section 5.8: time in which the application was the limit is no time of the epoch.
             if let (Some(epoch), Some(last)) = (&mut self.epoch, self.last_ack) {
                 epoch.start += rs.now.since(last);
             }
-        } else if self.in_slow_start(conn) {
-            conn.cwnd = conn.cwnd.saturating_add(acked);
+        } else if self.slow_start.is_in(conn) {
+            conn.cwnd = conn.cwnd.saturating_add(self.slow_start.growth(conn, acked));
         } else if acked > 0 {
             self.avoid_congestion(conn, rs, acked);
         }
         self.last_ack = Some(rs.now);
-        self.pace(conn);
+        self.slow_start.pace(conn);
     }
 
     /// Sections 4.6 and 4.7, once an episode. The reduction starts from the window, as Linux has
@@ -169,7 +161,7 @@ impl CongestionControl for Cubic {
         }
         self.undo = Some(Undo {
             cwnd: conn.cwnd,
-            ssthresh: self.ssthresh,
+            ssthresh: self.slow_start.ssthresh(),
             w_max: self.w_max,
             cwnd_prior: self.cwnd_prior,
             epoch: self.epoch,
@@ -177,40 +169,41 @@ impl CongestionControl for Cubic {
         self.w_max =
             if conn.cwnd < self.w_max { FAST_CONVERGENCE.of(conn.cwnd) } else { conn.cwnd };
         self.cwnd_prior = conn.cwnd;
-        self.ssthresh = BETA.of(conn.cwnd).max(conn.min_window());
-        conn.cwnd = self.ssthresh;
+        conn.cwnd = BETA.of(conn.cwnd).max(conn.min_window());
+        self.slow_start.set_ssthresh(conn.cwnd);
         self.epoch = None;
-        self.pace(conn);
+        self.slow_start.pace(conn);
     }
 
     /// Section 4.8, with the window of RFC 9002 section 7.6.2.
     fn on_rto(&mut self, conn: &mut Conn) {
         conn.cwnd = conn.min_window();
         self.epoch = None;
-        self.pace(conn);
+        self.slow_start.pace(conn);
     }
 
     /// Section 4.9.2.
     fn on_spurious_loss(&mut self, conn: &mut Conn) {
         if let Some(undo) = self.undo.take().filter(|undo| conn.cwnd < undo.cwnd) {
             conn.cwnd = undo.cwnd;
-            self.ssthresh = undo.ssthresh;
+            self.slow_start.set_ssthresh(undo.ssthresh);
             self.w_max = undo.w_max;
             self.cwnd_prior = undo.cwnd_prior;
             self.epoch = undo.epoch;
-            self.pace(conn);
+            self.slow_start.pace(conn);
         }
     }
 
     fn on_mtu_update(&mut self, conn: &mut Conn) {
         conn.cwnd = conn.cwnd.max(conn.min_window());
         // The rate of a smaller window would hold this one back.
-        self.pace(conn);
+        self.slow_start.pace(conn);
     }
 
     fn snapshot(&self, conn: &Conn) -> Snapshot {
-        let ssthresh = (self.ssthresh != INFINITE).then_some(self.ssthresh);
-        Snapshot { ssthresh, ..Snapshot::of(conn, "cubic", window_state(conn, self.ssthresh)) }
+        let ssthresh = self.slow_start.ssthresh();
+        let ssthresh = (ssthresh != INFINITE).then_some(ssthresh);
+        Snapshot { ssthresh, ..Snapshot::of(conn, "cubic", self.slow_start.state(conn)) }
     }
 }
 
@@ -218,7 +211,69 @@ impl CongestionControl for Cubic {
 mod tests {
     use super::*;
 
+    use crate::config::Config;
+
     const SMSS: u64 = 1_000;
+
+    fn conn() -> Conn {
+        Conn::new(&Config { smss: SMSS as u32, ..Config::default() }, Instant::default())
+    }
+
+    fn lose(cubic: &mut Cubic, conn: &mut Conn) {
+        let now = Instant::default();
+        cubic.on_congestion(conn, &Congestion { now, new_episode: true, ce: None });
+    }
+
+    /// Sections 4.6 and 4.7: seven tenths of the window stay. A flow that lost before it was back at
+    /// W_max leaves room for others: its plateau is (1 + 0.7) / 2 of the window.
+    #[test]
+    fn a_loss_below_the_last_plateau_lowers_the_next_one() {
+        let (mut conn, at) = (conn(), 1_000 * SMSS);
+        let mut cubic = Cubic::new(&mut conn);
+        conn.cwnd = at;
+        lose(&mut cubic, &mut conn);
+        assert_eq!((conn.cwnd, cubic.w_max), (700 * SMSS, at));
+        conn.cwnd = 900 * SMSS;
+        lose(&mut cubic, &mut conn);
+        assert_eq!((conn.cwnd, cubic.w_max), (630 * SMSS, 765 * SMSS));
+        // At the plateau or above it nothing is given away.
+        conn.cwnd = 765 * SMSS;
+        lose(&mut cubic, &mut conn);
+        assert_eq!(cubic.w_max, 765 * SMSS);
+    }
+
+    /// Section 4.10: without a congestion before, K is 0 and W_max the window, so that t seconds later
+    /// it is 0.4 t^3 segments larger: 400 after 10 s, where Reno has 20 at this round trip.
+    #[test]
+    fn a_slow_start_that_ended_without_a_loss_is_the_inflection() {
+        let mut conn = conn();
+        let mut cubic = Cubic::new(&mut conn);
+        conn.cwnd = 1_000 * SMSS;
+        cubic.slow_start.set_ssthresh(conn.cwnd);
+        let rtt = Duration::from_millis(500);
+        let mut now = Instant::default();
+        for _ in 0..=20 {
+            let packet = conn.sampler.on_sent(now, SMSS, false, conn.cwnd);
+            now += rtt;
+            let mut rs = conn.sample(now, &packet, Some(rtt));
+            rs.newly_acked_after_recovery = conn.cwnd;
+            cubic.on_ack(&mut conn, &rs);
+        }
+        let segments = conn.cwnd / SMSS;
+        assert!(segments.abs_diff(1_400) <= 70, "{segments}: half a second early or late is 60");
+    }
+
+    /// Section 4.9.2, and RFC 9406: what was no congestion ends no initial slow start either.
+    #[test]
+    fn a_spurious_loss_gives_back_plateau_and_threshold() {
+        let mut conn = conn();
+        let mut cubic = Cubic::new(&mut conn);
+        conn.cwnd = 1_000 * SMSS;
+        lose(&mut cubic, &mut conn);
+        cubic.on_spurious_loss(&mut conn);
+        assert_eq!((conn.cwnd, cubic.w_max), (1_000 * SMSS, 0));
+        assert_eq!(cubic.slow_start.ssthresh(), INFINITE);
+    }
 
     #[test]
     fn the_cube_root_is_the_largest_whose_cube_fits() {

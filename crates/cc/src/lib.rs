@@ -32,6 +32,9 @@ mod controller;
 mod cubic;
 mod filter;
 mod fixed;
+mod hystart;
+#[cfg(test)]
+mod loss_based_tests;
 mod pacer;
 mod reno;
 mod rng;

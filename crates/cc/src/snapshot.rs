@@ -26,6 +26,9 @@ pub enum State {
     ProbeRtt,
     /// CUBIC and Reno: doubling the window each round.
     SlowStart,
+    /// CUBIC and Reno: the RTT rose in slow start, which goes on at a quarter of its growth to see
+    /// whether that was a queue (RFC 9406).
+    ConservativeSlowStart,
     /// CUBIC and Reno: the window has a slow-start threshold behind it.
     CongestionAvoidance,
     /// CUBIC and Reno: the round after a congestion event.
@@ -47,6 +50,7 @@ impl State {
             Self::ProbeBw => "ProbeBW",
             Self::ProbeRtt => "ProbeRTT",
             Self::SlowStart => "SlowStart",
+            Self::ConservativeSlowStart => "ConservativeSlowStart",
             Self::CongestionAvoidance => "CongestionAvoidance",
             Self::Recovery => "Recovery",
             Self::Fixed => "Fixed",

@@ -1,0 +1,108 @@
+//! CUBIC and Reno as whole flows: slow start, pacing and byte counting, the same for both.
+
+use std::vec::Vec;
+
+use crate::test_link::{Link, MS, SMSS};
+use crate::{Algorithm, Config, Controller, Instant, PacketState, Rate, Send, State};
+
+const BOTH: [Algorithm; 2] = [Algorithm::Cubic, Algorithm::Reno];
+const UNPACED: fn() -> Config = || Config { paced: false, ..Config::default() };
+
+/// The buffer of the test link never overflows: it is the rise of the round trip that ends slow
+/// start. It is seen a round trip after the queue began, and the window doubles in each: CSS begins
+/// at two to four BDP, and its five rounds of a quarter more are a factor of three at most.
+#[test]
+fn hystart_ends_slow_start_without_a_loss() {
+    for algorithm in BOTH {
+        let mut link = Link::new(algorithm, 50, MS.times(80));
+        let bdp = link.rate.bytes_in(link.rtt);
+        link.run_to(State::ConservativeSlowStart);
+        let css = link.cc.cwnd();
+        assert!((2 * bdp..4 * bdp).contains(&css), "{algorithm}: {css}, BDP {bdp}");
+        link.run_to(State::CongestionAvoidance);
+        let cwnd = link.cc.cwnd();
+        assert!((2 * css..=css * 3_125 / 1_024).contains(&cwnd), "{algorithm}: {css}, then {cwnd}");
+        assert_eq!((link.lost, link.cc.snapshot().ssthresh), (0, Some(cwnd)), "{algorithm}");
+    }
+}
+
+/// RFC 9002 section 7.7 with N = 1.25, and 2 while the window doubles.
+#[test]
+fn the_pacing_rate_is_so_many_windows_in_a_round_trip() {
+    for algorithm in BOTH {
+        let mut link = Link::new(algorithm, 50, MS.times(40));
+        let windows_percent = |link: &Link| {
+            let s = link.cc.snapshot();
+            let window = Rate::from_volume(s.cwnd, s.srtt.expect("measured"));
+            let rate = s.pacing_rate.expect("paced").as_bytes_per_sec();
+            (rate * 1_000 / window.as_bytes_per_sec() + 5) / 10
+        };
+        link.run(MS.times(70));
+        assert_eq!((link.state(), windows_percent(&link)), (State::SlowStart, 200));
+        link.run_to(State::ConservativeSlowStart);
+        assert_eq!(windows_percent(&link), 125, "{algorithm}");
+        link.run_to(State::CongestionAvoidance);
+        assert_eq!(windows_percent(&link), 125, "{algorithm}");
+    }
+}
+
+#[test]
+fn without_pacing_the_window_is_all_that_holds_a_packet_back() {
+    for algorithm in BOTH {
+        let mut link = Link::with(algorithm, 50, MS.times(40), UNPACED());
+        for _ in 0..2_000 {
+            link.step(&mut || false);
+            assert_eq!(link.cc.pacing_rate(), None);
+            let free = link.cc.inflight() + SMSS <= link.cc.cwnd();
+            let sendable = matches!(link.cc.can_send(link.now), Send::Now { .. });
+            assert_eq!(sendable, free, "{algorithm}: {:?}", link.cc);
+        }
+        assert_eq!(link.cc.send_quantum(), 65_536);
+    }
+}
+
+/// The window after a flight of a full window was acknowledged, `per_ack` packets by each ACK.
+fn after_one_window(algorithm: Algorithm, config: Config, ssthresh: bool, per_ack: usize) -> u64 {
+    let mut now = Instant::from_nanos(1);
+    let initial_cwnd = Some(64 * SMSS);
+    let mut cc = Controller::new(algorithm, Config { initial_cwnd, ..config }, now);
+    let flight = |cc: &mut Controller, now| -> Vec<PacketState> {
+        (0..cc.cwnd() / SMSS).map(|_| cc.on_sent(now, SMSS as u32)).collect()
+    };
+    if ssthresh {
+        let packets = flight(&mut cc, now);
+        now += MS.times(40);
+        let mut ack = cc.ack(now);
+        packets.iter().for_each(|p| ack.lost(p));
+        ack.finish();
+        now += MS;
+    }
+    let packets = flight(&mut cc, now);
+    now += MS.times(40);
+    for acked in packets.chunks(per_ack) {
+        let mut ack = cc.ack(now);
+        acked.iter().for_each(|p| ack.acked(p));
+        ack.finish();
+    }
+    cc.cwnd()
+}
+
+/// RFC 3465: bytes count, not ACKs. Slow start doubles, and Reno adds one SMSS a window, whether
+/// each packet is acknowledged or sixteen at once; only an unpaced slow start has a limit an ACK.
+#[test]
+fn the_window_grows_by_bytes_and_not_by_acks() {
+    for per_ack in [1, 2, 16] {
+        for algorithm in BOTH {
+            let paced = after_one_window(algorithm, Config::default(), false, per_ack);
+            assert_eq!(paced, 128 * SMSS, "{algorithm}, {per_ack}");
+            let unpaced = after_one_window(algorithm, UNPACED(), false, per_ack);
+            let limited = 64 + 64 / per_ack as u64 * per_ack.min(8) as u64;
+            assert_eq!(unpaced, limited * SMSS, "{algorithm}, {per_ack}");
+        }
+        for config in [Config::default(), UNPACED()] {
+            let reno = after_one_window(Algorithm::Reno, config, true, per_ack);
+            // Each byte counts by the window of its ACK, which grows within the round.
+            assert!((32 * SMSS + SMSS - SMSS / 32..=33 * SMSS).contains(&reno), "{reno}");
+        }
+    }
+}

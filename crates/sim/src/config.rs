@@ -3,7 +3,7 @@
 use fullpipe_cc::{Algorithm, Config, Duration, Rate, Transport};
 use fullpipe_path::{ConfigError, IPV4_UDP_HEADER_BYTES, PathConfig};
 
-use crate::{MAX_ACK_DELAY, OVERHEAD_BYTES};
+use crate::{ACK_BYTES, MAX_ACK_DELAY, OVERHEAD_BYTES};
 
 /// Bytes of IPv4 (20), TCP (20) and its timestamp option (12, RFC 7323) around a segment's payload.
 pub const IPV4_TCP_HEADER_BYTES: u32 = 52;
@@ -210,6 +210,11 @@ impl FlowConfig {
     /// What a packet on the wire has beyond what congestion control counts.
     pub(crate) fn header_bytes(&self) -> u32 {
         if self.is_tcp() { IPV4_TCP_HEADER_BYTES } else { IPV4_UDP_HEADER_BYTES }
+    }
+
+    /// An ACK on the wire.
+    pub(crate) fn ack_bytes(&self) -> u32 {
+        if self.is_tcp() { IPV4_TCP_HEADER_BYTES } else { ACK_BYTES + IPV4_UDP_HEADER_BYTES }
     }
 
     pub(crate) fn validate(&self) -> Result<(), SimError> {

@@ -4,9 +4,9 @@ use fullpipe_cc::{Duration, Instant, Snapshot};
 use hdrhistogram::Histogram;
 
 use crate::config::{Application, FlowConfig, Route};
-use crate::histogram;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
+use crate::tally::Tally;
 
 /// What the sender did. Bytes are as congestion control counts them: QUIC's datagrams without IP and
 /// UDP, TCP's payload.
@@ -48,6 +48,9 @@ pub(crate) enum Wish {
 pub struct Flow {
     pub(crate) config: FlowConfig,
     pub(crate) route: Route,
+    /// What a packet on the wire has beyond what congestion control counts; and an ACK in all.
+    pub(crate) header_bytes: u32,
+    pub(crate) ack_bytes: u32,
     pub(crate) start: Instant,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
@@ -64,7 +67,7 @@ pub struct Flow {
     /// The offset at which the answer at hand ends, and when it was asked for.
     answer: (u64, Instant),
     /// How long answers took, or connections.
-    pub(crate) completion_ns: Option<Histogram<u64>>,
+    pub(crate) completion_ns: Option<Tally>,
 }
 
 impl Flow {
@@ -76,6 +79,8 @@ impl Flow {
         Self {
             config,
             route,
+            header_bytes: config.header_bytes(),
+            ack_bytes: config.ack_bytes(),
             start,
             sender: Sender::new(&config, start),
             receiver: Receiver::new(&config),
@@ -86,7 +91,7 @@ impl Flow {
             wakes: Some(start),
             is_on: false,
             answer: (0, start),
-            completion_ns: completes.then(histogram),
+            completion_ns: completes.then(Tally::new),
         }
     }
 
@@ -126,8 +131,8 @@ impl Flow {
 
     /// Nanoseconds from a request to the last byte of its answer ([`Application::RequestResponse`]),
     /// or from a connection's start to its last byte ([`Application::ShortFlows`]).
-    pub fn completion_ns(&self) -> Option<&Histogram<u64>> {
-        self.completion_ns.as_ref()
+    pub fn completion_ns(&self) -> Option<Histogram<u64>> {
+        self.completion_ns.as_ref().map(Tally::histogram)
     }
 
     /// Whether its application has fallen silent for good.
@@ -194,9 +199,9 @@ impl Flow {
         }
     }
 
-    /// The receiver's application read on.
+    /// The receiver's application read on; when it wants to do something because of that.
     #[inline]
-    pub(crate) fn on_read(&mut self, now: Instant) {
+    pub(crate) fn on_read(&mut self, now: Instant) -> Option<Instant> {
         self.received = self.receiver.readable;
         match self.config.application {
             Application::Bytes(all) if self.received >= all && self.end.is_none() => {
@@ -207,11 +212,12 @@ impl Flow {
             {
                 self.wakes = Some(now + think);
                 if let Some(times) = &mut self.completion_ns {
-                    // Out of its range would be beyond 584 years.
-                    let _ = times.record(now.since(self.answer.1).as_nanos());
+                    times.record(now.since(self.answer.1).as_nanos());
                 }
+                return self.wakes;
             }
             _ => {}
         }
+        None
     }
 }

@@ -48,6 +48,7 @@ mod reports;
 mod scoreboard;
 mod sender;
 mod sim;
+mod tally;
 mod timers;
 mod window;
 
@@ -74,9 +75,3 @@ pub const MAX_ACK_DELAY: fullpipe_cc::Duration = fullpipe_cc::Duration::from_mil
 
 /// Size of a datagram that asks for an answer.
 pub const REQUEST_BYTES: u32 = 100;
-
-/// Grows as needed.
-fn histogram() -> hdrhistogram::Histogram<u64> {
-    hdrhistogram::Histogram::new(3)
-        .expect("three significant digits are within what the type takes")
-}

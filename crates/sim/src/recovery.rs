@@ -20,6 +20,8 @@ pub(crate) struct Rtt {
     min: Duration,
     /// The peer's max_ack_delay.
     max_ack_delay: Duration,
+    /// Made anew with each sample, asked for with each packet.
+    pto: Duration,
 }
 
 impl Rtt {
@@ -30,6 +32,7 @@ impl Rtt {
             variation: Duration::ZERO,
             min: Duration::ZERO,
             max_ack_delay,
+            pto: INITIAL_RTT.times(2) + max_ack_delay,
         }
     }
 
@@ -44,21 +47,27 @@ impl Rtt {
         self.smoothed.unwrap_or(INITIAL_RTT)
     }
 
+    /// A new sample, and how long its ACK was held back. The probe timeout follows section 6.2.1.
     pub(crate) fn update(&mut self, latest: Duration, ack_delay: Duration) {
         self.latest = Some(latest);
-        let Some(smoothed) = self.smoothed else {
-            self.smoothed = Some(latest);
-            self.variation = Duration::from_nanos(latest.as_nanos() / 2);
-            self.min = latest;
-            return;
+        let smoothed = match self.smoothed {
+            None => {
+                self.variation = Duration::from_nanos(latest.as_nanos() / 2);
+                self.min = latest;
+                latest
+            }
+            Some(smoothed) => {
+                self.min = self.min.min(latest);
+                let ack_delay = ack_delay.min(self.max_ack_delay);
+                let adjusted =
+                    if latest >= self.min + ack_delay { latest - ack_delay } else { latest };
+                let off = smoothed.as_nanos().abs_diff(adjusted.as_nanos());
+                self.variation = Duration::from_nanos((3 * self.variation.as_nanos() + off) / 4);
+                Duration::from_nanos((7 * smoothed.as_nanos() + adjusted.as_nanos()) / 8)
+            }
         };
-        self.min = self.min.min(latest);
-        let ack_delay = ack_delay.min(self.max_ack_delay);
-        let adjusted = if latest >= self.min + ack_delay { latest - ack_delay } else { latest };
-        let off = smoothed.as_nanos().abs_diff(adjusted.as_nanos());
-        self.variation = Duration::from_nanos((3 * self.variation.as_nanos() + off) / 4);
-        self.smoothed =
-            Some(Duration::from_nanos((7 * smoothed.as_nanos() + adjusted.as_nanos()) / 8));
+        self.smoothed = Some(smoothed);
+        self.pto = smoothed + self.variation.times(4).max(TIMER_GRANULARITY) + self.max_ack_delay;
     }
 
     /// The time threshold of section 6.1.2: 9/8 of the larger of smoothed and latest RTT.
@@ -69,13 +78,9 @@ impl Rtt {
     }
 
     /// The probe timeout of section 6.2.1.
+    #[inline]
     pub(crate) fn pto(&self) -> Duration {
-        match self.smoothed {
-            Some(smoothed) => {
-                smoothed + self.variation.times(4).max(TIMER_GRANULARITY) + self.max_ack_delay
-            }
-            None => INITIAL_RTT.times(2) + self.max_ack_delay,
-        }
+        self.pto
     }
 
     /// How long after its departure a packet that was marked lost may still turn up.

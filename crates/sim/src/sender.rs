@@ -206,18 +206,18 @@ impl Sender {
         }
     }
 
+    /// What goes next: something to send again, or a new piece of `payload` bytes.
     #[inline]
-    fn next_chunk(&mut self, now: Instant) -> Option<Chunk> {
+    fn next_chunk(&mut self, now: Instant, payload: u32) -> Option<Chunk> {
         if !self.flight.retransmit.is_empty()
             && let Some(chunk) = self.flight.next_retransmit()
         {
             return Some(chunk);
         }
-        let most = self.next_payload();
-        if most == 0 {
+        if payload == 0 {
             return None;
         }
-        let (bytes, written) = self.source.take(now, most);
+        let (bytes, written) = self.source.take(now, payload);
         self.next_chunk += 1;
         Some(Chunk { id: self.next_chunk - 1, bytes, written })
     }
@@ -226,7 +226,8 @@ impl Sender {
     #[inline]
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.paced_until = None;
-        if !self.has_data() {
+        let payload = self.next_payload();
+        if payload == 0 && self.flight.retransmit.is_empty() {
             self.cc.on_app_limited();
             return None;
         }
@@ -236,7 +237,9 @@ impl Sender {
                 self.paced_until = Some(at);
                 None
             }
-            Send::Now { .. } => self.next_chunk(now).map(|chunk| self.transmit(now, chunk)),
+            Send::Now { .. } => {
+                self.next_chunk(now, payload).map(|chunk| self.transmit(now, chunk))
+            }
         }
     }
 
@@ -252,34 +255,39 @@ impl Sender {
         Transmit { pn, chunk, bytes }
     }
 
+    /// When a packet counts as lost, or else when to probe.
     #[inline]
-    fn pto(&self) -> Option<Instant> {
-        let armed = self.flight.loss_time.is_none() && self.flight.in_flight > 0;
-        armed.then(|| self.last_sent + self.flight.rtt.pto().times(1 << self.pto_count))
+    fn alarm(&self) -> Option<Instant> {
+        if self.flight.loss_time.is_some() || self.flight.in_flight == 0 {
+            return self.flight.loss_time;
+        }
+        Some(self.last_sent + self.flight.rtt.pto().times(1 << self.pto_count))
     }
 
     /// When to call [`Self::on_timer`] or [`Self::poll_transmit`].
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let loss = self.flight.loss_time.or_else(|| self.pto());
-        match (self.paced_until, loss) {
-            (Some(paced), Some(loss)) => Some(paced.min(loss)),
-            (paced, loss) => paced.or(loss),
+        match (self.paced_until, self.alarm()) {
+            (Some(paced), Some(alarm)) => Some(paced.min(alarm)),
+            (paced, alarm) => paced.or(alarm),
         }
     }
 
     /// Fires what is due; returns a probe, which leaves whatever the window says.
     pub(crate) fn on_timer(&mut self, now: Instant) -> Option<Transmit> {
-        if self.flight.loss_time.is_some_and(|at| at <= now) {
+        if self.alarm().is_none_or(|at| at > now) {
+            // The pacer's time has come, and nothing else.
+        } else if self.flight.loss_time.is_some() {
             self.check_if_application_limited();
             let mut batch = self.cc.ack(now);
             let losses = self.flight.detect_losses(now, &mut batch);
             batch.finish();
             self.count(now, losses);
-        } else if self.pto().is_some_and(|at| at <= now) {
+        } else {
             self.check_if_application_limited();
             self.pto_count = (self.pto_count + 1).min(MAX_BACKOFF);
-            let chunk = self.next_chunk(now).or_else(|| self.flight.oldest_chunk())?;
+            let chunk =
+                self.next_chunk(now, self.next_payload()).or_else(|| self.flight.oldest_chunk())?;
             return Some(self.transmit(now, chunk));
         }
         None

@@ -6,16 +6,14 @@ use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{ConfigError, Event, IPV4_UDP_HEADER_BYTES, Path, PathSample, Probability};
 use hdrhistogram::Histogram;
 
-use crate::config::{
-    Application, Arrivals, CrossTraffic, FlowConfig, IPV4_TCP_HEADER_BYTES, Route, SimConfig,
-    SimError,
-};
+use crate::REQUEST_BYTES;
+use crate::config::{Application, Arrivals, CrossTraffic, FlowConfig, Route, SimConfig, SimError};
 use crate::flow::{Flow, Wish};
-use crate::packet::{Ack, Chunk, Data, Up};
+use crate::packet::{Chunk, Data, Up};
 use crate::random::Exponential;
 use crate::sender::Transmit;
-use crate::timers::Timers;
-use crate::{ACK_BYTES, REQUEST_BYTES, histogram};
+use crate::tally::Tally;
+use crate::timers::{NEVER, Timers};
 
 /// Flows of cross traffic are numbered from here.
 const CROSS: u32 = 1 << 31;
@@ -32,16 +30,12 @@ enum Timer {
 
 impl Timer {
     const ALL: [Self; 4] = [Self::Sender, Self::Receiver, Self::Application, Self::WayBack];
-
-    fn number(self, flow: u32) -> usize {
-        flow as usize * Self::ALL.len() + self as usize
-    }
 }
 
 #[derive(Debug)]
 struct Link {
     path: Path<Data>,
-    queue_delay_ns: Histogram<u64>,
+    queue_delay_ns: Tally,
 }
 
 #[derive(Debug)]
@@ -65,12 +59,12 @@ pub struct Sim {
     /// The connections of [`Application::ShortFlows`], numbered on from `flows`; `None` when over.
     short: Vec<Option<Box<Flow>>>,
     cross: Vec<Cross>,
+    /// Those of cross traffic first, then four of each flow.
     timers: Timers,
-    cross_timers: Timers,
     /// What is on a way back that is longer than the uplink, by flow.
     way_back: Vec<VecDeque<(Instant, Up)>>,
-    rtt_ns: Histogram<u64>,
-    latency_ns: Histogram<u64>,
+    rtt_ns: Tally,
+    latency_ns: Tally,
     chance: Exponential,
     /// Packets that came out of a last link.
     delivered_packets: u64,
@@ -90,27 +84,21 @@ impl Sim {
             now: Instant::default(),
             links: Vec::with_capacity(n),
             uplink: Path::new(&config.uplink)?,
-            due: vec![u64::MAX; n + 1],
+            due: vec![NEVER; n + 1],
             flows: Vec::with_capacity(config.flows.len()),
             short: Vec::new(),
             cross: Vec::with_capacity(config.cross.len()),
             timers: Timers::default(),
-            cross_timers: Timers::default(),
             way_back: (0..config.flows.len()).map(|_| VecDeque::new()).collect(),
-            rtt_ns: histogram(),
-            latency_ns: histogram(),
+            rtt_ns: Tally::new(),
+            latency_ns: Tally::new(),
             chance: Exponential::new(config.seed),
             delivered_packets: 0,
         };
         for link in &config.links {
-            sim.links.push(Link { path: Path::new(link)?, queue_delay_ns: histogram() });
+            sim.links.push(Link { path: Path::new(link)?, queue_delay_ns: Tally::new() });
         }
-        for (i, flow) in config.flows.iter().enumerate() {
-            flow.validate()?;
-            let start = Instant::default() + flow.start;
-            sim.flows.push(Flow::new(*flow, Route::checked(flow.route, n)?, start));
-            sim.timers.arm(Timer::Application.number(i as u32), start);
-        }
+        // First, because the timers of flows are numbered after theirs.
         for (i, cross) in config.cross.iter().enumerate() {
             cross.validate()?;
             let next = Instant::default() + cross.start;
@@ -118,7 +106,13 @@ impl Sim {
             let chance = Exponential::new(config.seed.wrapping_add(1 + i as u64));
             let route = Route::checked(cross.route, n)?;
             sim.cross.push(Cross { config: *cross, route, sent: 0, next, chance });
-            sim.cross_timers.arm(i, next);
+            sim.timers.arm(i, next);
+        }
+        for (i, flow) in config.flows.iter().enumerate() {
+            flow.validate()?;
+            let start = Instant::default() + flow.start;
+            sim.flows.push(Flow::new(*flow, Route::checked(flow.route, n)?, start));
+            sim.arm(Timer::Application, i as u32, start);
         }
         Ok(sim)
     }
@@ -143,20 +137,25 @@ impl Sim {
         self.links[i].path.sample(self.now)
     }
 
+    /// The way back: its counters now.
+    pub fn uplink(&self) -> PathSample {
+        self.uplink.sample(self.now)
+    }
+
     /// Queueing delay of every packet that came through a link, in nanoseconds.
-    pub fn queue_delay_ns(&self, link: usize) -> &Histogram<u64> {
-        &self.links[link].queue_delay_ns
+    pub fn queue_delay_ns(&self, link: usize) -> Histogram<u64> {
+        self.links[link].queue_delay_ns.histogram()
     }
 
     /// The round-trip sample of every ACK of all flows, in nanoseconds.
-    pub fn rtt_ns(&self) -> &Histogram<u64> {
-        &self.rtt_ns
+    pub fn rtt_ns(&self) -> Histogram<u64> {
+        self.rtt_ns.histogram()
     }
 
     /// The application's latency in nanoseconds: from the write of a packet's last byte to its being
     /// read, for every packet's data.
-    pub fn latency_ns(&self) -> &Histogram<u64> {
-        &self.latency_ns
+    pub fn latency_ns(&self) -> Histogram<u64> {
+        self.latency_ns.histogram()
     }
 
     /// Packets that came out at the end of their route so far, cross traffic included.
@@ -204,9 +203,11 @@ impl Sim {
 
     /// Lets everything happen until `time`.
     pub fn run_until(&mut self, time: Instant) {
-        while let Some((at, source)) = self.next()
-            && at <= time
-        {
+        loop {
+            let (at, source) = self.next();
+            if at > time.as_nanos() || at == NEVER {
+                break;
+            }
             self.happen(at, source);
         }
         self.now = self.now.max(time);
@@ -214,57 +215,63 @@ impl Sim {
 
     /// When something happens next.
     pub fn next_event(&self) -> Option<Instant> {
-        self.next().map(|(at, _)| at)
+        let (at, _) = self.next();
+        (at < NEVER).then(|| Instant::from_nanos(at))
     }
 
     /// Lets the next thing happen.
     pub fn step(&mut self) {
-        if let Some((at, source)) = self.next() {
+        let (at, source) = self.next();
+        if at < NEVER {
             self.happen(at, source);
         }
     }
 
-    /// The next source of events: a link by its index, the uplink after them, timers of cross traffic,
-    /// timers of flows. At one and the same time they go in this order: a timer must not fire for
-    /// what is just arriving.
+    /// When something happens next, in nanoseconds, and its source: a link by its index, the uplink
+    /// after them, the timers. At one and the same time they go in this order: a timer must not fire
+    /// for what is just arriving.
     #[inline]
-    fn next(&self) -> Option<(Instant, usize)> {
-        let mut first = (u64::MAX, 0);
-        let timers = [self.cross_timers.next(), self.timers.next()];
-        for (source, at) in self.due.iter().chain(&timers).enumerate() {
-            if *at < first.0 {
-                first = (*at, source);
+    fn next(&self) -> (u64, usize) {
+        let mut next = (self.timers.next(), self.due.len());
+        for (source, at) in self.due.iter().enumerate().rev() {
+            if *at <= next.0 {
+                next = (*at, source);
             }
         }
-        (first.0 < u64::MAX).then(|| (Instant::from_nanos(first.0), first.1))
+        next
     }
 
     #[inline]
-    fn happen(&mut self, at: Instant, source: usize) {
-        self.now = self.now.max(at);
-        let n = self.links.len();
-        if source < n {
-            let event = self.links[source].path.poll(self.now);
-            self.refresh(source);
+    fn happen(&mut self, at: u64, source: usize) {
+        self.now = self.now.max(Instant::from_nanos(at));
+        if let Some(link) = self.links.get_mut(source) {
+            let event = link.path.poll(self.now);
+            self.due[source] = nanos(link.path.next_event());
             if let Some(Event::Delivered(d)) = event {
-                // Out of the histogram's range would be beyond 584 years.
-                let _ = self.links[source].queue_delay_ns.record(d.queued.as_nanos());
+                link.queue_delay_ns.record(d.queued.as_nanos());
                 self.on_link_passed(source, d.wire_bytes, d.payload);
             }
-        } else if source == n {
+        } else if source == self.links.len() {
             let event = self.uplink.poll(self.now);
             self.refresh_uplink();
             if let Some(Event::Delivered(d)) = event {
                 self.on_uplink_passed(d.payload.0, d.payload.1);
             }
-        } else if source == n + 1 {
-            if let Some(i) = self.cross_timers.pop() {
-                self.send_cross(i);
-            }
         } else if let Some(timer) = self.timers.pop() {
-            let flow = (timer / Timer::ALL.len()) as u32;
-            self.on_timer(flow, Timer::ALL[timer % Timer::ALL.len()]);
+            match timer.checked_sub(self.cross.len()) {
+                None => self.send_cross(timer),
+                Some(of_flow) => {
+                    let flow = (of_flow / Timer::ALL.len()) as u32;
+                    self.on_timer(flow, Timer::ALL[of_flow % Timer::ALL.len()]);
+                }
+            }
         }
+    }
+
+    #[inline]
+    fn arm(&mut self, timer: Timer, flow: u32, at: Instant) {
+        let number = self.cross.len() + flow as usize * Timer::ALL.len() + timer as usize;
+        self.timers.arm(number, at);
     }
 
     #[inline]
@@ -281,9 +288,7 @@ impl Sim {
     /// A flow that is still alive.
     #[inline]
     fn alive(&mut self, flow: u32) -> Option<&mut Flow> {
-        let i = flow as usize;
-        let n = self.flows.len();
-        if i < n { self.flows.get_mut(i) } else { self.short.get_mut(i - n)?.as_deref_mut() }
+        find(&mut self.flows, &mut self.short, flow)
     }
 
     #[inline]
@@ -310,43 +315,29 @@ impl Sim {
 
     #[inline]
     fn on_data(&mut self, data: Data) {
-        let (now, i) = (self.now, data.flow as usize);
-        let flow = if i < self.flows.len() {
-            &mut self.flows[i]
-        } else {
-            match self.short[i - self.flows.len()].as_deref_mut() {
-                Some(flow) => flow,
-                None => return,
-            }
-        };
+        let now = self.now;
+        let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
         let rtt = flow.sender.smoothed_rtt();
         let latency = &mut self.latency_ns;
         let ack = flow.receiver.on_packet(now, &data, rtt, |_, written| {
-            let _ = latency.record(now.since(written).as_nanos());
+            latency.record(now.since(written).as_nanos());
         });
-        let (before, parent) = (flow.received, flow.parent);
-        flow.on_read(now);
-        let (read, wakes) = (flow.received - before, flow.wakes);
+        let before = flow.received;
+        let wakes = flow.on_read(now);
+        let (read, parent) = (flow.received - before, flow.parent);
+        match ack {
+            Some(ack) => {
+                let bytes = flow.ack_bytes;
+                self.send_up(data.flow, bytes, Up::Ack(ack));
+            }
+            None => self.arm_receiver(data.flow),
+        }
         if let Some(parent) = parent {
             self.flows[parent as usize].received += read;
         }
         if let Some(at) = wakes {
-            self.timers.arm(Timer::Application.number(data.flow), at);
+            self.arm(Timer::Application, data.flow, at);
         }
-        match ack {
-            Some(ack) => self.send_ack(data.flow, ack),
-            None => self.arm_receiver(data.flow),
-        }
-    }
-
-    fn send_ack(&mut self, flow: u32, ack: Ack) {
-        let Some(f) = self.alive(flow) else { return };
-        let bytes = if f.config.is_tcp() {
-            IPV4_TCP_HEADER_BYTES
-        } else {
-            ACK_BYTES + IPV4_UDP_HEADER_BYTES
-        };
-        self.send_up(flow, bytes, Up::Ack(ack));
     }
 
     /// A dropped ACK is the path's business; a later one repeats what it said.
@@ -368,7 +359,7 @@ impl Sim {
             self.way_back.resize_with(way + 1, VecDeque::new);
         }
         self.way_back[way].push_back((at, up));
-        self.timers.arm(Timer::WayBack.number(i), at);
+        self.arm(Timer::WayBack, i, at);
     }
 
     #[inline]
@@ -380,7 +371,7 @@ impl Sim {
             Up::Ack(ack) => {
                 let is_news = flow.sender.on_ack(now, ack, &mut flow.receiver);
                 if is_news && let Some(rtt) = flow.sender.latest_rtt() {
-                    let _ = self.rtt_ns.record(rtt.as_nanos());
+                    self.rtt_ns.record(rtt.as_nanos());
                 }
             }
         }
@@ -395,16 +386,14 @@ impl Sim {
         match timer {
             Timer::Sender => {
                 let Some(flow) = self.alive(i) else { return };
-                if let Some(probe) = flow.sender.on_timer(now) {
-                    self.send_data(i, probe);
-                }
-                self.pump(i);
+                let probe = flow.sender.on_timer(now);
+                self.send(i, probe);
             }
             Timer::Receiver => {
                 let Some(flow) = self.alive(i) else { return };
                 if flow.receiver.deadline().is_some_and(|due| due <= now) {
-                    let ack = flow.receiver.acknowledge(now);
-                    self.send_ack(i, ack);
+                    let (bytes, ack) = (flow.ack_bytes, flow.receiver.acknowledge(now));
+                    self.send_up(i, bytes, Up::Ack(ack));
                 }
                 self.arm_receiver(i);
             }
@@ -412,7 +401,7 @@ impl Sim {
             Timer::WayBack => {
                 let Some((_, up)) = self.way_back[i as usize].pop_front() else { return };
                 if let Some((at, _)) = self.way_back[i as usize].front() {
-                    self.timers.arm(Timer::WayBack.number(i), *at);
+                    self.arm(Timer::WayBack, i, *at);
                 }
                 self.on_up(i, up);
             }
@@ -424,13 +413,13 @@ impl Sim {
         let mut chance = self.chance.clone();
         let Some(flow) = self.alive(i) else { return };
         if let Some(at) = flow.wakes.filter(|at| *at > now) {
-            return self.timers.arm(Timer::Application.number(i), at);
+            return self.arm(Timer::Application, i, at);
         }
         let wish = flow.on_wake(now, |mean| chance.draw(mean));
         let wakes = flow.wakes;
         self.chance = chance;
         if let Some(at) = wakes {
-            self.timers.arm(Timer::Application.number(i), at);
+            self.arm(Timer::Application, i, at);
         }
         match wish {
             Wish::Nothing => {}
@@ -469,30 +458,35 @@ impl Sim {
         let parent = &mut self.flows[parent as usize];
         parent.over.add(flow.sender.stats);
         if let Some(times) = &mut parent.completion_ns {
-            let _ = times.record(end.since(flow.start).as_nanos());
+            times.record(end.since(flow.start).as_nanos());
         }
     }
 
     /// Sends what may leave, and arms the timer for the rest.
     #[inline]
     fn pump(&mut self, i: u32) {
-        let now = self.now;
-        while let Some(packet) = self.alive(i).and_then(|flow| flow.sender.poll_transmit(now)) {
-            self.send_data(i, packet);
-        }
-        if let Some(at) = self.alive(i).and_then(|flow| flow.sender.deadline()) {
-            self.timers.arm(Timer::Sender.number(i), at);
-        }
+        self.send(i, None);
     }
 
+    /// The same, after a probe that leaves whatever window and pacer say.
     #[inline]
-    fn send_data(&mut self, i: u32, packet: Transmit) {
-        let Some(flow) = self.alive(i) else { return };
-        let (first, header) = (flow.route.first, flow.config.header_bytes());
-        let Transmit { pn, chunk, bytes } = packet;
-        let data = Data { flow: i, pn, sent: self.now, chunk };
-        let _ = self.links[first].path.send(self.now, bytes + header, data);
-        self.refresh(first);
+    fn send(&mut self, i: u32, probe: Option<Transmit>) {
+        let now = self.now;
+        let Some(flow) = find(&mut self.flows, &mut self.short, i) else { return };
+        let (first, header) = (flow.route.first, flow.header_bytes);
+        let path = &mut self.links[first].path;
+        let mut next = probe.or_else(|| flow.sender.poll_transmit(now));
+        if next.is_some() {
+            while let Some(Transmit { pn, chunk, bytes }) = next {
+                // A dropped packet is the link's business, and the sender's loss detection's.
+                let _ = path.send(now, bytes + header, Data { flow: i, pn, sent: now, chunk });
+                next = flow.sender.poll_transmit(now);
+            }
+            self.due[first] = nanos(path.next_event());
+        }
+        if let Some(at) = flow.sender.deadline() {
+            self.arm(Timer::Sender, i, at);
+        }
     }
 
     fn send_cross(&mut self, i: usize) {
@@ -511,7 +505,7 @@ impl Sim {
                 cross.next + cross.chance.draw(rate.time_for(u64::from(packet_bytes)))
             }
         };
-        self.cross_timers.arm(i, cross.next);
+        self.timers.arm(i, cross.next);
         let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
         let data = Data { flow: CROSS + i as u32, pn: cross.sent, sent: self.now, chunk };
         let first = cross.route.first;
@@ -522,12 +516,23 @@ impl Sim {
     #[inline]
     fn arm_receiver(&mut self, i: u32) {
         if let Some(at) = self.alive(i).and_then(|flow| flow.receiver.deadline()) {
-            self.timers.arm(Timer::Receiver.number(i), at);
+            self.arm(Timer::Receiver, i, at);
         }
     }
 }
 
+/// A flow that is still alive. Not a method, so that the rest of the simulation stays at hand.
+#[inline]
+fn find<'a>(
+    flows: &'a mut [Flow],
+    short: &'a mut [Option<Box<Flow>>],
+    i: u32,
+) -> Option<&'a mut Flow> {
+    let (i, n) = (i as usize, flows.len());
+    if i < n { flows.get_mut(i) } else { short.get_mut(i - n)?.as_deref_mut() }
+}
+
 #[inline]
 fn nanos(at: Option<Instant>) -> u64 {
-    at.map_or(u64::MAX, Instant::as_nanos)
+    at.map_or(NEVER, Instant::as_nanos)
 }

@@ -15,7 +15,8 @@ pub(crate) struct Timers {
     armed: Vec<u64>,
 }
 
-const NEVER: u64 = u64::MAX;
+/// A time that does not come, in nanoseconds.
+pub(crate) const NEVER: u64 = u64::MAX;
 
 impl Timers {
     /// The timer fires at `at` or before.
@@ -31,7 +32,7 @@ impl Timers {
         }
     }
 
-    /// When to look again, in nanoseconds; `u64::MAX` for never.
+    /// When to look again, in nanoseconds; [`NEVER`] when there is nothing.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.queue.peek().map_or(NEVER, |Reverse(key)| (key >> 64) as u64)

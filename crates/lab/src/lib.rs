@@ -2,6 +2,7 @@
 //! them.
 #![forbid(unsafe_code)]
 
+pub mod conformance;
 pub mod metrics;
 mod over_quic;
 mod over_sim;

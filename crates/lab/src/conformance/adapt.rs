@@ -1,0 +1,247 @@
+//! Paths that are small, that change, and whose losses count.
+
+use fullpipe_cc::{Duration, Rate, State};
+
+use super::bed::{
+    Bed, Broken, Corner, DATAGRAM, GBIT, KBIT, Lab, MBIT, MS, Outcome, Span, Step, US,
+};
+use super::probe_bw::set_long_term_bound;
+
+/// BDPs of 4 to 1250 bytes: below a packet.
+const SUB_PACKET: [Corner; 5] = [
+    (64 * KBIT, 500 * US),
+    (64 * KBIT, 100 * MS),
+    (MBIT, MS),
+    (MBIT, 10 * MS),
+    (20 * MBIT, 500 * US),
+];
+
+/// "Correctly Managing Sub-Packet BDPs".
+pub(super) fn sub_packet_bdp(lab: &Lab<'_>) -> Outcome {
+    let (mut used, mut cwnd) = (Span::default(), Span::default());
+    for corner in SUB_PACKET {
+        let mut bed = lab.bed(corner, 1)?;
+        let bdp = bed.rate.bytes_in(bed.rtt);
+        bed.check(1, bdp < DATAGRAM, "a BDP below a packet", bdp)?;
+        bed.reach_probe_bw(2)?;
+        let before = bed.received();
+        let time = Duration::from_secs(10);
+        let link = bed.carries(bed.rate);
+        bed.step_for(4, time, |bed| {
+            let packets = bed.after.cwnd as f64 / DATAGRAM as f64;
+            bed.check(3, packets >= 4.0, "4 packets at least", packets)?;
+            let bbr = bed.bbr();
+            let paced = bed.after.pacing_rate.map_or(0.0, |r| r.as_bytes_per_sec() as f64) / link;
+            let gain = f64::from(bbr.pacing_gain.as_percent()) / 100.0;
+            let ok = (paced / gain - 0.99).abs() < 0.07;
+            bed.check(4, ok, "a pacing rate of gain x 0.99 of the link, within 7 %", paced / gain)
+        })?;
+        cwnd.add(bed.after.cwnd as f64 / DATAGRAM as f64);
+        let share = (bed.received() - before) as f64 / 10.0 / link;
+        bed.check(4, share > 0.9, "more than 90 % of the link", share)?;
+        used.add(100.0 * share);
+    }
+    Ok(format!("{used:.0} % of the link at {} corners, cwnd {cwnd:.0} packets", SUB_PACKET.len()))
+}
+
+/// From a tenth of these: the low rates where a round trip lets UP come between two ProbeRTTs.
+const GROWING: [Corner; 6] = [
+    (640 * KBIT, 100 * MS),
+    (10 * GBIT, 500 * US),
+    (10 * GBIT, 10 * MS),
+    (100 * MBIT, 40 * MS),
+    (10 * MBIT, 10 * MS),
+    (100 * MBIT, 200 * MS),
+];
+
+/// "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached".
+pub(super) fn ten_times_the_bandwidth(lab: &Lab<'_>) -> Outcome {
+    let mut rounds = Span::default();
+    for corner in GROWING {
+        for bounded in [false, true] {
+            let mut bed = lab.bed((corner.0 / 10, corner.1), 20)?;
+            bed.to(1, State::ProbeBwCruise)?;
+            if bounded {
+                set_long_term_bound(&mut bed)?;
+                bed.to(1, State::ProbeBwCruise)?;
+            }
+            bed.set_rate(corner.0)?;
+            bed.to(3, State::ProbeBwUp)?;
+            let (start, limit) = (bed.bbr().round_count, bed.limit(60));
+            while bed.max_bw_share() < 0.9 {
+                bed.step(4, "0.9 of the new rate", limit)?;
+                check_slope(&bed)?;
+            }
+            let took = bed.bbr().round_count - start;
+
+            // 1.25 a round trip makes ten in eleven; REFILL, DOWN and the window's growth take some
+            // too.
+            bed.check(4, took < 80, "the new rate within 40 round trips", took)?;
+            rounds.add(took as f64);
+        }
+    }
+    Ok(format!("0.9 of the new rate after {rounds} rounds at {} corners", GROWING.len()))
+}
+
+/// Step 3: each round of a probe that uses inflight_longterm up takes half as many bytes for one more
+/// packet of it, so that its growth doubles.
+fn check_slope(bed: &Bed<'_>) -> Step {
+    let (before, after) = (bed.bbr_before(), bed.bbr());
+    if bed.before.state != State::ProbeBwUp || bed.state() != State::ProbeBwUp {
+        return Ok(());
+    }
+    if after.bw_probe_up_rounds == before.bw_probe_up_rounds {
+        return Ok(());
+    }
+    let doubled = after.bw_probe_up_rounds == before.bw_probe_up_rounds + 1 && bed.is_new_round();
+    bed.check(3, doubled, "one doubling at the start of a round", after.bw_probe_up_rounds)?;
+    let each = (bed.before.cwnd >> before.bw_probe_up_rounds).max(DATAGRAM);
+    let per_inc = after.probe_up_acked_per_inc.unwrap_or(u64::MAX);
+    let seen = format_args!("{per_inc} instead of {each}");
+    bed.check(3, per_inc == each, "cwnd / 2^rounds for a packet more", seen)
+}
+
+/// To a tenth of these. The buffer, a BDP of before, is ten afterwards: where it then takes more than a
+/// second to empty, ProbeRTT, every 5 s, cuts each cycle short, its samples count as limited by the
+/// application, and no cycle of the filter ends. Slower or longer paths than these show that instead.
+const SHRINKING: [Corner; 5] = [
+    (10 * MBIT, 40 * MS),
+    (10 * GBIT, 500 * US),
+    (10 * GBIT, 10 * MS),
+    (100 * MBIT, 40 * MS),
+    (GBIT, 20 * MS),
+];
+
+/// "Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down".
+pub(super) fn a_tenth_of_the_bandwidth(lab: &Lab<'_>) -> Outcome {
+    let (mut rounds, mut cycles) = (Span::default(), Span::default());
+    for corner in SHRINKING {
+        let mut bed = lab.bed(corner, 1)?;
+        bed.to(1, State::ProbeBwCruise)?;
+        let before = bed.bbr();
+        bed.set_rate(corner.0 / 10)?;
+        let twice = Rate::from_bits_per_sec(corner.0 / 5);
+        bed.until(3, "bw_shortterm", 50, |bed| {
+            bed.bbr().bw_shortterm.is_some_and(|bw| bw < before.max_bw)
+        })?;
+        bed.until(3, "bw under twice the new rate", 50, |bed| bed.bbr().bw < twice)?;
+        let took = bed.bbr().round_count - before.round_count;
+        bed.check(3, took < 30, "that within 30 rounds", took)?;
+        bed.check(3, bed.lost_packets() > 0, "losses", "none")?;
+        rounds.add(took as f64);
+        let (mut ended, limit) = (0, bed.limit(400));
+        while bed.max_bw_share() > 1.02 {
+            bed.step(4, "max_bw at the new rate", limit)?;
+            let down = bed.state() == State::ProbeBwDown && bed.before.state != bed.state();
+            ended += u64::from(down);
+        }
+
+        bed.check(4, bed.max_bw_share() > 0.9, "max_bw at the new rate", bed.max_bw_share())?;
+        bed.check(4, ended <= 3, "that within 2 cycles and what was left of one", ended)?;
+        cycles.add(ended as f64);
+    }
+    Ok(format!(
+        "bw under twice the new rate after {rounds} rounds, max_bw at it after {cycles} cycles"
+    ))
+}
+
+/// Where an UP comes between two ProbeRTTs, and lasts for more rounds than a loss takes to be seen.
+const LOSING: [Corner; 5] = [
+    (MBIT, 200 * MS),
+    (10 * GBIT, 500 * US),
+    (10 * GBIT, 10 * MS),
+    (GBIT, 100 * MS),
+    (100 * MBIT, 40 * MS),
+];
+
+/// "Handling Loss During PROBE_UP After inflight_longterm is Set".
+pub(super) fn loss_in_up(lab: &Lab<'_>) -> Outcome {
+    let mut left = Span::default();
+    for corner in LOSING {
+        left.add(loses_in_up(&mut lab.bed(corner, 4)?)?);
+    }
+    Ok(format!(
+        "DOWN at once at {} corners, inflight_longterm at {left:.2} of before",
+        LOSING.len()
+    ))
+}
+
+/// The share of inflight_longterm that a loss in UP left.
+fn loses_in_up(bed: &mut Bed<'_>) -> Result<f64, Broken> {
+    set_long_term_bound(bed)?;
+    // The next probe is precautionary; the one after it stays.
+    for _ in 0..12 {
+        bed.until(2, "a probe without caution", 400, |bed| {
+            bed.state() == State::ProbeBwUp && !bed.bbr().prev_probe_too_high
+        })?;
+        bed.set_loss(0.2, 4)?;
+        let limit = bed.limit(20);
+        while bed.state() == State::ProbeBwUp {
+            bed.step(3, "an end of UP", limit)?;
+        }
+        bed.set_loss(0.0, 4)?;
+        let (before, after) = (bed.bbr_before(), bed.bbr());
+        if bed.state() == State::ProbeRtt {
+            continue;
+        }
+        let down = matches!(bed.state(), State::ProbeBwDown | State::ProbeBwCruise);
+        bed.check(5, down, "DOWN on the ACK that tells of the loss", "another state")?;
+        bed.check(4, after.prev_probe_too_high, "prev_probe_too_high", "it not")?;
+        bed.check(4, !after.full_bw_now, "an end by loss and not by a plateau", "full_bw_now")?;
+        let undo = after.undo_state;
+        bed.check(4, undo == Some(State::ProbeBwUp), "undo_state UP", format_args!("{undo:?}"))?;
+        let [was, is] = [before, after].map(|b| b.inflight_longterm.unwrap_or(u64::MAX));
+        let least = before.bdp.min(bed.before.cwnd) * 7 / 10;
+        let seen = format_args!("{was} -> {is}, {least} at least");
+        bed.check(
+            4,
+            is < was && is + 1 >= least,
+            "a lower bound, not under 0.7 of the target",
+            seen,
+        )?;
+        return Ok(is as f64 / was as f64);
+    }
+    bed.check(5, false, "an UP that ends by loss", "ProbeRTT in each")?;
+    Ok(0.0)
+}
+
+/// "Handling Application-Limited Sending During PROBE_REFILL".
+pub(super) fn limited_in_refill(lab: &Lab<'_>) -> Outcome {
+    let (mut low, mut share) = (Span::default(), Span::default());
+    for corner in LOSING {
+        let mut bed = lab.bed(corner, 2)?;
+        let mut rounds = 0;
+        bed.to(1, State::ProbeBwRefill)?;
+        bed.pause();
+        let max_bw = bed.bbr().max_bw;
+        while bed.state() == State::ProbeBwRefill {
+            rounds += 1;
+            bed.check(4, rounds < 20, "UP after the round of REFILL", "REFILL still")?;
+            bed.trickle_on(2)?;
+            let seen = bed.bbr().max_bw;
+            bed.check(3, seen == max_bw, "max_bw as it was", seen)?;
+        }
+        bed.check(4, bed.state() == State::ProbeBwUp, "UP", "another state")?;
+        for _ in 0..9 {
+            bed.trickle_on(3)?;
+            let (seen, latest) = (bed.bbr().max_bw, bed.bbr().bw_latest);
+            bed.check(3, seen == max_bw, "max_bw as it was", seen)?;
+            low.add(100.0 * latest.as_bytes_per_sec() as f64 / max_bw.as_bytes_per_sec() as f64);
+        }
+        bed.check(2, bed.after.app_limited, "an application-limited flow", "one that is not")?;
+        let latest = bed.bbr().bw_latest;
+        bed.check(3, latest < max_bw, "samples below max_bw", latest)?;
+        bed.resume();
+        bed.until(4, "DOWN", 100, |bed| bed.state() == State::ProbeBwDown)?;
+        bed.to(4, State::ProbeBwUp)?;
+        bed.to(4, State::ProbeBwDown)?;
+        let of_link = bed.max_bw_share();
+        let ok = (0.97..1.02).contains(&of_link);
+        bed.check(4, ok, "max_bw at the link's rate in the next cycles", of_link)?;
+        share.add(100.0 * of_link);
+    }
+    Ok(format!(
+        "max_bw kept beside samples of {low:.0} % at {} corners; {share:.1} % of the link later",
+        LOSING.len()
+    ))
+}

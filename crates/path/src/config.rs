@@ -29,6 +29,9 @@ pub enum ConfigError {
     /// A rate for a path that has none.
     #[error("this path has no bottleneck whose rate could change: give it a rate to begin with")]
     NoBottleneck,
+    /// Packets to hold back on a path that holds none back.
+    #[error("this path has no reordering that could change: give it one to begin with")]
+    NoReordering,
 }
 
 /// How much waits at most. The packet on a wire counts until its last bit has left.
@@ -69,7 +72,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    fn validate(self) -> Result<(), ConfigError> {
+    pub(crate) fn validate(self) -> Result<(), ConfigError> {
         match self {
             Self::Every(0) => Err(ConfigError::EveryZeroth),
             _ => Ok(()),

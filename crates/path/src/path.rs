@@ -9,7 +9,7 @@ use crate::loss::Loss;
 use crate::packet::{Header, Packet};
 use crate::probability::Dice;
 use crate::stats::{Count, ElementStats, PathStats, Queue};
-use crate::{ConfigError, DropReason, Ecn, PathConfig, PathSample, Probability};
+use crate::{ConfigError, DropReason, Ecn, PathConfig, PathSample, Probability, Selection};
 
 /// A packet that came out at the far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -190,6 +190,21 @@ impl<T> Path<T> {
         self.bottleneck = self.bottleneck.map(|i| i + 1);
         self.injected = true;
         self.find_next();
+    }
+
+    /// The row's first reordering holds back these packets from `now` on, for as long as before.
+    ///
+    /// # Errors
+    /// When the selection makes no sense, or there is no reordering.
+    pub fn set_reordered(&mut self, now: Instant, packets: Selection) -> Result<(), ConfigError> {
+        packets.validate()?;
+        self.advance(now);
+        let mut reorderings = self.row.iter_mut().filter_map(|element| match element {
+            Element::Reordering(reordering) => Some(reordering),
+            _ => None,
+        });
+        reorderings.next().ok_or(ConfigError::NoReordering)?.choose(packets);
+        Ok(())
     }
 
     /// The next time to call [`Self::poll`]: nothing is delivered before. `None` while nothing is

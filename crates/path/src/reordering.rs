@@ -52,6 +52,12 @@ impl<T> Reordering<T> {
         Self { chooser, delay, back: VecDeque::new() }
     }
 
+    /// Chooses by `packets` from now on; what is held back stays so.
+    pub(crate) fn choose(&mut self, packets: Selection) {
+        self.chooser.selection = packets;
+        self.chooser.count = 0;
+    }
+
     pub(crate) fn enter(&mut self, now: Instant, mut packet: Packet<T>) -> Entry<T> {
         if !self.chooser.chooses() || self.delay == Duration::ZERO {
             return Entry::Passed(packet);

@@ -2,7 +2,8 @@
 
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
-    DropReason, ElementConfig, Event, Header, Path, PathConfig, Probability, QueueLimit, Selection,
+    ConfigError, DropReason, ElementConfig, Event, Header, Path, PathConfig, Probability,
+    QueueLimit, Selection,
 };
 
 const LATE: Instant = Instant::from_nanos(u64::MAX);
@@ -67,6 +68,20 @@ fn every_nth_packet_is_overtaken() {
     }
     let (out, _) = drain(&mut path);
     assert_eq!(out, [(0, 0), (10, 1), (30, 3), (40, 4), (45, 2), (60, 6), (75, 5)]);
+}
+
+#[test]
+fn what_is_held_back_can_change_and_what_was_held_back_stays_so() {
+    let [all, none] = [Probability::ONE, Probability::ZERO].map(Selection::Random);
+    let mut path = path(vec![ElementConfig::Reordering { packets: none, delay: ns(25) }]);
+    for (now, packets) in [(0, all), (10, none), (20, all)] {
+        path.set_reordered(at(now), packets).expect("there is a reordering");
+        path.send(at(now), 100, now).expect("nothing is dropped");
+    }
+    assert_eq!(drain(&mut path).0, [(10, 10), (25, 0), (45, 20)]);
+    assert_eq!(path.set_reordered(at(99), Selection::Every(0)), Err(ConfigError::EveryZeroth));
+    let mut bare = Path::<u64>::new(&PathConfig::default()).expect("a wire");
+    assert_eq!(bare.set_reordered(at(0), all), Err(ConfigError::NoReordering));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Rate};
-use fullpipe_path::{ConfigError, Event, IPV4_UDP_HEADER_BYTES, Path, PathSample, Probability};
+use fullpipe_path::{
+    ConfigError, Event, IPV4_UDP_HEADER_BYTES, Path, PathSample, Probability, Selection,
+};
 use hdrhistogram::Histogram;
 
 use crate::REQUEST_BYTES;
@@ -182,6 +184,16 @@ impl Sim {
     pub fn set_loss(&mut self, link: usize, probability: Probability, seed: u64) {
         self.links[link].path.set_loss(self.now, probability, seed);
         self.refresh(link);
+    }
+
+    /// Which data packets the reordering of a link holds back from now on.
+    ///
+    /// # Errors
+    /// When the selection makes no sense, or the link has no reordering.
+    pub fn set_reordered(&mut self, link: usize, packets: Selection) -> Result<(), ConfigError> {
+        self.links[link].path.set_reordered(self.now, packets)?;
+        self.refresh(link);
+        Ok(())
     }
 
     /// The application of a flow has nothing more to send until it writes again.

@@ -1,6 +1,6 @@
 //! Paths that are small, that change, and whose losses count.
 
-use fullpipe_cc::{Duration, Rate, State};
+use fullpipe_cc::{Duration, State};
 
 use super::bed::{
     Bed, Broken, Corner, DATAGRAM, GBIT, KBIT, Lab, MBIT, MS, Outcome, Span, Step, US,
@@ -114,35 +114,52 @@ const SHRINKING: [Corner; 5] = [
 
 /// "Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down".
 pub(super) fn a_tenth_of_the_bandwidth(lab: &Lab<'_>) -> Outcome {
-    let (mut rounds, mut cycles) = (Span::default(), Span::default());
+    let (mut lowest, mut cycles) = (Span::default(), Span::default());
     for corner in SHRINKING {
         let mut bed = lab.bed(corner, 1)?;
         bed.to(1, State::ProbeBwCruise)?;
-        let before = bed.bbr();
         bed.set_rate(corner.0 / 10)?;
-        let twice = Rate::from_bits_per_sec(corner.0 / 5);
-        bed.until(3, "bw_shortterm", 50, |bed| {
-            bed.bbr().bw_shortterm.is_some_and(|bw| bw < before.max_bw)
-        })?;
-        bed.until(3, "bw under twice the new rate", 50, |bed| bed.bbr().bw < twice)?;
-        let took = bed.bbr().round_count - before.round_count;
-        bed.check(3, took < 30, "that within 30 rounds", took)?;
-        bed.check(3, bed.lost_packets() > 0, "losses", "none")?;
-        rounds.add(took as f64);
+        lowest.add(100.0 * adapts_short_term(&mut bed)?);
         let (mut ended, limit) = (0, bed.limit(400));
         while bed.max_bw_share() > 1.02 {
             bed.step(4, "max_bw at the new rate", limit)?;
             let down = bed.state() == State::ProbeBwDown && bed.before.state != bed.state();
             ended += u64::from(down);
         }
-
         bed.check(4, bed.max_bw_share() > 0.9, "max_bw at the new rate", bed.max_bw_share())?;
         bed.check(4, ended <= 3, "that within 2 cycles and what was left of one", ended)?;
         cycles.add(ended as f64);
     }
     Ok(format!(
-        "bw under twice the new rate after {rounds} rounds, max_bw at it after {cycles} cycles"
+        "bw_shortterm down to {lowest:.0} % before the next probe at {} corners, max_bw at the new \
+         rate after {cycles} cycles",
+        SHRINKING.len()
     ))
+}
+
+/// Step 3, from the change of the rate to the next REFILL, which forgets the short term: the share of
+/// max_bw to which bw_shortterm came.
+fn adapts_short_term(bed: &mut Bed<'_>) -> Result<f64, Broken> {
+    let (start, limit) = (bed.bbr(), bed.limit(50));
+    let (mut cuts, mut first, mut last) = (0, None, start.max_bw);
+    while bed.state() != State::ProbeBwRefill || cuts == 0 {
+        bed.step(3, "bw_shortterm", limit)?;
+        let bbr = bed.bbr();
+        let Some(bw) = bbr.bw_shortterm.filter(|bw| *bw != last) else { continue };
+        // What was delivered of late, up to the margin; and never less than 0.7 of before.
+        let least = last.as_bytes_per_sec() * 7 / 10;
+        let ok = (least..=last.as_bytes_per_sec()).contains(&bw.as_bytes_per_sec());
+        bed.check(3, ok, "a bound down, by 30 % at most", format_args!("{last} -> {bw}"))?;
+        bed.check(3, bbr.bw == bbr.max_bw.min(bw), "bw at that bound", bbr.bw)?;
+        (cuts, last) = (cuts + 1, bw);
+        first.get_or_insert(bbr.round_count - start.round_count);
+    }
+    bed.check(3, bed.lost_packets() > 0, "losses", "none")?;
+    let first = first.unwrap_or(u64::MAX);
+    bed.check(3, first < 10, "the first cut within 10 rounds", first)?;
+    let share = last.as_bytes_per_sec() as f64 / start.max_bw.as_bytes_per_sec() as f64;
+    bed.check(3, share < 0.75, "bw_shortterm under 75 % of max_bw", share)?;
+    Ok(share)
 }
 
 /// Where an UP comes between two ProbeRTTs, and lasts for more rounds than a loss takes to be seen.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::{Algorithm, BbrSnapshot, Duration, Instant, Rate, Snapshot, State};
 use fullpipe_path::{ConfigError, ElementConfig, Link, PathConfig, Probability, QueueLimit};
-use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig};
+use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
 
 /// Full datagrams without and with IP and UDP.
 pub(super) const DATAGRAM: u64 = 1452;
@@ -52,6 +52,9 @@ pub(super) enum Broken {
     /// The case describes a path that there is none of.
     #[error(transparent)]
     Path(#[from] ConfigError),
+    /// Nor a simulation.
+    #[error(transparent)]
+    Sim(#[from] SimError),
     /// Somebody asked for an end.
     #[error("stopped early")]
     Stopped,
@@ -111,7 +114,7 @@ impl<'a> Lab<'a> {
         let mut uplink = PathConfig::from(Link { delay, ..Link::default() });
         uplink.row.splice(0..0, acks);
         let flows = vec![FlowConfig::bulk(Algorithm::Bbr3)];
-        let sim = Sim::new(&SimConfig { downlink, uplink, flows })?;
+        let sim = Sim::new(&SimConfig::new(downlink, uplink, flows))?;
         let now = sim.flow(0).snapshot();
         Ok(Bed { sim, rate, rtt, before: now, after: now, steps: 0, stop: self.stop })
     }
@@ -302,12 +305,12 @@ impl Bed<'_> {
     /// The link's rate from now on.
     pub(super) fn set_rate(&mut self, bits_per_sec: u64) -> Step {
         self.rate = Rate::from_bits_per_sec(bits_per_sec);
-        Ok(self.sim.set_rate(self.rate)?)
+        Ok(self.sim.set_rate(0, self.rate)?)
     }
 
     /// The data's random loss from now on.
     pub(super) fn set_loss(&mut self, probability: f64, seed: u64) -> Step {
-        self.sim.set_loss(Probability::new(probability)?, seed);
+        self.sim.set_loss(0, Probability::new(probability)?, seed);
         Ok(())
     }
 

@@ -166,6 +166,7 @@ fn a_chain_of_bottlenecks_is_shared() {
         let carried = sim.link(link).stats.carried.bytes as f64 * 8e-6 / 60.0;
         assert!(carried > 0.9 * 20.0, "link {link}: {carried} of 20 Mbit/s");
     }
+    assert!(sim.flow(3).latest_rtt() >= Some(MS.times(3 * 20 + 20)), "three links there");
     assert!((2.0..11.0).contains(&long), "{long} Mbit/s over three links");
 }
 

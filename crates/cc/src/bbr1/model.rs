@@ -56,9 +56,14 @@ impl Bbr1 {
         }
     }
 
-    /// Three rounds in which the bandwidth did not grow by a quarter: the pipe is full.
+    /// Three rounds in which the bandwidth did not grow by a quarter: the pipe is full. A sample
+    /// without a rate, which begins no round in Linux, is no round without growth.
     pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
-        if self.full_bw_reached || !self.round_start || rs.is_app_limited {
+        if self.full_bw_reached
+            || !self.round_start
+            || rs.is_app_limited
+            || rs.delivery_rate == Rate::ZERO
+        {
             return;
         }
         let max_bw = self.max_bw();

@@ -19,15 +19,15 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
-    fn drops(&mut self, now: Instant) -> bool {
+    fn drops(&mut self, now: Instant, size: u64) -> bool {
         // Whole bytes only: what the time earned beyond them stays in `filled`.
         let earned = self.rate.bytes_in(now.since(self.filled));
         if earned > 0 {
             self.filled = now;
             self.tokens = (self.tokens + earned).min(self.depth);
         }
-        let drops = self.tokens < SMSS;
-        self.tokens -= if drops { 0 } else { SMSS };
+        let drops = self.tokens < size;
+        self.tokens -= if drops { 0 } else { size };
         drops
     }
 }
@@ -43,6 +43,8 @@ pub(crate) struct Flight {
 pub(crate) struct Link {
     pub(crate) cc: Controller,
     pub(crate) now: Instant,
+    /// Bytes of every packet.
+    pub(crate) size: u64,
     pub(crate) rate: Rate,
     pub(crate) rtt: Duration,
     /// When the bottleneck is free again.
@@ -67,6 +69,7 @@ impl Link {
         Self {
             cc: Controller::new(algorithm, config, now),
             now,
+            size: u64::from(config.smss),
             rate: Rate::from_bits_per_sec(mbit * 1_000_000),
             rtt,
             free: now,
@@ -100,11 +103,11 @@ impl Link {
         loop {
             match self.cc.can_send(self.now) {
                 Send::Now { .. } => {
-                    let packet = self.cc.on_sent(self.now, SMSS as u32);
-                    let now = self.now;
-                    let lost = self.policer.as_mut().is_some_and(|p| p.drops(now));
+                    let packet = self.cc.on_sent(self.now, self.size as u32);
+                    let (now, size) = (self.now, self.size);
+                    let lost = self.policer.as_mut().is_some_and(|p| p.drops(now, size));
                     if !lost {
-                        self.free = self.free.max(now) + self.rate.time_for(SMSS);
+                        self.free = self.free.max(now) + self.rate.time_for(size);
                     }
                     let clump = self.clump.as_nanos();
                     let nanos = (self.free.max(now) + self.rtt).as_nanos().div_ceil(clump) * clump;
@@ -133,10 +136,10 @@ impl Link {
             let Some(f) = self.flight.pop_front() else { break };
             if f.lost || lose() {
                 batch.lost(&f.packet);
-                self.lost += SMSS;
+                self.lost += self.size;
             } else {
                 batch.acked(&f.packet);
-                self.delivered += SMSS;
+                self.delivered += self.size;
             }
         }
         batch.finish();

@@ -45,7 +45,7 @@ fn the_link_sees_the_rate_and_no_burst_above_the_bound() {
     assert_eq!(world.downlink().tail_dropped.packets, 0);
 }
 
-/// Our counters are noq's: every byte that noq counts as sent, lost or in flight we count so too.
+/// W1: the controller was never told of sends (noq dfc592ab). Our counters are noq's: every byte that noq counts as sent, lost or in flight we count so too.
 /// The handshake's spaces, MTU probes and losses that are reported after the ACK are all in it.
 #[test]
 fn the_counters_are_those_of_noq() {
@@ -74,7 +74,7 @@ fn the_counters_are_those_of_noq() {
     }
 }
 
-/// W5: no made-up RTT gets into the model. The round trip of an empty path is its delay and the
+/// W5, S1: no made-up RTT gets into the model. The round trip of an empty path is its delay and the
 /// serialisation of one packet, to the nanosecond.
 #[test]
 fn min_rtt_is_the_round_trip_of_the_path() {
@@ -133,6 +133,68 @@ fn a_slow_application_is_not_a_slow_path() {
     assert_eq!(snapshot.state, State::Startup, "no plateau: the samples are application-limited");
     assert!(snapshot.app_limited && !snapshot.bbr.expect("a model").full_bw_reached);
     assert_eq!(world.received, 120_000);
+}
+
+/// A8: bits were told for bytes (quinn's metrics). noq wants the rate in bytes and the bandwidth in
+/// bits per second.
+#[test]
+fn noq_is_told_in_its_own_units() {
+    let mut world = World::new(&Scenario::default());
+    world.run_until(at(3));
+    let (metrics, snapshot) = (world.metrics(), world.snapshot());
+    let rate = snapshot.pacing_rate.expect("paced").as_bytes_per_sec();
+    assert_eq!(metrics.pacing_rate, Some(rate));
+    assert_eq!(metrics.congestion_window, snapshot.cwnd);
+    let bits = metrics.bandwidth_estimate.expect("a model");
+    assert!((90_000_000..=100_000_000).contains(&bits), "{bits} bit/s on 100 Mbit/s");
+}
+
+/// W9: after a change of path the old packets still counted down, and bytes in flight with them (our
+/// forerunner). noq keeps the controller within an address family, and so the rate.
+#[test]
+fn a_migration_keeps_the_rate_and_the_count() {
+    let bytes = 60_000_000;
+    let mut world = World::new(&Scenario { bytes: Some(bytes), ..Scenario::default() });
+    world.run_until(at(2));
+    let before = world.received;
+    world.migrate();
+    world.run_until(at(4));
+    let got = world.received - before;
+    assert!(got > 22_000_000, "{got} bytes in two seconds of 100 Mbit/s");
+    while world.received < bytes && world.now < at(60) {
+        world.run_until(world.now + Duration::from_secs(1));
+    }
+    assert_eq!(world.received, bytes);
+    world.run_until(world.now + Duration::from_secs(1));
+    assert_eq!(world.snapshot().inflight, 0);
+}
+
+/// R5, R7: a timeout threw the model away, and the flow never came back (freenet #2699, our
+/// forerunner).
+/// Two seconds without a packet are persistent congestion; once a packet has come through again, the
+/// link is full within a second.
+#[test]
+fn a_black_hole_takes_nothing_from_the_rate_after_it() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1] {
+        let mut world = World::new(&Scenario { cc: Cc::Ours(algorithm), ..Scenario::default() });
+        world.run_until(at(3));
+        let before = world.snapshot().bbr.expect("a model");
+        world.set_loss(1.0);
+        world.run_until(at(5));
+        world.set_loss(0.0);
+        let received = world.received;
+        while world.received == received {
+            world.run_until(world.now + Duration::from_millis(1));
+            assert!(world.now < at(7), "{algorithm}: nothing came");
+        }
+        let after = world.snapshot().bbr.expect("a model");
+        assert_eq!((after.max_bw, after.min_rtt), (before.max_bw, before.min_rtt), "{algorithm}");
+        world.run_until(world.now + Duration::from_secs(1));
+        let received = world.received;
+        world.run_until(world.now + Duration::from_secs(1));
+        let got = (world.received - received) * 8;
+        assert!(got > 90_000_000, "{algorithm}: {got} bit/s");
+    }
 }
 
 /// The same run twice is the same run.

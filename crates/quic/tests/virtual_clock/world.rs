@@ -12,7 +12,7 @@ use fullpipe_path::{
     Event as PathEvent, IPV4_UDP_HEADER_BYTES, Link, Path, Probability, QueueLimit,
 };
 use fullpipe_quic::{NoqController, controller_factory};
-use noq_proto::congestion::{Bbr3Config, ControllerFactory};
+use noq_proto::congestion::{Bbr3Config, ControllerFactory, ControllerMetrics};
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
     Event, FourTuple, PathId, PathStats, ServerConfig, StreamEvent, StreamId, Transmit,
@@ -313,6 +313,22 @@ impl World {
             }
             let _window_update_goes_with_the_next_transmit = chunks.finalize();
         }
+    }
+
+    /// From now on the path loses this share of what the server sends.
+    pub(crate) fn set_loss(&mut self, share: f64) {
+        let share = Probability::new(share).expect("a probability");
+        self.downlink.set_loss(self.now, share, 7);
+    }
+
+    /// The client's address changes, as when a NAT forgets it.
+    pub(crate) fn migrate(&mut self) {
+        self.server.remote.set_port(self.server.remote.port() + 1);
+    }
+
+    /// What the server's controller tells noq.
+    pub(crate) fn metrics(&mut self) -> ControllerMetrics {
+        self.connection().congestion_state(PathId::ZERO).expect("a path").metrics()
     }
 
     /// The queueing delay that a share `q` of all packets stayed under.

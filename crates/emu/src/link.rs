@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_path::{Count, Delivered, Event, IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES, Path};
+use fullpipe_path::{
+    Count, Delivered, Event, Header, IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES, Path,
+};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::clock::Clock;
@@ -26,7 +28,7 @@ const READS_A_TURN: usize = 64;
 const LONGEST_BLIND: Duration = Duration::from_millis(1);
 
 /// A datagram inside the link.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Parcel {
     flow: usize,
     data: Vec<u8>,
@@ -245,7 +247,8 @@ impl Link {
                     // A stamp from before the model's time enters at the model's time.
                     arrivals.push(Arrival { at: at.max(model.downlink.now()), wire_bytes });
                 }
-                if let Err(dropped) = model.path(direction).send(at, wire_bytes, parcel) {
+                let header = Header { flow: parcel.flow as u32, ..Header::from(wire_bytes) };
+                if let Err(dropped) = model.path(direction).send(at, header, parcel) {
                     self.pool.push(dropped.payload.data);
                 }
             }
@@ -332,7 +335,12 @@ impl Link {
             let path = model.path(direction);
             while let Some(event) = path.poll(now) {
                 match event {
-                    Event::Delivered(delivered) => due.push(delivered),
+                    Event::Delivered(mut delivered) => {
+                        if delivered.corrupted {
+                            corrupt(&mut delivered.payload.data);
+                        }
+                        due.push(delivered);
+                    }
                     Event::Dropped(dropped) => self.pool.push(dropped.payload.data),
                 }
             }
@@ -406,6 +414,14 @@ fn blind(config: &EmulatorConfig) -> Duration {
             config.downlink.least_delay().min(config.uplink.least_delay()).min(LONGEST_BLIND)
         }
         ArrivalTime::Read => Duration::ZERO,
+    }
+}
+
+/// Changes a bit in the middle: the kernel makes a new checksum, so the endpoint is what finds it.
+fn corrupt(data: &mut [u8]) {
+    let middle = data.len() / 2;
+    if let Some(byte) = data.get_mut(middle) {
+        *byte ^= 1;
     }
 }
 

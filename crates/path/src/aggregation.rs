@@ -4,20 +4,18 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
 
-use crate::element::Exit;
-use crate::packet::Packet;
+use crate::pool::{Key, Pool};
 use crate::{Count, DropReason, QueueLimit};
 
 /// Gathers packets and lets them out together.
 #[derive(Debug)]
-pub(crate) struct Aggregation<T> {
+pub(crate) struct Aggregation {
     interval: Duration,
     burst: QueueLimit,
     keep_one_in: u32,
-    /// The batches in the order of their packets. In front, `leaving` packets of closed batches.
-    line: VecDeque<Packet<T>>,
+    /// In front, `leaving` packets of the batch that was closed at `closed_at`; then the open one.
+    line: VecDeque<Key>,
     leaving: usize,
-    /// When the closed batches leave.
     closed_at: Instant,
     /// What the open batch holds, and when it has to close.
     open: Count,
@@ -26,7 +24,7 @@ pub(crate) struct Aggregation<T> {
     thinned: u32,
 }
 
-impl<T> Aggregation<T> {
+impl Aggregation {
     pub(crate) fn new(interval: Duration, burst: QueueLimit, keep_one_in: u32) -> Self {
         Self {
             interval,
@@ -41,12 +39,12 @@ impl<T> Aggregation<T> {
         }
     }
 
-    pub(crate) fn enter(&mut self, now: Instant, packet: Packet<T>) {
+    pub(crate) fn enter(&mut self, now: Instant, key: Key, wire_bytes: u32) {
         if self.open.packets == 0 {
             self.closes_at = now + self.interval;
         }
-        self.open.add(packet.header.wire_bytes);
-        self.line.push_back(packet);
+        self.open.add(wire_bytes);
+        self.line.push_back(key);
         let full = match self.burst {
             QueueLimit::Bytes(b) => self.open.bytes >= b,
             QueueLimit::Packets(p) => self.open.packets >= p,
@@ -72,23 +70,27 @@ impl<T> Aggregation<T> {
         }
     }
 
-    pub(crate) fn exit(&mut self) -> Exit<T> {
+    pub(crate) fn exit(&mut self, pool: &mut Pool) -> Option<Key> {
         if self.leaving == 0 {
             self.close(self.closes_at);
         }
-        let Some(packet) = self.line.pop_front() else { return Exit::Nothing };
+        let key = self.line.pop_front()?;
         self.leaving -= 1;
-        let followed = self.leaving > 0
-            && self.line.front().is_some_and(|next| next.header.flow == packet.header.flow);
+        let flow = |key: Key| pool[key].header.flow;
+        let followed =
+            self.leaving > 0 && self.line.front().is_some_and(|next| flow(*next) == flow(key));
         if followed && self.thinned + 1 < self.keep_one_in {
             self.thinned += 1;
-            return Exit::Dropped(DropReason::Thinned, packet);
+            pool.drop(DropReason::Thinned, key);
+            return None;
         }
         self.thinned = 0;
-        Exit::Passed(packet)
+        Some(key)
     }
 
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Packet<T>> {
-        self.line.iter()
+    pub(crate) fn held(&self, pool: &Pool) -> Count {
+        let mut count = Count::default();
+        self.line.iter().for_each(|key| count.add(pool.bytes(*key)));
+        count
     }
 }

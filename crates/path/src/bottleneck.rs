@@ -1,38 +1,36 @@
 //! A rate and the queue in front of it.
 
-use std::collections::VecDeque;
-
 use fullpipe_cc::{Instant, Rate};
 
-use crate::element::Entry;
-use crate::packet::Packet;
+use crate::pool::{Key, Pool};
+use crate::probability::Dice;
+use crate::queue::Discipline;
 use crate::wire::Wire;
-use crate::{Count, DropReason, Queue, QueueLimit};
+use crate::{Count, DropReason, Queue, QueueConfig, RateConfig};
 
-/// Serialises one packet at a time; the others wait in the order in which they came.
+/// Serialises one packet at a time; the others wait as the discipline wills.
 #[derive(Debug)]
-pub(crate) struct Bottleneck<T> {
-    limit: QueueLimit,
+pub(crate) struct Bottleneck {
     wire: Wire,
-    /// The front is on the wire. Each with the time at which it came.
-    queue: VecDeque<Packet<T>>,
-    size: Count,
+    discipline: Discipline,
+    /// The packet on the wire, its size, and when its last bit leaves.
+    serving: Option<Key>,
+    serving_bytes: u32,
+    free: Instant,
     carried: Count,
-    max_bytes: u64,
-    max_packets: u64,
+    max: Count,
 }
 
-impl<T> Bottleneck<T> {
-    /// `rate` is not zero and `limit` is not below one packet: the configuration was validated.
-    pub(crate) fn new(rate: Rate, limit: QueueLimit) -> Self {
+impl Bottleneck {
+    pub(crate) fn new(rate: &RateConfig, queue: &QueueConfig, dice: Dice) -> Self {
         Self {
-            limit,
             wire: Wire::new(rate),
-            queue: VecDeque::new(),
-            size: Count::default(),
+            discipline: Discipline::new(queue, dice),
+            serving: None,
+            serving_bytes: 0,
+            free: Instant::default(),
             carried: Count::default(),
-            max_bytes: 0,
-            max_packets: 0,
+            max: Count::default(),
         }
     }
 
@@ -42,74 +40,93 @@ impl<T> Bottleneck<T> {
         self.wire.set_rate(rate);
     }
 
-    pub(crate) fn enter(&mut self, now: Instant, mut packet: Packet<T>) -> Entry<T> {
-        let bytes = packet.header.wire_bytes;
-        if !self.limit.has_room(self.size, bytes) {
-            return Entry::Dropped(DropReason::TailDrop, packet);
-        }
-        self.size.add(bytes);
-        self.max_bytes = self.max_bytes.max(self.size.bytes);
-        self.max_packets = self.max_packets.max(self.size.packets);
-        let idle = self.queue.is_empty();
-        packet.stamp = now;
-        self.queue.push_back(packet);
-        if idle {
+    #[inline]
+    pub(crate) fn enter(
+        &mut self,
+        pool: &mut Pool,
+        now: Instant,
+        key: Key,
+    ) -> Result<(), DropReason> {
+        self.discipline.enqueue(pool, now, key, self.held())?;
+        let held = self.held();
+        self.max.bytes = self.max.bytes.max(held.bytes);
+        self.max.packets = self.max.packets.max(held.packets);
+        if self.serving.is_none() {
             self.wire.restart(now);
-            self.begin(now);
+            self.begin(pool, now);
         }
-        Entry::Held
+        Ok(())
     }
 
-    /// The packet at the front goes on the wire at `start`.
-    fn begin(&mut self, start: Instant) {
-        if let Some(front) = self.queue.front_mut() {
-            front.queued = front.queued + start.since(front.stamp);
-            self.wire.carry(u64::from(front.header.wire_bytes));
+    /// The next packet goes on the wire at `start`.
+    #[inline]
+    fn begin(&mut self, pool: &mut Pool, start: Instant) {
+        self.serving = None;
+        self.serving_bytes = 0;
+        if let Some(next) = self.discipline.dequeue(pool, start) {
+            let packet = &mut pool[next.key];
+            packet.queued = packet.queued + start.since(next.arrived);
+            self.serving = Some(next.key);
+            self.serving_bytes = next.bytes;
+            self.wire.carry(u64::from(next.bytes));
+            self.free = self.wire.free_at();
         }
     }
 
+    #[inline]
     pub(crate) fn next_exit(&self) -> Option<Instant> {
-        if self.queue.is_empty() { None } else { Some(self.wire.free_at()) }
+        self.serving.map(|_| self.free)
     }
 
-    pub(crate) fn exit(&mut self) -> Option<Packet<T>> {
-        let packet = self.queue.pop_front()?;
-        self.size.remove(packet.header.wire_bytes);
-        self.carried.add(packet.header.wire_bytes);
-        self.begin(self.wire.free_at());
-        Some(packet)
+    #[inline]
+    pub(crate) fn exit(&mut self, pool: &mut Pool) -> Option<Key> {
+        let key = self.serving?;
+        self.carried.add(self.serving_bytes);
+        self.begin(pool, self.free);
+        Some(key)
+    }
+
+    /// What waits, and the packet on the wire.
+    #[inline]
+    pub(crate) fn held(&self) -> Count {
+        let Count { packets, bytes } = self.discipline.size();
+        Count {
+            packets: packets + u64::from(self.serving.is_some()),
+            bytes: bytes + u64::from(self.serving_bytes),
+        }
     }
 
     /// The queue and what has been carried at `now`, without changing anything: packets whose
-    /// serialisation ends until then count as gone.
+    /// serialisation ends until then count as gone. What a discipline will have dropped or put before
+    /// others until then is not foreseen.
     pub(crate) fn look(&self, now: Instant) -> (Queue, Count) {
-        let (mut size, mut carried, mut wire) = (self.size, self.carried, self.wire);
-        for (i, packet) in self.queue.iter().enumerate() {
-            let bytes = packet.header.wire_bytes;
-            if i > 0 {
-                wire.carry(u64::from(bytes));
-            }
-            if wire.free_at() > now {
-                // The wire's time is the end of this packet; what is behind it adds to that.
-                wire.carry(size.bytes - u64::from(bytes));
-                let delay = wire.free_at().since(now);
-                return (Queue { bytes: size.bytes, packets: size.packets, delay }, carried);
-            }
-            size.remove(bytes);
-            carried.add(bytes);
+        let (mut size, mut carried) = (self.held(), self.carried);
+        if self.serving.is_none() {
+            return (Queue::default(), carried);
         }
-        (Queue::default(), carried)
+        let mut wire = self.wire.clone();
+        let mut on_wire = self.serving_bytes;
+        let mut waiting = self.discipline.fifo().into_iter().flat_map(|fifo| fifo.iter());
+        while wire.free_at() <= now {
+            size.remove(on_wire);
+            carried.add(on_wire);
+            let Some(next) = waiting.next() else {
+                break;
+            };
+            on_wire = next.bytes;
+            wire.carry(u64::from(on_wire));
+        }
+        if size.packets == 0 {
+            return (Queue::default(), carried);
+        }
+        // The wire's time is the end of this packet; what is behind it adds to that.
+        let on_wire = if wire.free_at() <= now { 0 } else { on_wire };
+        wire.carry(size.bytes - u64::from(on_wire));
+        let delay = wire.free_at().since(now);
+        (Queue { bytes: size.bytes, packets: size.packets, delay }, carried)
     }
 
-    pub(crate) fn held(&self) -> Count {
-        self.size
-    }
-
-    pub(crate) fn max_bytes(&self) -> u64 {
-        self.max_bytes
-    }
-
-    pub(crate) fn max_packets(&self) -> u64 {
-        self.max_packets
+    pub(crate) fn max(&self) -> Count {
+        self.max
     }
 }

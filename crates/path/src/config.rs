@@ -2,7 +2,7 @@
 
 use fullpipe_cc::{Duration, Rate};
 
-use crate::{Count, MTU_BYTES, Probability};
+use crate::{Count, MTU_BYTES, Probability, QueueConfig, RateConfig};
 
 /// A description that no path can be built from.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
@@ -26,6 +26,31 @@ pub enum ConfigError {
     /// Every 0th packet.
     #[error("every 0th packet is none: give at least 1")]
     EveryZeroth,
+    /// Times or numbers that do not ascend.
+    #[error("{0} have to ascend: put them in order, each once")]
+    Unordered(&'static str),
+    /// Steps that leave the beginning open.
+    #[error("the first step has to be at 0: say what holds from the beginning")]
+    NoFirstStep,
+    /// A trace in which nothing is ever delivered.
+    #[error("the trace is empty or ends at 0: give at least one time above 0")]
+    EmptyTrace,
+    /// A burst that is none, or everything.
+    #[error("{length} of every {every} packets are no burst: lose at least 1, and fewer than all")]
+    BurstLength {
+        /// From the end of one to the end of the next.
+        every: u64,
+        /// Packets lost.
+        length: u64,
+    },
+    /// A discipline's parameter that it cannot work with.
+    #[error("{discipline}: {rule}")]
+    Queue {
+        /// Which discipline.
+        discipline: &'static str,
+        /// What has to hold.
+        rule: &'static str,
+    },
     /// A rate for a path that has none.
     #[error("this path has no bottleneck whose rate could change: give it a rate to begin with")]
     NoBottleneck,
@@ -45,7 +70,7 @@ pub enum QueueLimit {
 }
 
 impl QueueLimit {
-    fn validate(self) -> Result<(), ConfigError> {
+    pub(crate) fn validate(self) -> Result<(), ConfigError> {
         match self {
             Self::Bytes(b) if b < u64::from(MTU_BYTES) => Err(ConfigError::QueueBelowOnePacket(b)),
             Self::Packets(0) => Err(ConfigError::EmptyQueue),
@@ -60,6 +85,17 @@ impl QueueLimit {
             Self::Packets(p) => held.packets < p,
         }
     }
+}
+
+/// Steps are there from 0 on, and ascend.
+pub(crate) fn validate_steps<V>(steps: &[(Duration, V)]) -> Result<(), ConfigError> {
+    if steps.first().is_none_or(|(at, _)| *at > Duration::ZERO) {
+        return Err(ConfigError::NoFirstStep);
+    }
+    if !steps.is_sorted_by(|(a, _), (b, _)| a < b) {
+        return Err(ConfigError::Unordered("the times of steps"));
+    }
+    Ok(())
 }
 
 /// Which packets something happens to.
@@ -80,12 +116,69 @@ impl Selection {
     }
 }
 
-/// One element of a path.
+/// How packets are lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+pub enum LossConfig {
+    /// Each with this probability, independently of all others.
+    Independent(Probability),
+    /// Gilbert's and Elliott's chain of a good and a bad state, which begins in the good one. For each
+    /// packet the state changes first, then the packet is lost with its state's probability. On
+    /// average `to_bad / (to_bad + to_good)` of the packets meet the bad state, `1 / to_good` in a row.
+    GilbertElliott {
+        /// From good to bad, for each packet.
+        to_bad: Probability,
+        /// From bad to good, for each packet.
+        to_good: Probability,
+        /// Loss in the good state: 0 in Gilbert's model.
+        loss_in_good: Probability,
+        /// Loss in the bad state: 1 in the simplest one.
+        loss_in_bad: Probability,
+    },
+    /// The packets with these numbers, counted from 0 at this element, in ascending order.
+    Listed(Vec<u64>),
+    /// The last `length` packets of every `every`.
+    Bursts {
+        /// How many packets from one burst's end to the next one's.
+        every: u64,
+        /// How many of them are lost: at least 1 and fewer than `every`.
+        length: u64,
+    },
+}
+
+impl LossConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Listed(numbers) if !numbers.is_sorted_by(|a, b| a < b) => {
+                Err(ConfigError::Unordered("packet numbers"))
+            }
+            Self::Bursts { every, length } if *length == 0 || length >= every => {
+                Err(ConfigError::BurstLength { every: *every, length: *length })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<Probability> for LossConfig {
+    fn from(probability: Probability) -> Self {
+        Self::Independent(probability)
+    }
+}
+
+/// One element of a path. Times of steps and outages count from the zero of the caller's clock.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum ElementConfig {
-    /// Each packet is lost with this probability, independently of all others.
-    Loss(Probability),
+    /// Packets are lost.
+    Loss(LossConfig),
+    /// Every packet that comes from a start, inclusive, to an end, exclusive, is gone. In ascending
+    /// order and not overlapping.
+    Blackhole(Vec<(Duration, Duration)>),
+    /// Bits of a packet change with this probability: it goes on, and is delivered as corrupted.
+    Corruption(Probability),
+    /// With this probability a packet goes on twice.
+    Duplication(Probability),
     /// A token bucket that drops: a packet passes at once when the bucket holds its bytes, and takes
     /// them out; else it is dropped.
     Policer {
@@ -94,15 +187,31 @@ pub enum ElementConfig {
         /// What the bucket holds, also at the start: at least 1500 ([`MTU_BYTES`]).
         bucket_bytes: u64,
     },
-    /// Packets leave one at a time at `rate`, and wait in a tail-drop queue meanwhile.
-    Bottleneck {
-        /// The rate in wire bytes per second, above 0.
+    /// A token bucket that delays: a packet passes at once when nothing waits and the bucket holds
+    /// its bytes; else it waits until it does. One larger than the bucket is dropped.
+    Shaper {
+        /// As a policer's.
         rate: Rate,
-        /// What the queue holds.
+        /// As a policer's.
+        bucket_bytes: u64,
+        /// How much waits at most.
         queue: QueueLimit,
+    },
+    /// Packets leave one at a time at a rate, and wait in a queue meanwhile.
+    Bottleneck {
+        /// The rate; a [`Rate`] becomes a constant one by `into`.
+        rate: RateConfig,
+        /// The queue; a [`QueueLimit`] becomes a tail-drop one by `into`.
+        queue: QueueConfig,
     },
     /// Packets leave this much later than they came.
     Delay(Duration),
+    /// From each of these times on, packets that come are delayed by this much; the first time is 0. A
+    /// packet never overtakes one that came before it.
+    DelaySteps(Vec<(Duration, Duration)>),
+    /// Each packet is delayed by anything from nothing to this, equally likely, but never overtakes
+    /// one that came before it: what is drawn for that one counts for those close behind it too.
+    Jitter(Duration),
     /// Chosen packets are held back, so that those behind overtake them.
     Reordering {
         /// Which packets are held back; the others pass at once.
@@ -126,25 +235,51 @@ pub enum ElementConfig {
 impl ElementConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match self {
-            Self::Bottleneck { rate: Rate::ZERO, .. } | Self::Policer { rate: Rate::ZERO, .. } => {
-                Err(ConfigError::ZeroRate)
+            Self::Loss(loss) => loss.validate(),
+            Self::Blackhole(outages) => ascending(outages),
+            Self::Policer { rate, bucket_bytes } => validate_bucket(*rate, *bucket_bytes),
+            Self::Shaper { rate, bucket_bytes, queue } => {
+                validate_bucket(*rate, *bucket_bytes)?;
+                queue.validate()
             }
-            Self::Bottleneck { queue, .. } => queue.validate(),
-            Self::Policer { bucket_bytes, .. } if *bucket_bytes < u64::from(MTU_BYTES) => {
-                Err(ConfigError::BucketBelowOnePacket(*bucket_bytes))
+            Self::Bottleneck { rate, queue } => {
+                rate.validate()?;
+                queue.validate()
             }
+            Self::DelaySteps(steps) => validate_steps(steps),
             Self::Reordering { packets, .. } => packets.validate(),
             Self::Aggregation { keep_one_in: 0, .. } => Err(ConfigError::EveryZeroth),
             Self::Aggregation { burst, .. } => burst.validate(),
-            Self::Loss(_) | Self::Policer { .. } | Self::Delay(_) => Ok(()),
+            Self::Corruption(_) | Self::Duplication(_) | Self::Delay(_) | Self::Jitter(_) => Ok(()),
         }
     }
+}
+
+fn ascending(outages: &[(Duration, Duration)]) -> Result<(), ConfigError> {
+    let mut before = Duration::ZERO;
+    for (start, end) in outages {
+        if *start < before || end <= start {
+            return Err(ConfigError::Unordered("outages"));
+        }
+        before = *end;
+    }
+    Ok(())
+}
+
+fn validate_bucket(rate: Rate, bucket_bytes: u64) -> Result<(), ConfigError> {
+    if rate == Rate::ZERO {
+        return Err(ConfigError::ZeroRate);
+    }
+    if bucket_bytes < u64::from(MTU_BYTES) {
+        return Err(ConfigError::BucketBelowOnePacket(bucket_bytes));
+    }
+    Ok(())
 }
 
 /// One direction of a path: the elements in the order in which a packet passes them.
 ///
 /// The default, no elements at all, is a perfect wire: no loss, no limit, no delay.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct PathConfig {
     /// The elements. Several of a kind may stand in a row, bottlenecks too.
     pub row: Vec<ElementConfig>,
@@ -223,10 +358,11 @@ impl From<Link> for PathConfig {
     fn from(link: Link) -> Self {
         let mut row = Vec::with_capacity(3);
         if link.loss > Probability::ZERO {
-            row.push(ElementConfig::Loss(link.loss));
+            row.push(ElementConfig::Loss(link.loss.into()));
         }
         if let Some(rate) = link.rate {
-            row.push(ElementConfig::Bottleneck { rate, queue: link.queue });
+            let (rate, queue) = (rate.into(), link.queue.into());
+            row.push(ElementConfig::Bottleneck { rate, queue });
         }
         if link.delay > Duration::ZERO {
             row.push(ElementConfig::Delay(link.delay));

@@ -1,43 +1,52 @@
-//! Propagation delay.
-
-use std::collections::VecDeque;
+//! Delay that keeps the order.
 
 use fullpipe_cc::{Duration, Instant};
 
-use crate::element::Entry;
-use crate::packet::Packet;
+use crate::line::Line;
+use crate::pool::Key;
+use crate::probability::Dice;
+use crate::schedule::Schedule;
 
-/// Lets every packet out the same time after it came in, so they keep their order.
+/// How long the next packet takes.
 #[derive(Debug)]
-pub(crate) struct Delay<T> {
-    delay: Duration,
-    /// Each with the time at which it leaves.
-    line: VecDeque<Packet<T>>,
+enum Law {
+    Fixed(Duration),
+    Steps(Schedule<Duration>),
+    /// Anything from nothing to this, equally likely.
+    Uniform(Duration, Dice),
 }
 
-impl<T> Delay<T> {
-    pub(crate) fn new(delay: Duration) -> Self {
-        Self { delay, line: VecDeque::new() }
+/// Lets every packet out later than it came in, and none before the one ahead of it.
+#[derive(Debug)]
+pub(crate) struct Delay {
+    law: Law,
+    pub(crate) line: Line,
+}
+
+impl Delay {
+    fn new(law: Law) -> Self {
+        Self { law, line: Line::default() }
     }
 
-    pub(crate) fn enter(&mut self, now: Instant, mut packet: Packet<T>) -> Entry<T> {
-        if self.delay == Duration::ZERO {
-            return Entry::Passed(packet);
-        }
-        packet.stamp = now + self.delay;
-        self.line.push_back(packet);
-        Entry::Held
+    pub(crate) fn fixed(delay: Duration) -> Self {
+        Self::new(Law::Fixed(delay))
     }
 
-    pub(crate) fn next_exit(&self) -> Option<Instant> {
-        self.line.front().map(|packet| packet.stamp)
+    pub(crate) fn steps(steps: &[(Duration, Duration)]) -> Self {
+        Self::new(Law::Steps(Schedule::new(steps)))
     }
 
-    pub(crate) fn exit(&mut self) -> Option<Packet<T>> {
-        self.line.pop_front()
+    pub(crate) fn jitter(most: Duration, dice: Dice) -> Self {
+        Self::new(Law::Uniform(most, dice))
     }
 
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Packet<T>> {
-        self.line.iter()
+    #[inline]
+    pub(crate) fn enter(&mut self, now: Instant, key: Key) {
+        let delay = match &mut self.law {
+            Law::Fixed(delay) => *delay,
+            Law::Steps(steps) => steps.at(now),
+            Law::Uniform(most, dice) => dice.up_to(*most),
+        };
+        self.line.push(now + delay, key);
     }
 }

@@ -7,91 +7,116 @@ use fullpipe_cc::{Duration, Instant};
 use crate::aggregation::Aggregation;
 use crate::bottleneck::Bottleneck;
 use crate::delay::Delay;
-use crate::loss::Loss;
-use crate::packet::Packet;
+use crate::loss::{Blackhole, Loss};
+use crate::pool::{Key, Pool};
 use crate::probability::Dice;
 use crate::reordering::{Chooser, Reordering};
+use crate::shaper::{Shaped, Shaper};
 use crate::token_bucket::TokenBucket;
-use crate::{Count, DropReason, ElementConfig};
+use crate::{Count, DropReason, ElementConfig, Probability};
 
 /// What an element does with a packet that enters it.
-pub(crate) enum Entry<T> {
+pub(crate) enum Entry {
     /// It enters the next element in the same moment.
-    Passed(Packet<T>),
+    Passed,
     /// It comes out later.
     Held,
     /// It goes no further.
-    Dropped(DropReason, Packet<T>),
+    Dropped(DropReason),
+    /// It enters the next element, and so does another one like it.
+    Doubled,
 }
 
-impl<T> Packet<T> {
-    /// The packet goes on, unless it is `dropped`.
-    fn unless(self, dropped: bool, reason: DropReason) -> Entry<T> {
-        if dropped { Entry::Dropped(reason, self) } else { Entry::Passed(self) }
-    }
-}
-
-/// What comes of an element's next exit.
-pub(crate) enum Exit<T> {
-    /// A packet enters the next element.
-    Passed(Packet<T>),
-    /// A packet is taken out and goes no further.
-    Dropped(DropReason, Packet<T>),
-    /// Nothing.
-    Nothing,
-}
-
-impl<T> From<Option<Packet<T>>> for Exit<T> {
-    fn from(packet: Option<Packet<T>>) -> Self {
-        packet.map_or(Self::Nothing, Self::Passed)
+impl Entry {
+    #[inline]
+    fn unless(dropped: bool, reason: DropReason) -> Self {
+        if dropped { Self::Dropped(reason) } else { Self::Passed }
     }
 }
 
 #[derive(Debug)]
-pub(crate) enum Element<T> {
+pub(crate) enum Element {
     Loss(Loss),
+    Bottleneck(Bottleneck),
+    Delay(Delay),
+    Blackhole(Blackhole),
+    Corruption(Probability, Dice),
+    Duplication(Probability, Dice),
     Policer(TokenBucket),
-    Bottleneck(Bottleneck<T>),
-    Delay(Delay<T>),
-    Reordering(Reordering<T>),
-    Aggregation(Aggregation<T>),
+    Shaper(Box<Shaper>),
+    Reordering(Box<Reordering>),
+    Aggregation(Box<Aggregation>),
 }
 
-impl<T> Element<T> {
+impl Element {
     /// The element that a valid `config` describes.
     pub(crate) fn new(config: &ElementConfig, dice: Dice) -> Self {
         match *config {
-            ElementConfig::Loss(p) => Self::Loss(Loss::new(p, dice)),
+            ElementConfig::Loss(ref loss) => Self::Loss(Loss::new(loss, dice)),
+            ElementConfig::Blackhole(ref outages) => Self::Blackhole(Blackhole::new(outages)),
+            ElementConfig::Corruption(probability) => Self::Corruption(probability, dice),
+            ElementConfig::Duplication(probability) => Self::Duplication(probability, dice),
             ElementConfig::Policer { rate, bucket_bytes } => {
                 Self::Policer(TokenBucket::new(rate, bucket_bytes))
             }
-            ElementConfig::Bottleneck { rate, queue } => {
-                Self::Bottleneck(Bottleneck::new(rate, queue))
+            ElementConfig::Shaper { rate, bucket_bytes, queue } => {
+                Self::Shaper(Box::new(Shaper::new(rate, bucket_bytes, queue)))
             }
-            ElementConfig::Delay(delay) => Self::Delay(Delay::new(delay)),
+            ElementConfig::Bottleneck { ref rate, ref queue } => {
+                Self::Bottleneck(Bottleneck::new(rate, queue, dice))
+            }
+            ElementConfig::Delay(delay) => Self::Delay(Delay::fixed(delay)),
+            ElementConfig::DelaySteps(ref steps) => Self::Delay(Delay::steps(steps)),
+            ElementConfig::Jitter(most) => Self::Delay(Delay::jitter(most, dice)),
             ElementConfig::Reordering { packets, delay } => {
-                Self::Reordering(Reordering::new(Chooser::new(packets, dice), delay))
+                Self::Reordering(Box::new(Reordering::new(Chooser::new(packets, dice), delay)))
             }
             ElementConfig::Aggregation { interval, burst, keep_one_in } => {
-                Self::Aggregation(Aggregation::new(interval, burst, keep_one_in))
+                Self::Aggregation(Box::new(Aggregation::new(interval, burst, keep_one_in)))
             }
         }
     }
 
-    /// A packet enters. The path has dealt with everything that was due until `now`.
+    /// A packet enters. The row has dealt with everything that was due until `now`.
     #[inline]
-    pub(crate) fn enter(&mut self, now: Instant, packet: Packet<T>) -> Entry<T> {
+    pub(crate) fn enter(&mut self, pool: &mut Pool, now: Instant, key: Key) -> Entry {
         match self {
-            Self::Loss(e) => packet.unless(e.loses(), DropReason::RandomLoss),
-            Self::Policer(e) => {
-                let bytes = packet.header.wire_bytes;
-                packet.unless(!e.take(now, bytes), DropReason::Policed)
+            Self::Loss(e) => Entry::unless(e.loses(), DropReason::RandomLoss),
+            Self::Bottleneck(e) => match e.enter(pool, now, key) {
+                Ok(()) => Entry::Held,
+                Err(reason) => Entry::Dropped(reason),
+            },
+            Self::Delay(e) => {
+                e.enter(now, key);
+                Entry::Held
             }
-            Self::Bottleneck(e) => e.enter(now, packet),
-            Self::Delay(e) => e.enter(now, packet),
-            Self::Reordering(e) => e.enter(now, packet),
+            Self::Blackhole(e) => Entry::unless(e.swallows(now), DropReason::Blackhole),
+            Self::Corruption(probability, dice) => {
+                pool[key].corrupted |= dice.says(*probability);
+                Entry::Passed
+            }
+            Self::Duplication(probability, dice) => {
+                if dice.says(*probability) {
+                    Entry::Doubled
+                } else {
+                    Entry::Passed
+                }
+            }
+            Self::Policer(e) => Entry::unless(!e.take(now, pool.bytes(key)), DropReason::Policed),
+            Self::Shaper(e) => match e.enter(pool, now, key) {
+                Shaped::Passed => Entry::Passed,
+                Shaped::Held => Entry::Held,
+                Shaped::NoRoom => Entry::Dropped(DropReason::TailDrop),
+            },
+            Self::Reordering(e) => {
+                if e.enter(now, key) {
+                    Entry::Held
+                } else {
+                    Entry::Passed
+                }
+            }
             Self::Aggregation(e) => {
-                e.enter(now, packet);
+                e.enter(now, key, pool.bytes(key));
                 Entry::Held
             }
         }
@@ -101,42 +126,39 @@ impl<T> Element<T> {
     #[inline]
     pub(crate) fn next_exit(&self) -> Option<Instant> {
         match self {
-            Self::Loss(_) | Self::Policer(_) => None,
             Self::Bottleneck(e) => e.next_exit(),
-            Self::Delay(e) => e.next_exit(),
-            Self::Reordering(e) => e.next_exit(),
+            Self::Delay(e) => e.line.next_exit(),
+            Self::Shaper(e) => e.next_exit(),
+            Self::Reordering(e) => e.back.next_exit(),
             Self::Aggregation(e) => e.next_exit(),
+            _ => None,
         }
     }
 
-    /// What happens at `next_exit`.
+    /// What happens at `next_exit`: the packet that leaves, if one does.
     #[inline]
-    pub(crate) fn exit(&mut self) -> Exit<T> {
+    pub(crate) fn exit(&mut self, pool: &mut Pool) -> Option<Key> {
         match self {
-            Self::Loss(_) | Self::Policer(_) => Exit::Nothing,
-            Self::Bottleneck(e) => e.exit().into(),
-            Self::Delay(e) => e.exit().into(),
-            Self::Reordering(e) => e.exit().into(),
-            Self::Aggregation(e) => e.exit(),
+            Self::Bottleneck(e) => e.exit(pool),
+            Self::Delay(e) => e.line.pop(),
+            Self::Shaper(e) => e.exit(pool),
+            Self::Reordering(e) => e.back.pop(),
+            Self::Aggregation(e) => e.exit(pool),
+            _ => None,
         }
     }
 
     /// What is inside.
-    pub(crate) fn held(&self) -> Count {
+    pub(crate) fn held(&self, pool: &Pool) -> Count {
         match self {
-            Self::Loss(_) | Self::Policer(_) => Count::default(),
             Self::Bottleneck(e) => e.held(),
-            Self::Delay(e) => sum(e.held()),
-            Self::Reordering(e) => sum(e.held()),
-            Self::Aggregation(e) => sum(e.held()),
+            Self::Delay(e) => e.line.held(pool),
+            Self::Shaper(e) => e.held(),
+            Self::Reordering(e) => e.back.held(pool),
+            Self::Aggregation(e) => e.held(pool),
+            _ => Count::default(),
         }
     }
-}
-
-fn sum<'a, T: 'a>(packets: impl Iterator<Item = &'a Packet<T>>) -> Count {
-    let mut count = Count::default();
-    packets.for_each(|p| count.add(p.header.wire_bytes));
-    count
 }
 
 impl ElementConfig {
@@ -144,6 +166,9 @@ impl ElementConfig {
     pub(crate) fn least_delay(&self) -> Duration {
         match self {
             Self::Delay(delay) => *delay,
+            Self::DelaySteps(steps) => {
+                steps.iter().map(|(_, delay)| *delay).min().unwrap_or(Duration::ZERO)
+            }
             _ => Duration::ZERO,
         }
     }

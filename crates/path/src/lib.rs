@@ -62,19 +62,31 @@ mod bottleneck;
 mod config;
 mod delay;
 mod element;
+mod line;
 mod loss;
 mod packet;
 mod path;
+mod pool;
 mod probability;
+mod queue;
+mod queue_config;
+mod rate_config;
 mod reordering;
+mod row;
+mod schedule;
+mod shaper;
 mod stats;
 mod token_bucket;
 mod wire;
 
-pub use config::{ConfigError, ElementConfig, Link, PathConfig, QueueLimit, Selection};
+pub use config::{ConfigError, ElementConfig, Link, LossConfig, PathConfig, QueueLimit, Selection};
 pub use packet::{Ecn, Header};
 pub use path::{Delivered, Dropped, Event, Path};
 pub use probability::Probability;
+pub use queue_config::{
+    CoDelConfig, DualPi2Config, FqCoDelConfig, PieConfig, QueueConfig, RedConfig, StepConfig,
+};
+pub use rate_config::{RateConfig, TraceError};
 pub use stats::{Count, DropReason, ElementStats, PathSample, PathStats, Queue};
 
 /// Bytes that IPv4 (20) and UDP (8) add to a UDP payload. On the link a packet counts with them.

@@ -1,21 +1,97 @@
-//! Random loss.
+//! Loss, by chance or by plan.
 
-use crate::Probability;
+use std::sync::Arc;
+
+use fullpipe_cc::{Duration, Instant};
+
 use crate::probability::Dice;
+use crate::{LossConfig, Probability};
 
-/// Loses each packet with one probability, whatever happened to the others.
+/// Loses packets without looking at them.
 #[derive(Debug)]
-pub(crate) struct Loss {
-    probability: Probability,
+pub(crate) enum Loss {
+    /// Each by itself.
+    Independent(Probability, Dice),
+    /// Gilbert and Elliott's chain.
+    Chain(Box<Chain>),
+    /// By its number: the next number, and how many of the sorted list are done.
+    Listed { numbers: Arc<[u64]>, next: u64, done: usize },
+    /// The last `length` of every `every`; `count` of them have passed.
+    Bursts { every: u64, length: u64, count: u64 },
+}
+
+/// Two states, each with its own loss; the state changes before a packet is judged.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    bad: bool,
+    to_bad: Probability,
+    to_good: Probability,
+    loss_in_good: Probability,
+    loss_in_bad: Probability,
     dice: Dice,
 }
 
+impl Chain {
+    fn loses(&mut self) -> bool {
+        let change = if self.bad { self.to_good } else { self.to_bad };
+        self.bad ^= self.dice.says(change);
+        let loss = if self.bad { self.loss_in_bad } else { self.loss_in_good };
+        self.dice.says(loss)
+    }
+}
+
 impl Loss {
-    pub(crate) fn new(probability: Probability, dice: Dice) -> Self {
-        Self { probability, dice }
+    pub(crate) fn new(config: &LossConfig, dice: Dice) -> Self {
+        match *config {
+            LossConfig::Independent(probability) => Self::Independent(probability, dice),
+            LossConfig::GilbertElliott { to_bad, to_good, loss_in_good, loss_in_bad } => {
+                let chain = Chain { bad: false, to_bad, to_good, loss_in_good, loss_in_bad, dice };
+                Self::Chain(Box::new(chain))
+            }
+            LossConfig::Listed(ref numbers) => {
+                Self::Listed { numbers: numbers.as_slice().into(), next: 0, done: 0 }
+            }
+            LossConfig::Bursts { every, length } => Self::Bursts { every, length, count: 0 },
+        }
     }
 
+    #[inline]
     pub(crate) fn loses(&mut self) -> bool {
-        self.dice.says(self.probability)
+        match self {
+            Self::Independent(probability, dice) => dice.says(*probability),
+            Self::Chain(chain) => chain.loses(),
+            Self::Listed { numbers, next, done } => {
+                let hit = numbers.get(*done) == Some(next);
+                *next += 1;
+                *done += usize::from(hit);
+                hit
+            }
+            Self::Bursts { every, length, count } => {
+                let hit = *count >= *every - *length;
+                *count = (*count + 1) % *every;
+                hit
+            }
+        }
+    }
+}
+
+/// Swallows everything from the start of an outage to its end.
+#[derive(Debug)]
+pub(crate) struct Blackhole {
+    outages: Arc<[(Duration, Duration)]>,
+    done: usize,
+}
+
+impl Blackhole {
+    pub(crate) fn new(outages: &[(Duration, Duration)]) -> Self {
+        Self { outages: outages.into(), done: 0 }
+    }
+
+    pub(crate) fn swallows(&mut self, now: Instant) -> bool {
+        let since_zero = now.since(Instant::default());
+        while self.outages.get(self.done).is_some_and(|(_, end)| *end <= since_zero) {
+            self.done += 1;
+        }
+        self.outages.get(self.done).is_some_and(|(start, _)| *start <= since_zero)
     }
 }

@@ -1,7 +1,5 @@
 //! What is known of a packet on its way.
 
-use fullpipe_cc::{Duration, Instant};
-
 /// The ECN codepoint in a packet's IP header (RFC 3168 section 5, RFC 9331 section 4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Ecn {
@@ -40,15 +38,4 @@ impl From<u32> for Header {
     fn from(wire_bytes: u32) -> Self {
         Self { wire_bytes, flow: 0, ecn: Ecn::NotEct }
     }
-}
-
-/// A packet on its way through the row.
-#[derive(Clone, Debug)]
-pub(crate) struct Packet<T> {
-    pub(crate) header: Header,
-    /// Time waited so far, in every queue that the packet passed.
-    pub(crate) queued: Duration,
-    /// When it came into the element that holds it, or is to leave it: each element's own affair.
-    pub(crate) stamp: Instant,
-    pub(crate) payload: T,
 }

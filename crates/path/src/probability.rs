@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fullpipe_cc::Duration;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
@@ -57,6 +58,17 @@ impl Dice {
     /// certain and 0 impossible.
     pub(crate) fn says(&mut self, probability: Probability) -> bool {
         self.draw() < probability.0
+    }
+
+    /// Anything from nothing to `most`, equally likely.
+    pub(crate) fn up_to(&mut self, most: Duration) -> Duration {
+        let steps = u128::from(most.as_nanos()) + 1;
+        Duration::from_nanos(((u128::from(self.draw()) * steps) >> 63) as u64)
+    }
+
+    /// A number from 0 to below 1, in steps of 2^-53.
+    pub(crate) fn fraction(&mut self) -> f64 {
+        (self.draw() >> 10) as f64 / (1_u64 << 53) as f64
     }
 
     /// A number from 0 to 2^63 - 1.

@@ -1,12 +1,10 @@
 //! Packets that others overtake.
 
-use std::collections::VecDeque;
-
 use fullpipe_cc::{Duration, Instant};
 
 use crate::Selection;
-use crate::element::Entry;
-use crate::packet::Packet;
+use crate::line::Line;
+use crate::pool::Key;
 use crate::probability::Dice;
 
 /// Chooses packets: at random, or by counting.
@@ -40,16 +38,16 @@ impl Chooser {
 
 /// Holds chosen packets back for one extra delay; the others pass at once.
 #[derive(Debug)]
-pub(crate) struct Reordering<T> {
+pub(crate) struct Reordering {
     chooser: Chooser,
     delay: Duration,
-    /// Each with the time at which it leaves: one delay for all, so they stay in order.
-    back: VecDeque<Packet<T>>,
+    /// One delay for all, so those that are held back stay in order.
+    pub(crate) back: Line,
 }
 
-impl<T> Reordering<T> {
+impl Reordering {
     pub(crate) fn new(chooser: Chooser, delay: Duration) -> Self {
-        Self { chooser, delay, back: VecDeque::new() }
+        Self { chooser, delay, back: Line::default() }
     }
 
     /// Chooses by `packets` from now on; what is held back stays so.
@@ -58,24 +56,12 @@ impl<T> Reordering<T> {
         self.chooser.count = 0;
     }
 
-    pub(crate) fn enter(&mut self, now: Instant, mut packet: Packet<T>) -> Entry<T> {
-        if !self.chooser.chooses() || self.delay == Duration::ZERO {
-            return Entry::Passed(packet);
+    /// Whether it keeps the packet.
+    pub(crate) fn enter(&mut self, now: Instant, key: Key) -> bool {
+        let chosen = self.chooser.chooses();
+        if chosen {
+            self.back.push(now + self.delay, key);
         }
-        packet.stamp = now + self.delay;
-        self.back.push_back(packet);
-        Entry::Held
-    }
-
-    pub(crate) fn next_exit(&self) -> Option<Instant> {
-        self.back.front().map(|packet| packet.stamp)
-    }
-
-    pub(crate) fn exit(&mut self) -> Option<Packet<T>> {
-        self.back.pop_front()
-    }
-
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Packet<T>> {
-        self.back.iter()
+        chosen
     }
 }

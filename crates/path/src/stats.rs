@@ -40,8 +40,12 @@ impl Count {
 pub enum DropReason {
     /// The queue had no room for it.
     TailDrop,
-    /// Random loss.
+    /// A loss element lost it.
     RandomLoss,
+    /// It came during an outage.
+    Blackhole,
+    /// The queue's active management dropped it, before there was no room.
+    Aqm,
     /// A policer had no tokens for it.
     Policed,
     /// A later packet of its flow in the same batch says as much: ACK decimation.
@@ -53,6 +57,8 @@ impl fmt::Display for DropReason {
         f.write_str(match self {
             Self::TailDrop => "tail drop",
             Self::RandomLoss => "random loss",
+            Self::Blackhole => "blackhole",
+            Self::Aqm => "active queue management",
             Self::Policed => "policed",
             Self::Thinned => "thinned out",
         })
@@ -61,7 +67,7 @@ impl fmt::Display for DropReason {
 
 /// Everything that happened to packets on a path so far.
 ///
-/// `arrived = delivered + dropped() + inside`, in packets and in bytes.
+/// `arrived + duplicated = delivered + dropped() + inside`, in packets and in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathStats {
     /// Sent into the path.
@@ -73,13 +79,22 @@ pub struct PathStats {
     pub delivered: Count,
     /// Dropped because a queue had no room.
     pub tail_dropped: Count,
-    /// Lost at random.
+    /// Lost by a loss element.
     pub random_lost: Count,
+    /// Sent into an outage.
+    pub blackholed: Count,
+    /// Dropped by a queue's active management.
+    pub aqm_dropped: Count,
     /// Dropped by a policer.
     pub policed: Count,
     /// Thinned out of a batch.
     pub thinned: Count,
-    /// Waiting, on the wire, or propagating. A packet that is due counts here until it is polled.
+    /// Came into being on the way: copies.
+    pub duplicated: Count,
+    /// Marked with congestion experienced, counted at each element that did so.
+    pub marked: Count,
+    /// Waiting, on the wire, or propagating. A packet that is due, or dropped
+    /// after it had been taken in, counts here until it is polled.
     pub inside: Count,
     /// The most bytes that were ever in the first bottleneck's queue.
     pub max_queue_bytes: u64,
@@ -90,15 +105,19 @@ pub struct PathStats {
 impl PathStats {
     /// What was dropped, for whatever reason.
     pub fn dropped(&self) -> Count {
-        [self.tail_dropped, self.random_lost, self.policed, self.thinned]
+        let Self { tail_dropped, random_lost, blackholed, aqm_dropped, policed, thinned, .. } =
+            self;
+        [tail_dropped, random_lost, blackholed, aqm_dropped, policed, thinned]
             .into_iter()
-            .fold(Count::default(), Count::plus)
+            .fold(Count::default(), |sum, count| sum.plus(*count))
     }
 
     pub(crate) fn count_drop(&mut self, reason: DropReason, wire_bytes: u32) {
         match reason {
             DropReason::TailDrop => &mut self.tail_dropped,
             DropReason::RandomLoss => &mut self.random_lost,
+            DropReason::Blackhole => &mut self.blackholed,
+            DropReason::Aqm => &mut self.aqm_dropped,
             DropReason::Policed => &mut self.policed,
             DropReason::Thinned => &mut self.thinned,
         }
@@ -129,7 +148,8 @@ pub struct PathSample {
     pub stats: PathStats,
 }
 
-/// What happened to packets at one element so far: `entered = left + dropped + inside`.
+/// What happened to packets at one element so far:
+/// `entered + duplicated = left + dropped + inside`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ElementStats {
     /// Came from the element before it, or into the path.
@@ -138,6 +158,10 @@ pub struct ElementStats {
     pub left: Count,
     /// Went no further.
     pub dropped: Count,
+    /// Came into being here.
+    pub duplicated: Count,
+    /// Was marked here with congestion experienced.
+    pub marked: Count,
     /// Is held.
     pub inside: Count,
     /// The most bytes that were ever held: only a bottleneck counts them.

@@ -1,7 +1,7 @@
 //! Credit that grows with time.
 
 use fullpipe_cc::units::NANOS_PER_SEC;
-use fullpipe_cc::{Instant, Rate};
+use fullpipe_cc::{Duration, Instant, Rate};
 
 /// Bytes that may pass: at most `depth`, refilled at `rate`, full at the start.
 ///
@@ -40,5 +40,13 @@ impl TokenBucket {
             self.credit -= cost;
         }
         enough
+    }
+
+    /// The first nanosecond at which the bucket holds `bytes`, not more than its depth, when nothing is
+    /// taken until then.
+    pub(crate) fn ready_at(&self, bytes: u32) -> Instant {
+        let missing = cost(u64::from(bytes)).saturating_sub(self.credit);
+        let nanos = missing.div_ceil(u128::from(self.rate.max(1)));
+        self.counted + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }

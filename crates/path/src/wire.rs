@@ -1,60 +1,186 @@
 //! A rate, exactly.
 
+use std::sync::Arc;
+
 use fullpipe_cc::units::NANOS_PER_SEC;
 use fullpipe_cc::{Duration, Instant, Rate};
+
+use crate::schedule::Schedule;
+use crate::{MTU_BYTES, RateConfig};
 
 /// The exact time at which the wire is free again, `nanos + fraction / rate`.
 ///
 /// The fraction is carried from packet to packet, so a busy wire never drifts from its rate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wire {
     rate: u64,
     nanos: u64,
     fraction: u64,
+    change: Change,
+}
+
+/// What there is besides one rate.
+#[derive(Clone, Debug)]
+enum Change {
+    Never,
+    Steps(Schedule<Rate>),
+    Trace(Opportunities),
+}
+
+/// Moments at which one full packet's bytes can leave at once, repeated for ever.
+#[derive(Clone, Debug)]
+struct Opportunities {
+    times: Arc<[Duration]>,
+    /// The next one, and how often the trace has run through.
+    next: usize,
+    rounds: u64,
+    /// What is left of the one at the wire's time.
+    left: u64,
+}
+
+impl Opportunities {
+    fn next_time(&self) -> u64 {
+        let period = self.times.last().map_or(0, |t| t.as_nanos());
+        let time = self.times.get(self.next).map_or(0, |t| t.as_nanos());
+        period.saturating_mul(self.rounds).saturating_add(time)
+    }
+
+    fn advance(&mut self) {
+        self.next += 1;
+        if self.next == self.times.len() {
+            self.next = 0;
+            self.rounds += 1;
+        }
+    }
+
+    /// Passes by the opportunities before `now`. Those of the current round one by one, so that a
+    /// packet every now and then costs no more than the trace is long.
+    fn skip_to(&mut self, now: u64) {
+        let period = self.times.last().map_or(1, |t| t.as_nanos()).max(1);
+        // Those at the very end of a round belong to it, not to the next.
+        let round = now.saturating_sub(1) / period;
+        if round > self.rounds {
+            (self.rounds, self.next) = (round, 0);
+        }
+        while self.next_time() < now {
+            self.advance();
+        }
+    }
 }
 
 impl Wire {
-    /// `rate` is not zero.
-    pub(crate) fn new(rate: Rate) -> Self {
-        Self { rate: rate.as_bytes_per_sec().max(1), nanos: 0, fraction: 0 }
+    /// No rate is zero, but in steps that others follow.
+    pub(crate) fn new(config: &RateConfig) -> Self {
+        let wire = |rate: Rate, change| {
+            let rate = rate.as_bytes_per_sec();
+            Self { rate, nanos: 0, fraction: 0, change }
+        };
+        match config {
+            RateConfig::Constant(rate) => wire(*rate, Change::Never),
+            RateConfig::Steps(steps) => {
+                let mut schedule = Schedule::new(steps);
+                wire(schedule.at(Instant::default()), Change::Steps(schedule))
+            }
+            RateConfig::Trace(times) => {
+                let times = times.as_slice().into();
+                let trace = Opportunities { times, next: 0, rounds: 0, left: 0 };
+                wire(Rate::ZERO, Change::Trace(trace))
+            }
+        }
     }
 
-    /// Another rate, not zero, from when it is free again.
+    /// Another rate, not zero, from when it is free again, and for ever.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         let nanos = self.free_at().as_nanos();
-        *self = Self { nanos, ..Self::new(rate) };
+        *self = Self { nanos, ..Self::new(&RateConfig::Constant(rate)) };
     }
 
     /// An idle wire takes a packet at `now`.
+    #[inline]
     pub(crate) fn restart(&mut self, now: Instant) {
-        self.nanos = now.as_nanos();
+        let now = now.as_nanos();
+        if let Change::Trace(trace) = &mut self.change
+            && now > self.nanos
+        {
+            trace.left = 0;
+            trace.skip_to(now);
+        }
+        self.nanos = now;
         self.fraction = 0;
     }
 
     /// Puts `bytes` more on the wire.
+    #[inline]
     pub(crate) fn carry(&mut self, bytes: u64) {
+        match self.change {
+            Change::Never => self.carry_at_rate(bytes),
+            _ => self.carry_changing(bytes),
+        }
+    }
+
+    #[inline]
+    fn carry_at_rate(&mut self, bytes: u64) {
         let in_64_bits =
             bytes.checked_mul(NANOS_PER_SEC).and_then(|b| b.checked_add(self.fraction));
-        let nanos = match in_64_bits {
+        match in_64_bits {
             // A division of 64 bits costs a tenth of one of 128.
-            Some(total) => {
-                self.fraction = total % self.rate;
-                total / self.rate
+            Some(work) => {
+                let nanos = work / self.rate;
+                self.fraction = work - nanos * self.rate;
+                self.nanos = self.nanos.saturating_add(nanos);
             }
-            None => {
-                let rate = u128::from(self.rate);
-                let total =
-                    u128::from(bytes) * u128::from(NANOS_PER_SEC) + u128::from(self.fraction);
-                self.fraction = (total % rate) as u64;
-                u64::try_from(total / rate).unwrap_or(u64::MAX)
+            None => self.work(work(bytes) + u128::from(self.fraction)),
+        }
+    }
+
+    /// Does `work`, in bytes/s times nanoseconds, at the present rate.
+    fn work(&mut self, work: u128) {
+        let rate = u128::from(self.rate.max(1));
+        self.fraction = (work % rate) as u64;
+        self.nanos = self.nanos.saturating_add(u64::try_from(work / rate).unwrap_or(u64::MAX));
+    }
+
+    #[cold]
+    fn carry_changing(&mut self, bytes: u64) {
+        match &mut self.change {
+            Change::Never => {}
+            Change::Steps(schedule) => {
+                let mut todo = work(bytes) + u128::from(self.fraction);
+                loop {
+                    self.rate = schedule.at(Instant::from_nanos(self.nanos)).as_bytes_per_sec();
+                    let Some(step) = schedule.next_step() else { break };
+                    // What the wire can do until the rate changes.
+                    let time = step.as_nanos() - self.nanos;
+                    let possible = u128::from(self.rate) * u128::from(time);
+                    if todo < possible {
+                        break;
+                    }
+                    todo -= possible;
+                    self.nanos = step.as_nanos();
+                }
+                self.work(todo);
             }
-        };
-        self.nanos = self.nanos.saturating_add(nanos);
+            Change::Trace(trace) => {
+                let mut todo = bytes;
+                while todo > trace.left && self.nanos < u64::MAX {
+                    todo -= trace.left;
+                    trace.left = u64::from(MTU_BYTES);
+                    self.nanos = trace.next_time();
+                    trace.advance();
+                }
+                trace.left = trace.left.saturating_sub(todo);
+            }
+        }
     }
 
     /// The first whole nanosecond at which the wire is free: never earlier than the exact time, so
     /// that the rate is never exceeded.
+    #[inline]
     pub(crate) fn free_at(&self) -> Instant {
         Instant::from_nanos(self.nanos) + Duration::from_nanos(u64::from(self.fraction > 0))
     }
+}
+
+fn work(bytes: u64) -> u128 {
+    u128::from(bytes) * u128::from(NANOS_PER_SEC)
 }

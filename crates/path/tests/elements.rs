@@ -1,39 +1,13 @@
 //! Each element against its formula.
 
-use fullpipe_cc::{Duration, Instant, Rate};
+mod common;
+
+use common::{at, drain, ns, path, times};
+use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
-    ConfigError, DropReason, ElementConfig, Event, Header, Path, PathConfig, Probability,
-    QueueLimit, Selection,
+    ConfigError, DropReason, ElementConfig, Event, Header, LossConfig, Path, PathConfig,
+    Probability, QueueLimit, RateConfig, Selection, TraceError,
 };
-
-const LATE: Instant = Instant::from_nanos(u64::MAX);
-
-fn at(nanos: u64) -> Instant {
-    Instant::from_nanos(nanos)
-}
-
-fn ns(nanos: u64) -> Duration {
-    Duration::from_nanos(nanos)
-}
-
-fn path(row: Vec<ElementConfig>) -> Path<u64> {
-    Path::new(&PathConfig { row, seed: 5 }).expect("a row that makes sense")
-}
-
-/// The payload, and why.
-type Drop = (u64, DropReason);
-
-/// Everything that comes out until the end: (time, payload), and the dropped with their reason.
-fn drain(path: &mut Path<u64>) -> (Vec<(u64, u64)>, Vec<Drop>) {
-    let (mut out, mut dropped) = (Vec::new(), Vec::new());
-    while let Some(event) = path.poll(LATE) {
-        match event {
-            Event::Delivered(d) => out.push((d.at.as_nanos(), d.payload)),
-            Event::Dropped(d) => dropped.push((d.payload, d.reason)),
-        }
-    }
-    (out, dropped)
-}
 
 #[test]
 fn a_policer_passes_the_bucket_and_then_its_rate_exactly() {
@@ -140,8 +114,8 @@ fn of_a_batch_one_ack_in_n_and_the_last_of_each_flow_go_on() {
 #[test]
 fn several_bottlenecks_stand_in_a_row_and_each_says_what_happened() {
     let wire = |rate, packets| ElementConfig::Bottleneck {
-        rate: Rate::from_bytes_per_sec(rate),
-        queue: QueueLimit::Packets(packets),
+        rate: Rate::from_bytes_per_sec(rate).into(),
+        queue: QueueLimit::Packets(packets).into(),
     };
     // 1 us and then 2 us for a packet of 1000 bytes, and a short queue in between.
     let mut path = path(vec![wire(1_000_000_000, 10), wire(500_000_000, 2)]);
@@ -158,4 +132,226 @@ fn several_bottlenecks_stand_in_a_row_and_each_says_what_happened() {
     assert_eq!(dropped, [3, 5].map(|i| (i, DropReason::TailDrop)));
     let [first, second] = path.elements()[..] else { panic!("two elements") };
     assert_eq!((first.max_packets, second.max_packets, second.dropped.packets), (6, 2, 2));
+}
+
+fn p(probability: f64) -> Probability {
+    Probability::new(probability).expect("a probability")
+}
+
+/// The numbers of the packets that are dropped, of `n` sent a nanosecond apart.
+fn lost(loss: LossConfig, n: u64) -> Vec<u64> {
+    let mut path = path(vec![ElementConfig::Loss(loss)]);
+    (0..n).filter(|i| path.send(at(*i), 100, *i).is_err()).collect()
+}
+
+#[test]
+fn gilbert_elliott_has_its_rate_and_its_bursts() {
+    const N: u64 = 2_000_000;
+    let (to_bad, to_good) = (p(0.002), p(0.1));
+    let simple = LossConfig::GilbertElliott {
+        to_bad,
+        to_good,
+        loss_in_good: Probability::ZERO,
+        loss_in_bad: Probability::ONE,
+    };
+    let drops = lost(simple, N);
+    let rate = drops.len() as f64 / N as f64;
+    let expected = 0.002 / (0.002 + 0.1);
+    assert!((rate / expected - 1.0).abs() < 0.05, "{rate} for {expected}");
+    let bursts = 1 + drops.windows(2).filter(|w| w[0] + 1 != w[1]).count();
+    let length = drops.len() as f64 / bursts as f64;
+    assert!((length / 10.0 - 1.0).abs() < 0.05, "{length} for 10 in a burst");
+    // Both states lose, each its own share.
+    let loss_in_good = p(0.01);
+    let both = LossConfig::GilbertElliott { to_bad, to_good, loss_in_good, loss_in_bad: p(0.5) };
+    let rate = lost(both, N).len() as f64 / N as f64;
+    let expected = 0.5 * expected + 0.01 * (1.0 - expected);
+    assert!((rate / expected - 1.0).abs() < 0.05, "{rate} for {expected}");
+}
+
+#[test]
+fn listed_packets_and_bursts_are_lost_by_their_number() {
+    assert_eq!(lost(LossConfig::Listed(vec![0, 3, 4, 9]), 8), [0, 3, 4]);
+    assert_eq!(lost(LossConfig::Bursts { every: 5, length: 2 }, 12), [3, 4, 8, 9]);
+}
+
+#[test]
+fn a_blackhole_swallows_from_its_start_to_its_end() {
+    let outages = vec![(ns(10), ns(20)), (ns(20), ns(30)), (ns(50), ns(51))];
+    let mut path = path(vec![ElementConfig::Blackhole(outages)]);
+    let mut gone = Vec::new();
+    for now in [0, 9, 10, 19, 20, 29, 30, 50, 51, 99] {
+        if let Err(dropped) = path.send(at(now), 100, now) {
+            assert_eq!(dropped.reason, DropReason::Blackhole);
+            gone.push(now);
+        }
+    }
+    assert_eq!(gone, [10, 19, 20, 29, 50]);
+    assert_eq!(path.stats().blackholed.packets, 5);
+}
+
+#[test]
+fn corruption_and_duplication_have_their_probability() {
+    const N: u64 = 100_000;
+    let row = vec![ElementConfig::Duplication(p(0.1)), ElementConfig::Corruption(p(0.2))];
+    let mut path = path(row);
+    let (mut seen, mut corrupted) = (vec![0_u64; N as usize], 0);
+    for i in 0..N {
+        path.send(at(i), 100, i).expect("nothing is lost");
+        while let Some(Event::Delivered(d)) = path.poll(at(i)) {
+            seen[d.payload as usize] += 1;
+            corrupted += u64::from(d.corrupted);
+        }
+    }
+    let twice = seen.iter().filter(|n| **n == 2).count() as u64;
+    assert!(seen.iter().all(|n| (1..=2).contains(n)));
+    assert!((9_500..10_500).contains(&twice), "{twice}: 5 sigma are 474");
+    assert_eq!(
+        (path.stats().duplicated.packets, path.stats().delivered.packets),
+        (twice, N + twice)
+    );
+    assert!((21_300..22_700).contains(&corrupted), "{corrupted}: 5 sigma are 663");
+}
+
+#[test]
+fn a_copy_waits_and_is_dropped_like_any_packet() {
+    let wire = ElementConfig::Bottleneck {
+        rate: Rate::from_bytes_per_sec(1_000_000_000).into(),
+        queue: QueueLimit::Packets(3).into(),
+    };
+    let mut path = path(vec![ElementConfig::Duplication(Probability::ONE), wire]);
+    path.send(at(0), 1_000, 1).expect("room");
+    let dropped = path.send(at(0), 1_000, 2).expect_err("its copy took the last place");
+    assert_eq!((dropped.payload, dropped.reason), (2, DropReason::TailDrop));
+    assert_eq!(drain(&mut path).0, [(1_000, 1), (2_000, 1), (3_000, 2)]);
+}
+
+#[test]
+fn a_shaper_lets_the_bucket_through_and_then_its_rate_exactly() {
+    let (rate, queue) = (Rate::from_bytes_per_sec(1_000_000_000), QueueLimit::Packets(3));
+    let mut path = path(vec![ElementConfig::Shaper { rate, bucket_bytes: 3_000, queue }]);
+    for i in 0..5 {
+        path.send(at(0), 1_500, i).expect("the bucket, then the queue");
+    }
+    path.send(at(0), 1_501, 5).expect_err("no room for a fourth");
+    let late = path.send(at(10_000), 3_001, 6).expect_err("it can never have tokens");
+    assert_eq!(late.reason, DropReason::TailDrop);
+    path.send(at(10_000), 3_000, 7).expect("5500 ns have filled the bucket");
+    let (out, _) = drain(&mut path);
+    assert_eq!(out, [(0, 0), (0, 1), (1_500, 2), (3_000, 3), (4_500, 4), (10_000, 7)]);
+}
+
+#[test]
+fn a_packet_is_carried_over_a_step_of_the_rate() {
+    // 1000 bytes/us until 1.5 us, nothing until 3 us, then 500 bytes/us.
+    let (fast, slow) =
+        (Rate::from_bytes_per_sec(1_000_000_000), Rate::from_bytes_per_sec(500_000_000));
+    let steps = vec![(ns(0), fast), (ns(1_500), Rate::ZERO), (ns(3_000), slow)];
+    let rate = RateConfig::Steps(steps);
+    let queue = QueueLimit::Packets(10).into();
+    let mut path = path(vec![ElementConfig::Bottleneck { rate, queue }]);
+    for i in 0..3 {
+        path.send(at(0), 1_000, i).expect("room");
+    }
+    // Half of the second is done before the outage.
+    assert_eq!(path.sample(at(0)).queue.delay, ns(6_000));
+    assert_eq!(times(&drain(&mut path).0), [1_000, 4_000, 6_000]);
+    // Longer than from one step to the next but one.
+    let rate = RateConfig::Steps(vec![(ns(0), slow), (ns(100), fast), (ns(200), slow)]);
+    let mut path = self::path(vec![ElementConfig::Bottleneck { rate, queue }]);
+    path.send(at(50), 1_000, 0).expect("room");
+    assert_eq!(times(&drain(&mut path).0), [200 + 2 * (1_000 - 25 - 100)]);
+}
+
+#[test]
+fn a_trace_delivers_1500_bytes_at_each_of_its_times_and_begins_again() {
+    let rate = RateConfig::mahimahi("# two at once\n2\n2\n\n5\n").expect("a trace");
+    let queue = QueueLimit::Packets(100).into();
+    let mut path = path(vec![ElementConfig::Bottleneck { rate, queue }]);
+    for (i, bytes) in [1_500, 700, 800, 1_500, 1_501, 1_499].into_iter().enumerate() {
+        path.send(at(0), bytes, i as u64).expect("room");
+    }
+    // One that comes when nothing waits does not get what was left over before, but may use the very
+    // moment at which it comes: 15 ms are the end of the third round.
+    path.send(at(15_000_000), 1_500, 6).expect("room");
+    path.send(at(15_000_001), 1_500, 7).expect("room");
+    let ms: Vec<f64> = times(&drain(&mut path).0).iter().map(|t| *t as f64 / 1e6).collect();
+    assert_eq!(ms, [2.0, 2.0, 2.0, 5.0, 7.0, 7.0, 15.0, 17.0]);
+}
+
+#[test]
+fn a_trace_that_makes_no_sense_is_refused_with_its_line() {
+    let line = |text| RateConfig::mahimahi(text).expect_err("nonsense").to_string();
+    assert_eq!(
+        line("1\nx\n"),
+        "line 2: \"x\" is no time: give whole milliseconds, one time a line"
+    );
+    assert_eq!(line("5\n4\n"), "line 2: 4 ms is before the line above: times never decrease");
+    let empty = TraceError::Config(ConfigError::EmptyTrace);
+    assert_eq!(RateConfig::mahimahi("# nothing\n").expect_err("empty"), empty);
+    assert_eq!(RateConfig::mahimahi("0\n").expect_err("endlessly fast"), empty);
+}
+
+#[test]
+fn a_shorter_delay_lets_nothing_overtake() {
+    let steps = vec![(ns(0), ns(100)), (ns(50), ns(10)), (ns(200), ns(30))];
+    let mut path = path(vec![ElementConfig::DelaySteps(steps)]);
+    for now in [0, 49, 50, 60, 140, 199, 200] {
+        path.send(at(now), 100, now).expect("nothing is lost");
+    }
+    assert_eq!(times(&drain(&mut path).0), [100, 149, 149, 149, 150, 209, 230]);
+}
+
+#[test]
+fn jitter_is_uniform_and_keeps_the_order() {
+    const N: u64 = 100_000;
+    let mut path = path(vec![ElementConfig::Jitter(ns(1_000))]);
+    // Far enough apart that no packet holds up another.
+    for i in 0..N {
+        path.send(at(i * 10_000), 100, i).expect("nothing is lost");
+    }
+    let extra: Vec<u64> = drain(&mut path).0.iter().map(|(t, i)| t - i * 10_000).collect();
+    assert_eq!((extra.iter().min(), extra.iter().max()), (Some(&0), Some(&1_000)));
+    let mean = extra.iter().sum::<u64>() as f64 / N as f64;
+    assert!((mean - 500.0).abs() < 5.0, "{mean}: 5 sigma are 4.6");
+    // So close that almost each would overtake another.
+    let mut path = self::path(vec![ElementConfig::Jitter(ns(1_000))]);
+    for i in 0..1_000 {
+        path.send(at(i), 100, i).expect("nothing is lost");
+    }
+    let (out, _) = drain(&mut path);
+    assert!(out.is_sorted_by_key(|(_, i)| *i) && out.is_sorted_by_key(|(t, _)| *t));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_a_clear_line() {
+    let refused = |element| {
+        let config = PathConfig { row: vec![element], seed: 1 };
+        Path::<()>::new(&config).expect_err("nonsense").to_string()
+    };
+    let rate = Rate::from_bytes_per_sec(1);
+    let bucket_bytes = 1_499;
+    assert_eq!(
+        refused(ElementConfig::Policer { rate, bucket_bytes }),
+        "a bucket of 1499 bytes lets no full packet pass: give at least 1500 bytes"
+    );
+    assert_eq!(
+        refused(ElementConfig::Reordering { packets: Selection::Every(0), delay: ns(1) }),
+        "every 0th packet is none: give at least 1"
+    );
+    assert_eq!(
+        refused(ElementConfig::Blackhole(vec![(ns(5), ns(9)), (ns(8), ns(10))])),
+        "outages have to ascend: put them in order, each once"
+    );
+    assert_eq!(
+        refused(ElementConfig::DelaySteps(vec![(ns(5), ns(9))])),
+        "the first step has to be at 0: say what holds from the beginning"
+    );
+    assert_eq!(
+        refused(ElementConfig::Loss(LossConfig::Bursts { every: 3, length: 3 })),
+        "3 of every 3 packets are no burst: lose at least 1, and fewer than all"
+    );
+    let rate = RateConfig::Steps(vec![(Duration::ZERO, rate), (ns(1), Rate::ZERO)]);
+    let queue = QueueLimit::Packets(1).into();
+    assert!(refused(ElementConfig::Bottleneck { rate, queue }).starts_with("a rate of 0"));
 }

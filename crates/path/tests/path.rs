@@ -25,7 +25,7 @@ fn build(link: &Link) -> Path<u64> {
     Path::new(&(*link).into()).expect("a path that makes sense")
 }
 
-fn row<T>(row: Vec<ElementConfig>, seed: u64) -> Result<Path<T>, ConfigError> {
+fn row<T: Clone>(row: Vec<ElementConfig>, seed: u64) -> Result<Path<T>, ConfigError> {
     Path::new(&PathConfig { row, seed })
 }
 
@@ -175,7 +175,8 @@ fn a_lost_packet_takes_no_share_of_the_rate() {
 
 #[test]
 fn elements_stand_in_any_order() {
-    let wire = ElementConfig::Bottleneck { rate: FAST, queue: QueueLimit::Packets(1) };
+    let wire =
+        ElementConfig::Bottleneck { rate: FAST.into(), queue: QueueLimit::Packets(1).into() };
     // Behind a delay the queue drops what the sender has already handed over.
     let mut path = row(vec![ElementConfig::Delay(ns(100)), wire.clone()], 1).expect("a row");
     for payload in [1, 2] {
@@ -189,7 +190,7 @@ fn elements_stand_in_any_order() {
     assert_eq!(delivered(path.poll(at(5000))).at, at(1600));
     assert_eq!(path.inside().packets, 0);
 
-    let mut path = row(vec![wire, ElementConfig::Loss(Probability::ONE)], 1).expect("a row");
+    let mut path = row(vec![wire, ElementConfig::Loss(Probability::ONE.into())], 1).expect("a row");
     path.send(at(0), 1500, 1).expect("the wire takes it");
     assert!(matches!(path.poll(at(1500)), Some(Event::Dropped(d)) if d.at == at(1500)));
     assert_eq!(path.stats().carried.packets, 1, "it was lost behind the bottleneck");
@@ -197,7 +198,8 @@ fn elements_stand_in_any_order() {
 
 #[test]
 fn what_leaves_makes_room_for_what_arrives_at_that_moment() {
-    let wire = ElementConfig::Bottleneck { rate: FAST, queue: QueueLimit::Packets(1) };
+    let wire =
+        ElementConfig::Bottleneck { rate: FAST.into(), queue: QueueLimit::Packets(1).into() };
     let mut path = row(vec![ElementConfig::Delay(ns(100)), wire.clone()], 1).expect("a row");
     // The first leaves the wire at 1100, when the second comes out of the delay.
     for now in [0, 1000] {
@@ -210,8 +212,8 @@ fn what_leaves_makes_room_for_what_arrives_at_that_moment() {
 
 #[test]
 fn equal_elements_of_a_row_draw_their_own_numbers() {
-    let half = ElementConfig::Loss(Probability::new(0.5).expect("a probability"));
-    let never = ElementConfig::Loss(Probability::ZERO);
+    let half = ElementConfig::Loss(Probability::new(0.5).expect("a probability").into());
+    let never = ElementConfig::Loss(Probability::ZERO.into());
     let drops = |row: &[ElementConfig]| -> Vec<u64> {
         let mut path = self::row(row.to_vec(), 7).expect("a row");
         (0..1000).filter(|i| path.send(at(*i), 1, *i).is_err()).collect()

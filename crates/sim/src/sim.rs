@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
-    ConfigError, Event, IPV4_UDP_HEADER_BYTES, Path, PathSample, Probability, Selection,
+    ConfigError, Event, Header, IPV4_UDP_HEADER_BYTES, Path, PathSample, Probability, Selection,
 };
 use hdrhistogram::Histogram;
 
@@ -70,6 +70,15 @@ pub struct Sim {
     chance: Exponential,
     /// Packets that came out of a last link.
     delivered_packets: u64,
+}
+
+/// What the links see of a packet: queues tell the flows apart.
+fn header(flow: u32, wire_bytes: u32) -> Header {
+    Header { flow, ..Header::from(wire_bytes) }
+}
+
+fn is_intact<T>(event: &Event<T>) -> bool {
+    !matches!(event, Event::Delivered(d) if d.corrupted)
 }
 
 impl Sim {
@@ -259,14 +268,15 @@ impl Sim {
         if let Some(link) = self.links.get_mut(source) {
             let event = link.path.poll(self.now);
             self.due[source] = nanos(link.path.next_event());
-            if let Some(Event::Delivered(d)) = event {
+            // A corrupted packet fails its checksum behind the link.
+            if let Some(Event::Delivered(d)) = event.filter(is_intact) {
                 link.queue_delay_ns.record(d.queued.as_nanos());
                 self.on_link_passed(source, d.wire_bytes, d.payload);
             }
         } else if source == self.links.len() {
             let event = self.uplink.poll(self.now);
             self.refresh_uplink();
-            if let Some(Event::Delivered(d)) = event {
+            if let Some(Event::Delivered(d)) = event.filter(is_intact) {
                 self.on_uplink_passed(d.payload.0, d.payload.1);
             }
         } else if let Some(timer) = self.timers.pop() {
@@ -315,7 +325,7 @@ impl Sim {
         };
         if link < last {
             // A dropped packet is the link's business, and the sender's loss detection's.
-            let _ = self.links[link + 1].path.send(self.now, wire_bytes, data);
+            let _ = self.links[link + 1].path.send(self.now, header(data.flow, wire_bytes), data);
             self.refresh(link + 1);
             return;
         }
@@ -354,7 +364,7 @@ impl Sim {
 
     /// A dropped ACK is the path's business; a later one repeats what it said.
     fn send_up(&mut self, flow: u32, wire_bytes: u32, up: Up) {
-        let _ = self.uplink.send(self.now, wire_bytes, (flow, up));
+        let _ = self.uplink.send(self.now, header(flow, wire_bytes), (flow, up));
         self.refresh_uplink();
     }
 
@@ -485,13 +495,14 @@ impl Sim {
     fn send(&mut self, i: u32, probe: Option<Transmit>) {
         let now = self.now;
         let Some(flow) = find(&mut self.flows, &mut self.short, i) else { return };
-        let (first, header) = (flow.route.first, flow.header_bytes);
+        let (first, more) = (flow.route.first, flow.header_bytes);
         let path = &mut self.links[first].path;
         let mut next = probe.or_else(|| flow.sender.poll_transmit(now));
         if next.is_some() {
             while let Some(Transmit { pn, chunk, bytes }) = next {
                 // A dropped packet is the link's business, and the sender's loss detection's.
-                let _ = path.send(now, bytes + header, Data { flow: i, pn, sent: now, chunk });
+                let packet = header(i, bytes + more);
+                let _ = path.send(now, packet, Data { flow: i, pn, sent: now, chunk });
                 next = flow.sender.poll_transmit(now);
             }
             self.due[first] = nanos(path.next_event());
@@ -521,7 +532,7 @@ impl Sim {
         let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
         let data = Data { flow: CROSS + i as u32, pn: cross.sent, sent: self.now, chunk };
         let first = cross.route.first;
-        let _ = self.links[first].path.send(self.now, packet_bytes, data);
+        let _ = self.links[first].path.send(self.now, header(data.flow, packet_bytes), data);
         self.refresh(first);
     }
 

@@ -1,0 +1,195 @@
+//! Which queue stands in front of a wire. The defaults are those of the RFC, or of the paper.
+
+use fullpipe_cc::Duration;
+
+use crate::{ConfigError, Probability, QueueLimit};
+
+/// A queue discipline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum QueueConfig {
+    /// First in, first out; what finds no room is dropped.
+    TailDrop(QueueLimit),
+    /// A tail-drop queue that marks above a threshold: RFC 8257 section 3.1.
+    Step(StepConfig),
+    /// RFC 8289.
+    CoDel(CoDelConfig),
+    /// RFC 8290.
+    FqCoDel(FqCoDelConfig),
+    /// RFC 8033.
+    Pie(PieConfig),
+    /// Floyd and Jacobson, 1993.
+    Red(RedConfig),
+    /// RFC 9332, appendix A.
+    DualPi2(DualPi2Config),
+}
+
+impl From<QueueLimit> for QueueConfig {
+    fn from(limit: QueueLimit) -> Self {
+        Self::TailDrop(limit)
+    }
+}
+
+/// A tail-drop queue that marks: what does not understand a mark is dropped by the limit alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StepConfig {
+    /// What the queue holds.
+    pub limit: QueueLimit,
+    /// A packet is marked that finds more than this in the queue, the packet on the wire included.
+    pub mark_above: QueueLimit,
+}
+
+/// CoDel's parameters (RFC 8289 section 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CoDelConfig {
+    /// What the queue holds.
+    pub limit: QueueLimit,
+    /// The delay of a queue that stands and does no harm: TARGET.
+    pub target: Duration,
+    /// The time in which a burst has to be gone, about the longest RTT: INTERVAL.
+    pub interval: Duration,
+    /// Whether a packet that understands it is marked instead of dropped.
+    pub ecn: bool,
+    /// Packets that waited longer than this are marked besides, as Linux offers it for DCTCP and L4S.
+    pub ce_threshold: Option<Duration>,
+}
+
+impl CoDelConfig {
+    /// 5 ms, 100 ms, with ECN.
+    pub const fn new(limit: QueueLimit) -> Self {
+        let (target, interval) = (Duration::from_millis(5), Duration::from_millis(100));
+        Self { limit, target, interval, ecn: true, ce_threshold: None }
+    }
+}
+
+/// FQ-CoDel's parameters (RFC 8290 section 5.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FqCoDelConfig {
+    /// CoDel's in each queue; its limit is that of all queues together.
+    pub codel: CoDelConfig,
+    /// How many queues there are.
+    pub queues: u32,
+    /// How much one queue sends in its turn: an MTU with its Ethernet header.
+    pub quantum_bytes: u32,
+}
+
+impl FqCoDelConfig {
+    /// 10240 packets in 1024 queues, a quantum of 1514 bytes.
+    pub const fn new() -> Self {
+        let codel = CoDelConfig::new(QueueLimit::Packets(10_240));
+        Self { codel, queues: 1024, quantum_bytes: 1514 }
+    }
+}
+
+impl Default for FqCoDelConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// PIE's parameters (RFC 8033 section 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PieConfig {
+    /// What the queue holds.
+    pub limit: QueueLimit,
+    /// QDELAY_REF.
+    pub target: Duration,
+    /// T_UPDATE, above 0.
+    pub update: Duration,
+    /// MAX_BURST: nothing is dropped so long after the queue was calm.
+    pub max_burst: Duration,
+    /// Whether a packet that understands it is marked instead of dropped, up to a probability of
+    /// 10 % (section 5.1).
+    pub ecn: bool,
+}
+
+impl PieConfig {
+    /// 15 ms, every 15 ms, 150 ms, with ECN.
+    pub const fn new(limit: QueueLimit) -> Self {
+        let (target, max_burst) = (Duration::from_millis(15), Duration::from_millis(150));
+        Self { limit, target, update: target, max_burst, ecn: true }
+    }
+}
+
+/// RED's parameters, thresholds in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RedConfig {
+    /// What the queue holds.
+    pub limit: QueueLimit,
+    /// Below this average nothing happens.
+    pub min_bytes: u64,
+    /// From this average on everything is dropped; above `min_bytes`.
+    pub max_bytes: u64,
+    /// The probability just below `max_bytes`.
+    pub max_probability: Probability,
+    /// The weight of the newest packet's queue in the average, w_q.
+    pub weight: Probability,
+    /// How long a small packet is on the wire: by so many the average sinks in an idle time.
+    pub packet_time: Duration,
+    /// Whether a packet that understands it is marked instead of dropped, below `max_bytes`.
+    pub ecn: bool,
+}
+
+/// DualPI2's parameters (RFC 9332 appendix A.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DualPi2Config {
+    /// What both queues together hold.
+    pub limit: QueueLimit,
+    /// The classic queue's delay.
+    pub target: Duration,
+    /// The longest RTT expected, above 0: the gains and the period of the controller follow from it.
+    pub rtt_max: Duration,
+    /// From this delay on the low-latency queue marks by itself: minTh.
+    pub ramp_from: Duration,
+    /// So much later it marks everything: range.
+    pub ramp_range: Duration,
+}
+
+impl DualPi2Config {
+    /// 15 ms, 100 ms, 0.8 ms and 0.4 ms.
+    pub const fn new(limit: QueueLimit) -> Self {
+        Self {
+            limit,
+            target: Duration::from_millis(15),
+            rtt_max: Duration::from_millis(100),
+            ramp_from: Duration::from_micros(800),
+            ramp_range: Duration::from_micros(400),
+        }
+    }
+}
+
+impl QueueConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        let rule = |discipline, holds: bool, rule| {
+            if holds { Ok(()) } else { Err(ConfigError::Queue { discipline, rule }) }
+        };
+        let above_0 = |d: Duration| d > Duration::ZERO;
+        match self {
+            Self::TailDrop(limit) => limit.validate(),
+            Self::Step(c) => c.limit.validate(),
+            Self::CoDel(c) => {
+                rule("codel", above_0(c.interval), "give an interval above 0")?;
+                c.limit.validate()
+            }
+            Self::FqCoDel(c) => {
+                rule("fq_codel", above_0(c.codel.interval), "give an interval above 0")?;
+                rule("fq_codel", c.queues > 0, "give at least 1 queue")?;
+                rule("fq_codel", c.quantum_bytes > 0, "give a quantum of at least 1 byte")?;
+                c.codel.limit.validate()
+            }
+            Self::Pie(c) => {
+                rule("pie", above_0(c.update), "give an update period above 0")?;
+                c.limit.validate()
+            }
+            Self::Red(c) => {
+                rule("red", c.min_bytes < c.max_bytes, "give a max_bytes above min_bytes")?;
+                c.limit.validate()
+            }
+            Self::DualPi2(c) => {
+                let (target, rtt) = (above_0(c.target), above_0(c.rtt_max));
+                rule("dualpi2", target && rtt, "give a target and an rtt_max above 0")?;
+                c.limit.validate()
+            }
+        }
+    }
+}

@@ -1,10 +1,12 @@
 //! One trace of sends and ACKs, replayed into whatever is measured.
 //!
-//! The trace is that of a bbr3 flow of two-packet ACKs over an ideal link, recorded once and then
-//! replayed with its times as they were: every controller sees the same events, and none of them
-//! can make its own work easier by sending less. Callgrind collects only inside [`counted_ack`] or
+//! The trace is that of a bbr3 flow of two-packet ACKs over a link that loses one packet before the
+//! counting begins, recorded once and then replayed with its times as they were: every controller
+//! sees the same events, and none of them can make its own work easier by sending less. The loss
+//! ends the slow start of those that would never end it otherwise. Callgrind collects only inside [`counted_ack`] or
 //! [`counted_send`], so that neither set-up nor replay is in a figure.
 
+pub mod peers;
 pub mod report;
 
 use std::collections::VecDeque;
@@ -18,6 +20,8 @@ pub const PACKET: u32 = 1200;
 pub const RATE: Rate = Rate::from_bits_per_sec(50_000_000);
 /// Its round-trip time without a queue.
 pub const RTT: Duration = Duration::from_millis(40);
+/// When the one packet is lost.
+const LOSS_AT: Instant = Instant::from_nanos(1_000_000_000);
 /// Startup and Drain are over, and the first probe as well.
 const STEADY_FROM: Instant = Instant::from_nanos(2_000_000_000);
 /// Probes come every two to three seconds and ProbeRTT every five: three and one of them.
@@ -42,6 +46,8 @@ pub enum Event {
         /// Bytes.
         inflight: u64,
     },
+    /// The next packet is lost.
+    Loss,
 }
 
 /// An event with its time.
@@ -66,11 +72,12 @@ pub fn counts(trace: &[Entry], scope: Scope) -> (u64, u64) {
         match entry.event {
             Event::Send => (sends + 1, acks),
             Event::Ack { .. } => (sends, acks + 1),
+            Event::Loss => (sends, acks),
         }
     })
 }
 
-/// Records the trace: bbr3 over a link that delivers in order and loses nothing.
+/// Records the trace: bbr3 over a link that delivers in order and loses one packet.
 pub fn record() -> Vec<Entry> {
     let mut now = Instant::default();
     let mut cc =
@@ -78,6 +85,7 @@ pub fn record() -> Vec<Entry> {
     let mut link_free = now;
     let mut arrivals = VecDeque::new();
     let mut trace = Vec::new();
+    let mut lost = false;
     while now < END {
         let is_cruise = cc.snapshot().state == State::ProbeBwCruise;
         // The second of each two packets brings the ACK of both.
@@ -95,6 +103,14 @@ pub fn record() -> Vec<Entry> {
         now = now.max(next);
         if ack_at.is_some_and(|at| at <= now) {
             let mut ack = cc.ack(now);
+            if !lost && now >= LOSS_AT {
+                let (_, packet) = arrivals.pop_front().expect("the first of the two");
+                ack.lost(&packet);
+                ack.finish();
+                lost = true;
+                trace.push(Entry { now, event: Event::Loss, is_cruise });
+                continue;
+            }
             for (_, packet) in arrivals.drain(..2) {
                 ack.acked(&packet);
             }
@@ -128,6 +144,10 @@ pub trait Subject {
         packets: &[(Self::Time, Self::Packet); 2],
         inflight: u64,
     );
+    /// The packet of that number, which left at that time, is lost.
+    fn lose(&mut self, now: Self::Time, number: u64, packet: (Self::Time, Self::Packet));
+    /// What it takes the link's rate for, if it asks itself that.
+    fn estimate(&self) -> Option<Rate>;
 }
 
 #[inline(never)]
@@ -147,6 +167,7 @@ fn counted_ack<S: Subject>(
 }
 
 /// Replays the trace; the events of `scope` go through the functions that callgrind collects in.
+/// Whoever does not believe in the trace's link afterwards was not doing its work.
 pub fn replay<S: Subject>(trace: &[Entry], mut subject: S, scope: Scope) -> S {
     let mut flight: VecDeque<(S::Time, S::Packet)> = VecDeque::with_capacity(1 << 14);
     let (mut next, mut oldest) = (0, 0);
@@ -174,7 +195,16 @@ pub fn replay<S: Subject>(trace: &[Entry], mut subject: S, scope: Scope) -> S {
                 }
                 oldest += 2;
             }
+            Event::Loss => {
+                let packet = flight.pop_front().expect("the trace loses what it sent");
+                subject.lose(now, oldest, packet);
+                oldest += 1;
+            }
         }
+    }
+    if let Some(estimate) = subject.estimate() {
+        let (low, high) = (RATE.as_bits_per_sec() / 4, RATE.as_bits_per_sec() * 2);
+        assert!((low..high).contains(&estimate.as_bits_per_sec()), "takes it for {estimate}");
     }
     subject
 }
@@ -210,5 +240,15 @@ impl Subject for Core {
         ack.acked(&packets[0].1);
         ack.acked(&packets[1].1);
         ack.finish();
+    }
+
+    fn lose(&mut self, now: Instant, _: u64, packet: (Instant, Self::Packet)) {
+        let mut ack = self.0.ack(now);
+        ack.lost(&packet.1);
+        ack.finish();
+    }
+
+    fn estimate(&self) -> Option<Rate> {
+        self.0.snapshot().bbr.map(|bbr| bbr.max_bw)
     }
 }

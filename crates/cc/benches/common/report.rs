@@ -69,24 +69,32 @@ pub struct Outcome {
     pub unmeasured: usize,
 }
 
-/// Prints each figure's instructions per event beside its target.
-pub fn print(dir: &Path, figures: &[Figure]) -> Outcome {
-    println!("\n{:<32} {:>8} {:>8} {:>8}", "instructions per event", "figure", "target", "events");
-    let mut outcome = Outcome::default();
-    for Figure { name, path, events, target } in figures {
+/// Prints a heading of what was counted.
+pub fn heading(what: &str) {
+    println!("\n{what:<34} {:>8} {:>8} {:>8}", "figure", "target", "events");
+}
+
+impl Outcome {
+    /// Reads a figure and prints its instructions per event beside the target. Gives them.
+    pub fn print(&mut self, dir: &Path, figure: &Figure) -> Option<u64> {
+        let Figure { name, path, events, target } = figure;
         let goal = target.map_or_else(|| "-".to_owned(), |t| t.to_string());
         let Some(all) = instructions(&dir.join(path)) else {
-            outcome.unmeasured += 1;
-            println!("{name:<32} {:>8} {goal:>8}", "none");
-            continue;
+            self.unmeasured += 1;
+            println!("{name:<34} {:>8} {goal:>8}", "none");
+            return None;
         };
         let each = all.div_ceil(*events);
-        let is_missed = target.is_some_and(|t| each > t);
-        outcome.missed += usize::from(is_missed);
-        let verdict = if is_missed { "  MISSED" } else { "" };
-        println!("{name:<32} {each:>8} {goal:>8} {events:>8}{verdict}");
+        println!("{name:<34} {each:>8} {goal:>8} {events:>8}{}", self.judge(each, *target));
+        Some(each)
     }
-    outcome
+
+    /// The mark behind a figure that is above its target.
+    pub fn judge(&mut self, figure: u64, target: Option<u64>) -> &'static str {
+        let is_missed = target.is_some_and(|t| figure > t);
+        self.missed += usize::from(is_missed);
+        if is_missed { "  MISSED" } else { "" }
+    }
 }
 
 /// The last line, and the exit code that goes with it.

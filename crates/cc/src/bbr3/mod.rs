@@ -239,7 +239,7 @@ impl CongestionControl for Bbr3 {
         }
         self.update_probe_bw_cycle_phase(conn, rs);
         self.update_min_rtt(conn, rs);
-        if self.probe_rtt_expired || self.state == State::ProbeRtt {
+        if self.state == State::ProbeRtt || self.probe_rtt_expired {
             self.check_probe_rtt(conn, rs);
         }
         if rs.delivered > 0 {

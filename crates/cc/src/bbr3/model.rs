@@ -77,8 +77,10 @@ impl Bbr3 {
         // In Startup the bandwidth is not known yet, and much seems extra: remember one round.
         let rounds = if self.full_bw_reached { EXTRA_ACKED_ROUNDS } else { 1 };
         let extra_acked = self.extra_acked_filter.update(extra, self.round_count, rounds);
-        self.is_model_new |= extra_acked != self.extra_acked;
-        self.extra_acked = extra_acked;
+        if extra_acked != self.extra_acked {
+            self.extra_acked = extra_acked;
+            self.is_model_new = true;
+        }
     }
 
     /// UpdateMinRTT(), "ProbeRTT Logic".

@@ -48,7 +48,6 @@ impl Bbr3 {
     }
 
     /// StartProbeBW_UP().
-    #[cold]
     fn start_probe_bw_up(&mut self, conn: &Conn, rs: &RateSample) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.start_round(conn);
@@ -63,16 +62,20 @@ impl Bbr3 {
         if !self.full_bw_reached || self.adapt_long_term_model(conn, rs) {
             return;
         }
-        if matches!(self.state, State::ProbeBwDown | State::ProbeBwCruise) {
-            if self.is_time_to_probe_bw(conn, rs.now) {
-                self.start_probe_bw_refill(conn);
-            } else if self.state == State::ProbeBwDown && self.is_time_to_cruise(conn) {
-                self.start_probe_bw_cruise();
-            }
-            return;
+        let level = matches!(self.state, State::ProbeBwDown | State::ProbeBwCruise);
+        if level && self.is_time_to_probe_bw(conn, rs.now) {
+            self.start_probe_bw_refill(conn);
+        } else if self.state != State::ProbeBwCruise {
+            self.check_phase_done(conn, rs);
         }
+    }
+
+    /// The part of UpdateProbeBWCyclePhase() for the phases that do not last: all but CRUISE.
+    #[cold]
+    fn check_phase_done(&mut self, conn: &Conn, rs: &RateSample) {
         let state = self.state;
         match state {
+            State::ProbeBwDown if self.is_time_to_cruise(conn) => self.start_probe_bw_cruise(),
             State::ProbeBwRefill if self.round_start => {
                 self.is_bw_probe_sample = true;
                 self.start_probe_bw_up(conn, rs);
@@ -204,7 +207,7 @@ impl Bbr3 {
     }
 
     /// The last part of AdaptLongTermModel(), apart because a path without loss has no bound.
-    #[inline(never)]
+    #[cold]
     fn raise_inflight_longterm(&mut self, conn: &Conn, rs: &RateSample) {
         if !Self::is_loss_too_high(rs) {
             self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);

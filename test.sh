@@ -37,6 +37,20 @@ cargo clippy --workspace --all-targets --release --locked -- -D warnings
 say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --locked --quiet
 
+say "the core without a standard library"
+bare=thumbv7em-none-eabi
+cargo build --release --locked -p fullpipe-cc --no-default-features
+if command -v rustup >/dev/null && rustup target add "$bare"; then
+    cargo build --release --locked -p fullpipe-cc --no-default-features --target "$bare"
+else
+    # In a no_std crate that names neither std nor alloc, whatever needs them did not build above.
+    echo "no $bare here (rustup could not add it): checking that the crate asks for no library"
+    grep -q '^#!\[no_std\]' crates/cc/src/lib.rs || die "fullpipe-cc is not no_std"
+    awk '/extern crate/ && before !~ /cfg\(test\)/ { print FILENAME ": " $0; found = 1 }
+         { before = $0 } END { exit found }' crates/cc/src/*.rs crates/cc/src/*/*.rs ||
+        die "fullpipe-cc asks for a library outside its tests"
+fi
+
 # The crates under everything once more with their debug assertions and overflow checks, which the
 # release profile leaves out.
 say "tests of the core with debug assertions"

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{AckBatch, Controller, Duration, Instant, PacketState};
 
-use crate::packet::{Ack, Chunk, Named};
+use crate::packet::{Ack, Chunk, Named, Span};
 use crate::receiver::Receiver;
 use crate::recovery::{PACKET_THRESHOLD, Rtt};
 use crate::scoreboard::{Scoreboard, Segment};
@@ -131,8 +131,7 @@ impl Flight {
                     }
                 }
                 if let Some(pn) = self.largest_acked.filter(|pn| Some(*pn) != largest) {
-                    let sent = self.packets[(pn - self.first) as usize].state.send_time();
-                    self.rtt.update(now.since(sent), delay);
+                    self.measure(now, (pn - self.first) as usize, delay);
                 }
             }
             Named::Chunks { cumulative, echo, blocks } => {
@@ -151,6 +150,39 @@ impl Flight {
         }
         let spurious = late && self.missing.is_empty();
         News { any: !self.acked.is_empty(), spurious, rtt }
+    }
+
+    /// How many of the oldest packets these are, when they are just that, and no other packet's fate
+    /// is open or changes with them.
+    #[inline]
+    pub(crate) fn in_order(&self, named: Span) -> Option<usize> {
+        let is_plain = named.start == self.first
+            && self.oldest_in_flight <= self.first
+            && self.largest_acked.is_none_or(|largest| largest < self.first)
+            && self.missing.is_empty()
+            && self.scoreboard.is_none()
+            && !named.is_empty();
+        is_plain.then(|| (named.end - named.start) as usize)
+    }
+
+    /// Takes a round trip from a packet by its place in `packets`.
+    #[inline]
+    pub(crate) fn measure(&mut self, now: Instant, place: usize, ack_delay: Duration) {
+        if let Some(packet) = self.packets.get(place) {
+            self.rtt.update(now.since(packet.state.send_time()), ack_delay);
+        }
+    }
+
+    /// The oldest packets, all in flight, are acknowledged.
+    #[inline]
+    pub(crate) fn take_oldest(&mut self, packets: usize, batch: &mut AckBatch<'_>) {
+        for packet in self.packets.drain(..packets) {
+            batch.acked(&packet.state);
+        }
+        self.in_flight -= packets as u64;
+        self.first += packets as u64;
+        self.largest_acked = Some(self.first - 1);
+        self.loss_time = None;
     }
 
     /// Marks a packet as acknowledged; whether it had been marked lost.

@@ -35,6 +35,25 @@ impl Ranges {
         ((self.first + self.ranges.len() as u64).saturating_sub(1), upto)
     }
 
+    /// What an ACK up to there names, when that is a part of one range.
+    #[inline]
+    pub(crate) fn only_named(&self, range: u64, upto: u64) -> Span {
+        match self.ranges.front() {
+            Some(front) if self.first == range => {
+                Span { start: front.start, end: upto.min(front.end) }
+            }
+            _ => Span::default(),
+        }
+    }
+
+    /// That part has reached the sender.
+    #[inline]
+    pub(crate) fn forget_to(&mut self, upto: u64) {
+        if let Some(front) = self.ranges.front_mut() {
+            front.start = upto;
+        }
+    }
+
     /// The next packets that an ACK up to there names and that none named before.
     #[inline]
     pub(crate) fn next_named(&mut self, range: u64, upto: u64) -> Option<Span> {

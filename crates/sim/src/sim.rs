@@ -13,7 +13,6 @@ use crate::config::{Application, Arrivals, CrossTraffic, FlowConfig, Route, SimC
 use crate::flow::{Flow, Wish};
 use crate::packet::{Chunk, Data, Up};
 use crate::random::Exponential;
-use crate::sender::Transmit;
 use crate::tally::Tally;
 use crate::timers::{NEVER, Timers};
 
@@ -99,7 +98,7 @@ impl Sim {
             flows: Vec::with_capacity(config.flows.len()),
             short: Vec::new(),
             cross: Vec::with_capacity(config.cross.len()),
-            timers: Timers::default(),
+            timers: Timers::new(config.cross.len() + config.flows.len() * Timer::ALL.len()),
             way_back: (0..config.flows.len()).map(|_| VecDeque::new()).collect(),
             rtt_ns: Tally::new(),
             latency_ns: Tally::new(),
@@ -279,7 +278,8 @@ impl Sim {
             if let Some(Event::Delivered(d)) = event.filter(is_intact) {
                 self.on_uplink_passed(d.payload.0, d.payload.1);
             }
-        } else if let Some(timer) = self.timers.pop() {
+        } else {
+            let timer = self.timers.pop();
             match timer.checked_sub(self.cross.len()) {
                 None => self.send_cross(timer),
                 Some(of_flow) => {
@@ -487,27 +487,27 @@ impl Sim {
     /// Sends what may leave, and arms the timer for the rest.
     #[inline]
     fn pump(&mut self, i: u32) {
-        self.send(i, None);
+        self.send(i, false);
     }
 
-    /// The same, after a probe that leaves whatever window and pacer say.
+    /// The same, with a probe first, which leaves whatever window and pacer say.
     #[inline]
-    fn send(&mut self, i: u32, probe: Option<Transmit>) {
+    fn send(&mut self, i: u32, probe: bool) {
         let now = self.now;
         let Some(flow) = find(&mut self.flows, &mut self.short, i) else { return };
         let (first, more) = (flow.route.first, flow.header_bytes);
         let path = &mut self.links[first].path;
-        let mut next = probe.or_else(|| flow.sender.poll_transmit(now));
-        if next.is_some() {
-            while let Some(Transmit { pn, chunk, bytes }) = next {
-                // A dropped packet is the link's business, and the sender's loss detection's.
-                let packet = header(i, bytes + more);
-                let _ = path.send(now, packet, Data { flow: i, pn, sent: now, chunk });
-                next = flow.sender.poll_transmit(now);
-            }
+        let mut is_new = false;
+        let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {
+            is_new = true;
+            let data = Data { flow: i, pn, sent: now, chunk };
+            // A dropped packet is the link's business, and the sender's loss detection's.
+            let _ = path.send(now, header(i, bytes + more), data);
+        });
+        if is_new {
             self.due[first] = nanos(path.next_event());
         }
-        if let Some(at) = flow.sender.deadline() {
+        if let Some(at) = deadline {
             self.arm(Timer::Sender, i, at);
         }
     }

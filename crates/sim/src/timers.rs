@@ -8,66 +8,60 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// Timers by number, each with one deadline. Setting one to a later time costs nothing until the
 /// earlier time comes up: most timers of a transport move with every packet and never fire.
 ///
-/// A tournament: each place above two others holds the earlier one's number, so that the first of all
-/// stands on top, and a new deadline is compared once a level.
+/// A tournament: each place holds the earlier of the two below it, so that the first of all stands
+/// on top, and a new deadline is compared once a level.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// The deadline of each timer in nanoseconds. As many as a power of two.
-    deadlines: Vec<u64>,
-    /// `winners[1]` is the first of all; those below `winners[i]` are `winners[2 i]` and
-    /// `winners[2 i + 1]`, and the lowest have two timers each below.
-    winners: Vec<u32>,
+    /// Deadlines in nanoseconds above, the timer's number below: one comparison, and a fixed order at
+    /// one time. `places[1]` is the first of all, below `places[i]` are `places[2 i]` and
+    /// `places[2 i + 1]`, and the second half are the timers.
+    places: Vec<u128>,
+}
+
+fn key(timer: usize, at: u64) -> u128 {
+    u128::from(at) << 64 | timer as u128
 }
 
 impl Timers {
     /// Room for `timers`, and more when they are set.
     pub(crate) fn new(timers: usize) -> Self {
-        let mut empty = Self { deadlines: Vec::new(), winners: Vec::new() };
+        let mut empty = Self { places: Vec::new() };
         empty.grow(timers);
         empty
     }
 
     #[cold]
     fn grow(&mut self, timers: usize) {
-        let size = timers.next_power_of_two().max(2);
-        self.deadlines.resize(size, NEVER);
-        self.winners.resize(size, 0);
+        let (before, size) = (self.places.len() / 2, timers.next_power_of_two().max(2));
+        let never = (0..size).map(|timer| key(timer, NEVER));
+        let mut places: Vec<u128> = core::iter::repeat_n(0, size).chain(never).collect();
+        places[size..size + before].copy_from_slice(&self.places[before..]);
         for place in (1..size).rev() {
-            self.winners[place] = self.winner(place);
+            places[place] = places[2 * place].min(places[2 * place + 1]);
         }
-    }
-
-    /// The earlier of the two below a place; at the same time, the lower number.
-    #[inline]
-    fn winner(&self, place: usize) -> u32 {
-        let size = self.winners.len();
-        let below = 2 * place;
-        let (left, right) = if below < size {
-            (self.winners[below], self.winners[below + 1])
-        } else {
-            ((below - size) as u32, (below - size + 1) as u32)
-        };
-        let is_left = self.deadlines[left as usize] <= self.deadlines[right as usize];
-        if is_left { left } else { right }
+        self.places = places;
     }
 
     #[inline]
     fn set(&mut self, timer: usize, at: u64) {
-        self.deadlines[timer] = at;
-        let mut place = (timer + self.winners.len()) / 2;
-        while place > 0 {
-            self.winners[place] = self.winner(place);
+        let mut place = self.places.len() / 2 + timer;
+        self.places[place] = key(timer, at);
+        while place > 1 {
+            let first = self.places[place].min(self.places[place ^ 1]);
             place /= 2;
+            self.places[place] = first;
         }
     }
 
     /// The timer fires at `at` or before.
     #[inline]
     pub(crate) fn arm(&mut self, timer: usize, at: Instant) {
-        if timer >= self.deadlines.len() {
+        let size = self.places.len() / 2;
+        if timer >= size {
             self.grow(timer + 1);
+            return self.arm(timer, at);
         }
-        if at.as_nanos() < self.deadlines[timer] {
+        if at.as_nanos() < (self.places[size + timer] >> 64) as u64 {
             self.set(timer, at.as_nanos());
         }
     }
@@ -75,13 +69,13 @@ impl Timers {
     /// When the first timer fires, in nanoseconds; [`NEVER`] when none will.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
-        self.deadlines[self.winners[1] as usize]
+        (self.places[1] >> 64) as u64
     }
 
     /// Takes out the first timer.
     #[inline]
     pub(crate) fn pop(&mut self) -> usize {
-        let timer = self.winners[1] as usize;
+        let timer = self.places[1] as u64 as usize;
         self.set(timer, NEVER);
         timer
     }

@@ -11,8 +11,20 @@ pub(crate) struct Congestion<'a> {
     pub(crate) now: Instant,
     /// Whether it opened a recovery episode: loss-based algorithms react once an episode.
     pub(crate) new_episode: bool,
-    /// The sample of the ACK that carried CE marks, when that is what happened.
-    pub(crate) ce: Option<&'a RateSample>,
+    /// Whether packets were lost.
+    pub(crate) has_losses: bool,
+    /// The CE marks, if there were any.
+    pub(crate) marks: Option<Marks<'a>>,
+}
+
+/// The CE marks that an ACK brought. Volumes are bytes, each mark one SMSS.
+pub(crate) struct Marks<'a> {
+    /// The sample of that ACK.
+    pub(crate) sample: &'a RateSample,
+    /// Marked by this ACK.
+    pub(crate) newly_marked: u64,
+    /// Marked over the sample: since the newest acknowledged packet was sent.
+    pub(crate) marked: u64,
 }
 
 pub(crate) trait CongestionControl {

@@ -11,6 +11,10 @@ use crate::units::Rate;
 pub enum Algorithm {
     /// BBR version 3, draft-ietf-ccwg-bbr.
     Bbr3,
+    /// BBR version 3 as Linux has it (google/bbr, branch v3): other constants, no Drain timeout, no
+    /// precautionary probes, a response to low-latency ECN ([`Config::ecn`]), and more that
+    /// `bbr3/params.rs` lists.
+    Bbr3Linux,
     /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
     Bbr1,
     /// CUBIC, RFC 9438.
@@ -24,12 +28,13 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The algorithms that react to the network, by the names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 4] = ["bbr3", "bbr1", "cubic", "reno"];
+    pub const NAMES: [&'static str; 5] = ["bbr3", "bbr3-linux", "bbr1", "cubic", "reno"];
 
     /// The name, as in [`Self::NAMES`].
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bbr3 => "bbr3",
+            Self::Bbr3Linux => "bbr3-linux",
             Self::Bbr1 => "bbr1",
             Self::Cubic => "cubic",
             Self::Reno => "reno",
@@ -50,7 +55,7 @@ pub struct UnknownAlgorithm;
 
 impl fmt::Display for UnknownAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown algorithm; there are bbr3, bbr1, cubic and reno")
+        f.write_str("unknown algorithm; there are bbr3, bbr3-linux, bbr1, cubic and reno")
     }
 }
 
@@ -62,6 +67,7 @@ impl FromStr for Algorithm {
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
         match name {
             "bbr3" => Ok(Self::Bbr3),
+            "bbr3-linux" => Ok(Self::Bbr3Linux),
             "bbr1" => Ok(Self::Bbr1),
             "cubic" => Ok(Self::Cubic),
             "reno" => Ok(Self::Reno),
@@ -101,6 +107,11 @@ pub struct Config {
     /// looks at the window only, and one ACK adds at most 8 SMSS to it in slow start (L of RFC 9406);
     /// RFC 9002 wants one or the other. The BBRs are always paced: the rate is what they control.
     pub paced: bool,
+    /// Whether CE marks on this path mean low-latency ECN: a queue that is marked when it is well
+    /// under a millisecond, and a receiver that reports each mark. `bbr3-linux` then answers them
+    /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise. To the other
+    /// algorithms a mark is congestion in any case.
+    pub ecn: bool,
 }
 
 impl Default for Config {
@@ -112,6 +123,7 @@ impl Default for Config {
             transport: Transport::Quic,
             bbr1_ack_aggregation: true,
             paced: true,
+            ecn: false,
         }
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Conn {
     /// this still belong to it.
     after_recovery_start: Instant,
     in_recovery: bool,
+    /// Whether a CE mark counts as the loss of a packet.
+    pub(crate) marks_are_losses: bool,
     /// C.is_cwnd_limited holds until this much has left the path: see [`Self::mark_cwnd_limited`].
     cwnd_limited_until: Option<u64>,
 }
@@ -66,6 +68,7 @@ impl Conn {
             latest_rtt: Duration::ZERO,
             after_recovery_start: Instant::default(),
             in_recovery: false,
+            marks_are_losses: true,
             cwnd_limited_until: None,
         }
     }
@@ -109,11 +112,14 @@ impl Conn {
         sent >= self.after_recovery_start
     }
 
-    /// A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion).
+    /// A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion), if the
+    /// algorithm has no other answer.
     #[cold]
     pub(crate) fn count_marks(&mut self, packets: u64) {
-        let marked = packets.saturating_mul(self.smss);
-        self.sampler.lost = self.sampler.lost.saturating_add(marked);
+        self.sampler.count_marks(packets);
+        if self.marks_are_losses {
+            self.sampler.count_lost(packets.saturating_mul(self.smss));
+        }
     }
 
     /// Nothing is unacknowledged. C.inflight of 0 alone does not say so: loss marking brings it to
@@ -129,7 +135,7 @@ impl Conn {
 
     /// What has left the path, delivered or lost: the clock of a packet-timed round trip.
     fn departed(&self) -> u64 {
-        self.sampler.delivered.saturating_add(self.sampler.lost)
+        self.sampler.delivered.saturating_add(self.sampler.lost())
     }
 
     /// Notes that the window is full now. Like the app-limited mark it holds for one packet-timed

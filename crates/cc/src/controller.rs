@@ -2,16 +2,16 @@
 
 use core::fmt;
 
-use crate::algo::{Congestion, CongestionControl};
+use crate::algo::{Congestion, CongestionControl, Marks};
 use crate::bbr1::Bbr1;
-use crate::bbr3::Bbr3;
+use crate::bbr3::{Bbr3, Draft, Linux};
 use crate::config::{Algorithm, Config};
 use crate::conn::{Conn, MAX_QUANTUM};
 use crate::cubic::Cubic;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
 use crate::reno::Reno;
-use crate::sampler::{MAX_SIZE, PacketState, RateSample};
+use crate::sampler::{MAX_SIZE, PacketState};
 use crate::snapshot::Snapshot;
 use crate::units::{Duration, Instant, Rate};
 
@@ -35,7 +35,8 @@ pub enum Send {
 // ACK of the large one a cache miss.
 #[allow(clippy::large_enum_variant)]
 enum Algo {
-    Bbr3(Bbr3),
+    Bbr3(Bbr3<Draft>),
+    Bbr3Linux(Bbr3<Linux>),
     Bbr1(Bbr1),
     Cubic(Cubic),
     Reno(Reno),
@@ -47,6 +48,7 @@ macro_rules! each {
     ($algo:expr, $a:ident => $call:expr) => {
         match $algo {
             Algo::Bbr3($a) => $call,
+            Algo::Bbr3Linux($a) => $call,
             Algo::Bbr1($a) => $call,
             Algo::Cubic($a) => $call,
             Algo::Reno($a) => $call,
@@ -84,7 +86,8 @@ impl Controller {
     pub fn new(algorithm: Algorithm, config: Config, now: Instant) -> Self {
         let mut conn = Conn::new(&config, now);
         let algo = match algorithm {
-            Algorithm::Bbr3 => Algo::Bbr3(Bbr3::new(&mut conn, now, config.seed)),
+            Algorithm::Bbr3 => Algo::Bbr3(Bbr3::new(&mut conn, now, &config)),
+            Algorithm::Bbr3Linux => Algo::Bbr3Linux(Bbr3::new(&mut conn, now, &config)),
             Algorithm::Bbr1 => Algo::Bbr1(Bbr1::new(&mut conn, now, &config)),
             Algorithm::Cubic => Algo::Cubic(Cubic::new(&mut conn)),
             Algorithm::Reno => Algo::Reno(Reno::new(&mut conn)),
@@ -296,12 +299,18 @@ impl Controller {
 
     /// All losses and marks of one ACK or timer; the newest of the packets left at `sent`.
     #[cold]
-    fn on_congestion(&mut self, now: Instant, sent: Instant, ce: Option<&RateSample>) {
+    fn on_congestion(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        has_losses: bool,
+        marks: Option<Marks<'_>>,
+    ) {
         let new_episode = !self.conn.in_recovery() && self.conn.sent_after_recovery_start(sent);
         if new_episode {
             self.enter_recovery(now);
         }
-        let congestion = Congestion { now, new_episode, ce };
+        let congestion = Congestion { now, new_episode, has_losses, marks };
         each!(&mut self.algo, a => a.on_congestion(&mut self.conn, &congestion));
     }
 }
@@ -361,7 +370,7 @@ impl AckBatch<'_> {
     pub fn lost(&mut self, packet: &PacketState) {
         let conn = &mut self.cc.conn;
         conn.leave_flight(packet.size());
-        conn.sampler.lost = conn.sampler.lost.saturating_add(packet.size());
+        conn.sampler.count_lost(packet.size());
         each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
         self.newest_lost = self.newest_lost.max(Some(packet.send_time()));
     }
@@ -411,7 +420,7 @@ impl AckBatch<'_> {
         }
         let Some(newest) = &self.newest else {
             if let Some(sent) = self.newest_lost {
-                cc.on_congestion(self.now, sent, None);
+                cc.on_congestion(self.now, sent, true, None);
             }
             return cc.update_pacer(self.now);
         };
@@ -421,7 +430,12 @@ impl AckBatch<'_> {
         rs.prior_inflight = self.prior_inflight;
         if self.newest_lost.is_some() || self.ce_packets > 0 {
             let sent = self.newest_lost.unwrap_or(newest.send_time());
-            cc.on_congestion(self.now, sent, (self.ce_packets > 0).then_some(&rs));
+            let marks = (self.ce_packets > 0).then(|| Marks {
+                sample: &rs,
+                newly_marked: self.ce_packets.saturating_mul(cc.conn.smss),
+                marked: cc.conn.sampler.marks_since(newest).saturating_mul(cc.conn.smss),
+            });
+            cc.on_congestion(self.now, sent, self.newest_lost.is_some(), marks);
         }
         each!(&mut cc.algo, a => a.on_ack(&mut cc.conn, &rs));
         cc.update_pacer(self.now);

@@ -221,7 +221,10 @@ mod tests {
 
     fn lose(cubic: &mut Cubic, conn: &mut Conn) {
         let now = Instant::default();
-        cubic.on_congestion(conn, &Congestion { now, new_episode: true, ce: None });
+        cubic.on_congestion(
+            conn,
+            &Congestion { now, new_episode: true, has_losses: true, marks: None },
+        );
     }
 
     /// Sections 4.6 and 4.7: seven tenths of the window stay. A flow that lost before it was back at

@@ -15,8 +15,8 @@ use crate::units::{Duration, Instant, Rate};
 pub struct PacketState {
     /// P.delivered: C.delivered in bytes when the packet was sent.
     delivered: u64,
-    /// P.lost: C.lost in bytes when the packet was sent.
-    lost: u64,
+    /// C.lost (P.lost) and the CE marks when the packet was sent, as [`Losses`].
+    losses: Losses,
     delivered_time: Instant,
     first_send_time: Instant,
     send_time: Instant,
@@ -53,11 +53,6 @@ impl PacketState {
         (self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS)) & 1 == 1
     }
 
-    /// P.lost: C.lost in bytes when the packet was sent.
-    pub(crate) const fn lost(&self) -> u64 {
-        self.lost
-    }
-
     pub(crate) const fn index(&self) -> PacketIndex {
         PacketIndex((self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS + 1)) as u16)
     }
@@ -66,6 +61,30 @@ impl PacketState {
     pub(crate) const fn is_newer_than(&self, other: &Self) -> bool {
         let (mine, others) = (self.send_time.as_nanos(), other.send_time.as_nanos());
         mine > others || (mine == others && self.index().is_after(other.index()))
+    }
+}
+
+/// C.lost in bytes, of which the low 48 bits, and above them the CE marks in packets, of which the low
+/// 16: both are only asked for what they grew by within a round trip, and a packet has 48 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Losses(u64);
+
+impl Losses {
+    const MARKS_SHIFT: u32 = 48;
+    const LOST_MASK: u64 = (1 << Self::MARKS_SHIFT) - 1;
+
+    fn new(lost: u64, marks: u64) -> Self {
+        Self(lost & Self::LOST_MASK | marks << Self::MARKS_SHIFT)
+    }
+
+    #[inline]
+    fn lost_since(self, earlier: Self) -> u64 {
+        self.0.wrapping_sub(earlier.0) & Self::LOST_MASK
+    }
+
+    fn marks_since(self, earlier: Self) -> u64 {
+        let marks = |losses: Self| (losses.0 >> Self::MARKS_SHIFT) as u16;
+        u64::from(marks(self).wrapping_sub(marks(earlier)))
     }
 }
 
@@ -115,10 +134,14 @@ pub(crate) struct RateSample {
 pub(crate) struct Sampler {
     /// C.delivered in bytes.
     pub(crate) delivered: u64,
-    /// C.lost in bytes. Volume marked with CE counts here too.
-    pub(crate) lost: u64,
+    // What a packet takes along, in its order, so that it is copied in as few moves.
+    losses: Losses,
     delivered_time: Instant,
     first_send_time: Instant,
+    /// C.lost in bytes. Volume marked with CE counts here too, where it is taken for lost.
+    lost: u64,
+    /// Packets marked with CE.
+    marks: u64,
     /// C.app_limited: the value of C.delivered at which the bubble has left the path; 0 for none.
     app_limited: u64,
     /// C.min_rtt over the lifetime of the connection.
@@ -131,6 +154,8 @@ impl Sampler {
         Self {
             delivered: 0,
             lost: 0,
+            marks: 0,
+            losses: Losses(0),
             delivered_time: now,
             first_send_time: now,
             app_limited: 0,
@@ -165,7 +190,7 @@ impl Sampler {
         self.next_index = index.wrapping_add(1);
         PacketState {
             delivered: self.delivered,
-            lost: self.lost,
+            losses: self.losses,
             delivered_time: self.delivered_time,
             first_send_time: self.first_send_time,
             send_time: now,
@@ -180,6 +205,31 @@ impl Sampler {
     #[inline]
     pub(crate) fn count_delivered(&mut self, bytes: u64) {
         self.delivered = self.delivered.saturating_add(bytes);
+    }
+
+    /// C.lost in bytes.
+    pub(crate) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    pub(crate) fn count_lost(&mut self, bytes: u64) {
+        self.lost = self.lost.saturating_add(bytes);
+        self.losses = Losses::new(self.lost, self.marks);
+    }
+
+    pub(crate) fn count_marks(&mut self, packets: u64) {
+        self.marks = self.marks.wrapping_add(packets);
+        self.losses = Losses::new(self.lost, self.marks);
+    }
+
+    /// Bytes lost since `p` was sent.
+    pub(crate) fn lost_since(&self, p: &PacketState) -> u64 {
+        self.losses.lost_since(p.losses)
+    }
+
+    /// Packets marked since `p` was sent, of at most 65535.
+    pub(crate) fn marks_since(&self, p: &PacketState) -> u64 {
+        self.losses.marks_since(p.losses)
     }
 
     /// GenerateRateSample(), for an ACK whose newest packet is `p`. The sample is new for each ACK,
@@ -211,7 +261,7 @@ impl Sampler {
             delivered,
             prior_delivered: p.delivered,
             tx_in_flight: p.tx_in_flight(),
-            lost: self.lost.saturating_sub(p.lost),
+            lost: self.losses.lost_since(p.losses),
             newly_acked: 0,
             newly_acked_after_recovery: 0,
             prior_inflight: 0,
@@ -241,6 +291,25 @@ mod tests {
         assert!(
             huge.index().follows(p.index()) && huge.is_newer_than(&p) && !p.is_newer_than(&huge)
         );
+    }
+
+    /// Losses and marks share a word; neither is seen in the other, also where one begins anew.
+    #[test]
+    fn what_was_lost_and_marked_since_is_exact_across_the_wrap() {
+        let mut s = Sampler::new(Instant::default());
+        for (lost, marks) in [(0, 0), ((1 << 48) - 1, 65_535), (1 << 48, 65_536)] {
+            (s.lost, s.marks) = (lost, marks);
+            s.count_lost(0);
+            let p = s.on_sent(Instant::default(), 1, true, 1);
+            assert_eq!((s.lost_since(&p), s.marks_since(&p)), (0, 0));
+            s.count_marks(3);
+            assert_eq!((s.lost_since(&p), s.marks_since(&p)), (0, 3));
+            s.count_lost(7_000);
+            s.count_marks(1);
+            assert_eq!((s.lost_since(&p), s.marks_since(&p)), (7_000, 4));
+            let rs = s.generate(Instant::default(), &p, Duration::from_millis(1));
+            assert_eq!((rs.lost, s.lost()), (7_000, lost + 7_000));
+        }
     }
 
     #[test]

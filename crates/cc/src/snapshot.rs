@@ -103,7 +103,7 @@ impl Snapshot {
             pacing_rate: conn.pacing_rate(),
             send_quantum: conn.send_quantum,
             delivered: conn.sampler.delivered,
-            lost: conn.sampler.lost,
+            lost: conn.sampler.lost(),
             is_cwnd_limited: conn.is_cwnd_limited(),
             app_limited: conn.sampler.is_app_limited(),
             ssthresh: None,
@@ -168,6 +168,9 @@ pub struct BbrSnapshot {
     pub rounds_since_probe_up: u64,
     /// The lowest round-trip sample of the current ProbeRTT interval.
     pub probe_rtt_min_delay: Option<Duration>,
+    /// The smoothed share of data that was marked with CE (Linux's flavour of BBRv3); `None` while
+    /// marks have no such response.
+    pub ecn_alpha: Option<Gain>,
     /// The round in which Drain began.
     pub drain_start_round: u64,
     /// The highest delivery rate of the last loss round.

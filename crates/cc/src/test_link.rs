@@ -36,6 +36,7 @@ pub(crate) struct Flight {
     pub(crate) ack: Instant,
     pub(crate) packet: PacketState,
     pub(crate) lost: bool,
+    pub(crate) marked: bool,
 }
 
 /// A bottleneck without end of its queue, perhaps behind a policer, and a receiver that acknowledges
@@ -51,6 +52,8 @@ pub(crate) struct Link {
     pub(crate) free: Instant,
     pub(crate) flight: VecDeque<Flight>,
     pub(crate) policer: Option<TokenBucket>,
+    /// Packets that wait longer than this are marked with CE.
+    pub(crate) mark_above: Duration,
     /// ACKs come at multiples of this.
     pub(crate) clump: Duration,
     pub(crate) busy: bool,
@@ -75,6 +78,7 @@ impl Link {
             free: now,
             flight: VecDeque::new(),
             policer: None,
+            mark_above: Duration::MAX,
             clump: Duration::from_nanos(1),
             busy: true,
             delivered: 0,
@@ -106,12 +110,18 @@ impl Link {
                     let packet = self.cc.on_sent(self.now, self.size as u32);
                     let (now, size) = (self.now, self.size);
                     let lost = self.policer.as_mut().is_some_and(|p| p.drops(now, size));
+                    let marked = self.free.since(now) > self.mark_above;
                     if !lost {
                         self.free = self.free.max(now) + self.rate.time_for(size);
                     }
                     let clump = self.clump.as_nanos();
                     let nanos = (self.free.max(now) + self.rtt).as_nanos().div_ceil(clump) * clump;
-                    self.flight.push_back(Flight { ack: Instant::from_nanos(nanos), packet, lost });
+                    self.flight.push_back(Flight {
+                        ack: Instant::from_nanos(nanos),
+                        packet,
+                        lost,
+                        marked,
+                    });
                 }
                 Send::At(at) => return Some(at),
                 Send::CwndLimited => return None,
@@ -139,6 +149,7 @@ impl Link {
                 self.lost += self.size;
             } else {
                 batch.acked(&f.packet);
+                batch.ce(u64::from(f.marked));
                 self.delivered += self.size;
             }
         }

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// sim (a virtual clock)
     #[arg(long, value_name = "BACKEND", default_value = "quic")]
     over: Over,
-    /// The algorithms: bbr3, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno
+    /// The algorithms: bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "bbr3,cubic")]
     cc: Vec<CongestionControl>,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit

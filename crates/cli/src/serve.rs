@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4433")]
     #[arg(value_parser = parse_address)]
     listen: SocketAddr,
-    /// Congestion control of what is sent: bbr3, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
+    /// Congestion control of what is sent: bbr3, bbr3-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", default_value = "bbr3")]
     cc: CongestionControl,
     /// The server's certificate chain, PEM; without it, one is made that signs itself

@@ -21,8 +21,17 @@ fn refused_with(dir: &Path, rows: &[(&[&str], &[&str])]) {
     }
 }
 
-const ALGORITHMS: &[&str] =
-    &["unknown algorithm", "bbr3", "bbr1", "cubic", "reno", "noq:bbr3", "noq:cubic", "noq:reno"];
+const ALGORITHMS: &[&str] = &[
+    "unknown algorithm",
+    "bbr3",
+    "bbr3-linux",
+    "bbr1",
+    "cubic",
+    "reno",
+    "noq:bbr3",
+    "noq:cubic",
+    "noq:reno",
+];
 
 #[test]
 fn of_serve() {

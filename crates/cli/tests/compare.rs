@@ -173,7 +173,7 @@ fn bad_input_is_one_line_and_starts_nothing() {
     let dir = here();
     std::fs::write(dir.path().join("file"), "x").expect("a file");
     for (line, says) in [
-        ("--cc bbr", "there are bbr3, bbr1, cubic, reno, and noq's own noq:bbr3"),
+        ("--cc bbr", "there are bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3"),
         ("--cc bbr3,", "unknown algorithm"),
         ("--cc bbr3,bbr3", "bbr3 is named twice"),
         ("--rate 0", "--rate is 0"),

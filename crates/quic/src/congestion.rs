@@ -41,7 +41,7 @@ impl NoqAlgorithm {
 impl CongestionControl {
     /// The names that [`FromStr`] takes.
     pub const NAMES: [&'static str; 7] =
-        ["bbr3", "bbr1", "cubic", "reno", "noq:bbr3", "noq:cubic", "noq:reno"];
+        ["bbr3", "bbr3-linux", "bbr1", "cubic", "reno", "noq:bbr3", "noq:cubic", "noq:reno"];
 
     /// The name, as in [`Self::NAMES`]; `fixed` for a fixed rate, which has no name to parse.
     pub const fn name(self) -> &'static str {
@@ -72,7 +72,7 @@ impl fmt::Display for CongestionControl {
 /// The name is none of [`CongestionControl::NAMES`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "unknown algorithm {0:?}; there are bbr3, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic and noq:reno"
+    "unknown algorithm {0:?}; there are bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic and noq:reno"
 )]
 pub struct UnknownCongestionControl(pub String);
 

@@ -234,6 +234,7 @@ impl CongestionControl for Bbr1 {
             bw_probe_wait: Duration::ZERO,
             rounds_since_probe_up: 0,
             probe_rtt_min_delay: None,
+            ecn_alpha: None,
             drain_start_round: 0,
             bw_latest: Rate::ZERO,
             inflight_latest: 0,

@@ -1,7 +1,7 @@
 //! What losses do to the model, and how that is undone when they were none.
 //! Sections "Updating the Model Upon Packet Loss" and "... Detecting a Spurious Loss Recovery".
 
-use super::params::{BETA, LOSS_THRESH, PACING_MARGIN};
+use super::params::{Flavour, PACING_MARGIN};
 use super::{Bbr3, TooHigh};
 use crate::algo::Congestion;
 use crate::conn::{Conn, INFINITE};
@@ -9,7 +9,7 @@ use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::State;
 use crate::units::Rate;
 
-impl Bbr3 {
+impl<F: Flavour> Bbr3<F> {
     /// UpdateLatestDeliverySignals(), near the start of an ACK. Only samples with a rate count.
     pub(super) fn update_latest_delivery_signals(&mut self, conn: &Conn, rs: &RateSample) {
         if rs.delivery_rate > Rate::ZERO {
@@ -43,10 +43,11 @@ impl Bbr3 {
         if self.loss_round_start {
             self.adapt_lower_bounds_from_congestion(conn);
             self.is_loss_in_round = false;
+            self.ecn.is_in_round = false;
         }
     }
 
-    /// AdaptLowerBoundsFromCongestion(), with InitLowerBounds() and LossLowerBounds(). While
+    /// AdaptLowerBoundsFromCongestion(). While
     /// probing, losses speak to the long-term model only.
     ///
     /// The draft contradicts itself here. Its text wants a loss of X % answered by a rate X % lower
@@ -55,21 +56,36 @@ impl Bbr3 {
     /// every lossy round would cost the margin on top of the loss: at 0.5 % of random loss three
     /// times what was lost. We follow the text: up to the bound itself, bw_latest is taken for what
     /// it would have been without the margin.
+    ///
+    /// Linux does as the pseudo-code does, and cuts inflight_shortterm for CE marks too: to the lower
+    /// of what marks and losses ask for.
     #[cold]
     fn adapt_lower_bounds_from_congestion(&mut self, conn: &Conn) {
-        if self.is_probing_bw() || !self.is_loss_in_round {
+        if self.is_probing_bw() {
             return;
         }
+        let ecn_bound = if F::P.answers_ecn { self.ecn_lower_bound(conn) } else { INFINITE };
+        if self.is_loss_in_round {
+            self.loss_lower_bounds(conn);
+        }
+        self.inflight_shortterm = self.inflight_shortterm.min(ecn_bound);
+    }
+
+    /// InitLowerBounds() and LossLowerBounds().
+    fn loss_lower_bounds(&mut self, conn: &Conn) {
         if self.bw_shortterm == Rate::MAX {
             self.bw_shortterm = self.max_bw;
         }
         if self.inflight_shortterm == INFINITE {
             self.inflight_shortterm = conn.cwnd;
         }
-        let without_margin = PACING_MARGIN.divide_rate(self.bw_latest).min(self.bw_shortterm);
-        let delivered = self.bw_latest.max(without_margin);
-        self.bw_shortterm = delivered.max(BETA.of_rate(self.bw_shortterm));
-        self.inflight_shortterm = self.inflight_latest.max(BETA.of(self.inflight_shortterm));
+        let mut delivered = self.bw_latest;
+        if F::P.bw_shortterm_knows_margin {
+            let without_margin = PACING_MARGIN.divide_rate(self.bw_latest);
+            delivered = delivered.max(without_margin.min(self.bw_shortterm));
+        }
+        self.bw_shortterm = delivered.max(F::P.beta.of_rate(self.bw_shortterm));
+        self.inflight_shortterm = self.inflight_latest.max(F::P.beta.of(self.inflight_shortterm));
     }
 
     /// ResetShortTermModel().
@@ -81,7 +97,7 @@ impl Bbr3 {
     /// NoteLoss(), "Probing for Bandwidth In ProbeBW". The state was saved when the episode began,
     /// once: the pseudo-code saves it at the first loss of every round, and the second round would
     /// wipe undo_state and save bounds that the first had cut.
-    pub(super) fn note_loss(&mut self, conn: &Conn) {
+    fn note_loss(&mut self, conn: &Conn) {
         if !self.is_loss_in_round {
             self.loss_round_delivered = conn.sampler.delivered;
         }
@@ -99,7 +115,7 @@ impl Bbr3 {
         if !self.is_bw_probe_sample || self.too_high.is_some() {
             return; // no packet of a probe, or the probe was judged already
         }
-        let lost = conn.sampler.lost.saturating_sub(packet.lost());
+        let lost = conn.sampler.lost_since(packet);
         if Self::is_inflight_too_high(lost, packet.tx_in_flight()) {
             self.too_high = Some(TooHigh {
                 inflight: Self::inflight_at_loss(packet, lost),
@@ -114,16 +130,25 @@ impl Bbr3 {
         let inflight_prev = packet.tx_in_flight().saturating_sub(packet.size());
         let lost_prev = lost.saturating_sub(packet.size());
         // Losses before this packet may be above the threshold already: then none of it fitted.
-        let room = LOSS_THRESH.of(inflight_prev).saturating_sub(lost_prev);
-        inflight_prev.saturating_add(LOSS_THRESH.complement().divide(room))
+        let room = F::P.loss_thresh.of(inflight_prev).saturating_sub(lost_prev);
+        inflight_prev.saturating_add(F::P.loss_thresh.complement().divide(room))
     }
 
     /// The response to all losses and marks of one ACK or timer.
-    pub(super) fn respond_to_losses(&mut self, conn: &Conn, congestion: &Congestion<'_>) {
+    pub(super) fn respond_to_congestion(&mut self, conn: &Conn, congestion: &Congestion<'_>) {
+        let marks = congestion.marks.as_ref();
+        if F::P.answers_ecn {
+            marks.inspect(|marks| self.note_marks(marks));
+            if !congestion.has_losses {
+                return; // what marks ask for waits for the ACK, in this flavour
+            }
+        }
+        self.note_loss(conn);
         // The draft leaves ECN's response open, and wants CE to be congestion: marks count as lost
         // volume, and are judged by the sample of the ACK that brought them.
-        let marked =
-            congestion.ce.filter(|rs| self.is_bw_probe_sample && Self::is_loss_too_high(rs));
+        let marked = marks.map(|marks| marks.sample).filter(|rs| {
+            !F::P.answers_ecn && self.is_bw_probe_sample && Self::is_loss_too_high(rs)
+        });
         let marked = marked
             .map(|rs| TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited });
         if let Some(rs) = self.too_high.take().or(marked) {
@@ -148,6 +173,9 @@ impl Bbr3 {
         self.bw_shortterm = self.bw_shortterm.max(self.undo_bw_shortterm);
         self.inflight_shortterm = self.inflight_shortterm.max(self.undo_inflight_shortterm);
         self.inflight_longterm = self.inflight_longterm.max(self.undo_inflight_longterm);
+        if !F::P.undo_restores_state {
+            return; // Linux: window and bounds come back, the state machine goes on
+        }
         match self.undo_state.take() {
             Some(State::Startup) if self.state != State::Startup => {
                 self.full_bw_reached = false;

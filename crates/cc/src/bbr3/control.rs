@@ -3,7 +3,8 @@
 
 use super::Bbr3;
 use super::params::{
-    NOMINAL_RTT, PACING_MARGIN, QUANTUM_TIME, STARTUP_PACING_GAIN, TCP_OFFLOAD_QUANTA,
+    EXTRA_ACKED_TIME, ExtraAckedFilter, Flavour, NOMINAL_RTT, PACING_MARGIN, QUANTUM_HALVING,
+    QUANTUM_TIME, TCP_OFFLOAD_QUANTA,
 };
 use crate::config::Transport;
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
@@ -11,14 +12,15 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Rate};
 
-impl Bbr3 {
+impl<F: Flavour> Bbr3<F> {
     /// InitPacingRate(), "Pacing Rate: C.pacing_rate". Called again with the first round-trip
     /// sample: the rate that came of the nominal 1 ms must not outlive it.
     pub(super) fn init_pacing_rate(&mut self, conn: &mut Conn) {
         let rtt = conn.srtt().unwrap_or(NOMINAL_RTT);
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
         // A first round trip of hours would make it zero, and a rate of zero would never end.
-        let rate = STARTUP_PACING_GAIN.of_rate(nominal_bandwidth).max(Rate::from_bytes_per_sec(1));
+        let rate =
+            F::P.startup_pacing_gain.of_rate(nominal_bandwidth).max(Rate::from_bytes_per_sec(1));
         conn.pacing_rate = rate;
     }
 
@@ -59,8 +61,16 @@ impl Bbr3 {
     }
 
     /// SetSendQuantum(), "Send Quantum: C.send_quantum".
+    ///
+    /// Linux adds an allowance by the round trip, 64 KiB that halve every 512 us: bursts are what
+    /// fills a short and fast path, and hurt a long one. Its millisecond is 1/1024 s.
     fn set_send_quantum(&mut self, conn: &mut Conn) {
-        let quantum = conn.pacing_rate.bytes_in(QUANTUM_TIME);
+        let quantum = if F::P.quantum_from_min_rtt {
+            let halvings = (self.min_rtt.as_nanos() / QUANTUM_HALVING.as_nanos()).min(63);
+            (conn.pacing_rate.as_bytes_per_sec() >> 10) + (MAX_QUANTUM >> halvings)
+        } else {
+            conn.pacing_rate.bytes_in(QUANTUM_TIME)
+        };
         conn.send_quantum = quantum.min(MAX_QUANTUM).max(2 * conn.smss);
     }
 
@@ -99,7 +109,14 @@ impl Bbr3 {
     /// UpdateMaxInflight(), "Computing BBR.max_inflight".
     fn update_max_inflight(&mut self, conn: &Conn) {
         let cap = self.bdp_multiple(conn, self.bw, self.cwnd_gain);
-        self.max_inflight = self.quantization_budget(conn, cap.saturating_add(self.extra_acked));
+        let extra_acked = match F::P.extra_acked_filter {
+            ExtraAckedFilter::Rounds => self.extra_acked,
+            // Linux: aggregation explains 100 ms of data, no more.
+            ExtraAckedFilter::TwoBuckets { .. } => {
+                self.extra_acked.min(self.bw.bytes_in(EXTRA_ACKED_TIME))
+            }
+        };
+        self.max_inflight = self.quantization_budget(conn, cap.saturating_add(extra_acked));
     }
 
     /// SaveCwnd(), "Modulating cwnd in Loss Recovery".
@@ -121,7 +138,7 @@ impl Bbr3 {
     pub(super) fn set_cwnd(&mut self, conn: &mut Conn, rs: &RateSample) {
         if self.full_bw_reached {
             conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked).min(self.max_inflight);
-        } else if conn.cwnd < self.max_inflight || conn.sampler.delivered < conn.initial_cwnd {
+        } else if conn.cwnd < self.max_inflight || Self::is_at_the_start(conn) {
             conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked);
         }
         conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
@@ -131,6 +148,16 @@ impl Bbr3 {
         // A path without loss has no bounds.
         if self.inflight_longterm.min(self.inflight_shortterm) != INFINITE {
             self.bound_cwnd_for_model(conn);
+        }
+    }
+
+    /// The window grows whatever the model says: in the draft until the initial window is delivered,
+    /// in Linux until it has doubled.
+    fn is_at_the_start(conn: &Conn) -> bool {
+        if F::P.startup_doubles_initial_cwnd {
+            conn.cwnd < conn.initial_cwnd.saturating_mul(2)
+        } else {
+            conn.sampler.delivered < conn.initial_cwnd
         }
     }
 

@@ -1,4 +1,6 @@
-//! BBR version 3, draft-ietf-ccwg-bbr.
+//! BBR version 3, draft-ietf-ccwg-bbr, in two flavours: the draft's own, and that of Linux
+//! (google/bbr, branch v3). What they have apart is a table, [`params::Params`], read at compile time:
+//! the one costs the other nothing.
 //!
 //! BBR keeps two beliefs about the path: how fast it delivers (`max_bw`) and how long it takes
 //! when nobody queues (`min_rtt`). Their product is what must be in flight, no more and no less.
@@ -10,11 +12,15 @@
 //! - [`model`]: rounds, bandwidth, round-trip time, aggregation.
 //! - [`startup`]: Startup and Drain. [`probe_bw`]: the cycle of ProbeBW. [`probe_rtt`]: ProbeRTT
 //!   and the restart from idle.
-//! - [`congestion`]: what losses do to the model, and how that is undone.
+//! - [`congestion`]: what losses do to the model, and how that is undone. [`ecn`]: what marks do, in
+//!   Linux's flavour.
 //! - [`control`]: from the model to pacing rate, quantum and window.
 
 mod congestion;
 mod control;
+mod ecn;
+#[cfg(test)]
+mod flavour_tests;
 mod model;
 mod params;
 mod probe_bw;
@@ -23,13 +29,19 @@ mod startup;
 #[cfg(test)]
 mod tests;
 
+use core::marker::PhantomData;
+
 use crate::algo::{Congestion, CongestionControl};
+use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
 use crate::filter::RoundMax;
 use crate::rng::Rng;
 use crate::sampler::{PacketIndex, PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
+use ecn::Ecn;
+use params::Flavour;
+pub(crate) use params::{Draft, Linux};
 
 /// BBR.ack_phase: what the ACKs that come in now say about the probing for bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +71,7 @@ struct TooHigh {
 /// OnInit in the draft leaves some of them unset; here every one has its start in [`Bbr3::new`],
 /// and an instant that is not set yet is `None`, never 0: a clock may start anywhere.
 #[derive(Clone, Debug)]
-pub(crate) struct Bbr3 {
+pub(crate) struct Bbr3<F> {
     state: State,
     pacing_gain: Gain,
     cwnd_gain: Gain,
@@ -98,6 +110,9 @@ pub(crate) struct Bbr3 {
     extra_acked_interval_start: Instant,
     extra_acked_delivered: u64,
     extra_acked_filter: RoundMax<{ params::EXTRA_ACKED_ROUNDS }>,
+    /// Number and age in rounds of the newer of Linux's two buckets.
+    extra_acked_bucket: u64,
+    extra_acked_bucket_rounds: u32,
 
     full_bw_reached: bool,
     full_bw_now: bool,
@@ -131,12 +146,14 @@ pub(crate) struct Bbr3 {
     undo_inflight_shortterm: u64,
     undo_inflight_longterm: u64,
 
+    ecn: Ecn,
     rng: Rng,
+    flavour: PhantomData<F>,
 }
 
-impl Bbr3 {
+impl<F: Flavour> Bbr3<F> {
     /// OnInit(), section "Initialization", with InitWindowedMaxFilter() and InitRoundCounting().
-    pub(crate) fn new(conn: &mut Conn, now: Instant, seed: u64) -> Self {
+    pub(crate) fn new(conn: &mut Conn, now: Instant, config: &Config) -> Self {
         let mut bbr = Self {
             state: State::Startup,
             pacing_gain: Gain::ONE,
@@ -167,6 +184,8 @@ impl Bbr3 {
             extra_acked_interval_start: now,
             extra_acked_delivered: 0,
             extra_acked_filter: RoundMax::new(),
+            extra_acked_bucket: 0,
+            extra_acked_bucket_rounds: 0,
             full_bw_reached: false,
             full_bw_now: false,
             full_bw: Rate::ZERO,
@@ -194,8 +213,12 @@ impl Bbr3 {
             undo_bw_shortterm: Rate::ZERO,
             undo_inflight_shortterm: 0,
             undo_inflight_longterm: 0,
-            rng: Rng::new(seed),
+            ecn: Ecn::new(config.ecn),
+            rng: Rng::new(config.seed),
+            flavour: PhantomData,
         };
+        // To Linux marks are no losses.
+        conn.marks_are_losses = !F::P.answers_ecn;
         bbr.init_pacing_rate(conn);
         bbr.enter_startup();
         bbr
@@ -205,11 +228,13 @@ impl Bbr3 {
     /// Machine". The draft's StartProbeBW_*() leave the gains to that table; here no transition can
     /// forget one.
     fn enter(&mut self, state: State) {
-        use params::*;
+        use params::{
+            DEFAULT_CWND_GAIN, PROBE_RTT_CWND_GAIN, PROBE_UP_CWND_GAIN, PROBE_UP_PACING_GAIN,
+        };
         (self.pacing_gain, self.cwnd_gain) = match state {
-            State::Startup => (STARTUP_PACING_GAIN, DEFAULT_CWND_GAIN),
-            State::Drain => (DRAIN_PACING_GAIN, DEFAULT_CWND_GAIN),
-            State::ProbeBwDown => (PROBE_DOWN_PACING_GAIN, DEFAULT_CWND_GAIN),
+            State::Startup => (F::P.startup_pacing_gain, DEFAULT_CWND_GAIN),
+            State::Drain => (F::P.drain_pacing_gain, DEFAULT_CWND_GAIN),
+            State::ProbeBwDown => (F::P.probe_down_pacing_gain, DEFAULT_CWND_GAIN),
             State::ProbeBwUp => (PROBE_UP_PACING_GAIN, PROBE_UP_CWND_GAIN),
             State::ProbeRtt => (Gain::ONE, PROBE_RTT_CWND_GAIN),
             // CRUISE and REFILL; the rest are other algorithms' states.
@@ -220,14 +245,14 @@ impl Bbr3 {
     }
 }
 
-impl CongestionControl for Bbr3 {
+impl<F: Flavour> CongestionControl for Bbr3<F> {
     /// UpdateOnACK(), section "Per-ACK Steps": UpdateModelAndState(), then
     /// UpdateControlParameters(). The rate sample is made already.
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
         self.update_ack_aggregation(conn, rs);
-        if self.round_start {
+        if self.round_start || F::P.full_bw_rises_on_any_ack {
             self.check_full_bw_reached(rs);
         }
         if self.loss_round_start {
@@ -254,6 +279,9 @@ impl CongestionControl for Bbr3 {
         }
         debug_assert!(self.control_parameters_are_current(conn), "changed without is_model_new");
         self.set_cwnd(conn, rs);
+        if F::P.answers_ecn {
+            self.ecn.is_mark_rate_too_high = false;
+        }
     }
 
     /// OnTransmit(), section "Per-Transmit Steps".
@@ -276,8 +304,7 @@ impl CongestionControl for Bbr3 {
     }
 
     fn on_congestion(&mut self, conn: &mut Conn, congestion: &Congestion<'_>) {
-        self.note_loss(conn);
-        self.respond_to_losses(conn, congestion);
+        self.respond_to_congestion(conn, congestion);
     }
 
     /// OnEnterRTO(), section "Modulating cwnd in Loss Recovery". "+ 1" there means one SMSS.
@@ -327,6 +354,7 @@ impl CongestionControl for Bbr3 {
             bw_probe_wait: self.bw_probe_wait,
             rounds_since_probe_up: self.rounds_since_probe_up,
             probe_rtt_min_delay: time(self.probe_rtt_min_delay),
+            ecn_alpha: self.ecn.alpha(),
             drain_start_round: self.drain_start_round,
             bw_latest: self.bw_latest,
             inflight_latest: self.inflight_latest,
@@ -337,6 +365,6 @@ impl CongestionControl for Bbr3 {
             undo_inflight_shortterm: volume(self.undo_inflight_shortterm),
             undo_inflight_longterm: volume(self.undo_inflight_longterm),
         };
-        Snapshot { bbr: Some(bbr), ..Snapshot::of(conn, "bbr3", self.state) }
+        Snapshot { bbr: Some(bbr), ..Snapshot::of(conn, F::NAME, self.state) }
     }
 }

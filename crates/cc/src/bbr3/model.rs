@@ -2,13 +2,15 @@
 //! Section "Updating Network Path Model Parameters".
 
 use super::Bbr3;
-use super::params::{EXTRA_ACKED_ROUNDS, MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL};
+use super::params::{
+    EXTRA_ACKED_ROUNDS, ExtraAckedFilter, Flavour, MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL,
+};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Gain, Rate};
 
-impl Bbr3 {
+impl<F: Flavour> Bbr3<F> {
     /// UpdateRound(), "BBR.round_count: Tracking Packet-Timed Round Trips". The packet that counts
     /// is the newest acknowledged one (the pseudo-code leaves open which).
     fn update_round(&mut self, conn: &Conn, rs: &RateSample) {
@@ -17,6 +19,10 @@ impl Bbr3 {
             self.start_round(conn);
             self.round_count += 1;
             self.rounds_since_probe_up += 1;
+            self.start_extra_acked_round();
+            if F::P.answers_ecn {
+                self.update_ecn_alpha(conn);
+            }
         }
     }
 
@@ -62,6 +68,18 @@ impl Bbr3 {
         self.is_model_new = true;
     }
 
+    /// Linux keeps two maxima, of the rounds since the newer was begun and of those before; each is
+    /// of so many rounds, and of one in Startup.
+    fn start_extra_acked_round(&mut self) {
+        if let ExtraAckedFilter::TwoBuckets { rounds } = F::P.extra_acked_filter {
+            self.extra_acked_bucket_rounds += 1;
+            if !self.full_bw_reached || self.extra_acked_bucket_rounds >= rounds {
+                self.extra_acked_bucket_rounds = 0;
+                self.extra_acked_bucket += 1;
+            }
+        }
+    }
+
     /// UpdateACKAggregation(), "BBR.extra_acked".
     pub(super) fn update_ack_aggregation(&mut self, conn: &Conn, rs: &RateSample) {
         let interval = rs.now.since(self.extra_acked_interval_start);
@@ -74,9 +92,15 @@ impl Bbr3 {
         }
         self.extra_acked_delivered = self.extra_acked_delivered.saturating_add(rs.newly_acked);
         let extra = (self.extra_acked_delivered - expected_delivered).min(conn.cwnd);
-        // In Startup the bandwidth is not known yet, and much seems extra: remember one round.
-        let rounds = if self.full_bw_reached { EXTRA_ACKED_ROUNDS } else { 1 };
-        let extra_acked = self.extra_acked_filter.update(extra, self.round_count, rounds);
+        let (slot, slots) = match F::P.extra_acked_filter {
+            // In Startup the bandwidth is not known yet, and much seems extra: remember one round.
+            ExtraAckedFilter::Rounds if self.full_bw_reached => {
+                (self.round_count, EXTRA_ACKED_ROUNDS)
+            }
+            ExtraAckedFilter::Rounds => (self.round_count, 1),
+            ExtraAckedFilter::TwoBuckets { .. } => (self.extra_acked_bucket, 2),
+        };
+        let extra_acked = self.extra_acked_filter.update(extra, slot, slots);
         if extra_acked != self.extra_acked {
             self.extra_acked = extra_acked;
             self.is_model_new = true;

@@ -1,13 +1,131 @@
-//! The constants of BBRv3, each with the reason for its value.
+//! The constants of BBRv3, each with the reason for its value, and what the flavours have apart.
 
 use crate::units::{Duration, Gain};
 
-/// BBR.StartupPacingGain, 4 ln 2: the smallest gain that lets the rate double each round.
-pub(super) const STARTUP_PACING_GAIN: Gain = Gain::percent(277);
-/// BBR.DrainPacingGain: at or under 1 / (Startup's cwnd gain), so that one round drains the queue.
-pub(super) const DRAIN_PACING_GAIN: Gain = Gain::percent(50);
-/// DOWN: the smallest cut with which flows that probe at 1.25 converge to equal shares.
-pub(super) const PROBE_DOWN_PACING_GAIN: Gain = Gain::percent(90);
+/// What a flavour of BBRv3 has of its own: constants first, then what it does.
+pub(crate) struct Params {
+    /// BBR.StartupPacingGain, 4 ln 2: the smallest gain that lets the rate double each round.
+    pub(super) startup_pacing_gain: Gain,
+    /// BBR.DrainPacingGain: at or under 1 / (Startup's cwnd gain), so that one round drains the queue.
+    /// Linux has 1 / 2.885, from the cwnd gain that Startup once had.
+    pub(super) drain_pacing_gain: Gain,
+    /// DOWN: the smallest cut with which flows that probe at 1.25 converge to equal shares.
+    pub(super) probe_down_pacing_gain: Gain,
+    /// BBR.LossThresh: the loss rate of a round that a probe may cause.
+    pub(super) loss_thresh: Gain,
+    /// BBR.Beta: what a lossy round leaves at least; CUBIC's factor, to be no harsher than it.
+    pub(super) beta: Gain,
+    /// BBR.Headroom: the share of the long-term bound that is left to others.
+    pub(super) headroom: Gain,
+    /// Rounds after which Drain gives up: the bandwidth was overestimated. Linux's never does.
+    pub(super) drain_rounds: u64,
+    /// How the maximum of extra_acked ages.
+    pub(super) extra_acked_filter: ExtraAckedFilter,
+
+    /// Whether a probe stops once where the one before it went too high, and goes on if that went
+    /// well.
+    pub(super) has_precautionary_probes: bool,
+    /// Whether the undo of a spurious loss takes back the transition that the loss had caused.
+    pub(super) undo_restores_state: bool,
+    /// Whether each ACK may raise the baseline of the full-pipe estimate, or only a round's first.
+    pub(super) full_bw_rises_on_any_ack: bool,
+    /// Whether the sample of an ACK may end a probe, or only a lost packet.
+    pub(super) judges_acks: bool,
+    /// Whether CRUISE begins with inflight_shortterm at or below inflight_longterm.
+    pub(super) cruise_clamps_shortterm: bool,
+    /// Whether Drain begins with the congestion signals reset.
+    pub(super) drain_resets_congestion_signals: bool,
+    /// Whether the send quantum has a part that shrinks with min_rtt.
+    pub(super) quantum_from_min_rtt: bool,
+    /// Whether a window under twice the initial one grows in Startup whatever the model says, or one
+    /// of which the initial window is not delivered yet.
+    pub(super) startup_doubles_initial_cwnd: bool,
+    /// Whether the short-term bound on the rate knows of the pacing margin.
+    pub(super) bw_shortterm_knows_margin: bool,
+    /// Whether marks have their own response, and are not losses.
+    pub(super) answers_ecn: bool,
+}
+
+/// How the maximum of extra_acked ages.
+pub(super) enum ExtraAckedFilter {
+    /// Over the last [`EXTRA_ACKED_ROUNDS`] rounds, one in Startup.
+    Rounds,
+    /// Over two buckets of so many rounds (one in Startup), and never more than [`EXTRA_ACKED_TIME`]
+    /// of data.
+    TwoBuckets {
+        /// Rounds of a bucket.
+        rounds: u32,
+    },
+}
+
+/// A flavour, chosen at compile time.
+pub(crate) trait Flavour: Clone {
+    /// The algorithm's name.
+    const NAME: &'static str;
+    /// What it has of its own.
+    const P: Params;
+}
+
+/// draft-ietf-ccwg-bbr.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft;
+
+impl Flavour for Draft {
+    const NAME: &'static str = "bbr3";
+    const P: Params = Params {
+        startup_pacing_gain: Gain::percent(277),
+        drain_pacing_gain: Gain::percent(50),
+        probe_down_pacing_gain: Gain::percent(90),
+        loss_thresh: Gain::percent(2),
+        beta: Gain::percent(70),
+        headroom: Gain::percent(15),
+        drain_rounds: 3,
+        extra_acked_filter: ExtraAckedFilter::Rounds,
+        has_precautionary_probes: true,
+        undo_restores_state: true,
+        full_bw_rises_on_any_ack: false,
+        judges_acks: false,
+        cruise_clamps_shortterm: false,
+        drain_resets_congestion_signals: false,
+        quantum_from_min_rtt: false,
+        startup_doubles_initial_cwnd: false,
+        bw_shortterm_knows_margin: true,
+        answers_ecn: false,
+    };
+}
+
+/// Linux: google/bbr, branch v3, in bytes where that counts packets, and with the draft's names.
+///
+/// One deviation: the published source does stop a probe where the one before it went too high
+/// (its stopped_risky_probe). This flavour has no such probes; `has_precautionary_probes` is all that
+/// it would take.
+#[derive(Clone, Debug)]
+pub(crate) struct Linux;
+
+impl Flavour for Linux {
+    const NAME: &'static str = "bbr3-linux";
+    const P: Params = Params {
+        startup_pacing_gain: Gain::per_256(710),
+        drain_pacing_gain: Gain::per_256(88),
+        probe_down_pacing_gain: Gain::per_256(232),
+        loss_thresh: Gain::per_256(5),
+        beta: Gain::per_256(256 - 76),
+        headroom: Gain::per_256(38),
+        drain_rounds: u64::MAX,
+        extra_acked_filter: ExtraAckedFilter::TwoBuckets { rounds: 5 },
+        has_precautionary_probes: false,
+        undo_restores_state: false,
+        full_bw_rises_on_any_ack: true,
+        judges_acks: true,
+        cruise_clamps_shortterm: true,
+        drain_resets_congestion_signals: true,
+        quantum_from_min_rtt: true,
+        startup_doubles_initial_cwnd: true,
+        bw_shortterm_knows_margin: false,
+        answers_ecn: true,
+    };
+}
+
 /// UP: a quarter more than the path gave so far.
 pub(super) const PROBE_UP_PACING_GAIN: Gain = Gain::percent(125);
 /// BBR.DefaultCwndGain: the smallest gain that lets the window double each round.
@@ -19,12 +137,6 @@ pub(super) const PROBE_RTT_CWND_GAIN: Gain = Gain::percent(50);
 /// One minus BBR.PacingMarginPercent: pace 1 % under the estimate, so that queues drain.
 pub(super) const PACING_MARGIN: Gain = Gain::percent(99);
 
-/// BBR.LossThresh: the loss rate of a round that a probe may cause.
-pub(super) const LOSS_THRESH: Gain = Gain::percent(2);
-/// BBR.Beta: what a lossy round leaves at least; CUBIC's factor, to be no harsher than it.
-pub(super) const BETA: Gain = Gain::percent(70);
-/// BBR.Headroom: the share of the long-term bound that is left to others.
-pub(super) const HEADROOM: Gain = Gain::percent(15);
 /// BBR.MinPipeCwnd in SMSS: two packets on the way there and the ACKs of two on the way back.
 pub(super) const MIN_PIPE_PACKETS: u64 = 4;
 /// BBRStartupFullLossCnt: this many separate losses in a round are no accident.
@@ -34,8 +146,8 @@ pub(super) const STARTUP_FULL_LOSS_COUNT: u32 = 6;
 pub(super) const FULL_BW_GROWTH: Gain = Gain::percent(125);
 /// Rounds without growth that say that it is: a receiver may need as many to raise its window.
 pub(super) const FULL_BW_ROUNDS: u32 = 3;
-/// Rounds after which Drain gives up: the bandwidth was overestimated.
-pub(super) const DRAIN_ROUNDS: u64 = 3;
+/// Linux: what aggregation may explain at most, in time at the estimated bandwidth.
+pub(super) const EXTRA_ACKED_TIME: Duration = Duration::from_millis(100);
 /// BBR.ExtraAckedFilterLen in round trips.
 pub(super) const EXTRA_ACKED_ROUNDS: usize = 10;
 
@@ -57,30 +169,67 @@ pub(super) const MAX_PROBE_UP_ROUNDS: u32 = 30;
 
 /// C.send_quantum in time at the pacing rate.
 pub(super) const QUANTUM_TIME: Duration = Duration::from_millis(1);
+/// Linux: the part of the quantum that min_rtt gives halves with each of these.
+pub(super) const QUANTUM_HALVING: Duration = Duration::from_nanos(512_000);
 /// Offload budget in quanta: for TCP one in the qdisc, one in segmentation, one at the receiver.
 pub(super) const TCP_OFFLOAD_QUANTA: u64 = 3;
 /// The RTT of the very first pacing rate, before there is a sample.
 pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
 
+/// Linux: the unit of ECN's arithmetic.
+pub(super) const ECN_UNIT: u32 = 256;
+/// Linux: how much of a round's share of marks goes into alpha, 1/16 as DCTCP has it, in ECN_UNIT.
+pub(super) const ECN_ALPHA_GAIN: u32 = ECN_UNIT / 16;
+/// Linux: the part of alpha by which inflight_shortterm is cut, 1/3, in ECN_UNIT.
+pub(super) const ECN_FACTOR: u32 = ECN_UNIT / 3;
+/// Linux: a probe in which more was marked went too high.
+pub(super) const ECN_THRESH: Gain = Gain::percent(50);
+/// Linux: so many rounds in succession with that much marked end Startup.
+pub(super) const ECN_FULL_ROUNDS: u32 = 2;
+/// Linux: above this min_rtt marks are not taken for those of a low-latency network.
+pub(super) const ECN_MAX_RTT: Duration = Duration::from_millis(5);
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Each constant against the draft, in the units of its text.
+    /// The constants that the flavours have apart, in the units of their texts: the draft's and
+    /// Linux's.
+    #[test]
+    fn the_constants_are_those_of_each_flavour() {
+        let apart: [fn(&Params) -> Gain; 6] = [
+            |p| p.startup_pacing_gain,
+            |p| p.drain_pacing_gain,
+            |p| p.probe_down_pacing_gain,
+            |p| p.loss_thresh,
+            |p| p.beta,
+            |p| p.headroom,
+        ];
+        assert_eq!(apart.map(|c| c(&Draft::P)), [277, 50, 90, 2, 70, 15].map(Gain::percent));
+        let linux = [710, 88, 232, 5, 256 - 76, 38].map(Gain::per_256);
+        assert_eq!(apart.map(|c| c(&Linux::P)), linux);
+        assert_eq!((Draft::P.drain_rounds, Linux::P.drain_rounds), (3, u64::MAX));
+        let two_buckets =
+            |p: Params| matches!(p.extra_acked_filter, ExtraAckedFilter::TwoBuckets { rounds: 5 });
+        assert!(!two_buckets(Draft::P) && two_buckets(Linux::P));
+        assert_eq!((ECN_ALPHA_GAIN, ECN_FACTOR, ECN_FULL_ROUNDS), (16, 85, 2));
+        assert_eq!(ECN_THRESH, Gain::per_256(128));
+        assert_eq!(
+            (ECN_MAX_RTT, EXTRA_ACKED_TIME),
+            (Duration::from_millis(5), Duration::from_millis(100))
+        );
+        assert_eq!(QUANTUM_HALVING, Duration::from_micros(512));
+    }
+
+    /// Each constant of both against the draft, in the units of its text.
     #[test]
     fn the_constants_are_those_of_the_draft() {
         let percent = [
-            (STARTUP_PACING_GAIN, 277),
-            (DRAIN_PACING_GAIN, 50),
-            (PROBE_DOWN_PACING_GAIN, 90),
             (PROBE_UP_PACING_GAIN, 125),
             (DEFAULT_CWND_GAIN, 200),
             (PROBE_UP_CWND_GAIN, 225),
             (PROBE_RTT_CWND_GAIN, 50),
             (PACING_MARGIN, 99),
-            (LOSS_THRESH, 2),
-            (BETA, 70),
-            (HEADROOM, 15),
             (FULL_BW_GROWTH, 125),
         ];
         for (gain, expected) in percent {
@@ -90,7 +239,6 @@ mod tests {
             (MIN_PIPE_PACKETS, 4),
             (u64::from(STARTUP_FULL_LOSS_COUNT), 6),
             (u64::from(FULL_BW_ROUNDS), 3),
-            (DRAIN_ROUNDS, 3),
             (EXTRA_ACKED_ROUNDS as u64, 10),
             (RENO_ROUNDS, 63),
             (u64::from(MAX_PROBE_UP_ROUNDS), 30),

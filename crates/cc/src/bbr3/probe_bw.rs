@@ -2,8 +2,7 @@
 //! Section "ProbeBW", with "ProbeBW Algorithm Details".
 
 use super::params::{
-    BETA, HEADROOM, LOSS_THRESH, MAX_PROBE_UP_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_RANDOM,
-    RENO_ROUNDS,
+    Flavour, MAX_PROBE_UP_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_RANDOM, RENO_ROUNDS,
 };
 use super::{AckPhase, Bbr3, TooHigh};
 use crate::conn::{Conn, INFINITE};
@@ -11,7 +10,7 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant};
 
-impl Bbr3 {
+impl<F: Flavour> Bbr3<F> {
     /// EnterProbeBW().
     pub(super) fn enter_probe_bw(&mut self, conn: &Conn, now: Instant) {
         self.start_probe_bw_down(conn, now);
@@ -29,9 +28,13 @@ impl Bbr3 {
         self.enter(State::ProbeBwDown);
     }
 
-    /// StartProbeBW_CRUISE().
+    /// StartProbeBW_CRUISE(). Linux takes the long-term bound for the short-term one where that is
+    /// above it: the window leaves headroom below the one, and a later cut starts from the other.
     #[cold]
     pub(super) fn start_probe_bw_cruise(&mut self) {
+        if F::P.cruise_clamps_shortterm && self.inflight_shortterm != INFINITE {
+            self.inflight_shortterm = self.inflight_shortterm.min(self.inflight_longterm);
+        }
         self.enter(State::ProbeBwCruise);
     }
 
@@ -113,7 +116,8 @@ impl Bbr3 {
     /// bound as reached when no further full packet fits under it: C.cwnd holds C.inflight below it
     /// otherwise, and the test would never come true.
     fn is_time_to_go_down(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        if self.prev_probe_too_high
+        if F::P.has_precautionary_probes
+            && self.prev_probe_too_high
             && rs.prior_inflight.saturating_add(conn.smss) > self.inflight_longterm
         {
             self.prev_probe_precautionary = true;
@@ -165,7 +169,7 @@ impl Bbr3 {
         if self.inflight_longterm == INFINITE {
             return INFINITE;
         }
-        let headroom = HEADROOM.of(self.inflight_longterm).max(conn.smss);
+        let headroom = F::P.headroom.of(self.inflight_longterm).max(conn.smss);
         self.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd(conn))
     }
 
@@ -200,20 +204,33 @@ impl Bbr3 {
         if self.round_start && self.advance_ack_phase(conn, rs) {
             return true;
         }
-        if self.inflight_longterm != INFINITE {
+        if F::P.judges_acks {
+            self.judge_ack(conn, rs);
+        } else if self.inflight_longterm != INFINITE && !Self::is_loss_too_high(rs) {
             self.raise_inflight_longterm(conn, rs);
         }
         false
     }
 
+    /// Linux judges the sample of each ACK as it judges each lost packet: a probe may end although
+    /// the packets that were lost since left before it, or were only marked.
+    fn judge_ack(&mut self, conn: &Conn, rs: &RateSample) {
+        if !Self::is_loss_too_high(rs) && !self.ecn.is_mark_rate_too_high {
+            if self.inflight_longterm != INFINITE {
+                self.raise_inflight_longterm(conn, rs);
+            }
+        } else if self.is_bw_probe_sample {
+            let sample = TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited };
+            self.handle_inflight_too_high(conn, sample, rs.now);
+        }
+    }
+
     /// The last part of AdaptLongTermModel(), apart because a path without loss has no bound.
     #[cold]
     fn raise_inflight_longterm(&mut self, conn: &Conn, rs: &RateSample) {
-        if !Self::is_loss_too_high(rs) {
-            self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
-            if self.state == State::ProbeBwUp {
-                self.probe_inflight_longterm_upward(conn, rs);
-            }
+        self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
+        if self.state == State::ProbeBwUp {
+            self.probe_inflight_longterm_upward(conn, rs);
         }
     }
 
@@ -249,7 +266,7 @@ impl Bbr3 {
     /// IsInflightTooHigh(), "Probing for Bandwidth In ProbeBW": volumes lost since, and in flight
     /// at, the departure of one packet.
     pub(super) fn is_inflight_too_high(lost: u64, tx_in_flight: u64) -> bool {
-        lost > LOSS_THRESH.of(tx_in_flight)
+        lost > F::P.loss_thresh.of(tx_in_flight)
     }
 
     /// HandleInflightTooHigh(), "Probing for Bandwidth In ProbeBW". `rs` is RS there.
@@ -257,7 +274,7 @@ impl Bbr3 {
         self.prev_probe_too_high = true;
         self.is_bw_probe_sample = false; // react once a probe
         if !rs.is_app_limited {
-            self.inflight_longterm = rs.inflight.max(BETA.of(self.target_inflight(conn)));
+            self.inflight_longterm = rs.inflight.max(F::P.beta.of(self.target_inflight(conn)));
         }
         if self.state == State::ProbeBwUp {
             self.undo_state = Some(State::ProbeBwUp);

@@ -2,7 +2,7 @@
 //! Sections "ProbeRTT" and "Restarting From Idle".
 
 use super::params::{
-    MIN_PIPE_PACKETS, PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION, PROBE_RTT_INTERVAL,
+    Flavour, MIN_PIPE_PACKETS, PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION, PROBE_RTT_INTERVAL,
 };
 use super::{AckPhase, Bbr3};
 use crate::conn::Conn;
@@ -10,7 +10,7 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Gain, Instant};
 
-impl Bbr3 {
+impl<F: Flavour> Bbr3<F> {
     /// CheckProbeRTT(), "ProbeRTT Logic", but for BBR.idle_restart, which every ACK ends.
     #[cold]
     pub(super) fn check_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {

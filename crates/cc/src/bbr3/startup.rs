@@ -2,13 +2,13 @@
 //! Sections "Startup" and "Drain".
 
 use super::Bbr3;
-use super::params::{DRAIN_ROUNDS, FULL_BW_GROWTH, FULL_BW_ROUNDS, STARTUP_FULL_LOSS_COUNT};
+use super::params::{FULL_BW_GROWTH, FULL_BW_ROUNDS, Flavour, STARTUP_FULL_LOSS_COUNT};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Gain, Rate};
 
-impl Bbr3 {
+impl<F: Flavour> Bbr3<F> {
     /// EnterStartup(), "Startup Dynamics".
     pub(super) fn enter_startup(&mut self) {
         self.enter(State::Startup);
@@ -34,6 +34,11 @@ impl Bbr3 {
             return;
         }
         self.undo_state = Some(State::Startup);
+        self.end_startup(conn);
+    }
+
+    /// The queue is full: inflight_longterm begins with what was delivered at the best.
+    pub(super) fn end_startup(&mut self, conn: &Conn) {
         self.full_bw_now = true;
         self.full_bw_reached = true;
         self.inflight_longterm =
@@ -48,7 +53,8 @@ impl Bbr3 {
     }
 
     /// CheckFullBWReached(), "Exiting Acceleration Based on Bandwidth Plateau", asked once a round.
-    /// A sample without a rate is no round without growth.
+    /// A sample without a rate is no round without growth. Linux asks on every ACK, so that a round's
+    /// best sample is the baseline, and counts the rounds all the same.
     #[cold]
     pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
         if self.full_bw_now || rs.is_app_limited || rs.delivery_rate == Rate::ZERO {
@@ -59,6 +65,9 @@ impl Bbr3 {
             self.full_bw = rs.delivery_rate;
             return;
         }
+        if !self.round_start {
+            return;
+        }
         self.full_bw_count += 1;
         self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS;
         if self.full_bw_now {
@@ -66,9 +75,13 @@ impl Bbr3 {
         }
     }
 
-    /// EnterDrain(), "Drain".
+    /// EnterDrain(), "Drain". Linux forgets what was lost and delivered in Startup: the losses of a
+    /// probe that is over say nothing about the rate below it.
     #[cold]
     fn enter_drain(&mut self) {
+        if F::P.drain_resets_congestion_signals {
+            self.reset_congestion_signals();
+        }
         self.enter(State::Drain);
         self.drain_start_round = self.round_count;
     }
@@ -79,7 +92,7 @@ impl Bbr3 {
     pub(super) fn check_drain_done(&mut self, conn: &mut Conn, rs: &RateSample) {
         if self.state == State::Drain
             && (conn.inflight <= self.inflight(conn, self.bw, Gain::ONE)
-                || self.round_count > self.drain_start_round + DRAIN_ROUNDS)
+                || self.round_count - self.drain_start_round > F::P.drain_rounds)
         {
             self.enter_probe_bw(conn, rs.now);
         }

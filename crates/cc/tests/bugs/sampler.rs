@@ -138,7 +138,7 @@ fn a_recovery_is_undone_once() {
 fn send_one(link: &mut Link) {
     let packet = link.cc.on_sent(link.now, SMSS as u32);
     link.free = link.free.max(link.now) + link.rate.time_for(SMSS);
-    link.flight.push_back(Flight { ack: link.free + link.rtt, packet, lost: false });
+    link.flight.push_back(Flight { ack: link.free + link.rtt, packet, lost: false, marked: false });
 }
 
 /// An application that has one packet every `gap` and no more.

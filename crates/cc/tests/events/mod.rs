@@ -123,6 +123,7 @@ impl Start {
             initial_cwnd,
             paced: window & 4 == 0,
             bbr1_ack_aggregation: window & 8 == 0,
+            ecn: window & 16 == 0,
             ..Config::default()
         };
         Self { algorithm, config, now: Instant::from_nanos(now), legal }

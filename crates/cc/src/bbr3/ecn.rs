@@ -1,0 +1,116 @@
+//! The response to ECN of Linux's flavour, for networks whose marks mean a queue of well under a
+//! millisecond ("low-latency ECN"). The draft has none yet.
+//!
+//! `alpha` follows the share of marked data as DCTCP's does. Outside probes a marked round lowers
+//! inflight_shortterm by a third of it; a probe in which more than half is marked went too high; two
+//! rounds in succession with half marked end Startup.
+//!
+//! Linux also probes again at once when the marks of a cycle cease before anything was lost; here the
+//! next probe comes in its time, which on paths of 5 ms is at most 63 rounds or 0.3 s away.
+
+use super::Bbr3;
+use super::params::{
+    ECN_ALPHA_GAIN, ECN_FACTOR, ECN_FULL_ROUNDS, ECN_MAX_RTT, ECN_THRESH, ECN_UNIT, Flavour,
+};
+use crate::algo::Marks;
+use crate::conn::{Conn, INFINITE};
+use crate::units::{Gain, mul_div};
+
+/// What marks have told so far.
+#[derive(Clone, Debug)]
+pub(super) struct Ecn {
+    /// The transport says that marks on this path mean low-latency ECN.
+    is_on: bool,
+    /// Linux's ecn_eligible: min_rtt was once short enough. Stays.
+    is_eligible: bool,
+    /// Linux's ecn_in_round: an ACK of this loss round brought marks.
+    pub(super) is_in_round: bool,
+    /// The ACK at hand says that more than ECN_THRESH of its sample was marked.
+    pub(super) is_mark_rate_too_high: bool,
+    /// Linux's ecn_alpha in units of 1/256.
+    alpha: u32,
+    /// Rounds of Startup in succession with at least ECN_THRESH marked.
+    startup_rounds: u32,
+    /// Bytes marked so far, and of those and of C.delivered what `alpha` has in it.
+    marked: u64,
+    alpha_marked: u64,
+    alpha_delivered: u64,
+}
+
+impl Ecn {
+    pub(super) const fn new(is_on: bool) -> Self {
+        Self {
+            is_on,
+            is_eligible: false,
+            is_in_round: false,
+            is_mark_rate_too_high: false,
+            alpha: ECN_UNIT,
+            startup_rounds: 0,
+            marked: 0,
+            alpha_marked: 0,
+            alpha_delivered: 0,
+        }
+    }
+
+    /// `None` while there is no response to marks.
+    pub(super) fn alpha(&self) -> Option<Gain> {
+        self.is_eligible.then_some(Gain::per_256(self.alpha))
+    }
+}
+
+impl<F: Flavour> Bbr3<F> {
+    /// The marks of one ACK, before the rest of it is looked at.
+    pub(super) fn note_marks(&mut self, marks: &Marks<'_>) {
+        self.ecn.marked = self.ecn.marked.saturating_add(marks.newly_marked);
+        if self.ecn.is_eligible {
+            self.ecn.is_in_round = true;
+            let threshold = ECN_THRESH.of(marks.sample.delivered);
+            self.ecn.is_mark_rate_too_high = marks.marked > threshold;
+        }
+    }
+
+    /// Once a round: alpha moves towards the share that was marked since the last time. Linux's
+    /// bbr_update_ecn_alpha(), to the bit but for the unit, which is bytes here.
+    #[cold]
+    pub(super) fn update_ecn_alpha(&mut self, conn: &Conn) {
+        let ecn = &mut self.ecn;
+        ecn.is_eligible |= ecn.is_on && self.min_rtt <= ECN_MAX_RTT;
+        let delivered = conn.sampler.delivered.saturating_sub(ecn.alpha_delivered);
+        if !ecn.is_eligible || delivered == 0 {
+            return;
+        }
+        let marked = ecn.marked.saturating_sub(ecn.alpha_marked);
+        // Marks are counted in full packets, and may seem more than what small ones delivered.
+        let share = mul_div(marked, u64::from(ECN_UNIT), delivered).min(u64::from(ECN_UNIT)) as u32;
+        let old = ((ECN_UNIT - ECN_ALPHA_GAIN) * ecn.alpha) / ECN_UNIT;
+        ecn.alpha = (old + ECN_ALPHA_GAIN * share / ECN_UNIT).min(ECN_UNIT);
+        ecn.alpha_delivered = conn.sampler.delivered;
+        ecn.alpha_marked = ecn.marked;
+        self.check_startup_high_ecn(conn, share);
+    }
+
+    /// Linux's bbr_check_ecn_too_high_in_startup().
+    fn check_startup_high_ecn(&mut self, conn: &Conn, share: u32) {
+        if self.full_bw_reached {
+            return;
+        }
+        let is_high = Gain::per_256(share) >= ECN_THRESH;
+        self.ecn.startup_rounds = if is_high { self.ecn.startup_rounds + 1 } else { 0 };
+        if self.ecn.startup_rounds >= ECN_FULL_ROUNDS {
+            self.end_startup(conn);
+        }
+    }
+
+    /// inflight_shortterm as the marks of the round want it: lower by alpha times ECN_FACTOR. Linux's
+    /// bbr_ecn_lower_bounds(). Marks say nothing about the bandwidth.
+    pub(super) fn ecn_lower_bound(&mut self, conn: &Conn) -> u64 {
+        if !self.ecn.is_in_round {
+            return INFINITE;
+        }
+        if self.inflight_shortterm == INFINITE {
+            self.inflight_shortterm = conn.cwnd;
+        }
+        let cut = self.ecn.alpha * ECN_FACTOR / ECN_UNIT;
+        Gain::per_256(ECN_UNIT - cut).of(self.inflight_shortterm)
+    }
+}

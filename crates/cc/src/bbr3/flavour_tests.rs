@@ -1,0 +1,415 @@
+//! What Linux's flavour does otherwise than the draft's: each difference by itself, both flavours in
+//! the same situation; then the response to ECN, also over a link that marks.
+
+use super::params::{Draft, Flavour, Linux};
+use super::*;
+use crate::algo::Marks;
+use crate::test_link::{Link, MS, SMSS};
+use crate::{Algorithm, Controller};
+
+const MBIT: Rate = Rate::from_bytes_per_sec(125_000);
+const BDP: u64 = 100 * SMSS;
+
+/// A flow in ProbeBW_CRUISE that believes in 100 packets of BDP: 24 Mbit/s and 40 ms.
+fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {
+    let mut conn = Conn::new(config, Instant::default());
+    let mut bbr = Bbr3::<F>::new(&mut conn, Instant::default(), config);
+    bbr.max_bw = Rate::from_volume(BDP, MS.times(40));
+    bbr.max_bw_filter = [bbr.max_bw; 2];
+    bbr.bw = bbr.max_bw;
+    bbr.min_rtt = MS.times(40);
+    bbr.has_seen_rtt = true;
+    bbr.full_bw_reached = true;
+    bbr.full_bw_now = true;
+    bbr.bw_probe_wait = Duration::from_secs(1_000);
+    bbr.renew_bdp(&conn);
+    bbr.enter(State::ProbeBwCruise);
+    (conn.cwnd, conn.inflight) = (2 * BDP, 2 * BDP);
+    // No ACK here begins a round unless a test says so.
+    (bbr.next_round_delivered, bbr.loss_round_delivered) = (u64::MAX, u64::MAX);
+    (bbr, conn)
+}
+
+fn plain<F: Flavour>() -> (Bbr3<F>, Conn) {
+    cruising(&Config::default())
+}
+
+/// An ACK of one packet in the middle of a round.
+fn sample(rate: Rate) -> RateSample {
+    RateSample {
+        now: Instant::default() + MS,
+        rtt: MS.times(40),
+        delivery_rate: rate,
+        is_app_limited: false,
+        delivered: BDP,
+        prior_delivered: 0,
+        newly_acked: SMSS,
+        newly_acked_after_recovery: SMSS,
+        tx_in_flight: BDP,
+        lost: 0,
+        prior_inflight: BDP,
+    }
+}
+
+#[test]
+fn the_gains_of_startup_drain_and_down() {
+    fn gains<F: Flavour>() -> [Gain; 3] {
+        [State::Startup, State::Drain, State::ProbeBwDown].map(|state| {
+            let mut bbr = plain::<F>().0;
+            bbr.enter(state);
+            bbr.pacing_gain
+        })
+    }
+    assert_eq!(gains::<Draft>(), [277, 50, 90].map(Gain::percent));
+    assert_eq!(gains::<Linux>(), [710, 88, 232].map(Gain::per_256));
+}
+
+#[test]
+fn linux_drains_until_the_queue_is_gone() {
+    fn after_rounds<F: Flavour>(rounds: u64) -> State {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.enter(State::Drain);
+        bbr.round_count = rounds;
+        bbr.check_drain_done(&mut conn, &sample(MBIT));
+        bbr.state
+    }
+    assert_eq!(after_rounds::<Draft>(4), State::ProbeBwDown);
+    assert_eq!(after_rounds::<Linux>(1_000), State::Drain);
+}
+
+#[test]
+fn linux_forgets_startups_losses_when_drain_begins() {
+    fn latest<F: Flavour>() -> (u64, bool) {
+        let mut bbr = plain::<F>().0;
+        bbr.enter(State::Startup);
+        (bbr.inflight_latest, bbr.is_loss_in_round) = (BDP, true);
+        bbr.check_startup_done();
+        (bbr.inflight_latest, bbr.is_loss_in_round)
+    }
+    assert_eq!(latest::<Draft>(), (BDP, true));
+    assert_eq!(latest::<Linux>(), (0, false));
+}
+
+#[test]
+fn linux_has_no_precautionary_probes() {
+    fn goes_down<F: Flavour>() -> State {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.enter(State::ProbeBwUp);
+        bbr.full_bw_now = false;
+        bbr.prev_probe_too_high = true;
+        bbr.inflight_longterm = BDP;
+        bbr.on_ack(&mut conn, &sample(MBIT));
+        bbr.state
+    }
+    assert_eq!(goes_down::<Draft>(), State::ProbeBwDown);
+    assert_eq!(goes_down::<Linux>(), State::ProbeBwUp);
+}
+
+#[test]
+fn linux_undoes_bounds_and_window_but_not_the_state() {
+    fn undone<F: Flavour>() -> (State, bool, u64, u64) {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.on_enter_recovery(&mut conn);
+        bbr.undo_state = Some(State::Startup);
+        (bbr.inflight_longterm, bbr.inflight_shortterm) = (BDP / 2, BDP / 2);
+        conn.cwnd = SMSS;
+        bbr.on_spurious_loss(&mut conn);
+        assert_eq!(conn.cwnd, 2 * BDP);
+        (bbr.state, bbr.full_bw_reached, bbr.inflight_longterm, bbr.inflight_shortterm)
+    }
+    assert_eq!(undone::<Draft>(), (State::Startup, false, INFINITE, INFINITE));
+    assert_eq!(undone::<Linux>(), (State::ProbeBwCruise, true, INFINITE, INFINITE));
+}
+
+#[test]
+fn linux_raises_the_full_pipe_baseline_within_a_round() {
+    fn baseline<F: Flavour>() -> (Rate, u32) {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.enter(State::ProbeBwUp);
+        bbr.full_bw_now = false;
+        (bbr.full_bw, bbr.full_bw_count) = (MBIT, 2);
+        bbr.on_ack(&mut conn, &sample(Gain::percent(150).of_rate(MBIT)));
+        // Without growth no ACK but a round's first counts, in either flavour.
+        bbr.on_ack(&mut conn, &sample(MBIT));
+        (bbr.full_bw, bbr.full_bw_count)
+    }
+    assert_eq!(baseline::<Draft>(), (MBIT, 2));
+    assert_eq!(baseline::<Linux>(), (Gain::percent(150).of_rate(MBIT), 0));
+}
+
+/// Three packets lost since a packet of 100 in flight was sent: more than 5/256 or 2 % of them.
+#[test]
+fn in_linux_an_ack_can_end_a_probe_that_went_too_high() {
+    fn judged<F: Flavour>() -> (State, u64) {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.enter(State::ProbeBwUp);
+        (bbr.full_bw_now, bbr.is_bw_probe_sample) = (false, true);
+        bbr.on_ack(&mut conn, &RateSample { lost: 3 * SMSS, ..sample(MBIT) });
+        assert_eq!(bbr.prev_probe_too_high, bbr.state == State::ProbeBwDown);
+        (bbr.state, bbr.inflight_longterm)
+    }
+    assert_eq!(judged::<Draft>(), (State::ProbeBwUp, INFINITE));
+    assert_eq!(judged::<Linux>(), (State::ProbeBwDown, BDP));
+}
+
+#[test]
+fn linux_cruises_with_the_short_term_bound_under_the_long_term_one() {
+    fn bound<F: Flavour>(inflight_shortterm: u64) -> u64 {
+        let mut bbr = plain::<F>().0;
+        (bbr.inflight_longterm, bbr.inflight_shortterm) = (BDP, inflight_shortterm);
+        bbr.start_probe_bw_cruise();
+        bbr.inflight_shortterm
+    }
+    assert_eq!(bound::<Draft>(2 * BDP), 2 * BDP);
+    assert_eq!([2 * BDP, BDP / 2, INFINITE].map(bound::<Linux>), [BDP, BDP / 2, INFINITE]);
+}
+
+/// One large excess, and the rounds in which it is remembered: ten; five to ten in Linux's buckets,
+/// by when the bucket began.
+#[test]
+fn linux_remembers_aggregation_in_two_buckets_of_five_rounds() {
+    fn rounds_remembered<F: Flavour>(phase: u64) -> u64 {
+        let (mut bbr, mut conn) = plain::<F>();
+        conn.cwnd = INFINITE / 2;
+        let mut ack = |bbr: &mut Bbr3<F>, newly_acked| {
+            bbr.next_round_delivered = 0;
+            bbr.on_ack(&mut conn, &RateSample { newly_acked, ..sample(MBIT) });
+            conn.cwnd = INFINITE / 2;
+        };
+        (0..phase).for_each(|_| ack(&mut bbr, 0));
+        ack(&mut bbr, BDP);
+        let large = bbr.extra_acked;
+        assert!(large >= BDP);
+        // The ACKs fall behind: from here on nothing is extra.
+        (1..=20)
+            .find(|_| {
+                bbr.extra_acked_delivered = 0;
+                ack(&mut bbr, 0);
+                bbr.extra_acked < large
+            })
+            .expect("forgotten")
+    }
+    assert_eq!([0, 1, 2, 3, 4].map(rounds_remembered::<Draft>), [10; 5]);
+    assert_eq!([0, 1, 2, 3, 4].map(rounds_remembered::<Linux>), [9, 8, 7, 6, 10]);
+}
+
+/// 100 ms of the bandwidth are 2.5 BDP of 40 ms.
+#[test]
+fn linux_takes_no_more_than_100_ms_of_data_for_aggregation() {
+    fn beside_two_bdp<F: Flavour>() -> u64 {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.extra_acked = 10 * BDP;
+        bbr.renew_control_parameters(&mut conn);
+        bbr.max_inflight - 2 * BDP
+    }
+    assert_eq!(beside_two_bdp::<Draft>(), 10 * BDP);
+    assert_eq!(beside_two_bdp::<Linux>(), 5 * BDP / 2);
+}
+
+/// rate / 1024 s, and 64 KiB halved for each 512 us of min_rtt; two SMSS at least, 64 KiB at most.
+#[test]
+fn linux_sends_larger_quanta_on_shorter_paths() {
+    fn quantum<F: Flavour>(min_rtt_us: u64, mbit: u64) -> u64 {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.min_rtt = Duration::from_micros(min_rtt_us);
+        bbr.bw = Rate::from_bits_per_sec(mbit * 1_000_000);
+        bbr.renew_control_parameters(&mut conn);
+        conn.send_quantum
+    }
+    assert_eq!(quantum::<Draft>(600, 8), 2 * SMSS);
+    let rate = |mbit: u64| mbit * 125_000 * 99 / 100;
+    let by_rtt = [(0, 65_536), (511, 65_536), (512, 32_768), (1_024, 16_384), (2_048, 4_096)];
+    for (us, allowance) in by_rtt {
+        assert_eq!(quantum::<Linux>(us, 8), (allowance + rate(8) / 1024).min(65_536), "{us} us");
+    }
+    assert_eq!(quantum::<Linux>(40_000, 8), 2 * SMSS);
+    assert_eq!(quantum::<Linux>(40_000, 200), rate(200) / 1024);
+}
+
+/// The model asks for less than the window, and the initial window was delivered: the draft's window
+/// stays, and Linux's grows until it has doubled.
+#[test]
+fn linux_doubles_the_initial_window_whatever_the_model_says() {
+    fn grown<F: Flavour>(cwnd: u64) -> bool {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.full_bw_reached = false;
+        bbr.max_inflight = SMSS;
+        conn.sampler.count_delivered(conn.initial_cwnd);
+        conn.cwnd = cwnd;
+        bbr.set_cwnd(&mut conn, &sample(MBIT));
+        conn.cwnd > cwnd
+    }
+    assert_eq!([12 * SMSS, 19 * SMSS, 20 * SMSS].map(grown::<Draft>), [false; 3]);
+    assert_eq!([12 * SMSS, 19 * SMSS, 20 * SMSS].map(grown::<Linux>), [true, true, false]);
+}
+
+/// A lossy round that delivered 98 % of the bound, of which 1 % is the margin. Linux's cut is at
+/// least to 180/256.
+#[test]
+fn linux_takes_the_margin_for_lost_bandwidth() {
+    fn per_mille<F: Flavour>(delivered: u32) -> u64 {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.is_loss_in_round = true;
+        bbr.loss_round_delivered = 0;
+        bbr.on_ack(&mut conn, &sample(Gain::percent(delivered).of_rate(bbr.max_bw)));
+        bbr.bw_shortterm.as_bytes_per_sec() * 1_000 / bbr.max_bw.as_bytes_per_sec()
+    }
+    assert_eq!([per_mille::<Draft>(98), per_mille::<Linux>(98)], [989, 980]);
+    assert_eq!([per_mille::<Draft>(10), per_mille::<Linux>(10)], [700, 703]);
+}
+
+/// A cruising flow of Linux's flavour on a path of 2 ms whose marks mean something.
+fn marked_path() -> (Bbr3<Linux>, Conn) {
+    let (mut bbr, conn) = cruising::<Linux>(&Config { ecn: true, ..Config::default() });
+    bbr.min_rtt = MS.times(2);
+    bbr.renew_bdp(&conn);
+    (bbr, conn)
+}
+
+fn mark(bbr: &mut Bbr3<Linux>, conn: &mut Conn, newly_marked: u64, marked: u64) {
+    let marks = Marks { sample: &sample(MBIT), newly_marked, marked };
+    let congestion = Congestion {
+        now: Instant::default(),
+        new_episode: false,
+        has_losses: false,
+        marks: Some(marks),
+    };
+    bbr.on_congestion(conn, &congestion);
+}
+
+/// A round of 100 packets, of which so many are marked; returns alpha in 256ths after it.
+fn round(bbr: &mut Bbr3<Linux>, conn: &mut Conn, marked: u64) -> u32 {
+    mark(bbr, conn, marked * SMSS, 0);
+    conn.sampler.count_delivered(BDP);
+    bbr.update_ecn_alpha(conn);
+    bbr.ecn.alpha().map_or(0, |alpha| (alpha.of(25_600) / 100) as u32)
+}
+
+/// alpha = 15/16 alpha + 1/16 share, in 256ths and rounded down as in Linux, from 1.0 on.
+#[test]
+fn alpha_follows_the_share_of_marks() {
+    let (mut bbr, mut conn) = marked_path();
+    let mut alpha = [0; 6];
+    for (alpha, marked) in alpha.iter_mut().zip([100, 100, 0, 0, 50, 100]) {
+        *alpha = round(&mut bbr, &mut conn, marked);
+    }
+    // 240 x 225 / 256 is 210.9; half of the marks add 8, all of them 16.
+    assert_eq!(alpha, [256, 256, 240, 225, 210 + 8, 204 + 16]);
+    assert_eq!(bbr.snapshot(&conn).bbr.and_then(|b| b.ecn_alpha), Some(Gain::per_256(220)));
+}
+
+/// At most 5 ms, and only where the transport says that marks are those of such a network. A flow
+/// that was on such a path once stays with it.
+#[test]
+fn marks_count_on_short_paths_that_have_them() {
+    for (ecn, min_rtt, answers) in [
+        (true, MS.times(5), true),
+        (true, MS.times(5) + Duration::from_nanos(1), false),
+        (false, MS, false),
+    ] {
+        let (mut bbr, mut conn) = cruising::<Linux>(&Config { ecn, ..Config::default() });
+        bbr.min_rtt = min_rtt;
+        bbr.renew_bdp(&conn);
+        round(&mut bbr, &mut conn, 100);
+        mark(&mut bbr, &mut conn, SMSS, BDP);
+        assert_eq!(bbr.ecn.alpha().is_some(), answers, "{ecn} {min_rtt}");
+        assert_eq!(bbr.ecn.is_in_round && bbr.ecn.is_mark_rate_too_high, answers);
+        assert!(!bbr.is_loss_in_round, "a mark is no loss");
+    }
+}
+
+/// 1 - alpha / 3 in 256ths: 171 with alpha at 1.0, 182 at 225/256. The rate has no bound from marks.
+#[test]
+fn a_marked_round_lowers_the_short_term_inflight() {
+    for (clean_rounds, kept) in [(0, 171), (2, 256 - 225 * 85 / 256)] {
+        let (mut bbr, mut conn) = marked_path();
+        round(&mut bbr, &mut conn, 100);
+        (0..clean_rounds).for_each(|_| _ = round(&mut bbr, &mut conn, 0));
+        conn.cwnd = 64 * SMSS;
+        mark(&mut bbr, &mut conn, SMSS, SMSS);
+        bbr.loss_round_delivered = 0;
+        bbr.on_ack(&mut conn, &sample(MBIT));
+        assert_eq!(bbr.inflight_shortterm, 64 * SMSS * kept / 256);
+        assert_eq!(bbr.bw_shortterm, Rate::MAX);
+        // The next round without marks lowers nothing.
+        bbr.loss_round_delivered = 0;
+        bbr.on_ack(&mut conn, &sample(MBIT));
+        assert_eq!(bbr.inflight_shortterm, 64 * SMSS * kept / 256);
+    }
+}
+
+/// More than half of the sample: the probe is over, as it is on loss.
+#[test]
+fn a_probe_of_which_more_than_half_is_marked_went_too_high() {
+    for (marked, state) in [(50 * SMSS, State::ProbeBwUp), (51 * SMSS, State::ProbeBwDown)] {
+        let (mut bbr, mut conn) = marked_path();
+        round(&mut bbr, &mut conn, 0);
+        bbr.enter(State::ProbeBwUp);
+        (bbr.full_bw_now, bbr.is_bw_probe_sample) = (false, true);
+        mark(&mut bbr, &mut conn, SMSS, marked);
+        bbr.on_ack(&mut conn, &sample(MBIT));
+        assert_eq!(bbr.state, state);
+        assert!(!bbr.ecn.is_mark_rate_too_high, "only this ACK said so");
+    }
+}
+
+/// Two rounds in succession with at least half marked.
+#[test]
+fn two_marked_rounds_end_startup() {
+    for (shares, ends) in [([50, 50], true), ([100, 49], false), ([49, 100], false)] {
+        let (mut bbr, mut conn) = marked_path();
+        bbr.full_bw_reached = false;
+        bbr.inflight_latest = 3 * BDP;
+        for marked in shares {
+            _ = round(&mut bbr, &mut conn, marked);
+        }
+        assert_eq!(bbr.full_bw_reached, ends, "{shares:?}");
+        let bound = if ends { 3 * BDP } else { INFINITE };
+        assert_eq!(bbr.inflight_longterm, bound);
+    }
+}
+
+/// 100 Mbit/s and 1 ms, marks above 200 us of queue: the flow that answers them keeps the link busy
+/// and the queue shorter than the one that is not told what they mean.
+#[test]
+fn the_response_to_marks_shortens_the_queue() {
+    let mean_queue_us = |ecn| {
+        let config = Config { ecn, ..Config::default() };
+        let mut link = Link::with(Algorithm::Bbr3Linux, 100, MS, config);
+        link.mark_above = Duration::from_micros(200);
+        let (mut sum, mut count, end) = (0, 0, link.now + Duration::from_secs(20));
+        while link.now < end {
+            link.step(&mut || false);
+            sum += link.free.since(link.now).as_nanos() / 1_000;
+            count += 1;
+        }
+        assert_eq!(link.bbr().ecn_alpha.is_some(), ecn);
+        assert_eq!(link.cc.snapshot().lost, 0);
+        let goodput = link.delivered / (20 * 12_500);
+        assert!(goodput >= 930, "{goodput} per mille of the link, ECN {ecn}");
+        sum / count
+    };
+    let (deaf, told) = (mean_queue_us(false), mean_queue_us(true));
+    assert!(told * 10 < deaf * 9, "{told} us of queue beside {deaf}");
+}
+
+/// Both flavours over one plain link: the same bandwidth, the same round trip, and the names apart.
+#[test]
+fn both_flavours_find_the_link() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3Linux] {
+        let mut link = Link::new(algorithm, 20, MS.times(40));
+        link.run(Duration::from_secs(12));
+        let bw = link.bbr().max_bw.as_bits_per_sec() / 20_000;
+        assert!((985..=1_010).contains(&bw), "{algorithm}: {bw} per mille");
+        assert_eq!(link.cc.snapshot().algorithm, algorithm.name());
+        assert!(link.bbr().min_rtt.is_some_and(|rtt| rtt < MS.times(41)), "{algorithm}");
+        let possible = link.rate.bytes_in(Duration::from_secs(12));
+        assert!(link.delivered * 100 > possible * 94, "{algorithm}: {}", link.delivered);
+    }
+}
+
+#[test]
+fn a_controller_of_either_flavour_is_of_one_size() {
+    assert_eq!(size_of::<Bbr3<Draft>>(), size_of::<Bbr3<Linux>>());
+    assert!(size_of::<Controller>() <= 768, "{}", size_of::<Controller>());
+}

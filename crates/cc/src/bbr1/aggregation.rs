@@ -61,6 +61,11 @@ impl Aggregation {
 
     /// Bytes of window beside the BDP, never more than 100 ms of `bw`.
     pub(super) fn window(&self, bw: Rate) -> u64 {
-        self.buckets[0].max(self.buckets[1]).min(bw.bytes_in(EXTRA_ACKED_TIME))
+        self.max().min(bw.bytes_in(EXTRA_ACKED_TIME))
+    }
+
+    /// The same without the bound.
+    pub(super) fn max(&self) -> u64 {
+        self.buckets[0].max(self.buckets[1])
     }
 }

@@ -32,7 +32,7 @@ use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
 use aggregation::Aggregation;
 use policer::Policer;
-use window::Conservation;
+use window::{Basis, Conservation};
 
 /// An instant that is not set yet is `None`, never 0: a clock may start anywhere.
 #[derive(Clone, Debug)]
@@ -74,6 +74,9 @@ pub(crate) struct Bbr1 {
     /// The first round in which packets may be conserved again.
     conserve_from: u64,
     prior_cwnd: u64,
+    target_cwnd: u64,
+    /// What pacing rate, quantum and target were made of.
+    made_of: Option<Basis>,
 
     rng: Rng,
 }
@@ -107,6 +110,8 @@ impl Bbr1 {
             conservation: Conservation::Off,
             conserve_from: 0,
             prior_cwnd: 0,
+            target_cwnd: 0,
+            made_of: None,
             rng: Rng::new(config.seed),
         };
         bbr.init_pacing_rate(conn);
@@ -130,20 +135,29 @@ impl CongestionControl for Bbr1 {
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         self.delivered_time = rs.now;
         self.update_round(conn, rs);
-        self.update_policer(conn, rs.is_app_limited);
+        if self.newly_lost > 0 || self.policer.is_active() {
+            self.update_policer(conn, rs.is_app_limited);
+        }
         self.update_bw(rs);
         let (bw, round_start) = (self.bw(), self.round_start);
         if let Some(aggregation) = &mut self.aggregation {
             aggregation.update(conn, rs, bw, round_start);
         }
         self.update_cycle_phase(conn, rs);
-        self.check_full_bw_reached(rs);
+        if self.round_start {
+            self.check_full_bw_reached(rs);
+        }
         self.check_drain(conn);
         let expired = self.update_min_rtt(rs);
         self.update_probe_rtt(conn, rs, expired);
 
-        self.set_pacing_rate(conn);
-        self.set_send_quantum(conn);
+        // Most ACKs only confirm what is known, and leave these as they are.
+        let basis = self.basis(conn);
+        if self.made_of != Some(basis) {
+            self.renew_control_parameters(conn);
+            // Until the pipe was full once, the rate does not follow the model downwards.
+            self.made_of = self.full_bw_reached.then_some(basis);
+        }
         self.set_cwnd(conn, rs);
         self.newly_lost = 0;
     }

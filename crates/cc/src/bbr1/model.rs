@@ -41,6 +41,7 @@ impl Bbr1 {
     }
 
     /// The search for a policer. When its rate was used for long enough, ProbeBW begins anew.
+    #[cold]
     pub(super) fn update_policer(&mut self, conn: &Conn, is_app_limited: bool) {
         let event = Event {
             now: self.delivered_time,
@@ -58,12 +59,9 @@ impl Bbr1 {
 
     /// Three rounds in which the bandwidth did not grow by a quarter: the pipe is full. A sample
     /// without a rate, which begins no round in Linux, is no round without growth.
+    #[cold]
     pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
-        if self.full_bw_reached
-            || !self.round_start
-            || rs.is_app_limited
-            || rs.delivery_rate == Rate::ZERO
-        {
+        if self.full_bw_reached || rs.is_app_limited || rs.delivery_rate == Rate::ZERO {
             return;
         }
         let max_bw = self.max_bw();

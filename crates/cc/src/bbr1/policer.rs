@@ -63,6 +63,11 @@ impl Policer {
         *self = Self::new(self.start);
     }
 
+    /// Whether an event without a loss means anything to it.
+    pub(super) fn is_active(&self) -> bool {
+        self.is_in_use || self.is_sampling
+    }
+
     fn start_interval(&mut self, event: &Event) {
         self.start = event.now;
         self.start_delivered = event.delivered;

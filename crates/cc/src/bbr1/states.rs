@@ -134,6 +134,7 @@ impl Bbr1 {
         }
         if self.state == State::ProbeBw {
             self.set_pacing_rate_with_gain(conn, Gain::ONE);
+            self.made_of = None; // the next ACK has the phase's own gain again
         } else if self.state == State::ProbeRtt {
             self.check_probe_rtt_done(conn, now);
         }

@@ -19,7 +19,39 @@ pub(super) enum Conservation {
     On,
 }
 
+/// All that pacing rate, quantum and target window follow from once the pipe was full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Basis {
+    bw: Rate,
+    min_rtt: Duration,
+    extra_acked: u64,
+    smss: u64,
+    state: State,
+    cycle_index: usize,
+    has_policer: bool,
+}
+
 impl Bbr1 {
+    pub(super) fn basis(&self, conn: &Conn) -> Basis {
+        let policed = self.policer.bw();
+        Basis {
+            bw: policed.unwrap_or(self.max_bw()),
+            min_rtt: self.min_rtt,
+            extra_acked: self.aggregation.as_ref().map_or(0, |aggregation| aggregation.max()),
+            smss: conn.smss,
+            state: self.state,
+            cycle_index: self.cycle_index,
+            has_policer: policed.is_some(),
+        }
+    }
+
+    #[cold]
+    pub(super) fn renew_control_parameters(&mut self, conn: &mut Conn) {
+        self.set_pacing_rate(conn);
+        self.set_send_quantum(conn);
+        self.target_cwnd = self.target_cwnd(conn);
+    }
+
     /// The initial window in the first round-trip time, at Startup's gain. Called again with the
     /// first sample: the rate that came of the nominal 1 ms must not outlive it.
     pub(super) fn init_pacing_rate(&self, conn: &mut Conn) {
@@ -125,7 +157,8 @@ impl Bbr1 {
     pub(super) fn set_cwnd(&mut self, conn: &mut Conn, rs: &RateSample) {
         let conserved = self.conserve_packets(conn, rs);
         conn.cwnd = conserved.unwrap_or_else(|| {
-            let target = self.target_cwnd(conn);
+            let target = self.target_cwnd;
+            debug_assert_eq!(target, self.target_cwnd(conn), "made of something else too");
             let grown = conn.cwnd.saturating_add(rs.newly_acked);
             let cwnd = if self.full_bw_reached {
                 grown.min(target)

@@ -59,6 +59,7 @@
 
 mod aggregation;
 mod bottleneck;
+mod carrier;
 mod config;
 mod delay;
 mod element;
@@ -66,6 +67,7 @@ mod line;
 mod loss;
 mod packet;
 mod path;
+mod plain;
 mod pool;
 mod probability;
 mod queue;

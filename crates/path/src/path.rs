@@ -2,12 +2,9 @@
 
 use fullpipe_cc::{Duration, Instant, Rate};
 
-use crate::element::Element;
-use crate::loss::Loss;
+use crate::carrier::Carrier;
 use crate::packet::Header;
-use crate::pool::{Key, Meta};
-use crate::probability::Dice;
-use crate::row::{Fate, Row};
+use crate::plain::Plain;
 use crate::stats::{Count, ElementStats, PathStats, Queue};
 use crate::{ConfigError, DropReason, Ecn, PathConfig, PathSample, Probability, Selection};
 
@@ -70,16 +67,17 @@ impl<T> Event<T> {
 /// the latest time so far.
 #[derive(Debug)]
 pub struct Path<T> {
-    row: Row,
-    /// By the packets' keys.
-    payloads: Vec<Option<T>>,
-    /// Where in the row the first bottleneck is.
-    bottleneck: Option<usize>,
-    /// Whether the first of the row is a loss that the configuration did not have.
-    injected: bool,
+    way: Way<T>,
     now: Instant,
     /// Only what is counted by the path itself: the rest is filled in for a sample.
     stats: PathStats,
+}
+
+/// What carries the packets.
+#[derive(Debug)]
+enum Way<T> {
+    Plain(Plain<T>),
+    Row(Carrier<T>),
 }
 
 impl<T: Clone> Path<T> {
@@ -89,15 +87,11 @@ impl<T: Clone> Path<T> {
     /// As [`PathConfig::validate`].
     pub fn new(config: &PathConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let row = Row::new(config);
-        Ok(Self {
-            bottleneck: row.elements().iter().position(|e| matches!(e, Element::Bottleneck(_))),
-            row,
-            payloads: Vec::new(),
-            injected: false,
-            now: Instant::default(),
-            stats: PathStats::default(),
-        })
+        let way = match Plain::new(config) {
+            Some(plain) => Way::Plain(plain),
+            None => Way::Row(Carrier::new(config)),
+        };
+        Ok(Self { way, now: Instant::default(), stats: PathStats::default() })
     }
 
     /// A packet enters the path at `now` and meets the queue as it is at `now`: everything due until
@@ -106,48 +100,19 @@ impl<T: Clone> Path<T> {
     ///
     /// # Errors
     /// The packet itself with the reason, when it is dropped on the spot.
+    #[inline]
     pub fn send(
         &mut self,
         now: Instant,
         header: impl Into<Header>,
         payload: T,
     ) -> Result<(), Dropped<T>> {
-        self.advance(now);
+        self.now = self.now.max(now);
         let header = header.into();
         self.stats.arrived.add(header.wire_bytes);
-        let meta = Meta { header, corrupted: false, queued: Duration::ZERO };
-        let (key, dropped) = self.row.send(self.now, meta);
-        self.put(key, payload);
-        self.copy_payloads();
-        let Some(reason) = dropped else { return Ok(()) };
-        let wire_bytes = self.row.pool.remove(key).header.wire_bytes;
-        self.stats.count_drop(reason, wire_bytes);
-        match self.payloads[key.index()].take() {
-            Some(payload) => Err(Dropped { at: self.now, reason, wire_bytes, payload }),
-            // It has just been put there.
-            None => Ok(()),
-        }
-    }
-
-    fn put(&mut self, key: Key, payload: T) {
-        match self.payloads.get_mut(key.index()) {
-            Some(place) => *place = Some(payload),
-            None => {
-                self.payloads.resize_with(key.index(), || None);
-                self.payloads.push(Some(payload));
-            }
-        }
-    }
-
-    /// Gives the copies that elements made their payloads.
-    fn copy_payloads(&mut self) {
-        let Some(copies) = self.row.copies() else { return };
-        for (original, copy) in copies {
-            let place = original.index().max(copy.index());
-            if place >= self.payloads.len() {
-                self.payloads.resize_with(place + 1, || None);
-            }
-            self.payloads[copy.index()] = self.payloads[original.index()].clone();
+        match &mut self.way {
+            Way::Plain(plain) => plain.send(self.now, header, payload, &mut self.stats),
+            Way::Row(row) => row.send(self.now, header, payload, &mut self.stats),
         }
     }
 
@@ -161,12 +126,9 @@ impl<T: Clone> Path<T> {
             return Err(ConfigError::ZeroRate);
         }
         self.advance(now);
-        match self.bottleneck.and_then(|i| self.row.elements_mut().get_mut(i)) {
-            Some(Element::Bottleneck(bottleneck)) => {
-                bottleneck.set_rate(rate);
-                Ok(())
-            }
-            _ => Err(ConfigError::NoBottleneck),
+        match &mut self.way {
+            Way::Plain(plain) => plain.set_rate(self.now, rate),
+            Way::Row(row) => row.set_rate(rate),
         }
     }
 
@@ -174,13 +136,9 @@ impl<T: Clone> Path<T> {
     /// instead of the loss that the row begins with, if it does.
     pub fn set_loss(&mut self, now: Instant, probability: Probability, seed: u64) {
         self.advance(now);
-        let loss = Element::Loss(Loss::Independent(probability, Dice::new(seed, 0)));
-        if let Some(first @ Element::Loss(_)) = self.row.elements_mut().first_mut() {
-            *first = loss;
-        } else {
-            self.row.push_front(loss);
-            self.bottleneck = self.bottleneck.map(|i| i + 1);
-            self.injected = true;
+        match &mut self.way {
+            Way::Plain(plain) => plain.set_loss(probability, seed),
+            Way::Row(row) => row.set_loss(probability, seed),
         }
     }
 
@@ -191,44 +149,39 @@ impl<T: Clone> Path<T> {
     pub fn set_reordered(&mut self, now: Instant, packets: Selection) -> Result<(), ConfigError> {
         packets.validate()?;
         self.advance(now);
-        let mut reorderings =
-            self.row.elements_mut().iter_mut().filter_map(|element| match element {
-                Element::Reordering(reordering) => Some(reordering),
-                _ => None,
-            });
-        reorderings.next().ok_or(ConfigError::NoReordering)?.choose(packets);
-        Ok(())
+        match &mut self.way {
+            Way::Plain(_) => Err(ConfigError::NoReordering),
+            Way::Row(row) => row.set_reordered(packets),
+        }
     }
 
     /// The next time to call [`Self::poll`]: nothing is delivered before. `None` while nothing is
     /// inside. A poll at this time may still find nothing; then there is a later time. A packet that
     /// is dropped inside the path makes no wake of its own: it is handed back with the next poll.
+    #[inline]
     pub fn next_event(&self) -> Option<Instant> {
-        self.row.next_event()
+        match &self.way {
+            Way::Plain(plain) => plain.next_event(),
+            Way::Row(row) => row.next_event(),
+        }
     }
 
     /// The next packet that came out until `now`, in the order of [`Event::at`].
+    #[inline]
     pub fn poll(&mut self, now: Instant) -> Option<Event<T>> {
         self.now = self.now.max(now);
-        let Fate { at, key, dropped } = self.row.poll(self.now)?;
-        self.copy_payloads();
-        // Every packet in the row has its payload.
-        let payload = self.payloads[key.index()].take()?;
-        let Meta { header, corrupted, queued } = self.row.pool.remove(key);
-        let Header { wire_bytes, ecn, .. } = header;
-        if let Some(reason) = dropped {
-            self.stats.count_drop(reason, wire_bytes);
-            return Some(Event::Dropped(Dropped { at, reason, wire_bytes, payload }));
+        match &mut self.way {
+            Way::Plain(plain) => plain.poll(self.now, &mut self.stats).map(Event::Delivered),
+            Way::Row(row) => row.poll(self.now, &mut self.stats),
         }
-        self.stats.delivered.add(wire_bytes);
-        Some(Event::Delivered(Delivered { at, queued, wire_bytes, ecn, corrupted, payload }))
     }
 
     /// Lets everything happen that is due until `now`.
     pub fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        self.row.advance(self.now);
-        self.copy_payloads();
+        if let Way::Row(row) = &mut self.way {
+            row.advance(self.now);
+        }
     }
 
     /// What happened until the last call of [`Self::send`], [`Self::poll`] or [`Self::advance`].
@@ -243,17 +196,19 @@ impl<T: Clone> Path<T> {
     pub fn sample(&self, now: Instant) -> PathSample {
         let at = self.now.max(now);
         let mut stats = self.stats;
-        (stats.marked, stats.duplicated) = self.row.marked_and_duplicated();
+        (stats.marked, stats.duplicated) = self.marked_and_duplicated();
         stats.inside = self.inside();
-        let queue = match self.bottleneck.and_then(|i| self.row.elements().get(i)) {
-            Some(Element::Bottleneck(b)) => {
-                let (queue, carried) = b.look(at);
+        let look = match &self.way {
+            Way::Plain(plain) => plain.look(at),
+            Way::Row(row) => row.look(at),
+        };
+        let queue = match look {
+            Some((queue, carried, max)) => {
                 stats.carried = carried;
-                stats.max_queue_bytes = b.max().bytes;
-                stats.max_queue_packets = b.max().packets;
+                (stats.max_queue_packets, stats.max_queue_bytes) = (max.packets, max.bytes);
                 queue
             }
-            _ => {
+            None => {
                 stats.carried = stats.delivered;
                 Queue::default()
             }
@@ -265,12 +220,10 @@ impl<T: Clone> Path<T> {
     /// [`Self::send`] or [`Self::advance`]. It looks at every packet inside: not meant to be called
     /// for each of them.
     pub fn elements(&self) -> Vec<ElementStats> {
-        let mut elements = self.row.stats_backwards(self.now, self.stats.delivered);
-        if self.injected {
-            elements.pop();
+        match &self.way {
+            Way::Plain(plain) => plain.elements(self.now, &self.stats),
+            Way::Row(row) => row.elements(self.now, self.stats.delivered),
         }
-        elements.reverse();
-        elements
     }
 
     /// The latest time so far: nothing can happen before it any more.
@@ -280,8 +233,15 @@ impl<T: Clone> Path<T> {
 
     /// Packets and bytes inside the path: waiting, on the wire, propagating, or due and not polled.
     pub fn inside(&self) -> Count {
-        let (_, duplicated) = self.row.marked_and_duplicated();
+        let (_, duplicated) = self.marked_and_duplicated();
         let PathStats { arrived, delivered, .. } = self.stats;
         arrived.plus(duplicated).minus(delivered).minus(self.stats.dropped())
+    }
+
+    fn marked_and_duplicated(&self) -> (Count, Count) {
+        match &self.way {
+            Way::Plain(_) => (Count::default(), Count::default()),
+            Way::Row(row) => row.marked_and_duplicated(),
+        }
     }
 }

@@ -240,6 +240,50 @@ fn reference(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..<_>::default() })]
 
+    /// The short way of a plain link is the row of elements, but faster: an element that does nothing
+    /// keeps the other path from taking it.
+    #[test]
+    fn the_short_way_is_the_row(
+        link in config(),
+        traffic in traffic(),
+        rates in prop::collection::vec((0..200usize, rate(), probability()), 0..4),
+    ) {
+        let plain = PathConfig::from(link);
+        let mut row = plain.clone();
+        row.row.push(ElementConfig::Corruption(Probability::ZERO));
+        let mut paths = [&plain, &row].map(|c| Path::new(c).expect("a sound path"));
+        let mut now = Instant::from_nanos(9);
+        for (i, (gap, bytes)) in traffic.iter().enumerate() {
+            now += Duration::from_nanos(*gap);
+            if let Some((_, rate, loss)) = rates.iter().find(|(at, ..)| *at == i) {
+                let changed = paths.each_mut().map(|p| p.set_rate(now, *rate).is_ok());
+                prop_assert_eq!(changed[0], changed[1]);
+                paths.iter_mut().for_each(|p| p.set_loss(now, *loss, i as u64));
+            }
+            let sent = paths.each_mut().map(|p| p.send(now, *bytes, i).is_ok());
+            prop_assert_eq!(sent[0], sent[1]);
+            let later = now + Duration::from_nanos(gap / 2);
+            prop_assert_eq!(paths[0].sample(later), paths[1].sample(later));
+            if i % 3 == 0 {
+                let polled = paths.each_mut().map(|p| p.poll(now));
+                prop_assert_eq!(polled[0], polled[1]);
+            }
+            let mut elements = paths.each_mut().map(|p| p.elements());
+            elements[1].pop();
+            prop_assert_eq!(&elements[0], &elements[1]);
+        }
+        let end = now + Duration::from_secs(1_000);
+        loop {
+            let polled = paths.each_mut().map(|p| p.poll(end));
+            prop_assert_eq!(polled[0], polled[1]);
+            if polled[0].is_none() {
+                break;
+            }
+        }
+        prop_assert_eq!(paths[0].sample(end), paths[1].sample(end));
+    }
+
+
     #[test]
     fn the_bottleneck_is_the_exact_one(
         rate in 1_000..100_000_000_u64, limit in queue(), traffic in traffic(),

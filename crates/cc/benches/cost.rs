@@ -28,6 +28,7 @@ const CONTROLLER_TARGET: usize = 768;
     .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_ack*".to_owned()))))]
 #[bench::bbr3_cruise(Algorithm::Bbr3, Scope::Cruise, record())]
 #[bench::bbr3_cycle(Algorithm::Bbr3, Scope::Cycle, record())]
+#[bench::linux_bbr3(Algorithm::Bbr3Linux, Scope::Cycle, record())]
 #[bench::bbr1(Algorithm::Bbr1, Scope::Cycle, record())]
 #[bench::cubic(Algorithm::Cubic, Scope::Cycle, record())]
 #[bench::reno(Algorithm::Reno, Scope::Cycle, record())]
@@ -39,6 +40,7 @@ fn ack(algorithm: Algorithm, scope: Scope, trace: Vec<Entry>) -> Core {
     .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_send*".to_owned()))))]
 #[bench::bbr3_cruise(Algorithm::Bbr3, Scope::Cruise, record())]
 #[bench::bbr3_cycle(Algorithm::Bbr3, Scope::Cycle, record())]
+#[bench::linux_bbr3(Algorithm::Bbr3Linux, Scope::Cycle, record())]
 #[bench::bbr1(Algorithm::Bbr1, Scope::Cycle, record())]
 #[bench::cubic(Algorithm::Cubic, Scope::Cycle, record())]
 #[bench::reno(Algorithm::Reno, Scope::Cycle, record())]
@@ -88,9 +90,10 @@ mod harness {
 }
 
 /// Whose cost is measured: the name, the functions of its two benchmarks, and their id.
-const SUBJECTS: [(&str, [&str; 2], &str); 7] = [
+const SUBJECTS: [(&str, [&str; 2], &str); 8] = [
     ("bbr3, in CRUISE alone", ["ack", "send"], "bbr3_cruise"),
     ("bbr3", ["ack", "send"], "bbr3_cycle"),
+    ("bbr3-linux", ["ack", "send"], "linux_bbr3"),
     ("bbr1", ["ack", "send"], "bbr1"),
     ("cubic", ["ack", "send"], "cubic"),
     ("reno", ["ack", "send"], "reno"),

@@ -44,6 +44,7 @@ impl Instant {
 
     /// The time from `earlier` to `self`, or zero when `earlier` is later: an elapsed time is never
     /// negative, whatever a transport's clock does.
+    #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
@@ -182,6 +183,7 @@ impl Rate {
     }
 
     /// Bytes that this rate carries in `interval`, rounded down.
+    #[inline]
     pub const fn bytes_in(self, interval: Duration) -> u64 {
         mul_div(self.0, interval.0, NANOS_PER_SEC)
     }
@@ -223,11 +225,13 @@ impl Gain {
     }
 
     /// `bytes` times this factor, rounded down.
+    #[inline]
     pub const fn of(self, bytes: u64) -> u64 {
         mul_div(bytes, self.0 as u64, Self::ONE_RAW as u64)
     }
 
     /// `rate` times this factor, rounded down.
+    #[inline]
     pub const fn of_rate(self, rate: Rate) -> Rate {
         Rate(self.of(rate.0))
     }

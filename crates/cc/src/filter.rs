@@ -45,6 +45,10 @@ impl<const N: usize> RoundMax<N> {
         for ago in 0..passed {
             self.slots[((round - ago) % len) as usize] = 0;
         }
+        // What a shorter window has forgotten must not come back when it grows.
+        for ago in (rounds as u64).min(len)..len {
+            self.slots[((round + len - ago) % len) as usize] = 0;
+        }
         self.round = round;
         self.current = 0;
         self.max = 0;
@@ -58,6 +62,14 @@ impl<const N: usize> RoundMax<N> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_window_that_grows_does_not_remember_what_a_shorter_one_forgot() {
+        let mut filter = RoundMax::<4>::new();
+        filter.update(9, 1, 1);
+        filter.update(2, 2, 1);
+        assert_eq!(filter.update(1, 3, 4), 2, "of the round before, and not of the first");
+    }
 
     const ROUNDS: usize = 10;
 

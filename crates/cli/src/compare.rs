@@ -2,7 +2,6 @@
 
 mod progress;
 
-use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +15,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::say;
+use crate::{print, say};
 use progress::Progress;
 
 /// Where the report goes when nothing else is said.
@@ -232,17 +231,6 @@ fn tell_report(path: &Path, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     print(&format!("{line}\n"))
-}
-
-/// On stdout. Whoever closed it has read enough.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::run(format!("cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -2,16 +2,19 @@
 //! fills, and a `run` that takes them.
 
 mod compare;
+mod conformance;
 mod failure;
 mod get;
 mod interrupt;
 mod serve;
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+
+use failure::Failure;
 
 /// One BBR congestion control for every transport, and the lab that proves it.
 #[derive(Parser)]
@@ -24,6 +27,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Compare(compare::Args),
+    Conformance(conformance::Args),
     Serve(serve::Args),
     Get(get::Args),
 }
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
     start_log(&cli.command);
     let outcome = match cli.command {
         Command::Compare(args) => compare::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),
     };
@@ -57,7 +62,7 @@ fn main() -> ExitCode {
 fn start_log(command: &Command) {
     let default = match command {
         Command::Serve(_) => "warn,fullpipe=info,fullpipe_quic=info",
-        Command::Compare(_) | Command::Get(_) => "warn",
+        Command::Compare(_) | Command::Conformance(_) | Command::Get(_) => "warn",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()
@@ -87,4 +92,15 @@ fn answer_usage(error: &clap::Error) -> ExitCode {
 /// One line on stderr. It is not worth a panic that stderr is closed.
 fn say(line: &str) {
     let _ = writeln!(stderr(), "{line}");
+}
+
+/// On stdout. Whoever closed it has read enough.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::run(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -32,9 +32,14 @@ cases! {
     appendix_09_down_ends_after_its_longest_time
     appendix_10_probe_rtt_comes_and_goes
     appendix_11_idleness_is_as_good_as_probe_rtt
+    appendix_12_startup_on_a_link_with_aggregation
+    appendix_13_cruise_on_a_link_with_aggregation
     appendix_14_a_bdp_below_a_packet
     appendix_15_ten_times_the_bandwidth
     appendix_16_a_tenth_of_the_bandwidth
+    appendix_17_a_token_bucket_policer
+    appendix_18_a_spurious_fast_recovery_is_undone
+    appendix_19_a_spurious_rto_recovery_is_undone
     appendix_20_probe_rtt_within_startup_gives_startup_back
     appendix_21_loss_in_up_cuts_the_long_term_bound
     appendix_22_application_limited_in_refill

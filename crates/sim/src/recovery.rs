@@ -83,9 +83,10 @@ impl Rtt {
         self.pto
     }
 
-    /// How long after its departure a packet that was marked lost may still turn up.
+    /// How long after its departure a packet that was marked lost may still turn up: for more than the
+    /// span of losses that is persistent congestion, so that such a verdict can be seen to be wrong.
     pub(crate) fn horizon(&self) -> Duration {
-        self.pto().times(2)
+        self.pto().times(2 * PERSISTENT_CONGESTION_THRESHOLD + 2)
     }
 
     /// The span of losses that is persistent congestion, section 7.6.1.

@@ -4,7 +4,9 @@ use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::{Algorithm, BbrSnapshot, Duration, Instant, Rate, Snapshot, State};
-use fullpipe_path::{ConfigError, ElementConfig, Link, PathConfig, Probability, QueueLimit};
+use fullpipe_path::{
+    ConfigError, ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection,
+};
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
 
 /// Full datagrams without and with IP and UDP.
@@ -312,6 +314,11 @@ impl Bed<'_> {
     pub(super) fn set_loss(&mut self, probability: f64, seed: u64) -> Step {
         self.sim.set_loss(0, Probability::new(probability)?, seed);
         Ok(())
+    }
+
+    /// Which packets the data's reordering holds back from now on.
+    pub(super) fn set_reordered(&mut self, packets: Selection) -> Step {
+        Ok(self.sim.set_reordered(0, packets)?)
     }
 
     /// The application has nothing more to send.

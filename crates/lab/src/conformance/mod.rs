@@ -5,11 +5,14 @@
 //! and checks the numbered steps of the text event by event, on what the snapshot shows.
 
 mod adapt;
+mod aggregation;
 mod bed;
 mod drain;
+mod policer;
 mod probe_bw;
 mod probe_rtt;
 mod startup;
+mod undo;
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,6 +21,7 @@ use serde::Serialize;
 use bed::{Broken, Lab, Outcome};
 
 /// A case of the draft.
+#[derive(Debug)]
 pub struct Case {
     /// Its number in the order of the text, from 1.
     pub id: u32,
@@ -40,7 +44,7 @@ pub struct CaseResult {
 }
 
 /// Every case, in the order of the text.
-pub static CASES: [Case; 17] = [
+pub static CASES: [Case; 22] = [
     case(1, "startup_ends_on_a_plateau", startup::plateau),
     case(
         2,
@@ -60,9 +64,14 @@ pub static CASES: [Case; 17] = [
     case(9, "down_ends_after_its_longest_time", probe_bw::down_ends_after_its_longest_time),
     case(10, "probe_rtt_comes_and_goes", probe_rtt::comes_and_goes),
     case(11, "idleness_is_as_good_as_probe_rtt", probe_rtt::idleness_is_as_good),
+    case(12, "startup_on_a_link_with_aggregation", aggregation::startup),
+    case(13, "cruise_on_a_link_with_aggregation", aggregation::cruise),
     case(14, "a_bdp_below_a_packet", adapt::sub_packet_bdp),
     case(15, "ten_times_the_bandwidth", adapt::ten_times_the_bandwidth),
     case(16, "a_tenth_of_the_bandwidth", adapt::a_tenth_of_the_bandwidth),
+    case(17, "a_token_bucket_policer", policer::token_bucket),
+    case(18, "a_spurious_fast_recovery_is_undone", undo::fast_recovery),
+    case(19, "a_spurious_rto_recovery_is_undone", undo::rto_recovery),
     case(20, "probe_rtt_within_startup_gives_startup_back", startup::probe_rtt_within_startup),
     case(21, "loss_in_up_cuts_the_long_term_bound", adapt::loss_in_up),
     case(22, "application_limited_in_refill", adapt::limited_in_refill),

@@ -1,0 +1,135 @@
+//! `fullpipe conformance`: the draft's own test cases.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use fullpipe_lab::conformance::{CASES, Case, CaseResult};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::{print, say};
+
+/// Silence on stderr that needs no word about what is going on.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Check BBRv3 against the test cases of its draft
+///
+/// Runs the 22 cases of "BBR Example Test Cases" (draft-ietf-ccwg-bbr) with the real controller in
+/// the simulator, from 64 kbit/s to 10 Gbit/s and half a millisecond to a second, and says for each
+/// what was seen. All cores work on it.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The cases to run, by number or name, like 1 or startup_ends_on_a_plateau [default: all]
+    #[arg(value_name = "CASE", value_parser = find)]
+    cases: Vec<&'static Case>,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Results {
+    cases: Vec<CaseResult>,
+    /// Whether somebody stopped it: the cases are those that were through.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
+}
+
+fn find(name: &str) -> Result<&'static Case, String> {
+    let number = name.parse().ok();
+    let case =
+        CASES.iter().find(|c| Some(c.id) == number || c.name == name || c.test_name() == name);
+    case.ok_or_else(|| {
+        let last = CASES.last().map_or(0, |c| c.id);
+        format!("there is no such case: give a number from 1 to {last}, or a name as conformance prints it")
+    })
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let cases: Vec<&Case> =
+        if args.cases.is_empty() { CASES.iter().collect() } else { args.cases.clone() };
+    let stop = Interrupt::install()?.flag();
+    let mut written = Ok(());
+    let results = run_all(&cases, &stop, |result| {
+        if !args.json && written.is_ok() {
+            written = print(&line(result));
+        }
+    });
+    written?;
+    let interrupted = results.len() < cases.len();
+    let passed = results.iter().filter(|r| r.passed).count();
+    if args.json {
+        let object = Results { cases: results, interrupted };
+        print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
+    } else {
+        print(&format!("{passed} of {}\n", cases.len()))?;
+    }
+    if interrupted {
+        return Err(Failure::Interrupted("interrupted; these are the results so far".into()));
+    }
+    match cases.len() - passed {
+        0 => Ok(()),
+        failed => Err(Failure::run(format!("{failed} of {} cases failed", cases.len()))),
+    }
+}
+
+fn line(result: &CaseResult) -> String {
+    let verdict = if result.passed { "ok  " } else { "FAIL" };
+    format!("{verdict} {:>2} {}: {}\n", result.id, result.name, result.detail)
+}
+
+/// Runs the cases on all cores, and tells of each in their order, as soon as those before it are
+/// through. Returns what was through, in order.
+fn run_all(
+    cases: &[&Case],
+    stop: &AtomicBool,
+    mut tell: impl FnMut(&CaseResult),
+) -> Vec<CaseResult> {
+    let next = AtomicUsize::new(0);
+    let (done, results) = mpsc::channel();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(cases.len());
+    let mut in_order = BTreeMap::new();
+    let mut told = 0;
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (done, next) = (done.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(place) else { return };
+                    let Some(result) = case.run(stop) else { return };
+                    if done.send((place, result)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        let mut spoken = Instant::now();
+        loop {
+            match results.recv_timeout(PATIENCE) {
+                Ok((place, result)) => {
+                    in_order.insert(place, result);
+                    while let Some(result) = in_order.get(&told) {
+                        tell(result);
+                        told += 1;
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            if spoken.elapsed() >= PATIENCE {
+                say(&format!("{} of {} cases are through", in_order.len(), cases.len()));
+                spoken = Instant::now();
+            }
+        }
+    });
+    // After an interruption there may be gaps: what is behind one was not told yet.
+    for (_, result) in in_order.range(told..) {
+        tell(result);
+    }
+    in_order.into_values().collect()
+}

@@ -1,0 +1,71 @@
+//! `fullpipe conformance` as a process: what comes out, and how it ends. That the cases pass is the
+//! lab's business; here are fast ones.
+
+mod common;
+
+use common::{Running, fullpipe, run};
+use serde_json::Value;
+use std::process::Stdio;
+
+fn here() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+#[test]
+fn one_line_a_case_in_the_order_asked_for_and_the_count() {
+    let dir = here();
+    let said = run(fullpipe(
+        dir.path(),
+        &["conformance", "14", "appendix_11_idleness_is_as_good_as_probe_rtt"],
+    ));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let text = String::from_utf8(said.stdout).expect("UTF-8");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[0].starts_with("ok   14 a_bdp_below_a_packet: "), "{text}");
+    assert!(lines[1].starts_with("ok   11 idleness_is_as_good_as_probe_rtt: "), "{text}");
+    assert_eq!(lines[2], "2 of 2");
+}
+
+#[test]
+fn json_is_one_object() {
+    let dir = here();
+    let said = run(fullpipe(dir.path(), &["conformance", "a_bdp_below_a_packet", "--json"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let object: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let case = &object["cases"][0];
+    assert_eq!((&case["id"], &case["passed"]), (&Value::from(14), &Value::from(true)));
+    assert_eq!(case["name"], "a_bdp_below_a_packet");
+    assert!(case["detail"].as_str().is_some_and(|d| d.contains("% of the link")), "{case}");
+    assert!(object.get("interrupted").is_none());
+}
+
+#[test]
+fn an_unknown_case_is_bad_input() {
+    let dir = here();
+    for name in ["0", "23", "nonsense"] {
+        let said = run(fullpipe(dir.path(), &["conformance", name]));
+        assert_eq!(said.code, Some(2), "{name}: {}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+        assert!(said.stderr.contains(name) && said.stderr.contains("1 to 22"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn an_interruption_keeps_what_is_through() {
+    let dir = here();
+    // Many fast ones, then the longest.
+    let mut command = fullpipe(dir.path(), &["conformance", "14", "1", "1", "--json"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = Running(command.spawn().expect("the command starts"));
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    process.interrupt();
+    assert_eq!(process.end().code(), Some(130));
+    let mut text = String::new();
+    let stdout = process.0.stdout.as_mut().expect("a pipe");
+    std::io::Read::read_to_string(stdout, &mut text).expect("text");
+    let object: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(object["interrupted"], true);
+    assert_eq!(object["cases"][0]["id"], 14, "{object}");
+    assert!(process.stderr().contains("interrupted"));
+}

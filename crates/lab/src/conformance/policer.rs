@@ -1,0 +1,48 @@
+//! A token bucket that drops.
+
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::ElementConfig;
+
+use super::bed::{Corner, GBIT, Lab, MBIT, MS, Outcome, Span, US};
+
+/// Links, of whose rate the policer lets a quarter pass.
+const POLICED: [Corner; 5] = [
+    (10 * GBIT, 500 * US),
+    (GBIT, 20 * MS),
+    (100 * MBIT, 40 * MS),
+    (10 * MBIT, 100 * MS),
+    (4 * MBIT, 30 * MS),
+];
+
+/// "Handling Token Bucket Policers".
+pub(super) fn token_bucket(lab: &Lab<'_>) -> Outcome {
+    let (mut lost, mut got) = (Span::default(), Span::default());
+    for corner in POLICED {
+        let rate = Rate::from_bits_per_sec(corner.0 / 4);
+        let bucket_bytes = rate.bytes_in(Duration::from_micros(corner.1)).max(30_000);
+        let policer = ElementConfig::Policer { rate, bucket_bytes };
+        let mut bed = lab.bed_with(corner, 2, Some(policer), None)?;
+        bed.reach_probe_bw(2)?;
+        bed.until(3, "bw_shortterm and inflight_shortterm", 200, |bed| {
+            bed.bbr().bw_shortterm.is_some() && bed.bbr().inflight_shortterm.is_some()
+        })?;
+        let (mut steady, time) =
+            (bed.rtt.times(200).max(Duration::from_secs(1)), bed.rtt.times(400));
+        steady = steady.min(Duration::from_secs(20));
+        bed.pass(steady)?;
+        let time = time.max(Duration::from_secs(2)).min(Duration::from_secs(40));
+        let (before, received) = (bed.after, bed.received());
+        bed.pass(time)?;
+        let (dropped, arrived) =
+            (bed.after.lost - before.lost, bed.after.delivered - before.delivered);
+        let loss = 100.0 * dropped as f64 / (dropped + arrived) as f64;
+        let share =
+            (bed.received() - received) as f64 * 1e9 / time.as_nanos() as f64 / bed.carries(rate);
+        bed.check(4, share > 0.7, "more than 70 % of the token rate", share)?;
+        // The slowest has a BDP of three packets, and a window of four.
+        bed.check(4, loss < 12.0, "less than 12 % lost", loss)?;
+        lost.add(loss);
+        got.add(100.0 * share);
+    }
+    Ok(format!("{got:.0} % of the token rate at {} corners, {lost:.1} % lost", POLICED.len()))
+}

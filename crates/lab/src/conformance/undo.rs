@@ -1,0 +1,154 @@
+//! Losses that were none.
+
+use fullpipe_cc::{BbrSnapshot, Duration, State};
+use fullpipe_path::{ElementConfig, Probability, Selection};
+
+use super::bed::{Bed, Broken, Corner, DATAGRAM, GBIT, Lab, MBIT, MS, Outcome, Span, Step, US};
+
+const PATHS: [Corner; 5] = [
+    (10 * GBIT, 500 * US),
+    (10 * GBIT, 10 * MS),
+    (GBIT, 20 * MS),
+    (100 * MBIT, 40 * MS),
+    (100 * MBIT, 20 * MS),
+];
+
+/// A path whose reordering holds nothing back until it is told to.
+fn reordering<'a>(lab: &Lab<'a>, corner: Corner, delay: Duration) -> Result<Bed<'a>, Broken> {
+    let packets = Selection::Random(Probability::ZERO);
+    lab.bed_with(corner, 3, Some(ElementConfig::Reordering { packets, delay }), None)
+}
+
+/// The bounds that a recovery may cut.
+fn bounds(bbr: BbrSnapshot) -> [Option<u64>; 3] {
+    let bw = bbr.bw_shortterm.map(|bw| bw.as_bytes_per_sec());
+    [bw, bbr.inflight_shortterm, bbr.inflight_longterm]
+}
+
+/// What was saved of them.
+fn saved(bbr: BbrSnapshot) -> [Option<u64>; 3] {
+    let bw = bbr.undo_bw_shortterm.map(|bw| bw.as_bytes_per_sec());
+    [bw, bbr.undo_inflight_shortterm, bbr.undo_inflight_longterm]
+}
+
+/// Follows the flow from the first loss to the end of all doubt: SaveStateUponLoss(), then
+/// HandleSpuriousLossDetection(). `state` is the one that the losses end, `back` the one to return to.
+fn lost_and_undone(
+    bed: &mut Bed<'_>,
+    (state, back): (State, State),
+    mut next: impl FnMut(&mut Bed<'_>) -> Step,
+) -> Step {
+    let lost = bed.after.lost;
+    let limit = bed.limit(20);
+    while bed.after.lost == lost {
+        bed.check(1, bed.now() < limit, "packets marked lost", "none")?;
+        next(bed)?;
+    }
+    let before = bed.bbr_before();
+    let saved_now = saved(bed.bbr());
+    let ok = saved_now == bounds(before);
+    let seen = format_args!("{saved_now:?} beside {:?}", bounds(before));
+    bed.check(2, ok, "the bounds of before the loss to be saved", seen)?;
+    let (kept, cwnd) = (bounds(before), bed.before.cwnd);
+    while bed.bbr().undo_state != Some(state) {
+        let seen = format_args!("{:?}", bed.bbr().undo_state);
+        bed.check(2, bed.now() < limit, "an undo_state", seen)?;
+        next(bed)?;
+        let ok = saved(bed.bbr()) == kept;
+        bed.check(2, ok, "one snapshot an episode", format_args!("{:?}", saved(bed.bbr())))?;
+    }
+    let left = bed.state() != state;
+    bed.check(2, left, "the losses to end the state", "it not")?;
+    while bed.bbr().undo_state.is_some() {
+        bed.check(3, bed.now() < limit, "an undo", "none")?;
+        next(bed)?;
+    }
+    let restored = bounds(bed.bbr());
+    let ok = restored
+        .iter()
+        .zip(kept)
+        .all(|(now, then)| now.unwrap_or(u64::MAX) >= then.unwrap_or(u64::MAX));
+    let seen = format_args!("{restored:?} beside {kept:?}");
+    bed.check(3, ok, "the bounds of before the loss to be restored", seen)?;
+    // REFILL's window is a little below that of UP.
+    let least = cwnd.min(bed.bbr().max_inflight);
+    let seen = format_args!("{} beside {least}", bed.after.cwnd);
+    bed.check(3, bed.after.cwnd >= least, "the window of before", seen)?;
+    // REFILL takes a round trip, and gives UP back.
+    let ok = bed.state() == back || bed.state() == state;
+    bed.check(4, ok, back.name(), "another state")
+}
+
+/// "Handling Spurious Fast Recovery".
+pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
+    let mut late = Span::default();
+    for corner in PATHS {
+        // Late enough for the round in which Startup judges its losses to be over.
+        let late_by = Duration::from_nanos(corner.1 * 1_500);
+        let half = Duration::from_nanos(corner.1 * 500);
+        for (state, back) in
+            [(State::Startup, State::Startup), (State::ProbeBwUp, State::ProbeBwRefill)]
+        {
+            let mut bed = reordering(lab, corner, late_by)?;
+            bed.until(1, "half a BDP in flight", 50, |b| {
+                b.inflight() > b.rate.bytes_in(b.rtt) / 2
+            })?;
+            bed.to(1, state)?;
+            let lost = bed.lost_packets();
+            bed.set_reordered(Selection::Random(Probability::new(0.2)?))?;
+            let end = bed.now() + half;
+            bed.until(1, "a reordering", 50, |bed| bed.now() >= end)?;
+            bed.set_reordered(Selection::Random(Probability::ZERO))?;
+            let limit = bed.limit(20);
+            lost_and_undone(&mut bed, (state, back), |bed| bed.step(3, "an undo", limit))?;
+            late.add((bed.lost_packets() - lost) as f64);
+            bed.to(4, if state == State::Startup { State::Drain } else { State::ProbeBwUp })?;
+            let of_link = bed.max_bw_share();
+            bed.check(4, of_link > 0.95, "max_bw at the link's rate", of_link)?;
+        }
+    }
+    Ok(format!(
+        "{late:.0} packets late at {} corners; Startup and UP were taken up again",
+        PATHS.len()
+    ))
+}
+
+/// "Handling Spurious RTO Recovery". QUIC's counterpart is persistent congestion (RFC 9002 section 7.6):
+/// all that left in three probe timeouts is lost. An application that writes little keeps UP going
+/// meanwhile.
+pub(super) fn rto_recovery(lab: &Lab<'_>) -> Outcome {
+    let mut windows = Span::default();
+    for corner in [
+        (MBIT, 10 * MS),
+        (10 * MBIT, 10 * MS),
+        (10 * GBIT, 500 * US),
+        (GBIT, 50 * MS),
+        (100 * MBIT, 40 * MS),
+    ] {
+        let rtt = Duration::from_micros(corner.1);
+        let held = Duration::from_nanos((rtt + Duration::from_millis(30)).as_nanos() * 7 / 2);
+        let mut bed = reordering(lab, corner, held + rtt.times(2))?;
+        bed.to(1, State::ProbeBwUp)?;
+        bed.pause();
+        for _ in 0..6 {
+            bed.trickle_on(1)?;
+        }
+        bed.check(1, bed.state() == State::ProbeBwUp, "UP", "another state")?;
+        bed.set_reordered(Selection::Every(1))?;
+        let end = bed.now() + held;
+        while bed.now() < end {
+            bed.trickle_on(1)?;
+        }
+        bed.set_reordered(Selection::Random(Probability::ZERO))?;
+        let mut least = u64::MAX;
+        lost_and_undone(&mut bed, (State::ProbeBwUp, State::ProbeBwRefill), |bed| {
+            bed.trickle_on(3)?;
+            least = least.min(bed.after.cwnd);
+            Ok(())
+        })?;
+        windows.add(least as f64 / DATAGRAM as f64);
+        bed.resume();
+        bed.to(4, State::ProbeBwUp)?;
+    }
+    Ok(format!("cwnd down to {windows:.0} packets and back at 5 corners; UP was taken up again"))
+}

@@ -40,7 +40,7 @@ impl NoqAlgorithm {
 
 impl CongestionControl {
     /// The names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 7] =
+    pub const NAMES: [&'static str; 8] =
         ["bbr3", "bbr3-linux", "bbr1", "cubic", "reno", "noq:bbr3", "noq:cubic", "noq:reno"];
 
     /// The name, as in [`Self::NAMES`]; `fixed` for a fixed rate, which has no name to parse.

@@ -49,12 +49,44 @@
 //! Of two things due in the same nanosecond, the one further down the path happens first: a packet
 //! that leaves the bottleneck makes room for the one that arrives at that moment.
 //!
+//! # The elements
+//!
+//! | [`ElementConfig`] | what a packet meets | source |
+//! |---|---|---|
+//! | `Loss` | loss with one probability, by Gilbert and Elliott's chain (in the bad state `to_bad / (to_bad + to_good)` of the time), by number, in bursts | Gilbert 1960, Elliott 1963 |
+//! | `Blackhole` | nothing passes from a start to an end | |
+//! | `Corruption`, `Duplication` | a probability each; what is corrupted is delivered and says so | |
+//! | `Policer` | passes while `bucket + rate x time` suffices, else is dropped | |
+//! | `Shaper` | the same, but waits | |
+//! | `Bottleneck` | serialisation for `bytes / rate`, and a queue | |
+//! | `Delay`, `DelaySteps`, `Jitter` | propagation: fixed, in steps, uniform; in order always | |
+//! | `Reordering` | every n-th or random packets held back | |
+//! | `Aggregation` | batches by time and size, and ACK decimation | |
+//!
+//! A bottleneck's rate is constant, changes in steps, or follows a trace of delivery opportunities
+//! ([`RateConfig`]; [`RateConfig::mahimahi`] reads one). Its queue ([`QueueConfig`]) is one of:
+//!
+//! | discipline | signal | source |
+//! |---|---|---|
+//! | `TailDrop` | drops what finds no room | |
+//! | `Step` | marks above a threshold | RFC 8257 section 3.1 |
+//! | `CoDel` | after an interval above the target, then each `interval / sqrt(n)` | RFC 8289 |
+//! | `FqCoDel` | CoDel in each flow's queue, deficit round robin | RFC 8290 |
+//! | `Pie` | `p += 0.125 (delay - target) + 1.25 (delay - before)`, scaled | RFC 8033 |
+//! | `Red` | `p = max_p (average - min) / (max - min)`, spread evenly | Floyd and Jacobson 1993 |
+//! | `DualPi2` | `p^2` for classic, `2p` and a ramp for low-latency packets | RFC 9332 appendix A |
+//!
+//! Times are integers everywhere. Where a discipline's formula needs fractions it is computed with
+//! addition, multiplication, division and square root alone, which IEEE 754 makes the same on every
+//! machine.
+//!
 //! # Adding an element
 //!
-//! An element holds packets and says when it next does something with one (`element.rs`). What
+//! An element holds packets' keys and says when it next does something with one (`element.rs`). What
 //! happens at that moment is decided at that moment, so an element can mark or drop what it takes
-//! out of its queue (CoDel), change its rate, or let packets overtake each other. Add the element's
-//! module, its variant in `Element` and in [`ElementConfig`]; nothing else changes.
+//! out of its queue, change its rate, or let packets overtake each other. Add the element's module,
+//! its variant in `Element` and in [`ElementConfig`]; nothing else changes. A queue discipline goes to
+//! `queue` and [`QueueConfig`] in the same way.
 #![forbid(unsafe_code)]
 
 mod aggregation;

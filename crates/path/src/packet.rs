@@ -1,6 +1,6 @@
 //! What is known of a packet on its way.
 
-/// The ECN codepoint in a packet's IP header (RFC 3168 section 5, RFC 9331 section 4.1).
+/// The ECN codepoint in a packet's IP header (RFC 3168 section 5, RFC 9331).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Ecn {
     /// The transport does not speak ECN: a queue that wants to signal has to drop.

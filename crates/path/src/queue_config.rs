@@ -39,7 +39,7 @@ pub struct StepConfig {
     pub mark_above: QueueLimit,
 }
 
-/// CoDel's parameters (RFC 8289 section 4).
+/// CoDel's parameters (RFC 8289).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoDelConfig {
     /// What the queue holds.

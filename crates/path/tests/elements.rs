@@ -280,6 +280,17 @@ fn a_trace_delivers_1500_bytes_at_each_of_its_times_and_begins_again() {
 }
 
 #[test]
+fn what_a_trace_leaves_over_is_lost_when_nothing_waits() {
+    let rate = RateConfig::mahimahi("2\n").expect("a trace");
+    let queue = QueueLimit::Packets(100).into();
+    let mut path = path(vec![ElementConfig::Bottleneck { rate, queue }]);
+    for now in [0, 3_000_000] {
+        path.send(at(now), 100, now).expect("room");
+    }
+    assert_eq!(times(&drain(&mut path).0), [2_000_000, 4_000_000]);
+}
+
+#[test]
 fn a_trace_that_makes_no_sense_is_refused_with_its_line() {
     let line = |text| RateConfig::mahimahi(text).expect_err("nonsense").to_string();
     assert_eq!(

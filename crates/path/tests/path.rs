@@ -288,9 +288,13 @@ fn a_change_of_rate_holds_from_the_next_packet_on() {
     let change = start + Duration::from_micros(1_500);
     path.set_rate(change, Rate::from_bytes_per_sec(4_000_000)).expect("a rate");
     let end = start + Duration::from_secs(1);
-    let times: Vec<Instant> = std::iter::from_fn(|| path.poll(end)).map(|e| e.at()).collect();
-    let micros = [1_000, 2_000, 2_250, 2_500].map(|us| start + Duration::from_micros(us));
-    assert_eq!(times, micros);
+    let us = Duration::from_micros;
+    let out: Vec<_> = std::iter::from_fn(|| path.poll(end))
+        .map(|e| delivered(Some(e)))
+        .map(|d| (d.at, d.queued))
+        .collect();
+    let micros = [(1_000, 0), (2_000, 1_000), (2_250, 2_000), (2_500, 2_250)];
+    assert_eq!(out, micros.map(|(at, queued)| (start + us(at), us(queued))));
     assert!(path.set_rate(end, Rate::ZERO).is_err());
     let mut wire = Path::<u8>::new(&PathConfig::default()).expect("a path");
     assert!(wire.set_rate(end, Rate::from_bytes_per_sec(1)).is_err(), "there is no bottleneck");

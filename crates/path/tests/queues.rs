@@ -83,7 +83,7 @@ fn codel(ecn: bool) -> QueueConfig {
     QueueConfig::CoDel(CoDelConfig { ecn, ..CoDelConfig::new(QueueLimit::Packets(100_000)) })
 }
 
-/// RFC 8289 section 5.3: the n-th signal follows the one before it after interval / sqrt(n), on the
+/// RFC 8289's `control_law`: the n-th signal follows the one before it after interval / sqrt(n), on the
 /// grid of the packets that leave.
 fn assert_control_law(signals: &[Instant]) {
     let (first, mut expected) = (signals[0], signals[0].as_nanos() as f64);
@@ -131,6 +131,17 @@ fn codel_lets_a_good_queue_be() {
     assert_eq!(drain(&mut path).1, []);
 }
 
+/// RFC 8289's `dodequeue`: a slow wire with no more than a packet behind the one on it is left alone.
+#[test]
+fn codel_drops_nothing_when_no_more_than_a_packet_waits() {
+    let mut path = wire(codel(false));
+    path.set_rate(at(0), Rate::from_bytes_per_sec(12_000)).expect("a rate");
+    path.send(at(0), packet(1, Ecn::NotEct), 0).expect("on the wire");
+    let seen = load(&mut path, Ecn::NotEct, 100 * MS, 10_000 * MS);
+    assert!(seen.waits.iter().skip(2).all(|(_, wait)| *wait >= ns(100 * MS)), "one always waits");
+    assert!(seen.dropped.is_empty());
+}
+
 #[test]
 fn codel_marks_besides_what_waited_longer_than_the_threshold() {
     let limit = QueueLimit::Packets(100);
@@ -145,7 +156,7 @@ fn codel_marks_besides_what_waited_longer_than_the_threshold() {
     assert_eq!(ce.collect::<Vec<_>>(), [false, false, false, false, true, true]);
 }
 
-/// RFC 8290 section 1.3: a flow that builds no queue is not held up by one that does.
+/// RFC 8290: a flow that builds no queue is not held up by one that does.
 #[test]
 fn fq_codel_serves_a_new_flow_first_and_shares_by_bytes() {
     let mut path = wire(QueueConfig::FqCoDel(FqCoDelConfig::new()));
@@ -170,6 +181,18 @@ fn fq_codel_serves_a_new_flow_first_and_shares_by_bytes() {
     }
     let (least, most) = (bytes[1..].iter().min().expect("3"), bytes[1..].iter().max().expect("3"));
     assert!(most - least <= 3_100, "within two packets: {bytes:?}");
+}
+
+/// RFC 8290 section 4.2: those of the old list wait for those of the new one.
+#[test]
+fn fq_codel_puts_a_sparse_flow_before_all_that_have_had_a_turn() {
+    let mut path = wire(QueueConfig::FqCoDel(FqCoDelConfig::new()));
+    for i in 0..30 {
+        path.send(at(0), packet(i as u32 % 3, Ecn::NotEct), i).expect("room");
+    }
+    path.send(at(9 * MS + 1), packet(4, Ecn::NotEct), 100).expect("room");
+    let order: Vec<u64> = drain(&mut path).0.iter().map(|(_, i)| *i).collect();
+    assert_eq!(order[10], 100, "the next after the one on the wire: {order:?}");
 }
 
 #[test]
@@ -204,8 +227,10 @@ fn pie_holds_its_target_and_drops_what_is_too_much() {
 #[test]
 fn pie_marks_up_to_a_tenth() {
     let config = PieConfig::new(QueueLimit::Packets(10_000));
-    let seen = load(&mut wire(QueueConfig::Pie(config)), Ecn::Ect0, MS * 4 / 5, 60_000 * MS);
+    let mut path = wire(QueueConfig::Pie(config));
+    let seen = load(&mut path, Ecn::Ect0, MS * 4 / 5, 60_000 * MS);
     assert!(!seen.marked.is_empty() && seen.marked[0] < seen.dropped[0]);
+    assert!(path.stats().aqm_dropped.packets > 0 && path.stats().tail_dropped.packets == 0);
     let config = PieConfig { ecn: false, ..config };
     let seen = load(&mut wire(QueueConfig::Pie(config)), Ecn::Ect0, MS * 4 / 5, 9_000 * MS);
     assert!(seen.marked.is_empty() && !seen.dropped.is_empty());

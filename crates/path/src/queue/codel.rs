@@ -7,7 +7,7 @@ use crate::queue::Fifo;
 use crate::queue::fifo::Waiting;
 use crate::{CoDelConfig, Count, DropReason, MTU_BYTES};
 
-/// The state machine of RFC 8289 section 5, for one queue.
+/// The state machine of RFC 8289's pseudocode, for one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct CoDel {
     config: CoDelConfig,
@@ -31,13 +31,13 @@ impl CoDel {
         }
     }
 
-    /// Section 5.5, `control_law`. The square root of IEEE 754 is exactly rounded on every machine.
+    /// `control_law`. The square root of IEEE 754 is exactly rounded on every machine.
     fn control_law(&self, from: Instant) -> Instant {
         let nanos = self.config.interval.as_nanos() as f64 / (self.count as f64).sqrt();
         from + Duration::from_nanos(nanos as u64)
     }
 
-    /// Section 5.6, `dodequeue`: the front, and whether it may be dropped.
+    /// `dodequeue`: the front, and whether it may be dropped.
     fn take(&mut self, fifo: &mut Fifo, now: Instant) -> (Option<Waiting>, bool) {
         let Some(front) = fifo.pop() else {
             self.first_above = None;
@@ -58,7 +58,7 @@ impl CoDel {
         }
     }
 
-    /// Section 5.5, `dequeue`. A mark takes the place of a drop where there is ECN, and its packet
+    /// `dequeue`. A mark takes the place of a drop where there is ECN, and its packet
     /// goes on, so that no other is looked at in the same step.
     pub(crate) fn dequeue(
         &mut self,

@@ -18,7 +18,7 @@ const NONE: f64 = 1e-12;
 /// Section 4.1, MEAN_PKTSIZE.
 const MEAN_PACKET_BYTES: u64 = 1024;
 
-/// One queue with PIE, whose delay is taken from the packets' own times (section 5.2).
+/// One queue with PIE, whose delay is taken from the packets' own times (section 4.3).
 #[derive(Debug)]
 pub(crate) struct Pie {
     config: PieConfig,

@@ -42,6 +42,8 @@ pub(crate) struct Params {
     pub(super) startup_doubles_initial_cwnd: bool,
     /// Whether the short-term bound on the rate knows of the pacing margin.
     pub(super) bw_shortterm_knows_margin: bool,
+    /// Whether a probe that ProbeRTT cuts short ends its cycle of the max filter.
+    pub(super) ends_cycle_of_cut_probe: bool,
     /// Whether marks have their own response, and are not losses.
     pub(super) answers_ecn: bool,
 }
@@ -90,6 +92,7 @@ impl Flavour for Draft {
         quantum_from_min_rtt: false,
         startup_doubles_initial_cwnd: false,
         bw_shortterm_knows_margin: true,
+        ends_cycle_of_cut_probe: true,
         answers_ecn: false,
     };
 }
@@ -122,6 +125,7 @@ impl Flavour for Linux {
         quantum_from_min_rtt: true,
         startup_doubles_initial_cwnd: true,
         bw_shortterm_knows_margin: false,
+        ends_cycle_of_cut_probe: false,
         answers_ecn: true,
     };
 }

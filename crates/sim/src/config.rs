@@ -1,7 +1,7 @@
 //! What a simulation is made of.
 
 use fullpipe_cc::{Algorithm, Config, Duration, Rate, Transport};
-use fullpipe_path::{ConfigError, IPV4_UDP_HEADER_BYTES, PathConfig};
+use fullpipe_path::{ConfigError, Ecn, IPV4_UDP_HEADER_BYTES, PathConfig};
 
 use crate::{ACK_BYTES, MAX_ACK_DELAY, OVERHEAD_BYTES};
 
@@ -160,6 +160,9 @@ pub struct FlowConfig {
     pub send_buffer: Option<u64>,
     /// The receiver's flow control.
     pub receive_window: ReceiveWindow,
+    /// The ECN codepoint of its packets. A receiver counts what arrives with CE and says so at once
+    /// (RFC 9000 section 13.2.1); the controller hears how many packets were marked.
+    pub ecn: Ecn,
     /// When the receiver acknowledges.
     pub acks: AckPolicy,
     /// Round-trip time of this flow above that of its links: added on its way back.
@@ -180,6 +183,7 @@ impl FlowConfig {
             application: Application::Bulk,
             send_buffer: None,
             receive_window: ReceiveWindow::Unlimited,
+            ecn: Ecn::NotEct,
             acks: AckPolicy::default(),
             extra_rtt: Duration::ZERO,
             route: None,

@@ -62,6 +62,8 @@ pub(crate) enum Named {
 pub(crate) struct Ack {
     /// The sender may send application data up to this offset: flow control.
     pub(crate) max_data: u64,
+    /// Packets that arrived with CE, in all.
+    pub(crate) ce_packets: u64,
     pub(crate) named: Named,
 }
 

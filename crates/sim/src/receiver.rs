@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::Ecn;
 
 use crate::config::{AckPolicy, FlowConfig};
 use crate::packet::{Ack, Chunk, Data, Named};
@@ -25,6 +26,7 @@ pub(crate) struct Receiver {
     /// The largest packet number so far, and when it came.
     largest: Option<(u64, Instant)>,
     unacked: u32,
+    ce_packets: u64,
     ack_deadline: Option<Instant>,
     /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is missing.
     ahead: VecDeque<(u32, Instant)>,
@@ -47,6 +49,7 @@ impl Receiver {
             window: Window::new(config.receive_window),
             largest: None,
             unacked: 0,
+            ce_packets: 0,
             ack_deadline: None,
             ahead: VecDeque::new(),
             next_chunk: 0,
@@ -62,6 +65,7 @@ impl Receiver {
         &mut self,
         now: Instant,
         data: &Data,
+        ecn: Ecn,
         rtt: Duration,
         read: impl FnMut(u32, Instant),
     ) -> Option<Ack> {
@@ -78,8 +82,10 @@ impl Receiver {
             self.largest = Some((data.pn, now));
         }
         self.unacked += 1;
-        // Out of order, or a hole that closes: the sender wants to know at once.
-        if !in_order || self.unacked >= self.policy.every {
+        let is_marked = ecn == Ecn::Ce;
+        self.ce_packets += u64::from(is_marked);
+        // Out of order, a hole that closes, a mark: the sender wants to know at once.
+        if !in_order || is_marked || self.unacked >= self.policy.every {
             return Some(self.acknowledge(now));
         }
         if self.ack_deadline.is_none() {
@@ -131,7 +137,7 @@ impl Receiver {
             }
             Report::Tcp(sack) => sack.acknowledge(self.next_chunk),
         };
-        Ack { max_data: self.window.max_data(), named }
+        Ack { max_data: self.window.max_data(), ce_packets: self.ce_packets, named }
     }
 
     /// The receiver's log of packets, which QUIC's ACKs point into.
@@ -159,7 +165,7 @@ mod tests {
     }
 
     fn take(r: &mut Receiver, pn: u64, id: u64) -> Option<Ack> {
-        r.on_packet(NOW, &packet(pn, id), Duration::ZERO, |_, _| {})
+        r.on_packet(NOW, &packet(pn, id), Ecn::NotEct, Duration::ZERO, |_, _| {})
     }
 
     fn receiver() -> Receiver {

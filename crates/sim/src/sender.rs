@@ -81,6 +81,8 @@ pub(crate) struct Sender {
     next_chunk: u64,
     /// The receiver takes application data up to this offset.
     max_data: u64,
+    /// Packets that arrived with CE, as far as ACKs said.
+    ce_packets: u64,
     flight: Flight,
     pto_count: u32,
     last_sent: Instant,
@@ -111,6 +113,7 @@ impl Sender {
                 ReceiveWindow::Unlimited => u64::MAX,
                 ReceiveWindow::Fixed(bytes) | ReceiveWindow::Auto { initial: bytes, .. } => bytes,
             },
+            ce_packets: 0,
             flight: Flight::new(config.acks.max_delay, config.is_tcp() || buffer.is_some()),
             pto_count: 0,
             last_sent: now,
@@ -305,6 +308,8 @@ impl Sender {
         if let Some(rtt) = news.rtt {
             batch.rtt(rtt);
         }
+        batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
+        self.ce_packets = self.ce_packets.max(ack.ce_packets);
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
         if losses.packets > 0 {
@@ -332,6 +337,8 @@ impl Sender {
         self.flight.measure(now, packets - 1, delay);
         let mut batch = self.cc.ack(now);
         self.flight.take_oldest(packets, &mut batch);
+        batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
+        self.ce_packets = self.ce_packets.max(ack.ce_packets);
         batch.finish();
         true
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
-    ConfigError, Event, Header, IPV4_UDP_HEADER_BYTES, Path, PathSample, Probability, Selection,
+    ConfigError, Delivered, Ecn, Event, Header, IPV4_UDP_HEADER_BYTES, Path, PathSample, Probability, Selection,
 };
 use hdrhistogram::Histogram;
 
@@ -72,8 +72,8 @@ pub struct Sim {
 }
 
 /// What the links see of a packet: queues tell the flows apart.
-fn header(flow: u32, wire_bytes: u32) -> Header {
-    Header { flow, ..Header::from(wire_bytes) }
+fn header(flow: u32, wire_bytes: u32, ecn: Ecn) -> Header {
+    Header { flow, wire_bytes, ecn }
 }
 
 fn is_intact<T>(event: &Event<T>) -> bool {
@@ -252,10 +252,12 @@ impl Sim {
     /// for what is just arriving.
     #[inline]
     fn next(&self) -> (u64, usize) {
-        let mut next = (self.timers.next(), self.due.len());
-        for (source, at) in self.due.iter().enumerate().rev() {
-            if *at <= next.0 {
-                next = (*at, source);
+        let mut source = self.due.len();
+        let mut next = (self.timers.next(), source);
+        while source > 0 {
+            source -= 1;
+            if self.due[source] <= next.0 {
+                next = (self.due[source], source);
             }
         }
         next
@@ -270,7 +272,10 @@ impl Sim {
             // A corrupted packet fails its checksum behind the link.
             if let Some(Event::Delivered(d)) = event.filter(is_intact) {
                 link.queue_delay_ns.record(d.queued.as_nanos());
-                self.on_link_passed(source, d.wire_bytes, d.payload);
+                if self.links.len() == 1 || self.is_last_link(source, &d) {
+                    self.delivered_packets += 1;
+                    self.on_data(d.payload, d.ecn);
+                }
             }
         } else if source == self.links.len() {
             let event = self.uplink.poll(self.now);
@@ -279,21 +284,18 @@ impl Sim {
                 self.on_uplink_passed(d.payload.0, d.payload.1);
             }
         } else {
-            let timer = self.timers.pop();
-            match timer.checked_sub(self.cross.len()) {
-                None => self.send_cross(timer),
-                Some(of_flow) => {
-                    let flow = (of_flow / Timer::ALL.len()) as u32;
-                    self.on_timer(flow, Timer::ALL[of_flow % Timer::ALL.len()]);
-                }
-            }
+            self.on_timer(self.timers.first());
         }
     }
 
     #[inline]
+    fn number(&self, timer: Timer, flow: u32) -> usize {
+        self.cross.len() + flow as usize * Timer::ALL.len() + timer as usize
+    }
+
+    #[inline]
     fn arm(&mut self, timer: Timer, flow: u32, at: Instant) {
-        let number = self.cross.len() + flow as usize * Timer::ALL.len() + timer as usize;
-        self.timers.arm(number, at);
+        self.timers.arm(self.number(timer, flow), at);
     }
 
     #[inline]
@@ -313,35 +315,29 @@ impl Sim {
         find(&mut self.flows, &mut self.short, flow)
     }
 
-    #[inline]
-    fn on_link_passed(&mut self, link: usize, wire_bytes: u32, data: Data) {
-        let last = if data.flow >= CROSS {
-            self.cross[(data.flow - CROSS) as usize].route.last
-        } else {
-            match self.alive(data.flow) {
-                Some(flow) => flow.route.last,
-                None => return,
-            }
+    /// Whether a packet's route ends with the link that it came through; else it goes on.
+    fn is_last_link(&mut self, link: usize, d: &Delivered<Data>) -> bool {
+        let route = match d.payload.flow.checked_sub(CROSS) {
+            Some(cross) => Some(self.cross[cross as usize].route),
+            None => self.alive(d.payload.flow).map(|flow| flow.route),
         };
-        if link < last {
+        let is_last = route.is_none_or(|route| route.last == link);
+        if !is_last {
+            let header = header(d.payload.flow, d.wire_bytes, d.ecn);
             // A dropped packet is the link's business, and the sender's loss detection's.
-            let _ = self.links[link + 1].path.send(self.now, header(data.flow, wire_bytes), data);
+            let _ = self.links[link + 1].path.send(self.now, header, d.payload);
             self.refresh(link + 1);
-            return;
         }
-        self.delivered_packets += 1;
-        if data.flow < CROSS {
-            self.on_data(data);
-        }
+        is_last
     }
 
     #[inline]
-    fn on_data(&mut self, data: Data) {
+    fn on_data(&mut self, data: Data, ecn: Ecn) {
         let now = self.now;
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
         let rtt = flow.sender.smoothed_rtt();
         let latency = &mut self.latency_ns;
-        let ack = flow.receiver.on_packet(now, &data, rtt, |_, written| {
+        let ack = flow.receiver.on_packet(now, &data, ecn, rtt, |_, written| {
             latency.record(now.since(written).as_nanos());
         });
         let before = flow.received;
@@ -364,7 +360,7 @@ impl Sim {
 
     /// A dropped ACK is the path's business; a later one repeats what it said.
     fn send_up(&mut self, flow: u32, wire_bytes: u32, up: Up) {
-        let _ = self.uplink.send(self.now, header(flow, wire_bytes), (flow, up));
+        let _ = self.uplink.send(self.now, header(flow, wire_bytes, Ecn::NotEct), (flow, up));
         self.refresh_uplink();
     }
 
@@ -403,14 +399,24 @@ impl Sim {
         }
     }
 
-    fn on_timer(&mut self, i: u32, timer: Timer) {
+    #[inline]
+    fn on_timer(&mut self, number: usize) {
         let now = self.now;
+        let Some(of_flow) = number.checked_sub(self.cross.len()) else {
+            self.timers.disarm(number);
+            return self.send_cross(number);
+        };
+        let i = (of_flow / Timer::ALL.len()) as u32;
+        let timer = Timer::ALL[of_flow % Timer::ALL.len()];
+        if let Timer::Sender = timer {
+            let probe = self.alive(i).is_some_and(|flow| flow.sender.on_timer(now));
+            // Set anew once, and not cleared first: there is one for each packet.
+            let next = self.send(i, probe);
+            return self.timers.set(number, nanos(next));
+        }
+        self.timers.disarm(number);
         match timer {
-            Timer::Sender => {
-                let Some(flow) = self.alive(i) else { return };
-                let probe = flow.sender.on_timer(now);
-                self.send(i, probe);
-            }
+            Timer::Sender => {}
             Timer::Receiver => {
                 let Some(flow) = self.alive(i) else { return };
                 if flow.receiver.deadline().is_some_and(|due| due <= now) {
@@ -487,29 +493,30 @@ impl Sim {
     /// Sends what may leave, and arms the timer for the rest.
     #[inline]
     fn pump(&mut self, i: u32) {
-        self.send(i, false);
+        if let Some(at) = self.send(i, false) {
+            self.arm(Timer::Sender, i, at);
+        }
     }
 
-    /// The same, with a probe first, which leaves whatever window and pacer say.
+    /// Sends what may leave, after a probe that leaves whatever window and pacer say; returns when to
+    /// look again.
     #[inline]
-    fn send(&mut self, i: u32, probe: bool) {
+    fn send(&mut self, i: u32, probe: bool) -> Option<Instant> {
         let now = self.now;
-        let Some(flow) = find(&mut self.flows, &mut self.short, i) else { return };
-        let (first, more) = (flow.route.first, flow.header_bytes);
+        let flow = find(&mut self.flows, &mut self.short, i)?;
+        let (first, more, ecn) = (flow.route.first, flow.header_bytes, flow.config.ecn);
         let path = &mut self.links[first].path;
         let mut is_new = false;
         let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {
             is_new = true;
             let data = Data { flow: i, pn, sent: now, chunk };
             // A dropped packet is the link's business, and the sender's loss detection's.
-            let _ = path.send(now, header(i, bytes + more), data);
+            let _ = path.send(now, header(i, bytes + more, ecn), data);
         });
         if is_new {
             self.due[first] = nanos(path.next_event());
         }
-        if let Some(at) = deadline {
-            self.arm(Timer::Sender, i, at);
-        }
+        deadline
     }
 
     fn send_cross(&mut self, i: usize) {
@@ -532,7 +539,7 @@ impl Sim {
         let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
         let data = Data { flow: CROSS + i as u32, pn: cross.sent, sent: self.now, chunk };
         let first = cross.route.first;
-        let _ = self.links[first].path.send(self.now, header(data.flow, packet_bytes), data);
+        let _ = self.links[first].path.send(self.now, header(data.flow, packet_bytes, Ecn::NotEct), data);
         self.refresh(first);
     }
 

@@ -42,8 +42,9 @@ impl Timers {
         self.places = places;
     }
 
+    /// The timer fires at `at` nanoseconds, [`NEVER`] for never.
     #[inline]
-    fn set(&mut self, timer: usize, at: u64) {
+    pub(crate) fn set(&mut self, timer: usize, at: u64) {
         let mut place = self.places.len() / 2 + timer;
         self.places[place] = key(timer, at);
         while place > 1 {
@@ -72,12 +73,16 @@ impl Timers {
         (self.places[1] >> 64) as u64
     }
 
-    /// Takes out the first timer.
+    /// The timer that fires first, when there is one.
     #[inline]
-    pub(crate) fn pop(&mut self) -> usize {
-        let timer = self.places[1] as u64 as usize;
+    pub(crate) fn first(&self) -> usize {
+        self.places[1] as u64 as usize
+    }
+
+    /// The timer does not fire.
+    #[inline]
+    pub(crate) fn disarm(&mut self, timer: usize) {
         self.set(timer, NEVER);
-        timer
     }
 }
 
@@ -93,8 +98,12 @@ mod tests {
         t.arm(1, at(7));
         t.arm(0, at(5));
         t.arm(0, at(20)); // later than what is armed: nothing to do yet
-        assert_eq!((t.next(), t.pop()), (5, 0));
-        assert_eq!((t.next(), t.pop()), (7, 1));
+        let mut fire = || {
+            let fired = (t.next(), t.first());
+            t.disarm(fired.1);
+            fired
+        };
+        assert_eq!((fire(), fire()), ((5, 0), (7, 1)));
         assert_eq!(t.next(), NEVER);
     }
 
@@ -104,7 +113,11 @@ mod tests {
         for timer in 0..1000usize {
             t.arm(timer, Instant::from_nanos((timer as u64 * 7919) % 101));
         }
-        let fired: Vec<(u64, usize)> = (0..1000).map(|_| (t.next(), t.pop())).collect();
-        assert!(fired.is_sorted() && fired.len() == 1000 && t.next() == NEVER);
+        let mut fired = Vec::new();
+        while t.next() < NEVER {
+            fired.push((t.next(), t.first()));
+            t.disarm(t.first());
+        }
+        assert!(fired.is_sorted() && fired.len() == 1000);
     }
 }

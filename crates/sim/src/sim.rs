@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
-    ConfigError, Delivered, Ecn, Event, Header, IPV4_UDP_HEADER_BYTES, Path, PathSample, Probability, Selection,
+    ConfigError, Delivered, Ecn, Event, Header, IPV4_UDP_HEADER_BYTES, Path, PathSample,
+    Probability, Selection,
 };
 use hdrhistogram::Histogram;
 
@@ -539,7 +540,11 @@ impl Sim {
         let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
         let data = Data { flow: CROSS + i as u32, pn: cross.sent, sent: self.now, chunk };
         let first = cross.route.first;
-        let _ = self.links[first].path.send(self.now, header(data.flow, packet_bytes, Ecn::NotEct), data);
+        let _ = self.links[first].path.send(
+            self.now,
+            header(data.flow, packet_bytes, Ecn::NotEct),
+            data,
+        );
         self.refresh(first);
     }
 

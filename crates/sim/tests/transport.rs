@@ -1,7 +1,7 @@
 //! What the transport and the applications of a flow must do, where arithmetic says how much.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
-use fullpipe_path::{Link, Probability, QueueLimit};
+use fullpipe_path::{Ecn, ElementConfig, Link, Probability, QueueConfig, QueueLimit, StepConfig};
 use fullpipe_sim::{
     AckPolicy, Application, CrossTraffic, FlowConfig, ReceiveWindow, Route, Sim, SimConfig,
 };
@@ -233,4 +233,31 @@ fn short_connections_come_and_go() {
     // 12 kB in the first round trip, 24 in the second, the rest in the third.
     let p50_ms = times.value_at_quantile(0.5) as f64 / 1e6;
     assert!((100.0..115.0).contains(&p50_ms), "{p50_ms} ms");
+}
+
+/// A queue that marks what finds more than 20 packets: Reno with ECN halves without a loss, and
+/// without ECN the mark means nothing to anybody.
+#[test]
+fn marks_reach_the_controller_and_spare_the_packets() {
+    let queue = |ecn| {
+        let flow = FlowConfig { ecn, ..FlowConfig::bulk(Algorithm::Reno) };
+        let mut config = config(mbit(50), 1_000_000, vec![flow]);
+        let limit = QueueLimit::Packets(700);
+        let mark_above = QueueLimit::Packets(20);
+        let queue = QueueConfig::Step(StepConfig { limit, mark_above });
+        let rate = mbit(50).into();
+        config.links[0].row[0] = ElementConfig::Bottleneck { rate, queue };
+        let mut sim = Sim::new(&config).expect("a sound path");
+        sim.run_until(at(20_000));
+        let lost = sim.flow(0).stats().lost_packets;
+        (sim.queue_delay_ns(0).value_at_quantile(0.95), lost, sim.link(0).stats.marked.packets)
+    };
+    let (delay, lost, marked) = queue(Ecn::Ect0);
+    assert!(marked > 0 && lost == 0, "{marked} marked, {lost} lost");
+    assert!(delay < 2 * 20 * 240_000, "{delay} ns is more than twice what is marked");
+    let (delay, lost, marked) = queue(Ecn::NotEct);
+    assert!(
+        marked == 0 && lost > 0 && delay > 100_000_000,
+        "{marked} marked, {lost} lost, {delay}"
+    );
 }

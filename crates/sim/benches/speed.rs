@@ -1,0 +1,131 @@
+//! What a simulated packet costs, all included: instructions as callgrind counts them, beside their
+//! targets; and the memory and time of a large run, without a target for the time, because a busy
+//! machine would decide it.
+//!
+//! `cargo bench -p fullpipe-sim`; ends with an error while a target is missed. Needs valgrind, and
+//! gungraun-runner in the version of gungraun.
+
+#![allow(missing_docs, unreachable_pub, reason = "gungraun's macros make public items")]
+
+#[path = "../../cc/benches/common/report.rs"]
+mod report;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time;
+
+use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_path::{Link, QueueLimit};
+use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+use gungraun::prelude::*;
+use gungraun::{Callgrind, EntryPoint};
+use report::{Figure, Outcome};
+
+/// The most instructions that a packet may cost in a run of one bulk flow.
+const PACKET_TARGET: u64 = 900;
+/// How much more a packet may cost where a thousand flows share the link, in per cent.
+const MANY_TARGET_PERCENT: u64 = 150;
+/// The most memory of a thousand flows.
+const MEMORY_TARGET_MIB: u64 = 1000;
+
+/// `flows` bulk flows over 40 ms, with 340 packets of queue for each 100 Mbit/s.
+fn bulk(algorithm: Algorithm, flows: usize, mbit: u64) -> Sim {
+    let delay = Duration::from_millis(20);
+    let rate = Some(Rate::from_bits_per_sec(mbit * 1_000_000));
+    let queue = QueueLimit::Packets(340 * mbit / 100);
+    let down = Link { rate, queue, delay, ..Link::default() };
+    let up = Link { delay, ..Link::default() };
+    let flows = (0..flows)
+        .map(|seed| {
+            let mut flow = FlowConfig::bulk(algorithm);
+            flow.cc.seed = seed as u64;
+            flow
+        })
+        .collect();
+    Sim::new(&SimConfig::new(down.into(), up.into(), flows)).expect("a sound path")
+}
+
+fn one(algorithm: Algorithm) -> (Sim, Duration) {
+    (bulk(algorithm, 1, 100), Duration::from_secs(10))
+}
+
+fn many() -> (Sim, Duration) {
+    (bulk(Algorithm::Bbr3, 1000, 10_000), Duration::from_millis(500))
+}
+
+/// Apart, because it is what callgrind counts.
+#[inline(never)]
+fn counted_run((mut sim, time): (Sim, Duration)) -> Sim {
+    sim.run_until(Instant::default() + time);
+    sim
+}
+
+fn packets(sim: &Sim) -> u64 {
+    sim.flows().iter().map(|flow| flow.stats().sent_packets).sum()
+}
+
+#[library_benchmark(config = LibraryBenchmarkConfig::default()
+    .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_run*".to_owned()))))]
+#[bench::bbr3(one(Algorithm::Bbr3))]
+#[bench::cubic(one(Algorithm::Cubic))]
+#[bench::thousand(many())]
+fn run(start: (Sim, Duration)) -> Sim {
+    black_box(counted_run(start))
+}
+
+library_benchmark_group!(name = sim, benchmarks = [run]);
+
+mod harness {
+    use super::sim;
+    gungraun::main!(library_benchmark_groups = sim);
+    pub(super) fn run() {
+        main();
+    }
+}
+
+/// Prints what a packet costs; that of one bbr3 flow is the measure for a thousand.
+fn print_costs(dir: &Path, outcome: &mut Outcome) {
+    report::heading("instructions per packet");
+    let mut figure = |id: &str, start, target| {
+        let events = packets(&counted_run(start));
+        let path = format!("harness/sim/run.{id}");
+        outcome.print(dir, &Figure { name: id.to_owned(), path, events, target })
+    };
+    let bbr3 = figure("bbr3", one(Algorithm::Bbr3), Some(PACKET_TARGET));
+    figure("cubic", one(Algorithm::Cubic), Some(PACKET_TARGET));
+    figure("thousand", many(), bbr3.map(|each| each * MANY_TARGET_PERCENT / 100));
+}
+
+/// The most memory that this process ever had, in MiB; where the system tells.
+fn peak_mib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib / 1024)
+}
+
+fn timed(name: &str, sim: Sim, time: Duration) {
+    let start = time::Instant::now();
+    let sim = counted_run((sim, time));
+    let seconds = start.elapsed().as_secs_f64();
+    let each = seconds * 1e9 / packets(&sim) as f64;
+    println!("{name:<34} {seconds:>8.2} s, {each:.0} ns a packet");
+}
+
+fn main() {
+    if report::is_inner() {
+        return harness::run();
+    }
+    let dir = report::run(env!("CARGO_PKG_NAME"), "speed");
+    let mut outcome = Outcome::default();
+    print_costs(&dir, &mut outcome);
+    println!("\ntime on this machine, as it is now");
+    timed("bbr3, 100 Mbit/s, 60 s", bulk(Algorithm::Bbr3, 1, 100), Duration::from_secs(60));
+    timed("cubic, 100 Mbit/s, 60 s", bulk(Algorithm::Cubic, 1, 100), Duration::from_secs(60));
+    let large = bulk(Algorithm::Bbr3, 1000, 10_000);
+    timed("1000 bbr3, 10 Gbit/s, 10 s", large, Duration::from_secs(10));
+    if let Some(mib) = peak_mib() {
+        let verdict = outcome.judge(mib, Some(MEMORY_TARGET_MIB));
+        println!("\n{:<34} {mib:>8} of {MEMORY_TARGET_MIB} MiB{verdict}", "most memory");
+    }
+    report::conclude(&outcome);
+}

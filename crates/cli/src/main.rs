@@ -3,6 +3,7 @@
 
 mod compare;
 mod conformance;
+mod explain;
 mod failure;
 mod get;
 mod interrupt;
@@ -28,6 +29,7 @@ struct Cli {
 enum Command {
     Compare(compare::Args),
     Conformance(conformance::Args),
+    Explain(explain::Args),
     Serve(serve::Args),
     Get(get::Args),
 }
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Compare(args) => compare::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),
     };
@@ -62,7 +65,7 @@ fn main() -> ExitCode {
 fn start_log(command: &Command) {
     let default = match command {
         Command::Serve(_) => "warn,fullpipe=info,fullpipe_quic=info",
-        Command::Compare(_) | Command::Conformance(_) | Command::Get(_) => "warn",
+        _ => "warn",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()

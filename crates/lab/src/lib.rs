@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod conformance;
+pub mod explain;
 pub mod metrics;
 mod over_quic;
 mod over_sim;

@@ -65,7 +65,7 @@ pub(crate) fn run(
     Ok(result(scenario, cc, &sim, recorder, interrupted))
 }
 
-fn config(s: &Scenario, cc: CongestionControl) -> Result<SimConfig, RunError> {
+pub(crate) fn config(s: &Scenario, cc: CongestionControl) -> Result<SimConfig, RunError> {
     let CongestionControl::Fullpipe(algorithm) = cc else {
         return Err(ScenarioError::OnlyOverQuic(cc).into());
     };

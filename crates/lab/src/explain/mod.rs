@@ -1,0 +1,315 @@
+//! The story of one flow: when and why it entered and left each state, what it believed and what was
+//! true, and where its bytes waited.
+//!
+//! A [`Narrator`] sees nothing but an algorithm's [`Snapshot`] and the truth of the path, so that it can
+//! tell of any algorithm that anybody drives; [`tell`] drives one in the simulator, and looks after
+//! every event.
+
+mod why;
+mod words;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fullpipe_cc::{Duration, Instant, Rate, Snapshot};
+use fullpipe_quic::CongestionControl;
+use fullpipe_sim::Sim;
+use serde::Serialize;
+
+use crate::metrics::{millis, millis_of, ratio, seconds};
+use crate::scenario::{Amount, Scenario};
+use crate::{RunError, over_sim};
+
+/// What is true of a path, whatever an algorithm believes.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Truth {
+    /// What the bottleneck carries of what congestion control counts, in bits per second: its rate
+    /// without the headers that only the link sees.
+    pub carries_bps: u64,
+    /// The shortest possible round trip of a full packet, in milliseconds: the propagation and its own
+    /// time on the wire.
+    pub min_rtt_ms: f64,
+    /// The product of the two, in bytes.
+    pub bdp_bytes: u64,
+}
+
+/// The queue in front of the bottleneck at one moment.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Waiting {
+    /// Bytes in it.
+    pub bytes: u64,
+    /// How long a packet that came now would wait.
+    pub delay: Duration,
+}
+
+/// A stay in one state.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Chapter {
+    /// When it was entered, in seconds from the start of the flow.
+    pub t_s: f64,
+    /// For how long, in seconds.
+    pub lasted_s: f64,
+    /// The state, in the draft's spelling.
+    pub state: &'static str,
+    /// Why it was entered, which is why the one before was left.
+    pub why: String,
+    /// Mean and peak of the queue's delay meanwhile.
+    pub queue_mean_ms: f64,
+    /// The longest delay.
+    pub queue_max_ms: f64,
+    /// Bytes that the sender marked lost meanwhile.
+    pub lost_bytes: u64,
+    /// Bytes delivered meanwhile.
+    pub delivered_bytes: u64,
+    /// The congestion window at its end.
+    pub cwnd_bytes: u64,
+    /// BBR's maximum bandwidth at its end, in bits per second.
+    pub max_bw_bps: Option<u64>,
+    /// BBR's minimum round trip at its end.
+    pub min_rtt_ms: Option<f64>,
+}
+
+/// All stays in one state together.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct StateTotal {
+    /// The state.
+    pub state: &'static str,
+    /// How many stays.
+    pub visits: u64,
+    /// The share of the time, from 0 to 1.
+    pub time_share: f64,
+    /// The mean of the queue's delay.
+    pub queue_mean_ms: f64,
+    /// The share of all waiting in the queue (bytes times time), from 0 to 1.
+    pub waiting_share: f64,
+    /// Bytes marked lost.
+    pub lost_bytes: u64,
+}
+
+/// Where the bytes in flight were, as means over time.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Whereabouts {
+    /// In flight in all.
+    pub inflight_bytes: u64,
+    /// Of these in the bottleneck's queue.
+    pub queue_bytes: u64,
+    /// The others: on the way there, or as their ACKs on the way back.
+    pub path_bytes: u64,
+}
+
+/// A flow's story.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Story {
+    /// The algorithm.
+    pub cc: String,
+    /// The path in words.
+    pub path: String,
+    /// What is true of it.
+    pub truth: Truth,
+    /// How long the story is, in seconds.
+    pub elapsed_s: f64,
+    /// Application bytes that arrived.
+    pub received_bytes: u64,
+    /// The stays, one after the other.
+    pub chapters: Vec<Chapter>,
+    /// The same by state, the longest first.
+    pub states: Vec<StateTotal>,
+    /// Where the bytes were.
+    pub whereabouts: Whereabouts,
+}
+
+/// Sums over a time.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    nanos: u128,
+    /// Nanoseconds of delay, and bytes, times nanoseconds.
+    delay: u128,
+    queue: u128,
+    inflight: u128,
+    max_delay: Duration,
+}
+
+impl Sums {
+    fn add(&mut self, time: Duration, waiting: Waiting, inflight: u64) {
+        let nanos = u128::from(time.as_nanos());
+        self.nanos += nanos;
+        self.delay += nanos * u128::from(waiting.delay.as_nanos());
+        self.queue += nanos * u128::from(waiting.bytes);
+        self.inflight += nanos * u128::from(inflight);
+        self.max_delay = self.max_delay.max(waiting.delay);
+    }
+
+    fn mean(&self, sum: u128) -> f64 {
+        if self.nanos == 0 { 0.0 } else { sum as f64 / self.nanos as f64 }
+    }
+}
+
+/// The stay that lasts.
+struct Stay {
+    since: Instant,
+    why: String,
+    first: Snapshot,
+    sums: Sums,
+}
+
+/// Puts a flow's story together from what it shows.
+pub struct Narrator {
+    truth: Truth,
+    start: Instant,
+    before: (Instant, Snapshot),
+    stay: Stay,
+    chapters: Vec<(Chapter, Sums)>,
+    all: Sums,
+}
+
+impl Narrator {
+    /// Begins with what the flow shows before it sends.
+    pub fn new(truth: Truth, now: Instant, snapshot: Snapshot) -> Self {
+        let why = why::began(&snapshot);
+        let stay = Stay { since: now, why, first: snapshot, sums: Sums::default() };
+        let before = (now, snapshot);
+        Self { truth, start: now, before, stay, chapters: Vec::new(), all: Sums::default() }
+    }
+
+    /// What the flow shows after an event, or after a short time; `waiting` has been so since the call
+    /// before.
+    pub fn look(&mut self, now: Instant, snapshot: &Snapshot, waiting: Waiting) {
+        let (then, before) = self.before;
+        let time = now.since(then);
+        self.stay.sums.add(time, waiting, before.inflight);
+        self.all.add(time, waiting, before.inflight);
+        if snapshot.state != before.state {
+            let seen = why::Change {
+                before: &before,
+                after: snapshot,
+                entered: &self.stay.first,
+                lasted: now.since(self.stay.since),
+            };
+            let why = why::changed(&seen, &self.truth);
+            let next = Stay { since: now, why, first: *snapshot, sums: Sums::default() };
+            let stay = std::mem::replace(&mut self.stay, next);
+            self.close(stay, now, snapshot);
+        }
+        self.before = (now, *snapshot);
+    }
+
+    fn close(&mut self, stay: Stay, now: Instant, last: &Snapshot) {
+        let bbr = last.bbr;
+        let chapter = Chapter {
+            t_s: seconds(stay.since.since(self.start)),
+            lasted_s: seconds(now.since(stay.since)),
+            state: stay.first.state.name(),
+            why: stay.why,
+            queue_mean_ms: millis_of(stay.sums.mean(stay.sums.delay)),
+            queue_max_ms: millis(stay.sums.max_delay),
+            lost_bytes: last.lost.saturating_sub(stay.first.lost),
+            delivered_bytes: last.delivered.saturating_sub(stay.first.delivered),
+            cwnd_bytes: last.cwnd,
+            max_bw_bps: bbr.map(|b| b.max_bw.as_bits_per_sec()),
+            min_rtt_ms: bbr.and_then(|b| b.min_rtt).map(millis),
+        };
+        self.chapters.push((chapter, stay.sums));
+    }
+
+    /// The story so far.
+    pub fn finish(mut self, cc: String, path: String, received_bytes: u64) -> Story {
+        let (now, last) = self.before;
+        let next = Stay { since: now, why: String::new(), first: last, sums: Sums::default() };
+        let stay = std::mem::replace(&mut self.stay, next);
+        self.close(stay, now, &last);
+        let inflight_bytes = self.all.mean(self.all.inflight) as u64;
+        let queue_bytes = (self.all.mean(self.all.queue) as u64).min(inflight_bytes);
+        Story {
+            cc,
+            path,
+            truth: self.truth,
+            elapsed_s: seconds(now.since(self.start)),
+            received_bytes,
+            states: self.states(),
+            chapters: self.chapters.into_iter().map(|(chapter, _)| chapter).collect(),
+            whereabouts: Whereabouts {
+                inflight_bytes,
+                queue_bytes,
+                path_bytes: inflight_bytes - queue_bytes,
+            },
+        }
+    }
+
+    fn states(&self) -> Vec<StateTotal> {
+        let mut totals: Vec<(StateTotal, Sums)> = Vec::new();
+        for (chapter, sums) in &self.chapters {
+            let place = totals.iter().position(|(t, _)| t.state == chapter.state);
+            let place = place.unwrap_or_else(|| {
+                let total = StateTotal {
+                    state: chapter.state,
+                    visits: 0,
+                    time_share: 0.0,
+                    queue_mean_ms: 0.0,
+                    waiting_share: 0.0,
+                    lost_bytes: 0,
+                };
+                totals.push((total, Sums::default()));
+                totals.len() - 1
+            });
+            let (total, sum) = &mut totals[place];
+            total.visits += 1;
+            total.lost_bytes += chapter.lost_bytes;
+            sum.nanos += sums.nanos;
+            sum.delay += sums.delay;
+            sum.queue += sums.queue;
+        }
+        let share = |part: u128, whole: u128| {
+            // In thousandths of a millionth: both fit into 64 bits then.
+            ratio((part * 1_000_000_000).checked_div(whole).unwrap_or(0) as u64, 1_000_000_000)
+        };
+        for (total, sum) in &mut totals {
+            total.time_share = share(sum.nanos, self.all.nanos);
+            total.queue_mean_ms = millis_of(sum.mean(sum.delay));
+            total.waiting_share = share(sum.queue, self.all.queue);
+        }
+        totals.sort_by(|(a, _), (b, _)| b.time_share.total_cmp(&a.time_share));
+        totals.into_iter().map(|(total, _)| total).collect()
+    }
+}
+
+/// Runs one flow over the simulator and tells its story; one that was stopped is told so far.
+///
+/// # Errors
+/// The scenario is none, has more than one flow, or the algorithm is not ours.
+pub fn tell(s: &Scenario, cc: CongestionControl, stop: &AtomicBool) -> Result<Story, RunError> {
+    s.validate()?;
+    let config = over_sim::config(s, cc)?;
+    let flow = &config.flows[0];
+    let on_the_wire = flow.cc.smss + fullpipe_path::IPV4_UDP_HEADER_BYTES;
+    let truth = truth(s, u64::from(flow.cc.smss), u64::from(on_the_wire));
+    let mut sim = Sim::new(&config)?;
+    let mut narrator = Narrator::new(truth, sim.now(), sim.flow(0).snapshot());
+    let end = match s.amount {
+        Amount::Duration(d) => Some(Instant::default() + d),
+        Amount::Bytes(_) => None,
+    };
+    while !stop.load(Ordering::Relaxed) && !sim.is_done() {
+        let Some(next) = sim.next_event().filter(|at| end.is_none_or(|end| *at < end)) else {
+            break;
+        };
+        let queue = sim.link(0).queue;
+        sim.step();
+        let waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
+        narrator.look(next, &sim.flow(0).snapshot(), waiting);
+    }
+    let path = crate::summary::in_words(&s.record());
+    Ok(narrator.finish(cc.to_string(), path, sim.flow(0).received()))
+}
+
+fn truth(s: &Scenario, counted: u64, on_the_wire: u64) -> Truth {
+    let bytes_per_sec = s.rate.as_bytes_per_sec() as u128 * u128::from(counted);
+    let carries = Rate::from_bytes_per_sec((bytes_per_sec / u128::from(on_the_wire)) as u64);
+    let min_rtt = s.rtt + s.rate.time_for(on_the_wire);
+    Truth {
+        carries_bps: carries.as_bits_per_sec(),
+        min_rtt_ms: millis(min_rtt),
+        bdp_bytes: carries.bytes_in(min_rtt),
+    }
+}
+
+#[cfg(test)]
+mod tests;

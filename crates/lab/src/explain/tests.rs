@@ -1,0 +1,93 @@
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::Probability;
+
+use super::*;
+use crate::Over;
+use crate::units::Buffer;
+
+fn story(cc: &str, buffer: f64, loss: f64) -> Story {
+    let s = Scenario {
+        over: Over::Sim,
+        rate: Rate::from_bits_per_sec(50_000_000),
+        buffer: Buffer::Bdp(buffer),
+        loss: Probability::new(loss).expect("a probability"),
+        amount: Amount::Duration(Duration::from_secs(12)),
+        ..Scenario::default()
+    };
+    tell(&s, cc.parse().expect(cc), &AtomicBool::new(false)).expect("a story")
+}
+
+fn find<'a>(s: &'a Story, state: &str) -> &'a Chapter {
+    s.chapters.iter().find(|c| c.state == state).unwrap_or_else(|| panic!("{state} of {}", s.cc))
+}
+
+#[test]
+fn bbr3_tells_of_every_state_and_knows_the_path() {
+    let s = story("bbr3", 4.0, 0.0);
+    let order: Vec<_> = s.chapters.iter().take(3).map(|c| c.state).collect();
+    assert_eq!(order, ["Startup", "Drain", "ProbeBW_CRUISE"]);
+    assert!(find(&s, "Drain").why.contains("three rounds brought no 25 % more"));
+    assert!(find(&s, "ProbeBW_CRUISE").why.contains("the queue is empty"));
+    let after_probe = s.chapters.windows(2).find(|w| w[0].state == "ProbeBW_DOWN").expect("DOWN");
+    assert!(after_probe[1].why.contains("the probe's queue is gone"), "{}", after_probe[1].why);
+    assert!(find(&s, "ProbeRTT").why.contains("no round trip shorter than 40."));
+    let probe = s.chapters.windows(2).find(|w| w[0].state == "ProbeBW_UP").expect("a probe");
+    assert!(probe[1].why.contains("the bandwidth is still 4"), "{}", probe[1].why);
+    let last = s.chapters.last().expect("chapters");
+    let believed = last.max_bw_bps.expect("a model") as f64 / s.truth.carries_bps as f64;
+    assert!((0.98..1.02).contains(&believed), "{believed}");
+    assert!((last.min_rtt_ms.expect("a model") - s.truth.min_rtt_ms).abs() < 0.5);
+}
+
+#[test]
+fn losses_are_given_as_the_reason_where_they_are() {
+    // A quarter of a BDP: a probe loses before three rounds are over.
+    let s = story("bbr3", 0.25, 0.0);
+    assert!(
+        s.chapters.iter().any(|c| c.why.contains("the probe lost too much")),
+        "{}",
+        s.to_text()
+    );
+    assert!(find(&s, "Drain").why.contains("too much was lost in one round"));
+}
+
+#[test]
+fn a_window_has_its_own_story() {
+    let s = story("cubic", 1.0, 0.001);
+    assert!(find(&s, "Recovery").why.contains("were found lost: the window goes from"));
+    assert!(find(&s, "CongestionAvoidance").why.contains("is acknowledged"));
+    assert!(s.to_text().contains("cubic has a window and no model"));
+    let s = story("reno", 4.0, 0.0);
+    assert!(find(&s, "ConservativeSlowStart").why.contains("round trips became longer"));
+}
+
+#[test]
+fn times_and_shares_add_up() {
+    for cc in ["bbr3", "bbr1", "cubic"] {
+        let s = story(cc, 2.0, 0.0);
+        let time: f64 = s.chapters.iter().map(|c| c.lasted_s).sum();
+        assert!((time - s.elapsed_s).abs() < 0.01, "{cc}: {time}");
+        for w in s.chapters.windows(2) {
+            assert!((w[0].t_s + w[0].lasted_s - w[1].t_s).abs() < 2e-4);
+        }
+        let sum = |of: fn(&StateTotal) -> f64| s.states.iter().map(of).sum::<f64>();
+        assert!((sum(|t| t.time_share) - 1.0).abs() < 1e-4);
+        assert!((sum(|t| t.waiting_share) - 1.0).abs() < 1e-4);
+        let w = s.whereabouts;
+        assert_eq!(w.queue_bytes + w.path_bytes, w.inflight_bytes);
+        // What is on the way is what the link carries in the time that the way takes.
+        let on_the_way = w.path_bytes as f64 / s.truth.bdp_bytes as f64;
+        assert!((0.85..1.1).contains(&on_the_way), "{cc}: {on_the_way} BDP");
+    }
+}
+
+#[test]
+fn a_long_story_is_cut_in_the_middle() {
+    let s = story("reno", 0.2, 0.02);
+    let text = s.to_text();
+    assert!(s.chapters.len() > 60 && text.contains(" more like these"), "{}", s.chapters.len());
+    let last = format!("{:>8.3} s  ", s.chapters.last().expect("chapters").t_s);
+    assert!(text.contains(&last));
+}

@@ -1,0 +1,183 @@
+//! Why a state was entered: what the snapshots before and after say.
+
+use fullpipe_cc::{BbrSnapshot, Duration, Snapshot, State};
+
+use super::Truth;
+use super::words::{bytes, mbit, ms};
+
+/// About the size of a full packet: a snapshot does not tell it.
+const FULL_PACKET: u64 = 1500;
+
+/// A change of state.
+pub(super) struct Change<'a> {
+    /// Just before.
+    pub(super) before: &'a Snapshot,
+    /// Just after.
+    pub(super) after: &'a Snapshot,
+    /// When the state that is left was entered.
+    pub(super) entered: &'a Snapshot,
+    /// How long it lasted.
+    pub(super) lasted: Duration,
+}
+
+/// How a flow begins.
+pub(super) fn began(first: &Snapshot) -> String {
+    format!("the flow begins, with a window of {}", bytes(first.cwnd))
+}
+
+/// Why the state changed.
+pub(super) fn changed(c: &Change<'_>, truth: &Truth) -> String {
+    match (c.before.bbr, c.after.bbr) {
+        (Some(before), Some(after)) => bbr(c, &before, &after, truth),
+        _ => window(c),
+    }
+}
+
+fn bbr(c: &Change<'_>, before: &BbrSnapshot, after: &BbrSnapshot, truth: &Truth) -> String {
+    let inflight = bytes(c.after.inflight);
+    match (c.before.state, c.after.state) {
+        (State::Startup, State::Drain) => startup_ended(c, before, after, truth),
+        (_, State::ProbeRtt) => {
+            let rtt = before.min_rtt.map_or_else(String::new, |rtt| format!(" than {}", ms(rtt)));
+            format!(
+                "no round trip shorter{rtt} was seen for a while: look at the path without a queue"
+            )
+        }
+        (State::ProbeRtt, _) => {
+            let rtt = after.min_rtt.map_or_else(|| "nothing".to_owned(), ms);
+            format!("200 ms and a round trip with little in flight are over; min_rtt is {rtt}")
+        }
+        (State::Drain, _) => {
+            let rounds = after.round_count.saturating_sub(after.drain_start_round);
+            // Only the draft's Drain gives up, after three rounds.
+            if c.after.algorithm == "bbr3" && rounds > 3 {
+                format!(
+                    "{inflight} are still in flight after {rounds} rounds: the bandwidth was overestimated"
+                )
+            } else {
+                format!("the queue is empty: {inflight} in flight, a BDP is {}", bytes(after.bdp))
+            }
+        }
+        (State::ProbeBwDown, State::ProbeBwCruise) => {
+            let headroom = match after.inflight_longterm {
+                Some(bound) => format!(
+                    ", and the headroom under inflight_longterm of {} is free",
+                    bytes(bound)
+                ),
+                None => String::new(),
+            };
+            format!(
+                "the probe's queue is gone: {inflight} in flight, a BDP is {}{headroom}",
+                bytes(after.bdp)
+            )
+        }
+        (State::ProbeBwDown, State::ProbeBwRefill)
+            if before.prev_probe_precautionary && !before.prev_probe_too_high =>
+        {
+            "the careful probe met no excess loss: probe again, without its limit".to_owned()
+        }
+        (_, State::ProbeBwRefill) => time_to_probe(c, after),
+        (_, State::ProbeBwUp) => {
+            "one round at the full rate has filled the pipe: now faster than it delivered"
+                .to_owned()
+        }
+        (State::ProbeBwUp, State::ProbeBwDown) => probe_ended(c, before, after),
+        (_, State::Startup) => {
+            "the pipe was never full: go on looking for its bandwidth".to_owned()
+        }
+        (_, to) => format!("{} follows", to.name()),
+    }
+}
+
+fn time_to_probe(c: &Change<'_>, after: &BbrSnapshot) -> String {
+    let rounds = after.rounds_since_probe_up;
+    // The draft's 63 rounds, or as many as there are packets in a BDP.
+    let window = after.bdp.min(c.before.cwnd) / FULL_PACKET;
+    if rounds >= window.min(63) {
+        return format!(
+            "time for a probe: {rounds} rounds since the last one, as many as Reno would take"
+        );
+    }
+    format!("time for a probe: the wait of {} is over", ms(after.bw_probe_wait))
+}
+
+fn startup_ended(
+    c: &Change<'_>,
+    before: &BbrSnapshot,
+    after: &BbrSnapshot,
+    truth: &Truth,
+) -> String {
+    let believed = format!(
+        "max_bw is {}, the link carries {}",
+        mbit(after.max_bw.as_bits_per_sec()),
+        mbit(truth.carries_bps)
+    );
+    if before.inflight_longterm.is_none() && after.inflight_longterm.is_some() {
+        let lost = bytes(c.after.lost.saturating_sub(c.entered.lost));
+        return format!("too much was lost in one round, {lost} since Startup began; {believed}");
+    }
+    format!(
+        "the pipe is full: three rounds brought no 25 % more than {}; {believed}",
+        mbit(after.full_bw.as_bits_per_sec())
+    )
+}
+
+fn probe_ended(c: &Change<'_>, before: &BbrSnapshot, after: &BbrSnapshot) -> String {
+    let lost = c.after.lost.saturating_sub(c.entered.lost);
+    if after.prev_probe_too_high {
+        let bound = after
+            .inflight_longterm
+            .map_or_else(String::new, |b| format!("; inflight_longterm is now {}", bytes(b)));
+        return format!("the probe lost too much, {} in {}{bound}", bytes(lost), ms(c.lasted));
+    }
+    if after.prev_probe_precautionary {
+        let bound = before.inflight_longterm.map_or_else(String::new, bytes);
+        return format!(
+            "{} in flight reached inflight_longterm of {bound}, where the probe before lost too much: stop before the losses",
+            bytes(c.before.inflight)
+        );
+    }
+    format!(
+        "three rounds of probing brought no 25 % more: the bandwidth is still {}",
+        mbit(after.max_bw.as_bits_per_sec())
+    )
+}
+
+/// For algorithms that have a window and no model.
+fn window(c: &Change<'_>) -> String {
+    let (before, after) = (bytes(c.before.cwnd), bytes(c.after.cwnd));
+    let lost = bytes(c.after.lost.saturating_sub(c.before.lost));
+    match (c.before.state, c.after.state) {
+        (_, State::Recovery) if c.after.lost > c.before.lost => {
+            format!("{lost} were found lost: the window goes from {before} to {after}")
+        }
+        (_, State::Recovery) => {
+            format!("congestion was marked: the window goes from {before} to {after}")
+        }
+        (State::Recovery, State::SlowStart) | (State::CongestionAvoidance, State::SlowStart) => {
+            format!("persistent congestion: the window goes from {before} to {after}")
+        }
+        (State::Recovery, _) => {
+            format!("what was in flight at the loss is acknowledged; the window is {after}")
+        }
+        (State::SlowStart, State::ConservativeSlowStart) => {
+            let rtt =
+                c.after.latest_rtt.map_or_else(String::new, |rtt| format!(", now {}", ms(rtt)));
+            format!(
+                "round trips became longer{rtt}: grow at a quarter of the pace to see whether it is a queue"
+            )
+        }
+        (State::ConservativeSlowStart, State::SlowStart) => {
+            "round trips are short again: it was no queue".to_owned()
+        }
+        (State::ConservativeSlowStart, State::CongestionAvoidance) => {
+            format!(
+                "round trips stayed long: slow start ends without a loss, at a window of {after}"
+            )
+        }
+        (_, State::CongestionAvoidance) => {
+            format!("the window of {after} has reached the slow-start threshold")
+        }
+        (_, to) => format!("{} follows", to.name()),
+    }
+}

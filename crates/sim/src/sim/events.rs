@@ -1,0 +1,331 @@
+//! What happens when something is due: packets arrive, timers fire, flows send.
+
+use std::collections::VecDeque;
+
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::{Delivered, Ecn, Event, Header, IPV4_UDP_HEADER_BYTES};
+
+use super::{CROSS, Sim, Timer};
+use crate::REQUEST_BYTES;
+use crate::config::{Application, Arrivals, CrossTraffic, FlowConfig};
+use crate::flow::{Flow, Wish};
+use crate::packet::{Chunk, Data, Up};
+use crate::timers::NEVER;
+
+/// What the links see of a packet: queues tell the flows apart.
+fn header(flow: u32, wire_bytes: u32, ecn: Ecn) -> Header {
+    Header { flow, wire_bytes, ecn }
+}
+
+fn is_intact<T>(event: &Event<T>) -> bool {
+    !matches!(event, Event::Delivered(d) if d.corrupted)
+}
+
+impl Sim {
+    #[inline]
+    pub(super) fn happen(&mut self, at: u64, source: usize) {
+        self.now = self.now.max(Instant::from_nanos(at));
+        if let Some(link) = self.links.get_mut(source) {
+            let event = link.path.poll(self.now);
+            self.due[source] = nanos(link.path.next_event());
+            // A corrupted packet fails its checksum behind the link.
+            if let Some(Event::Delivered(d)) = event.filter(is_intact) {
+                link.queue_delay_ns.record(d.queued.as_nanos());
+                if self.links.len() == 1 || self.is_last_link(source, &d) {
+                    self.delivered_packets += 1;
+                    self.on_data(d.payload, d.ecn);
+                }
+            }
+        } else if source == self.links.len() {
+            let event = self.uplink.poll(self.now);
+            self.refresh_uplink();
+            if let Some(Event::Delivered(d)) = event.filter(is_intact) {
+                self.on_uplink_passed(d.payload.0, d.payload.1);
+            }
+        } else {
+            self.on_timer(self.timers.first());
+        }
+    }
+
+    #[inline]
+    fn number(&self, timer: Timer, flow: u32) -> usize {
+        self.cross.len() + flow as usize * Timer::ALL.len() + timer as usize
+    }
+
+    #[inline]
+    pub(super) fn arm(&mut self, timer: Timer, flow: u32, at: Instant) {
+        self.timers.arm(self.number(timer, flow), at);
+    }
+
+    #[inline]
+    pub(super) fn refresh(&mut self, link: usize) {
+        self.due[link] = nanos(self.links[link].path.next_event());
+    }
+
+    #[inline]
+    fn refresh_uplink(&mut self) {
+        let n = self.links.len();
+        self.due[n] = nanos(self.uplink.next_event());
+    }
+
+    /// A flow that is still alive.
+    #[inline]
+    fn alive(&mut self, flow: u32) -> Option<&mut Flow> {
+        find(&mut self.flows, &mut self.short, flow)
+    }
+
+    /// Whether a packet's route ends with the link that it came through; else it goes on.
+    fn is_last_link(&mut self, link: usize, d: &Delivered<Data>) -> bool {
+        let route = match d.payload.flow.checked_sub(CROSS) {
+            Some(cross) => Some(self.cross[cross as usize].route),
+            None => self.alive(d.payload.flow).map(|flow| flow.route),
+        };
+        let is_last = route.is_none_or(|route| route.last == link);
+        if !is_last {
+            let header = header(d.payload.flow, d.wire_bytes, d.ecn);
+            // A dropped packet is the link's business, and the sender's loss detection's.
+            let _ = self.links[link + 1].path.send(self.now, header, d.payload);
+            self.refresh(link + 1);
+        }
+        is_last
+    }
+
+    #[inline]
+    fn on_data(&mut self, data: Data, ecn: Ecn) {
+        let now = self.now;
+        let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
+        let rtt = flow.sender.smoothed_rtt();
+        let latency = &mut self.latency_ns;
+        let ack = flow.receiver.on_packet(now, &data, ecn, rtt, |_, written| {
+            latency.record(now.since(written).as_nanos());
+        });
+        let before = flow.received;
+        let wakes = flow.on_read(now);
+        let (read, parent) = (flow.received - before, flow.parent);
+        match ack {
+            Some(ack) => {
+                let bytes = flow.ack_bytes;
+                self.send_up(data.flow, bytes, Up::Ack(ack));
+            }
+            None => self.arm_receiver(data.flow),
+        }
+        if let Some(parent) = parent {
+            self.flows[parent as usize].received += read;
+        }
+        if let Some(at) = wakes {
+            self.arm(Timer::Application, data.flow, at);
+        }
+    }
+
+    /// A dropped ACK is the path's business; a later one repeats what it said.
+    fn send_up(&mut self, flow: u32, wire_bytes: u32, up: Up) {
+        let _ = self.uplink.send(self.now, header(flow, wire_bytes, Ecn::NotEct), (flow, up));
+        self.refresh_uplink();
+    }
+
+    #[inline]
+    fn on_uplink_passed(&mut self, i: u32, up: Up) {
+        let now = self.now;
+        let Some(flow) = self.alive(i) else { return };
+        if flow.config.extra_rtt == Duration::ZERO {
+            return self.on_up(i, up);
+        }
+        let at = now + flow.config.extra_rtt;
+        let way = i as usize;
+        if way >= self.way_back.len() {
+            self.way_back.resize_with(way + 1, VecDeque::new);
+        }
+        self.way_back[way].push_back((at, up));
+        self.arm(Timer::WayBack, i, at);
+    }
+
+    #[inline]
+    fn on_up(&mut self, i: u32, up: Up) {
+        let now = self.now;
+        let Some(flow) = self.alive(i) else { return };
+        match up {
+            Up::Request => flow.on_request(now),
+            Up::Ack(ack) => {
+                let is_news = flow.sender.on_ack(now, ack, &mut flow.receiver);
+                if is_news && let Some(rtt) = flow.sender.latest_rtt() {
+                    self.rtt_ns.record(rtt.as_nanos());
+                }
+            }
+        }
+        self.pump(i);
+        if i as usize >= self.flows.len() {
+            self.retire_if_over(i);
+        }
+    }
+
+    #[inline]
+    fn on_timer(&mut self, number: usize) {
+        let now = self.now;
+        let Some(of_flow) = number.checked_sub(self.cross.len()) else {
+            self.timers.disarm(number);
+            return self.send_cross(number);
+        };
+        let i = (of_flow / Timer::ALL.len()) as u32;
+        let timer = Timer::ALL[of_flow % Timer::ALL.len()];
+        if let Timer::Sender = timer {
+            let probe = self.alive(i).is_some_and(|flow| flow.sender.on_timer(now));
+            // Set anew once, and not cleared first: there is one for each packet.
+            let next = self.send(i, probe);
+            return self.timers.set(number, nanos(next));
+        }
+        self.timers.disarm(number);
+        match timer {
+            Timer::Sender => {}
+            Timer::Receiver => {
+                let Some(flow) = self.alive(i) else { return };
+                if flow.receiver.deadline().is_some_and(|due| due <= now) {
+                    let (bytes, ack) = (flow.ack_bytes, flow.receiver.acknowledge(now));
+                    self.send_up(i, bytes, Up::Ack(ack));
+                }
+                self.arm_receiver(i);
+            }
+            Timer::Application => self.on_application(i),
+            Timer::WayBack => {
+                let Some((_, up)) = self.way_back[i as usize].pop_front() else { return };
+                if let Some((at, _)) = self.way_back[i as usize].front() {
+                    self.arm(Timer::WayBack, i, *at);
+                }
+                self.on_up(i, up);
+            }
+        }
+    }
+
+    fn on_application(&mut self, i: u32) {
+        let now = self.now;
+        let mut chance = self.chance.clone();
+        let Some(flow) = self.alive(i) else { return };
+        if let Some(at) = flow.wakes.filter(|at| *at > now) {
+            return self.arm(Timer::Application, i, at);
+        }
+        let wish = flow.on_wake(now, |mean| chance.draw(mean));
+        let wakes = flow.wakes;
+        self.chance = chance;
+        if let Some(at) = wakes {
+            self.arm(Timer::Application, i, at);
+        }
+        match wish {
+            Wish::Nothing => {}
+            Wish::Send => self.pump(i),
+            Wish::Request => {
+                self.send_up(i, REQUEST_BYTES + IPV4_UDP_HEADER_BYTES, Up::Request);
+            }
+            Wish::Connect => self.connect(i),
+        }
+    }
+
+    /// Starts the next connection of [`Application::ShortFlows`].
+    fn connect(&mut self, parent: u32) {
+        let template = &self.flows[parent as usize];
+        let Application::ShortFlows { bytes, .. } = template.config.application else { return };
+        let number = self.short.len();
+        let mut config = FlowConfig {
+            application: Application::Bytes(bytes),
+            start: self.now.since(Instant::default()),
+            stop: None,
+            ..template.config
+        };
+        config.cc.seed = config.cc.seed.wrapping_add(number as u64);
+        let mut flow = Flow::new(config, template.route, self.now);
+        flow.parent = Some(parent);
+        self.short.push(Some(Box::new(flow)));
+        self.on_application((self.flows.len() + number) as u32);
+    }
+
+    /// A short connection is over when its receiver has everything and its sender knows it.
+    fn retire_if_over(&mut self, i: u32) {
+        let place = i as usize - self.flows.len();
+        let is_over = |f: &Flow| f.end().is_some() && f.sender.is_idle();
+        let Some(flow) = self.short[place].take_if(|f| is_over(f)) else { return };
+        let (Some(parent), Some(end)) = (flow.parent, flow.end()) else { return };
+        let parent = &mut self.flows[parent as usize];
+        parent.over.add(flow.sender.stats);
+        if let Some(times) = &mut parent.completion_ns {
+            times.record(end.since(flow.start).as_nanos());
+        }
+    }
+
+    /// Sends what may leave, and arms the timer for the rest.
+    #[inline]
+    pub(super) fn pump(&mut self, i: u32) {
+        if let Some(at) = self.send(i, false) {
+            self.arm(Timer::Sender, i, at);
+        }
+    }
+
+    /// Sends what may leave, after a probe that leaves whatever window and pacer say; returns when to
+    /// look again.
+    #[inline]
+    fn send(&mut self, i: u32, probe: bool) -> Option<Instant> {
+        let now = self.now;
+        let flow = find(&mut self.flows, &mut self.short, i)?;
+        let (first, more, ecn) = (flow.route.first, flow.header_bytes, flow.config.ecn);
+        let path = &mut self.links[first].path;
+        let mut is_new = false;
+        let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {
+            is_new = true;
+            let data = Data { flow: i, pn, sent: now, chunk };
+            // A dropped packet is the link's business, and the sender's loss detection's.
+            let _ = path.send(now, header(i, bytes + more, ecn), data);
+        });
+        if is_new {
+            self.due[first] = nanos(path.next_event());
+        }
+        deadline
+    }
+
+    fn send_cross(&mut self, i: usize) {
+        let cross = &mut self.cross[i];
+        let CrossTraffic { rate, packet_bytes, arrivals, start, stop, .. } = cross.config;
+        if stop.is_some_and(|stop| self.now >= Instant::default() + stop) {
+            return;
+        }
+        cross.sent += 1;
+        cross.next = match arrivals {
+            // From the start and not from the packet before: no rounding adds up.
+            Arrivals::Constant => {
+                Instant::default() + start + rate.time_for(cross.sent * u64::from(packet_bytes))
+            }
+            Arrivals::Poisson => {
+                cross.next + cross.chance.draw(rate.time_for(u64::from(packet_bytes)))
+            }
+        };
+        self.timers.arm(i, cross.next);
+        let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
+        let data = Data { flow: CROSS + i as u32, pn: cross.sent, sent: self.now, chunk };
+        let first = cross.route.first;
+        let _ = self.links[first].path.send(
+            self.now,
+            header(data.flow, packet_bytes, Ecn::NotEct),
+            data,
+        );
+        self.refresh(first);
+    }
+
+    #[inline]
+    fn arm_receiver(&mut self, i: u32) {
+        if let Some(at) = self.alive(i).and_then(|flow| flow.receiver.deadline()) {
+            self.arm(Timer::Receiver, i, at);
+        }
+    }
+}
+
+/// A flow that is still alive. Not a method, so that the rest of the simulation stays at hand.
+#[inline]
+fn find<'a>(
+    flows: &'a mut [Flow],
+    short: &'a mut [Option<Box<Flow>>],
+    i: u32,
+) -> Option<&'a mut Flow> {
+    let (i, n) = (i as usize, flows.len());
+    if i < n { flows.get_mut(i) } else { short.get_mut(i - n)?.as_deref_mut() }
+}
+
+#[inline]
+fn nanos(at: Option<Instant>) -> u64 {
+    at.map_or(NEVER, Instant::as_nanos)
+}

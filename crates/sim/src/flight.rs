@@ -116,7 +116,7 @@ impl Flight {
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
-        ack: Ack,
+        ack: &Ack,
         receiver: &mut Receiver,
         cc: &mut Controller,
     ) -> News {

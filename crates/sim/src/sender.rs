@@ -289,7 +289,7 @@ impl Sender {
 
     /// Takes in an ACK; whether it was news.
     #[inline]
-    pub(crate) fn on_ack(&mut self, now: Instant, ack: Ack, receiver: &mut Receiver) -> bool {
+    pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack, receiver: &mut Receiver) -> bool {
         self.check_if_application_limited();
         self.max_data = self.max_data.max(ack.max_data);
         if self.on_ack_in_order(now, ack, receiver) {
@@ -326,7 +326,7 @@ impl Sender {
     /// The common case: the ACK names the oldest packets, one after the other, and nothing is
     /// missing. What the general way would come to is known then, at a third of its cost.
     #[inline]
-    fn on_ack_in_order(&mut self, now: Instant, ack: Ack, receiver: &mut Receiver) -> bool {
+    fn on_ack_in_order(&mut self, now: Instant, ack: &Ack, receiver: &mut Receiver) -> bool {
         let Named::Packets { range, upto, delay } = ack.named else { return false };
         let Some(ranges) = receiver.ranges() else { return false };
         let Some(packets) = self.flight.in_order(ranges.only_named(range, upto)) else {

@@ -17,10 +17,6 @@ fn header(flow: u32, wire_bytes: u32, ecn: Ecn) -> Header {
     Header { flow, wire_bytes, ecn }
 }
 
-fn is_intact<T>(event: &Event<T>) -> bool {
-    !matches!(event, Event::Delivered(d) if d.corrupted)
-}
-
 impl Sim {
     #[inline]
     pub(super) fn happen(&mut self, at: u64, source: usize) {
@@ -28,19 +24,23 @@ impl Sim {
         if let Some(link) = self.links.get_mut(source) {
             let event = link.path.poll(self.now);
             self.due[source] = nanos(link.path.next_event());
-            // A corrupted packet fails its checksum behind the link.
-            if let Some(Event::Delivered(d)) = event.filter(is_intact) {
+            if let Some(Event::Delivered(d)) = &event
+                // A corrupted packet fails its checksum behind the link.
+                && !d.corrupted
+            {
                 link.queue_delay_ns.record(d.queued.as_nanos());
-                if self.links.len() == 1 || self.is_last_link(source, &d) {
+                if self.links.len() == 1 || self.is_last_link(source, d) {
                     self.delivered_packets += 1;
-                    self.on_data(d.payload, d.ecn);
+                    self.on_data(&d.payload, d.ecn);
                 }
             }
         } else if source == self.links.len() {
             let event = self.uplink.poll(self.now);
             self.refresh_uplink();
-            if let Some(Event::Delivered(d)) = event.filter(is_intact) {
-                self.on_uplink_passed(d.payload.0, d.payload.1);
+            if let Some(Event::Delivered(d)) = &event
+                && !d.corrupted
+            {
+                self.on_uplink_passed(d.payload.0, &d.payload.1);
             }
         } else {
             self.on_timer(self.timers.first());
@@ -91,12 +91,12 @@ impl Sim {
     }
 
     #[inline]
-    fn on_data(&mut self, data: Data, ecn: Ecn) {
+    fn on_data(&mut self, data: &Data, ecn: Ecn) {
         let now = self.now;
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
         let rtt = flow.sender.smoothed_rtt();
         let latency = &mut self.latency_ns;
-        let ack = flow.receiver.on_packet(now, &data, ecn, rtt, |_, written| {
+        let ack = flow.receiver.on_packet(now, data, ecn, rtt, |_, written| {
             latency.record(now.since(written).as_nanos());
         });
         let before = flow.received;
@@ -124,7 +124,7 @@ impl Sim {
     }
 
     #[inline]
-    fn on_uplink_passed(&mut self, i: u32, up: Up) {
+    fn on_uplink_passed(&mut self, i: u32, up: &Up) {
         let now = self.now;
         let Some(flow) = self.alive(i) else { return };
         if flow.config.extra_rtt == Duration::ZERO {
@@ -135,12 +135,12 @@ impl Sim {
         if way >= self.way_back.len() {
             self.way_back.resize_with(way + 1, VecDeque::new);
         }
-        self.way_back[way].push_back((at, up));
+        self.way_back[way].push_back((at, *up));
         self.arm(Timer::WayBack, i, at);
     }
 
     #[inline]
-    fn on_up(&mut self, i: u32, up: Up) {
+    fn on_up(&mut self, i: u32, up: &Up) {
         let now = self.now;
         let Some(flow) = self.alive(i) else { return };
         match up {
@@ -190,7 +190,7 @@ impl Sim {
                 if let Some((at, _)) = self.way_back[i as usize].front() {
                     self.arm(Timer::WayBack, i, *at);
                 }
-                self.on_up(i, up);
+                self.on_up(i, &up);
             }
         }
     }

@@ -7,7 +7,9 @@ mod explain;
 mod failure;
 mod get;
 mod interrupt;
+mod run;
 mod serve;
+mod sweep;
 
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
@@ -30,6 +32,8 @@ enum Command {
     Compare(compare::Args),
     Conformance(conformance::Args),
     Explain(explain::Args),
+    Run(run::Args),
+    Sweep(sweep::Args),
     Serve(serve::Args),
     Get(get::Args),
 }
@@ -48,6 +52,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),
     };

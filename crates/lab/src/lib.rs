@@ -3,7 +3,10 @@
 #![forbid(unsafe_code)]
 
 pub mod conformance;
+pub mod expect;
+pub mod experiment;
 pub mod explain;
+pub mod file;
 pub mod metrics;
 mod over_quic;
 mod over_sim;

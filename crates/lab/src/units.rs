@@ -20,7 +20,7 @@ use fullpipe_path::{Probability, QueueLimit};
 #[error("{0}")]
 pub struct ParseError(String);
 
-fn wrong(text: &str, why: &str, examples: &str) -> ParseError {
+pub(crate) fn wrong(text: &str, why: &str, examples: &str) -> ParseError {
     ParseError(format!("'{}' {why}; write {examples}", printable(text)))
 }
 

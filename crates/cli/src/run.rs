@@ -1,0 +1,212 @@
+//! `fullpipe run`: scenario files over the simulator, and whether they went as expected.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_lab::expect::{self, Verdict};
+use fullpipe_lab::experiment::{self, ExperimentError, Outcome, Series};
+use fullpipe_lab::file::Plan;
+use fullpipe_lab::summary::Table;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::print;
+
+/// More runs than these are a sweep's work.
+const MAX_RUNS: usize = 1000;
+
+/// Rows of a course whose interval the file does not say: as many as a plot has points.
+const ROWS: u64 = 500;
+
+/// Run scenario files in the simulator
+///
+/// Each file is a path, the flows on it, and what is expected of them; docs/scenarios.md describes
+/// it. A field with a list of values makes one run of each. Prints a line a run, and for each
+/// expectation whether it was met and by how much.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The scenario files
+    #[arg(value_name = "FILE.toml", required = true)]
+    files: Vec<PathBuf>,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    json: bool,
+    /// Write summary.parquet, flows.parquet, links.parquet, series.parquet and scenario.toml into
+    /// this directory; of several files, each into one of its scenario's name in it
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fullpipe run scenarios/quickstart.toml
+  fullpipe run scenarios/*.toml --json
+  fullpipe run scenarios/fairness.toml --out results
+
+Exit status: 0 all expectations met, 1 one was not, 2 a file is wrong (one line says where).";
+
+/// What a file came to, as it stands in the JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    file: String,
+    scenario: String,
+    runs: Vec<Outcome>,
+    expectations: Vec<Verdict>,
+}
+
+#[derive(Debug, Serialize)]
+struct Reports {
+    scenarios: Vec<Report>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let plans = load(&args.files)?;
+    for (plan, file) in plans.iter().zip(&args.files) {
+        let runs = plan.runs.len();
+        if runs > MAX_RUNS {
+            let file = file.display();
+            return Err(Failure::bad_input(format!(
+                "{file}: its lists make {runs} runs, more than the {MAX_RUNS} of this command; \
+                 write fullpipe sweep {file} --out DIR"
+            )));
+        }
+    }
+    let stop = Interrupt::install()?.flag();
+    let mut reports = Vec::new();
+    let mut unmet = 0;
+    for (plan, file) in plans.iter().zip(&args.files) {
+        let outcomes = run_plan(plan, &stop)?;
+        let verdicts = verdicts(plan, &outcomes);
+        if let Some(dir) = &args.out {
+            let dir = if plans.len() > 1 { dir.join(&plan.name) } else { dir.clone() };
+            experiment::write(&dir, plan, &outcomes).map_err(Failure::run)?;
+        }
+        unmet += verdicts.iter().filter(|v| !v.met).count();
+        if !args.json {
+            print(&text(plan, &outcomes, &verdicts))?;
+        }
+        let scenario = plan.name.clone();
+        let file = file.display().to_string();
+        reports.push(Report { file, scenario, runs: outcomes, expectations: verdicts });
+    }
+    if args.json {
+        let text = serde_json::to_string(&Reports { scenarios: reports }).map_err(Failure::run)?;
+        print(&format!("{text}\n"))?;
+    }
+    answer(unmet)
+}
+
+/// What is wrong with a file is said before anything runs.
+pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Plan>, Failure> {
+    files.iter().map(|file| Plan::load(file).map_err(Failure::bad_input)).collect()
+}
+
+fn run_plan(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure> {
+    (0..plan.runs.len())
+        .map(|i| {
+            experiment::run(plan, i, Series::Rows(ROWS), stop).map_err(|error| match error {
+                ExperimentError::Interrupted => Failure::Interrupted(error.to_string()),
+                error => Failure::run(format!("{}, run {i}: {error}", plan.name)),
+            })
+        })
+        .collect()
+}
+
+/// Whether the outcomes, which are all of the plan's, are what was expected.
+pub(crate) fn verdicts(plan: &Plan, outcomes: &[Outcome]) -> Vec<Verdict> {
+    let values: Vec<&[Option<f64>]> = outcomes.iter().map(|o| o.probes.as_slice()).collect();
+    expect::check(plan, &values)
+}
+
+/// Exit code 1 when something was not met.
+pub(crate) fn answer(unmet: usize) -> Result<(), Failure> {
+    match unmet {
+        0 => Ok(()),
+        1 => Err(Failure::run("1 expectation was not met")),
+        n => Err(Failure::run(format!("{n} expectations were not met"))),
+    }
+}
+
+/// The table of the runs, and a line for each expectation.
+pub(crate) fn text(plan: &Plan, outcomes: &[Outcome], verdicts: &[Verdict]) -> String {
+    let mut text = format!("{}\n{}", plan.name, table(plan, outcomes).to_text());
+    text.push_str(&expectations(verdicts));
+    text
+}
+
+/// A line for each expectation.
+pub(crate) fn expectations(verdicts: &[Verdict]) -> String {
+    verdicts.iter().map(line).collect()
+}
+
+const COLUMNS: [(&str, &str, &str); 9] = [
+    ("goodput", "Mbit/s", "goodput_mbps"),
+    ("utilization", "", "utilization"),
+    ("queue ms", "p50", "queue_ms.p50"),
+    ("", "p95", "queue_ms.p95"),
+    ("rtt ms", "p50", "rtt_ms.p50"),
+    ("", "p95", "rtt_ms.p95"),
+    ("loss", "", "loss_rate"),
+    ("retransmit", "", "retransmit_rate"),
+    ("jain", "", "jain"),
+];
+
+fn table(plan: &Plan, outcomes: &[Outcome]) -> Table {
+    let mut header = vec![("run", "")];
+    header.extend(COLUMNS.map(|(name, unit, _)| (name, unit)));
+    let rows = outcomes.iter().map(|outcome| {
+        let mut row = vec![place(&outcome.at, &plan.name)];
+        row.extend(COLUMNS.map(|(_, _, metric)| figure(outcome.metrics.get(metric).copied())));
+        row
+    });
+    Table { header, rows: rows.collect() }
+}
+
+fn figure(value: Option<Option<f64>>) -> String {
+    value.flatten().map_or("-".to_owned(), short)
+}
+
+/// Four digits that mean something.
+fn short(x: f64) -> String {
+    let digits = match x.abs() {
+        x if x >= 100.0 => 1,
+        x if x >= 10.0 => 2,
+        x if x >= 1.0 => 3,
+        _ => 4,
+    };
+    format!("{x:.digits$}")
+}
+
+/// Where in the grid a run is.
+fn place(at: &[(String, String)], otherwise: &str) -> String {
+    match at {
+        [] => otherwise.to_owned(),
+        [(_, value)] => value.clone(),
+        many => {
+            many.iter().map(|(axis, value)| format!("{axis}={value}")).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+fn line(verdict: &Verdict) -> String {
+    let state = if verdict.met { "met    " } else { "NOT MET" };
+    let figures = match (verdict.value, verdict.bound, verdict.margin) {
+        (Some(value), Some(bound), Some(margin)) => {
+            let by = if margin < 0.0 { "missed by" } else { "by" };
+            format!("{} against {}, {by} {}", short(value), short(bound), short(margin.abs()))
+        }
+        _ => "there is no value".to_owned(),
+    };
+    let place = match place(&verdict.at, "") {
+        none if none.is_empty() => none,
+        place => format!(" in {place}"),
+    };
+    let cases = match (verdict.unmet, verdict.cases) {
+        (_, 1) => String::new(),
+        (0, n) => format!(", the closest of {n}"),
+        (unmet, n) => format!(", {unmet} of {n} not met"),
+    };
+    format!("{state} {}: {figures}{place}{cases}\n", verdict.expect)
+}

@@ -1,0 +1,177 @@
+//! `fullpipe run` on scenario files: good ones, bad ones, and ones that expect too much.
+
+mod common;
+
+use std::path::Path;
+
+use common::{fullpipe, run, text};
+
+const PATH: &str = "path = { rate = \"10mbit\", rtt = \"40ms\" }\n";
+
+fn run_file(dir: &Path, content: &str) -> common::Said {
+    std::fs::write(dir.join("x.toml"), content).expect("a file");
+    run(fullpipe(dir, &["run", "x.toml"]))
+}
+
+/// Ten values of a list.
+fn ten(item: impl Fn(u32) -> String) -> String {
+    (1..=10).map(|i| format!("{:?}", item(i))).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn a_bad_file_is_told_in_one_line_with_line_and_field() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("empty.trace"), "").expect("a file");
+    let times = ten(|i| format!("{i}ms"));
+    let rates = ten(|i| format!("{i}mbit"));
+    let huge = format!(
+        "seed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n[path]\nrate = [{rates}]\nrtt = [{times}]\n\
+         buffer = [{}]\nloss = [{}]\n[[flow]]\ncc = \"bbr3\"\nstart = [{times}]\n[[cross]]\nrate = [{rates}]\n",
+        ten(|i| format!("{i}bdp")),
+        ten(|i| format!("{i}%")),
+    );
+    let with = |rest: &str| format!("cc = \"bbr3\"\n{PATH}{rest}");
+    let rows: [(&str, String, &[&str]); 22] = [
+        (
+            "a negative rate",
+            "cc = \"bbr3\"\n\n[path]\nrate = \"-5mbit\"\n".into(),
+            &["x.toml:4: path.rate: '-5mbit'", "write a rate like 100mbit"],
+        ),
+        ("an unknown field", with("dration = \"5s\"\n"), &["x.toml:3: dration: unknown field"]),
+        (
+            "an unknown algorithm",
+            format!("{PATH}[[flow]]\ncc = \"vegas\"\n"),
+            &["x.toml:3: flow[0].cc: 'vegas': unknown algorithm", "bbr3"],
+        ),
+        ("10^7 runs", huge, &["x.toml:1: seed", "= 10000000 runs", "100000"]),
+        (
+            "an empty trace",
+            "cc = \"bbr3\"\n[path]\nrtt = \"40ms\"\nbuffer = \"9kB\"\ntrace = \"empty.trace\"\n"
+                .into(),
+            &["x.toml:5: path.trace: empty.trace: the trace is empty"],
+        ),
+        (
+            "an unknown metric",
+            with("expect = [\n  \"jain > 0\",\n  \"queue.p95 <= 10\",\n]\n"),
+            &["x.toml:5: expect[1]: 'queue.p95' is no metric", "queue_ms"],
+        ),
+        ("no flows", PATH.into(), &["x.toml: no flows; write cc"]),
+        (
+            "a stop before the start",
+            with("[[flow]]\nstart = \"5s\"\nstop = \"2s\"\n"),
+            &["x.toml:5: flow[0].stop: 2s is not after the start at 5s"],
+        ),
+        (
+            "a route beyond the links",
+            with("[[flow]]\nroute = \"0-1\"\n"),
+            &["x.toml:4: flow[0].route: '0-1' is no route: there is one link"],
+        ),
+        (
+            "a time without a unit",
+            "cc = \"bbr3\"\npath = { rate = \"1mbit\", rtt = 40 }\n".into(),
+            &["x.toml:2: path.rtt: '40' has no unit"],
+        ),
+        (
+            "a rate as a time",
+            "cc = \"bbr3\"\npath = { rate = \"1mbit\", rtt = \"1mbit\" }\n".into(),
+            &["x.toml:2: path.rtt: '1mbit' is not a time"],
+        ),
+        ("no TOML", "cc = \"bbr3\n".into(), &["x.toml:1: "]),
+        ("a number as a name", format!("cc = 3\n{PATH}"), &["x.toml:1: cc: invalid type"]),
+        (
+            "an unknown queue",
+            "cc = \"bbr3\"\npath = { rate = \"1mbit\", rtt = \"1ms\", queue = \"sfq\" }\n".into(),
+            &["x.toml:2: path.queue: unknown variant `sfq`", "`fq_codel`"],
+        ),
+        (
+            "an unknown parameter of an element",
+            "cc = \"bbr3\"\n[path]\nrtt = \"1ms\"\nrate = \"9mbit\"\n\
+             down = [{ policer = { rat = \"5mbit\" } }]\n"
+                .into(),
+            &["x.toml:5: path.down[0].policer.rat: unexpected key"],
+        ),
+        (
+            "a buffer below a packet",
+            "cc = \"bbr3\"\n[path]\nrate = \"9mbit\"\nrtt = \"1ms\"\nbuffer = \"900B\"\n".into(),
+            &["x.toml:5: path.buffer: a queue of 900 bytes"],
+        ),
+        ("nothing that limits", "cc = \"bbr3\"\npath = { rtt = \"1ms\" }\n".into(), &["no rate"]),
+        (
+            "a value twice",
+            format!("cc = [\"bbr3\", \"bbr3\"]\n{PATH}"),
+            &["x.toml:1: cc: 'bbr3' is named twice"],
+        ),
+        (
+            "a pick of nothing",
+            with("expect = [\"goodput_mbps[cubic] > 5\"]\n"),
+            &["x.toml:3: expect[0]: no field's list has 'cubic'"],
+        ),
+        (
+            "a window after the end",
+            with("expect = [\"jain > 0.5 after 30s\"]\n"),
+            &["x.toml:3: expect[0]: the window begins when the run is over"],
+        ),
+        (
+            "a unit in an expectation",
+            with("expect = [\"queue_ms.p95 < 10ms\"]\n"),
+            &["x.toml:3: expect[0]: '10ms' has a unit"],
+        ),
+        (
+            "a flow that is not there",
+            with("expect = [\"flow[1].goodput_mbps > 0\"]\n"),
+            &["x.toml:3: expect[0]: flow[1] of 1"],
+        ),
+    ];
+    for (what, content, telling) in rows {
+        let said = run_file(dir.path(), &content);
+        assert_eq!(said.code, Some(2), "{what}: {}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{what}: {}", said.stderr);
+        assert!(said.stdout.is_empty(), "{what}");
+        for part in telling {
+            assert!(said.stderr.contains(part), "{what} should tell {part:?}: {}", said.stderr);
+        }
+    }
+    let said = run(fullpipe(dir.path(), &["run", "missing.toml"]));
+    assert_eq!(said.code, Some(2));
+    assert!(said.stderr.contains("missing.toml: No such file"), "{}", said.stderr);
+}
+
+#[test]
+fn an_expectation_that_is_not_met_fails_the_run_and_says_by_how_much() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let content = format!(
+        "cc = [\"bbr3\", \"cubic\"]\nduration = \"3s\"\n{PATH}\
+         expect = [\"goodput_mbps <= 10\", \"goodput_mbps[bbr3] >= 2 * goodput_mbps[cubic]\"]\n"
+    );
+    let said = run_file(dir.path(), &content);
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    assert!(said.stderr.contains("1 expectation was not met"), "{}", said.stderr);
+    let stdout = String::from_utf8_lossy(&said.stdout);
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert!(lines.iter().any(|l| l.starts_with("met     goodput_mbps <= 10: ")), "{lines:?}");
+    let unmet = lines.iter().find(|l| l.starts_with("NOT MET goodput_mbps[bbr3] >=")).expect("one");
+    assert!(unmet.contains("missed by"), "{unmet}");
+}
+
+#[test]
+fn the_files_that_come_with_the_command_are_met() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut files: Vec<String> = std::fs::read_dir(&dir)
+        .expect("scenarios")
+        .filter_map(|entry| Some(text(&entry.ok()?.path()).to_owned()))
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    files.sort();
+    let mut args = vec!["run", "--json"];
+    args.extend(files.iter().map(String::as_str));
+    let said = run(fullpipe(&dir, &args));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let report: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let scenarios = report["scenarios"].as_array().expect("a list");
+    assert_eq!(scenarios.len(), files.len());
+    for scenario in scenarios {
+        let expectations = scenario["expectations"].as_array().expect("a list");
+        assert!(!expectations.is_empty(), "{} expects nothing", scenario["file"]);
+        assert!(expectations.iter().all(|e| e["met"] == true));
+    }
+}

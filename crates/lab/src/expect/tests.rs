@@ -1,0 +1,124 @@
+use std::path::Path;
+
+use super::*;
+use crate::file::Plan;
+
+/// A grid of two algorithms and three rates.
+fn grid(expect: &str) -> Result<Plan, String> {
+    let text = format!(
+        "cc = [\"bbr3\", \"cubic\"]\nexpect = [{expect:?}]\n[path]\nrtt = \"40ms\"\n\
+         rate = [\"1mbit\", \"2mbit\", \"4mbit\"]\n[[flow]]\ncount = 2\n[[flow]]\nname = \"late\"\n"
+    );
+    Plan::parse(&text, "x.toml", "x", Path::new("")).map_err(|e| e.to_string())
+}
+
+/// What comes of it when run number `i` has the value `values[i]` for everything.
+fn judged(expect: &str, values: [f64; 6]) -> Verdict {
+    let plan = grid(expect).unwrap_or_else(|e| panic!("{e}"));
+    let rows = values.map(|v| vec![Some(v); plan.probes.len()]);
+    let rows: Vec<&[Option<f64>]> = rows.iter().map(Vec::as_slice).collect();
+    check(&plan, &rows).remove(0)
+}
+
+#[test]
+fn without_a_pick_it_holds_in_every_run() {
+    let v = judged("goodput_mbps >= 3", [3.0, 4.0, 5.0, 9.0, 2.0, 9.0]);
+    assert_eq!((v.met, v.cases, v.unmet), (false, 6, 1));
+    assert_eq!((v.value, v.bound, v.margin), (Some(2.0), Some(3.0), Some(-1.0)));
+    let at: Vec<&str> = v.at.iter().map(|(_, value)| value.as_str()).collect();
+    assert_eq!(at, ["cubic", "2mbit"]);
+    let v = judged("goodput_mbps >= 3", [3.0, 4.0, 5.0, 9.0, 9.0, 9.0]);
+    assert_eq!((v.met, v.unmet, v.margin), (true, 0, Some(0.0)));
+}
+
+#[test]
+fn picks_compare_runs_that_differ_in_them_alone() {
+    let v = judged("jain[bbr3] >= 0.5 * jain[cubic]", [1.0, 2.0, 3.0, 2.0, 5.0, 6.0]);
+    assert_eq!((v.met, v.cases, v.unmet), (false, 3, 1));
+    assert_eq!((v.value, v.bound), (Some(2.0), Some(2.5)));
+    let v = judged("jain[cc=bbr3, 1mbit] < jain[rate=4mbit, bbr3]", [1.0, 0.0, 3.0, 0.0, 0.0, 0.0]);
+    assert_eq!((v.met, v.cases, v.margin), (true, 1, Some(2.0)));
+    // What picks nothing is the run at hand.
+    let v = judged("jain <= jain[cubic]", [1.0, 2.0, 3.0, 1.0, 2.0, 2.0]);
+    assert_eq!((v.met, v.cases, v.unmet, v.margin), (false, 6, 1, Some(-1.0)));
+}
+
+#[test]
+fn arithmetic_has_its_usual_order() {
+    for (expect, margin) in [
+        ("jain >= 1 + 2 * 3", -1.0),
+        ("jain >= (1 + 2) * 3", -3.0),
+        ("jain >= 8 / 4 / 2", 5.0),
+        ("jain >= 8 - 4 - 2", 4.0),
+        ("jain == 6", 0.0),
+        ("2*jain-6>6 after 1s", 0.0),
+        ("jain<6.5", 0.5),
+    ] {
+        let v = judged(expect, [6.0; 6]);
+        assert_eq!(v.margin, Some(margin), "{expect}");
+        assert_eq!(v.met, margin > 0.0 || margin == 0.0 && !expect.contains('>'), "{expect}");
+    }
+}
+
+#[test]
+fn a_value_that_is_not_there_meets_nothing() {
+    let plan = grid("jain >= 0").expect("a plan");
+    let rows = [&[Some(1.0)][..], &[None], &[Some(1.0)], &[Some(1.0)], &[Some(1.0)], &[Some(1.0)]];
+    let v = &check(&plan, &rows)[0];
+    assert_eq!((v.met, v.unmet, v.value), (false, 1, None));
+    assert!(!judged("jain / 0 >= 1", [1.0; 6]).met, "a division by zero is no value");
+}
+
+#[test]
+fn what_is_asked_twice_is_measured_once() {
+    let plan = grid("jain[bbr3] + jain[cubic] >= jain from 1s to 2s").expect("a plan");
+    assert_eq!(plan.probes.len(), 1);
+    let window = plan.probes[0].window;
+    assert_eq!(window.from, Some(Duration::from_secs(1)));
+    assert_eq!(window.to, Some(Duration::from_secs(2)));
+    let plan =
+        grid("flow[late].share / flow[0].share > link[0].utilization before 2s").expect("one");
+    assert_eq!(plan.probes.len(), 3);
+}
+
+#[test]
+fn what_makes_no_sense_says_so_on_one_line() {
+    for (expect, says) in [
+        ("", "it ends where a metric or a number should come"),
+        ("jain", "it ends where one of >=, <=, >, < and =="),
+        ("jain = 1", "'= 1' stands where one of >=, <=, >, < and =="),
+        ("1 >= 0.5", "there is no metric in it"),
+        ("jain >= ", "it ends where a metric or a number"),
+        ("jain >= 1 2", "'2' stands where the end, or a window"),
+        ("jain >= (1 + 2", "where a ')' should come"),
+        ("jain >= 1.2.3", "'1.2.3' is no number"),
+        ("jain >= 5%", "'5%' has a unit"),
+        ("jane >= 1", "'jane' is no metric; there are goodput_mbps"),
+        ("queue_ms >= 1", "'queue_ms' is no metric"),
+        ("share >= 1", "'share' is no metric; there"),
+        ("flow[0].jain >= 1", "'jain' is no metric of a flow"),
+        ("link[0].jain >= 1", "'jain' is no metric of a link"),
+        ("flow.share >= 1", "which flow?"),
+        ("flow[0] >= 1", "where a metric like '.goodput_mbps' should come"),
+        ("flow[3].share >= 1", "flow[3] of 3"),
+        ("flow[nobody].share >= 1", "no flow is called 'nobody'; there are bbr3, late"),
+        ("link[1].utilization >= 1", "link[1] of 1"),
+        ("link[a].utilization >= 1", "link[a] is no number"),
+        ("jain[] >= 1", "[] picks nothing"),
+        ("jain[bbr3 >= 1", "where a ']' should come"),
+        ("jain[reno] >= 1", "no field's list has 'reno'"),
+        ("jain[rtt=40ms] >= 1", "'rtt' is no field with a list; lists have cc, rate"),
+        ("jain[rate=9mbit] >= 1", "no run has rate=9mbit"),
+        ("jain >= 1 after noon", "'noon' is not a time"),
+        ("jain >= 1 after 10s", "the window begins when the run is over; that lasts 10s"),
+        ("jain >= 1 from 2s to 1s", "the window ends before it begins"),
+        ("jain >= 1 from 2s until 3s", "'until 3s' stands where 'to' and a time"),
+        ("jain >= 1 during 3s", "'during 3s' stands where a window"),
+    ] {
+        let said = grid(expect).expect_err(expect);
+        assert!(said.contains(says), "{expect} should say {says:?}: {said}");
+        assert!(said.starts_with("x.toml:2: expect[0]: ") && !said.contains('\n'), "{said}");
+    }
+    let deep = format!("{}1{} >= jain", "(".repeat(4000), ")".repeat(4000));
+    assert!(grid(&deep).expect_err("too deep").contains("more brackets"));
+}

@@ -1,0 +1,160 @@
+//! One point of a plan, from the start to the end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_sim::{Flow, Sim};
+
+use super::measure::{Mark, Measured, moments};
+use super::{ExperimentError, Figures, FlowOutcome, Outcome, SeriesRow};
+use crate::expect::{Level, Metric, Probe, Scope, Which, Window};
+use crate::file::{Plan, Setup};
+use crate::metrics::{bits_per_sec, millis, seconds};
+
+/// How much simulated time may pass until somebody looks whether the run is still wanted.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Whether a course is recorded where the file does not say how often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Series {
+    /// Only when the file names an interval.
+    Asked,
+    /// Else so many rows.
+    Rows(u64),
+}
+
+/// Runs point number `index` of the plan.
+///
+/// # Errors
+/// The simulation cannot be built, or `stop` was set.
+pub fn run(
+    plan: &Plan,
+    index: usize,
+    series: Series,
+    stop: &AtomicBool,
+) -> Result<Outcome, ExperimentError> {
+    let point = &plan.runs[index];
+    let setup = point.setup().map_err(|w| ExperimentError::Setup(w.to_string()))?;
+    let interval = match (setup.interval, series) {
+        (Some(interval), _) => Some(interval),
+        (None, Series::Asked) => None,
+        (None, Series::Rows(n)) => {
+            let even = Duration::from_nanos(setup.duration.as_nanos() / n.max(1));
+            Some(even.max(Duration::from_micros(1)))
+        }
+    };
+    let mut sim = Sim::new(&setup.config)?;
+    let mut recorder = interval.map(|interval| Recorder::new(interval, &setup));
+    let marks = play(&mut sim, &setup, &plan.probes, recorder.as_mut(), stop)?;
+    let measured = Measured::new(&setup, &sim, marks);
+    let whole = |scope: Scope, level: Level| -> Figures {
+        let probe = |metric| Probe { scope: scope.clone(), metric, window: Window::default() };
+        let all = Metric::of(level).into_iter();
+        all.map(|m| (m.to_string(), measured.value(&probe(m)))).collect()
+    };
+    let flows = setup.flows.iter().enumerate().map(|(i, label)| {
+        let (start_s, end_s) = measured.life_s(i);
+        let metrics = whole(Scope::Flow(Which::Number(i)), Level::Flow);
+        FlowOutcome { name: label.name.clone(), cc: label.cc.clone(), start_s, end_s, metrics }
+    });
+    Ok(Outcome {
+        run: index,
+        scenario: plan.name.clone(),
+        at: point.at.clone(),
+        seed: setup.seed,
+        metrics: whole(Scope::Run, Level::Run),
+        flows: flows.collect(),
+        links: (0..setup.config.links.len()).map(|i| whole(Scope::Link(i), Level::Link)).collect(),
+        series: recorder.map_or(Vec::new(), |r| r.rows),
+        probes: plan.probes.iter().map(|p| measured.value(p)).collect(),
+    })
+}
+
+/// Lets the simulation happen, with a mark at each moment that a window begins or ends.
+fn play(
+    sim: &mut Sim,
+    setup: &Setup,
+    probes: &[Probe],
+    mut recorder: Option<&mut Recorder>,
+    stop: &AtomicBool,
+) -> Result<Vec<Mark>, ExperimentError> {
+    let links = setup.config.links.len();
+    let mut moments = moments(probes, setup.duration).into_iter().peekable();
+    let mut marks = vec![Mark::of(sim, links)];
+    let mut now = Duration::ZERO;
+    while now < setup.duration && !sim.is_done() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(ExperimentError::Interrupted);
+        }
+        let mut until = setup.duration.min(now + PATIENCE);
+        until = moments.peek().map_or(until, |t| until.min(*t));
+        until = recorder.as_ref().map_or(until, |r| until.min(r.next));
+        sim.run_until(Instant::default() + until);
+        now = until;
+        if let Some(recorder) = recorder.as_mut().filter(|r| r.next <= now) {
+            recorder.push(now, sim);
+        }
+        if moments.next_if(|t| *t <= now).is_some() {
+            marks.push(Mark::of(sim, links));
+        }
+    }
+    marks.push(Mark::of(sim, links));
+    Ok(marks)
+}
+
+/// The course of a run, a row for each flow that is there.
+struct Recorder {
+    interval: Duration,
+    next: Duration,
+    before: Vec<u64>,
+    first_link: Vec<usize>,
+    rows: Vec<SeriesRow>,
+}
+
+impl Recorder {
+    fn new(interval: Duration, setup: &Setup) -> Self {
+        let first = setup.config.flows.iter().map(|f| f.route.map_or(0, |r| r.first));
+        Self {
+            interval,
+            next: interval,
+            before: vec![0; setup.flows.len()],
+            first_link: first.collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, now: Duration, sim: &Sim) {
+        self.next = self.next + self.interval;
+        for (i, flow) in sim.flows().iter().enumerate() {
+            if flow.start() > sim.now() || flow.end().is_some() {
+                continue;
+            }
+            let received = flow.received() - self.before[i];
+            self.before[i] = flow.received();
+            let goodput_mbps = bits_per_sec(received, self.interval) as f64 / 1e6;
+            let queue_ms = millis(sim.link(self.first_link[i]).queue.delay);
+            self.rows.push(row(now, i, flow, goodput_mbps, queue_ms));
+        }
+    }
+}
+
+fn row(now: Duration, i: usize, flow: &Flow, goodput_mbps: f64, queue_ms: f64) -> SeriesRow {
+    let model = flow.snapshot();
+    let mbps = |rate: Rate| rate.as_bits_per_sec() as f64 / 1e6;
+    let bbr = model.bbr.as_ref();
+    SeriesRow {
+        t_s: seconds(now),
+        flow: i,
+        goodput_mbps,
+        rtt_ms: flow.latest_rtt().map(millis),
+        queue_ms,
+        cwnd_bytes: model.cwnd,
+        inflight_bytes: model.inflight,
+        pacing_mbps: model.pacing_rate.map(mbps),
+        state: model.state.name().to_owned(),
+        max_bw_mbps: bbr.map(|b| mbps(b.max_bw)),
+        min_rtt_ms: bbr.and_then(|b| b.min_rtt).map(millis),
+        pacing_gain: bbr.map(|b| f64::from(b.pacing_gain.as_percent()) / 100.0),
+        cwnd_gain: bbr.map(|b| f64::from(b.cwnd_gain.as_percent()) / 100.0),
+    }
+}

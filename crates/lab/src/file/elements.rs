@@ -1,0 +1,311 @@
+//! The elements of a path as they stand in a file: a variant here and an arm below make a new one.
+
+use std::path::Path;
+
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::{
+    CoDelConfig, DualPi2Config, ElementConfig, FqCoDelConfig, LossConfig, MTU_BYTES, PieConfig,
+    QueueConfig, QueueLimit, RateConfig, RedConfig, Selection, StepConfig,
+};
+
+use super::error::Wrong;
+use super::quantity::{Chance, Room, Share, Size, Speed, Time, by_name};
+use super::schema::RateStep;
+use crate::units::Buffer;
+
+/// One element: a table of one name, `{ delay = "20ms" }`.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Element {
+    Loss(Chance),
+    GilbertElliott { to_bad: Share, to_good: Share, good: Option<Share>, bad: Option<Share> },
+    LossList { listed: Vec<u64> },
+    LossBursts { every: u64, length: u64 },
+    Blackhole(Vec<Outage>),
+    Corruption(Share),
+    Duplication(Share),
+    Policer { rate: Speed, bucket: Size },
+    Shaper { rate: Speed, bucket: Size, buffer: Room },
+    Bottleneck(Wire),
+    Delay(Time),
+    DelaySteps(Vec<DelayStep>),
+    Jitter(Time),
+    Reordering { chance: Option<Share>, every: Option<u64>, delay: Time },
+    Aggregation { interval: Time, burst: Option<Room>, keep_one_in: Option<u32> },
+}
+
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Outage {
+    from: Time,
+    to: Time,
+}
+
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DelayStep {
+    at: Time,
+    delay: Time,
+}
+
+/// A rate and the queue in front of it.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wire {
+    pub(super) rate: Option<Speed>,
+    #[serde(default)]
+    pub(super) steps: Vec<RateStep>,
+    /// A file in Mahimahi's format.
+    pub(super) trace: Option<String>,
+    pub(super) buffer: Option<Room>,
+    #[serde(default, deserialize_with = "some_queue")]
+    pub(super) queue: Option<Queue>,
+}
+
+fn some_queue<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Queue>, D::Error> {
+    by_name(from).map(Some)
+}
+
+/// A queue discipline. What is left out is as the RFC has it.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Queue {
+    TailDrop {},
+    Step {
+        mark_above: Room,
+    },
+    #[serde(rename = "codel")]
+    CoDel(CoDel),
+    #[serde(rename = "fq_codel")]
+    FqCoDel {
+        queues: Option<u32>,
+        quantum: Option<u32>,
+        target: Option<Time>,
+        interval: Option<Time>,
+        ecn: Option<bool>,
+        ce_threshold: Option<Time>,
+    },
+    Pie {
+        target: Option<Time>,
+        update: Option<Time>,
+        max_burst: Option<Time>,
+        ecn: Option<bool>,
+    },
+    Red {
+        min: Room,
+        max: Room,
+        max_probability: Option<Share>,
+        weight: Option<Share>,
+        ecn: Option<bool>,
+    },
+    #[serde(rename = "dualpi2")]
+    DualPi2 {
+        target: Option<Time>,
+        rtt_max: Option<Time>,
+        ramp_from: Option<Time>,
+        ramp_range: Option<Time>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CoDel {
+    target: Option<Time>,
+    interval: Option<Time>,
+    ecn: Option<bool>,
+    ce_threshold: Option<Time>,
+}
+
+/// What quantities in BDP, and names of files, refer to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    /// The round-trip time of the path without queues.
+    pub(super) rtt: Duration,
+    /// Where the scenario's file is.
+    pub(super) dir: &'a Path,
+}
+
+impl Element {
+    /// The element as the path takes it.
+    pub(super) fn config(&self, field: &str, frame: Frame<'_>) -> Result<ElementConfig, Wrong> {
+        Ok(match self {
+            Self::Loss(p) => ElementConfig::Loss(p.0.into()),
+            Self::GilbertElliott { to_bad, to_good, good, bad } => {
+                ElementConfig::Loss(LossConfig::GilbertElliott {
+                    to_bad: to_bad.0,
+                    to_good: to_good.0,
+                    loss_in_good: good.unwrap_or(Share::of(0.0)).0,
+                    loss_in_bad: bad.unwrap_or(Share::of(1.0)).0,
+                })
+            }
+            Self::LossList { listed } => ElementConfig::Loss(LossConfig::Listed(listed.clone())),
+            Self::LossBursts { every, length } => {
+                ElementConfig::Loss(LossConfig::Bursts { every: *every, length: *length })
+            }
+            Self::Blackhole(outages) => {
+                ElementConfig::Blackhole(outages.iter().map(|o| (o.from.0, o.to.0)).collect())
+            }
+            Self::Corruption(p) => ElementConfig::Corruption(p.0),
+            Self::Duplication(p) => ElementConfig::Duplication(p.0),
+            Self::Policer { rate, bucket } => {
+                ElementConfig::Policer { rate: rate.0, bucket_bytes: bucket.0 }
+            }
+            Self::Shaper { rate, bucket, buffer } => ElementConfig::Shaper {
+                rate: rate.0,
+                bucket_bytes: bucket.0,
+                queue: buffer.0.limit_on(rate.0, frame.rtt),
+            },
+            Self::Bottleneck(wire) => wire.config(&format!("{field}.bottleneck"), frame)?,
+            Self::Delay(time) => ElementConfig::Delay(time.0),
+            Self::DelaySteps(steps) => {
+                ElementConfig::DelaySteps(steps.iter().map(|s| (s.at.0, s.delay.0)).collect())
+            }
+            Self::Jitter(time) => ElementConfig::Jitter(time.0),
+            Self::Reordering { chance, every, delay } => {
+                let packets = match (chance, every) {
+                    (Some(p), None) => Selection::Random(p.0),
+                    (None, Some(n)) => Selection::Every(*n),
+                    _ => {
+                        let field = format!("{field}.reordering");
+                        return Err(Wrong::new(field, "write either chance or every"));
+                    }
+                };
+                ElementConfig::Reordering { packets, delay: delay.0 }
+            }
+            Self::Aggregation { interval, burst, keep_one_in } => ElementConfig::Aggregation {
+                interval: interval.0,
+                burst: match burst {
+                    None => QueueLimit::Bytes(u64::MAX),
+                    Some(room) => {
+                        in_bytes_or_packets(*room, &format!("{field}.aggregation.burst"))?
+                    }
+                },
+                keep_one_in: keep_one_in.unwrap_or(1),
+            },
+        })
+    }
+}
+
+/// A limit where there is no rate that a BDP could be computed from.
+fn in_bytes_or_packets(room: Room, field: &str) -> Result<QueueLimit, Wrong> {
+    match room.0 {
+        Buffer::Bytes(n) => Ok(QueueLimit::Bytes(n)),
+        Buffer::Packets(n) => Ok(QueueLimit::Packets(n)),
+        Buffer::Bdp(_) => {
+            Err(Wrong::new(field, format!("'{}' needs a rate; write 64kB or 40pkts", room.0)))
+        }
+    }
+}
+
+impl Wire {
+    /// The rate that a BDP is computed from: the first one.
+    pub(super) fn nominal(&self) -> Option<Rate> {
+        self.rate.map(|r| r.0).filter(|_| self.trace.is_none())
+    }
+
+    /// The bottleneck as the path takes it.
+    pub(super) fn config(&self, field: &str, frame: Frame<'_>) -> Result<ElementConfig, Wrong> {
+        let rate = self.rate_config(field, frame.dir)?;
+        let queue = self.queue_config(field, frame)?;
+        Ok(ElementConfig::Bottleneck { rate, queue })
+    }
+
+    fn rate_config(&self, field: &str, dir: &Path) -> Result<RateConfig, Wrong> {
+        match (&self.trace, self.rate) {
+            (Some(_), Some(_)) => {
+                Err(Wrong::new(format!("{field}.trace"), "there is a rate too; write one of them"))
+            }
+            (Some(name), None) => {
+                let wrong = |e: &dyn std::fmt::Display| {
+                    Wrong::new(format!("{field}.trace"), format!("{name}: {e}"))
+                };
+                let text = std::fs::read_to_string(dir.join(name)).map_err(|e| wrong(&e))?;
+                RateConfig::mahimahi(&text).map_err(|e| wrong(&e))
+            }
+            (None, None) => Err(Wrong::new(
+                field,
+                "no rate, and nothing would limit the flows; write a rate like 100mbit",
+            )),
+            (None, Some(rate)) if self.steps.is_empty() => Ok(RateConfig::Constant(rate.0)),
+            (None, Some(rate)) => {
+                let first = (Duration::ZERO, rate.0);
+                let steps = self.steps.iter().map(|s| (s.at.0, s.rate.0));
+                Ok(RateConfig::Steps(std::iter::once(first).chain(steps).collect()))
+            }
+        }
+    }
+
+    fn queue_config(&self, field: &str, frame: Frame<'_>) -> Result<QueueConfig, Wrong> {
+        let limit_of = |room: Room, name: &str| match self.nominal() {
+            Some(rate) => Ok(room.0.limit_on(rate, frame.rtt)),
+            None => in_bytes_or_packets(room, &format!("{field}.{name}")),
+        };
+        let bytes_of = |room: Room, name: &str| match limit_of(room, name)? {
+            QueueLimit::Bytes(n) => Ok(n),
+            QueueLimit::Packets(n) => Ok(n * u64::from(MTU_BYTES)),
+        };
+        let limit = limit_of(self.buffer.unwrap_or(Room(Buffer::Bdp(1.0))), "buffer")?;
+        let queue = self.queue.unwrap_or(Queue::TailDrop {});
+        Ok(match queue {
+            Queue::TailDrop {} => limit.into(),
+            Queue::Step { mark_above } => QueueConfig::Step(StepConfig {
+                limit,
+                mark_above: limit_of(mark_above, "queue.step.mark_above")?,
+            }),
+            Queue::CoDel(codel) => QueueConfig::CoDel(codel.over(CoDelConfig::new(limit))),
+            Queue::FqCoDel { queues, quantum, target, interval, ecn, ce_threshold } => {
+                let mut c = FqCoDelConfig::new();
+                if self.buffer.is_some() {
+                    c.codel.limit = limit;
+                }
+                c.codel = CoDel { target, interval, ecn, ce_threshold }.over(c.codel);
+                set(&mut c.queues, queues);
+                set(&mut c.quantum_bytes, quantum);
+                QueueConfig::FqCoDel(c)
+            }
+            Queue::Pie { target, update, max_burst, ecn } => {
+                let mut c = PieConfig::new(limit);
+                set(&mut c.target, target.map(|t| t.0));
+                set(&mut c.update, update.map(|t| t.0));
+                set(&mut c.max_burst, max_burst.map(|t| t.0));
+                set(&mut c.ecn, ecn);
+                QueueConfig::Pie(c)
+            }
+            Queue::Red { min, max, max_probability, weight, ecn } => QueueConfig::Red(RedConfig {
+                limit,
+                min_bytes: bytes_of(min, "queue.red.min")?,
+                max_bytes: bytes_of(max, "queue.red.max")?,
+                max_probability: max_probability.unwrap_or(Share::of(0.1)).0,
+                weight: weight.unwrap_or(Share::of(0.002)).0,
+                packet_time: self
+                    .nominal()
+                    .map_or(Duration::ZERO, |rate| rate.time_for(u64::from(MTU_BYTES))),
+                ecn: ecn.unwrap_or(true),
+            }),
+            Queue::DualPi2 { target, rtt_max, ramp_from, ramp_range } => {
+                let mut c = DualPi2Config::new(limit);
+                set(&mut c.target, target.map(|t| t.0));
+                set(&mut c.rtt_max, rtt_max.map(|t| t.0));
+                set(&mut c.ramp_from, ramp_from.map(|t| t.0));
+                set(&mut c.ramp_range, ramp_range.map(|t| t.0));
+                QueueConfig::DualPi2(c)
+            }
+        })
+    }
+}
+
+impl CoDel {
+    fn over(self, mut c: CoDelConfig) -> CoDelConfig {
+        set(&mut c.target, self.target.map(|t| t.0));
+        set(&mut c.interval, self.interval.map(|t| t.0));
+        set(&mut c.ecn, self.ecn);
+        c.ce_threshold = self.ce_threshold.map(|t| t.0);
+        c
+    }
+}
+
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}

@@ -1,0 +1,53 @@
+//! What is wrong with a file, and where.
+
+use std::fmt;
+
+/// A scenario file that cannot be run: one line with the file, the line in it, the field, what is
+/// wrong and what would be right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileError {
+    /// The file as it was named.
+    pub file: String,
+    /// The line, from 1; `None` when the file as a whole is meant.
+    pub line: Option<usize>,
+    /// The field as a path, `flow[0].stop`; empty when no field is meant.
+    pub field: String,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl std::error::Error for FileError {}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, ": {}", self.field)?;
+        }
+        // A parser's message may have several lines.
+        let message: Vec<&str> = self.message.lines().map(str::trim).collect();
+        write!(f, ": {}", message.join(", "))
+    }
+}
+
+/// A field and what is wrong with it, before it is known where the field stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wrong {
+    pub(crate) field: String,
+    pub(crate) message: String,
+}
+
+impl Wrong {
+    pub(crate) fn new(field: impl Into<String>, message: impl fmt::Display) -> Self {
+        Self { field: field.into(), message: message.to_string() }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}

@@ -1,0 +1,137 @@
+//! Quantities with their units, as serde reads them; [`crate::units`] knows the units.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::Probability;
+use serde::de::value::{MapDeserializer, StrDeserializer};
+use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
+
+use crate::units::{self, Buffer, ParseError};
+
+/// Something that is written as text with a unit, or as a bare number where that is clear.
+pub(super) trait Quantity: Sized {
+    const LIKE: &str;
+    fn parse(text: &str) -> Result<Self, ParseError>;
+}
+
+struct Reader<Q>(PhantomData<Q>);
+
+impl<Q: Quantity> Visitor<'_> for Reader<Q> {
+    type Value = Q;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Q::LIKE)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Q, E> {
+        Q::parse(text).map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Q, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Q, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+macro_rules! quantities {
+    ($($(#[$doc:meta])* $name:ident($inner:ty) = $parse:expr, $like:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub(super) struct $name(pub(super) $inner);
+
+        impl Quantity for $name {
+            const LIKE: &str = $like;
+
+            fn parse(text: &str) -> Result<Self, ParseError> {
+                $parse(text).map(Self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_any(Reader(PhantomData))
+            }
+        }
+    )*};
+}
+
+quantities! {
+    /// A rate above 0.
+    Speed(Rate) = positive_rate, "a rate like 100mbit";
+    /// A rate, which may be 0.
+    SpeedOrNone(Rate) = units::parse_rate, "a rate like 100mbit";
+    Time(Duration) = units::parse_duration, "a time like 40ms";
+    Size(u64) = units::parse_bytes, "a volume like 100MB";
+    Chance(Probability) = units::parse_loss, "a loss like 0.1%";
+    /// A probability that may be certainty.
+    Share(Probability) = share, "a probability like 1% or 0.01";
+    Room(Buffer) = str::parse::<Buffer>, "a buffer like 1bdp, 6MB or 700pkts";
+}
+
+fn positive_rate(text: &str) -> Result<Rate, ParseError> {
+    units::parse_rate(text).and_then(|rate| match rate {
+        Rate::ZERO => Err(units::wrong(text, "carries nothing", "a rate like 100mbit")),
+        rate => Ok(rate),
+    })
+}
+
+fn share(text: &str) -> Result<Probability, ParseError> {
+    match text.trim() {
+        "100%" | "1" | "1.0" => Ok(Probability::ONE),
+        other => units::parse_loss(other),
+    }
+}
+
+impl Share {
+    /// What a file leaves out; `p` is from 0 to 1.
+    pub(super) fn of(p: f64) -> Self {
+        Self(Probability::new(p).unwrap_or_default())
+    }
+}
+
+/// Reads an enum whose variants have parameters with defaults: `"codel"` is short for
+/// `{ codel = {} }`.
+pub(super) fn by_name<'de, T, D>(from: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    struct ByName<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for ByName<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a name, or a table of one name with its parameters")
+        }
+
+        fn visit_str<E: Error>(self, name: &str) -> Result<T, E> {
+            let nothing = MapDeserializer::new(std::iter::empty::<(&str, &str)>());
+            let only = std::iter::once((StrDeserializer::new(name), Table(nothing)));
+            let map = MapDeserializer::new(only);
+            T::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+        }
+    }
+
+    from.deserialize_any(ByName(PhantomData))
+}
+
+/// An empty table as a value.
+struct Table<I>(I);
+
+impl<'de, E: Error, I: Deserializer<'de, Error = E>> IntoDeserializer<'de, E> for Table<I> {
+    type Deserializer = I;
+
+    fn into_deserializer(self) -> I {
+        self.0
+    }
+}

@@ -1,0 +1,227 @@
+//! What a scenario file may hold; docs/scenarios.md tells it to people.
+
+use std::fmt;
+
+use fullpipe_cc::{Algorithm, Duration};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
+
+use super::elements::{Element, Queue};
+use super::quantity::{Chance, Room, Size, Speed, SpeedOrNone, Time, by_name};
+
+/// One point of a file's grid: every list is one value by now.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document {
+    /// What the scenario is called; the name of the file when it is not said.
+    pub(super) name: Option<String>,
+    /// For people.
+    #[serde(rename = "about")]
+    pub(super) _about: Option<String>,
+    /// The algorithm of flows that name none.
+    pub(super) cc: Option<Cc>,
+    #[serde(default = "ten_seconds")]
+    pub(super) duration: Time,
+    #[serde(default = "one")]
+    pub(super) seed: u64,
+    /// Time between two rows of the series.
+    pub(super) interval: Option<Time>,
+    pub(super) path: Option<PathTable>,
+    #[serde(default)]
+    pub(super) link: Vec<LinkTable>,
+    #[serde(default)]
+    pub(super) flow: Vec<FlowTable>,
+    #[serde(default)]
+    pub(super) cross: Vec<CrossTable>,
+    /// Read once for all points, from the tree.
+    #[serde(rename = "expect")]
+    pub(super) _expect: Option<IgnoredAny>,
+}
+
+fn ten_seconds() -> Time {
+    Time(Duration::from_secs(10))
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// One link there and a way back.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PathTable {
+    #[serde(default)]
+    pub(super) rtt: Option<Time>,
+    pub(super) rate: Option<Speed>,
+    #[serde(default)]
+    pub(super) steps: Vec<RateStep>,
+    pub(super) trace: Option<String>,
+    pub(super) buffer: Option<Room>,
+    #[serde(default, deserialize_with = "some_by_name")]
+    pub(super) queue: Option<Queue>,
+    pub(super) loss: Option<Chance>,
+    /// Elements that data passes before the link's own.
+    #[serde(default)]
+    pub(super) down: Vec<Element>,
+    /// Elements that ACKs pass before the way back's own delay.
+    #[serde(default)]
+    pub(super) up: Vec<Element>,
+}
+
+/// One link of a chain.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LinkTable {
+    #[serde(default)]
+    pub(super) delay: Option<Time>,
+    pub(super) rate: Option<Speed>,
+    #[serde(default)]
+    pub(super) steps: Vec<RateStep>,
+    pub(super) trace: Option<String>,
+    pub(super) buffer: Option<Room>,
+    #[serde(default, deserialize_with = "some_by_name")]
+    pub(super) queue: Option<Queue>,
+    pub(super) loss: Option<Chance>,
+    #[serde(default)]
+    pub(super) down: Vec<Element>,
+}
+
+/// From this time on, this rate.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RateStep {
+    pub(super) at: Time,
+    pub(super) rate: SpeedOrNone,
+}
+
+/// One flow, or several that differ in nothing but their start.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FlowTable {
+    /// The name of the group in expectations and results; the algorithm's when it is not said.
+    pub(super) name: Option<String>,
+    pub(super) cc: Option<Cc>,
+    #[serde(default = "one")]
+    pub(super) count: u64,
+    pub(super) start: Option<Time>,
+    /// Time between the starts of two of the `count`.
+    pub(super) every: Option<Time>,
+    pub(super) stop: Option<Time>,
+    #[serde(default, deserialize_with = "some_by_name")]
+    pub(super) app: Option<App>,
+    #[serde(default)]
+    pub(super) transport: Carrier,
+    /// Bytes of a full packet as congestion control counts them.
+    pub(super) mss: Option<u32>,
+    pub(super) initial_cwnd: Option<Size>,
+    pub(super) paced: Option<bool>,
+    pub(super) ack_aggregation: Option<bool>,
+    pub(super) ack_every: Option<u32>,
+    pub(super) ack_delay: Option<Time>,
+    pub(super) send_buffer: Option<Room>,
+    pub(super) receive_window: Option<Room>,
+    /// The window's start, from which it grows to `receive_window`.
+    pub(super) receive_window_initial: Option<Room>,
+    pub(super) extra_rtt: Option<Time>,
+    /// The links that it passes, `"1-2"`.
+    pub(super) route: Option<String>,
+}
+
+impl Default for FlowTable {
+    /// One bulk flow from the start to the end.
+    fn default() -> Self {
+        Self {
+            name: None,
+            cc: None,
+            count: 1,
+            start: None,
+            every: None,
+            stop: None,
+            app: None,
+            transport: Carrier::Quic,
+            mss: None,
+            initial_cwnd: None,
+            paced: None,
+            ack_aggregation: None,
+            ack_every: None,
+            ack_delay: None,
+            send_buffer: None,
+            receive_window: None,
+            receive_window_initial: None,
+            extra_rtt: None,
+            route: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Carrier {
+    #[default]
+    Quic,
+    Tcp,
+}
+
+/// What an application sends, and when.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum App {
+    Bulk {},
+    Bytes(Size),
+    RateLimited { rate: Speed, write: Option<Size> },
+    OnOff { on: Time, off: Time },
+    RequestResponse { response: Size, think: Time },
+    ShortFlows { bytes: Size, every: Time },
+}
+
+/// Traffic that reacts to nothing.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CrossTable {
+    pub(super) rate: Speed,
+    pub(super) packet: Option<Size>,
+    #[serde(default)]
+    pub(super) arrivals: Spacing,
+    pub(super) start: Option<Time>,
+    pub(super) stop: Option<Time>,
+    pub(super) route: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Spacing {
+    #[default]
+    Constant,
+    Poisson,
+}
+
+/// An algorithm by its name; `fixed:10mbit` is that rate whatever happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Cc(pub(super) Algorithm);
+
+impl<'de> Deserialize<'de> for Cc {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        if let Some(rate) = name.strip_prefix("fixed:") {
+            let rate = crate::units::parse_rate(rate).map_err(D::Error::custom)?;
+            return Ok(Self(Algorithm::Fixed(rate)));
+        }
+        let wrong = |e: fullpipe_cc::UnknownAlgorithm| {
+            D::Error::custom(format_args!("'{}': {e}, and fixed:RATE", name.escape_debug()))
+        };
+        name.parse().map(Self).map_err(wrong)
+    }
+}
+
+impl fmt::Display for Cc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn some_by_name<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    by_name(from).map(Some)
+}

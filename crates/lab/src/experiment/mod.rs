@@ -102,3 +102,6 @@ pub enum ExperimentError {
     #[error("interrupted")]
     Interrupted,
 }
+
+#[cfg(test)]
+mod tests;

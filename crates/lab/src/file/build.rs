@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fullpipe_cc::{Algorithm, Duration, Rate};
-use fullpipe_path::{ConfigError, ElementConfig, MTU_BYTES, PathConfig, RateConfig};
+use fullpipe_path::{ConfigError, Ecn, ElementConfig, MTU_BYTES, PathConfig, RateConfig};
 use fullpipe_sim::{
     AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, ReceiveWindow, Route, SimConfig,
 };
@@ -11,7 +11,9 @@ use fullpipe_sim::{
 use super::elements::{Frame, Wire};
 use super::error::Wrong;
 use super::quantity::{Chance, Room};
-use super::schema::{App, Carrier, CrossTable, Document, FlowTable, LinkTable, PathTable, Spacing};
+use super::schema::{
+    App, Carrier, CrossTable, Document, FlowTable, LinkTable, Marks, PathTable, Spacing,
+};
 use super::{MAX_FLOWS, MAX_ROWS};
 use crate::units::{Buffer, show_duration};
 
@@ -367,6 +369,11 @@ fn flow_config(
     if flow.acks.every == 0 {
         return Err(Wrong::new(format!("{field}.ack_every"), "0 is never; write at least 1"));
     }
+    (flow.ecn, flow.cc.ecn) = match table.ecn {
+        Marks::Off => (Ecn::NotEct, false),
+        Marks::Classic => (Ecn::Ect0, false),
+        Marks::L4s => (Ecn::Ect1, true),
+    };
     flow.stop = table.stop.map(|t| t.0);
     flow.extra_rtt = table.extra_rtt.map_or(Duration::ZERO, |t| t.0);
     flow.route = net.route(table.route.as_ref(), field)?;

@@ -117,6 +117,8 @@ pub(super) struct FlowTable {
     pub(super) ack_aggregation: Option<bool>,
     pub(super) ack_every: Option<u32>,
     pub(super) ack_delay: Option<Time>,
+    #[serde(default)]
+    pub(super) ecn: Marks,
     pub(super) send_buffer: Option<Room>,
     pub(super) receive_window: Option<Room>,
     /// The window's start, from which it grows to `receive_window`.
@@ -144,6 +146,7 @@ impl Default for FlowTable {
             ack_aggregation: None,
             ack_every: None,
             ack_delay: None,
+            ecn: Marks::Off,
             send_buffer: None,
             receive_window: None,
             receive_window_initial: None,
@@ -159,6 +162,18 @@ pub(super) enum Carrier {
     #[default]
     Quic,
     Tcp,
+}
+
+/// Whether a flow understands marks, and how it takes them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Marks {
+    #[default]
+    Off,
+    /// As a loss.
+    Classic,
+    /// As low-latency ones.
+    L4s,
 }
 
 /// What an application sends, and when.

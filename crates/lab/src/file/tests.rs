@@ -163,7 +163,7 @@ fn every_flow_can_be_said() {
          [[flow]]\napp = { on_off = { on = \"1s\", off = \"2s\" } }\n\
          [[flow]]\napp = { request_response = { response = \"8MB\", think = \"1min\" } }\n\
          [[flow]]\napp = { short_flows = { bytes = \"50kB\", every = \"100ms\" } }\n\
-         [[flow]]\napp = \"bulk\"\n\
+         [[flow]]\napp = \"bulk\"\necn = \"l4s\"\n\
          [[cross]]\nrate = \"1mbit\"\narrivals = \"poisson\"\nroute = \"0\"\nstop = \"9s\"\n",
     );
     let flows = &s.config.flows;
@@ -177,6 +177,7 @@ fn every_flow_can_be_said() {
     assert_eq!((flows[4].cc.smss, flows[4].acks.every), (1400, 1));
     assert_eq!(flows[4].send_buffer, Some(6 << 20));
     assert_eq!(flows[5].application, Application::Bytes(8_000_000));
+    assert_eq!((flows[10].ecn, flows[10].cc.ecn), (fullpipe_path::Ecn::Ect1, true));
     assert_eq!(s.flows[3].name, "fixed");
     assert_eq!(s.config.cross[0].route, Some(Route { first: 0, last: 0 }));
     let delays: u64 = s.config.uplink.least_delay().as_nanos();

@@ -1,0 +1,89 @@
+//! The C of the kernel program against the Rust core in its Linux flavour: random traces of events
+//! through both give equal window, pacing rate, state and model after every event.
+//!
+//! `PROPTEST_CASES` sets the number of traces. They come from a fixed seed, so that a run repeats; a
+//! difference is printed with its trace, shrunk.
+
+mod model;
+mod native;
+mod trace;
+mod twins;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use fullpipe_cc::State;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+
+use native::Native;
+
+/// `None`, and a line why, where there is no C compiler.
+fn native(directory: &tempfile::TempDir) -> Option<Native> {
+    match Native::build(directory.path()) {
+        Ok(native) => Some(native),
+        Err(reason) => {
+            eprintln!("skipped: the twin needs a C compiler: {reason}");
+            None
+        }
+    }
+}
+
+fn cases(default: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+/// What the traces led to: equal is worth nothing where nothing happened.
+#[derive(Default)]
+struct Seen {
+    states: BTreeSet<&'static str>,
+    bounds: BTreeSet<&'static str>,
+    acks: u64,
+}
+
+impl Seen {
+    fn note(&mut self, snapshot: &fullpipe_cc::Snapshot) {
+        self.acks += 1;
+        self.states.insert(snapshot.state.name());
+        let Some(bbr) = &snapshot.bbr else { return };
+        let bounds = [
+            ("bw_shortterm", bbr.bw_shortterm.is_some()),
+            ("inflight_shortterm", bbr.inflight_shortterm.is_some()),
+            ("inflight_longterm", bbr.inflight_longterm.is_some()),
+            ("prev_probe_too_high", bbr.prev_probe_too_high),
+            ("ecn_alpha under 1", bbr.ecn_alpha.is_some_and(|alpha| alpha.as_percent() < 100)),
+            ("undo Startup", bbr.undo_state == Some(State::Startup)),
+            ("undo UP", bbr.undo_state == Some(State::ProbeBwUp)),
+            ("bw_probe_up_rounds", bbr.bw_probe_up_rounds > 1),
+            ("idle_restart", bbr.idle_restart),
+            ("extra_acked", bbr.extra_acked > 0),
+        ];
+        self.bounds.extend(bounds.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| *name));
+    }
+}
+
+#[test]
+fn the_twins_believe_the_same_after_every_event() {
+    let directory = tempfile::tempdir().expect("a place for the library");
+    let Some(native) = native(&directory) else { return };
+    let config = Config {
+        cases: cases(400),
+        rng_seed: RngSeed::Fixed(3),
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    };
+    let seen = RefCell::new(Seen::default());
+    let result = TestRunner::new(config).run(&trace::trace(), |trace| {
+        trace::run(&native, &trace, &mut |snapshot| seen.borrow_mut().note(snapshot))
+            .map_err(|difference| proptest::test_runner::TestCaseError::fail(difference.0))
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+    let seen = seen.into_inner();
+    println!("{} ACKs; {:?}; {:?}", seen.acks, seen.states, seen.bounds);
+    if cases(400) >= 400 {
+        assert_eq!(seen.states.len(), 7, "the traces miss a state: {:?}", seen.states);
+        assert_eq!(seen.bounds.len(), 10, "the traces miss something: {:?}", seen.bounds);
+    }
+}

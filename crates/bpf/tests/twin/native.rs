@@ -1,0 +1,200 @@
+//! The C of `c/` compiled for this machine, as a shared library that the test makes for itself:
+//! nothing else in the workspace needs a C compiler.
+
+use std::ffi::{c_ulong, c_void};
+use std::path::Path;
+use std::rc::Rc;
+
+use libloading::Library;
+
+use crate::model::VIEW;
+
+/// `struct packet` of `twin.c`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct Packet([u64; 10]);
+
+/// `struct twin` of `twin.c`.
+type State = *mut c_void;
+
+/// The functions of `twin.c`.
+struct Functions {
+    sent: unsafe extern "C" fn(State, u64, u64, *mut Packet),
+    cwnd_limited: unsafe extern "C" fn(State),
+    ack: unsafe extern "C" fn(State),
+    acked: unsafe extern "C" fn(State, *const Packet, bool),
+    lost: unsafe extern "C" fn(State, *const Packet),
+    ce: unsafe extern "C" fn(State, u64),
+    rtt: unsafe extern "C" fn(State, u64),
+    finish: unsafe extern "C" fn(State, u64),
+    app_limited: unsafe extern "C" fn(State),
+    rto: unsafe extern "C" fn(State, u64),
+    spurious_loss: unsafe extern "C" fn(State),
+    discarded: unsafe extern "C" fn(State, *const Packet),
+    forget_flight: unsafe extern "C" fn(State),
+    smss: unsafe extern "C" fn(State, u64, u64),
+    init: unsafe extern "C" fn(State, u64, u64, u64, bool, u64),
+    view: unsafe extern "C" fn(*const c_void, *mut u64),
+    size: unsafe extern "C" fn() -> c_ulong,
+}
+
+/// The compiled twin.
+#[derive(Clone)]
+pub(crate) struct Native {
+    functions: Rc<Functions>,
+    _library: Rc<Library>,
+}
+
+impl Native {
+    /// Compiles and loads it; the error is the reason why this machine cannot.
+    pub(crate) fn build(directory: &Path) -> Result<Self, String> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let library = directory.join("twin.so");
+        let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-gnu" };
+        let triple = format!("{}-{system}", std::env::consts::ARCH);
+        let mut build = cc::Build::new();
+        build.target(&triple).host(&triple).opt_level(2).cargo_metadata(false);
+        let compiler = build.try_get_compiler().map_err(|error| error.to_string())?;
+        let output = compiler
+            .to_command()
+            .args(["-std=c11", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
+            .arg("-I")
+            .arg(here.join("c"))
+            .arg(here.join("tests/twin/twin.c"))
+            .arg("-o")
+            .arg(&library)
+            .output()
+            .map_err(|error| format!("{}: {error}", compiler.path().display()))?;
+        // A compiler that is there and refuses is no reason to skip anything.
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(Self::load(&library))
+    }
+
+    fn load(path: &Path) -> Self {
+        // SAFETY: the library was just made of twin.c, which has no constructors.
+        let library = unsafe { Library::new(path) }.expect("the compiler said that it made it");
+        macro_rules! function {
+            ($name:literal) => {
+                // SAFETY: the types above are those of twin.c, and the library stays loaded as long
+                // as they are there.
+                *unsafe { library.get($name) }.expect("twin.c defines it")
+            };
+        }
+        let functions = Functions {
+            sent: function!("twin_sent"),
+            cwnd_limited: function!("twin_cwnd_limited"),
+            ack: function!("twin_ack"),
+            acked: function!("twin_acked"),
+            lost: function!("twin_lost"),
+            ce: function!("twin_ce"),
+            rtt: function!("twin_rtt"),
+            finish: function!("twin_finish"),
+            app_limited: function!("twin_app_limited"),
+            rto: function!("twin_rto"),
+            spurious_loss: function!("twin_spurious_loss"),
+            discarded: function!("twin_discarded"),
+            forget_flight: function!("twin_forget_flight"),
+            smss: function!("twin_smss"),
+            init: function!("twin_init"),
+            view: function!("twin_view"),
+            size: function!("twin_size"),
+        };
+        Self { functions: Rc::new(functions), _library: Rc::new(library) }
+    }
+
+    /// A flow that starts `now`.
+    pub(crate) fn flow(
+        &self,
+        smss: u64,
+        initial_cwnd: u64,
+        seed: u64,
+        ecn: bool,
+        now: u64,
+    ) -> Flow {
+        // SAFETY: no argument.
+        let size = unsafe { (self.functions.size)() } as usize;
+        let mut state = vec![0u64; size.div_ceil(8)];
+        let address = state.as_mut_ptr().cast();
+        // SAFETY: as large as the C compiler says, and aligned to 8 bytes.
+        unsafe { (self.functions.init)(address, smss, initial_cwnd, seed, ecn, now) };
+        Flow { native: self.clone(), state }
+    }
+}
+
+/// One flow under the control of the C.
+pub(crate) struct Flow {
+    native: Native,
+    state: Vec<u64>,
+}
+
+// SAFETY of all that follows: the state was made by twin_init() and is as large as twin_size() says;
+// the packets are references.
+impl Flow {
+    pub(crate) fn sent(&mut self, now: u64, size: u64) -> Packet {
+        let mut packet = Packet::default();
+        unsafe { (self.native.functions.sent)(self.address(), now, size, &mut packet) };
+        packet
+    }
+
+    pub(crate) fn cwnd_limited(&mut self) {
+        unsafe { (self.native.functions.cwnd_limited)(self.address()) }
+    }
+
+    pub(crate) fn ack(&mut self) {
+        unsafe { (self.native.functions.ack)(self.address()) }
+    }
+
+    pub(crate) fn acked(&mut self, packet: &Packet, after_loss: bool) {
+        unsafe { (self.native.functions.acked)(self.address(), packet, after_loss) }
+    }
+
+    pub(crate) fn lost(&mut self, packet: &Packet) {
+        unsafe { (self.native.functions.lost)(self.address(), packet) }
+    }
+
+    pub(crate) fn ce(&mut self, packets: u64) {
+        unsafe { (self.native.functions.ce)(self.address(), packets) }
+    }
+
+    pub(crate) fn rtt(&mut self, rtt: u64) {
+        unsafe { (self.native.functions.rtt)(self.address(), rtt) }
+    }
+
+    pub(crate) fn finish(&mut self, now: u64) {
+        unsafe { (self.native.functions.finish)(self.address(), now) }
+    }
+
+    pub(crate) fn app_limited(&mut self) {
+        unsafe { (self.native.functions.app_limited)(self.address()) }
+    }
+
+    pub(crate) fn rto(&mut self, now: u64) {
+        unsafe { (self.native.functions.rto)(self.address(), now) }
+    }
+
+    pub(crate) fn spurious_loss(&mut self) {
+        unsafe { (self.native.functions.spurious_loss)(self.address()) }
+    }
+
+    pub(crate) fn discarded(&mut self, packet: &Packet) {
+        unsafe { (self.native.functions.discarded)(self.address(), packet) }
+    }
+
+    pub(crate) fn forget_flight(&mut self) {
+        unsafe { (self.native.functions.forget_flight)(self.address()) }
+    }
+
+    pub(crate) fn smss(&mut self, smss: u64, initial_cwnd: u64) {
+        unsafe { (self.native.functions.smss)(self.address(), smss, initial_cwnd) }
+    }
+
+    pub(crate) fn view(&self) -> [u64; VIEW.len()] {
+        let mut view = [0; VIEW.len()];
+        unsafe { (self.native.functions.view)(self.state.as_ptr().cast(), view.as_mut_ptr()) };
+        view
+    }
+
+    fn address(&mut self) -> State {
+        self.state.as_mut_ptr().cast()
+    }
+}

@@ -1,0 +1,308 @@
+//! Traces: a flow over a link that changes, loses, marks, aggregates and falls silent, and the events
+//! that no link makes. All numbers are in the trace, so that it repeats and shrinks.
+
+use std::collections::VecDeque;
+
+use fullpipe_cc::{Send, Snapshot};
+use proptest::prelude::*;
+
+use crate::native::Native;
+use crate::twins::{Ack, Difference, Packet, Start, Twins};
+
+const MS: u64 = 1_000_000;
+/// Packets of one [`Step::Run`] at most: a fast link would take all the time of the test.
+const PACKETS_OF_A_RUN: u32 = 3_000;
+
+/// What the path is like from now on.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    kbit_per_sec: u64,
+    rtt_us: u64,
+    /// Packets that are dropped at a longer queue.
+    queue_ms: u64,
+    /// Packets that are marked at a longer queue.
+    mark_above_us: u64,
+    /// Packets lost of a thousand.
+    loss_per_mille: u64,
+    /// ACKs come together at multiples of this.
+    clump_us: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Link(Link),
+    /// The flow sends what window and pacer allow.
+    Run(u64),
+    /// The application writes so many packets at once, and no more for so long, in ms.
+    Write(u32, u64),
+    /// The application has nothing for so long, in ms, and then says so.
+    Idle(u64),
+    /// Packets that neither window nor pacer allow, of so many bytes.
+    Send(u8, u32),
+    /// Every so manieth of the packets in flight is acknowledged and every so manieth lost, in
+    /// whichever order, with so many marks, and a round trip of the transport's own in us.
+    Report(u8, u8, u64, Option<u64>),
+    /// A packet that was lost arrives after all.
+    LateAck,
+    /// Everything in flight is lost, and the timer fires.
+    Rto,
+    SpuriousLoss,
+    Smss(u32),
+    Discard,
+    ForgetFlight,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Trace {
+    pub(crate) start: Start,
+    pub(crate) steps: Vec<Step>,
+}
+
+fn link() -> impl Strategy<Value = Link> {
+    let rate = prop_oneof![
+        3 => 500u64..20_000,
+        2 => 20_000u64..400_000,
+        1 => 400_000u64..100_000_000,
+        1 => 1u64..500,
+    ];
+    let rtt = prop_oneof![2 => 100u64..5_000, 3 => 5_000u64..100_000, 1 => 1u64..2_000_000];
+    let queue = prop_oneof![Just(5u64), 1u64..100, Just(100_000)];
+    let mark = prop_oneof![2 => Just(u64::MAX / 1_000), 1 => 0u64..1_000];
+    let loss = prop_oneof![3 => Just(0u64), 2 => 1u64..20, 1 => 20u64..600];
+    let clump = prop_oneof![3 => Just(0u64), 1 => 1u64..20_000];
+    (rate, rtt, queue, mark, loss, clump).prop_map(
+        |(kbit_per_sec, rtt_us, queue_ms, mark_above_us, loss_per_mille, clump_us)| Link {
+            kbit_per_sec,
+            rtt_us,
+            queue_ms,
+            mark_above_us,
+            loss_per_mille,
+            clump_us,
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => link().prop_map(Step::Link),
+        8 => (1u64..6_000).prop_map(Step::Run),
+        1 => (1u32..200, 0u64..500).prop_map(|(n, ms)| Step::Write(n, ms)),
+        1 => (0u64..15_000).prop_map(Step::Idle),
+        1 => (1u8..50, 1u32..65_536).prop_map(|(n, bytes)| Step::Send(n, bytes)),
+        1 => (1u8..8, 1u8..8, 0u64..20, prop::option::of(0u64..3_000_000))
+            .prop_map(|(acked, lost, ce, rtt)| Step::Report(acked, lost, ce, rtt)),
+        1 => Just(Step::LateAck),
+        1 => Just(Step::Rto),
+        1 => Just(Step::SpuriousLoss),
+        1 => (200u32..9_000).prop_map(Step::Smss),
+        1 => Just(Step::Discard),
+        1 => Just(Step::ForgetFlight),
+    ]
+}
+
+pub(crate) fn trace() -> impl Strategy<Value = Trace> {
+    let now = prop_oneof![Just(0u64), Just(1_000 * MS), Just(u64::MAX / 2)];
+    let start = (200u32..9_000, 1u64..64, any::<u64>(), any::<bool>(), now).prop_map(
+        |(smss, initial_cwnd, seed, ecn, now)| Start { smss, initial_cwnd, seed, ecn, now },
+    );
+    let steps = (link(), prop::collection::vec(step(), 1..24)).prop_map(|(link, mut steps)| {
+        steps.insert(0, Step::Link(link));
+        steps
+    });
+    (start, steps).prop_map(|(start, steps)| Trace { start, steps })
+}
+
+struct Flight {
+    arrives: u64,
+    packet: Packet,
+    is_lost: bool,
+    is_marked: bool,
+}
+
+/// A trace on its way.
+struct Run<'a> {
+    twins: Twins,
+    now: u64,
+    smss: u32,
+    link: Link,
+    /// When the link has sent what it took in.
+    free: u64,
+    random: u64,
+    flight: VecDeque<Flight>,
+    last_lost: Option<Packet>,
+    see: &'a mut dyn FnMut(&Snapshot),
+}
+
+/// Runs a trace through both; `see` is shown every snapshot on which they agree after an ACK.
+pub(crate) fn run(
+    native: &Native,
+    trace: &Trace,
+    see: &mut dyn FnMut(&Snapshot),
+) -> Result<(), Difference> {
+    let mut twins = Twins::new(native, &trace.start);
+    twins.compare("start")?;
+    let link = Link {
+        kbit_per_sec: 10_000,
+        rtt_us: 40_000,
+        queue_ms: 40,
+        mark_above_us: u64::MAX / 1_000,
+        loss_per_mille: 0,
+        clump_us: 0,
+    };
+    let mut run = Run {
+        twins,
+        now: trace.start.now,
+        smss: trace.start.smss,
+        link,
+        free: trace.start.now,
+        random: trace.start.seed | 1,
+        flight: VecDeque::new(),
+        last_lost: None,
+        see,
+    };
+    trace.steps.iter().try_for_each(|step| run.step(step))
+}
+
+impl Run<'_> {
+    fn step(&mut self, step: &Step) -> Result<(), Difference> {
+        match *step {
+            Step::Link(ref link) => self.link = link.clone(),
+            Step::Run(ms) => self.run(ms * MS, PACKETS_OF_A_RUN)?,
+            Step::Write(packets, ms) => {
+                self.run(ms * MS, packets)?;
+                self.twins.app_limited()?;
+                self.run(ms * MS, 0)?;
+            }
+            Step::Idle(ms) => {
+                self.run(ms * MS, 0)?;
+                self.twins.app_limited()?;
+            }
+            Step::Send(packets, bytes) => {
+                for _ in 0..packets {
+                    self.send(bytes)?;
+                }
+            }
+            Step::Report(acked, lost, ce, rtt) => self.report(acked, lost, ce, rtt)?,
+            Step::LateAck => {
+                if let Some(packet) = self.last_lost.take() {
+                    let ack = Ack { acked_after_loss: vec![packet], ..Ack::default() };
+                    self.ack(&ack)?;
+                }
+            }
+            Step::Rto => {
+                let lost = self.flight.drain(..).map(|f| f.packet).collect();
+                self.ack(&Ack { lost, ..Ack::default() })?;
+                self.twins.rto(self.now)?;
+            }
+            Step::SpuriousLoss => self.twins.spurious_loss(self.now)?,
+            Step::Smss(smss) => {
+                self.smss = smss;
+                self.twins.smss(self.now, smss)?;
+            }
+            Step::Discard => {
+                if let Some(f) = self.flight.pop_back() {
+                    self.twins.discarded(&f.packet)?;
+                }
+            }
+            Step::ForgetFlight => {
+                self.flight.clear();
+                self.twins.forget_flight()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends and receives for so long, at most so many packets.
+    fn run(&mut self, nanos: u64, mut packets: u32) -> Result<(), Difference> {
+        let end = self.now + nanos;
+        while self.now < end {
+            let next_send = if packets == 0 { None } else { self.send_allowed(&mut packets)? };
+            let next_ack = self.flight.front().map(|f| f.arrives);
+            let next = [next_send, next_ack].into_iter().flatten().min().unwrap_or(end).min(end);
+            self.now = next.max(self.now + 1);
+            self.receive()?;
+        }
+        Ok(())
+    }
+
+    /// Sends what may be sent now; when the pacer allows more.
+    fn send_allowed(&mut self, packets: &mut u32) -> Result<Option<u64>, Difference> {
+        while *packets > 0 {
+            match self.twins.can_send(self.now) {
+                Send::Now { .. } => self.send(self.smss)?,
+                Send::At(at) => return Ok(Some(at.as_nanos())),
+                Send::CwndLimited => return Ok(None),
+            }
+            *packets -= 1;
+        }
+        Ok(None)
+    }
+
+    fn send(&mut self, bytes: u32) -> Result<(), Difference> {
+        let packet = self.twins.sent(self.now, bytes)?;
+        let queue = self.free.saturating_sub(self.now);
+        let is_lost =
+            queue > self.link.queue_ms * MS || self.random() % 1_000 < self.link.loss_per_mille;
+        if !is_lost {
+            let nanos = u64::from(bytes) * 8 * MS / self.link.kbit_per_sec;
+            self.free = self.free.max(self.now) + nanos;
+        }
+        let clump = self.link.clump_us.max(1) * 1_000;
+        let arrives = self.free.max(self.now) + self.link.rtt_us * 1_000;
+        let arrives = arrives.div_ceil(clump) * clump;
+        let is_marked = queue > self.link.mark_above_us * 1_000;
+        self.flight.push_back(Flight { arrives, packet, is_lost, is_marked });
+        Ok(())
+    }
+
+    /// What has arrived by now, in one ACK.
+    fn receive(&mut self) -> Result<(), Difference> {
+        let mut ack = Ack::default();
+        while self.flight.front().is_some_and(|f| f.arrives <= self.now) {
+            let Some(f) = self.flight.pop_front() else { break };
+            if f.is_lost { &mut ack.lost } else { &mut ack.acked }.push(f.packet);
+            ack.ce += u64::from(f.is_marked && !f.is_lost);
+        }
+        if ack.acked.is_empty() && ack.lost.is_empty() { Ok(()) } else { self.ack(&ack) }
+    }
+
+    fn report(
+        &mut self,
+        nth_acked: u8,
+        nth_lost: u8,
+        ce: u64,
+        rtt_us: Option<u64>,
+    ) -> Result<(), Difference> {
+        let mut ack = Ack { ce, rtt: rtt_us.map(|us| us * 1_000), ..Ack::default() };
+        let mut rest = VecDeque::new();
+        for (n, f) in self.flight.drain(..).enumerate() {
+            if n % usize::from(nth_acked) == 0 {
+                ack.acked.push(f.packet);
+            } else if n % usize::from(nth_lost) == 0 {
+                ack.lost.push(f.packet);
+            } else {
+                rest.push_back(f);
+            }
+        }
+        self.flight = rest;
+        if nth_acked.is_multiple_of(2) {
+            ack.acked.reverse(); // the newest need not come last
+        }
+        self.ack(&ack)
+    }
+
+    fn ack(&mut self, ack: &Ack) -> Result<(), Difference> {
+        self.last_lost = ack.lost.last().copied().or(self.last_lost);
+        self.twins.ack(self.now, ack)?;
+        (self.see)(&self.twins.snapshot());
+        Ok(())
+    }
+
+    /// xorshift64.
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}

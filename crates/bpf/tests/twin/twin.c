@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
+/*
+ * What stands around bbr3.h in the twin test: the connection and the delivery-rate sampler, as
+ * fullpipe-cc has them in controller.rs, conn.rs and sampler.rs. In the kernel TCP does this.
+ */
+#include "bbr3.h"
+
+#define INDEX_MASK 4095
+#define MARKS_MASK 65535
+
+struct packet {
+	uint64_t delivered, lost, marks, delivered_time, first_send_time, send_time;
+	uint64_t tx_in_flight, size, index, is_app_limited;
+};
+
+struct twin {
+	struct bbr3 b;
+	struct bbr3_conn c;
+	uint64_t delivered_time, first_send_time, min_rtt, marks, next_index, latest_rtt;
+	uint64_t after_recovery_start;
+	bool has_last_lost;
+	uint64_t last_lost;
+	/* The batch of one ACK. */
+	struct {
+		bool has_newest, has_lost;
+		struct packet newest;
+		uint64_t newest_lost, left_flight, newly_acked, ce, rtt;
+	} ack;
+};
+
+unsigned long twin_size(void) { return sizeof(struct twin); }
+
+void twin_init(struct twin *t, uint64_t smss, uint64_t initial_cwnd, uint64_t seed, bool ecn,
+	       uint64_t now)
+{
+	*t = (struct twin){ .delivered_time = now, .first_send_time = now, .min_rtt = INFINITE };
+	t->c.smss = smss;
+	t->c.initial_cwnd = initial_cwnd;
+	bbr3_init(&t->b, &t->c, now, seed, ecn);
+}
+
+static void enter_recovery(struct twin *t, uint64_t now)
+{
+	if (t->c.in_recovery)
+		return;
+	bbr3_enter_recovery(&t->b, &t->c);
+	t->after_recovery_start = add_sat(now, 1);
+}
+
+void twin_cwnd_limited(struct twin *t) { mark_cwnd_limited(&t->c); }
+
+void twin_sent(struct twin *t, uint64_t now, uint64_t size, struct packet *p)
+{
+	bool idle = t->c.inflight == 0 && !t->c.in_recovery;
+
+	if (idle && t->c.app_limited)
+		bbr3_restart_from_idle(&t->b, &t->c, now);
+	t->c.inflight = add_sat(t->c.inflight, size);
+	if (is_window_full(&t->c))
+		mark_cwnd_limited(&t->c);
+	if (idle)
+		t->first_send_time = t->delivered_time = now;
+	*p = (struct packet){
+		.delivered = t->c.delivered,
+		.lost = t->c.lost,
+		.marks = t->marks,
+		.delivered_time = t->delivered_time,
+		.first_send_time = t->first_send_time,
+		.send_time = now,
+		.tx_in_flight = t->c.inflight,
+		.size = size,
+		.index = t->next_index++ & INDEX_MASK,
+		.is_app_limited = t->c.app_limited != 0,
+	};
+}
+
+void twin_ack(struct twin *t)
+{
+	if (is_window_full(&t->c))
+		mark_cwnd_limited(&t->c);
+	t->ack.has_newest = t->ack.has_lost = false;
+	t->ack.left_flight = t->ack.newly_acked = t->ack.newest_lost = t->ack.ce = 0;
+	t->ack.rtt = INFINITE;
+}
+
+static bool is_newer(const struct packet *p, const struct packet *q)
+{
+	uint64_t ahead = (p->index - q->index) & INDEX_MASK;
+
+	return p->send_time > q->send_time ||
+	       (p->send_time == q->send_time && ahead != 0 && ahead <= INDEX_MASK / 2);
+}
+
+void twin_acked(struct twin *t, const struct packet *p, bool after_loss)
+{
+	if (!after_loss)
+		t->ack.left_flight += p->size;
+	if (!t->ack.has_newest || is_newer(p, &t->ack.newest))
+		t->ack.newest = *p;
+	t->ack.has_newest = true;
+	t->ack.newly_acked += p->size;
+}
+
+void twin_lost(struct twin *t, const struct packet *p)
+{
+	t->c.inflight = sub_sat(t->c.inflight, p->size);
+	t->c.lost = add_sat(t->c.lost, p->size);
+	struct bbr3_lost_packet lost = {
+		.size = p->size,
+		.tx_in_flight = p->tx_in_flight,
+		.lost_since = t->c.lost - p->lost,
+		.is_app_limited = p->is_app_limited,
+		.follows_last_lost =
+			t->has_last_lost && ((p->index - t->last_lost) & INDEX_MASK) == 1,
+	};
+	t->has_last_lost = true;
+	t->last_lost = p->index;
+	bbr3_lost(&t->b, &lost);
+	t->ack.newest_lost = max64(t->ack.newest_lost, p->send_time);
+	t->ack.has_lost = true;
+}
+
+void twin_ce(struct twin *t, uint64_t packets) { t->ack.ce += packets; }
+
+void twin_rtt(struct twin *t, uint64_t rtt) { t->ack.rtt = rtt; }
+
+static struct bbr3_sample sample(struct twin *t, uint64_t now)
+{
+	const struct packet *p = &t->ack.newest;
+	uint64_t rtt = t->ack.rtt == INFINITE ? sub_sat(now, p->send_time) : t->ack.rtt;
+
+	rtt = max64(rtt, MIN_RTT_SAMPLE);
+	update_srtt(&t->c, rtt);
+	t->latest_rtt = rtt;
+	t->min_rtt = min64(t->min_rtt, rtt);
+	t->delivered_time = now;
+	t->first_send_time = p->send_time;
+	if (t->c.app_limited && t->c.delivered > t->c.app_limited)
+		t->c.app_limited = 0;
+	uint64_t interval = max64(sub_sat(p->send_time, p->first_send_time),
+				  sub_sat(now, p->delivered_time));
+	uint64_t delivered = sub_sat(t->c.delivered, p->delivered);
+	return (struct bbr3_sample){
+		.now = now,
+		.rtt = rtt,
+		.delivery_rate =
+			interval >= t->min_rtt ? rate_from_volume(delivered, interval) : 0,
+		.delivered = delivered,
+		.prior_delivered = p->delivered,
+		.newly_acked = t->ack.newly_acked,
+		.tx_in_flight = p->tx_in_flight,
+		.lost = t->c.lost - p->lost,
+		.is_app_limited = p->is_app_limited,
+	};
+}
+
+void twin_finish(struct twin *t, uint64_t now)
+{
+	const struct packet *newest = &t->ack.newest;
+
+	t->c.inflight = sub_sat(t->c.inflight, t->ack.left_flight);
+	t->c.delivered = add_sat(t->c.delivered, t->ack.newly_acked);
+	if (t->c.in_recovery && t->ack.has_newest && newest->send_time >= t->after_recovery_start)
+		bbr3_exit_recovery(&t->b, &t->c);
+	t->marks += t->ack.ce;
+	if (!t->ack.has_newest && !t->ack.has_lost)
+		return;
+	struct bbr3_sample rs = { 0 };
+	if (t->ack.has_newest)
+		rs = sample(t, now);
+	bool has_marks = t->ack.has_newest && t->ack.ce;
+	if (t->ack.has_lost || has_marks) {
+		uint64_t sent = t->ack.has_lost ? t->ack.newest_lost : newest->send_time;
+
+		if (sent >= t->after_recovery_start)
+			enter_recovery(t, now);
+	}
+	if (has_marks)
+		bbr3_marks(&t->b, t->ack.ce * t->c.smss,
+			   ((t->marks - newest->marks) & MARKS_MASK) * t->c.smss, rs.delivered);
+	if (t->ack.has_lost)
+		bbr3_congestion(&t->b, &t->c, now);
+	if (t->ack.has_newest)
+		bbr3_ack(&t->b, &t->c, &rs);
+}
+
+void twin_app_limited(struct twin *t)
+{
+	if (t->c.inflight < t->c.cwnd)
+		mark_app_limited(&t->c);
+}
+
+void twin_rto(struct twin *t, uint64_t now)
+{
+	enter_recovery(t, now);
+	bbr3_rto(&t->b, &t->c);
+}
+
+void twin_spurious_loss(struct twin *t) { bbr3_spurious_loss(&t->b, &t->c); }
+
+void twin_discarded(struct twin *t, const struct packet *p)
+{
+	t->c.inflight = sub_sat(t->c.inflight, p->size);
+}
+
+void twin_forget_flight(struct twin *t) { t->c.inflight = 0; }
+
+void twin_smss(struct twin *t, uint64_t smss, uint64_t initial_cwnd)
+{
+	bbr3_smss(&t->b, &t->c, smss, initial_cwnd);
+}
+
+/* In the order of VIEW in model.rs. */
+void twin_view(const struct twin *t, uint64_t *out)
+{
+	const struct bbr3 *b = &t->b;
+	const struct bbr3_conn *c = &t->c;
+	const uint64_t view[] = {
+		c->cwnd, c->pacing_rate, b->state, c->send_quantum, c->inflight, c->delivered,
+		c->lost, is_cwnd_limited(c), c->app_limited != 0, c->srtt, t->latest_rtt,
+		b->max_bw, b->bw, b->bw_shortterm, b->inflight_shortterm, b->inflight_longterm,
+		b->min_rtt, b->bdp, b->extra_acked, b->max_inflight,
+		b->pacing_gain * 100 / GAIN_ONE, b->cwnd_gain * 100 / GAIN_ONE,
+		b->round_count, b->round_start, b->full_bw_reached, b->full_bw_now, b->full_bw,
+		b->full_bw_count, b->idle_restart, b->prev_probe_too_high, b->bw_probe_wait,
+		b->rounds_since_probe_up, b->probe_rtt_min_delay,
+		b->is_ecn_eligible ? PER_256(b->ecn_alpha) * 100 / GAIN_ONE : INFINITE,
+		b->drain_start_round, b->bw_latest, b->inflight_latest, b->bw_probe_up_rounds,
+		b->probe_up_acked_per_inc, b->undo_state, b->undo_bw_shortterm,
+		b->undo_inflight_shortterm, b->undo_inflight_longterm,
+	};
+
+	for (unsigned i = 0; i < sizeof(view) / sizeof(*view); i++)
+		out[i] = view[i];
+}

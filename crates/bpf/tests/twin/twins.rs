@@ -1,0 +1,161 @@
+//! Both implementations side by side: every event is told to both, and after every event both must
+//! believe the same.
+
+use fullpipe_cc::{
+    Algorithm, Config, Controller, Duration, Instant, PacketState, Send, Snapshot, Transport,
+};
+
+use crate::model::{self, VIEW};
+use crate::native::{self, Native};
+
+/// How a flow starts.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    pub(crate) smss: u32,
+    /// In packets.
+    pub(crate) initial_cwnd: u64,
+    pub(crate) seed: u64,
+    pub(crate) ecn: bool,
+    pub(crate) now: u64,
+}
+
+/// A packet, as either side keeps it.
+#[derive(Clone, Copy)]
+pub(crate) struct Packet {
+    rust: PacketState,
+    c: native::Packet,
+}
+
+/// What one ACK or loss timer says.
+#[derive(Default)]
+pub(crate) struct Ack {
+    pub(crate) acked: Vec<Packet>,
+    pub(crate) lost: Vec<Packet>,
+    pub(crate) acked_after_loss: Vec<Packet>,
+    pub(crate) ce: u64,
+    pub(crate) rtt: Option<u64>,
+}
+
+/// The two do not believe the same.
+pub(crate) struct Difference(pub(crate) String);
+
+pub(crate) struct Twins {
+    rust: Controller,
+    c: native::Flow,
+    config: Config,
+    events: u64,
+}
+
+impl Twins {
+    pub(crate) fn new(native: &Native, start: &Start) -> Self {
+        let config = Config {
+            smss: start.smss,
+            initial_cwnd: Some(start.initial_cwnd * u64::from(start.smss)),
+            seed: start.seed,
+            transport: Transport::Tcp,
+            ecn: start.ecn,
+            ..Config::default()
+        };
+        let now = Instant::from_nanos(start.now);
+        let rust = Controller::new(Algorithm::Bbr3Linux, config, now);
+        let smss = u64::from(start.smss);
+        let c = native.flow(smss, rust.initial_cwnd(), start.seed, start.ecn, start.now);
+        Self { rust, c, config, events: 0 }
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.rust.snapshot()
+    }
+
+    /// Compares every variable.
+    pub(crate) fn compare(&mut self, event: &str) -> Result<(), Difference> {
+        self.events += 1;
+        let (rust, c) = (model::view(&self.rust.snapshot()), self.c.view());
+        if rust == c {
+            return Ok(());
+        }
+        let rows = VIEW.iter().zip(rust.iter().zip(&c)).filter(|(_, (rust, c))| rust != c);
+        let rows: Vec<String> =
+            rows.map(|(name, (rust, c))| format!("{name}: {rust} in Rust, {c} in C")).collect();
+        Err(Difference(format!("event {} ({event}): {}", self.events, rows.join("; "))))
+    }
+
+    /// The pacer is Rust's alone: TCP has its own.
+    pub(crate) fn can_send(&mut self, now: u64) -> Send {
+        let send = self.rust.can_send(Instant::from_nanos(now));
+        if send == Send::CwndLimited {
+            self.c.cwnd_limited();
+        }
+        send
+    }
+
+    pub(crate) fn sent(&mut self, now: u64, size: u32) -> Result<Packet, Difference> {
+        let packet = Packet {
+            rust: self.rust.on_sent(Instant::from_nanos(now), size),
+            c: self.c.sent(now, size.into()),
+        };
+        self.compare("sent").map(|()| packet)
+    }
+
+    pub(crate) fn ack(&mut self, now: u64, ack: &Ack) -> Result<(), Difference> {
+        let mut batch = self.rust.ack(Instant::from_nanos(now));
+        self.c.ack();
+        for packet in &ack.acked {
+            batch.acked(&packet.rust);
+            self.c.acked(&packet.c, false);
+        }
+        for packet in &ack.lost {
+            batch.lost(&packet.rust);
+            self.c.lost(&packet.c);
+        }
+        for packet in &ack.acked_after_loss {
+            batch.acked_after_loss(&packet.rust);
+            self.c.acked(&packet.c, true);
+        }
+        batch.ce(ack.ce);
+        self.c.ce(ack.ce);
+        if let Some(rtt) = ack.rtt {
+            batch.rtt(Duration::from_nanos(rtt));
+            self.c.rtt(rtt);
+        }
+        batch.finish();
+        self.c.finish(now);
+        self.compare("ack")
+    }
+
+    pub(crate) fn app_limited(&mut self) -> Result<(), Difference> {
+        self.rust.on_app_limited();
+        self.c.app_limited();
+        self.compare("app-limited")
+    }
+
+    pub(crate) fn rto(&mut self, now: u64) -> Result<(), Difference> {
+        self.rust.on_rto(Instant::from_nanos(now));
+        self.c.rto(now);
+        self.compare("rto")
+    }
+
+    pub(crate) fn spurious_loss(&mut self, now: u64) -> Result<(), Difference> {
+        self.rust.on_spurious_loss(Instant::from_nanos(now));
+        self.c.spurious_loss();
+        self.compare("spurious loss")
+    }
+
+    pub(crate) fn discarded(&mut self, packet: &Packet) -> Result<(), Difference> {
+        self.rust.on_discarded(&packet.rust);
+        self.c.discarded(&packet.c);
+        self.compare("discarded")
+    }
+
+    pub(crate) fn forget_flight(&mut self) -> Result<(), Difference> {
+        self.rust.forget_flight();
+        self.c.forget_flight();
+        self.compare("flight forgotten")
+    }
+
+    pub(crate) fn smss(&mut self, now: u64, smss: u32) -> Result<(), Difference> {
+        self.rust.on_mtu_update(Instant::from_nanos(now), smss, &self.config);
+        self.c.smss(smss.into(), self.rust.initial_cwnd());
+        self.compare("smss")
+    }
+}

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_lab::Over;
 use fullpipe_lab::expect::{self, Verdict};
 use fullpipe_lab::experiment::{self, ExperimentError, Outcome, Series};
 use fullpipe_lab::file::Plan;
@@ -11,7 +12,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::print;
+use crate::{print, say};
 
 /// More runs than these are a sweep's work.
 const MAX_RUNS: usize = 1000;
@@ -30,6 +31,10 @@ pub(crate) struct Args {
     /// The scenario files
     #[arg(value_name = "FILE.toml", required = true)]
     files: Vec<PathBuf>,
+    /// What carries the flows: sim (a virtual clock), or quic (real packets on a link inside this
+    /// process, in real time; plain links with bulk flows that are all alike)
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
+    over: Over,
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
@@ -73,11 +78,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             )));
         }
     }
+    if args.over == Over::Quic {
+        for (plan, file) in plans.iter().zip(&args.files) {
+            plan.check_over_quic(file).map_err(Failure::bad_input)?;
+        }
+    }
     let stop = Interrupt::install()?.flag();
     let mut reports = Vec::new();
     let mut unmet = 0;
     for (plan, file) in plans.iter().zip(&args.files) {
-        let outcomes = run_plan(plan, &stop)?;
+        let outcomes = match args.over {
+            Over::Sim => run_plan(plan, &stop)?,
+            Over::Quic => run_over_quic(plan, &stop)?,
+        };
         let verdicts = verdicts(plan, &outcomes);
         if let Some(dir) = &args.out {
             let dir = if plans.len() > 1 { dir.join(&plan.name) } else { dir.clone() };
@@ -112,6 +125,25 @@ fn run_plan(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure> {
             })
         })
         .collect()
+}
+
+fn run_over_quic(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure> {
+    let mut outcomes = Vec::new();
+    for i in 0..plan.runs.len() {
+        let name = format!("{} {}", plan.name, place(&plan.runs[i].at, ""));
+        let name = name.trim_end();
+        say(&format!("{name}: running over quic"));
+        let (outcome, result) =
+            experiment::run_over_quic(plan, i, stop, &mut |_| ()).map_err(Failure::run)?;
+        if result.interrupted {
+            return Err(Failure::Interrupted(format!("{name}: interrupted")));
+        }
+        if let Some(warning) = result.emulator.and_then(|e| e.warning) {
+            say(&format!("{name}: not to be trusted: {warning}"));
+        }
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
 }
 
 /// Whether the outcomes, which are all of the plan's, are what was expected.

@@ -178,6 +178,45 @@ fn the_files_that_come_with_the_command_are_met() {
     }
 }
 
+#[test]
+fn over_quic_runs_what_it_can_and_says_what_it_cannot() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = "path = { rate = \"5mbit\", rtt = \"10ms\", buffer = \"4bdp\" }\n";
+    let quic = |content: &str| {
+        std::fs::write(dir.path().join("q.toml"), content).expect("a file");
+        run(fullpipe(dir.path(), &["run", "--over", "quic", "--json", "q.toml"]))
+    };
+    let said = quic(&format!(
+        "cc = [\"bbr3\", \"cubic\"]\nduration = \"1s\"\n{path}[[flow]]\ncount = 2\n"
+    ));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let report: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let runs = report["scenarios"][0]["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let goodput = run["metrics"]["goodput_mbps"].as_f64().expect("a figure");
+        assert!(goodput > 0.5 && goodput < 5.0, "{goodput}");
+        assert_eq!(run["flows"].as_array().map(Vec::len), Some(2));
+    }
+    for (rest, telling) in [
+        ("[[flow]]\n[[flow]]\n", "q.toml:4: flow[1]: not over quic yet"),
+        ("[[flow]]\nstart = \"1s\"\n", "q.toml:4: flow[0].start: not over quic yet"),
+        ("[[cross]]\nrate = \"1mbit\"\n", "q.toml:3: cross: not over quic yet"),
+        ("path.queue = \"codel\"\n", "q.toml:2: path.queue: not over quic yet"),
+        ("expect = [\"jain > 0 after 1s\"]\n", "q.toml:3: expect[0]: jain is not measured so"),
+    ] {
+        let content = match rest.strip_prefix("path.") {
+            Some(field) => {
+                format!("cc = \"bbr3\"\n{}, {} }}\n", path.trim_end_matches(" }\n"), field.trim())
+            }
+            None => format!("cc = \"bbr3\"\n{path}{rest}"),
+        };
+        let said = quic(&content);
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+        assert!(said.stderr.contains(telling), "{telling:?}: {}", said.stderr);
+    }
+}
+
 /// Forty runs of some 50 ms of work each.
 fn sweep_file(dir: &Path) {
     let seeds: Vec<String> = (1..=20).map(|n| n.to_string()).collect();

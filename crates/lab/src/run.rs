@@ -34,6 +34,8 @@ pub struct Tick {
 pub enum RunError {
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    #[error("{0}")]
+    NotOverQuic(String),
     #[error("the emulated link failed: {0}")]
     Link(#[from] EmuError),
     #[error("no UDP socket: {0}")]

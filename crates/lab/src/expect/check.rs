@@ -70,6 +70,16 @@ fn collect<'a>(expression: &'a Expression, out: &mut Vec<&'a Term>) {
     }
 }
 
+impl Expectation {
+    /// Which of the plan's probes it asks for.
+    pub(crate) fn probes(&self) -> Vec<usize> {
+        let mut terms = Vec::new();
+        collect(&self.left, &mut terms);
+        collect(&self.right, &mut terms);
+        terms.into_iter().map(|term| term.probe).collect()
+    }
+}
+
 /// Looks at every expectation; `values[run]` are what that run brought for the plan's probes.
 pub fn check(plan: &Plan, values: &[&[Option<f64>]]) -> Vec<Verdict> {
     plan.expectations.iter().map(|e| verdict(e, plan, values)).collect()

@@ -175,8 +175,14 @@ impl<'a> Parser<'a> {
     /// What stands in `[…]`, if that comes next.
     fn bracket(&mut self) -> Result<Option<&'a str>, String> {
         let Some(inner) = self.rest.strip_prefix('[') else { return Ok(None) };
-        let (inner, rest) = inner.split_once(']').ok_or_else(|| unexpected("", "a ']'"))?;
-        self.rest = rest;
+        // The name of an axis may have brackets of its own: flow[0].cc.
+        let mut open = 1;
+        let end = inner.find(|c| {
+            open += i32::from(c == '[') - i32::from(c == ']');
+            open == 0
+        });
+        let (inner, rest) = inner.split_at(end.ok_or_else(|| unexpected("", "a ']'"))?);
+        self.rest = &rest[1..];
         Ok(Some(inner.trim()))
     }
 

@@ -61,6 +61,20 @@ fn arithmetic_has_its_usual_order() {
 }
 
 #[test]
+fn an_axis_with_brackets_can_be_picked() {
+    let text = "expect = [\"flow[1].share[flow[0].cc=bbr3] > share_of\"]\n\
+                path = { rate = \"9mbit\", rtt = \"9ms\" }\n\
+                flow = [{ cc = [\"bbr3\", \"reno\"] }, { cc = [\"bbr3\", \"cubic\"] }]\n";
+    let text = text.replace("share_of", "flow[1].share[flow[0].cc=reno, cubic]");
+    let plan = Plan::parse(&text, "x.toml", "x", Path::new("")).expect("a plan");
+    assert_eq!(plan.axes, ["flow[0].cc", "flow[1].cc"]);
+    let rows: Vec<Vec<Option<f64>>> = [5.0, 6.0, 7.0, 4.0].map(|v| vec![Some(v)]).to_vec();
+    let rows: Vec<&[Option<f64>]> = rows.iter().map(Vec::as_slice).collect();
+    let v = &check(&plan, &rows)[0];
+    assert_eq!((v.cases, v.margin, v.bound), (2, Some(1.0), Some(4.0)));
+}
+
+#[test]
 fn a_value_that_is_not_there_meets_nothing() {
     let plan = grid("jain >= 0").expect("a plan");
     let rows = [&[Some(1.0)][..], &[None], &[Some(1.0)], &[Some(1.0)], &[Some(1.0)], &[Some(1.0)]];

@@ -2,6 +2,7 @@
 
 mod journal;
 mod measure;
+mod over_quic;
 mod parquet;
 mod runner;
 mod sweep;
@@ -12,8 +13,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use journal::JournalError;
+pub use over_quic::run_over_quic;
 pub use parquet::StoreError;
 pub use runner::{Series, run};
+
+pub(crate) use over_quic::is_measured;
 pub use sweep::{Progress, SweepError, sweep};
 pub use tables::write;
 

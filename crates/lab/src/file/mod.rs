@@ -8,12 +8,14 @@ mod build;
 mod elements;
 mod error;
 mod quantity;
+mod quic;
 mod schema;
 mod tree;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fullpipe_quic::CongestionControl;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
@@ -23,7 +25,9 @@ pub use error::FileError;
 pub(crate) use build::Setup;
 pub(crate) use error::Wrong;
 
+use crate::Scenario;
 use crate::expect::{self, Expectation, Probe};
+use crate::experiment;
 use tree::Axis;
 
 /// The most runs of one file.
@@ -65,6 +69,16 @@ impl Run {
     /// The simulation that this point describes.
     pub(crate) fn setup(&self) -> Result<Setup, Wrong> {
         build::setup(&self.document, &self.dir)
+    }
+
+    /// The same for `compare`'s backend over QUIC.
+    pub(crate) fn quic(&self) -> Result<(Scenario, CongestionControl), Wrong> {
+        quic::scenario(&self.document)
+    }
+
+    /// What the file calls its first flow.
+    pub(crate) fn flow_name(&self) -> Option<String> {
+        self.document.flow.first()?.name.clone()
     }
 }
 
@@ -122,6 +136,37 @@ impl Plan {
         }
         plan.probes = probes;
         Ok(plan)
+    }
+}
+
+impl Plan {
+    /// Whether all of it can run over QUIC, expectations included.
+    ///
+    /// # Errors
+    /// The first field that cannot, and what there is instead.
+    pub fn check_over_quic(&self, file: &Path) -> Result<(), FileError> {
+        let of_run = self.runs.iter().try_for_each(|run| run.quic().map(drop));
+        of_run.and_then(|()| self.check_probes()).map_err(|wrong| {
+            // It was parsed before; without a tree the error only lacks its line.
+            let tree = DeTable::parse(&self.text).map(Spanned::into_inner).unwrap_or_default();
+            let file = file.display().to_string();
+            Source { text: &self.text, file: &file }.of_wrong(&wrong, &tree)
+        })
+    }
+
+    fn check_probes(&self) -> Result<(), Wrong> {
+        for (i, expectation) in self.expectations.iter().enumerate() {
+            let probes = expectation.probes().into_iter().map(|p| &self.probes[p]);
+            if let Some(probe) = probes.into_iter().find(|p| !experiment::is_measured(p)) {
+                let why = format!(
+                    "{} is not measured so over quic yet: no windows, links, or names of flows, no \
+                     latency and completion; leave it out, or run over sim",
+                    probe.metric
+                );
+                return Err(Wrong::new(format!("expect[{i}]"), why));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -51,13 +51,19 @@ else
         die "fullpipe-cc asks for a library outside its tests"
 fi
 
-# The crates under everything once more with their debug assertions and overflow checks, which the
-# release profile leaves out.
-say "tests of the core with debug assertions"
-cargo test --locked -p fullpipe-cc -p fullpipe-path -p fullpipe-sim
-
 say "tests"
 cargo test --workspace --release --locked
+
+# The crates under everything once more with the assertions and overflow checks that the release profile
+# leaves out. Only they are built again, not what they depend on.
+say "tests of the core with debug assertions"
+checked=()
+for crate in fullpipe-cc fullpipe-path fullpipe-sim; do
+    for check in debug-assertions overflow-checks; do
+        checked+=(--config "profile.release.package.$crate.$check=true")
+    done
+done
+cargo test --release --locked "${checked[@]}" -p fullpipe-cc -p fullpipe-path -p fullpipe-sim
 
 if command -v cargo-deny >/dev/null; then
     say "licences and sources of the dependencies"

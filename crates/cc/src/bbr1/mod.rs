@@ -221,6 +221,7 @@ impl CongestionControl for Bbr1 {
             self.init_pacing_rate(conn);
         }
         conn.cwnd = conn.cwnd.max(self.min_cwnd(conn));
+        self.made_of = None; // two changes may end where they began, and have moved the quantum
     }
 
     fn snapshot(&self, conn: &Conn) -> Snapshot {

@@ -5,6 +5,7 @@ mod compare;
 mod conformance;
 mod explain;
 mod failure;
+mod figures;
 mod get;
 mod interrupt;
 mod run;
@@ -34,6 +35,7 @@ enum Command {
     Explain(explain::Args),
     Run(run::Args),
     Sweep(sweep::Args),
+    Figures(figures::Args),
     Serve(serve::Args),
     Get(get::Args),
 }
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Figures(args) => figures::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),
     };

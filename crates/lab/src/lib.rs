@@ -6,6 +6,7 @@ pub mod conformance;
 pub mod expect;
 pub mod experiment;
 pub mod explain;
+pub mod figures;
 pub mod file;
 pub mod metrics;
 mod over_quic;

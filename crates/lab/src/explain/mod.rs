@@ -296,6 +296,12 @@ pub fn tell(s: &Scenario, cc: CongestionControl, stop: &AtomicBool) -> Result<St
         let waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
         narrator.look(next, &sim.flow(0).snapshot(), waiting);
     }
+    if let Some(end) = end.filter(|_| !stop.load(Ordering::Relaxed)) {
+        let queue = sim.link(0).queue;
+        sim.run_until(end);
+        let waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
+        narrator.look(end, &sim.flow(0).snapshot(), waiting);
+    }
     let path = crate::summary::in_words(&s.record());
     Ok(narrator.finish(cc.to_string(), path, sim.flow(0).received()))
 }

@@ -1,0 +1,152 @@
+//! `fullpipe figures`: the figures of the papers.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use fullpipe_lab::figures::{FIGURES, Figure, FigureResult};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::{print, say};
+
+/// Silence on stderr that needs no word about what is going on.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Reproduce the figures of the papers, and say of each whether it was seen
+///
+/// Runs the experiments of the BBR papers, slides and test suites in the simulator, with all cores, and
+/// says for each what had to be seen and what was. Without names there is a list.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The figures to run, like fig3 or coexist
+    #[arg(value_name = "NAME", value_parser = find, conflicts_with = "all")]
+    names: Vec<&'static Figure>,
+    /// Run all figures
+    #[arg(long)]
+    all: bool,
+    /// Run the longest tables at their published length too
+    #[arg(long)]
+    full: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Results {
+    figures: Vec<FigureResult>,
+    /// Whether somebody stopped it: the figures are those that were through.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
+}
+
+fn find(name: &str) -> Result<&'static Figure, String> {
+    FIGURES.iter().find(|f| f.name == name).ok_or_else(|| {
+        let names: Vec<_> = FIGURES.iter().map(|f| f.name).collect();
+        format!("there is no such figure; there are {}", names.join(", "))
+    })
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let figures: Vec<&Figure> =
+        if args.all { FIGURES.iter().collect() } else { args.names.clone() };
+    if figures.is_empty() {
+        return print(&list());
+    }
+    let stop = Interrupt::install()?.flag();
+    let mut written = Ok(());
+    let results = run_all(&figures, args.full, &stop, |result| {
+        if !args.json && written.is_ok() {
+            written = print(&line(result));
+        }
+    });
+    written?;
+    let interrupted = results.len() < figures.len();
+    let missed = results.iter().filter(|r| !r.seen).count();
+    if args.json {
+        let object = Results { figures: results, interrupted };
+        print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
+    } else {
+        print(&format!("{} of {} seen\n", results.len() - missed, figures.len()))?;
+    }
+    if interrupted {
+        return Err(Failure::Interrupted("interrupted; these are the figures so far".into()));
+    }
+    match missed {
+        0 => Ok(()),
+        n => Err(Failure::run(format!("{n} of {} figures were not seen", figures.len()))),
+    }
+}
+
+fn list() -> String {
+    let each = FIGURES.iter().map(|f| format!("{:<12} {} ({})\n", f.name, f.title, f.source));
+    let list: String = each.collect();
+    format!("{list}fullpipe figures NAME... runs some of them, --all all\n")
+}
+
+fn line(r: &FigureResult) -> String {
+    let verdict = if r.seen { "seen    " } else { "NOT SEEN" };
+    let shorter = r.shortened.as_ref().map_or_else(String::new, |s| format!(" [shortened: {s}]"));
+    let indent = " ".repeat(14);
+    format!(
+        "{verdict} {}: {}{shorter}\n{indent}target: {}\n{indent}{}\n",
+        r.name, r.figure, r.target, r.detail
+    )
+}
+
+/// Runs the figures on all cores, and tells of each in their order, as soon as those before it are
+/// through. Returns what was through, in order.
+fn run_all(
+    figures: &[&Figure],
+    full: bool,
+    stop: &AtomicBool,
+    mut tell: impl FnMut(&FigureResult),
+) -> Vec<FigureResult> {
+    let next = AtomicUsize::new(0);
+    let (done, results) = mpsc::channel();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(figures.len());
+    let mut in_order = BTreeMap::new();
+    let mut told = 0;
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (done, next) = (done.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(figure) = figures.get(place) else { return };
+                    let Some(result) = figure.run(full, stop) else { return };
+                    if done.send((place, result)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        let mut spoken = Instant::now();
+        loop {
+            match results.recv_timeout(PATIENCE) {
+                Ok((place, result)) => {
+                    in_order.insert(place, result);
+                    while let Some(result) = in_order.get(&told) {
+                        tell(result);
+                        told += 1;
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            if spoken.elapsed() >= PATIENCE {
+                say(&format!("{} of {} figures are through", in_order.len(), figures.len()));
+                spoken = Instant::now();
+            }
+        }
+    });
+    // After an interruption there may be gaps: what is behind one was not told yet.
+    for (_, result) in in_order.range(told..) {
+        tell(result);
+    }
+    in_order.into_values().collect()
+}

@@ -1,0 +1,63 @@
+//! `fullpipe explain` and `fullpipe figures` as processes.
+
+mod common;
+
+use common::{fullpipe, run};
+
+fn json(args: &[&str]) -> (Option<i32>, serde_json::Value) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let said = run(fullpipe(dir.path(), args));
+    let value = serde_json::from_slice(&said.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}"));
+    (said.code, value)
+}
+
+#[test]
+fn a_figure_that_is_seen_ends_well_and_says_what_it_saw() {
+    let (code, value) = json(&["figures", "fig4", "tuning", "--json"]);
+    assert_eq!(code, Some(0));
+    let figures = value["figures"].as_array().expect("figures");
+    assert_eq!(figures.len(), 2);
+    for (figure, name) in figures.iter().zip(["fig4", "tuning"]) {
+        assert_eq!(figure["name"], name);
+        assert_eq!(figure["seen"], true);
+        for field in ["figure", "target", "detail"] {
+            assert!(figure[field].as_str().is_some_and(|s| !s.is_empty()), "{name}: {field}");
+        }
+    }
+}
+
+#[test]
+fn one_that_is_not_seen_ends_with_1() {
+    // The draft's Startup loses more on five packets of buffer than QUICHE's.
+    let (code, value) = json(&["figures", "quiche", "--json"]);
+    assert_eq!((code, &value["figures"][0]["seen"]), (Some(1), &false.into()));
+}
+
+#[test]
+fn without_a_name_there_is_a_list_and_a_wrong_one_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let said = run(fullpipe(dir.path(), &["figures"]));
+    assert_eq!(said.code, Some(0));
+    assert!(String::from_utf8_lossy(&said.stdout).contains("\nfig10"));
+    let said = run(fullpipe(dir.path(), &["figures", "fig11"]));
+    assert_eq!(said.code, Some(2));
+    assert!(said.stderr.contains("fig10") && said.stderr.lines().count() == 1, "{}", said.stderr);
+}
+
+#[test]
+fn a_story_is_one_object_too() {
+    let (code, value) = json(&["explain", "--cc", "bbr3", "--duration", "2s", "--json"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(value["chapters"][0]["state"], "Startup");
+    assert_eq!(value["elapsed_s"], 2.0);
+    let dir = tempfile::tempdir().expect("a directory");
+    for bad in [["--cc", "noq:bbr3"], ["--rate", "0"], ["--duration", "0s"]] {
+        let said = run(fullpipe(dir.path(), &["explain", bad[0], bad[1]]));
+        assert_eq!(
+            (said.code, said.stderr.lines().count()),
+            (Some(2), 1),
+            "{bad:?}: {}",
+            said.stderr
+        );
+    }
+}

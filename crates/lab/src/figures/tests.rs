@@ -1,0 +1,56 @@
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+
+fn figure(name: &str) -> &'static Figure {
+    FIGURES.iter().find(|f| f.name == name).expect(name)
+}
+
+#[test]
+fn a_name_is_given_once() {
+    for (i, figure) in FIGURES.iter().enumerate() {
+        assert!(FIGURES[..i].iter().all(|f| f.name != figure.name), "{}", figure.name);
+        assert!(figure.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+    }
+}
+
+#[test]
+fn the_same_figure_is_the_same_to_the_last_digit() {
+    let run = |name: &str| figure(name).run(false, &AtomicBool::new(false)).expect("a result");
+    for name in ["fig4", "tuning", "quiche"] {
+        let result = run(name);
+        // Gaps in lines are not numbers, which equal nothing.
+        assert_eq!(format!("{result:?}"), format!("{:?}", run(name)), "{name}");
+        assert!(!result.drawing.panels.is_empty(), "{name} draws nothing");
+        assert_eq!(result.figure.matches("; ").count(), result.target.matches("; ").count());
+    }
+}
+
+#[test]
+fn a_figure_that_is_stopped_has_no_result() {
+    assert_eq!(figure("fig6").run(false, &AtomicBool::new(true)), None);
+}
+
+#[test]
+fn what_is_not_seen_is_told_first() {
+    let mut out = outcome::Outcome::default();
+    out.at_least("rate", 0.5, 0.9);
+    out.at_most("queue ms", 3.0, 5.0);
+    out.note("a note");
+    let result = out.result("x", None);
+    assert!(!result.seen);
+    assert_eq!(result.figure, "rate 0.5; queue ms 3");
+    assert_eq!(result.target, ">= 0.9; <= 5");
+    assert_eq!(result.detail, "not seen: rate 0.5. a note");
+    let mut out = outcome::Outcome::default();
+    out.within("gain", f64::NAN, 0.0, 1.0);
+    assert!(!out.result("x", None).seen, "not a number is nothing seen");
+    assert!(!outcome::Outcome::default().result("x", None).seen, "nor is no check");
+}
+
+#[test]
+fn harm_is_what_cubic_lacks() {
+    assert_eq!(nsperf::harm(5.0, 10.0), 0.5);
+    assert_eq!(nsperf::harm(12.0, 10.0), 0.0);
+    assert_eq!(nsperf::harm(1.0, 0.0), 0.0);
+}

@@ -1,11 +1,13 @@
 //! `fullpipe figures`: the figures of the papers.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use fullpipe_lab::figures::{FIGURES, Figure, FigureResult};
+use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, page};
+use fullpipe_lab::report;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -30,6 +32,9 @@ pub(crate) struct Args {
     /// Run the longest tables at their published length too
     #[arg(long)]
     full: bool,
+    /// Write the page with all plots into this directory: figures.html
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
@@ -56,6 +61,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if figures.is_empty() {
         return print(&list());
     }
+    if let Some(dir) = &args.out {
+        std::fs::create_dir_all(dir).map_err(|e| {
+            Failure::bad_input(format!("cannot make the directory {}: {e}", dir.display()))
+        })?;
+        report::check_writable(&dir.join(page::FILE)).map_err(Failure::bad_input)?;
+    }
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
     let results = run_all(&figures, args.full, &stop, |result| {
@@ -65,6 +76,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     });
     written?;
     let interrupted = results.len() < figures.len();
+    if let Some(dir) = args.out.as_ref().filter(|_| !results.is_empty()) {
+        page::write(dir, &results).map_err(Failure::run)?;
+        say(&format!("page: {}", dir.join(page::FILE).display()));
+    }
     let missed = results.iter().filter(|r| !r.seen).count();
     if args.json {
         let object = Results { figures: results, interrupted };

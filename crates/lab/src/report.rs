@@ -48,10 +48,14 @@ pub fn check_writable(path: &Path) -> Result<(), ReportError> {
 /// # Errors
 /// The file cannot be written; nothing is left of it then.
 pub fn write(path: &Path, scenarios: &[ScenarioResults]) -> Result<(), ReportError> {
-    let html = render(scenarios)?;
+    write_text(path, &render(scenarios)?)
+}
+
+/// Writes a file in one step.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), ReportError> {
     let io = |source| ReportError::Io { path: path.to_owned(), source };
     let mut file = temporary_beside(path).map_err(io)?;
-    file.write_all(html.as_bytes()).map_err(io)?;
+    file.write_all(text.as_bytes()).map_err(io)?;
     file.persist(path).map_err(|e| io(e.error))?;
     Ok(())
 }
@@ -105,7 +109,7 @@ pub fn render(scenarios: &[ScenarioResults]) -> Result<String, ReportError> {
 
 /// plotly.js alone: what the library offers as one text also holds a typesetter of formulas, two
 /// megabytes that nothing here uses.
-fn plotly_script() -> Option<String> {
+pub(crate) fn plotly_script() -> Option<String> {
     const END: &str = "</script>";
     let all = Plot::offline_js_sources();
     let end = all.find(END)? + END.len();
@@ -214,7 +218,7 @@ fn definitions(page: &mut String) {
     page.push_str("</dl>\n</section>\n");
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

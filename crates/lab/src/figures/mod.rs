@@ -14,6 +14,7 @@ mod fairness;
 mod loss;
 mod nsperf;
 mod outcome;
+pub mod page;
 mod quiche;
 mod smoltcp;
 mod stage;

@@ -54,3 +54,23 @@ fn harm_is_what_cubic_lacks() {
     assert_eq!(nsperf::harm(12.0, 10.0), 0.0);
     assert_eq!(nsperf::harm(1.0, 0.0), 0.0);
 }
+
+#[test]
+fn the_page_is_complete_and_needs_nothing_beside_it() {
+    let run = |name: &str| figure(name).run(false, &AtomicBool::new(false)).expect("a result");
+    let results = [run("fig2"), run("fig4"), run("tuning")];
+    let page = page::render(&results).expect("a page");
+    assert_eq!(page.matches("* plotly.js v").count(), 1, "the script stands there once");
+    assert!(!page.contains("<script src") && !page.contains("<link"));
+    for r in &results {
+        assert!(page.contains(&format!("id=\"plot-{}\"", r.name)));
+        let start = page.find(&format!("data-plot=\"plot-{}\">", r.name)).expect("a plot");
+        let json = &page[start..];
+        let json = &json[json.find('>').expect(">") + 1..json.find("</script>").expect("an end")];
+        let plot: serde_json::Value = serde_json::from_str(json).expect("JSON");
+        let lines: usize = r.drawing.panels.iter().map(|p| p.lines.len()).sum();
+        assert_eq!(plot["data"].as_array().map(Vec::len), Some(lines), "{}", r.name);
+    }
+    assert!(page.contains("ProbeBW_CRUISE</p>") || page.contains("ProbeBW_CRUISE <span"));
+    assert!(page.len() < 6_000_000, "{}", page.len());
+}

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
-for shot in fig4:820 fig8:1130 coexist:960; do
+for shot in fig4:960 fig8:1330 coexist:1090; do
     figure=${shot%:*}
     # 1 says that a figure was not seen; the picture shows it all the same.
     cargo run --release --quiet -- figures "$figure" --out "$pages/$figure" || [ $? -eq 1 ]

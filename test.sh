@@ -65,6 +65,28 @@ for crate in fullpipe-cc fullpipe-path fullpipe-sim; do
 done
 cargo test --release --locked "${checked[@]}" -p fullpipe-cc -p fullpipe-path -p fullpipe-sim
 
+# BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
+say "the kernel program"
+can_build_kernel() {
+    { command -v clang-19 || command -v clang; } >/dev/null && command -v pkg-config >/dev/null &&
+        [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]
+}
+if [ "$(uname)" != Linux ]; then
+    echo "not built: it is for Linux"
+else
+    if ! can_build_kernel && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        apt-get update -qq &&
+            apt-get install -y -qq clang-19 libbpf-dev libelf-dev zlib1g-dev pkg-config >/dev/null || true
+    fi
+    if can_build_kernel; then
+        cargo clippy -p fullpipe-bpf -p fullpipe --features kernel --all-targets --release --locked -- -D warnings
+        # Without root the tests that load it say so.
+        cargo test --release --locked -p fullpipe-bpf --features kernel --test kernel -- --nocapture
+    else
+        echo "not built: it needs clang-19, libelf-dev, zlib1g-dev and pkg-config (as root, this script installs them)"
+    fi
+fi
+
 if command -v cargo-deny >/dev/null; then
     say "licences and sources of the dependencies"
     cargo deny --offline check licenses bans sources

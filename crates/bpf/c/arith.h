@@ -36,11 +36,18 @@ static inline uint64_t sub_sat(uint64_t a, uint64_t b)
 
 static inline bool fits_32_bits(uint64_t v) { return v >> 32 == 0; }
 
+/* In halves: a test by division is one that compilers turn into a product of 128 bits. */
 static inline uint64_t mul_sat(uint64_t a, uint64_t b)
 {
-	if (fits_32_bits(a | b))
-		return a * b;
-	return b && a > INFINITE / b ? INFINITE : a * b;
+	uint64_t small = min64(a, b), large = max64(a, b);
+
+	if (fits_32_bits(large))
+		return small * large;
+	uint64_t low = (large & 0xffffffff) * small;
+	if (!fits_32_bits(small) || !fits_32_bits((large >> 32) * small))
+		return INFINITE;
+	uint64_t high = (large >> 32) * small + (low >> 32);
+	return fits_32_bits(high) ? high << 32 | (low & 0xffffffff) : INFINITE;
 }
 
 /* a * b / c, where c * b is below 2^64 and c is not 0. */

@@ -8,6 +8,7 @@ mod failure;
 mod figures;
 mod get;
 mod interrupt;
+mod kernel;
 mod run;
 mod serve;
 mod sweep;
@@ -38,6 +39,7 @@ enum Command {
     Figures(figures::Args),
     Serve(serve::Args),
     Get(get::Args),
+    Kernel(kernel::Args),
 }
 
 const EXIT_STATUS: &str = "\
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Figures(args) => figures::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),
+        Command::Kernel(args) => kernel::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

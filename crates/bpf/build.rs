@@ -1,0 +1,56 @@
+//! With the feature `kernel`: compiles `c/bbr3.bpf.c` into the object that the program carries.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=c");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=CLANG");
+    if env::var_os("CARGO_FEATURE_KERNEL").is_some()
+        && let Err(reason) = compile()
+    {
+        println!("cargo::error={reason}");
+    }
+}
+
+fn compile() -> Result<(), String> {
+    let directory = |name| {
+        env::var_os(name).map(PathBuf::from).ok_or_else(|| format!("cargo does not set {name}"))
+    };
+    let object = directory("OUT_DIR")?.join("bbr3.bpf.o");
+    // The headers of the libbpf that is linked: a distribution's may be older than what is used here.
+    let headers = directory("DEP_BPF_INCLUDE")?;
+    let clang = clang()?;
+    // The registers that BPF_PROG() takes its arguments from are the same on every machine.
+    let output = Command::new(&clang)
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-D__TARGET_ARCH_x86"])
+        .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
+        .arg("-I")
+        .arg(&headers)
+        .args(["-c", "c/bbr3.bpf.c", "-o"])
+        .arg(&object)
+        .output()
+        .map_err(|error| format!("{clang}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).replace('\n', " | ");
+    Err(format!("{clang} cannot compile c/bbr3.bpf.c: {said}"))
+}
+
+/// The first compiler that is there; older ones than 17 are not tried on purpose.
+fn clang() -> Result<String, String> {
+    if let Ok(clang) = env::var("CLANG") {
+        return Ok(clang);
+    }
+    let names = ["clang-19", "clang-20", "clang-18", "clang-17", "clang"];
+    let found = names.into_iter().find(|name| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    });
+    found.map(str::to_owned).ok_or_else(|| {
+        "the feature `kernel` needs clang 17 or later (Debian: clang-19), libelf and zlib with headers"
+            .to_owned()
+    })
+}

@@ -1,0 +1,72 @@
+//! What can go wrong, each in one line that says what would be right.
+
+use std::io;
+
+/// Why the program was not loaded, shown or unloaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// TCP takes no such name.
+    #[error("`{0}` is no name for a congestion control: 1 to 15 letters, digits, - or _")]
+    BadName(String),
+    /// The name is taken.
+    #[error(
+        "{0} is loaded already: `fullpipe kernel status` shows it, --name gives a second one another name"
+    )]
+    AlreadyLoaded(String),
+    /// Another program of ours is pinned.
+    #[error("one is loaded and pinned already: `fullpipe kernel unload` takes it out")]
+    AlreadyPinned,
+    /// Nothing to unload.
+    #[error(
+        "nothing is pinned: what was loaded without --pin ends with the process that loaded it"
+    )]
+    NotPinned,
+    /// The kernel does not describe its types.
+    #[error(
+        "this kernel has no type information (/sys/kernel/btf/vmlinux): one with CONFIG_DEBUG_INFO_BTF=y is needed"
+    )]
+    NoBtf,
+    /// The kernel takes no congestion control from BPF.
+    #[error(
+        "this kernel takes no congestion control from BPF: Linux 6.4 or later with CONFIG_BPF_JIT=y is needed"
+    )]
+    NoStructOps,
+    /// Pins need the file system.
+    #[error("/sys/fs/bpf is not mounted, which --pin needs: mount -t bpf bpf /sys/fs/bpf")]
+    NoBpfFileSystem,
+    /// Not root.
+    #[error("loading a congestion control needs root (CAP_BPF and CAP_NET_ADMIN)")]
+    NotRoot,
+    /// The object is not what this program was built with.
+    #[error("the embedded program is not as this loader knows it: build fullpipe anew")]
+    NoName,
+    /// The kernel refused the program.
+    #[error("the kernel refused the program: {0} (FULLPIPE_BPF_LOG=1 shows its log)")]
+    Load(#[source] libbpf_rs::Error),
+    /// A pin failed.
+    #[error("cannot pin the program in /sys/fs/bpf/fullpipe: {0}")]
+    Pin(#[source] libbpf_rs::Error),
+    /// The pins cannot be made or removed.
+    #[error("/sys/fs/bpf/fullpipe: {source}")]
+    Pins {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A sysctl cannot be read or written.
+    #[error("{path}: {source}")]
+    Sysctl {
+        /// Its file.
+        path: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(super) fn load(error: libbpf_rs::Error) -> Self {
+        match error.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => Self::NotRoot,
+            _ => Self::Load(error),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Loading the kernel program, looking at it, and taking it out again.
+//!
+//! The program is in the kernel as long as somebody holds its link: the process that loaded it, or a
+//! pin in the BPF file system. Connections that use it keep it until they close, whoever lets go.
+
+mod error;
+mod status;
+mod sysctl;
+
+use std::path::Path;
+use std::{fs, io};
+
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, PrintLevel};
+
+pub use error::Error;
+pub use status::{Connection, Status, status};
+
+/// The object that `build.rs` made.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bbr3.bpf.o"));
+
+/// The name by which TCP knows the program, unless another is chosen.
+pub const DEFAULT_NAME: &str = "bbr3";
+
+/// Where pins are.
+const PINS: &str = "/sys/fs/bpf/fullpipe";
+const LINK: &str = "link";
+const REGISTRATION: &str = "registration";
+const CONNECTIONS: &str = "connections";
+
+/// Longest name of a congestion control: TCP_CA_NAME_MAX with the zero at its end.
+const NAME_SIZE: usize = 16;
+
+/// What to load it as.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The name for `setsockopt(TCP_CONGESTION)`: 1 to 15 letters, digits, `-` or `_`.
+    pub name: String,
+    /// Make it the default of new connections of this network namespace.
+    pub default: bool,
+    /// Keep it after this process ends.
+    pub pin: bool,
+}
+
+/// The program in the kernel, held by this process. Dropping it takes it out again, unless it is
+/// pinned: then [`unload`] does.
+#[derive(Debug)]
+pub struct Loaded {
+    name: String,
+    previous_default: Option<String>,
+    is_pinned: bool,
+    _links: Vec<Link>,
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if let (false, Some(previous)) = (self.is_pinned, &self.previous_default) {
+            // There is nobody to tell; the connections to come fall back by themselves.
+            let _ = sysctl::restore_default(&self.name, previous);
+        }
+    }
+}
+
+/// Loads the program and registers it as a congestion control.
+///
+/// # Errors
+///
+/// [`Error`] says in one line what is missing or wrong; nothing stays in the kernel then.
+pub fn load(options: &Options) -> Result<Loaded, Error> {
+    check_name(&options.name)?;
+    check_kernel()?;
+    if sysctl::available()?.contains(&options.name) {
+        return Err(Error::AlreadyLoaded(options.name.clone()));
+    }
+    if options.pin {
+        check_pins()?;
+    }
+    libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
+    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
+    for mut map in open.maps_mut().filter(|map| map.map_type() == MapType::StructOps) {
+        let value = map.initial_value_mut().ok_or(Error::NoName)?;
+        value.get_mut(..NAME_SIZE).ok_or(Error::NoName)?.copy_from_slice(&field(&options.name));
+    }
+    let mut object = open.load().map_err(Error::load)?;
+
+    let mut operations =
+        object.maps_mut().find(|map| map.map_type() == MapType::StructOps).ok_or(Error::NoName)?;
+    let mut link = operations.attach_struct_ops().map_err(Error::load)?;
+    let mut loaded = Loaded {
+        name: options.name.clone(),
+        previous_default: None,
+        is_pinned: false,
+        _links: Vec::new(),
+    };
+    if options.default {
+        loaded.previous_default = Some(sysctl::default()?);
+        sysctl::set_default(&options.name)?;
+    }
+    if options.pin {
+        let result = pin(&object, &mut link, &loaded);
+        if let Err(error) = result {
+            // Dropping `loaded` puts the default back, dropping `link` takes the program out.
+            let _ = fs::remove_dir_all(PINS);
+            return Err(error);
+        }
+        loaded.is_pinned = true;
+    }
+    loaded._links.push(link);
+    Ok(loaded)
+}
+
+/// Takes a pinned program out of the kernel, and puts back what was the default before it. Returns
+/// its name.
+///
+/// # Errors
+///
+/// [`Error::NotPinned`] when nothing is pinned, and whatever the system refuses.
+pub fn unload() -> Result<String, Error> {
+    let registration = Path::new(PINS).join(REGISTRATION);
+    if !registration.exists() {
+        return Err(Error::NotPinned);
+    }
+    let (name, previous) = read_registration(&registration)?;
+    if !previous.is_empty() {
+        sysctl::restore_default(&name, &previous)?;
+    }
+    remove_pins().map_err(|source| Error::Pins { source })?;
+    Ok(name)
+}
+
+fn pin(object: &libbpf_rs::Object, link: &mut Link, loaded: &Loaded) -> Result<(), Error> {
+    let pins = Path::new(PINS);
+    fs::create_dir_all(pins).map_err(|source| Error::Pins { source })?;
+    let map = |name| {
+        let map = object.maps().find(|map| map.name() == name).ok_or(Error::NoName)?;
+        MapHandle::try_from(&map).map_err(Error::Pin)
+    };
+    let mut registration = map(REGISTRATION)?;
+    let mut value = field(&loaded.name).to_vec();
+    value.extend(field(loaded.previous_default.as_deref().unwrap_or_default()));
+    registration.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY).map_err(Error::Pin)?;
+    registration.pin(pins.join(REGISTRATION)).map_err(Error::Pin)?;
+    let mut connections = status::attach(object)?;
+    connections.pin(pins.join(CONNECTIONS)).map_err(Error::Pin)?;
+    link.pin(pins.join(LINK)).map_err(Error::Pin)
+}
+
+fn remove_pins() -> io::Result<()> {
+    for name in [LINK, CONNECTIONS, REGISTRATION] {
+        match fs::remove_file(Path::new(PINS).join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::remove_dir(PINS)
+}
+
+/// The name, and the default before it: empty if it did not become the default.
+fn read_registration(path: &Path) -> Result<(String, String), Error> {
+    let map = MapHandle::from_pinned_path(path).map_err(Error::load)?;
+    let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(Error::Pin)?;
+    let value = value.filter(|value| value.len() == 2 * NAME_SIZE).ok_or(Error::NoName)?;
+    let text = |field: &[u8]| String::from_utf8_lossy(field).trim_end_matches('\0').to_owned();
+    Ok((text(&value[..NAME_SIZE]), text(&value[NAME_SIZE..])))
+}
+
+/// A name as C has it; longer ones were refused before.
+fn field(name: &str) -> [u8; NAME_SIZE] {
+    let mut field = [0; NAME_SIZE];
+    for (to, from) in field.iter_mut().take(NAME_SIZE - 1).zip(name.bytes()) {
+        *to = from;
+    }
+    field
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() >= NAME_SIZE || !name.chars().all(is_plain) {
+        return Err(Error::BadName(name.to_owned()));
+    }
+    Ok(())
+}
+
+/// Whether this kernel can take such a program at all, by what its type information says.
+fn check_kernel() -> Result<(), Error> {
+    let types = fs::read("/sys/kernel/btf/vmlinux").map_err(|_| Error::NoBtf)?;
+    let wanted = b"bpf_struct_ops_tcp_congestion_ops\0";
+    if types.windows(wanted.len()).any(|name| name == wanted) {
+        Ok(())
+    } else {
+        Err(Error::NoStructOps)
+    }
+}
+
+/// Whether there is a BPF file system, and nothing of ours in it.
+fn check_pins() -> Result<(), Error> {
+    if Path::new(PINS).exists() {
+        return Err(Error::AlreadyPinned);
+    }
+    let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
+    let has = mounts.lines().any(|line| {
+        let mut words = line.split(' ').skip(1);
+        words.next() == Some("/sys/fs/bpf") && words.next() == Some("bpf")
+    });
+    if has { Ok(()) } else { Err(Error::NoBpfFileSystem) }
+}
+
+/// The errors say what matters; the verifier's log is for `RUST_LOG` of nobody.
+fn keep_quiet(level: PrintLevel, text: String) {
+    if std::env::var_os("FULLPIPE_BPF_LOG").is_some() {
+        eprint!("{level:?}: {text}");
+    }
+}

@@ -1,0 +1,29 @@
+//! What TCP offers, and what it takes by default, in this network namespace.
+
+use std::fs;
+
+use super::Error;
+
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
+fn read(path: &'static str) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|source| Error::Sysctl { path, source })
+}
+
+pub(super) fn available() -> Result<Vec<String>, Error> {
+    Ok(read(AVAILABLE)?.split_whitespace().map(str::to_owned).collect())
+}
+
+pub(super) fn default() -> Result<String, Error> {
+    Ok(read(DEFAULT)?.trim().to_owned())
+}
+
+pub(super) fn set_default(name: &str) -> Result<(), Error> {
+    fs::write(DEFAULT, name).map_err(|source| Error::Sysctl { path: DEFAULT, source })
+}
+
+/// Puts `previous` back, unless somebody chose a third one meanwhile.
+pub(super) fn restore_default(ours: &str, previous: &str) -> Result<(), Error> {
+    if default()? == ours { set_default(previous) } else { Ok(()) }
+}

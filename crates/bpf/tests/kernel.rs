@@ -1,0 +1,171 @@
+//! The program in this machine's kernel: it passes the verifier, carries connections over loopback
+//! with every byte, and leaves nothing behind. Needs root; without it, and without a kernel that takes
+//! such programs, the tests say so and pass.
+#![cfg(all(feature = "kernel", target_os = "linux"))]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{ffi::OsString, fs};
+
+use fullpipe_bpf::kernel::{self, Error, Loaded, Options};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::sockopt::TcpCongestion;
+use nix::sys::socket::{getsockopt, setsockopt};
+
+/// One at a time: what is left behind is looked for by its name.
+static KERNEL: Mutex<()> = Mutex::new(());
+
+fn options(name: &str) -> Options {
+    Options { name: name.to_owned(), default: false, pin: false }
+}
+
+/// `None`, and a line why, where this machine cannot.
+fn load(options: &Options) -> Option<Loaded> {
+    match kernel::load(options) {
+        Ok(loaded) => Some(loaded),
+        Err(error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps)) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn available() -> String {
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("Linux has it")
+}
+
+/// What TCP has, and the maps of such programs: somebody may have loaded one already.
+fn in_the_kernel() -> (String, Vec<String>) {
+    let maps = libbpf_rs::query::MapInfoIter::default();
+    let names = maps.map(|map| map.name.to_string_lossy().into_owned());
+    let ours = ["flows", "registration", "bbr3_ops"];
+    (available(), names.filter(|name| ours.contains(&name.as_str())).collect())
+}
+
+/// The kernel frees what the last connection used when it gets to it.
+fn assert_nothing_is_left(before: &(String, Vec<String>)) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while in_the_kernel() != *before {
+        assert!(Instant::now() < end, "{before:?} became {:?}", in_the_kernel());
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The byte at `at` of connection `seed`.
+fn content(seed: usize, at: usize) -> u8 {
+    ((at >> 3) * 31 + at * 7 + seed) as u8
+}
+
+/// Sends so many bytes over loopback under `name`; calls `at_half` on the way. Every byte is compared.
+fn transfer(name: &str, seed: usize, bytes: usize, at_half: impl FnOnce()) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = listener.local_addr().expect("it has one");
+    let receiver = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("it connects");
+        let (mut buffer, mut at) = (vec![0; 1 << 16], 0);
+        loop {
+            let n = stream.read(&mut buffer).expect("it goes on");
+            if n == 0 {
+                return at;
+            }
+            for byte in &buffer[..n] {
+                assert_eq!(*byte, content(seed, at), "byte {at}");
+                at += 1;
+            }
+        }
+    });
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    setsockopt(&stream, TcpCongestion, &OsString::from(name)).expect("the name is known");
+    let chosen = getsockopt(&stream, TcpCongestion).expect("it has one");
+    assert_eq!(chosen.to_string_lossy().trim_end_matches('\0'), name);
+    let data: Vec<u8> = (0..bytes).map(|at| content(seed, at)).collect();
+    stream.write_all(&data[..bytes / 2]).expect("the first half");
+    at_half();
+    stream.write_all(&data[bytes / 2..]).expect("the second half");
+    drop(stream);
+    assert_eq!(receiver.join().expect("it compares"), bytes);
+}
+
+#[test]
+fn a_connection_carries_every_byte_and_nothing_stays() {
+    let _one = KERNEL.lock();
+    let before = in_the_kernel();
+    let Some(loaded) = load(&options("fullpipe_test1")) else { return };
+    assert!(available().contains("fullpipe_test1"));
+    let again = kernel::load(&options("fullpipe_test1"));
+    assert!(matches!(again, Err(Error::AlreadyLoaded(_))), "{again:?}");
+    transfer("fullpipe_test1", 1, 64 << 20, || {});
+    drop(loaded);
+    assert_nothing_is_left(&before);
+}
+
+#[test]
+fn unloading_under_a_hundred_connections_loses_no_byte() {
+    let _one = KERNEL.lock();
+    let before = in_the_kernel();
+    let Some(loaded) = load(&options("fullpipe_test2")) else { return };
+    let loaded = Mutex::new(Some(loaded));
+    let halfway = std::sync::Barrier::new(100);
+    thread::scope(|scope| {
+        for seed in 0..100 {
+            let (loaded, halfway) = (&loaded, &halfway);
+            scope.spawn(move || {
+                transfer("fullpipe_test2", seed, 1 << 20, || {
+                    if halfway.wait().is_leader() {
+                        drop(loaded.lock().expect("nobody panics with it").take());
+                        assert!(!available().contains("fullpipe_test2"));
+                    }
+                    halfway.wait();
+                });
+            });
+        }
+    });
+    assert_nothing_is_left(&before);
+}
+
+/// In namespaces of its own: the system's BPF file system and default stay as they are.
+#[test]
+fn a_pinned_default_is_shown_and_unloaded_again() {
+    let _one = KERNEL.lock();
+    let before = in_the_kernel();
+    thread::spawn(|| {
+        if unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).is_err() {
+            eprintln!("skipped: a mount namespace needs root");
+            return;
+        }
+        let none = None::<&str>;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).expect("private");
+        let default = || fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+        let options = Options { default: true, pin: true, ..options("fullpipe_test3") };
+        mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), MsFlags::empty(), none).expect("bpffs");
+        let old_default = default().expect("there is one");
+        assert!(kernel::status().expect("root reads it").is_none());
+        assert!(matches!(kernel::unload(), Err(Error::NotPinned)));
+        let Some(loaded) = load(&options) else { return };
+        drop(loaded);
+        assert_eq!(default().expect("there is one").trim(), "fullpipe_test3");
+        let status = kernel::status().expect("root reads it").expect("it is pinned");
+        assert!(status.is_default && status.connections.is_empty());
+        assert_eq!(status.previous_default.as_deref(), Some(old_default.trim()));
+        assert!(kernel::load(&Options { name: "other".to_owned(), ..options.clone() }).is_err());
+        assert_eq!(kernel::unload().expect("it is pinned"), "fullpipe_test3");
+        assert_eq!(default().expect("there is one"), old_default);
+        assert!(!fs::exists("/sys/fs/bpf/fullpipe").expect("bpffs"));
+    })
+    .join()
+    .expect("the checks hold");
+    assert_nothing_is_left(&before);
+}
+
+#[test]
+fn names_that_tcp_does_not_take_are_refused() {
+    for name in ["", "sixteen_letters_", "a b", "bbr/3"] {
+        let error = kernel::load(&options(name)).expect_err("no name");
+        assert!(matches!(error, Error::BadName(_)), "{error}");
+    }
+}

@@ -1,0 +1,142 @@
+//! `fullpipe kernel`: BBRv3 in the kernel that this machine runs.
+
+use clap::Subcommand;
+
+#[cfg(not(all(feature = "kernel", target_os = "linux")))]
+use crate::failure::Failure;
+
+/// Run BBRv3 in this machine's kernel, for every TCP connection that asks for it
+///
+/// Loads the congestion control as BPF into a stock Linux kernel, 6.4 or later: nothing is rebuilt,
+/// nothing restarts. Programs choose it with setsockopt(TCP_CONGESTION). Needs root.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+// Without the feature there is help for the options, and nobody who reads them.
+#[cfg_attr(not(all(feature = "kernel", target_os = "linux")), allow(dead_code))]
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Load it, and hold it until Ctrl-C; with --pin, until `fullpipe kernel unload`
+    Load {
+        /// The name by which TCP knows it
+        #[arg(long, default_value = "bbr3")]
+        name: String,
+        /// Make it the default of new connections; what was the default comes back afterwards
+        #[arg(long)]
+        default: bool,
+        /// Keep it in the kernel when this command ends (in /sys/fs/bpf/fullpipe)
+        #[arg(long)]
+        pin: bool,
+    },
+    /// Show what is pinned, and the model of every connection that uses it
+    Status,
+    /// Take out what is pinned; connections that use it keep it until they close
+    Unload,
+}
+
+#[cfg(not(all(feature = "kernel", target_os = "linux")))]
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let action = match args.action {
+        Action::Load { .. } => "load",
+        Action::Status => "status",
+        Action::Unload => "unload",
+    };
+    Err(Failure::bad_input(format!(
+        "`kernel {action}` is not in this fullpipe: on Linux, build it with `cargo install --path \
+         crates/cli --features kernel` (needs clang-19, libelf-dev and zlib1g-dev)"
+    )))
+}
+
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+pub(crate) use linux::run;
+
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+mod linux {
+    use std::sync::atomic::Ordering;
+    use std::thread;
+    use std::time::Duration;
+
+    use fullpipe_bpf::kernel::{self, Connection, Error, Options, Status};
+
+    use super::{Action, Args};
+    use crate::failure::Failure;
+    use crate::interrupt::Interrupt;
+    use crate::{print, say};
+
+    /// How soon Ctrl-C is seen.
+    const NAP: Duration = Duration::from_millis(100);
+
+    pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+        match &args.action {
+            Action::Load { name, default, pin } => {
+                load(&Options { name: name.clone(), default: *default, pin: *pin })
+            }
+            Action::Status => match kernel::status().map_err(fail)? {
+                Some(status) => print(&describe(&status)),
+                None => print("nothing is pinned\n"),
+            },
+            Action::Unload => {
+                let name = kernel::unload().map_err(fail)?;
+                print(&format!("{name} is out of the kernel\n"))
+            }
+        }
+    }
+
+    fn fail(error: Error) -> Failure {
+        match error {
+            Error::BadName(_) => Failure::bad_input(error),
+            _ => Failure::run(error),
+        }
+    }
+
+    fn load(options: &Options) -> Result<(), Failure> {
+        let stop = Interrupt::install()?.flag();
+        let loaded = kernel::load(options).map_err(fail)?;
+        let default = if options.default { ", and the default of new connections" } else { "" };
+        print(&format!("{} is in the kernel{default}\n", options.name))?;
+        if options.pin {
+            return Ok(());
+        }
+        say("Ctrl-C takes it out again; --pin would have kept it");
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(NAP);
+        }
+        drop(loaded);
+        print(&format!("{} is out of the kernel\n", options.name))
+    }
+
+    fn describe(status: &Status) -> String {
+        let count = status.connections.len();
+        let plural = if count == 1 { "" } else { "s" };
+        let default = if status.is_default { ", the default" } else { "" };
+        let previous = status.previous_default.as_ref();
+        let before = previous.map(|name| format!(" (before it {name})")).unwrap_or_default();
+        let head = format!("{}: {count} connection{plural}{default}{before}\n", status.name);
+        status.connections.iter().fold(head, |text, connection| text + &line(connection))
+    }
+
+    /// Like a line of `ss -ti`: volumes in packets and bytes, rates in Mbit/s, times in ms.
+    fn line(c: &Connection) -> String {
+        let mbit = |bytes_per_sec: u64| bytes_per_sec as f64 * 8.0 / 1e6;
+        let min_rtt = c.min_rtt.map_or("-".to_owned(), |t| format!("{:.3}ms", t as f64 / 1e6));
+        let bound =
+            c.inflight_longterm.map(|v| format!(" inflight_longterm:{}", v / c.smss.max(1)));
+        format!(
+            "  :{} -> {} {} cwnd:{} mss:{} pacing_rate:{:.1}Mbps max_bw:{:.1}Mbps min_rtt:{min_rtt}{} \
+             delivered:{} lost:{}\n",
+            c.local_port,
+            c.remote,
+            c.state,
+            c.cwnd / c.smss.max(1),
+            c.smss,
+            mbit(c.pacing_rate),
+            mbit(c.max_bw),
+            bound.unwrap_or_default(),
+            c.delivered,
+            c.lost,
+        )
+    }
+}

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_lab::results::{ComparisonResults, ScenarioResults};
 use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{Amount, Over, RunError, Scenario, report, summary};
+use fullpipe_lab::{Amount, Cc, Over, RunError, Scenario, report, summary};
 use fullpipe_path::Probability;
-use fullpipe_quic::CongestionControl;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -21,6 +20,9 @@ use progress::Progress;
 /// Where the report goes when nothing else is said.
 const REPORT: &str = "fullpipe-report.html";
 
+/// What runs over tcp when nothing else is said.
+const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
+
 /// Compare congestion control algorithms on one path, or on two
 ///
 /// Each algorithm runs alone, one after the other, on a fresh path with the same seed. Without
@@ -29,13 +31,15 @@ const REPORT: &str = "fullpipe-report.html";
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What carries the flows: quic (real packets on a link inside this process, in real time) or
-    /// sim (a virtual clock)
+    /// What carries the flows: quic (real packets on a link inside this process, in real time), tcp
+    /// (the kernel's, between network namespaces; needs Linux and root) or sim (a virtual clock)
     #[arg(long, value_name = "BACKEND", default_value = "quic")]
     over: Over,
-    /// The algorithms: bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "bbr3,cubic")]
-    cc: Vec<CongestionControl>,
+    /// The algorithms: bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
+    /// over tcp those that the kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic;
+    /// over tcp linux:bbr,linux:cubic]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    cc: Vec<Cc>,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
     /// [default: 100mbit]
     #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
@@ -77,6 +81,7 @@ Examples:
   fullpipe compare
   fullpipe compare --cc bbr3,noq:bbr3
   fullpipe compare --rate 50mbit --rtt 80ms --buffer 2bdp --loss 0.1% --duration 20s
+  sudo fullpipe compare --over tcp --cc linux:bbr,linux:cubic,linux:reno
   fullpipe compare --over sim --flows 4 --stagger 5s --duration 1min --json
 
 With two paths the JSON object is {\"scenarios\": [...]}, each entry as the whole object of one path:
@@ -85,7 +90,7 @@ With two paths the JSON object is {\"scenarios\": [...]}, each entry as the whol
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let scenarios = args.scenarios();
     for scenario in &scenarios {
-        scenario.validate().map_err(Failure::bad_input)?;
+        fullpipe_lab::check(scenario).map_err(Failure::bad_input)?;
     }
     let report = args.report_path();
     if let Some(path) = &report {
@@ -129,7 +134,7 @@ impl Args {
         let usual = Scenario::default();
         let own = Scenario {
             over: self.over,
-            cc: self.cc.clone(),
+            cc: self.algorithms(),
             rate: self.rate.unwrap_or(usual.rate),
             rtt: self.rtt.unwrap_or(usual.rtt),
             buffer: self.buffer.unwrap_or(usual.buffer),
@@ -150,6 +155,14 @@ impl Args {
         // One percent is a probability; the fallback is never taken.
         let one_percent = Probability::new(0.01).unwrap_or_default();
         vec![deep, Scenario { buffer: Buffer::Bdp(1.0), loss: one_percent, ..own }]
+    }
+
+    fn algorithms(&self) -> Vec<Cc> {
+        match self.over {
+            _ if !self.cc.is_empty() => self.cc.clone(),
+            Over::Tcp => TCP_CC.iter().filter_map(|name| name.parse().ok()).collect(),
+            Over::Quic | Over::Sim => Scenario::default().cc,
+        }
     }
 
     fn describes_a_path(&self) -> bool {
@@ -275,6 +288,17 @@ mod tests {
             assert_eq!(s.len(), 1, "{line}");
             assert_eq!(summary::short_name(&s[0].record()), name);
         }
+    }
+
+    #[test]
+    fn the_usual_algorithms_are_those_of_the_backend() {
+        let names = |line| {
+            let cc = parse(line).scenarios()[0].cc.clone();
+            cc.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(names("--over sim"), ["bbr3", "cubic"]);
+        assert_eq!(names("--over tcp"), ["linux:bbr", "linux:cubic"]);
+        assert_eq!(names("--over tcp --cc linux:reno"), ["linux:reno"]);
     }
 
     #[test]

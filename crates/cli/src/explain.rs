@@ -45,7 +45,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let scenario = Scenario {
         over: Over::Sim,
-        cc: vec![args.cc],
+        cc: vec![args.cc.into()],
         rate: args.rate,
         rtt: args.rtt,
         buffer: args.buffer,

@@ -1,6 +1,7 @@
 //! The command: arguments and printing. Each subcommand is a module with its `Args`, which clap
 //! fills, and a `run` that takes them.
 
+mod clean;
 mod compare;
 mod conformance;
 mod explain;
@@ -32,6 +33,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Compare(compare::Args),
+    Clean(clean::Args),
     Conformance(conformance::Args),
     Explain(explain::Args),
     Run(run::Args),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     };
     start_log(&cli.command);
     let outcome = match cli.command {
+        Command::Clean(args) => clean::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Explain(args) => explain::run(&args),

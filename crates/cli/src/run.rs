@@ -17,6 +17,10 @@ use crate::{print, say};
 /// More runs than these are a sweep's work.
 const MAX_RUNS: usize = 1000;
 
+/// The kernel's algorithms have no names in scenario files.
+const NOT_OVER_TCP: &str =
+    "scenario files run over sim and quic; over tcp there is fullpipe compare";
+
 /// Rows of a course whose interval the file does not say: as many as a plot has points.
 const ROWS: u64 = 500;
 
@@ -90,6 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let outcomes = match args.over {
             Over::Sim => run_plan(plan, &stop)?,
             Over::Quic => run_over_quic(plan, &stop)?,
+            Over::Tcp => return Err(Failure::bad_input(NOT_OVER_TCP)),
         };
         let verdicts = verdicts(plan, &outcomes);
         if let Some(dir) = &args.out {

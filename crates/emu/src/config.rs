@@ -73,6 +73,12 @@ pub enum EmuError {
         /// What the system said.
         source: io::Error,
     },
+    /// This process may not make network namespaces.
+    #[error("network namespaces and TUN devices need root; run it as root, for example with sudo")]
+    NeedsRoot,
+    /// The kernel has no TUN devices.
+    #[error("there is no /dev/net/tun; load the kernel's module for it: modprobe tun")]
+    NoTun,
     /// The link's thread panicked: a bug, please report it.
     #[error("the link's thread panicked; this is a bug, please report it")]
     Panicked,

@@ -1,4 +1,5 @@
-//! A network path under the real clock: a UDP link on loopback, inside the process.
+//! A network path under the real clock: a UDP link on loopback, inside the process; and on Linux, for
+//! root, a TUN link between two network namespaces (`tun`).
 //!
 //! ```text
 //! client A ──┐                  uplink path                  ┌── socket A' ──┐
@@ -82,6 +83,8 @@ mod os;
 mod report;
 #[cfg(test)]
 mod tests;
+#[cfg(target_os = "linux")]
+pub mod tun;
 
 pub use config::{EmuError, EmulatorConfig, MAX_FLOWS};
 pub use emulator::{Emulator, LinkSample};

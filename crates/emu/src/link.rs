@@ -92,17 +92,17 @@ struct Incoming {
 }
 
 /// What happened to packets after they left a path.
-struct Outcome {
-    queue_delay: Nanos,
-    send_failures: Count,
+pub(crate) struct Outcome {
+    pub(crate) queue_delay: Nanos,
+    pub(crate) send_failures: Count,
 }
 
 impl Outcome {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { queue_delay: Nanos::new(), send_failures: Count::default() }
     }
 
-    fn report(self, stats: fullpipe_path::PathStats) -> DirectionReport {
+    pub(crate) fn report(self, stats: fullpipe_path::PathStats) -> DirectionReport {
         DirectionReport {
             stats,
             queue_delay: self.queue_delay.into_inner(),
@@ -417,8 +417,9 @@ fn blind(config: &EmulatorConfig) -> Duration {
     }
 }
 
-/// Changes a bit in the middle: the kernel makes a new checksum, so the endpoint is what finds it.
-fn corrupt(data: &mut [u8]) {
+/// Changes a bit in the middle. On a UDP link the kernel makes a new checksum, so the endpoint is what
+/// finds it; on a TUN link the kernel does.
+pub(crate) fn corrupt(data: &mut [u8]) {
     let middle = data.len() / 2;
     if let Some(byte) = data.get_mut(middle) {
         *byte ^= 1;
@@ -426,7 +427,7 @@ fn corrupt(data: &mut [u8]) {
 }
 
 /// Processor time that this thread has used.
-fn thread_cpu_time() -> Duration {
+pub(crate) fn thread_cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .map_or(Duration::ZERO, |t| std::time::Duration::from(t).into())
 }

@@ -2,6 +2,7 @@
 //! them.
 #![forbid(unsafe_code)]
 
+mod cc;
 pub mod conformance;
 pub mod expect;
 pub mod experiment;
@@ -11,6 +12,9 @@ pub mod file;
 pub mod metrics;
 mod over_quic;
 mod over_sim;
+#[cfg(target_os = "linux")]
+mod over_tcp;
+mod real_time;
 pub mod report;
 pub mod results;
 mod run;
@@ -21,5 +25,6 @@ mod series;
 pub mod summary;
 pub mod units;
 
-pub use run::{RunError, Tick, run};
+pub use cc::{Cc, KernelCc, UnknownCc};
+pub use run::{RunError, Tick, check, clean, run};
 pub use scenario::{Amount, MAX_FLOWS, Over, Scenario, ScenarioError};

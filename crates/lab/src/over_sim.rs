@@ -67,7 +67,7 @@ pub(crate) fn run(
 
 pub(crate) fn config(s: &Scenario, cc: CongestionControl) -> Result<SimConfig, RunError> {
     let CongestionControl::Fullpipe(algorithm) = cc else {
-        return Err(ScenarioError::OnlyOverQuic(cc).into());
+        return Err(ScenarioError::OnlyOverQuic(cc.into()).into());
     };
     let application = match s.amount {
         Amount::Bytes(n) => Application::Bytes(n),
@@ -115,6 +115,7 @@ fn row(sim: &Sim) -> Row {
         inflight: Some(active().map(|f| f.snapshot().inflight).sum()),
         pacing: pacing.map(|rates| Rate::from_bytes_per_sec(rates.iter().sum())),
         state: active().next().map(|f| f.snapshot().state.name()),
+        kernel: None,
     }
 }
 
@@ -162,6 +163,7 @@ fn result(
         jain: jain(flows.iter().map(|f| f.goodput_bps)),
         flows,
         emulator: None,
+        app_latency_ms: None,
         interrupted,
         series,
     }

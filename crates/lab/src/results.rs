@@ -28,7 +28,8 @@ pub struct ComparisonResults {
 /// A scenario in plain numbers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ScenarioRecord {
-    /// `quic` (real packets on the in-process link) or `sim` (the virtual clock).
+    /// `quic` (real packets on the in-process link), `tcp` (the kernel's, between two namespaces) or
+    /// `sim` (the virtual clock).
     pub over: String,
     /// The algorithms compared.
     pub cc: Vec<String>,
@@ -72,11 +73,12 @@ pub struct AlgorithmResult {
     /// Time in the bottleneck's queue of every packet that passed it, in milliseconds.
     pub queue_ms: QueueDelay,
     /// Round-trip times as the senders measured them, in milliseconds; null without a sample. Over
-    /// quic the smoothed one, looked at for every row of the series; over sim every sample.
+    /// quic and tcp the smoothed one, looked at for every row of the series; over sim every sample.
     pub rtt_ms: Option<RoundTrip>,
     /// Packets that the path dropped over packets that arrived at it, from 0 to 1.
     pub loss_rate: f64,
-    /// Bytes that the senders declared lost over bytes that they sent, from 0 to 1.
+    /// Bytes that the senders declared lost over bytes that they sent, from 0 to 1. Over tcp bytes
+    /// that they sent again over bytes that they sent.
     pub retransmit_rate: f64,
     /// Jain's index of the flows' goodputs: 1 when all are equal, 1/n when one has everything.
     pub jain: f64,
@@ -84,6 +86,9 @@ pub struct AlgorithmResult {
     pub flows: Vec<FlowResult>,
     /// How well the emulator kept its own time; null over the simulator, whose clock is exact.
     pub emulator: Option<EmulatorRecord>,
+    /// How old the application's data was when the other end read it; null but over tcp.
+    #[serde(default)]
+    pub app_latency_ms: Option<AppLatency>,
     /// Whether this was stopped before its time.
     pub interrupted: bool,
     /// The course of the run.
@@ -101,7 +106,7 @@ pub struct QueueDelay {
     pub max: f64,
 }
 
-/// Percentiles of the round-trip time in milliseconds.
+/// Percentiles of a round-trip time, or of another time, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct RoundTrip {
@@ -109,6 +114,18 @@ pub struct RoundTrip {
     pub p50: f64,
     pub p95: f64,
     pub p99: f64,
+}
+
+/// Time from an application's write to the other application's read, in milliseconds: the path's
+/// round trip is no part of it, what waits in the sender's own buffer is.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct AppLatency {
+    /// The most unsent bytes that a sender kept in the first half of the run (TCP_NOTSENT_LOWAT).
+    pub unsent_bound_bytes: u32,
+    /// With that bound, in the first half of the run; null when nothing was read.
+    pub bounded: Option<RoundTrip>,
+    /// Without a bound but the kernel's buffer, in the second half.
+    pub unbounded: Option<RoundTrip>,
 }
 
 /// One flow of a run.
@@ -158,7 +175,7 @@ pub struct Series {
     pub goodput_bps: Vec<u64>,
     /// What the bottleneck held at this time, in milliseconds at its rate.
     pub queue_ms: Vec<f64>,
-    /// Round-trip time of the sender, over quic the smoothed one; null before the first sample.
+    /// Round-trip time of the sender, over quic and tcp the smoothed one; null before the first sample.
     pub rtt_ms: Vec<Option<f64>>,
     /// Congestion window of the sender.
     pub cwnd_bytes: Vec<u64>,
@@ -168,10 +185,16 @@ pub struct Series {
     pub pacing_bps: Vec<Option<u64>>,
     /// State of the algorithm, in the draft's spelling; null when it does not say.
     pub state: Vec<Option<String>>,
+    /// Delivery rate that the kernel measured, null before the first connection; over tcp only.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub delivery_bps: Vec<Option<u64>>,
+    /// Bytes that the kernel has sent again so far; over tcp only.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub retransmitted_bytes: Vec<Option<u64>>,
 }
 
 /// Every figure's name and how it is computed, in words that stand in the report.
-pub const DEFINITIONS: [(&str, &str); 9] = [
+pub const DEFINITIONS: [(&str, &str); 10] = [
     (
         "goodput",
         "application bytes that the receiver got × 8 ÷ time from the flow's first request to its \
@@ -190,14 +213,23 @@ pub const DEFINITIONS: [(&str, &str); 9] = [
     (
         "rtt",
         "round-trip times that the senders measured: propagation, queue, and the work of both end \
-         points. Over quic: the smoothed round-trip time of RFC 9002, looked at for every row of \
-         the plots. Over sim: every sample.",
+         points. Over quic and tcp: the smoothed round-trip time (RFC 9002, RFC 6298), looked at \
+         for every row of the plots. Over sim: every sample.",
     ),
     (
         "loss",
         "packets dropped on the path, by the full buffer or by chance ÷ packets that arrived.",
     ),
-    ("retransmit", "bytes that the sender declared lost ÷ bytes that it sent."),
+    (
+        "retransmit",
+        "bytes that the sender declared lost (over tcp: sent again) ÷ bytes that it sent.",
+    ),
+    (
+        "app",
+        "over tcp: time from a write to the read of its last byte at the other end, over every \
+         write. In the first half of the run the sender keeps its unsent data short \
+         (TCP_NOTSENT_LOWAT), in the second half it writes what the kernel takes.",
+    ),
     (
         "jain",
         "(Σ goodput)² ÷ (n × Σ goodput²) over the n flows: 1 when all are equal, 1/n when one has \

@@ -4,9 +4,12 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
 use fullpipe_emu::EmuError;
-use fullpipe_quic::{ClientError, CongestionControl, ServeError, TlsError};
+use fullpipe_quic::{ClientError, ServeError, TlsError};
 use fullpipe_sim::SimError;
 
+use crate::cc::Cc;
+#[cfg(target_os = "linux")]
+use crate::over_tcp;
 use crate::results::AlgorithmResult;
 use crate::scenario::{Over, Scenario, ScenarioError};
 use crate::{over_quic, over_sim};
@@ -38,7 +41,9 @@ pub enum RunError {
     NotOverQuic(String),
     #[error("the emulated link failed: {0}")]
     Link(#[from] EmuError),
-    #[error("no UDP socket: {0}")]
+    #[error("--over tcp cannot run here: {0}")]
+    NotOverTcpHere(EmuError),
+    #[error("no socket: {0}")]
     Socket(std::io::Error),
     #[error("no such simulation: {0}")]
     Sim(#[from] SimError),
@@ -50,12 +55,40 @@ pub enum RunError {
     Runtime(std::io::Error),
     #[error("flow {flow} failed: {source}")]
     Flow { flow: usize, source: ClientError },
+    #[error("flow {flow} failed: {source}")]
+    TcpFlow { flow: usize, source: std::io::Error },
     #[error("no flow received anything for {0}")]
     Stalled(Duration),
     #[error("stopped before the first request")]
     StoppedEarly,
     #[error("a thread ended without a word")]
     Lost,
+}
+
+/// Whether a scenario can be run, and on this machine.
+///
+/// # Errors
+/// What is wrong with it, or what the machine lacks, in one line.
+pub fn check(scenario: &Scenario) -> Result<(), RunError> {
+    scenario.validate()?;
+    match scenario.over {
+        Over::Quic | Over::Sim => Ok(()),
+        #[cfg(target_os = "linux")]
+        Over::Tcp => over_tcp::check(scenario),
+        #[cfg(not(target_os = "linux"))]
+        Over::Tcp => Err(ScenarioError::OnlyOnLinux.into()),
+    }
+}
+
+/// Removes what killed runs left on this machine; the names of what was removed.
+///
+/// # Errors
+/// When something is left that this process may not remove.
+pub fn clean() -> Result<Vec<String>, RunError> {
+    #[cfg(target_os = "linux")]
+    return Ok(fullpipe_emu::tun::clean()?);
+    #[cfg(not(target_os = "linux"))]
+    Ok(Vec::new())
 }
 
 /// Runs one algorithm of a scenario on a fresh path, until it is done or `stop` is set; then the
@@ -68,13 +101,16 @@ pub enum RunError {
 /// The scenario is none, or there is nothing that could be called a result.
 pub fn run(
     scenario: &Scenario,
-    cc: CongestionControl,
+    cc: Cc,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Tick),
 ) -> Result<AlgorithmResult, RunError> {
-    scenario.validate()?;
-    match scenario.over {
-        Over::Quic => over_quic::run(scenario, cc, stop, watch),
-        Over::Sim => over_sim::run(scenario, cc, stop, watch),
+    check(scenario)?;
+    match (scenario.over, cc) {
+        (Over::Quic, Cc::Program(cc)) => over_quic::run(scenario, cc, stop, watch),
+        (Over::Sim, Cc::Program(cc)) => over_sim::run(scenario, cc, stop, watch),
+        #[cfg(target_os = "linux")]
+        (Over::Tcp, Cc::Kernel(cc)) => over_tcp::run(scenario, cc, stop, watch),
+        (over, cc) => Err(ScenarioError::wrong_backend(cc, over).into()),
     }
 }

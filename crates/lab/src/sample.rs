@@ -30,6 +30,7 @@ pub(crate) fn result(cc: &str) -> AlgorithmResult {
             trusted: true,
             warning: None,
         }),
+        app_latency_ms: None,
         interrupted: false,
         series: Series {
             t_s: (0..n).map(t).collect(),
@@ -40,6 +41,7 @@ pub(crate) fn result(cc: &str) -> AlgorithmResult {
             inflight_bytes: (0..n).map(|i| Some(400_000 + 1000 * (i as u64 % 50))).collect(),
             pacing_bps: (0..n).map(|_| bbr.then_some(99_000_000)).collect(),
             state: (0..n).map(|i| Some(if i < 50 { "Startup" } else { "x" }.to_owned())).collect(),
+            ..Series::default()
         },
     }
 }

@@ -7,6 +7,7 @@ use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{Link, MTU_BYTES, PathConfig, Probability};
 use fullpipe_quic::CongestionControl;
 
+use crate::cc::{Cc, KernelCc};
 use crate::metrics::{millis, ratio, seconds};
 use crate::results::ScenarioRecord;
 use crate::units::{Buffer, show_bytes, show_duration};
@@ -17,6 +18,9 @@ pub const MAX_FLOWS: u32 = 1000;
 /// What the emulated link carries.
 const MAX_FLOWS_OVER_QUIC: u32 = fullpipe_emu::MAX_FLOWS as u32;
 
+/// Each has two threads.
+const MAX_FLOWS_OVER_TCP: u32 = 256;
+
 /// What carries the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Over {
@@ -25,6 +29,8 @@ pub enum Over {
     Quic,
     /// The simulator: a virtual clock, and no packets.
     Sim,
+    /// The kernel's TCP between two network namespaces, through an emulated link, in real time.
+    Tcp,
 }
 
 impl Over {
@@ -33,6 +39,7 @@ impl Over {
         match self {
             Self::Quic => "quic",
             Self::Sim => "sim",
+            Self::Tcp => "tcp",
         }
     }
 }
@@ -50,6 +57,7 @@ impl FromStr for Over {
         match name {
             "quic" => Ok(Self::Quic),
             "sim" => Ok(Self::Sim),
+            "tcp" => Ok(Self::Tcp),
             _ => Err(ScenarioError::UnknownBackend(name.escape_debug().to_string())),
         }
     }
@@ -70,7 +78,7 @@ pub struct Scenario {
     /// What carries the flows.
     pub over: Over,
     /// The algorithms, each run alone on a path of its own.
-    pub cc: Vec<CongestionControl>,
+    pub cc: Vec<Cc>,
     /// Rate of the bottleneck, IP and UDP headers included.
     pub rate: Rate,
     /// Round-trip propagation delay, half of it in each direction.
@@ -95,7 +103,7 @@ impl Default for Scenario {
         use fullpipe_cc::Algorithm::{Bbr3, Cubic};
         Self {
             over: Over::Quic,
-            cc: [Bbr3, Cubic].map(CongestionControl::Fullpipe).to_vec(),
+            cc: [Bbr3, Cubic].map(|ours| CongestionControl::Fullpipe(ours).into()).to_vec(),
             rate: Rate::from_bits_per_sec(100_000_000),
             rtt: Duration::from_millis(40),
             buffer: Buffer::Bdp(1.0),
@@ -113,14 +121,24 @@ impl Default for Scenario {
 #[non_exhaustive]
 #[allow(missing_docs)]
 pub enum ScenarioError {
-    #[error("unknown backend '{0}'; there are quic and sim")]
+    #[error("unknown backend '{0}'; there are quic, sim and tcp")]
     UnknownBackend(String),
     #[error("no algorithm to run; write --cc bbr3,cubic")]
     NoAlgorithm,
     #[error("{0} is named twice; each algorithm runs once")]
-    Twice(CongestionControl),
+    Twice(Cc),
     #[error("{0} belongs to the QUIC stack and cannot run over sim; write --over quic")]
-    OnlyOverQuic(CongestionControl),
+    OnlyOverQuic(Cc),
+    #[error("{0} is the kernel's and runs over tcp alone; write --over tcp")]
+    OnlyOverTcp(KernelCc),
+    #[error(
+        "{0} does not run over tcp, which has the kernel's own algorithms; write --cc linux:bbr,linux:cubic"
+    )]
+    NotOverTcp(Cc),
+    #[error("this kernel has no {0}; it has {1}")]
+    NotInKernel(KernelCc, String),
+    #[error("--over tcp needs Linux; write --over quic or --over sim")]
+    OnlyOnLinux,
     #[error("--rate is 0 and nothing would ever arrive; write a rate like 100mbit")]
     ZeroRate,
     #[error(
@@ -143,6 +161,17 @@ pub enum ScenarioError {
          --duration", show_duration(*.stagger), show_duration(*.duration)
     )]
     StartsAfterTheEnd { stagger: Duration, flows: u32, duration: Duration },
+}
+
+impl ScenarioError {
+    /// An algorithm that the backend does not have.
+    pub(crate) fn wrong_backend(cc: Cc, over: Over) -> Self {
+        match (cc, over) {
+            (Cc::Kernel(cc), _) => Self::OnlyOverTcp(cc),
+            (cc, Over::Tcp) => Self::NotOverTcp(cc),
+            (cc, _) => Self::OnlyOverQuic(cc),
+        }
+    }
 }
 
 /// A larger queue would take the memory of the machine that emulates it.
@@ -170,8 +199,13 @@ impl Scenario {
             if self.cc[..i].contains(cc) {
                 return Err(ScenarioError::Twice(*cc));
             }
-            if self.over == Over::Sim && !matches!(cc, CongestionControl::Fullpipe(_)) {
-                return Err(ScenarioError::OnlyOverQuic(*cc));
+            let runs = match (self.over, cc) {
+                (Over::Quic, Cc::Program(_)) | (Over::Tcp, Cc::Kernel(_)) => true,
+                (Over::Sim, Cc::Program(cc)) => matches!(cc, CongestionControl::Fullpipe(_)),
+                _ => false,
+            };
+            if !runs {
+                return Err(ScenarioError::wrong_backend(*cc, self.over));
             }
         }
         Ok(())
@@ -202,6 +236,7 @@ impl Scenario {
         let (flows, over) = (self.flows, self.over);
         let most = match over {
             Over::Quic => MAX_FLOWS_OVER_QUIC.min(MAX_FLOWS),
+            Over::Tcp => MAX_FLOWS_OVER_TCP,
             Over::Sim => MAX_FLOWS,
         };
         if flows == 0 || flows > most {
@@ -288,12 +323,19 @@ mod tests {
 
     #[test]
     fn what_cannot_run_says_why_on_one_line() {
-        let noq = CongestionControl::Noq(NoqAlgorithm::Bbr3);
-        let bbr3 = CongestionControl::Fullpipe(Algorithm::Bbr3);
+        let noq = Cc::Program(CongestionControl::Noq(NoqAlgorithm::Bbr3));
+        let bbr3 = Cc::Program(CongestionControl::Fullpipe(Algorithm::Bbr3));
+        let linux: Cc = "linux:bbr".parse().expect("a kernel's name");
         for (scenario, says) in [
             (with(|s| s.cc.clear()), "no algorithm"),
             (with(|s| s.cc = vec![bbr3, noq, bbr3]), "bbr3 is named twice"),
             (with(|s| (s.over, s.cc) = (Over::Sim, vec![noq])), "noq:bbr3 belongs to"),
+            (with(|s| (s.over, s.cc) = (Over::Sim, vec![linux])), "linux:bbr is the kernel's"),
+            (with(|s| (s.over, s.cc) = (Over::Quic, vec![linux])), "write --over tcp"),
+            (
+                with(|s| (s.over, s.cc) = (Over::Tcp, vec![linux, bbr3])),
+                "bbr3 does not run over tcp",
+            ),
             (with(|s| s.rate = Rate::ZERO), "--rate is 0"),
             (with(|s| s.rtt = Duration::from_secs(60)), "--rtt 60s is longer"),
             (with(|s| s.buffer = Buffer::Bytes(1499)), "is 1499 bytes"),
@@ -301,6 +343,10 @@ mod tests {
             (with(|s| s.buffer = Buffer::Packets(0)), "--buffer 0pkts"),
             (with(|s| s.buffer = Buffer::Bdp(1e9)), "--buffer is larger than 4GB"),
             (with(|s| s.flows = 0), "--flows 0 is outside 1 to"),
+            (
+                with(|s| (s.over, s.cc, s.flows) = (Over::Tcp, vec![linux], 257)),
+                "the most over tcp",
+            ),
             (with(|s| s.flows = MAX_FLOWS_OVER_QUIC + 1), "the most over quic"),
             (with(|s| (s.over, s.flows) = (Over::Sim, 1001)), "--flows 1001 is outside 1 to 1000"),
             (with(|s| s.amount = Amount::Duration(Duration::ZERO)), "--duration is 0"),

@@ -3,11 +3,12 @@
 use fullpipe_cc::{Duration, Rate};
 
 use crate::metrics::{bits_per_sec, millis, seconds};
+use crate::real_time::KernelLook;
 use crate::results::Series;
 
 /// Time between two rows of a run that is not too long for it: the shortest round trips that are
 /// worth a plot, and a twentieth of the time in which the eye sees a change.
-const INTERVAL: Duration = Duration::from_millis(20);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Up to this many flows are looked at in every [`INTERVAL`].
 const FLOWS_AT_FULL_PACE: usize = 16;
@@ -37,6 +38,8 @@ pub(crate) struct Row {
     pub(crate) pacing: Option<Rate>,
     /// State of the first flow.
     pub(crate) state: Option<&'static str>,
+    /// What only a kernel tells.
+    pub(crate) kernel: Option<KernelLook>,
 }
 
 /// Rows at a steady interval, which doubles whenever they become too many.
@@ -51,7 +54,12 @@ impl Recorder {
     /// For a run of this many flows: to look at each of many at short intervals would cost the
     /// processor time that they need.
     pub(crate) fn new(flows: usize) -> Self {
-        let interval = INTERVAL.times(flows.div_ceil(FLOWS_AT_FULL_PACE).max(1) as u64);
+        Self::every(INTERVAL, flows)
+    }
+
+    /// The same with rows at another interval.
+    pub(crate) fn every(interval: Duration, flows: usize) -> Self {
+        let interval = interval.times(flows.div_ceil(FLOWS_AT_FULL_PACE).max(1) as u64);
         Self { interval, next: Duration::ZERO, rows: Vec::new() }
     }
 
@@ -95,6 +103,7 @@ impl Recorder {
         let mut series = Series::default();
         let flows = self.rows.last().map_or(0, |r| r.received.len());
         let draw_flows = flows > 1 && flows * self.rows.len() <= MAX_FLOW_CELLS;
+        let kernel = self.rows.iter().any(|r| r.kernel.is_some());
         let mut per_flow = vec![Vec::new(); flows];
         let start = Row::default();
         let mut before = &start;
@@ -112,6 +121,11 @@ impl Recorder {
             series.inflight_bytes.push(row.inflight);
             series.pacing_bps.push(row.pacing.map(Rate::as_bits_per_sec));
             series.state.push(row.state.map(str::to_owned));
+            if kernel {
+                let delivery = row.kernel.map(|k| k.delivery.as_bits_per_sec());
+                series.delivery_bps.push(delivery);
+                series.retransmitted_bytes.push(row.kernel.map(|k| k.retransmitted_bytes));
+            }
             if draw_flows {
                 for (i, column) in per_flow.iter_mut().enumerate() {
                     column.push(bits_per_sec(got(i), time));

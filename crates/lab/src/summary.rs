@@ -13,7 +13,7 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-const COLUMNS: [(&str, &str); 12] = [
+const COLUMNS: [(&str, &str); 14] = [
     ("path", ""),
     ("cc", ""),
     ("goodput", "Mbit/s"),
@@ -25,26 +25,39 @@ const COLUMNS: [(&str, &str); 12] = [
     ("", "p95"),
     ("loss", "%"),
     ("retransmit", "%"),
+    ("app p50 ms", "bounded"),
+    ("", "unbounded"),
     ("jain", ""),
 ];
+
+/// Over tcp only.
+const APP: [usize; 2] = [11, 12];
+
+/// With several flows only.
+const JAIN: usize = 13;
 
 /// One row for each scenario and algorithm.
 pub fn table(scenarios: &[ScenarioResults]) -> Table {
     let fair = scenarios.iter().any(|s| s.scenario.flows > 1);
-    let columns = if fair { COLUMNS.len() } else { COLUMNS.len() - 1 };
+    let app = scenarios.iter().any(|s| s.results.iter().any(|r| r.app_latency_ms.is_some()));
+    let shown: Vec<usize> =
+        (0..COLUMNS.len()).filter(|&c| (fair || c != JAIN) && (app || !APP.contains(&c))).collect();
     let rows = scenarios.iter().flat_map(|s| {
         s.results.iter().map(|r| {
-            let mut row = cells(&s.scenario, r);
-            row.truncate(columns);
-            row
+            let row = cells(&s.scenario, r);
+            shown.iter().filter_map(|&c| row.get(c).cloned()).collect()
         })
     });
-    Table { header: COLUMNS[..columns].to_vec(), rows: rows.collect() }
+    Table { header: shown.iter().map(|&c| COLUMNS[c]).collect(), rows: rows.collect() }
 }
 
 fn cells(scenario: &ScenarioRecord, r: &AlgorithmResult) -> Vec<String> {
     let rtt = |pick: fn(&crate::results::RoundTrip) -> f64| {
         r.rtt_ms.as_ref().map_or("-".to_owned(), |rtt| format!("{:.1}", pick(rtt)))
+    };
+    let app = |pick: fn(&crate::results::AppLatency) -> Option<crate::results::RoundTrip>| {
+        let latency = r.app_latency_ms.as_ref().and_then(pick);
+        latency.map_or("-".to_owned(), |l| format!("{:.1}", l.p50))
     };
     let trusted = r.emulator.as_ref().is_none_or(|e| e.trusted);
     let mark = match (r.interrupted, trusted) {
@@ -64,6 +77,8 @@ fn cells(scenario: &ScenarioRecord, r: &AlgorithmResult) -> Vec<String> {
         rtt(|d| d.p95),
         format!("{:.2}", r.loss_rate * 100.0),
         format!("{:.2}", r.retransmit_rate * 100.0),
+        app(|l| l.bounded),
+        app(|l| l.unbounded),
         format!("{:.3}", r.jain),
     ]
 }
@@ -115,6 +130,7 @@ pub fn in_words(s: &ScenarioRecord) -> String {
     };
     let over = match s.over.as_str() {
         "quic" => "real QUIC packets over an emulated link inside the process",
+        "tcp" => "the kernel's own TCP over an emulated link between two network namespaces",
         _ => "a simulation under a virtual clock",
     };
     format!(

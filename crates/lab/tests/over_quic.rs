@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_lab::results::AlgorithmResult;
 use fullpipe_lab::units::Buffer;
-use fullpipe_lab::{Amount, RunError, Scenario, run};
-use fullpipe_quic::CongestionControl;
+use fullpipe_lab::{Amount, Cc, RunError, Scenario, run};
 
 fn scenario() -> Scenario {
     Scenario {
@@ -19,7 +18,7 @@ fn scenario() -> Scenario {
     }
 }
 
-fn cc(name: &str) -> CongestionControl {
+fn cc(name: &str) -> Cc {
     name.parse().expect(name)
 }
 

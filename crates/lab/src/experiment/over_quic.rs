@@ -40,7 +40,7 @@ pub fn run_over_quic(
 ) -> Result<(Outcome, AlgorithmResult), RunError> {
     let point = &plan.runs[index];
     let (scenario, cc) = point.quic().map_err(|e| RunError::NotOverQuic(e.to_string()))?;
-    let result = crate::run(&scenario, cc, stop, watch)?;
+    let result = crate::run(&scenario, cc.into(), stop, watch)?;
     let name = point.flow_name().unwrap_or_else(|| cc.to_string());
     let flows: Vec<FlowOutcome> = result
         .flows

@@ -27,7 +27,7 @@ pub(super) fn scenario(doc: &Document) -> Result<(Scenario, CongestionControl), 
     let cc = flow.cc.or(doc.cc).ok_or_else(|| Wrong::new("cc", "there is none"))?;
     let scenario = Scenario {
         over: Over::Quic,
-        cc: vec![CongestionControl::Fullpipe(cc.0)],
+        cc: vec![CongestionControl::Fullpipe(cc.0).into()],
         rate: path.rate.ok_or_else(|| only_sim("path", "a link has one rate"))?.0,
         rtt: path.rtt.map(|t| t.0).ok_or_else(|| only_sim("path", "rtt is the delay"))?,
         buffer: path.buffer.map_or(Buffer::Bdp(1.0), |b| b.0),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_emu::{Emulator, EmulatorConfig, LinkReport};
+use fullpipe_emu::{Emulator, EmulatorConfig, LinkReport, LinkSample};
 use fullpipe_quic::noq::Connection;
 use fullpipe_quic::{
     ClientOptions, CongestionControl, Content, OnAccept, Server, ServerOptions, ServerTls,
@@ -14,8 +14,9 @@ use fullpipe_quic::{
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::flow::{self, Event, Plan};
-use super::socket;
+use super::flow::{self, Plan};
+use super::{sender, socket};
+use crate::real_time::{self, Event, Look};
 use crate::run::RunError;
 use crate::scenario::{Amount, Scenario};
 
@@ -31,7 +32,7 @@ const MAX_STREAMS: u64 = 64;
 const RUNTIME_END: time::Duration = time::Duration::from_secs(2);
 
 /// The connections that the server accepted.
-pub(super) type Connections = Arc<Mutex<Vec<Connection>>>;
+type Connections = Arc<Mutex<Vec<Connection>>>;
 
 /// A server, a link and clients.
 pub(super) struct Bench {
@@ -40,8 +41,8 @@ pub(super) struct Bench {
     server: Option<Server>,
     servers: Option<Runtime>,
     clients: Option<Runtime>,
-    pub(super) connections: Connections,
-    pub(super) events: mpsc::Receiver<Event>,
+    connections: Connections,
+    events: mpsc::Receiver<Event>,
     /// The plans of the flows that wait for the first one.
     waiting: Vec<Plan>,
     received: Vec<Arc<AtomicU64>>,
@@ -101,30 +102,45 @@ impl Bench {
         })
     }
 
-    /// Starts the other flows, each at its time after `zero`.
-    pub(super) fn start_the_others(&mut self, zero: Duration) {
-        let Some(clients) = &self.clients else { return };
-        for plan in self.waiting.drain(..) {
-            clients.spawn(flow::run(plan, zero));
-        }
+    fn connections(&self) -> Vec<Connection> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
 
-    /// Time since the epoch.
-    pub(super) fn now(&self) -> Duration {
+impl real_time::Bench for Bench {
+    fn now(&self) -> Duration {
         self.epoch.elapsed().into()
     }
 
-    pub(super) fn link(&self) -> Result<&Emulator, RunError> {
-        self.link.as_ref().ok_or(RunError::Lost)
+    fn events(&self) -> &mpsc::Receiver<Event> {
+        &self.events
     }
 
-    /// Application bytes that each flow received.
-    pub(super) fn received(&self) -> Vec<u64> {
+    fn start_the_others(&mut self, zero: Duration) -> Result<(), RunError> {
+        let clients = self.clients.as_ref().ok_or(RunError::Lost)?;
+        for plan in self.waiting.drain(..) {
+            clients.spawn(flow::run(plan, zero));
+        }
+        Ok(())
+    }
+
+    fn received(&self) -> Vec<u64> {
         self.received.iter().map(|n| n.load(Ordering::Relaxed)).collect()
     }
 
-    /// Ends the link and asks it what happened.
-    pub(super) fn finish_link(&mut self) -> Result<LinkReport, RunError> {
+    fn look(&self) -> Vec<Look> {
+        sender::look(&self.connections())
+    }
+
+    fn volumes(&self) -> (u64, u64) {
+        sender::volumes(&self.connections())
+    }
+
+    fn link(&self) -> Result<LinkSample, RunError> {
+        Ok(self.link.as_ref().ok_or(RunError::Lost)?.sample())
+    }
+
+    fn finish_link(&mut self) -> Result<LinkReport, RunError> {
         Ok(self.link.take().ok_or(RunError::Lost)?.finish()?)
     }
 }

@@ -12,16 +12,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::socket;
-
-/// What a flow says about itself. Times are since the epoch.
-pub(super) enum Event {
-    /// The first request was sent.
-    Started { flow: usize, at: Duration },
-    /// Everything that was asked for has arrived.
-    Finished { flow: usize, at: Duration },
-    /// The flow ended before its time.
-    Failed { flow: usize, source: Box<ClientError> },
-}
+use crate::real_time::Event;
+use crate::run::RunError;
 
 /// What a flow is to do.
 pub(super) struct Plan {
@@ -58,7 +50,7 @@ pub(super) async fn run(plan: Plan, zero: Duration) {
     tokio::select! {
         done = work => {
             if let Err(source) = done {
-                let _ = told.send(Event::Failed { flow, source: Box::new(source) });
+                let _ = told.send(Event::Failed(RunError::Flow { flow, source }));
             }
         }
         // Dropping the connection closes it.

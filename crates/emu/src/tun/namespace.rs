@@ -1,0 +1,194 @@
+//! Network namespaces of a run, by names that tell whose they are.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::EmuError;
+
+/// Where the namespaces of all runs have their names, so that one can look into a run from outside:
+/// `nsenter --net=/run/fullpipe/NAME ss -ti`. It is there only as long as a name is in it.
+pub const DIRECTORY: &str = "/run/fullpipe";
+
+/// How often a name is tried while other runs remove the directory with theirs.
+const TRIES: usize = 10;
+
+/// A network namespace. It is removed when this is dropped.
+#[derive(Debug)]
+pub struct Namespace {
+    path: PathBuf,
+    file: File,
+}
+
+impl Namespace {
+    /// Makes a namespace for `role`.
+    pub(super) fn create(role: &str) -> Result<Self, EmuError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let process = std::process::id();
+        let started = start_time(process).ok_or_else(|| io::Error::from(ErrorKind::Unsupported));
+        let started = started.map_err(EmuError::io("read /proc"))?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = Path::new(DIRECTORY).join(format!("{process}-{started}-{number}-{role}"));
+        let made = in_a_thread(|| {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            pin(&path)
+        })?;
+        if made.is_err() {
+            forget(&path);
+        }
+        let file = made.map_err(EmuError::io("make a network namespace"))?;
+        Ok(Self { path, file })
+    }
+
+    /// Runs `work` on a thread of its own inside the namespace. Sockets and files that it opens stay
+    /// the namespace's wherever they are used.
+    ///
+    /// # Errors
+    /// When the system does not let a thread in.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, EmuError> {
+        let entered = in_a_thread(|| {
+            setns(&self.file, CloneFlags::CLONE_NEWNET)?;
+            Ok(work())
+        })?;
+        entered.map_err(EmuError::io("enter its network namespace"))
+    }
+
+    /// The file that names it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        forget(&self.path);
+    }
+}
+
+/// Whether this process can make namespaces and devices: it needs root.
+///
+/// # Errors
+/// What is missing, in one line.
+pub fn available() -> Result<(), EmuError> {
+    let unshared = in_a_thread(|| Ok(unshare(CloneFlags::CLONE_NEWNET)?))?;
+    match unshared {
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => return Err(EmuError::NeedsRoot),
+        other => other.map_err(EmuError::io("make a network namespace"))?,
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return Err(EmuError::NoTun);
+    }
+    Ok(())
+}
+
+/// Removes what killed runs left; the names of what was removed. Runs that are alive keep theirs.
+///
+/// # Errors
+/// When something is left that this process may not remove.
+pub fn clean() -> Result<Vec<String>, EmuError> {
+    let entries = match fs::read_dir(DIRECTORY) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(EmuError::io("read /run/fullpipe")(e)),
+    };
+    let mut removed = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(EmuError::io("read /run/fullpipe"))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_left_over(&name) {
+            remove(&entry.path()).map_err(|e| match e.kind() {
+                ErrorKind::PermissionDenied => EmuError::NeedsRoot,
+                _ => EmuError::io("remove what a killed run left")(e),
+            })?;
+            removed.push(name);
+        }
+    }
+    let _ = fs::remove_dir(DIRECTORY);
+    removed.sort();
+    Ok(removed)
+}
+
+/// Whether a name is that of a run whose process is gone. The process's start time tells it from a
+/// later one of the same number.
+fn is_left_over(name: &str) -> bool {
+    let mut parts = name.split('-');
+    let mut number = || parts.next().and_then(|n| n.parse::<u64>().ok());
+    let (Some(process), Some(started)) = (number(), number()) else { return false };
+    u32::try_from(process).is_ok_and(|process| start_time(process) != Some(started))
+}
+
+/// When a process started, in the kernel's ticks since boot; `None` without such a process.
+fn start_time(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The second field is the program's name, which may hold anything, in parentheses.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Gives the calling thread's namespace a name.
+fn pin(path: &Path) -> io::Result<File> {
+    let mut made = Err(io::Error::from(ErrorKind::NotFound));
+    for _ in 0..TRIES {
+        fs::create_dir_all(DIRECTORY)?;
+        made = File::create_new(path);
+        if made.as_ref().err().map(io::Error::kind) != Some(ErrorKind::NotFound) {
+            break;
+        }
+    }
+    made?;
+    let none = None::<&str>;
+    mount(Some("/proc/thread-self/ns/net"), path, none, MsFlags::MS_BIND, none)?;
+    File::open(path)
+}
+
+/// Removes a name as far as that is possible.
+fn forget(path: &Path) {
+    let _ = remove(path);
+    // Fails as long as other runs have names there.
+    let _ = fs::remove_dir(DIRECTORY);
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match umount2(path, MntFlags::MNT_DETACH) {
+        // A name that never became a namespace's.
+        Ok(()) | Err(Errno::EINVAL) => fs::remove_file(path),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// A namespace is a thread's affair: the caller's own stays as it is.
+fn in_a_thread<T: Send>(
+    work: impl FnOnce() -> io::Result<T> + Send,
+) -> Result<io::Result<T>, EmuError> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("fullpipe-netns".to_owned())
+            .spawn_scoped(scope, work)
+            .map_err(EmuError::io("start a thread"))?;
+        thread.join().map_err(|_| EmuError::Panicked)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_left_over_when_its_process_is_gone() {
+        let me = std::process::id();
+        let started = start_time(me).expect("this process runs");
+        assert!(!is_left_over(&format!("{me}-{started}-0-server")));
+        assert!(is_left_over(&format!("{me}-{}-0-server", started + 1)));
+        // Above the kernel's largest process number.
+        assert!(is_left_over("4194305-1-0-client"));
+        for other in ["", "server", "12", "12-x-0-server", "99999999999-1-0-a"] {
+            assert!(!is_left_over(other), "{other:?} is not ours to remove");
+        }
+    }
+}

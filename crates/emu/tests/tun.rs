@@ -1,0 +1,139 @@
+//! A link between two namespaces. Needs Linux and root; without them each test says so and is over.
+#![cfg(target_os = "linux")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use fullpipe_cc::Rate;
+use fullpipe_emu::tun::{self, CLIENT, DIRECTORY, SERVER, TunConfig, TunLink};
+use fullpipe_emu::{Link, QueueLimit};
+use fullpipe_path::{ElementConfig, PathConfig, QueueConfig, RateConfig, StepConfig};
+
+/// Whether the tests can run here; tells why not.
+fn available() -> bool {
+    let missing = tun::available();
+    if let Err(missing) = &missing {
+        eprintln!("skipped: {missing}");
+    }
+    missing.is_ok()
+}
+
+fn half() -> Link {
+    Link { delay: fullpipe_cc::Duration::from_millis(10), ..Link::default() }
+}
+
+fn start(downlink: PathConfig) -> TunLink {
+    let config = TunConfig { uplink: half().into(), downlink, epoch: None, realtime: true };
+    TunLink::start(&config).expect("a link")
+}
+
+fn names() -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(DIRECTORY) else { return Vec::new() };
+    entries.filter_map(|e| Some(e.ok()?.path())).collect()
+}
+
+fn interfaces() -> String {
+    std::fs::read_to_string("/proc/net/dev")
+        .expect("a table")
+        .lines()
+        .filter_map(|line| Some(line.split_once(':')?.0.to_owned()))
+        .collect()
+}
+
+#[test]
+fn tcp_crosses_the_link_and_nothing_stays_behind() {
+    if !available() {
+        return;
+    }
+    let (before, own) = (interfaces(), std::fs::read_link("/proc/self/ns/net").expect("a link"));
+    let rate = Some(Rate::from_bits_per_sec(50_000_000));
+    let link = start(Link { rate, queue: QueueLimit::Bytes(250_000), ..half() }.into());
+    let paths = [link.server().path().to_owned(), link.client().path().to_owned()];
+    assert!(paths.iter().all(|path| names().contains(path)), "{:?}", names());
+    let listener = link.client().enter(|| TcpListener::bind((CLIENT, 7))).expect("inside");
+    let listener = listener.expect("a listener");
+    let begun = Instant::now();
+    let stream = link.server().enter(|| TcpStream::connect((CLIENT, 7))).expect("inside");
+    let mut stream = stream.expect("a connection");
+    assert!(begun.elapsed() >= Duration::from_millis(20), "a round trip");
+    assert_eq!(stream.local_addr().expect("an address").ip(), SERVER);
+    let (mut other, _) = listener.accept().expect("a connection");
+    let sender = std::thread::spawn(move || stream.write_all(&[7; 2_000_000]));
+    let mut got = Vec::new();
+    other.read_to_end(&mut got).expect("all of it");
+    sender.join().expect("no panic").expect("all of it");
+    assert!(got.len() == 2_000_000 && got.iter().all(|&b| b == 7));
+    assert!(begun.elapsed() >= Duration::from_millis(320), "2 MB at 50 Mbit/s");
+    let sample = link.sample();
+    assert!(sample.downlink.stats.carried.bytes > 2_000_000);
+    assert_eq!((sample.kernel_drops, sample.endpoint_drops), (0, 0));
+    let report = link.finish().expect("it ran");
+    assert_eq!(report.downlink.send_failures.packets, 0);
+    assert!(!names().iter().any(|name| paths.contains(name)), "{:?}", names());
+    assert_eq!(interfaces(), before);
+    assert_eq!(std::fs::read_link("/proc/self/ns/net").expect("a link"), own);
+}
+
+#[test]
+fn an_idle_link_carries_nothing() {
+    if !available() {
+        return;
+    }
+    let link = start(half().into());
+    std::thread::sleep(Duration::from_millis(1500));
+    let sample = link.sample();
+    assert_eq!(sample.downlink.stats.arrived.packets, 0);
+    assert_eq!(sample.uplink.stats.arrived.packets, 0);
+}
+
+#[test]
+fn a_mark_of_the_path_arrives_with_a_right_checksum() {
+    use nix::sys::socket::{setsockopt, sockopt};
+    if !available() {
+        return;
+    }
+    let marking = QueueConfig::Step(StepConfig {
+        limit: QueueLimit::Bytes(1_000_000),
+        mark_above: QueueLimit::Bytes(1_500),
+    });
+    let rate = RateConfig::Constant(Rate::from_bits_per_sec(1_000_000));
+    let link = start(PathConfig {
+        row: vec![ElementConfig::Bottleneck { rate, queue: marking }],
+        seed: 1,
+    });
+    let open = |address| move || UdpSocket::bind((address, 9)).expect("a socket");
+    let from = link.server().enter(open(SERVER)).expect("inside");
+    let to = link.client().enter(open(CLIENT)).expect("inside");
+    to.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    // ECT(0).
+    setsockopt(&from, sockopt::Ipv4Tos, &2).expect("a type of service");
+    for _ in 0..5 {
+        from.send_to(&[0; 972], (CLIENT, 9)).expect("a packet");
+    }
+    for _ in 0..5 {
+        // The kernel would have dropped a packet whose header does not add up.
+        to.recv(&mut [0; 2048]).expect("a packet");
+    }
+    let report = link.finish().expect("it ran");
+    assert!(report.downlink.stats.marked.packets >= 2, "{:?}", report.downlink.stats);
+}
+
+#[test]
+fn two_links_at_once_do_not_meet() {
+    if !available() {
+        return;
+    }
+    let links = [start(half().into()), start(half().into())];
+    let sockets: Vec<UdpSocket> = links
+        .iter()
+        .map(|l| l.client().enter(|| UdpSocket::bind((CLIENT, 9))).expect("inside").expect("free"))
+        .collect();
+    let from = links[0].server().enter(|| UdpSocket::bind((SERVER, 9))).expect("inside");
+    from.expect("a socket").send_to(b"one", (CLIENT, 9)).expect("a packet");
+    for (socket, arrives) in sockets.iter().zip([true, false]) {
+        socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+        assert_eq!(socket.recv(&mut [0; 16]).is_ok(), arrives);
+    }
+}

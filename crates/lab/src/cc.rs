@@ -1,0 +1,110 @@
+//! Whose congestion control a flow runs: a library's in this program, or the kernel's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fullpipe_quic::CongestionControl;
+
+/// What a kernel's algorithm is written with.
+const KERNEL: &str = "linux:";
+
+/// The longest name that the kernel gives an algorithm (TCP_CA_NAME_MAX, less the 0 at its end).
+const MAX_NAME: usize = 15;
+
+/// A congestion control to run a scenario with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cc {
+    /// Ours, or one of the QUIC stack's.
+    Program(CongestionControl),
+    /// The kernel's own, written `linux:NAME`.
+    Kernel(KernelCc),
+}
+
+/// The name of a TCP congestion control of the kernel, as in
+/// `/proc/sys/net/ipv4/tcp_available_congestion_control`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KernelCc {
+    bytes: [u8; MAX_NAME],
+    length: usize,
+}
+
+impl KernelCc {
+    /// The name without `linux:`.
+    pub fn name(&self) -> &str {
+        // It was made of a str, cut nowhere.
+        self.bytes.get(..self.length).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
+    }
+}
+
+/// A name that no algorithm has.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum UnknownCc {
+    /// Not one of this program's.
+    #[error("{0}; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno")]
+    Program(#[from] fullpipe_quic::UnknownCongestionControl),
+    /// Not one that a kernel could have.
+    #[error("'{0}' is no name of a kernel's algorithm; write one like linux:bbr")]
+    Kernel(String),
+}
+
+impl FromStr for Cc {
+    type Err = UnknownCc;
+
+    fn from_str(text: &str) -> Result<Self, UnknownCc> {
+        let Some(name) = text.strip_prefix(KERNEL) else {
+            return Ok(Self::Program(text.parse()?));
+        };
+        let fits = !name.is_empty() && name.len() <= MAX_NAME;
+        if !fits || !name.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(UnknownCc::Kernel(text.escape_debug().to_string()));
+        }
+        let mut bytes = [0; MAX_NAME];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Ok(Self::Kernel(KernelCc { bytes, length: name.len() }))
+    }
+}
+
+impl From<CongestionControl> for Cc {
+    fn from(cc: CongestionControl) -> Self {
+        Self::Program(cc)
+    }
+}
+
+impl fmt::Display for KernelCc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{KERNEL}{}", self.name())
+    }
+}
+
+impl fmt::Display for Cc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program(cc) => cc.fmt(f),
+            Self::Kernel(cc) => cc.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_programs_or_the_kernels() {
+        for name in ["bbr3", "noq:cubic", "linux:bbr", "linux:a-name_of_15_by"] {
+            let parsed: Result<Cc, _> = name.parse();
+            assert_eq!(parsed.map(|cc| cc.to_string()), Ok(name.to_owned()));
+        }
+        let Ok(Cc::Kernel(bbr)) = "linux:bbr".parse() else { panic!("the kernel's") };
+        assert_eq!(bbr.name(), "bbr");
+    }
+
+    #[test]
+    fn what_is_neither_is_told_what_would_be_right() {
+        for name in ["linux:", "linux:of_16_characters", "linux:bbr ", "linux:b\nr", "linux", "bbr"]
+        {
+            let error = name.parse::<Cc>().expect_err(name).to_string();
+            assert!(error.contains("linux:bbr") && !error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Runs a scenario over the kernel's own TCP: senders in one network namespace, receivers in another,
+//! and an emulated link between their TUN devices.
+//!
+//! Each flow has a thread at either end; the calling thread looks at the senders' sockets (TCP_INFO)
+//! every ten milliseconds. Needs Linux and root.
+
+mod bench;
+mod flow;
+mod info;
+mod latency;
+
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_cc::Duration;
+use fullpipe_emu::tun;
+
+use crate::cc::{Cc, KernelCc};
+use crate::real_time;
+use crate::results::AlgorithmResult;
+use crate::run::{RunError, Tick};
+use crate::scenario::{Scenario, ScenarioError};
+use bench::Bench;
+
+/// Between two looks at the senders.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What the kernel has.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// Runs one of the kernel's algorithms on a fresh link.
+pub(crate) fn run(
+    scenario: &Scenario,
+    cc: KernelCc,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Tick),
+) -> Result<AlgorithmResult, RunError> {
+    let bench = Bench::start(scenario, cc)?;
+    real_time::measure(scenario, Cc::Kernel(cc), bench, LOOK, stop, watch)
+}
+
+/// Whether this machine can run the scenario: its kernel has the algorithms, and this process may
+/// make namespaces and devices.
+pub(crate) fn check(scenario: &Scenario) -> Result<(), RunError> {
+    let text = std::fs::read_to_string(AVAILABLE).map_err(RunError::Socket)?;
+    let available: Vec<&str> = text.split_ascii_whitespace().collect();
+    for cc in &scenario.cc {
+        if let Cc::Kernel(kernel) = cc
+            && !available.contains(&kernel.name())
+        {
+            let there_are: Vec<_> = available.iter().map(|name| format!("linux:{name}")).collect();
+            return Err(ScenarioError::NotInKernel(*kernel, there_are.join(", ")).into());
+        }
+    }
+    tun::available().map_err(RunError::NotOverTcpHere)
+}

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_lab::Over;
 use fullpipe_lab::expect::{self, Verdict};
-use fullpipe_lab::experiment::{self, ExperimentError, Outcome, Series};
+use fullpipe_lab::experiment::{self, ExperimentError, Outcome, QlogDir, Series, file_name_of};
 use fullpipe_lab::file::Plan;
 use fullpipe_lab::summary::Table;
 use serde::Serialize;
@@ -46,6 +46,10 @@ pub(crate) struct Args {
     /// this directory; of several files, each into one of its scenario's name in it
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write a qlog of each flow of each run into this directory, while it runs and a sample each
+    /// interval of the file; qvis opens them. Over sim alone
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -53,6 +57,7 @@ Examples:
   fullpipe run scenarios/quickstart.toml
   fullpipe run scenarios/*.toml --json
   fullpipe run scenarios/fairness.toml --out results
+  fullpipe run scenarios/fairness.toml --qlog qlogs
 
 Exit status: 0 all expectations met, 1 one was not, 2 a file is wrong (one line says where).";
 
@@ -87,12 +92,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             plan.check_over_quic(file).map_err(Failure::bad_input)?;
         }
     }
+    let qlog = qlog_dir(args, &plans)?;
     let stop = Interrupt::install()?.flag();
     let mut reports = Vec::new();
     let mut unmet = 0;
     for (plan, file) in plans.iter().zip(&args.files) {
         let outcomes = match args.over {
-            Over::Sim => run_plan(plan, &stop)?,
+            Over::Sim => run_plan(plan, qlog.as_ref(), &stop)?,
             Over::Quic => run_over_quic(plan, &stop)?,
             Over::Tcp => return Err(Failure::bad_input(NOT_OVER_TCP)),
         };
@@ -121,10 +127,33 @@ pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Plan>, Failure> {
     files.iter().map(|file| Plan::load(file).map_err(Failure::bad_input)).collect()
 }
 
-fn run_plan(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure> {
+/// Where the qlogs go; what is wrong with that is said before anything runs.
+fn qlog_dir(args: &Args, plans: &[Plan]) -> Result<Option<QlogDir>, Failure> {
+    let Some(dir) = &args.qlog else { return Ok(None) };
+    if args.over != Over::Sim {
+        return Err(Failure::bad_input("--qlog is written over sim alone; leave out --over"));
+    }
+    let names: Vec<String> = plans.iter().map(|plan| file_name_of(&plan.name)).collect();
+    if let Some(i) = (1..names.len()).find(|&i| names[..i].contains(&names[i])) {
+        return Err(Failure::bad_input(format!(
+            "{}: its qlogs would have the names of another file's: '{}' is a scenario's name \
+             twice; run one at a time, each with a --qlog of its own",
+            args.files[i].display(),
+            names[i]
+        )));
+    }
+    QlogDir::create(dir).map(Some).map_err(|e| Failure::bad_input(format!("--qlog: {e}")))
+}
+
+fn run_plan(
+    plan: &Plan,
+    qlog: Option<&QlogDir>,
+    stop: &AtomicBool,
+) -> Result<Vec<Outcome>, Failure> {
     (0..plan.runs.len())
         .map(|i| {
-            experiment::run(plan, i, Series::Rows(ROWS), stop).map_err(|error| match error {
+            let run = experiment::run(plan, i, Series::Rows(ROWS), qlog, stop);
+            run.map_err(|error| match error {
                 ExperimentError::Interrupted => Failure::Interrupted(error.to_string()),
                 error => Failure::run(format!("{}, run {i}: {error}", plan.name)),
             })

@@ -179,6 +179,38 @@ fn the_files_that_come_with_the_command_are_met() {
 }
 
 #[test]
+fn qlogs_go_where_they_can_and_a_bad_directory_is_told_before_anything_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let content = format!("cc = \"bbr3\"\nname = \"../q\"\nduration = \"1s\"\n{PATH}");
+    for name in ["a.toml", "b.toml"] {
+        std::fs::write(dir.path().join(name), &content).expect("a file");
+    }
+    for qlog in ["one", "two/deep"] {
+        let said = run(fullpipe(dir.path(), &["run", "a.toml", "--qlog", qlog]));
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        assert_eq!(names(&dir.path().join(qlog)), ["___q-run0-flow0-bbr3.sqlog"]);
+    }
+    assert_same(&dir.path().join("one"), &dir.path().join("two/deep"));
+    let before = names(dir.path());
+    let rows: [(&[&str], &str); 4] = [
+        (&["run", "a.toml", "--qlog", "a.toml"], "--qlog: cannot write a.toml: "),
+        (
+            &["run", "a.toml", "--qlog", "a.toml/x"],
+            "--qlog: cannot write a.toml/x: Not a directory",
+        ),
+        (&["run", "a.toml", "b.toml", "--qlog", "new"], "b.toml: its qlogs would have the names"),
+        (&["run", "a.toml", "--over", "quic", "--qlog", "new"], "--qlog is written over sim alone"),
+    ];
+    for (args, telling) in rows {
+        let said = run(fullpipe(dir.path(), args));
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+        assert!(said.stderr.contains(telling), "{telling:?}: {}", said.stderr);
+        assert!(said.stdout.is_empty(), "{}", said.stdout);
+    }
+    assert_eq!(names(dir.path()), before);
+}
+
+#[test]
 fn over_quic_runs_what_it_can_and_says_what_it_cannot() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = "path = { rate = \"5mbit\", rtt = \"10ms\", buffer = \"4bdp\" }\n";

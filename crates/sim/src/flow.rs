@@ -31,6 +31,17 @@ impl SenderStats {
     }
 }
 
+/// A packet as it left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SentPacket {
+    /// Its number; the first has 0.
+    pub number: u64,
+    /// Its bytes, as in [`SenderStats`].
+    pub bytes: u32,
+    /// When.
+    pub sent: Instant,
+}
+
 /// What an application wants next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
@@ -107,6 +118,12 @@ impl Flow {
         let mut stats = self.sender.stats;
         stats.add(self.over);
         stats
+    }
+
+    /// The packet that was sent last. Those of the connections of [`Application::ShortFlows`] are not
+    /// looked at.
+    pub fn newest_packet(&self) -> Option<SentPacket> {
+        self.sender.newest_packet()
     }
 
     /// The newest round-trip sample.

@@ -56,7 +56,7 @@ pub use config::{
     AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, IPV4_TCP_HEADER_BYTES,
     ReceiveWindow, Route, SimConfig, SimError,
 };
-pub use flow::{Flow, SenderStats};
+pub use flow::{Flow, SenderStats, SentPacket};
 pub use sim::Sim;
 
 /// Bytes of a datagram that are no application data: short header with an 8-byte connection ID and

@@ -6,7 +6,7 @@ use fullpipe_cc::{Controller, Duration, Instant, Send, Snapshot};
 
 use crate::config::{Application, FlowConfig, ReceiveWindow};
 use crate::flight::{Flight, Losses};
-use crate::flow::SenderStats;
+use crate::flow::{SenderStats, SentPacket};
 use crate::packet::{Ack, Chunk, Named};
 use crate::receiver::Receiver;
 
@@ -86,6 +86,7 @@ pub(crate) struct Sender {
     flight: Flight,
     pto_count: u32,
     last_sent: Instant,
+    last_sent_bytes: u32,
     pub(crate) stats: SenderStats,
 }
 
@@ -117,12 +118,18 @@ impl Sender {
             flight: Flight::new(config.acks.max_delay, config.is_tcp() || buffer.is_some()),
             pto_count: 0,
             last_sent: now,
+            last_sent_bytes: 0,
             stats: SenderStats::default(),
         }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.cc.snapshot()
+    }
+
+    pub(crate) fn newest_packet(&self) -> Option<SentPacket> {
+        let number = self.flight.next_pn().checked_sub(1)?;
+        Some(SentPacket { number, bytes: self.last_sent_bytes, sent: self.last_sent })
     }
 
     pub(crate) fn latest_rtt(&self) -> Option<Duration> {
@@ -255,6 +262,7 @@ impl Sender {
         let state = self.cc.on_sent(now, bytes);
         self.flight.push(state, chunk);
         self.last_sent = now;
+        self.last_sent_bytes = bytes;
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(bytes);
         send(pn, chunk, bytes);

@@ -4,6 +4,7 @@ mod journal;
 mod measure;
 mod over_quic;
 mod parquet;
+mod qlog;
 mod runner;
 mod sweep;
 mod tables;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use journal::JournalError;
 pub use over_quic::run_over_quic;
 pub use parquet::StoreError;
+pub use qlog::{QlogDir, file_name_of};
 pub use runner::{Series, run};
 
 pub(crate) use over_quic::is_measured;
@@ -103,6 +105,8 @@ pub enum ExperimentError {
     Setup(String),
     #[error("no such simulation: {0}")]
     Sim(#[from] fullpipe_sim::SimError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error("interrupted")]
     Interrupted,
 }

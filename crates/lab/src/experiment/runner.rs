@@ -6,6 +6,7 @@ use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_sim::{Flow, Sim};
 
 use super::measure::{Mark, Measured, moments};
+use super::qlog::{Qlog, QlogDir};
 use super::{ExperimentError, Figures, FlowOutcome, Outcome, SeriesRow};
 use crate::expect::{Level, Metric, Probe, Scope, Which, Window};
 use crate::file::{Plan, Setup};
@@ -23,14 +24,16 @@ pub enum Series {
     Rows(u64),
 }
 
-/// Runs point number `index` of the plan.
+/// Runs point number `index` of the plan. With a course recorded, `qlog` is where it is written as it
+/// goes, a file for each flow.
 ///
 /// # Errors
-/// The simulation cannot be built, or `stop` was set.
+/// The simulation cannot be built, a file cannot be written, or `stop` was set.
 pub fn run(
     plan: &Plan,
     index: usize,
     series: Series,
+    qlog: Option<&QlogDir>,
     stop: &AtomicBool,
 ) -> Result<Outcome, ExperimentError> {
     let point = &plan.runs[index];
@@ -45,7 +48,14 @@ pub fn run(
     };
     let mut sim = Sim::new(&setup.config)?;
     let mut recorder = interval.map(|interval| Recorder::new(interval, &setup));
-    let marks = play(&mut sim, &setup, &plan.probes, recorder.as_mut(), stop)?;
+    if let (Some(recorder), Some(dir)) = (&mut recorder, qlog) {
+        recorder.qlog = Some(Qlog::start(dir, plan, index, &setup, &sim)?);
+    }
+    let played = play(&mut sim, &setup, &plan.probes, recorder.as_mut(), stop);
+    // Also of a run that was stopped: what was seen is worth reading.
+    let written = recorder.as_mut().and_then(|r| r.qlog.take()).map_or(Ok(()), Qlog::finish);
+    let marks = played?;
+    written?;
     let measured = Measured::new(&setup, &sim, marks);
     let whole = |scope: Scope, level: Level| -> Figures {
         let probe = |metric| Probe { scope: scope.clone(), metric, window: Window::default() };
@@ -92,7 +102,7 @@ fn play(
         sim.run_until(Instant::default() + until);
         now = until;
         if let Some(recorder) = recorder.as_mut().filter(|r| r.next <= now) {
-            recorder.push(now, sim);
+            recorder.push(now, sim)?;
         }
         if moments.next_if(|t| *t <= now).is_some() {
             marks.push(Mark::of(sim, links));
@@ -109,6 +119,7 @@ struct Recorder {
     before: Vec<u64>,
     first_link: Vec<usize>,
     rows: Vec<SeriesRow>,
+    qlog: Option<Qlog>,
 }
 
 impl Recorder {
@@ -120,10 +131,11 @@ impl Recorder {
             before: vec![0; setup.flows.len()],
             first_link: first.collect(),
             rows: Vec::new(),
+            qlog: None,
         }
     }
 
-    fn push(&mut self, now: Duration, sim: &Sim) {
+    fn push(&mut self, now: Duration, sim: &Sim) -> Result<(), ExperimentError> {
         self.next = self.next + self.interval;
         for (i, flow) in sim.flows().iter().enumerate() {
             if flow.start() > sim.now() || flow.end().is_some() {
@@ -134,7 +146,11 @@ impl Recorder {
             let goodput_mbps = bits_per_sec(received, self.interval) as f64 / 1e6;
             let queue_ms = millis(sim.link(self.first_link[i]).queue.delay);
             self.rows.push(row(now, i, flow, goodput_mbps, queue_ms));
+            if let Some(qlog) = &mut self.qlog {
+                qlog.sample(i, now, flow)?;
+            }
         }
+        Ok(())
     }
 }
 

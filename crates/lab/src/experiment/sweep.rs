@@ -64,7 +64,7 @@ pub fn sweep(
             let send = send.clone();
             scope.spawn(move || {
                 while let Some(&i) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = run(plan, i, Series::Asked, stop);
+                    let outcome = run(plan, i, Series::Asked, None, stop);
                     // Nobody listens any more when something went wrong.
                     if send.send((i, outcome)).is_err() || is_over.load(Ordering::Relaxed) {
                         break;

@@ -13,7 +13,7 @@ fn plan(text: &str) -> Plan {
 
 fn outcomes(plan: &Plan) -> Vec<Outcome> {
     let stop = AtomicBool::new(false);
-    let all = (0..plan.runs.len()).map(|i| run(plan, i, Series::Asked, &stop));
+    let all = (0..plan.runs.len()).map(|i| run(plan, i, Series::Asked, None, &stop));
     all.map(|o| o.expect("it runs")).collect()
 }
 
@@ -156,6 +156,111 @@ fn the_tables_say_what_the_outcomes_do() {
     assert_eq!(cell(&series[39], "max_bw_mbps"), Field::Null);
     let text = std::fs::read_to_string(dir.path().join("scenario.toml")).expect("a file");
     assert_eq!(text, p.text);
+}
+
+/// The records of a JSON-SEQ file: a header, and events.
+fn records(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).expect("a file");
+    let mut records = text.split('\u{1e}');
+    assert_eq!(records.next(), Some(""), "a record begins with its separator");
+    let ends = records.clone().all(|record| record.ends_with("}\n"));
+    assert!(ends, "a record ends with its line");
+    records.map(|record| serde_json::from_str(record).expect("JSON")).collect()
+}
+
+#[test]
+fn a_qlog_says_what_the_course_does() {
+    let p = plan(&format!(
+        "cc = [\"bbr3\", \"cubic\"]\nduration = \"3s\"\ninterval = \"50ms\"\n{PATH}\
+         [[flow]]\nname = \"../a b\"\n[[flow]]\nstart = \"700ms\"\ntransport = \"tcp\"\n[[flow]]\nstart = \"9s\"\n"
+    ));
+    let base = tempfile::tempdir().expect("a directory");
+    let dir = QlogDir::create(&base.path().join("new/one")).expect("a directory");
+    let stop = AtomicBool::new(false);
+    let quiet = outcomes(&p);
+    let logged: Vec<Outcome> =
+        (0..2).map(|i| run(&p, i, Series::Asked, Some(&dir), &stop).expect("it runs")).collect();
+    assert_eq!(logged, quiet, "who is watched does the same");
+    assert_eq!(std::fs::read_dir(base.path().join("new/one")).expect("files").count(), 6);
+    for (o, flow) in logged.iter().flat_map(|o| [(o, 0), (o, 1), (o, 2)]) {
+        let name = ["___a_b", &o.flows[1].cc, &o.flows[2].cc][flow];
+        let file = format!("new/one/x-run{}-flow{flow}-{name}.sqlog", o.run);
+        let records = records(&base.path().join(file));
+        let (head, events) = records.split_first().expect("a header");
+        assert_eq!(
+            (&head["qlog_version"], &head["qlog_format"]),
+            (&"0.3".into(), &"JSON-SEQ".into())
+        );
+        assert_eq!(head["trace"]["vantage_point"]["type"], "server");
+        let common = &head["trace"]["common_fields"];
+        assert_eq!(common["protocol_type"][0], ["QUIC", "TCP", "QUIC"][flow]);
+        assert_eq!(
+            (&common["time_format"], &common["reference_time"]),
+            (&"relative".into(), &0.0.into())
+        );
+        let times: Vec<f64> = events.iter().map(|e| e["time"].as_f64().expect("a time")).collect();
+        assert!(times.is_sorted(), "times go back: {times:?}");
+        assert_eq!(times[0], [0.0, 700.0, 9000.0][flow]);
+        assert_eq!(events[0]["name"], "recovery:parameters_set");
+        check_events(&events[1..], o.series.iter().filter(|row| row.flow == flow));
+    }
+}
+
+/// Every row has its metrics, to the precision of both; states and packets are news each time.
+fn check_events<'a>(events: &[serde_json::Value], rows: impl Iterator<Item = &'a SeriesRow>) {
+    let (mut rows, mut state, mut sent, mut lost) = (rows.peekable(), None, None, 0);
+    let near = |value: &serde_json::Value, row: Option<f64>| match (value.as_f64(), row) {
+        (Some(value), Some(row)) => (value - row).abs() <= 0.0006,
+        (value, row) => value.is_none() && row.is_none(),
+    };
+    for event in events {
+        let data = &event["data"];
+        let row = *rows.peek().expect("a row for each sample");
+        let is_now = near(&event["time"], Some(row.t_s * 1e3));
+        match event["name"].as_str() {
+            Some("recovery:metrics_updated") => {
+                assert!(is_now, "{event} at {row:?}");
+                assert_eq!(data["congestion_window"], row.cwnd_bytes);
+                assert_eq!(data["bytes_in_flight"], row.inflight_bytes);
+                let rate = data["pacing_rate"].as_u64().map(|rate| rate as f64 / 1e6);
+                assert_eq!(rate, row.pacing_mbps);
+                assert!(near(&data["latest_rtt"], row.rtt_ms), "{event} at {row:?}");
+                assert!(near(&data["min_rtt"], row.min_rtt_ms), "{event} at {row:?}");
+                assert!(data["smoothed_rtt"].as_f64().is_some_and(|rtt| rtt > 39.0), "{event}");
+                assert_eq!(state.as_deref(), Some(row.state.as_str()));
+                let count = |name: &str| data[name].as_u64().expect("a count");
+                assert_eq!(sent, count("sent_packets").checked_sub(1), "the newest packet");
+                assert!(count("lost_packets") >= lost);
+                lost = count("lost_packets");
+                rows.next();
+            }
+            Some("recovery:congestion_state_updated") => {
+                assert!(is_now, "{event} at {row:?}");
+                assert_eq!(data["old"].as_str(), state.as_deref());
+                assert_ne!(data["new"], data["old"]);
+                state = data["new"].as_str().map(str::to_owned);
+            }
+            Some("transport:packet_sent") => {
+                let number = data["header"]["packet_number"].as_u64();
+                assert!(number > sent, "{event} after {sent:?}");
+                assert!(data["raw"]["length"].as_u64().is_some_and(|bytes| bytes >= 1200));
+                sent = number;
+            }
+            name => panic!("{name:?}"),
+        }
+    }
+    assert_eq!(rows.next(), None, "a sample for each row");
+    assert!(state.is_none() || lost > 0, "this path loses");
+}
+
+#[test]
+fn a_qlog_of_a_stopped_run_holds_whole_records() {
+    let p = plan(&format!("cc = \"bbr3\"\nduration = \"1s\"\ninterval = \"1ms\"\n{PATH}"));
+    let base = tempfile::tempdir().expect("a directory");
+    let dir = QlogDir::create(base.path()).expect("a directory");
+    let stopped = run(&p, 0, Series::Asked, Some(&dir), &AtomicBool::new(true));
+    assert!(matches!(stopped, Err(ExperimentError::Interrupted)));
+    assert_eq!(records(&base.path().join("x-run0-flow0-bbr3.sqlog")).len(), 2);
 }
 
 #[test]

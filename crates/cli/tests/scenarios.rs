@@ -205,7 +205,7 @@ fn qlogs_go_where_they_can_and_a_bad_directory_is_told_before_anything_runs() {
         let said = run(fullpipe(dir.path(), args));
         assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
         assert!(said.stderr.contains(telling), "{telling:?}: {}", said.stderr);
-        assert!(said.stdout.is_empty(), "{}", said.stdout);
+        assert!(said.stdout.is_empty(), "{args:?}");
     }
     assert_eq!(names(dir.path()), before);
 }

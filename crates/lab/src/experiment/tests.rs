@@ -172,7 +172,7 @@ fn records(path: &Path) -> Vec<serde_json::Value> {
 fn a_qlog_says_what_the_course_does() {
     let p = plan(&format!(
         "cc = [\"bbr3\", \"cubic\"]\nduration = \"3s\"\ninterval = \"50ms\"\n{PATH}\
-         [[flow]]\nname = \"../a b\"\n[[flow]]\nstart = \"700ms\"\ntransport = \"tcp\"\n[[flow]]\nstart = \"9s\"\n"
+         [[flow]]\nname = \"../a b\"\n[[flow]]\nstart = \"700ms\"\ntransport = \"tcp\"\n[[flow]]\nstart = \"2990ms\"\n"
     ));
     let base = tempfile::tempdir().expect("a directory");
     let dir = QlogDir::create(&base.path().join("new/one")).expect("a directory");
@@ -200,7 +200,7 @@ fn a_qlog_says_what_the_course_does() {
         );
         let times: Vec<f64> = events.iter().map(|e| e["time"].as_f64().expect("a time")).collect();
         assert!(times.is_sorted(), "times go back: {times:?}");
-        assert_eq!(times[0], [0.0, 700.0, 9000.0][flow]);
+        assert_eq!(times[0], [0.0, 700.0, 2990.0][flow]);
         assert_eq!(events[0]["name"], "recovery:parameters_set");
         check_events(&events[1..], o.series.iter().filter(|row| row.flow == flow));
     }
@@ -226,7 +226,9 @@ fn check_events<'a>(events: &[serde_json::Value], rows: impl Iterator<Item = &'a
                 assert_eq!(rate, row.pacing_mbps);
                 assert!(near(&data["latest_rtt"], row.rtt_ms), "{event} at {row:?}");
                 assert!(near(&data["min_rtt"], row.min_rtt_ms), "{event} at {row:?}");
-                assert!(data["smoothed_rtt"].as_f64().is_some_and(|rtt| rtt > 39.0), "{event}");
+                let smoothed = data["smoothed_rtt"].as_f64();
+                assert_eq!(smoothed.is_some(), row.rtt_ms.is_some());
+                assert!(smoothed.is_none_or(|rtt| rtt > 39.0), "{event}");
                 assert_eq!(state.as_deref(), Some(row.state.as_str()));
                 let count = |name: &str| data[name].as_u64().expect("a count");
                 assert_eq!(sent, count("sent_packets").checked_sub(1), "the newest packet");
@@ -250,7 +252,7 @@ fn check_events<'a>(events: &[serde_json::Value], rows: impl Iterator<Item = &'a
         }
     }
     assert_eq!(rows.next(), None, "a sample for each row");
-    assert!(state.is_none() || lost > 0, "this path loses");
+    assert!(lost > 0 || sent.is_none_or(|n| n < 100), "this path loses");
 }
 
 #[test]

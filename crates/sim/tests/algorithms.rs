@@ -151,6 +151,21 @@ fn startup_finds_any_bandwidth() {
 }
 
 /// Two flows of each algorithm on one path: neither starves.
+/// Round trips about as long as the five seconds between two ProbeRTTs, whose marks leave few samples
+/// of Startup that are not application-limited: they are enough to end it.
+#[test]
+fn startup_ends_also_where_probe_rtt_cuts_its_rounds() {
+    for (rtt_ms, within_secs) in [(1_700, 80.0), (2_500, 120.0), (4_000, 180.0)] {
+        let link = Link { mbit: 1.0, rtt_ms, buffer_bdp: 4.0, loss: 0.0 };
+        let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Bbr3)]);
+        sim.run_until(at(within_secs));
+        let now = sim.flow(0).snapshot();
+        let bbr = now.bbr.expect("a flow of BBR");
+        assert!(bbr.full_bw_reached, "{rtt_ms} ms: {now:?}");
+        assert!(bbr.max_bw.as_bits_per_sec() > 900_000, "{rtt_ms} ms: {now:?}");
+    }
+}
+
 #[test]
 fn two_flows_share() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {

@@ -118,6 +118,8 @@ pub(crate) struct Bbr3<F> {
     full_bw_now: bool,
     full_bw: Rate,
     full_bw_count: u32,
+    /// No sample of this round has been asked yet whether the pipe is full.
+    is_round_unjudged: bool,
     drain_start_round: u64,
 
     bw_latest: Rate,
@@ -190,6 +192,7 @@ impl<F: Flavour> Bbr3<F> {
             full_bw_now: false,
             full_bw: Rate::ZERO,
             full_bw_count: 0,
+            is_round_unjudged: false,
             drain_start_round: 0,
             bw_latest: Rate::ZERO,
             inflight_latest: 0,
@@ -252,7 +255,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
         self.update_ack_aggregation(conn, rs);
-        if self.round_start || F::P.full_bw_rises_on_any_ack {
+        if self.is_round_unjudged || F::P.full_bw_rises_on_any_ack {
             self.check_full_bw_reached(rs);
         }
         if self.loss_round_start {

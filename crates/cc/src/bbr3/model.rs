@@ -19,6 +19,7 @@ impl<F: Flavour> Bbr3<F> {
             self.start_round(conn);
             self.round_count += 1;
             self.rounds_since_probe_up += 1;
+            self.is_round_unjudged = true;
             self.start_extra_acked_round();
             if F::P.answers_ecn {
                 self.update_ecn_alpha(conn);

@@ -52,12 +52,25 @@ impl<F: Flavour> Bbr3<F> {
         self.full_bw_now = false;
     }
 
-    /// CheckFullBWReached(), "Exiting Acceleration Based on Bandwidth Plateau", asked once a round.
-    /// A sample without a rate is no round without growth. Linux asks on every ACK, so that a round's
-    /// best sample is the baseline, and counts the rounds all the same.
+    /// CheckFullBWReached(), "Exiting Acceleration Based on Bandwidth Plateau", once a round: by its
+    /// first sample that has a rate and is not application-limited.
+    ///
+    /// The pseudo-code asks the first sample of the round alone, and counts no round in which that one
+    /// is limited. Where a round trip is longer than some 1.7 s that is every round: ProbeRTT comes every
+    /// five seconds and marks what is sent in it and for a round trip after, and a round that begins
+    /// behind the marks is cut by the next ProbeRTT. Such a flow would be in Startup for ever, with
+    /// Startup's queue. The text wants rounds counted that are not application-limited, and one that
+    /// has a sample that is not is one of them.
+    ///
+    /// Linux asks on every ACK, so that a round's best sample is the baseline, and counts rounds by
+    /// their first.
     #[cold]
     pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
-        if self.full_bw_now || rs.is_app_limited || rs.delivery_rate == Rate::ZERO {
+        if !self.full_bw_now && (rs.is_app_limited || rs.delivery_rate == Rate::ZERO) {
+            return;
+        }
+        self.is_round_unjudged = false;
+        if self.full_bw_now {
             return;
         }
         if rs.delivery_rate >= FULL_BW_GROWTH.of_rate(self.full_bw) {
@@ -65,7 +78,7 @@ impl<F: Flavour> Bbr3<F> {
             self.full_bw = rs.delivery_rate;
             return;
         }
-        if !self.round_start {
+        if F::P.full_bw_rises_on_any_ack && !self.round_start {
             return;
         }
         self.full_bw_count += 1;

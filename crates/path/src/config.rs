@@ -43,6 +43,9 @@ pub enum ConfigError {
         /// Packets lost.
         length: u64,
     },
+    /// An overflow that is over at once.
+    #[error("an overflow of 0 loses nothing: give a time above 0")]
+    NoTime,
     /// A discipline's parameter that it cannot work with.
     #[error("{discipline}: {rule}")]
     Queue {
@@ -144,6 +147,15 @@ pub enum LossConfig {
         /// How many of them are lost: at least 1 and fewer than `every`.
         length: u64,
     },
+    /// What a shallow buffer loses to other traffic: a packet may find it full, and then it stays full
+    /// for a time, however many packets come. A burst counted in packets would outlast every timeout of
+    /// a flow that has one packet left to send.
+    Overflows {
+        /// That a packet is the first of a burst.
+        begins: Probability,
+        /// How long everything is lost from there: more than nothing.
+        lasts: Duration,
+    },
 }
 
 impl LossConfig {
@@ -155,6 +167,7 @@ impl LossConfig {
             Self::Bursts { every, length } if *length == 0 || length >= every => {
                 Err(ConfigError::BurstLength { every: *every, length: *length })
             }
+            Self::Overflows { lasts: Duration::ZERO, .. } => Err(ConfigError::NoTime),
             _ => Ok(()),
         }
     }

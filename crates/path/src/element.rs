@@ -81,7 +81,7 @@ impl Element {
     #[inline]
     pub(crate) fn enter(&mut self, pool: &mut Pool, now: Instant, key: Key) -> Entry {
         match self {
-            Self::Loss(e) => Entry::unless(e.loses(), DropReason::RandomLoss),
+            Self::Loss(e) => Entry::unless(e.loses(now), DropReason::RandomLoss),
             Self::Bottleneck(e) => match e.enter(pool, now, key) {
                 Ok(()) => Entry::Held,
                 Err(reason) => Entry::Dropped(reason),

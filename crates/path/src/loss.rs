@@ -7,7 +7,7 @@ use fullpipe_cc::{Duration, Instant};
 use crate::probability::Dice;
 use crate::{LossConfig, Probability};
 
-/// Loses packets without looking at them.
+/// Loses packets without looking at them: by chance, by number or by time.
 #[derive(Debug)]
 pub(crate) enum Loss {
     /// Each by itself.
@@ -18,6 +18,8 @@ pub(crate) enum Loss {
     Listed { numbers: Arc<[u64]>, next: u64, done: usize },
     /// The last `length` of every `every`; `count` of them have passed.
     Bursts { every: u64, length: u64, count: u64 },
+    /// All for a while from one that began it; the end of the last one.
+    Overflows { begins: Probability, lasts: Duration, until: Instant, dice: Dice },
 }
 
 /// Two states, each with its own loss; the state changes before a packet is judged.
@@ -52,11 +54,14 @@ impl Loss {
                 Self::Listed { numbers: numbers.as_slice().into(), next: 0, done: 0 }
             }
             LossConfig::Bursts { every, length } => Self::Bursts { every, length, count: 0 },
+            LossConfig::Overflows { begins, lasts } => {
+                Self::Overflows { begins, lasts, until: Instant::default(), dice }
+            }
         }
     }
 
     #[inline]
-    pub(crate) fn loses(&mut self) -> bool {
+    pub(crate) fn loses(&mut self, now: Instant) -> bool {
         match self {
             Self::Independent(probability, dice) => dice.says(*probability),
             Self::Chain(chain) => chain.loses(),
@@ -70,6 +75,12 @@ impl Loss {
                 let hit = *count >= *every - *length;
                 *count = (*count + 1) % *every;
                 hit
+            }
+            Self::Overflows { begins, lasts, until, dice } => {
+                if now >= *until && dice.says(*begins) {
+                    *until = now + *lasts;
+                }
+                now < *until
             }
         }
     }

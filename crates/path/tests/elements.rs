@@ -176,6 +176,23 @@ fn listed_packets_and_bursts_are_lost_by_their_number() {
 }
 
 #[test]
+fn an_overflow_lasts_its_time_however_many_packets_meet_it() {
+    const N: u64 = 1_000_000;
+    let overflows = || LossConfig::Overflows { begins: p(0.001), lasts: ns(20) };
+    // Packets a nanosecond apart: 20 in a row are lost, one burst for each 1000 that pass.
+    let drops = lost(overflows(), N);
+    let bursts = 1 + drops.windows(2).filter(|w| w[0] + 1 != w[1]).count();
+    assert!(drops.len() >= 20 * (bursts - 1) && drops.len() <= 21 * bursts, "{}", drops.len());
+    let rate = drops.len() as f64 / N as f64;
+    assert!((rate / (20.0 / 1020.0) - 1.0).abs() < 0.1, "{rate}");
+    // Packets that are further apart than it lasts meet one each at the most.
+    let mut path = path(vec![ElementConfig::Loss(overflows())]);
+    let gone: Vec<bool> = (0..N).map(|i| path.send(at(20 * i), 100, i).is_err()).collect();
+    let rate = gone.iter().filter(|gone| **gone).count() as f64 / N as f64;
+    assert!((rate / 0.001 - 1.0).abs() < 0.1, "{rate}");
+}
+
+#[test]
 fn a_blackhole_swallows_from_its_start_to_its_end() {
     let outages = vec![(ns(10), ns(20)), (ns(20), ns(30)), (ns(50), ns(51))];
     let mut path = path(vec![ElementConfig::Blackhole(outages)]);

@@ -128,6 +128,10 @@ fn loss() -> impl Strategy<Value = LossConfig> {
         prop::collection::btree_set(0..200_u64, 0..20)
             .prop_map(|numbers| LossConfig::Listed(numbers.into_iter().collect())),
         (2..20_u64, 1..2_u64).prop_map(|(every, length)| LossConfig::Bursts { every, length }),
+        (probability(), 1..9_000_000_u64).prop_map(|(begins, lasts)| LossConfig::Overflows {
+            begins,
+            lasts: Duration::from_nanos(lasts),
+        }),
     ]
 }
 

@@ -176,6 +176,6 @@ pub(super) fn fig10(stage: &Stage<'_>) -> Result<Outcome, Broken> {
             1.5,
         );
     }
-    out.note("half an hour each, the last 20 minutes count; 8 flows of at least 4 packets hold 3 s of this link whatever they do. The first windows of 8 flows are 7.5 s of this link, more than the 5 s between two ProbeRTTs of bbr3: they cut each round of its Startup, and what is sampled around them counts as application-limited, from which no plateau is concluded. Where no loss ends Startup it goes on until the buffer is full");
+    out.note("half an hour each, the last 20 minutes count; 8 flows of at least 4 packets hold 3 s of this link whatever they do. The first windows of 8 flows are 7.5 s of this link, more than the 5 s between two ProbeRTTs of bbr3: each of its samples in Startup counts as application-limited, from which no plateau is concluded, and its min_rtt, of the last 10 s, is soon a round trip through the queue, of which a ProbeRTT leaves half");
     Ok(out)
 }

@@ -21,6 +21,7 @@ pub(super) enum Element {
     GilbertElliott { to_bad: Share, to_good: Share, good: Option<Share>, bad: Option<Share> },
     LossList { listed: Vec<u64> },
     LossBursts { every: u64, length: u64 },
+    LossOverflows { begins: Share, lasts: Time },
     Blackhole(Vec<Outage>),
     Corruption(Share),
     Duplication(Share),
@@ -141,6 +142,9 @@ impl Element {
             Self::LossList { listed } => ElementConfig::Loss(LossConfig::Listed(listed.clone())),
             Self::LossBursts { every, length } => {
                 ElementConfig::Loss(LossConfig::Bursts { every: *every, length: *length })
+            }
+            Self::LossOverflows { begins, lasts } => {
+                ElementConfig::Loss(LossConfig::Overflows { begins: begins.0, lasts: lasts.0 })
             }
             Self::Blackhole(outages) => {
                 ElementConfig::Blackhole(outages.iter().map(|o| (o.from.0, o.to.0)).collect())

@@ -1,13 +1,13 @@
 //! `fullpipe run`: scenario files over the simulator, and whether they went as expected.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_lab::Over;
 use fullpipe_lab::expect::{self, Verdict};
 use fullpipe_lab::experiment::{self, ExperimentError, Outcome, QlogDir, Series, file_name_of};
 use fullpipe_lab::file::Plan;
 use fullpipe_lab::summary::Table;
+use fullpipe_lab::{Over, RunError};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE.toml", required = true)]
     files: Vec<PathBuf>,
     /// What carries the flows: sim (a virtual clock), or quic (real packets on a link inside this
-    /// process, in real time; plain links with bulk flows that are all alike)
+    /// process, in real time; one link of any kind, and bulk flows with one algorithm)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     over: Over,
     /// Print one JSON object and nothing else
@@ -73,6 +73,9 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 struct Reports {
     scenarios: Vec<Report>,
+    /// Whether somebody stopped it: the runs are those that there are so far.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -102,7 +105,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Over::Quic => run_over_quic(plan, &stop)?,
             Over::Tcp => return Err(Failure::bad_input(NOT_OVER_TCP)),
         };
-        let verdicts = verdicts(plan, &outcomes);
+        // What was stopped is no case in which an expectation could be met.
+        let is_whole = outcomes.len() == plan.runs.len() && outcomes.iter().all(|o| !o.interrupted);
+        let verdicts = if is_whole { verdicts(plan, &outcomes) } else { Vec::new() };
         if let Some(dir) = &args.out {
             let dir = if plans.len() > 1 { dir.join(&plan.name) } else { dir.clone() };
             experiment::write(&dir, plan, &outcomes).map_err(Failure::run)?;
@@ -114,10 +119,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let scenario = plan.name.clone();
         let file = file.display().to_string();
         reports.push(Report { file, scenario, runs: outcomes, expectations: verdicts });
+        if !is_whole {
+            break;
+        }
     }
+    let interrupted = stop.load(Ordering::Relaxed);
     if args.json {
-        let text = serde_json::to_string(&Reports { scenarios: reports }).map_err(Failure::run)?;
-        print(&format!("{text}\n"))?;
+        let object = Reports { scenarios: reports, interrupted };
+        print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
+    }
+    if interrupted {
+        return Err(Failure::Interrupted("interrupted; these are the results so far".into()));
     }
     answer(unmet)
 }
@@ -145,20 +157,21 @@ fn qlog_dir(args: &Args, plans: &[Plan]) -> Result<Option<QlogDir>, Failure> {
     QlogDir::create(dir).map(Some).map_err(|e| Failure::bad_input(format!("--qlog: {e}")))
 }
 
+/// The runs of a plan; fewer when it is stopped.
 fn run_plan(
     plan: &Plan,
     qlog: Option<&QlogDir>,
     stop: &AtomicBool,
 ) -> Result<Vec<Outcome>, Failure> {
-    (0..plan.runs.len())
-        .map(|i| {
-            let run = experiment::run(plan, i, Series::Rows(ROWS), qlog, stop);
-            run.map_err(|error| match error {
-                ExperimentError::Interrupted => Failure::Interrupted(error.to_string()),
-                error => Failure::run(format!("{}, run {i}: {error}", plan.name)),
-            })
-        })
-        .collect()
+    let mut outcomes = Vec::new();
+    for i in 0..plan.runs.len() {
+        match experiment::run(plan, i, Series::Rows(ROWS), qlog, stop) {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(ExperimentError::Interrupted) => break,
+            Err(error) => return Err(Failure::run(format!("{}, run {i}: {error}", plan.name))),
+        }
+    }
+    Ok(outcomes)
 }
 
 fn run_over_quic(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure> {
@@ -167,15 +180,19 @@ fn run_over_quic(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure
         let name = format!("{} {}", plan.name, place(&plan.runs[i].at, ""));
         let name = name.trim_end();
         say(&format!("{name}: running over quic"));
-        let (outcome, result) =
-            experiment::run_over_quic(plan, i, stop, &mut |_| ()).map_err(Failure::run)?;
-        if result.interrupted {
-            return Err(Failure::Interrupted(format!("{name}: interrupted")));
+        let outcome = experiment::run_over_quic(plan, i, Series::Rows(ROWS), stop, &mut |_| ());
+        match outcome {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(RunError::StoppedEarly) => break,
+            Err(error) => return Err(Failure::run(error)),
         }
-        if let Some(warning) = result.emulator.and_then(|e| e.warning) {
+        let emulator = outcomes.last().and_then(|o| o.emulator.as_ref());
+        if let Some(warning) = emulator.and_then(|e| e.warning.as_ref()) {
             say(&format!("{name}: not to be trusted: {warning}"));
         }
-        outcomes.push(outcome);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
     }
     Ok(outcomes)
 }
@@ -223,7 +240,13 @@ fn table(plan: &Plan, outcomes: &[Outcome]) -> Table {
     let mut header = vec![("run", "")];
     header.extend(COLUMNS.map(|(name, unit, _)| (name, unit)));
     let rows = outcomes.iter().map(|outcome| {
-        let mut row = vec![place(&outcome.at, &plan.name)];
+        let trusted = outcome.emulator.as_ref().is_none_or(|e| e.trusted);
+        let mark = match (outcome.interrupted, trusted) {
+            (true, _) => " (stopped)",
+            (_, false) => " (!)",
+            _ => "",
+        };
+        let mut row = vec![format!("{}{mark}", place(&outcome.at, &plan.name))];
         row.extend(COLUMNS.map(|(_, _, metric)| figure(outcome.metrics.get(metric).copied())));
         row
     });

@@ -231,22 +231,49 @@ fn over_quic_runs_what_it_can_and_says_what_it_cannot() {
         assert_eq!(run["flows"].as_array().map(Vec::len), Some(2));
     }
     for (rest, telling) in [
-        ("[[flow]]\n[[flow]]\n", "q.toml:4: flow[1]: not over quic yet"),
-        ("[[flow]]\nstart = \"1s\"\n", "q.toml:4: flow[0].start: not over quic yet"),
+        ("[[flow]]\n[[flow]]\ncc = \"reno\"\n", "q.toml:5: flow[1].cc: not over quic yet"),
+        ("[[flow]]\nstart = \"1s\"\n", "q.toml:4: flow[0].start: over quic the first flow"),
+        ("[[flow]]\nmss = 1200\n", "q.toml:4: flow[0].mss: not over quic yet"),
         ("[[cross]]\nrate = \"1mbit\"\n", "q.toml:3: cross: not over quic yet"),
-        ("path.queue = \"codel\"\n", "q.toml:2: path.queue: not over quic yet"),
-        ("expect = [\"jain > 0 after 1s\"]\n", "q.toml:3: expect[0]: jain is not measured so"),
+        ("expect = [\"latency_ms.p50 < 9\"]\n", "q.toml:3: expect[0]: latency_ms.p50 is not"),
     ] {
-        let content = match rest.strip_prefix("path.") {
-            Some(field) => {
-                format!("cc = \"bbr3\"\n{}, {} }}\n", path.trim_end_matches(" }\n"), field.trim())
-            }
-            None => format!("cc = \"bbr3\"\n{path}{rest}"),
-        };
-        let said = quic(&content);
+        let said = quic(&format!("cc = \"bbr3\"\n{path}{rest}"));
         assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
         assert!(said.stderr.contains(telling), "{telling:?}: {}", said.stderr);
     }
+}
+
+#[test]
+fn over_quic_a_path_changes_with_time_and_windows_are_measured() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let content = "cc = \"bbr3\"\nduration = \"4s\"\ninterval = \"50ms\"\n\
+        [path]\nrate = \"10mbit\"\nrtt = \"20ms\"\nbuffer = \"100kB\"\nqueue = \"codel\"\n\
+        steps = [{ at = \"2s\", rate = \"2mbit\" }]\n\
+        down = [{ blackhole = [{ from = \"500ms\", to = \"600ms\" }] }]\n\
+        [[flow]]\nname = \"first\"\n[[flow]]\nname = \"late\"\nstart = \"1s\"\nstop = \"3s\"\n"
+        .to_owned();
+    // In front of the tables.
+    let expect = "expect = [\"goodput_mbps > 3 before 2s\", \"goodput_mbps < 2.1 after 2.5s\",\
+        \"flow[late].completed_bytes == 0 before 1s\", \"flow[late].completed_bytes > 0 after 1s\",\
+        \"flow[late].completed_bytes == 0 after 3.5s\",\
+        \"link[0].loss_rate > 0 from 400ms to 700ms\", \"queue_ms.p50 >= 0 after 2s\",\
+        \"utilization < 1.01 after 2.5s\"]\n";
+    std::fs::write(dir.path().join("q.toml"), format!("{expect}{content}")).expect("a file");
+    let args = ["run", "--over", "quic", "--json", "q.toml", "--out", "out"];
+    let said = run(fullpipe(dir.path(), &args));
+    let report: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let scenario = &report["scenarios"][0];
+    assert_eq!(said.code, Some(0), "{}: {}", said.stderr, scenario["expectations"]);
+    let run = &scenario["runs"][0];
+    assert!(run["emulator"]["lateness_us"]["p99"].is_number(), "{run}");
+    let series = run["series"].as_array().expect("a series");
+    assert!(series.len() > 80, "{} rows", series.len());
+    let of_late = series.iter().filter(|row| row["flow"] == 1);
+    let times: Vec<f64> = of_late.filter_map(|row| row["t_s"].as_f64()).collect();
+    let (first, last) = (times[0], times[times.len() - 1]);
+    assert!((1.0..1.8).contains(&first) && (2.5..3.2).contains(&last), "{first} to {last}");
+    assert!(series.iter().any(|row| row["state"] == "Startup" && row["max_bw_mbps"].is_number()));
+    assert!(names(&dir.path().join("out")).contains(&"series.parquet".to_owned()));
 }
 
 /// Forty runs of some 50 ms of work each.

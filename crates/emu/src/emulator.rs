@@ -8,6 +8,7 @@ use std::time;
 
 use fullpipe_cc::Instant;
 use fullpipe_path::PathSample;
+use hdrhistogram::Histogram;
 
 use crate::clock::Clock;
 use crate::flows::{Port, Ports};
@@ -93,6 +94,12 @@ impl Emulator {
             kernel_drops: self.shared.kernel_drops(),
             endpoint_drops,
         }
+    }
+
+    /// Queueing delay in nanoseconds of every packet that left towards the clients so far: two of these
+    /// have the packets between them as their difference.
+    pub fn queue_delay_ns(&self) -> Histogram<u64> {
+        self.shared.model().down.queue_delay.histogram().clone()
     }
 
     /// Stops the link and says what happened.

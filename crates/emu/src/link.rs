@@ -39,6 +39,8 @@ pub(crate) struct Parcel {
 pub(crate) struct Model {
     pub(crate) downlink: Path<Parcel>,
     pub(crate) uplink: Path<Parcel>,
+    pub(crate) down: Outcome,
+    pub(crate) up: Outcome,
 }
 
 impl Model {
@@ -46,6 +48,13 @@ impl Model {
         match direction {
             Direction::Down => &mut self.downlink,
             Direction::Up => &mut self.uplink,
+        }
+    }
+
+    fn outcome(&mut self, direction: Direction) -> &mut Outcome {
+        match direction {
+            Direction::Down => &mut self.down,
+            Direction::Up => &mut self.up,
         }
     }
 }
@@ -63,7 +72,8 @@ impl Shared {
         let wrong = |direction| move |source| EmuError::Path { direction, source };
         let downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
         let uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
-        let model = Mutex::new(Model { downlink, uplink });
+        let (down, up) = (Outcome::new(), Outcome::new());
+        let model = Mutex::new(Model { downlink, uplink, down, up });
         let endpoints = Endpoints::new(config.target);
         Ok(Self { model, kernel_drops: AtomicU64::new(0), endpoints })
     }
@@ -92,6 +102,7 @@ struct Incoming {
 }
 
 /// What happened to packets after they left a path.
+#[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) queue_delay: Nanos,
     pub(crate) send_failures: Count,
@@ -128,8 +139,6 @@ pub(crate) struct Link {
     due: Vec<Delivered<Parcel>>,
     /// Buffers that wait for their next datagram.
     pool: Vec<Vec<u8>>,
-    downlink: Outcome,
-    uplink: Outcome,
     lateness: Nanos,
     refused: Count,
     unreachable: u64,
@@ -162,8 +171,6 @@ impl Link {
             incoming: Vec::new(),
             due: Vec::new(),
             pool: Vec::new(),
-            downlink: Outcome::new(),
-            uplink: Outcome::new(),
             lateness: Nanos::new(),
             refused: Count::default(),
             unreachable: 0,
@@ -332,10 +339,10 @@ impl Link {
         let mut due = std::mem::take(&mut self.due);
         {
             let mut model = self.shared.model();
-            let path = model.path(direction);
-            while let Some(event) = path.poll(now) {
+            while let Some(event) = model.path(direction).poll(now) {
                 match event {
                     Event::Delivered(mut delivered) => {
+                        model.outcome(direction).queue_delay.record(delivered.queued);
                         if delivered.corrupted {
                             corrupt(&mut delivered.payload.data);
                         }
@@ -345,21 +352,26 @@ impl Link {
                 }
             }
         }
+        let mut failures = Count::default();
         for delivered in due.drain(..) {
-            self.send(direction, &delivered);
+            if !self.send(direction, &delivered) {
+                failures.add(delivered.wire_bytes);
+            }
             self.lateness.record(self.clock.now().since(delivered.at));
             self.pool.push(delivered.payload.data);
         }
         self.due = due;
+        if failures.packets > 0 {
+            let mut model = self.shared.model();
+            let all = &mut model.outcome(direction).send_failures;
+            all.packets += failures.packets;
+            all.bytes += failures.bytes;
+        }
     }
 
-    fn send(&mut self, direction: Direction, packet: &Delivered<Parcel>) {
-        let outcome = match direction {
-            Direction::Down => &mut self.downlink,
-            Direction::Up => &mut self.uplink,
-        };
-        outcome.queue_delay.record(packet.queued);
-        let Some(flow) = self.ports.flows.get(packet.payload.flow) else { return };
+    /// False when the system refused.
+    fn send(&mut self, direction: Direction, packet: &Delivered<Parcel>) -> bool {
+        let Some(flow) = self.ports.flows.get(packet.payload.flow) else { return true };
         let data = &packet.payload.data;
         let once = || match direction {
             Direction::Down => self.ports.clients.socket.send_to(data, flow.client),
@@ -372,9 +384,12 @@ impl Link {
             sent = once();
         }
         match sent {
-            Ok(_) => {}
-            Err(e) if os::is_unreachable(&e) => self.unreachable += 1,
-            Err(_) => outcome.send_failures.add(packet.wire_bytes),
+            Ok(_) => true,
+            Err(e) if os::is_unreachable(&e) => {
+                self.unreachable += 1;
+                true
+            }
+            Err(_) => false,
         }
     }
 
@@ -384,10 +399,12 @@ impl Link {
             let more = self.ports.all().map(note).sum();
             self.count_kernel_drops(more);
         }
-        let model = self.shared.model();
+        let mut model = self.shared.model();
+        let down = std::mem::replace(&mut model.down, Outcome::new());
+        let up = std::mem::replace(&mut model.up, Outcome::new());
         LinkReport {
-            downlink: self.downlink.report(model.downlink.stats()),
-            uplink: self.uplink.report(model.uplink.stats()),
+            downlink: down.report(model.downlink.stats()),
+            uplink: up.report(model.uplink.stats()),
             lateness: self.lateness.into_inner(),
             flows: self.ports.flows.len(),
             refused: self.refused,

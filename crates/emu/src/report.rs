@@ -178,6 +178,10 @@ impl Nanos {
         self.0.saturating_record(d.as_nanos());
     }
 
+    pub(crate) fn histogram(&self) -> &Histogram<u64> {
+        &self.0
+    }
+
     pub(crate) fn into_inner(self) -> Histogram<u64> {
         self.0
     }

@@ -141,10 +141,14 @@ fn the_flows_share_one_bottleneck_that_keeps_its_rate_and_its_limit() {
         assert!(begun.elapsed() < PATIENCE, "the queue never drains");
         thread::sleep(Duration::from_millis(10));
     }
+    let so_far = link.queue_delay_ns();
     let report = link.finish().expect("it ran");
     assert_conserved(&report);
     let stats = &report.downlink.stats;
     assert!(stats.tail_dropped.packets > 500, "half of 2000 had no room: {stats:?}");
+    assert!(so_far.len() > 500, "{} packets left while it ran", so_far.len());
+    let mut rest = report.downlink.queue_delay.clone();
+    rest.subtract(&so_far).expect("what was told while it ran is part of the whole");
 
     // What happened is what the path does with what arrived.
     let mut path = Path::new(&downlink).expect("a path");

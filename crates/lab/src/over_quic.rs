@@ -1,11 +1,12 @@
-//! Runs a scenario over real QUIC: a server, clients, and an emulated link between them, all in
-//! this process and on loopback.
+//! Runs flows over real QUIC: a server, clients, and an emulated link between them, all in this process
+//! and on loopback.
 //!
 //! The link has its own thread. The server and the clients have a runtime each, with one worker, so
 //! that neither waits for the other; the calling thread looks at all of them every few milliseconds.
 
 mod bench;
 mod flow;
+mod job;
 mod sender;
 mod socket;
 
@@ -19,7 +20,10 @@ use crate::results::AlgorithmResult;
 use crate::run::{RunError, Tick};
 use crate::scenario::Scenario;
 use crate::series;
-use bench::Bench;
+
+pub(crate) use bench::Bench;
+pub(crate) use job::{FlowJob, Job};
+pub(crate) use sender::Sender;
 
 /// Runs one algorithm on a fresh link.
 pub(crate) fn run(
@@ -28,6 +32,6 @@ pub(crate) fn run(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Tick),
 ) -> Result<AlgorithmResult, RunError> {
-    let bench = Bench::start(scenario, cc)?;
+    let bench = Bench::start(&Job::of(scenario, cc))?;
     real_time::measure(scenario, Cc::Program(cc), bench, series::INTERVAL, stop, watch)
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(
     let mut sim = Sim::new(&config(scenario, cc)?)?;
     let mut recorder = Recorder::new(scenario.flows as usize);
     let mut told = time::Instant::now();
-    let mut tick_before = (Duration::ZERO, 0);
+    let mut tick_before = (Duration::ZERO, vec![0; scenario.flows as usize]);
     let mut progress = (Duration::ZERO, 0);
     let interrupted = loop {
         let t = elapsed(&sim);
@@ -47,10 +47,15 @@ pub(crate) fn run(
         }
         recorder.push(row(&sim));
         if told.elapsed() >= TICK {
-            let goodput_bps = bits_per_sec(received - tick_before.1, t - tick_before.0);
-            let queue = sim.link(0).queue.delay;
-            watch(Tick { elapsed: t, done: scenario.done(t, received), goodput_bps, queue });
-            (told, tick_before) = (time::Instant::now(), (t, received));
+            let each: Vec<u64> = sim.flows().iter().map(|f| f.received()).collect();
+            let since = |(now, then): (&u64, &u64)| bits_per_sec(now - then, t - tick_before.0);
+            watch(Tick {
+                elapsed: t,
+                done: scenario.extent().done(t, received),
+                flow_bps: each.iter().zip(&tick_before.1).map(since).collect(),
+                queue: sim.link(0).queue.delay,
+            });
+            (told, tick_before) = (time::Instant::now(), (t, each));
         }
         let mut until = recorder.next_due();
         if let Amount::Duration(d) = scenario.amount {

@@ -1,8 +1,10 @@
 //! What every run in real time does: the flows work on threads of their own, and the calling thread
 //! looks at all of them every few milliseconds until the end.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+mod play;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::{LinkReport, LinkSample};
@@ -13,15 +15,11 @@ use crate::metrics::{
     bits_per_sec, jain, micros, queue_delay, ratio, round_trip, seconds, utilization,
 };
 use crate::results::{AlgorithmResult, AppLatency, EmulatorRecord, FlowResult, Lateness};
-use crate::run::{RunError, STALL, Tick};
-use crate::scenario::{Amount, Scenario};
+use crate::run::{RunError, Tick};
+use crate::scenario::Scenario;
 use crate::series::{Recorder, Row};
 
-/// Between two calls of the watcher.
-const TICK: Duration = Duration::from_millis(100);
-
-/// How long the calling thread sleeps at most before it looks whether it is to stop.
-const NAP: Duration = Duration::from_millis(20);
+pub(crate) use play::{End, Extent, Observer, Play};
 
 /// What a flow says about itself. Times are since the epoch.
 pub(crate) enum Event {
@@ -107,32 +105,62 @@ pub(crate) fn measure<B: Bench>(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Tick),
 ) -> Result<AlgorithmResult, RunError> {
-    let recorder = Recorder::every(interval, scenario.flows as usize);
+    let mut rows = Rows {
+        recorder: Recorder::every(interval, scenario.flows as usize),
+        senders: Senders::new(),
+    };
     // The bench ends when it is dropped, also after an error.
-    let measured = Run::new(scenario, bench, recorder, stop)?.measure(watch)?;
+    let mut play = Play::begin(scenario.extent(), bench, stop)?;
+    let link_at_zero = play.bench.link()?;
+    let end = play.until_the_end(&mut rows, watch)?;
+    let last = rows.row(end.at - play.zero, &play.bench)?;
+    rows.recorder.push_last(last);
+    let Rows { recorder, mut senders } = rows;
+    let carried = play.bench.link()?.downlink.stats.carried.bytes;
+    (senders.sent_bytes, senders.lost_bytes) = play.bench.volumes();
+    let flows = flow_results(&play, end.at);
+    // First the link: what the two ends still say to each other is no part of the run.
+    let link = play.bench.finish_link()?;
+    let measured = Measured {
+        elapsed: end.at - play.zero,
+        flows,
+        carried: carried.saturating_sub(link_at_zero.downlink.stats.carried.bytes),
+        link,
+        senders,
+        recorder,
+        app_latency: play.bench.app_latency(),
+        interrupted: end.interrupted,
+    };
     Ok(measured.result(scenario, cc))
 }
 
-/// One flow, as far as the calling thread knows it.
-#[derive(Clone, Copy, Default)]
-struct Course {
-    /// First request, since the epoch.
-    started: Option<Duration>,
-    /// Last byte, since the epoch.
-    finished: Option<Duration>,
+/// The rows of the series, and every round trip.
+struct Rows {
+    recorder: Recorder,
+    senders: Senders,
 }
 
-/// A run under way.
-struct Run<'a, B> {
-    scenario: &'a Scenario,
-    stop: &'a AtomicBool,
-    bench: B,
-    courses: Vec<Course>,
-    senders: Senders,
-    recorder: Recorder,
-    /// The first request of the first flow, since the epoch.
-    zero: Duration,
-    link_at_zero: LinkSample,
+impl Rows {
+    fn row<B: Bench>(&mut self, t: Duration, bench: &B) -> Result<Row, RunError> {
+        let looks = bench.look();
+        for look in &looks {
+            self.senders.rtts.saturating_record(look.rtt.as_nanos());
+        }
+        let queue = bench.link()?.downlink.queue.delay;
+        Ok(Row { t, received: bench.received(), queue, ..summed(&looks) })
+    }
+}
+
+impl<B: Bench> Observer<B> for Rows {
+    fn next_due(&self) -> Duration {
+        self.recorder.next_due()
+    }
+
+    fn look(&mut self, t: Duration, bench: &B) -> Result<(), RunError> {
+        let row = self.row(t, bench)?;
+        self.recorder.push(row);
+        Ok(())
+    }
 }
 
 /// What was measured between the first request and the end.
@@ -148,154 +176,19 @@ struct Measured {
     interrupted: bool,
 }
 
-/// When and why the loop ended.
-struct End {
-    /// Since the epoch.
-    at: Duration,
-    interrupted: bool,
-}
-
-impl<'a, B: Bench> Run<'a, B> {
-    /// Waits for the first request.
-    fn new(
-        scenario: &'a Scenario,
-        mut bench: B,
-        recorder: Recorder,
-        stop: &'a AtomicBool,
-    ) -> Result<Self, RunError> {
-        let flows = scenario.flows as usize;
-        let zero = loop {
-            if stop.load(Ordering::Relaxed) {
-                return Err(RunError::StoppedEarly);
-            }
-            match bench.events().recv_timeout(NAP.into()) {
-                Ok(Event::Started { flow: 0, at }) => break at,
-                Ok(Event::Failed(error)) => return Err(error),
-                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(RunError::Lost),
-            }
-        };
-        let link_at_zero = bench.link()?;
-        bench.start_the_others(zero)?;
-        let mut courses = vec![Course::default(); flows];
-        courses[0].started = Some(zero);
-        let senders = Senders::new();
-        Ok(Self { scenario, stop, bench, courses, senders, recorder, zero, link_at_zero })
-    }
-
-    fn measure(mut self, watch: &mut dyn FnMut(Tick)) -> Result<Measured, RunError> {
-        let end = self.watch_until_the_end(watch)?;
-        let last = self.row(end.at - self.zero)?;
-        self.recorder.push_last(last);
-        let link = self.bench.link()?;
-        let carried = link.downlink.stats.carried.bytes;
-        let carried = carried.saturating_sub(self.link_at_zero.downlink.stats.carried.bytes);
-        (self.senders.sent_bytes, self.senders.lost_bytes) = self.bench.volumes();
-        let flows = self.flow_results(end.at);
-        // First the link: what the two ends still say to each other is no part of the run.
-        let link = self.bench.finish_link()?;
-        let app_latency = self.bench.app_latency();
-        Ok(Measured {
-            elapsed: end.at - self.zero,
-            flows,
-            carried,
-            link,
-            senders: self.senders,
-            recorder: self.recorder,
-            app_latency,
-            interrupted: end.interrupted,
-        })
-    }
-
-    fn watch_until_the_end(&mut self, watch: &mut dyn FnMut(Tick)) -> Result<End, RunError> {
-        let mut next_tick = Duration::ZERO;
-        let mut told = (Duration::ZERO, 0);
-        let mut progress = (Duration::ZERO, 0);
-        loop {
-            let elapsed = self.bench.now() - self.zero;
-            if elapsed >= self.recorder.next_due() {
-                let row = self.row(elapsed)?;
-                self.recorder.push(row);
-            }
-            let received: u64 = self.bench.received().iter().sum();
-            if received > progress.1 {
-                progress = (elapsed, received);
-            }
-            if elapsed >= next_tick {
-                let goodput_bps = bits_per_sec(received - told.1, elapsed - told.0);
-                let queue = self.bench.link()?.downlink.queue.delay;
-                watch(Tick {
-                    elapsed,
-                    done: self.scenario.done(elapsed, received),
-                    goodput_bps,
-                    queue,
-                });
-                told = (elapsed, received);
-                next_tick = elapsed + TICK;
-            }
-            if let Some(end) = self.end(elapsed) {
-                return Ok(end);
-            }
-            if elapsed - progress.0 > STALL {
-                return Err(RunError::Stalled(STALL));
-            }
-            self.wait()?;
+fn flow_results<B: Bench>(play: &Play<'_, B>, end: Duration) -> Vec<FlowResult> {
+    let each = play.courses.iter().zip(play.bench.received()).map(|(course, received)| {
+        let started = course.started.unwrap_or(end);
+        let finished = course.finished.unwrap_or(end);
+        FlowResult {
+            goodput_bps: bits_per_sec(received, finished - started),
+            completed_bytes: received,
+            start_s: seconds(started - play.zero),
+            end_s: seconds(finished - play.zero),
+            series_goodput_bps: Vec::new(),
         }
-    }
-
-    /// Sleeps until the next row or the end, but wakes for what a flow says.
-    fn wait(&mut self) -> Result<(), RunError> {
-        let elapsed = self.bench.now() - self.zero;
-        let mut until = self.recorder.next_due();
-        if let Amount::Duration(d) = self.scenario.amount {
-            until = until.min(d);
-        }
-        let nap = (until - elapsed).min(NAP);
-        match self.bench.events().recv_timeout(nap.into()) {
-            Ok(Event::Started { flow, at }) => self.courses[flow].started = Some(at),
-            Ok(Event::Finished { flow, at }) => self.courses[flow].finished = Some(at),
-            Ok(Event::Failed(error)) => return Err(error),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(RunError::Lost),
-        }
-        Ok(())
-    }
-
-    fn end(&self, elapsed: Duration) -> Option<End> {
-        let last = self.courses.iter().map(|c| c.finished).collect::<Option<Vec<_>>>();
-        if let Some(at) = last.and_then(|all| all.into_iter().max()) {
-            return Some(End { at, interrupted: false });
-        }
-        let at = self.zero + elapsed;
-        match self.scenario.amount {
-            Amount::Duration(d) if elapsed >= d => Some(End { at, interrupted: false }),
-            _ => self.stop.load(Ordering::Relaxed).then_some(End { at, interrupted: true }),
-        }
-    }
-
-    fn row(&mut self, t: Duration) -> Result<Row, RunError> {
-        let looks = self.bench.look();
-        for look in &looks {
-            self.senders.rtts.saturating_record(look.rtt.as_nanos());
-        }
-        let queue = self.bench.link()?.downlink.queue.delay;
-        Ok(Row { t, received: self.bench.received(), queue, ..summed(&looks) })
-    }
-
-    fn flow_results(&self, end: Duration) -> Vec<FlowResult> {
-        let each = self.courses.iter().zip(self.bench.received()).map(|(course, received)| {
-            let started = course.started.unwrap_or(end);
-            let finished = course.finished.unwrap_or(end);
-            FlowResult {
-                goodput_bps: bits_per_sec(received, finished - started),
-                completed_bytes: received,
-                start_s: seconds(started - self.zero),
-                end_s: seconds(finished - self.zero),
-                series_goodput_bps: Vec::new(),
-            }
-        });
-        each.collect()
-    }
+    });
+    each.collect()
 }
 
 /// The senders of one moment, as a row without time, queue and bytes received.
@@ -337,7 +230,6 @@ impl Measured {
         for (flow, goodput) in flows.iter_mut().zip(per_flow) {
             flow.series_goodput_bps = goodput;
         }
-        let lateness = |q| micros(self.link.lateness_at(q));
         AlgorithmResult {
             cc: cc.to_string(),
             goodput_bps: bits_per_sec(completed_bytes, self.elapsed),
@@ -350,18 +242,20 @@ impl Measured {
             retransmit_rate: ratio(self.senders.lost_bytes, self.senders.sent_bytes),
             jain: jain(flows.iter().map(|f| f.goodput_bps)),
             flows,
-            emulator: Some(EmulatorRecord {
-                lateness_us: Lateness {
-                    p50: lateness(0.5),
-                    p99: lateness(0.99),
-                    p999: lateness(0.999),
-                },
-                trusted: self.link.trusted,
-                warning: self.link.warning.clone(),
-            }),
+            emulator: Some(emulator_record(&self.link)),
             app_latency_ms: self.app_latency,
             interrupted: self.interrupted,
             series,
         }
+    }
+}
+
+/// How well the link kept its own time.
+pub(crate) fn emulator_record(link: &LinkReport) -> EmulatorRecord {
+    let at = |q| micros(link.lateness_at(q));
+    EmulatorRecord {
+        lateness_us: Lateness { p50: at(0.5), p99: at(0.99), p999: at(0.999) },
+        trusted: link.trusted,
+        warning: link.warning.clone(),
     }
 }

@@ -18,14 +18,14 @@ use crate::{over_quic, over_sim};
 pub(crate) const STALL: Duration = Duration::from_secs(30);
 
 /// Where a run stands.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Tick {
     /// Time since the first request.
     pub elapsed: Duration,
     /// The share of the run that is done, from 0 to 1.
     pub done: f64,
-    /// Application bits per second since the tick before.
-    pub goodput_bps: u64,
+    /// Application bits per second of each flow since the tick before.
+    pub flow_bps: Vec<u64>,
     /// Time in which the link would carry what its buffer holds.
     pub queue: Duration,
 }
@@ -59,6 +59,11 @@ pub enum RunError {
     TcpFlow { flow: usize, source: std::io::Error },
     #[error("no flow received anything for {0}")]
     Stalled(Duration),
+    #[error(
+        "the handshake took longer than the {0} that come before the times of the path; run it \
+         again on a quieter machine"
+    )]
+    LateStart(Duration),
     #[error("stopped before the first request")]
     StoppedEarly,
     #[error("a thread ended without a word")]

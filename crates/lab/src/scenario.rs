@@ -8,7 +8,8 @@ use fullpipe_path::{Link, MTU_BYTES, PathConfig, Probability};
 use fullpipe_quic::CongestionControl;
 
 use crate::cc::{Cc, KernelCc};
-use crate::metrics::{millis, ratio, seconds};
+use crate::metrics::{millis, seconds};
+use crate::real_time::Extent;
 use crate::results::ScenarioRecord;
 use crate::units::{Buffer, show_bytes, show_duration};
 
@@ -259,13 +260,13 @@ impl Scenario {
         self.stagger.times(u64::from(i))
     }
 
-    /// The share of the run that is done, from 0 to 1.
-    pub(crate) fn done(&self, elapsed: Duration, received: u64) -> f64 {
-        let (part, whole) = match self.amount {
-            Amount::Duration(d) => (elapsed.as_nanos(), d.as_nanos()),
-            Amount::Bytes(n) => (received, n.saturating_mul(u64::from(self.flows))),
+    /// How much there is of a run.
+    pub(crate) fn extent(&self) -> Extent {
+        let (duration, bytes) = match self.amount {
+            Amount::Duration(d) => (Some(d), None),
+            Amount::Bytes(n) => (None, Some(n)),
         };
-        ratio(part, whole).min(1.0)
+        Extent { flows: self.flows as usize, duration, bytes }
     }
 
     /// The path's two directions, the bottleneck's first.

@@ -43,7 +43,7 @@ impl Progress {
         bar.set_message(format!(
             "{:.1} s  {:.1} Mbit/s  queue {:.1} ms",
             tick.elapsed.as_nanos() as f64 / 1e9,
-            tick.goodput_bps as f64 / 1e6,
+            tick.flow_bps.iter().sum::<u64>() as f64 / 1e6,
             tick.queue.as_nanos() as f64 / 1e6
         ));
     }

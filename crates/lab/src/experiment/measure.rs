@@ -12,21 +12,26 @@ use crate::metrics::{bits_per_sec, jain, millis_of, ratio, seconds};
 
 /// Everything that was counted until one moment.
 pub(super) struct Mark {
-    at: Duration,
-    received: Vec<u64>,
-    sent: Vec<SenderStats>,
-    links: Vec<PathStats>,
-    queue_ns: Vec<Histogram<u64>>,
-    rtt_ns: Histogram<u64>,
-    latency_ns: Histogram<u64>,
-    completion_ns: Vec<Option<Histogram<u64>>>,
+    /// The moment that was asked for.
+    pub(super) at: Duration,
+    /// When it really was: later, where a thread has to wake for it.
+    pub(super) taken: Duration,
+    pub(super) received: Vec<u64>,
+    pub(super) sent: Vec<SenderStats>,
+    pub(super) links: Vec<PathStats>,
+    pub(super) queue_ns: Vec<Histogram<u64>>,
+    pub(super) rtt_ns: Histogram<u64>,
+    pub(super) latency_ns: Histogram<u64>,
+    pub(super) completion_ns: Vec<Option<Histogram<u64>>>,
 }
 
 impl Mark {
     pub(super) fn of(sim: &Sim, links: usize) -> Self {
         let links = 0..links;
+        let now = sim.now().since(Instant::default());
         Self {
-            at: sim.now().since(Instant::default()),
+            at: now,
+            taken: now,
             received: sim.flows().iter().map(|f| f.received()).collect(),
             sent: sim.flows().iter().map(|f| f.stats()).collect(),
             links: links.clone().map(|i| sim.link(i).stats).collect(),
@@ -40,9 +45,9 @@ impl Mark {
 
 /// When a flow was there.
 #[derive(Clone, Copy)]
-struct Life {
-    start: Duration,
-    end: Duration,
+pub(super) struct Life {
+    pub(super) start: Duration,
+    pub(super) end: Duration,
 }
 
 /// A run that is over, with the marks of all windows.
@@ -65,7 +70,11 @@ pub(super) fn moments(probes: &[Probe], duration: Duration) -> Vec<Duration> {
 }
 
 impl<'a> Measured<'a> {
-    pub(super) fn new(setup: &'a Setup, sim: &Sim, marks: Vec<Mark>) -> Self {
+    pub(super) fn new(setup: &'a Setup, lives: Vec<Life>, end: Duration, marks: Vec<Mark>) -> Self {
+        Self { setup, marks, lives, end }
+    }
+
+    pub(super) fn of_sim(setup: &'a Setup, sim: &Sim, marks: Vec<Mark>) -> Self {
         let now = sim.now().since(Instant::default());
         let since = |t: Instant| t.since(Instant::default());
         // When every flow has an end, the run is over with the last byte and not when somebody looked.
@@ -75,7 +84,7 @@ impl<'a> Measured<'a> {
             let stop = label.stop.unwrap_or(end).min(end);
             Life { start: since(flow.start()).min(end), end: flow.end().map_or(stop, since) }
         });
-        Self { setup, lives: lives.collect(), marks, end }
+        Self::new(setup, lives.collect(), end, marks)
     }
 
     /// Nothing where there is no such thing: a percentile of no packets, a share of no goodput.
@@ -107,6 +116,8 @@ impl<'a> Measured<'a> {
         let to = window.to.unwrap_or(self.end).min(self.end);
         let a = self.marks.iter().rfind(|m| m.at <= from)?;
         let b = self.marks.iter().find(|m| m.at >= to).or(self.marks.last())?;
+        let from = from.max(a.taken);
+        let to = if b.at == to { b.taken } else { to };
         (from < to).then_some(Span { all: self, a, b, from, to })
     }
 }

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::results::EmulatorRecord;
+
 pub use journal::JournalError;
 pub use over_quic::run_over_quic;
 pub use parquet::StoreError;
@@ -45,6 +47,12 @@ pub struct Outcome {
     pub series: Vec<SeriesRow>,
     /// What the expectations ask for, in the order of the plan's probes.
     pub probes: Vec<Option<f64>>,
+    /// How well the emulated link kept its own time; null over the simulator, whose clock is exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator: Option<EmulatorRecord>,
+    /// Whether it was stopped before its time: then the figures are those so far.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
 /// Figures by name; null where there is none, like a percentile of no packets.

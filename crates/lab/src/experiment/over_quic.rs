@@ -1,112 +1,199 @@
-//! The same points over real QUIC, in real time, as far as `compare` can run them.
+//! The same points over real QUIC, in real time.
 
 use std::sync::atomic::AtomicBool;
 
-use super::{Figures, FlowOutcome, Outcome};
-use crate::expect::{Level, Metric, Probe, Scope, Stat, Which, Window};
+use fullpipe_cc::{Duration, Snapshot};
+use fullpipe_emu::PathSample;
+use fullpipe_sim::SenderStats;
+use hdrhistogram::Histogram;
+
+use super::measure::{Life, Mark, Measured, moments};
+use super::runner::{Moment, Series, outcome, row};
+use super::{Outcome, SeriesRow};
+use crate::expect::{Metric, Probe};
 use crate::file::Plan;
-use crate::results::AlgorithmResult;
+use crate::metrics::bits_per_sec;
+use crate::over_quic::{Bench, Sender};
+use crate::real_time::{self, Bench as _, End, Extent, Observer, Play};
 use crate::{RunError, Tick};
 
-/// Whether a run over quic brings this figure: of windows and of links behind the first it knows
-/// nothing.
+/// Rows are not closer than this: each stops the senders for a moment.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Whether a run over quic brings this figure: what only the two applications could tell it does not.
 pub(crate) fn is_measured(probe: &Probe) -> bool {
-    let is_known = match probe.scope {
-        Scope::Run => !matches!(
-            probe.metric,
-            Metric::Latency(_)
-                | Metric::Completion(_)
-                | Metric::Queue(Stat::Min)
-                | Metric::Rtt(Stat::Mean | Stat::Max)
-        ),
-        Scope::Flow(Which::Number(_)) => matches!(
-            probe.metric,
-            Metric::Goodput | Metric::Share | Metric::CompletedBytes | Metric::Elapsed
-        ),
-        Scope::Flow(Which::Name(_)) | Scope::Link(_) => false,
-    };
-    is_known && probe.window == Window::default()
+    !matches!(probe.metric, Metric::Latency(_) | Metric::Completion(_))
 }
 
-/// Runs point number `index` of the plan over QUIC. No course is recorded.
+/// All flows at one moment, and the truth of the link.
+#[derive(Clone, Debug)]
+struct Sight {
+    /// Since the first request.
+    t: Duration,
+    link: PathSample,
+    flows: Vec<FlowSight>,
+}
+
+/// One flow at one moment.
+#[derive(Clone, Copy, Debug)]
+struct FlowSight {
+    /// Application bytes so far.
+    received: u64,
+    /// What its algorithm believes; nothing before the handshake.
+    snapshot: Option<Snapshot>,
+}
+
+/// Runs point number `index` of the plan over QUIC. One that was stopped is the outcome so far, and says
+/// so.
 ///
 /// # Errors
 /// It cannot run over QUIC, or gave no result.
 pub fn run_over_quic(
     plan: &Plan,
     index: usize,
+    series: Series,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Tick),
-) -> Result<(Outcome, AlgorithmResult), RunError> {
-    let point = &plan.runs[index];
-    let (scenario, cc) = point.quic().map_err(|e| RunError::NotOverQuic(e.to_string()))?;
-    let result = crate::run(&scenario, cc.into(), stop, watch)?;
-    let name = point.flow_name().unwrap_or_else(|| cc.to_string());
-    let flows: Vec<FlowOutcome> = result
-        .flows
-        .iter()
-        .map(|flow| FlowOutcome {
-            name: name.clone(),
-            cc: cc.to_string(),
-            start_s: flow.start_s,
-            end_s: flow.end_s,
-            metrics: figures(Level::Flow, |metric| match metric {
-                Metric::Goodput => Some(flow.goodput_bps as f64 / 1e6),
-                Metric::Share => {
-                    Some(crate::metrics::ratio(flow.completed_bytes, result.completed_bytes))
-                }
-                Metric::CompletedBytes => Some(flow.completed_bytes as f64),
-                Metric::Elapsed => Some(flow.end_s - flow.start_s),
-                _ => None,
-            }),
-        })
-        .collect();
-    let metrics = figures(Level::Run, |metric| of_run(metric, &result));
-    let link = figures(Level::Link, |metric| of_run(metric, &result));
-    let probes = plan.probes.iter().map(|probe| {
-        let figures = match probe.scope {
-            Scope::Flow(Which::Number(n)) => &flows.get(n)?.metrics,
-            _ => &metrics,
-        };
-        figures.get(&probe.metric.to_string()).copied().flatten()
-    });
-    let outcome = Outcome {
-        run: index,
-        scenario: plan.name.clone(),
-        at: point.at.clone(),
-        seed: scenario.seed,
-        probes: probes.collect(),
-        metrics,
-        flows,
-        links: vec![link],
-        series: Vec::new(),
+) -> Result<Outcome, RunError> {
+    let cannot = |wrong: crate::file::Wrong| RunError::NotOverQuic(wrong.to_string());
+    let (setup, job) = plan.runs[index].quic().map_err(cannot)?;
+    let flows = setup.flows.len();
+    let mut log = Log {
+        interval: series.interval(&setup).map(|i| i.max(SHORTEST_INTERVAL)),
+        next: Duration::ZERO,
+        moments: moments(&plan.probes, setup.duration),
+        sights: Vec::new(),
+        marks: Vec::new(),
+        rtt_ns: real_time::times(),
+        senders: vec![None; flows],
     };
-    Ok((outcome, result))
+    let extent = Extent { flows, duration: Some(setup.duration), bytes: None };
+    let mut play = Play::begin(extent, Bench::start(&job)?, stop)?;
+    log.mark(Duration::ZERO, Duration::ZERO, &play.bench)?;
+    let end = play.until_the_end(&mut log, watch)?;
+    let t = end.at - play.zero;
+    log.sight(t, &play.bench)?;
+    log.mark(t, t, &play.bench)?;
+    let link = play.bench.finish_link()?;
+    let lives = lives(&play, &end);
+    let series = rows(&lives, &log);
+    let measured = Measured::new(&setup, lives, t, log.marks);
+    Ok(Outcome {
+        emulator: Some(real_time::emulator_record(&link)),
+        interrupted: end.interrupted,
+        ..outcome(plan, index, &setup, &measured, series)
+    })
 }
 
-fn figures(level: Level, value: impl Fn(Metric) -> Option<f64>) -> Figures {
-    Metric::of(level).into_iter().map(|m| (m.to_string(), value(m))).collect()
+fn lives(play: &Play<'_, Bench>, end: &End) -> Vec<Life> {
+    let each = play.courses.iter().map(|course| Life {
+        start: course.started.unwrap_or(end.at) - play.zero,
+        end: course.finished.unwrap_or(end.at) - play.zero,
+    });
+    each.collect()
 }
 
-fn of_run(metric: Metric, r: &AlgorithmResult) -> Option<f64> {
-    let q = r.queue_ms;
-    match metric {
-        Metric::Goodput => Some(r.goodput_bps as f64 / 1e6),
-        Metric::Jain => Some(r.jain),
-        Metric::Utilization => Some(r.utilization),
-        Metric::Queue(Stat::Mean) => Some(q.mean),
-        Metric::Queue(Stat::P50) => Some(q.p50),
-        Metric::Queue(Stat::P95) => Some(q.p95),
-        Metric::Queue(Stat::P99) => Some(q.p99),
-        Metric::Queue(Stat::Max) => Some(q.max),
-        Metric::Rtt(Stat::Min) => r.rtt_ms.map(|rtt| rtt.min),
-        Metric::Rtt(Stat::P50) => r.rtt_ms.map(|rtt| rtt.p50),
-        Metric::Rtt(Stat::P95) => r.rtt_ms.map(|rtt| rtt.p95),
-        Metric::Rtt(Stat::P99) => r.rtt_ms.map(|rtt| rtt.p99),
-        Metric::LossRate => Some(r.loss_rate),
-        Metric::RetransmitRate => Some(r.retransmit_rate),
-        Metric::CompletedBytes => Some(r.completed_bytes as f64),
-        Metric::Elapsed => Some(r.elapsed_s),
-        _ => None,
+/// Everything that is looked at.
+struct Log {
+    interval: Option<Duration>,
+    /// The next row.
+    next: Duration,
+    /// Those at which windows begin or end and that are still to come.
+    moments: Vec<Duration>,
+    sights: Vec<Sight>,
+    marks: Vec<Mark>,
+    rtt_ns: Histogram<u64>,
+    /// As they were seen last: a connection that is gone says nothing more.
+    senders: Vec<Option<Sender>>,
+}
+
+impl Log {
+    /// What the senders say now.
+    fn ask(&mut self, bench: &Bench) {
+        for (known, now) in self.senders.iter_mut().zip(bench.senders()) {
+            *known = now.or(*known);
+        }
     }
+
+    fn sight(&mut self, t: Duration, bench: &Bench) -> Result<(), RunError> {
+        self.ask(bench);
+        let each = bench.received().into_iter().zip(&self.senders);
+        let flows = each.map(|(received, sender)| {
+            if let Some(sender) = sender {
+                self.rtt_ns.saturating_record(sender.srtt.as_nanos());
+            }
+            FlowSight { received, snapshot: sender.map(|s| s.snapshot) }
+        });
+        let flows = flows.collect();
+        self.sights.push(Sight { t, link: bench.link()?.downlink, flows });
+        Ok(())
+    }
+
+    fn mark(&mut self, at: Duration, taken: Duration, bench: &Bench) -> Result<(), RunError> {
+        self.ask(bench);
+        let stats = |sender: &Option<Sender>| SenderStats {
+            sent_bytes: sender.map_or(0, |s| s.sent_bytes),
+            lost_bytes: sender.map_or(0, |s| s.lost_bytes),
+            ..SenderStats::default()
+        };
+        self.marks.push(Mark {
+            at,
+            taken,
+            received: bench.received(),
+            sent: self.senders.iter().map(stats).collect(),
+            links: vec![bench.link()?.downlink.stats],
+            queue_ns: vec![bench.queue_delay_ns()?],
+            rtt_ns: self.rtt_ns.clone(),
+            latency_ns: real_time::times(),
+            completion_ns: vec![None; self.senders.len()],
+        });
+        Ok(())
+    }
+}
+
+impl Observer<Bench> for Log {
+    fn next_due(&self) -> Duration {
+        let row = self.interval.map_or(Duration::MAX, |_| self.next);
+        self.moments.first().map_or(row, |moment| row.min(*moment))
+    }
+
+    fn look(&mut self, t: Duration, bench: &Bench) -> Result<(), RunError> {
+        if let Some(interval) = self.interval.filter(|_| self.next <= t) {
+            // One that comes late shifts none of those after it.
+            self.next = interval.times(t.as_nanos() / interval.as_nanos() + 1);
+            self.sight(t, bench)?;
+        }
+        while self.moments.first().is_some_and(|moment| *moment <= t) {
+            let moment = self.moments.remove(0);
+            self.mark(moment, t, bench)?;
+        }
+        Ok(())
+    }
+}
+
+/// A row for each flow that was there.
+fn rows(lives: &[Life], log: &Log) -> Vec<SeriesRow> {
+    let mut rows = Vec::new();
+    if log.interval.is_none() {
+        return rows;
+    }
+    for pair in log.sights.windows(2) {
+        let (before, now) = (&pair[0], &pair[1]);
+        for (flow, life) in lives.iter().enumerate() {
+            let Some(snapshot) = &now.flows[flow].snapshot else { continue };
+            if now.t < life.start || before.t >= life.end {
+                continue;
+            }
+            let received = now.flows[flow].received - before.flows[flow].received;
+            let moment = Moment {
+                t: now.t,
+                flow,
+                goodput_mbps: bits_per_sec(received, now.t - before.t) as f64 / 1e6,
+                rtt: snapshot.latest_rtt,
+                queue: now.link.queue.delay,
+            };
+            rows.push(row(&moment, snapshot));
+        }
+    }
+    rows
 }

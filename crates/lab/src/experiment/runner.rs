@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_cc::{Duration, Instant, Rate};
-use fullpipe_sim::{Flow, Sim};
+use fullpipe_cc::{Duration, Instant, Rate, Snapshot};
+use fullpipe_sim::Sim;
 
 use super::measure::{Mark, Measured, moments};
 use super::qlog::{Qlog, QlogDir};
@@ -24,6 +24,20 @@ pub enum Series {
     Rows(u64),
 }
 
+impl Series {
+    /// Time between two rows, if there are to be any.
+    pub(super) fn interval(self, setup: &Setup) -> Option<Duration> {
+        match (setup.interval, self) {
+            (Some(interval), _) => Some(interval),
+            (None, Self::Asked) => None,
+            (None, Self::Rows(n)) => {
+                let even = Duration::from_nanos(setup.duration.as_nanos() / n.max(1));
+                Some(even.max(Duration::from_micros(1)))
+            }
+        }
+    }
+}
+
 /// Runs point number `index` of the plan. With a course recorded, `qlog` is where it is written as it
 /// goes, a file for each flow.
 ///
@@ -38,14 +52,7 @@ pub fn run(
 ) -> Result<Outcome, ExperimentError> {
     let point = &plan.runs[index];
     let setup = point.setup().map_err(|w| ExperimentError::Setup(w.to_string()))?;
-    let interval = match (setup.interval, series) {
-        (Some(interval), _) => Some(interval),
-        (None, Series::Asked) => None,
-        (None, Series::Rows(n)) => {
-            let even = Duration::from_nanos(setup.duration.as_nanos() / n.max(1));
-            Some(even.max(Duration::from_micros(1)))
-        }
-    };
+    let interval = series.interval(&setup);
     let mut sim = Sim::new(&setup.config)?;
     let mut recorder = interval.map(|interval| Recorder::new(interval, &setup));
     if let (Some(recorder), Some(dir)) = (&mut recorder, qlog) {
@@ -56,7 +63,18 @@ pub fn run(
     let written = recorder.as_mut().and_then(|r| r.qlog.take()).map_or(Ok(()), Qlog::finish);
     let marks = played?;
     written?;
-    let measured = Measured::new(&setup, &sim, marks);
+    let measured = Measured::of_sim(&setup, &sim, marks);
+    Ok(outcome(plan, index, &setup, &measured, recorder.map_or(Vec::new(), |r| r.rows)))
+}
+
+/// What was measured, as a line of JSON and as rows.
+pub(super) fn outcome(
+    plan: &Plan,
+    index: usize,
+    setup: &Setup,
+    measured: &Measured<'_>,
+    series: Vec<SeriesRow>,
+) -> Outcome {
     let whole = |scope: Scope, level: Level| -> Figures {
         let probe = |metric| Probe { scope: scope.clone(), metric, window: Window::default() };
         let all = Metric::of(level).into_iter();
@@ -67,17 +85,19 @@ pub fn run(
         let metrics = whole(Scope::Flow(Which::Number(i)), Level::Flow);
         FlowOutcome { name: label.name.clone(), cc: label.cc.clone(), start_s, end_s, metrics }
     });
-    Ok(Outcome {
+    Outcome {
         run: index,
         scenario: plan.name.clone(),
-        at: point.at.clone(),
+        at: plan.runs[index].at.clone(),
         seed: setup.seed,
         metrics: whole(Scope::Run, Level::Run),
         flows: flows.collect(),
         links: (0..setup.config.links.len()).map(|i| whole(Scope::Link(i), Level::Link)).collect(),
-        series: recorder.map_or(Vec::new(), |r| r.rows),
+        series,
         probes: plan.probes.iter().map(|p| measured.value(p)).collect(),
-    })
+        emulator: None,
+        interrupted: false,
+    }
 }
 
 /// Lets the simulation happen, with a mark at each moment that a window begins or ends.
@@ -143,9 +163,14 @@ impl Recorder {
             }
             let received = flow.received() - self.before[i];
             self.before[i] = flow.received();
-            let goodput_mbps = bits_per_sec(received, self.interval) as f64 / 1e6;
-            let queue_ms = millis(sim.link(self.first_link[i]).queue.delay);
-            self.rows.push(row(now, i, flow, goodput_mbps, queue_ms));
+            let moment = Moment {
+                t: now,
+                flow: i,
+                goodput_mbps: bits_per_sec(received, self.interval) as f64 / 1e6,
+                rtt: flow.latest_rtt(),
+                queue: sim.link(self.first_link[i]).queue.delay,
+            };
+            self.rows.push(row(&moment, &flow.snapshot()));
             if let Some(qlog) = &mut self.qlog {
                 qlog.sample(i, now, flow)?;
             }
@@ -154,16 +179,24 @@ impl Recorder {
     }
 }
 
-fn row(now: Duration, i: usize, flow: &Flow, goodput_mbps: f64, queue_ms: f64) -> SeriesRow {
-    let model = flow.snapshot();
+/// What a flow shows at one moment, and its path.
+pub(super) struct Moment {
+    pub(super) t: Duration,
+    pub(super) flow: usize,
+    pub(super) goodput_mbps: f64,
+    pub(super) rtt: Option<Duration>,
+    pub(super) queue: Duration,
+}
+
+pub(super) fn row(moment: &Moment, model: &Snapshot) -> SeriesRow {
     let mbps = |rate: Rate| rate.as_bits_per_sec() as f64 / 1e6;
     let bbr = model.bbr.as_ref();
     SeriesRow {
-        t_s: seconds(now),
-        flow: i,
-        goodput_mbps,
-        rtt_ms: flow.latest_rtt().map(millis),
-        queue_ms,
+        t_s: seconds(moment.t),
+        flow: moment.flow,
+        goodput_mbps: moment.goodput_mbps,
+        rtt_ms: moment.rtt.map(millis),
+        queue_ms: millis(moment.queue),
         cwnd_bytes: model.cwnd,
         inflight_bytes: model.inflight,
         pacing_mbps: model.pacing_rate.map(mbps),

@@ -15,7 +15,6 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fullpipe_quic::CongestionControl;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
@@ -25,9 +24,9 @@ pub use error::FileError;
 pub(crate) use build::Setup;
 pub(crate) use error::Wrong;
 
-use crate::Scenario;
 use crate::expect::{self, Expectation, Probe};
 use crate::experiment;
+use crate::over_quic::Job;
 use tree::Axis;
 
 /// The most runs of one file.
@@ -71,14 +70,9 @@ impl Run {
         build::setup(&self.document, &self.dir)
     }
 
-    /// The same for `compare`'s backend over QUIC.
-    pub(crate) fn quic(&self) -> Result<(Scenario, CongestionControl), Wrong> {
-        quic::scenario(&self.document)
-    }
-
-    /// What the file calls its first flow.
-    pub(crate) fn flow_name(&self) -> Option<String> {
-        self.document.flow.first()?.name.clone()
+    /// The same, and as a job over QUIC.
+    pub(crate) fn quic(&self) -> Result<(Setup, Job), Wrong> {
+        quic::job(&self.document, &self.dir)
     }
 }
 
@@ -159,8 +153,7 @@ impl Plan {
             let probes = expectation.probes().into_iter().map(|p| &self.probes[p]);
             if let Some(probe) = probes.into_iter().find(|p| !experiment::is_measured(p)) {
                 let why = format!(
-                    "{} is not measured so over quic yet: no windows, links, or names of flows, no \
-                     latency and completion; leave it out, or run over sim",
+                    "{} is not measured over quic; leave it out, or run over sim",
                     probe.metric
                 );
                 return Err(Wrong::new(format!("expect[{i}]"), why));

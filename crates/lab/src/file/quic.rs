@@ -1,77 +1,87 @@
-//! A point of a file's grid over real QUIC: a plain link and flows that are all alike, as
-//! [`crate::Scenario`] has them. What it cannot say is refused with its field.
+//! A point of a file's grid over real QUIC: any one link, and flows with one algorithm that move bulk or
+//! so many bytes. What it cannot say is refused with its field.
 
-use fullpipe_path::Probability;
+use std::path::Path;
+
+use fullpipe_cc::Duration;
+use fullpipe_path::{ElementConfig, RateConfig};
 use fullpipe_quic::CongestionControl;
+use fullpipe_sim::Application;
 
+use super::build::{self, Setup};
 use super::error::Wrong;
-use super::schema::{App, Carrier, Document, FlowTable, Marks, PathTable};
-use crate::units::Buffer;
-use crate::{Amount, Over, Scenario};
+use super::schema::{App, Carrier, Document, FlowTable, Marks};
+use crate::over_quic::{FlowJob, Job};
 
-pub(super) fn scenario(doc: &Document) -> Result<(Scenario, CongestionControl), Wrong> {
-    if !doc.link.is_empty() {
-        return Err(only_sim("link", "there is one link"));
+/// The simulation of that point, and the same as a job over QUIC.
+pub(super) fn job(doc: &Document, dir: &Path) -> Result<(Setup, Job), Wrong> {
+    let setup = build::setup(doc, dir)?;
+    if doc.link.len() > 1 {
+        return Err(only_sim("link[1]", "there is one link"));
     }
     if !doc.cross.is_empty() {
         return Err(only_sim("cross", "there is no cross traffic"));
     }
-    if doc.flow.len() > 1 {
-        return Err(only_sim("flow[1]", "all flows are alike"));
+    for (i, flow) in doc.flow.iter().enumerate() {
+        check_flow(flow, &format!("flow[{i}]"))?;
     }
-    let path = doc.path.as_ref().ok_or_else(|| Wrong::new("path", "there is none"))?;
-    let usual = FlowTable::default();
-    let flow = doc.flow.first().unwrap_or(&usual);
-    check_path(path)?;
-    check_flow(flow)?;
-    let cc = flow.cc.or(doc.cc).ok_or_else(|| Wrong::new("cc", "there is none"))?;
-    let scenario = Scenario {
-        over: Over::Quic,
-        cc: vec![CongestionControl::Fullpipe(cc.0).into()],
-        rate: path.rate.ok_or_else(|| only_sim("path", "a link has one rate"))?.0,
-        rtt: path.rtt.map(|t| t.0).ok_or_else(|| only_sim("path", "rtt is the delay"))?,
-        buffer: path.buffer.map_or(Buffer::Bdp(1.0), |b| b.0),
-        loss: path.loss.map_or(Probability::ZERO, |p| p.0),
-        flows: u32::try_from(flow.count).unwrap_or(u32::MAX),
-        stagger: flow.every.map_or(fullpipe_cc::Duration::ZERO, |t| t.0),
-        amount: match flow.app {
-            Some(App::Bytes(bytes)) => Amount::Bytes(bytes.0),
-            _ => Amount::Duration(doc.duration.0),
+    check_row(&setup.config.links[0].row)?;
+    check_together(doc, &setup)?;
+    let algorithm = setup.config.flows[0].algorithm;
+    let flow = |f: &fullpipe_sim::FlowConfig| FlowJob {
+        start: f.start,
+        stop: f.stop,
+        bytes: match f.application {
+            Application::Bytes(bytes) => Some(bytes),
+            _ => None,
         },
-        seed: doc.seed,
     };
-    scenario.validate().map_err(|e| Wrong::new("", e.to_string().replace("--", "")))?;
-    let cc = CongestionControl::Fullpipe(cc.0);
-    Ok((scenario, cc))
+    let job = Job {
+        downlink: setup.config.links[0].clone(),
+        uplink: setup.config.uplink.clone(),
+        cc: CongestionControl::Fullpipe(algorithm),
+        flows: setup.config.flows.iter().map(flow).collect(),
+        seed: setup.seed,
+    };
+    Ok((setup, job))
 }
 
 fn only_sim(field: &str, instead: &str) -> Wrong {
     Wrong::new(field, format!("not over quic yet, where {instead}; leave it out, or run over sim"))
 }
 
-/// The first field that is there.
-fn refuse(fields: &[(&str, bool)], place: &str, instead: &str) -> Result<(), Wrong> {
-    match fields.iter().find(|(_, is_there)| *is_there) {
-        Some((name, _)) => Err(only_sim(&format!("{place}.{name}"), instead)),
-        None => Ok(()),
+/// What the flows must be together.
+fn check_together(doc: &Document, setup: &Setup) -> Result<(), Wrong> {
+    let flows = &setup.config.flows;
+    let most = fullpipe_emu::MAX_FLOWS;
+    if flows.len() > most {
+        let why = format!("{} flows; over quic the most is {most}", flows.len());
+        return Err(Wrong::new("flow", why));
+    }
+    let other = |f: &FlowTable| f.cc.or(doc.cc).is_some_and(|cc| cc.0 != flows[0].algorithm);
+    if let Some(i) = doc.flow.iter().position(other) {
+        return Err(only_sim(&format!("flow[{i}].cc"), "all flows have one algorithm"));
+    }
+    if flows.iter().all(|f| f.start > Duration::ZERO) {
+        let why = "over quic the first flow starts at 0s: times count from its first request";
+        return Err(Wrong::new("flow[0].start", why));
+    }
+    Ok(())
+}
+
+/// A trace begins with the link, and the link before the handshake.
+fn check_row(row: &[ElementConfig]) -> Result<(), Wrong> {
+    let is_trace = |e: &ElementConfig| {
+        matches!(e, ElementConfig::Bottleneck { rate: RateConfig::Trace(_), .. })
+    };
+    match row.iter().any(is_trace) {
+        true => Err(only_sim("path.trace", "a rate is constant or has steps")),
+        false => Ok(()),
     }
 }
 
-fn check_path(path: &PathTable) -> Result<(), Wrong> {
+fn check_flow(flow: &FlowTable, place: &str) -> Result<(), Wrong> {
     let fields = [
-        ("steps", !path.steps.is_empty()),
-        ("trace", path.trace.is_some()),
-        ("queue", path.queue.is_some()),
-        ("down", !path.down.is_empty()),
-        ("up", !path.up.is_empty()),
-    ];
-    refuse(&fields, "path", "a path has rate, rtt, buffer and loss")
-}
-
-fn check_flow(flow: &FlowTable) -> Result<(), Wrong> {
-    let fields = [
-        ("start", flow.start.is_some()),
-        ("stop", flow.stop.is_some()),
         ("app", !matches!(flow.app, None | Some(App::Bulk {} | App::Bytes(_)))),
         ("transport", flow.transport != Carrier::Quic),
         ("mss", flow.mss.is_some()),
@@ -86,5 +96,11 @@ fn check_flow(flow: &FlowTable) -> Result<(), Wrong> {
         ("extra_rtt", flow.extra_rtt.is_some()),
         ("route", flow.route.is_some()),
     ];
-    refuse(&fields, "flow[0]", "a flow has name, cc, count, every, and app as bulk or bytes")
+    match fields.iter().find(|(_, is_there)| *is_there) {
+        Some((name, _)) => Err(only_sim(
+            &format!("{place}.{name}"),
+            "a flow has name, cc, count, start, every, stop, and app as bulk or bytes",
+        )),
+        None => Ok(()),
+    }
 }

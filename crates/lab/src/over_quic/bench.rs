@@ -4,24 +4,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time;
 
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_cc::Duration;
 use fullpipe_emu::{Emulator, EmulatorConfig, LinkReport, LinkSample};
 use fullpipe_quic::noq::Connection;
 use fullpipe_quic::{
-    ClientOptions, CongestionControl, Content, OnAccept, Server, ServerOptions, ServerTls,
-    TransportSettings, Verify,
+    ClientOptions, Content, OnAccept, Server, ServerOptions, ServerTls, TransportSettings, Verify,
 };
+use hdrhistogram::Histogram;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::flow::{self, Plan};
-use super::{sender, socket};
+use super::flow::{self, Plan, When};
+use super::job::{Job, later};
+use super::sender::{self, Sender};
+use super::socket;
 use crate::real_time::{self, Event, Look};
 use crate::run::RunError;
-use crate::scenario::{Amount, Scenario};
 
-/// The name that the server's certificate is for.
-const SERVER_NAME: &str = "localhost";
+/// The name by which a flow calls the server, and by which the server knows the flow.
+fn server_name(flow: usize) -> String {
+    format!("{flow}.flow.localhost")
+}
 
 /// Enough streams that a hole in one does not stop the others.
 const MIN_STREAMS: u64 = 4;
@@ -31,12 +34,17 @@ const MAX_STREAMS: u64 = 64;
 /// What must end in any case, before it is said whether a run went well.
 const RUNTIME_END: time::Duration = time::Duration::from_secs(2);
 
-/// The connections that the server accepted.
-type Connections = Arc<Mutex<Vec<Connection>>>;
+/// How much later than it should the first request may be where the path's times count from it.
+const LATE: Duration = Duration::from_millis(100);
+
+/// The connections that the server accepted, each at the place of its flow.
+type Connections = Arc<Mutex<Vec<Option<Connection>>>>;
 
 /// A server, a link and clients.
-pub(super) struct Bench {
+pub(crate) struct Bench {
     epoch: time::Instant,
+    /// When the first request is due, since the epoch.
+    lead: Duration,
     link: Option<Emulator>,
     server: Option<Server>,
     servers: Option<Runtime>,
@@ -51,45 +59,53 @@ pub(super) struct Bench {
 
 impl Bench {
     /// Starts a link, a server behind it, and the first flow.
-    pub(super) fn start(scenario: &Scenario, cc: CongestionControl) -> Result<Self, RunError> {
+    pub(crate) fn start(job: &Job) -> Result<Self, RunError> {
         let epoch = time::Instant::now();
         let servers = runtime("fullpipe-server")?;
         let clients = runtime("fullpipe-client")?;
-        let connections = Connections::default();
-        let tls = ServerTls::self_signed(&[SERVER_NAME])?;
+        let connections = Connections::new(Mutex::new(vec![None; job.flows.len()]));
+        let names: Vec<String> = (0..job.flows.len()).map(server_name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let tls = ServerTls::self_signed(&names)?;
         let server = {
             let _inside = servers.enter();
-            let options = server_options(scenario, cc, connections.clone());
+            let options = server_options(job, connections.clone());
             let socket = socket::open().map_err(RunError::Socket)?;
             Server::with_socket(socket, &tls, Content::Bulk, options)?
         };
-        let link = Emulator::start(link_config(scenario, server.local_addr(), epoch))?;
+        let lead = job.lead();
+        let link = Emulator::start(EmulatorConfig {
+            uplink: later(&job.uplink, lead),
+            downlink: later(&job.downlink, lead),
+            epoch: Some(epoch),
+            ..EmulatorConfig::new(server.local_addr())
+        })?;
         let (told, events) = mpsc::channel();
         let (end, ended) = watch::channel(false);
-        let received: Vec<_> = (0..scenario.flows).map(|_| Arc::new(AtomicU64::new(0))).collect();
-        let plan = |i: u32, received: &Arc<AtomicU64>| Plan {
-            flow: i as usize,
-            epoch,
-            start: scenario.start_of(i),
-            server: link.addr(),
-            server_name: SERVER_NAME,
-            verify: Verify::Certificates(tls.certificates().to_vec()),
-            options: client_options(scenario),
-            streams: streams(scenario),
-            bytes: match scenario.amount {
-                Amount::Bytes(n) => Some(n),
-                Amount::Duration(_) => None,
-            },
-            received: received.clone(),
-            told: told.clone(),
-            ended: ended.clone(),
-        };
-        let mut waiting: Vec<_> =
-            (0..scenario.flows).zip(&received).map(|(i, r)| plan(i, r)).collect();
-        let first = waiting.remove(0);
-        clients.spawn(flow::run(first, Duration::ZERO));
+        let mut waiting = Vec::with_capacity(job.flows.len());
+        let mut received = Vec::with_capacity(job.flows.len());
+        for (i, flow) in job.flows.iter().enumerate() {
+            let so_far = Arc::new(AtomicU64::new(0));
+            received.push(so_far.clone());
+            waiting.push(Plan {
+                flow: i,
+                epoch,
+                job: *flow,
+                server: link.addr(),
+                server_name: server_name(i),
+                verify: Verify::Certificates(tls.certificates().to_vec()),
+                options: client_options(job),
+                streams: streams(job),
+                received: so_far,
+                told: told.clone(),
+                ended: ended.clone(),
+            });
+        }
+        let first = job.flows.iter().position(|f| f.start == Duration::ZERO).unwrap_or(0);
+        clients.spawn(flow::run(waiting.remove(first), When::First { at: lead }));
         Ok(Self {
             epoch,
+            lead,
             link: Some(link),
             server: Some(server),
             servers: Some(servers),
@@ -102,8 +118,18 @@ impl Bench {
         })
     }
 
-    fn connections(&self) -> Vec<Connection> {
+    fn connections(&self) -> Vec<Option<Connection>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The sender of each flow, where there is one yet.
+    pub(crate) fn senders(&self) -> Vec<Option<Sender>> {
+        self.connections().iter().map(|c| Sender::of(c.as_ref()?)).collect()
+    }
+
+    /// Queueing delay of every packet of data so far.
+    pub(crate) fn queue_delay_ns(&self) -> Result<Histogram<u64>, RunError> {
+        Ok(self.link.as_ref().ok_or(RunError::Lost)?.queue_delay_ns())
     }
 }
 
@@ -117,9 +143,12 @@ impl real_time::Bench for Bench {
     }
 
     fn start_the_others(&mut self, zero: Duration) -> Result<(), RunError> {
+        if self.lead > Duration::ZERO && zero > self.lead + LATE {
+            return Err(RunError::LateStart(self.lead));
+        }
         let clients = self.clients.as_ref().ok_or(RunError::Lost)?;
         for plan in self.waiting.drain(..) {
-            clients.spawn(flow::run(plan, zero));
+            clients.spawn(flow::run(plan, When::After { zero }));
         }
         Ok(())
     }
@@ -172,50 +201,35 @@ fn runtime(name: &str) -> Result<Runtime, RunError> {
         .map_err(RunError::Runtime)
 }
 
-fn link_config(s: &Scenario, target: std::net::SocketAddr, epoch: time::Instant) -> EmulatorConfig {
-    let (downlink, uplink) = s.directions();
-    EmulatorConfig { uplink, downlink, epoch: Some(epoch), ..EmulatorConfig::new(target) }
-}
-
-fn server_options(s: &Scenario, cc: CongestionControl, accepted: Connections) -> ServerOptions {
+fn server_options(job: &Job, accepted: Connections) -> ServerOptions {
     let on_accept: OnAccept = Arc::new(move |connection| {
-        accepted.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        let mut all = accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = sender::called(&connection)
+            .and_then(|name| (0..all.len()).find(|i| server_name(*i) == name));
+        if let Some(place) = place {
+            all[place] = Some(connection);
+        }
     });
     ServerOptions {
-        congestion: cc,
-        seed: s.seed,
-        transport: transport(s),
+        congestion: job.cc,
+        seed: job.seed,
+        transport: transport(job),
         on_accept: Some(on_accept),
     }
 }
 
-fn client_options(s: &Scenario) -> ClientOptions {
+fn client_options(job: &Job) -> ClientOptions {
     // A first flight that meets a full buffer waits for it, and may be lost several times.
-    let handshake_timeout = Duration::from_secs(10) + s.rtt.times(10) + drain_time(s).times(4);
-    ClientOptions { transport: transport(s), handshake_timeout, ..ClientOptions::default() }
-}
-
-/// What the path holds when its buffer is full, in bytes.
-fn path_holds(s: &Scenario) -> u64 {
-    s.rate.bytes_in(s.rtt).saturating_add(buffer_bytes(s))
-}
-
-fn buffer_bytes(s: &Scenario) -> u64 {
-    match s.buffer {
-        crate::units::Buffer::Packets(n) => n.saturating_mul(u64::from(fullpipe_path::MTU_BYTES)),
-        other => other.bytes_on(s.rate, s.rtt).unwrap_or(0),
-    }
-}
-
-fn drain_time(s: &Scenario) -> Duration {
-    if s.rate == Rate::ZERO { Duration::ZERO } else { s.rate.time_for(buffer_bytes(s)) }
+    let handshake_timeout =
+        Duration::from_secs(10) + job.rtt().times(10) + job.drain_time().times(4);
+    ClientOptions { transport: transport(job), handshake_timeout, ..ClientOptions::default() }
 }
 
 /// Windows that congestion control and not flow control fills: four times what the path holds,
 /// because a hole keeps back what follows it for a round trip and more.
-fn transport(s: &Scenario) -> TransportSettings {
+fn transport(job: &Job) -> TransportSettings {
     let usual = TransportSettings::default();
-    let room = path_holds(s).saturating_mul(4);
+    let room = job.holds().saturating_mul(4);
     TransportSettings {
         receive_window: u32::try_from(room).unwrap_or(u32::MAX).max(usual.receive_window),
         send_window: room.max(usual.send_window),
@@ -225,7 +239,7 @@ fn transport(s: &Scenario) -> TransportSettings {
 
 /// So many streams that their windows together hold twice what the path does: a stream's window is
 /// small (see [`TransportSettings::stream_receive_window`]) and a deep buffer is not.
-fn streams(s: &Scenario) -> u64 {
+fn streams(job: &Job) -> u64 {
     let window = u64::from(TransportSettings::default().stream_receive_window);
-    path_holds(s).saturating_mul(2).div_ceil(window).clamp(MIN_STREAMS, MAX_STREAMS)
+    job.holds().saturating_mul(2).div_ceil(window).clamp(MIN_STREAMS, MAX_STREAMS)
 }

@@ -11,6 +11,7 @@ use fullpipe_quic::{Client, ClientError, ClientOptions, Verify};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::job::FlowJob;
 use super::socket;
 use crate::real_time::Event;
 use crate::run::RunError;
@@ -19,15 +20,12 @@ use crate::run::RunError;
 pub(super) struct Plan {
     pub(super) flow: usize,
     pub(super) epoch: time::Instant,
-    /// When to connect, after the first flow's first request.
-    pub(super) start: Duration,
+    pub(super) job: FlowJob,
     pub(super) server: SocketAddr,
-    pub(super) server_name: &'static str,
+    pub(super) server_name: String,
     pub(super) verify: Verify,
     pub(super) options: ClientOptions,
     pub(super) streams: u64,
-    /// How much to ask for; data without end if nothing is said.
-    pub(super) bytes: Option<u64>,
     /// Application bytes so far.
     pub(super) received: Arc<AtomicU64>,
     pub(super) told: mpsc::Sender<Event>,
@@ -35,15 +33,42 @@ pub(super) struct Plan {
     pub(super) ended: watch::Receiver<bool>,
 }
 
-/// Carries out the plan. `zero` is the first flow's first request.
-pub(super) async fn run(plan: Plan, zero: Duration) {
+/// When to begin; times are since the epoch.
+pub(super) enum When {
+    /// The first flow connects at once, and asks not before this.
+    First { at: Duration },
+    /// The others connect at their time after the first one's first request.
+    After { zero: Duration },
+}
+
+/// Carries out the plan.
+pub(super) async fn run(plan: Plan, when: When) {
     let (flow, told) = (plan.flow, plan.told.clone());
     let mut ended = plan.ended.clone();
+    let until =
+        |t: Duration| tokio::time::sleep_until((plan.epoch + time::Duration::from(t)).into());
     let work = async {
-        let due = plan.epoch + time::Duration::from(zero + plan.start);
-        tokio::time::sleep_until(due.into()).await;
+        if let When::After { zero } = when {
+            until(zero + plan.job.start).await;
+        }
         let client = connect(&plan).await?;
-        fetch(&plan, &client).await?;
+        if let When::First { at } = when {
+            until(at).await;
+        }
+        let started: Duration = plan.epoch.elapsed().into();
+        let _ = plan.told.send(Event::Started { flow, at: started });
+        let zero = match when {
+            When::First { .. } => started,
+            When::After { zero } => zero,
+        };
+        match plan.job.stop {
+            None => fetch(&plan, &client).await?,
+            Some(stop) => tokio::select! {
+                done = fetch(&plan, &client) => done?,
+                () = until(zero + stop) => {}
+            },
+        }
+        let _ = plan.told.send(Event::Finished { flow, at: plan.epoch.elapsed().into() });
         client.close().await;
         Ok(())
     };
@@ -60,15 +85,12 @@ pub(super) async fn run(plan: Plan, zero: Duration) {
 
 async fn connect(plan: &Plan) -> Result<Client, ClientError> {
     let socket = socket::open().map_err(ClientError::Socket)?;
-    Client::connect_from(socket, plan.server, plan.server_name, &plan.verify, plan.options).await
+    Client::connect_from(socket, plan.server, &plan.server_name, &plan.verify, plan.options).await
 }
 
 async fn fetch(plan: &Plan, client: &Client) -> Result<(), ClientError> {
-    let at = || plan.epoch.elapsed().into();
-    let flow = plan.flow;
     let mut streams = JoinSet::new();
-    let _ = plan.told.send(Event::Started { flow, at: at() });
-    for path in requests(plan.bytes, plan.streams) {
+    for path in requests(plan.job.bytes, plan.streams) {
         let mut response = client.get(&path).await?;
         let received = plan.received.clone();
         streams.spawn(async move {
@@ -82,7 +104,6 @@ async fn fetch(plan: &Plan, client: &Client) -> Result<(), ClientError> {
         // A stream's task neither panics nor is it cancelled while this one waits for it.
         ended.map_err(|_| ClientError::Closed)??;
     }
-    let _ = plan.told.send(Event::Finished { flow, at: at() });
     Ok(())
 }
 

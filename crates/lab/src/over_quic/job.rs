@@ -1,0 +1,204 @@
+//! What a run over QUIC is to carry, and over which path.
+
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig};
+use fullpipe_quic::CongestionControl;
+
+use crate::scenario::{Amount, Scenario};
+
+/// A path both ways, and the flows on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// The way of the data. Its times count from the first request.
+    pub(crate) downlink: PathConfig,
+    pub(crate) uplink: PathConfig,
+    /// The algorithm of all flows.
+    pub(crate) cc: CongestionControl,
+    /// At least one of them starts at 0.
+    pub(crate) flows: Vec<FlowJob>,
+    pub(crate) seed: u64,
+}
+
+/// What one flow does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowJob {
+    /// Its first request, after that of the first flow.
+    pub(crate) start: Duration,
+    /// When it reads no more.
+    pub(crate) stop: Option<Duration>,
+    /// How much it asks for; data without end if nothing is said.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// The handshake's computation on a busy machine.
+const HANDSHAKE_TIME: Duration = Duration::from_millis(300);
+/// Its round trips, with one for a packet that is lost and sent again.
+const HANDSHAKE_RTTS: u64 = 5;
+/// Its packets, both ways.
+const HANDSHAKE_BYTES: u64 = 20_000;
+
+/// However deep a buffer is, nobody waits longer for what is behind it.
+const LONGEST_DRAIN: Duration = Duration::from_secs(60);
+
+impl Job {
+    pub(super) fn of(s: &Scenario, cc: CongestionControl) -> Self {
+        let (downlink, uplink) = s.directions();
+        let bytes = match s.amount {
+            Amount::Bytes(n) => Some(n),
+            Amount::Duration(_) => None,
+        };
+        let flow = |i| FlowJob { start: s.start_of(i), stop: None, bytes };
+        Self { downlink, uplink, cc, flows: (0..s.flows).map(flow).collect(), seed: s.seed }
+    }
+
+    /// The round trip without queues.
+    pub(super) fn rtt(&self) -> Duration {
+        self.downlink.least_delay() + self.uplink.least_delay()
+    }
+
+    /// What the path holds when its buffers are full, in bytes.
+    pub(super) fn holds(&self) -> u64 {
+        let fastest = self.rates().max().unwrap_or(Rate::ZERO);
+        fastest.bytes_in(self.rtt()).saturating_add(self.buffers())
+    }
+
+    /// How long a full buffer takes to empty itself.
+    pub(super) fn drain_time(&self) -> Duration {
+        let slowest = self.rates().filter(|rate| *rate > Rate::ZERO).min();
+        slowest.map_or(Duration::ZERO, |rate| rate.time_for(self.buffers()).min(LONGEST_DRAIN))
+    }
+
+    /// How long after the link's start the first request is sent, where the path changes at times that
+    /// count from it: long enough for a handshake. Nothing where there are no such times.
+    pub(super) fn lead(&self) -> Duration {
+        let has_times = [&self.downlink, &self.uplink].into_iter().flat_map(|p| &p.row).any(|e| {
+            matches!(
+                e,
+                ElementConfig::Blackhole(_)
+                    | ElementConfig::DelaySteps(_)
+                    | ElementConfig::Bottleneck { rate: RateConfig::Steps(_), .. }
+            )
+        });
+        if !has_times {
+            return Duration::ZERO;
+        }
+        let slowest = self.rates().filter(|rate| *rate > Rate::ZERO).min();
+        let packets = slowest.map_or(Duration::ZERO, |rate| rate.time_for(HANDSHAKE_BYTES));
+        HANDSHAKE_TIME + self.rtt().times(HANDSHAKE_RTTS) + packets
+    }
+
+    /// Every rate that a bottleneck or a bucket has at some time.
+    fn rates(&self) -> impl Iterator<Item = Rate> + '_ {
+        self.downlink.row.iter().flat_map(|element| match element {
+            ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. }
+            | ElementConfig::Policer { rate, .. }
+            | ElementConfig::Shaper { rate, .. } => vec![*rate],
+            ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } => {
+                steps.iter().map(|(_, rate)| *rate).collect()
+            }
+            _ => Vec::new(),
+        })
+    }
+
+    fn buffers(&self) -> u64 {
+        let queues = self.downlink.row.iter().filter_map(|element| match element {
+            ElementConfig::Bottleneck { queue, .. } => Some(limit(queue)),
+            ElementConfig::Shaper { queue, .. } => Some(*queue),
+            _ => None,
+        });
+        queues.map(bytes).fold(0, u64::saturating_add)
+    }
+}
+
+fn limit(queue: &QueueConfig) -> QueueLimit {
+    match queue {
+        QueueConfig::TailDrop(limit) => *limit,
+        QueueConfig::Step(c) => c.limit,
+        QueueConfig::CoDel(c) => c.limit,
+        QueueConfig::FqCoDel(c) => c.codel.limit,
+        QueueConfig::Pie(c) => c.limit,
+        QueueConfig::Red(c) => c.limit,
+        QueueConfig::DualPi2(c) => c.limit,
+        // What this does not know yet is taken to be of any depth.
+        _ => QueueLimit::Bytes(u64::MAX),
+    }
+}
+
+fn bytes(limit: QueueLimit) -> u64 {
+    match limit {
+        QueueLimit::Bytes(n) => n,
+        QueueLimit::Packets(n) => n.saturating_mul(u64::from(MTU_BYTES)),
+    }
+}
+
+/// The path with all its times later by `lead`.
+pub(super) fn later(path: &PathConfig, lead: Duration) -> PathConfig {
+    let mut path = path.clone();
+    for element in &mut path.row {
+        match element {
+            ElementConfig::Blackhole(outages) => {
+                for (from, to) in outages {
+                    (*from, *to) = (*from + lead, *to + lead);
+                }
+            }
+            ElementConfig::DelaySteps(steps) => shift(steps, lead),
+            ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } => shift(steps, lead),
+            _ => {}
+        }
+    }
+    path
+}
+
+/// All but the first, which is what holds from the beginning.
+fn shift<V>(steps: &mut [(Duration, V)], lead: Duration) {
+    for (at, _) in steps.iter_mut().skip(1) {
+        *at = *at + lead;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullpipe_cc::Algorithm;
+
+    fn job(rate: RateConfig) -> Job {
+        let queue = QueueLimit::Bytes(50_000).into();
+        let half = ElementConfig::Delay(Duration::from_millis(20));
+        let row = vec![ElementConfig::Bottleneck { rate, queue }, half.clone()];
+        Job {
+            downlink: PathConfig { row, seed: 1 },
+            uplink: PathConfig { row: vec![half], seed: 2 },
+            cc: CongestionControl::Fullpipe(Algorithm::Bbr3),
+            flows: Vec::new(),
+            seed: 1,
+        }
+    }
+
+    fn mbit(n: u64) -> Rate {
+        Rate::from_bits_per_sec(n * 1_000_000)
+    }
+
+    #[test]
+    fn a_path_without_times_needs_no_lead() {
+        let constant = job(mbit(10).into());
+        assert_eq!((constant.lead(), constant.holds()), (Duration::ZERO, 100_000));
+        assert_eq!(constant.drain_time(), Duration::from_millis(40));
+    }
+
+    #[test]
+    fn steps_come_later_by_the_lead_and_the_first_stays() {
+        let at = Duration::from_secs;
+        let steps = vec![(at(0), mbit(10)), (at(20), mbit(20)), (at(40), mbit(10))];
+        let job = job(RateConfig::Steps(steps));
+        assert_eq!(job.holds(), 150_000, "of the fastest");
+        let lead = job.lead();
+        assert!(lead > at(0) && lead < at(1), "{lead}");
+        let ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } =
+            &later(&job.downlink, lead).row[0]
+        else {
+            panic!("no steps")
+        };
+        let times: Vec<Duration> = steps.iter().map(|s| s.0).collect();
+        assert_eq!(times, [at(0), at(20) + lead, at(40) + lead]);
+    }
+}

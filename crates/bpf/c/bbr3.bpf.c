@@ -28,6 +28,8 @@ extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __weak __ksym;
  * for a second in flight. 16 KB a connection.
  */
 #define BURSTS 1024
+/* How many bursts after the one of the last ACK are looked at before all are. */
+#define NEARBY 8
 /* Packets of the retransmission queue that one ACK may look at, and the depth of its tree. */
 #define MAX_LOST_WALK 256
 #define MAX_TREE_DEPTH 40
@@ -52,6 +54,8 @@ struct flow {
 	__u32 lost_end_seq;
 	/* Bursts noted so far. */
 	__u32 bursts;
+	/* The number of the burst that the last ACK was of, counted as bursts is. */
+	__u32 acked_burst;
 	struct burst burst[BURSTS];
 };
 
@@ -136,6 +140,41 @@ static const struct burst *burst_of(const struct flow *f, __u32 end_seq, __u32 s
 	__u32 ago = find_burst(f, end_seq, sent_us, by_time);
 
 	return ago ? &f->burst[(f->bursts - ago) & (BURSTS - 1)] : NULL;
+}
+
+/*
+ * As find_burst() by number, where the burst is that of the last ACK or one soon after it. The search
+ * among all of them goes through memory that is in no cache.
+ */
+__noinline __u32 find_next_burst(const struct flow *f, __u32 end_seq)
+{
+	if (!f)
+		return 0;
+	__u32 ago = f->bursts - f->acked_burst;
+
+	if (ago == 0 || ago > BURSTS ||
+	    !is_before(f->burst[f->acked_burst & (BURSTS - 1)].seq, end_seq))
+		return 0;
+	for (__u32 i = 0; i < NEARBY; i++, ago--) {
+		if (ago == 1 ||
+		    !is_before(f->burst[(f->bursts - ago + 1) & (BURSTS - 1)].seq, end_seq))
+			return ago;
+	}
+	return 0;
+}
+
+/* The burst of the packet that an ACK is about. */
+static const struct burst *acked_burst(struct flow *f, const struct tcp_sock *tp,
+				       const struct rate_sample *rs)
+{
+	__u32 ago = rs->is_retrans ? 0 : find_next_burst(f, rs->last_end_seq);
+
+	if (!ago)
+		ago = find_burst(f, rs->last_end_seq, tp->first_tx_mstamp, rs->is_retrans);
+	if (!ago)
+		return NULL;
+	f->acked_burst = f->bursts - ago;
+	return &f->burst[f->acked_burst & (BURSTS - 1)];
 }
 
 __noinline int flow_ack(struct flow *f, const struct bbr3_sample *rs)
@@ -271,8 +310,7 @@ static uint64_t rtt_of(const struct flow *f, const struct rate_sample *rs)
 static void tell_acked(struct flow *f, struct tcp_sock *tp, const struct rate_sample *rs, __u32 packets)
 {
 	struct bbr3_conn *c = &f->conn;
-	const struct burst *sent =
-		burst_of(f, rs->last_end_seq, tp->first_tx_mstamp, rs->is_retrans);
+	const struct burst *sent = acked_burst(f, tp, rs);
 	uint64_t delivered = rs->delivered * c->smss;
 	struct bbr3_sample sample = {
 		.now = now_of(tp),
@@ -315,7 +353,7 @@ void BPF_PROG(bbr3_start, struct sock *sk)
 	f->seen_delivered = tp->delivered;
 	f->seen_lost = tp->lost;
 	f->lost_end_seq = tp->snd_una;
-	f->bursts = 0;
+	f->bursts = f->acked_burst = 0;
 	f->conn.smss = max64(tp->mss_cache, 1);
 	f->conn.initial_cwnd = f->initial_packets * f->conn.smss;
 	bbr3_init(&f->bbr, &f->conn, now_of(tp), seed, false);

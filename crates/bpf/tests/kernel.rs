@@ -128,37 +128,113 @@ fn unloading_under_a_hundred_connections_loses_no_byte() {
     assert_nothing_is_left(&before);
 }
 
-/// In namespaces of its own: the system's BPF file system and default stay as they are.
-#[test]
-fn a_pinned_default_is_shown_and_unloaded_again() {
-    let _one = KERNEL.lock();
-    let before = in_the_kernel();
-    thread::spawn(|| {
-        if unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).is_err() {
+/// Runs the checks in a mount namespace of its own, and in what else is asked for: the system's BPF file
+/// system and its default stay as they are.
+fn apart(namespaces: CloneFlags, checks: impl FnOnce() + Send + 'static) {
+    let thread = thread::spawn(move || {
+        if unshare(CloneFlags::CLONE_NEWNS | namespaces).is_err() {
             eprintln!("skipped: a mount namespace needs root");
             return;
         }
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).expect("private");
-        let default = || fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+        checks();
+    });
+    thread.join().expect("the checks hold");
+}
+
+/// A file system of this kind over a directory, for this thread's namespace alone.
+fn cover(directory: &str, kind: &str) {
+    mount(Some(kind), directory, Some(kind), MsFlags::empty(), None::<&str>).expect(kind);
+}
+
+fn default() -> String {
+    let name = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    name.expect("there is one").trim().to_owned()
+}
+
+#[test]
+fn a_default_is_put_back_when_its_owner_ends() {
+    let _one = KERNEL.lock();
+    apart(CloneFlags::CLONE_NEWNET, || {
+        let before = default();
+        let options = Options { default: true, ..options("fullpipe_test4") };
+        let Some(loaded) = load(&options) else { return };
+        assert_eq!(default(), "fullpipe_test4");
+        drop(loaded);
+        assert_eq!(default(), before);
+        let Some(loaded) = load(&options) else { return };
+        fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno")
+            .expect("every kernel has it");
+        drop(loaded);
+        assert_eq!(default(), "reno", "somebody chose another one meanwhile");
+    });
+}
+
+#[test]
+fn status_tells_the_model_of_each_connection() {
+    let _one = KERNEL.lock();
+    let before = in_the_kernel();
+    apart(CloneFlags::empty(), || {
+        cover("/sys/fs/bpf", "bpf");
+        let options = Options { pin: true, ..options("fullpipe_test5") };
+        if load(&options).is_none() {
+            return;
+        }
+        let users = || kernel::status().expect("root reads it").expect("it is pinned").connections;
+        assert_eq!(users(), []);
+        transfer("fullpipe_test5", 5, 64 << 20, || {
+            let users = users();
+            let [one] = &users[..] else { panic!("one connection, not {users:?}") };
+            assert!(one.remote.ip().is_loopback() && one.local_port != 0, "{one:?}");
+            assert_ne!(one.state, "unknown", "{one:?}");
+            assert!(one.smss >= 536 && one.cwnd >= 4 * one.smss, "{one:?}");
+            assert!(one.delivered > 20_000_000 && one.pacing_rate > 1 << 20, "{one:?}");
+            assert!(one.max_bw > 1 << 20, "loopback carries more than 1 MB/s: {one:?}");
+            let min_rtt = one.min_rtt.expect("it has samples");
+            assert!((1_000..20_000_000).contains(&min_rtt), "{one:?}");
+        });
+        assert_eq!(kernel::unload().expect("it is pinned"), "fullpipe_test5");
+    });
+    assert_nothing_is_left(&before);
+}
+
+#[test]
+fn a_kernel_that_cannot_is_told_what_it_lacks() {
+    apart(CloneFlags::empty(), || {
+        cover("/sys/kernel/btf", "tmpfs");
+        let says = || kernel::load(&options("fullpipe_test6")).expect_err("no such kernel");
+        assert!(matches!(says(), Error::NoBtf), "{}", says());
+        fs::write("/sys/kernel/btf/vmlinux", b"types\0of an older kernel\0").expect("a tmpfs");
+        assert!(matches!(says(), Error::NoStructOps), "{}", says());
+        for error in [Error::NoBtf, Error::NoStructOps] {
+            let line = error.to_string();
+            assert!(line.contains("CONFIG_") && !line.contains('\n'), "{line}");
+        }
+    });
+}
+
+#[test]
+fn a_pinned_default_is_shown_and_unloaded_again() {
+    let _one = KERNEL.lock();
+    let before = in_the_kernel();
+    apart(CloneFlags::CLONE_NEWNET, || {
         let options = Options { default: true, pin: true, ..options("fullpipe_test3") };
-        mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), MsFlags::empty(), none).expect("bpffs");
-        let old_default = default().expect("there is one");
+        cover("/sys/fs/bpf", "bpf");
+        let old_default = default();
         assert!(kernel::status().expect("root reads it").is_none());
         assert!(matches!(kernel::unload(), Err(Error::NotPinned)));
         let Some(loaded) = load(&options) else { return };
         drop(loaded);
-        assert_eq!(default().expect("there is one").trim(), "fullpipe_test3");
+        assert_eq!(default(), "fullpipe_test3");
         let status = kernel::status().expect("root reads it").expect("it is pinned");
         assert!(status.is_default && status.connections.is_empty());
-        assert_eq!(status.previous_default.as_deref(), Some(old_default.trim()));
+        assert_eq!(status.previous_default.as_deref(), Some(&*old_default));
         assert!(kernel::load(&Options { name: "other".to_owned(), ..options.clone() }).is_err());
         assert_eq!(kernel::unload().expect("it is pinned"), "fullpipe_test3");
-        assert_eq!(default().expect("there is one"), old_default);
+        assert_eq!(default(), old_default);
         assert!(!fs::exists("/sys/fs/bpf/fullpipe").expect("bpffs"));
-    })
-    .join()
-    .expect("the checks hold");
+    });
     assert_nothing_is_left(&before);
 }
 

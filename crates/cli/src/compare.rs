@@ -5,11 +5,12 @@ mod progress;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_lab::results::{ComparisonResults, ScenarioResults};
 use fullpipe_lab::units::{self, Buffer};
 use fullpipe_lab::{Amount, Cc, Over, RunError, Scenario, report, summary};
 use fullpipe_path::Probability;
+use fullpipe_quic::CongestionControl;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -36,8 +37,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BACKEND", default_value = "quic")]
     over: Over,
     /// The algorithms: bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
-    /// over tcp those that the kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic;
-    /// over tcp linux:bbr,linux:cubic]
+    /// over tcp bbr3-linux (also by the name bbr3; loaded into the kernel for the run) and those that the
+    /// kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over tcp linux:bbr,linux:cubic]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     cc: Vec<Cc>,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
@@ -81,7 +82,7 @@ Examples:
   fullpipe compare
   fullpipe compare --cc bbr3,noq:bbr3
   fullpipe compare --rate 50mbit --rtt 80ms --buffer 2bdp --loss 0.1% --duration 20s
-  sudo fullpipe compare --over tcp --cc linux:bbr,linux:cubic,linux:reno
+  sudo fullpipe compare --over tcp --cc bbr3,linux:bbr,linux:cubic
   fullpipe compare --over sim --flows 4 --stagger 5s --duration 1min --json
 
 With two paths the JSON object is {\"scenarios\": [...]}, each entry as the whole object of one path:
@@ -91,6 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let scenarios = args.scenarios();
     for scenario in &scenarios {
         fullpipe_lab::check(scenario).map_err(Failure::bad_input)?;
+    }
+    if args.over == Over::Tcp && args.cc.contains(&ours(Algorithm::Bbr3)) {
+        say("over tcp bbr3 is bbr3-linux, Linux's flavour: BPF, in the kernel for this run alone");
     }
     let report = args.report_path();
     if let Some(path) = &report {
@@ -159,8 +163,11 @@ impl Args {
 
     fn algorithms(&self) -> Vec<Cc> {
         match self.over {
+            Over::Tcp if self.cc.is_empty() => {
+                TCP_CC.iter().filter_map(|name| name.parse().ok()).collect()
+            }
+            Over::Tcp => self.cc.iter().map(|&cc| over_tcp(cc)).collect(),
             _ if !self.cc.is_empty() => self.cc.clone(),
-            Over::Tcp => TCP_CC.iter().filter_map(|name| name.parse().ok()).collect(),
             Over::Quic | Over::Sim => Scenario::default().cc,
         }
     }
@@ -179,6 +186,15 @@ impl Args {
         let usual = (!self.json).then(|| PathBuf::from(REPORT));
         self.report.clone().or(usual)
     }
+}
+
+fn ours(algorithm: Algorithm) -> Cc {
+    CongestionControl::Fullpipe(algorithm).into()
+}
+
+/// The kernel's program is Linux's flavour of bbr3, and results have that name.
+fn over_tcp(cc: Cc) -> Cc {
+    if cc == ours(Algorithm::Bbr3) { ours(Algorithm::Bbr3Linux) } else { cc }
 }
 
 /// Every algorithm of a scenario. One that fails says so and does not keep the others from running.
@@ -299,6 +315,8 @@ mod tests {
         assert_eq!(names("--over sim"), ["bbr3", "cubic"]);
         assert_eq!(names("--over tcp"), ["linux:bbr", "linux:cubic"]);
         assert_eq!(names("--over tcp --cc linux:reno"), ["linux:reno"]);
+        assert_eq!(names("--over tcp --cc bbr3,linux:bbr"), ["bbr3-linux", "linux:bbr"]);
+        assert_eq!(names("--over sim --cc bbr3"), ["bbr3"]);
     }
 
     #[test]

@@ -156,3 +156,133 @@ fn clean_removes_what_a_killed_run_left_and_no_living_runs() {
     living.end();
     assert_eq!(names_of(living.0.id()), [""; 0]);
 }
+
+#[cfg(not(feature = "kernel"))]
+#[test]
+fn a_build_without_the_kernel_program_says_how_to_have_it() {
+    let said = tcp("--cc bbr3,linux:reno --json");
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+    for part in ["bbr3-linux over tcp", "--features kernel", "linux:NAME"] {
+        assert!(said.stderr.contains(part), "{}", said.stderr);
+    }
+}
+
+/// With the kernel program in the command. Needs root and a kernel that takes it; without them each test
+/// says so.
+#[cfg(feature = "kernel")]
+mod kernel {
+    use std::fs;
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::process::Command;
+
+    use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
+
+    use super::*;
+
+    fn in_the_kernel() -> Vec<String> {
+        let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        names.expect("Linux has it").split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// As `available()`, for the program.
+    fn can_load() -> bool {
+        let said = tcp("--cc bbr3 --rate 10mbit --rtt 1ms --buffer 9pkts --bytes 1kB --json");
+        let lacking = ["type information", "no congestion control from BPF"];
+        if lacking.iter().any(|what| said.stderr.contains(what)) {
+            eprintln!("skipped: {}", said.stderr.trim());
+            return false;
+        }
+        true
+    }
+
+    #[test]
+    fn bbr3_runs_beside_the_kernels_own_and_is_gone_afterwards() {
+        if !available() || !can_load() {
+            return;
+        }
+        let before = in_the_kernel();
+        let said = tcp("--cc bbr3,linux:reno --rate 20mbit --rtt 20ms --duration 3s --json");
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        assert!(said.stderr.contains("over tcp bbr3 is bbr3-linux"), "{}", said.stderr);
+        let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("one object");
+        let [ours, reno] = [0, 1].map(|i| &object["results"][i]);
+        assert_eq!((&ours["cc"], &reno["cc"]), (&"bbr3-linux".into(), &"linux:reno".into()));
+        let goodput = ours["goodput_bps"].as_f64().expect("a number");
+        assert!(goodput > 10e6 && goodput < 20e6, "{goodput}");
+        let states = ours["series"]["state"].as_array().expect("a series");
+        for state in ["Startup", "Drain", "ProbeBW_CRUISE"] {
+            assert!(states.contains(&state.into()), "{state} of {states:?}");
+        }
+        assert_eq!(in_the_kernel(), before);
+    }
+
+    #[test]
+    fn ctrl_c_takes_it_out() {
+        if !available() || !can_load() {
+            return;
+        }
+        let line = arguments("--cc bbr3-linux --rate 20mbit --rtt 10ms --duration 30s --json");
+        let mut command = fullpipe(Path::new("/"), &line);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut process = Running(child.expect("the command starts"));
+        let name = format!("bbr3_{}_0", process.0.id());
+        let begun = Instant::now();
+        while !in_the_kernel().contains(&name) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "no {name}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        process.interrupt();
+        process.end();
+        assert!(!in_the_kernel().contains(&name), "{:?}", in_the_kernel());
+        assert_eq!(names_of(process.0.id()), [""; 0]);
+    }
+
+    /// In a mount namespace, whose BPF file system is its own.
+    #[test]
+    fn status_shows_a_connection_and_compare_takes_what_is_loaded() {
+        if !available() || !can_load() {
+            return;
+        }
+        let name = format!("b{}", std::process::id());
+        let script = format!(
+            "mount -t bpf bpf /sys/fs/bpf && $0 kernel load --pin --name {name} && read _ &&
+             $0 kernel status && $0 kernel unload && $0 kernel status"
+        );
+        let mut shell = Command::new("unshare");
+        shell.args(["--mount", "sh", "-c", &script, env!("CARGO_BIN_EXE_fullpipe")]);
+        let child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut shell = Running(child.expect("util-linux is everywhere"));
+        let mut said = BufReader::new(shell.0.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("a line");
+        assert_eq!(line, format!("{name} is in the kernel\n"));
+
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("it has one");
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        setsockopt(&stream, TcpCongestion, &name.clone().into()).expect("the name is known");
+        stream.write_all(&[0; 100_000]).expect("it is sent");
+        let mut received = [0; 100_000];
+        listener.accept().expect("it is there").0.read_exact(&mut received).expect("it arrives");
+
+        let over_tcp = tcp(&format!("--cc linux:{name} --rate 20mbit --bytes 100kB --json"));
+        assert_eq!(over_tcp.code, Some(0), "{}", over_tcp.stderr);
+        let mut pipe = shell.0.stdin.take().expect("a pipe");
+        pipe.write_all(b"\n").expect("it reads");
+        let mut status = String::new();
+        said.read_to_string(&mut status).expect("text");
+        let lines: Vec<&str> = status.lines().collect();
+        let [head, connection, unloaded, nothing] = lines[..] else { panic!("{status}") };
+        assert_eq!(head, format!("{name}: 1 connection"));
+        let ends = format!("  :{} -> {address} ", stream.local_addr().expect("one").port());
+        assert!(connection.starts_with(&ends), "{connection}");
+        for part in ["cwnd:", "pacing_rate:", "max_bw:", "min_rtt:0.", "delivered:"] {
+            assert!(connection.contains(part), "{part} is not in {connection}");
+        }
+        assert_eq!(unloaded, format!("{name} is out of the kernel"));
+        assert_eq!(nothing, "nothing is pinned");
+        assert!(!in_the_kernel().contains(&name));
+    }
+}

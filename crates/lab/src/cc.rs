@@ -29,6 +29,17 @@ pub struct KernelCc {
 }
 
 impl KernelCc {
+    /// By the kernel's own name for it; `None` where no algorithm could have that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let fits = !name.is_empty() && name.len() <= MAX_NAME;
+        if !fits || !name.bytes().all(|b| b.is_ascii_graphic()) {
+            return None;
+        }
+        let mut bytes = [0; MAX_NAME];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Some(Self { bytes, length: name.len() })
+    }
+
     /// The name without `linux:`.
     pub fn name(&self) -> &str {
         // It was made of a str, cut nowhere.
@@ -54,13 +65,8 @@ impl FromStr for Cc {
         let Some(name) = text.strip_prefix(KERNEL) else {
             return Ok(Self::Program(text.parse()?));
         };
-        let fits = !name.is_empty() && name.len() <= MAX_NAME;
-        if !fits || !name.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(UnknownCc::Kernel(text.escape_debug().to_string()));
-        }
-        let mut bytes = [0; MAX_NAME];
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        Ok(Self::Kernel(KernelCc { bytes, length: name.len() }))
+        let unknown = || UnknownCc::Kernel(text.escape_debug().to_string());
+        KernelCc::named(name).map(Self::Kernel).ok_or_else(unknown)
     }
 }
 

@@ -5,6 +5,7 @@
 //! every ten milliseconds. Needs Linux and root.
 
 mod bench;
+mod control;
 mod flow;
 mod info;
 mod latency;
@@ -14,12 +15,13 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_cc::Duration;
 use fullpipe_emu::tun;
 
-use crate::cc::{Cc, KernelCc};
+use crate::cc::Cc;
 use crate::real_time;
 use crate::results::AlgorithmResult;
 use crate::run::{RunError, Tick};
 use crate::scenario::{Scenario, ScenarioError};
 use bench::Bench;
+use control::Control;
 
 /// Between two looks at the senders.
 const LOOK: Duration = Duration::from_millis(10);
@@ -27,28 +29,31 @@ const LOOK: Duration = Duration::from_millis(10);
 /// What the kernel has.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Runs one of the kernel's algorithms on a fresh link.
+/// Runs an algorithm on a fresh link.
 pub(crate) fn run(
     scenario: &Scenario,
-    cc: KernelCc,
+    cc: Cc,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Tick),
 ) -> Result<AlgorithmResult, RunError> {
-    let bench = Bench::start(scenario, cc)?;
-    real_time::measure(scenario, Cc::Kernel(cc), bench, LOOK, stop, watch)
+    let bench = Bench::start(scenario, Control::of(cc)?)?;
+    real_time::measure(scenario, cc, bench, LOOK, stop, watch)
 }
 
-/// Whether this machine can run the scenario: its kernel has the algorithms, and this process may
-/// make namespaces and devices.
+/// Whether this machine can run the scenario: its kernel has the algorithms or takes them, and this
+/// process may make namespaces and devices.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), RunError> {
     let text = std::fs::read_to_string(AVAILABLE).map_err(RunError::Socket)?;
     let available: Vec<&str> = text.split_ascii_whitespace().collect();
     for cc in &scenario.cc {
-        if let Cc::Kernel(kernel) = cc
-            && !available.contains(&kernel.name())
-        {
-            let there_are: Vec<_> = available.iter().map(|name| format!("linux:{name}")).collect();
-            return Err(ScenarioError::NotInKernel(*kernel, there_are.join(", ")).into());
+        match cc {
+            Cc::Kernel(kernel) if !available.contains(&kernel.name()) => {
+                let there_are: Vec<_> =
+                    available.iter().map(|name| format!("linux:{name}")).collect();
+                return Err(ScenarioError::NotInKernel(*kernel, there_are.join(", ")).into());
+            }
+            Cc::Kernel(_) => {}
+            Cc::Program(_) => control::check(*cc)?,
         }
     }
     tun::available().map_err(RunError::NotOverTcpHere)

@@ -43,6 +43,9 @@ pub enum RunError {
     Link(#[from] EmuError),
     #[error("--over tcp cannot run here: {0}")]
     NotOverTcpHere(EmuError),
+    #[cfg(all(feature = "kernel", target_os = "linux"))]
+    #[error(transparent)]
+    Program(#[from] fullpipe_bpf::kernel::Error),
     #[error("no socket: {0}")]
     Socket(std::io::Error),
     #[error("no such simulation: {0}")]
@@ -115,7 +118,7 @@ pub fn run(
         (Over::Quic, Cc::Program(cc)) => over_quic::run(scenario, cc, stop, watch),
         (Over::Sim, Cc::Program(cc)) => over_sim::run(scenario, cc, stop, watch),
         #[cfg(target_os = "linux")]
-        (Over::Tcp, Cc::Kernel(cc)) => over_tcp::run(scenario, cc, stop, watch),
+        (Over::Tcp, cc) => over_tcp::run(scenario, cc, stop, watch),
         (over, cc) => Err(ScenarioError::wrong_backend(cc, over).into()),
     }
 }

@@ -22,6 +22,10 @@ const MAX_FLOWS_OVER_QUIC: u32 = fullpipe_emu::MAX_FLOWS as u32;
 /// Each has two threads.
 const MAX_FLOWS_OVER_TCP: u32 = 256;
 
+/// The one of this program's algorithms that runs over tcp: as BPF, in the kernel.
+pub(crate) const OVER_TCP: CongestionControl =
+    CongestionControl::Fullpipe(fullpipe_cc::Algorithm::Bbr3Linux);
+
 /// What carries the flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Over {
@@ -133,9 +137,15 @@ pub enum ScenarioError {
     #[error("{0} is the kernel's and runs over tcp alone; write --over tcp")]
     OnlyOverTcp(KernelCc),
     #[error(
-        "{0} does not run over tcp, which has the kernel's own algorithms; write --cc linux:bbr,linux:cubic"
+        "{0} does not run over tcp, which has bbr3-linux and the kernel's own algorithms; write \
+         --cc bbr3-linux,linux:bbr,linux:cubic"
     )]
     NotOverTcp(Cc),
+    #[error(
+        "{0} over tcp is a program for the kernel that this fullpipe was built without; build it with \
+         `--features kernel` (needs clang-19, libelf-dev and zlib1g-dev), or write linux:NAME for one that is loaded"
+    )]
+    BuiltWithoutKernel(Cc),
     #[error("this kernel has no {0}; it has {1}")]
     NotInKernel(KernelCc, String),
     #[error("--over tcp needs Linux; write --over quic or --over sim")]
@@ -202,6 +212,7 @@ impl Scenario {
             }
             let runs = match (self.over, cc) {
                 (Over::Quic, Cc::Program(_)) | (Over::Tcp, Cc::Kernel(_)) => true,
+                (Over::Tcp, Cc::Program(cc)) => *cc == OVER_TCP,
                 (Over::Sim, Cc::Program(cc)) => matches!(cc, CongestionControl::Fullpipe(_)),
                 _ => false,
             };

@@ -43,6 +43,9 @@ pub enum Error {
     /// The kernel refused the program.
     #[error("the kernel refused the program: {0} (FULLPIPE_BPF_LOG=1 shows its log)")]
     Load(#[source] libbpf_rs::Error),
+    /// The program does not tell of its connections.
+    #[error("the program's connections cannot be read: {0}")]
+    Connections(#[source] io::Error),
     /// A pin failed.
     #[error("cannot pin the program in /sys/fs/bpf/fullpipe: {0}")]
     Pin(#[source] libbpf_rs::Error),

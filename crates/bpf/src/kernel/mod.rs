@@ -7,10 +7,11 @@ mod error;
 mod status;
 mod sysctl;
 
+use std::io::Read;
 use std::path::Path;
 use std::{fs, io};
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, PrintLevel};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, PrintLevel};
 
 pub use error::Error;
 pub use status::{Connection, Status, status};
@@ -48,7 +49,24 @@ pub struct Loaded {
     name: String,
     previous_default: Option<String>,
     is_pinned: bool,
-    _links: Vec<Link>,
+    /// The registration: TCP has the name as long as somebody holds it.
+    link: Link,
+    /// The iterator over the connections.
+    connections: Link,
+}
+
+impl Loaded {
+    /// The connections that use it now, of all network namespaces.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system refuses.
+    pub fn connections(&self) -> Result<Vec<Connection>, Error> {
+        let mut records = Vec::new();
+        let read = Iter::new(&self.connections).map_err(Error::load)?.read_to_end(&mut records);
+        read.map_err(Error::Connections)?;
+        Ok(status::decode(&records))
+    }
 }
 
 impl Drop for Loaded {
@@ -60,6 +78,21 @@ impl Drop for Loaded {
     }
 }
 
+/// Whether this kernel takes such a program.
+///
+/// # Errors
+///
+/// [`Error::NoBtf`] or [`Error::NoStructOps`], by what its type information says.
+pub fn check() -> Result<(), Error> {
+    let types = fs::read("/sys/kernel/btf/vmlinux").map_err(|_| Error::NoBtf)?;
+    let wanted = b"bpf_struct_ops_tcp_congestion_ops\0";
+    if types.windows(wanted.len()).any(|name| name == wanted) {
+        Ok(())
+    } else {
+        Err(Error::NoStructOps)
+    }
+}
+
 /// Loads the program and registers it as a congestion control.
 ///
 /// # Errors
@@ -67,7 +100,7 @@ impl Drop for Loaded {
 /// [`Error`] says in one line what is missing or wrong; nothing stays in the kernel then.
 pub fn load(options: &Options) -> Result<Loaded, Error> {
     check_name(&options.name)?;
-    check_kernel()?;
+    check()?;
     if sysctl::available()?.contains(&options.name) {
         return Err(Error::AlreadyLoaded(options.name.clone()));
     }
@@ -84,27 +117,26 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
 
     let mut operations =
         object.maps_mut().find(|map| map.map_type() == MapType::StructOps).ok_or(Error::NoName)?;
-    let mut link = operations.attach_struct_ops().map_err(Error::load)?;
+    let link = operations.attach_struct_ops().map_err(Error::load)?;
     let mut loaded = Loaded {
         name: options.name.clone(),
         previous_default: None,
         is_pinned: false,
-        _links: Vec::new(),
+        link,
+        connections: status::attach(&object)?,
     };
     if options.default {
         loaded.previous_default = Some(sysctl::default()?);
         sysctl::set_default(&options.name)?;
     }
     if options.pin {
-        let result = pin(&object, &mut link, &loaded);
-        if let Err(error) = result {
-            // Dropping `loaded` puts the default back, dropping `link` takes the program out.
-            let _ = fs::remove_dir_all(PINS);
+        if let Err(error) = pin(&object, &mut loaded) {
+            // Dropping `loaded` puts the default back and takes the program out.
+            let _ = remove_pins();
             return Err(error);
         }
         loaded.is_pinned = true;
     }
-    loaded._links.push(link);
     Ok(loaded)
 }
 
@@ -127,21 +159,17 @@ pub fn unload() -> Result<String, Error> {
     Ok(name)
 }
 
-fn pin(object: &libbpf_rs::Object, link: &mut Link, loaded: &Loaded) -> Result<(), Error> {
+fn pin(object: &libbpf_rs::Object, loaded: &mut Loaded) -> Result<(), Error> {
     let pins = Path::new(PINS);
     fs::create_dir_all(pins).map_err(|source| Error::Pins { source })?;
-    let map = |name| {
-        let map = object.maps().find(|map| map.name() == name).ok_or(Error::NoName)?;
-        MapHandle::try_from(&map).map_err(Error::Pin)
-    };
-    let mut registration = map(REGISTRATION)?;
+    let map = object.maps().find(|map| map.name() == REGISTRATION).ok_or(Error::NoName)?;
+    let mut registration = MapHandle::try_from(&map).map_err(Error::Pin)?;
     let mut value = field(&loaded.name).to_vec();
     value.extend(field(loaded.previous_default.as_deref().unwrap_or_default()));
     registration.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY).map_err(Error::Pin)?;
     registration.pin(pins.join(REGISTRATION)).map_err(Error::Pin)?;
-    let mut connections = status::attach(object)?;
-    connections.pin(pins.join(CONNECTIONS)).map_err(Error::Pin)?;
-    link.pin(pins.join(LINK)).map_err(Error::Pin)
+    loaded.connections.pin(pins.join(CONNECTIONS)).map_err(Error::Pin)?;
+    loaded.link.pin(pins.join(LINK)).map_err(Error::Pin)
 }
 
 fn remove_pins() -> io::Result<()> {
@@ -178,17 +206,6 @@ fn check_name(name: &str) -> Result<(), Error> {
         return Err(Error::BadName(name.to_owned()));
     }
     Ok(())
-}
-
-/// Whether this kernel can take such a program at all, by what its type information says.
-fn check_kernel() -> Result<(), Error> {
-    let types = fs::read("/sys/kernel/btf/vmlinux").map_err(|_| Error::NoBtf)?;
-    let wanted = b"bpf_struct_ops_tcp_congestion_ops\0";
-    if types.windows(wanted.len()).any(|name| name == wanted) {
-        Ok(())
-    } else {
-        Err(Error::NoStructOps)
-    }
 }
 
 /// Whether there is a BPF file system, and nothing of ours in it.

@@ -73,7 +73,7 @@ pub fn status() -> Result<Option<Status>, Error> {
     Ok(Some(Status {
         is_default: sysctl::default()? == name,
         previous_default: (!previous.is_empty()).then_some(previous),
-        connections: records.chunks_exact(RECORD).map(Connection::decode).collect(),
+        connections: decode(&records),
         name,
     }))
 }
@@ -85,6 +85,11 @@ pub(super) fn attach(object: &Object) -> Result<Link, Error> {
     let (Some(program), Some(flows)) = (program, flows) else { return Err(Error::NoName) };
     let flows = libbpf_rs::MapHandle::try_from(&flows).map_err(Error::Pin)?;
     program.attach_iter(flows.as_fd()).map_err(Error::load)
+}
+
+/// What the iterator gave.
+pub(super) fn decode(records: &[u8]) -> Vec<Connection> {
+    records.chunks_exact(RECORD).map(Connection::decode).collect()
 }
 
 impl Connection {

@@ -11,10 +11,10 @@ use fullpipe_emu::tun::{CLIENT, TunConfig, TunLink};
 use fullpipe_emu::{LinkReport, LinkSample};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::control::Control;
 use super::flow::Flow;
 use super::info::TcpInfo;
 use super::latency::{Latencies, Writes};
-use crate::cc::KernelCc;
 use crate::real_time::{self, Event, Look};
 use crate::results::AppLatency;
 use crate::run::RunError;
@@ -42,11 +42,13 @@ pub(super) struct Bench {
     latencies: Arc<Latencies>,
     unsent_bound_bytes: u32,
     ended: Arc<AtomicBool>,
+    /// Of all flows.
+    control: Control,
 }
 
 impl Bench {
     /// Starts a link, the receivers behind it, and the first flow.
-    pub(super) fn start(scenario: &Scenario, cc: KernelCc) -> Result<Self, RunError> {
+    pub(super) fn start(scenario: &Scenario, control: Control) -> Result<Self, RunError> {
         let epoch = time::Instant::now();
         let (downlink, uplink) = scenario.directions();
         let link =
@@ -61,7 +63,7 @@ impl Bench {
         let flow = |number: usize| Flow {
             number,
             epoch,
-            cc,
+            cc: control.name(),
             amount: scenario.amount,
             unsent_bound_bytes,
             // Room for SYNs that a full buffer drops, whose timeout doubles from a second.
@@ -86,6 +88,7 @@ impl Bench {
             latencies,
             unsent_bound_bytes,
             ended,
+            control,
         };
         for (i, listener) in listeners.into_iter().enumerate() {
             let flow = bench.flows[i].clone();
@@ -133,7 +136,11 @@ impl real_time::Bench for Bench {
     }
 
     fn look(&self) -> Vec<Look> {
-        self.infos().filter_map(|info| info.look()).collect()
+        let mut looks: Vec<_> = self.infos().filter_map(|info| info.look()).collect();
+        if let Some(first) = looks.first_mut() {
+            first.state = self.control.state_of(self.flows[0].to);
+        }
+        looks
     }
 
     fn volumes(&self) -> (u64, u64) {

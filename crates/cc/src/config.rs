@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::units::Rate;
+use crate::units::{Gain, Rate};
 
 /// A congestion control algorithm. Names carry their version: `bbr3`, never `bbr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +86,16 @@ pub enum Transport {
     Tcp,
 }
 
+/// Gains of Startup for the pacing rate and the window, to measure what others would do. BBRv2 had 2.89
+/// for both: 2 / ln 2, which more than doubles the rate each round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StartupGains {
+    /// BBR.StartupPacingGain. Below 2 the rate does not double each round.
+    pub pacing: Gain,
+    /// The window's, kept through Drain; the draft has BBR.DefaultCwndGain for it.
+    pub cwnd: Gain,
+}
+
 /// The numbers that belong to the transport and not to the algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -101,6 +111,8 @@ pub struct Config {
     /// Whether `bbr1` widens its window by the aggregation that it sees in the ACKs, as Linux does
     /// since 5.0; without it, it is the BBR of before, whose window is two BDP. Others ignore it.
     pub bbr1_ack_aggregation: bool,
+    /// Startup's gains of `bbr3` and `bbr3-linux`. `None`: their own, 2.77 and 2.0.
+    pub startup_gains: Option<StartupGains>,
     /// Whether `cubic` and `reno` are paced, from the first round-trip sample on: at 1.25 windows in
     /// a smoothed round trip (RFC 9002 section 7.7), and at 2 in slow start, which doubles its window
     /// within one (as Linux does). Without pacing there is no pacing rate, [`crate::Controller::can_send`]
@@ -122,6 +134,7 @@ impl Default for Config {
             seed: 1,
             transport: Transport::Quic,
             bbr1_ack_aggregation: true,
+            startup_gains: None,
             paced: true,
             ecn: false,
         }

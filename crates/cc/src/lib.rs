@@ -44,7 +44,7 @@ mod snapshot;
 mod test_link;
 pub mod units;
 
-pub use config::{Algorithm, Config, Transport, UnknownAlgorithm};
+pub use config::{Algorithm, Config, StartupGains, Transport, UnknownAlgorithm};
 pub use controller::{AckBatch, Controller, Send};
 pub use pacer::CREDIT_TIME;
 pub use sampler::PacketState;

@@ -1,6 +1,6 @@
 //! The algorithms on paths with known answers, exactly: the same numbers on every machine.
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_cc::{Algorithm, Duration, Gain, Instant, Rate, StartupGains};
 use fullpipe_path::{Probability, QueueLimit};
 use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig};
 
@@ -164,6 +164,21 @@ fn startup_ends_also_where_probe_rtt_cuts_its_rounds() {
         assert!(bbr.full_bw_reached, "{rtt_ms} ms: {now:?}");
         assert!(bbr.max_bw.as_bits_per_sec() > 900_000, "{rtt_ms} ms: {now:?}");
     }
+}
+
+/// BBRv2 had 2.89 for both gains of Startup; with BBRv3's a flow queues less on its way, and finds as much.
+#[test]
+fn startups_gains_of_before_queue_more() {
+    let [before, now] = [Some(Gain::percent(289)), None].map(|gain| {
+        let mut flow = FlowConfig::bulk(Algorithm::Bbr3);
+        flow.cc.startup_gains = gain.map(|both| StartupGains { pacing: both, cwnd: both });
+        let mut sim = FAST.sim(vec![flow]);
+        sim.run_until(at(1.0));
+        let bbr = sim.flow(0).snapshot().bbr.expect("a flow of BBR");
+        assert!(bbr.full_bw_reached && bbr.max_bw.as_bits_per_sec() > 90_000_000, "{bbr:?}");
+        sim.queue_delay_ns(0).max() as f64 / 1e6
+    });
+    assert!(now < 0.8 * before && now > 10.0, "{now} ms, {before} ms");
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl<F: Flavour> Bbr3<F> {
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
         // A first round trip of hours would make it zero, and a rate of zero would never end.
         let rate =
-            F::P.startup_pacing_gain.of_rate(nominal_bandwidth).max(Rate::from_bytes_per_sec(1));
+            self.startup_gains.pacing.of_rate(nominal_bandwidth).max(Rate::from_bytes_per_sec(1));
         conn.pacing_rate = rate;
     }
 

@@ -32,7 +32,7 @@ mod tests;
 use core::marker::PhantomData;
 
 use crate::algo::{Congestion, CongestionControl};
-use crate::config::Config;
+use crate::config::{Config, StartupGains};
 use crate::conn::{Conn, INFINITE};
 use crate::filter::RoundMax;
 use crate::rng::Rng;
@@ -75,6 +75,7 @@ pub(crate) struct Bbr3<F> {
     state: State,
     pacing_gain: Gain,
     cwnd_gain: Gain,
+    startup_gains: StartupGains,
     /// The state or the model changed since the control parameters were made of them.
     is_model_new: bool,
 
@@ -160,6 +161,7 @@ impl<F: Flavour> Bbr3<F> {
             state: State::Startup,
             pacing_gain: Gain::ONE,
             cwnd_gain: Gain::ONE,
+            startup_gains: config.startup_gains.unwrap_or(F::P.startup_gains),
             is_model_new: true,
             round_count: 0,
             round_start: false,
@@ -235,8 +237,8 @@ impl<F: Flavour> Bbr3<F> {
             DEFAULT_CWND_GAIN, PROBE_RTT_CWND_GAIN, PROBE_UP_CWND_GAIN, PROBE_UP_PACING_GAIN,
         };
         (self.pacing_gain, self.cwnd_gain) = match state {
-            State::Startup => (F::P.startup_pacing_gain, DEFAULT_CWND_GAIN),
-            State::Drain => (F::P.drain_pacing_gain, DEFAULT_CWND_GAIN),
+            State::Startup => (self.startup_gains.pacing, self.startup_gains.cwnd),
+            State::Drain => (F::P.drain_pacing_gain, self.startup_gains.cwnd),
             State::ProbeBwDown => (F::P.probe_down_pacing_gain, DEFAULT_CWND_GAIN),
             State::ProbeBwUp => (PROBE_UP_PACING_GAIN, PROBE_UP_CWND_GAIN),
             State::ProbeRtt => (Gain::ONE, PROBE_RTT_CWND_GAIN),

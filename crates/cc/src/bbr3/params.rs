@@ -1,11 +1,13 @@
 //! The constants of BBRv3, each with the reason for its value, and what the flavours have apart.
 
+use crate::config::StartupGains;
 use crate::units::{Duration, Gain};
 
 /// What a flavour of BBRv3 has of its own: constants first, then what it does.
 pub(crate) struct Params {
-    /// BBR.StartupPacingGain, 4 ln 2: the smallest gain that lets the rate double each round.
-    pub(super) startup_pacing_gain: Gain,
+    /// BBR.StartupPacingGain, 4 ln 2: the smallest gain that lets the rate double each round; and
+    /// BBR.DefaultCwndGain.
+    pub(super) startup_gains: StartupGains,
     /// BBR.DrainPacingGain: at or under 1 / (Startup's cwnd gain), so that one round drains the queue.
     /// Linux has 1 / 2.885, from the cwnd gain that Startup once had.
     pub(super) drain_pacing_gain: Gain,
@@ -75,7 +77,7 @@ pub(crate) struct Draft;
 impl Flavour for Draft {
     const NAME: &'static str = "bbr3";
     const P: Params = Params {
-        startup_pacing_gain: Gain::percent(277),
+        startup_gains: StartupGains { pacing: Gain::percent(277), cwnd: DEFAULT_CWND_GAIN },
         drain_pacing_gain: Gain::percent(50),
         probe_down_pacing_gain: Gain::percent(90),
         loss_thresh: Gain::percent(2),
@@ -108,7 +110,7 @@ pub(crate) struct Linux;
 impl Flavour for Linux {
     const NAME: &'static str = "bbr3-linux";
     const P: Params = Params {
-        startup_pacing_gain: Gain::per_256(710),
+        startup_gains: StartupGains { pacing: Gain::per_256(710), cwnd: DEFAULT_CWND_GAIN },
         drain_pacing_gain: Gain::per_256(88),
         probe_down_pacing_gain: Gain::per_256(232),
         loss_thresh: Gain::per_256(5),
@@ -202,7 +204,7 @@ mod tests {
     #[test]
     fn the_constants_are_those_of_each_flavour() {
         let apart: [fn(&Params) -> Gain; 6] = [
-            |p| p.startup_pacing_gain,
+            |p| p.startup_gains.pacing,
             |p| p.drain_pacing_gain,
             |p| p.probe_down_pacing_gain,
             |p| p.loss_thresh,

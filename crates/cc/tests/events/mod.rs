@@ -8,7 +8,7 @@ mod flow;
 pub(crate) mod liveness;
 mod property;
 
-use fullpipe_cc::{Algorithm, Config, Instant, Rate};
+use fullpipe_cc::{Algorithm, Config, Gain, Instant, Rate, StartupGains};
 
 pub(crate) use flow::Flow;
 pub(crate) use property::Property;
@@ -123,6 +123,8 @@ impl Start {
             initial_cwnd,
             paced: window & 4 == 0,
             bbr1_ack_aggregation: window & 8 == 0,
+            startup_gains: (window & 32 == 0)
+                .then_some(StartupGains { pacing: Gain::percent(289), cwnd: Gain::percent(289) }),
             ecn: window & 16 == 0,
             ..Config::default()
         };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fullpipe_cc::{Algorithm, Duration, Rate};
+use fullpipe_cc::{Algorithm, Duration, Rate, StartupGains};
 use fullpipe_path::{ConfigError, Ecn, ElementConfig, MTU_BYTES, PathConfig, RateConfig};
 use fullpipe_sim::{
     AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, ReceiveWindow, Route, SimConfig,
@@ -362,6 +362,14 @@ fn flow_config(
     flow.cc.initial_cwnd = table.initial_cwnd.map(|n| n.0);
     flow.cc.paced = table.paced.unwrap_or(flow.cc.paced);
     flow.cc.bbr1_ack_aggregation = table.ack_aggregation.unwrap_or(flow.cc.bbr1_ack_aggregation);
+    flow.cc.startup_gains = match (table.startup_pacing_gain, table.startup_cwnd_gain) {
+        (Some(pacing), Some(cwnd)) => Some(StartupGains { pacing: pacing.0, cwnd: cwnd.0 }),
+        (None, None) => None,
+        _ => {
+            let why = "write startup_pacing_gain and startup_cwnd_gain, or neither";
+            return Err(Wrong::new(format!("{field}.startup_cwnd_gain"), why));
+        }
+    };
     flow.acks = AckPolicy {
         every: table.ack_every.unwrap_or(flow.acks.every),
         max_delay: table.ack_delay.map_or(flow.acks.max_delay, |t| t.0),

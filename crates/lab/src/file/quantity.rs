@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_cc::{Duration, Gain, Rate};
 use fullpipe_path::Probability;
 use serde::de::value::{MapDeserializer, StrDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
@@ -70,6 +70,7 @@ quantities! {
     Chance(Probability) = units::parse_loss, "a loss like 0.1%";
     /// A probability that may be certainty.
     Share(Probability) = share, "a probability like 1% or 0.01";
+    Factor(Gain) = factor, "a gain like 2.89";
     Room(Buffer) = str::parse::<Buffer>, "a buffer like 1bdp, 6MB or 700pkts";
 }
 
@@ -78,6 +79,13 @@ fn positive_rate(text: &str) -> Result<Rate, ParseError> {
         Rate::ZERO => Err(units::wrong(text, "carries nothing", "a rate like 100mbit")),
         rate => Ok(rate),
     })
+}
+
+fn factor(text: &str) -> Result<Gain, ParseError> {
+    match text.trim().parse::<f64>() {
+        Ok(x) if (1.0..=10.0).contains(&x) => Ok(Gain::percent((100.0 * x).round() as u32)),
+        _ => Err(units::wrong(text, "is no gain from 1 to 10", "a gain like 2.89")),
+    }
 }
 
 fn share(text: &str) -> Result<Probability, ParseError> {

@@ -88,6 +88,8 @@ fn check_flow(flow: &FlowTable, place: &str) -> Result<(), Wrong> {
         ("initial_cwnd", flow.initial_cwnd.is_some()),
         ("paced", flow.paced.is_some()),
         ("ack_aggregation", flow.ack_aggregation.is_some()),
+        ("startup_pacing_gain", flow.startup_pacing_gain.is_some()),
+        ("startup_cwnd_gain", flow.startup_cwnd_gain.is_some()),
         ("ack_every", flow.ack_every.is_some()),
         ("ack_delay", flow.ack_delay.is_some()),
         ("ecn", flow.ecn != Marks::Off),

@@ -6,7 +6,7 @@ use fullpipe_cc::{Algorithm, Duration};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::elements::{Element, Queue};
-use super::quantity::{Chance, Room, Size, Speed, SpeedOrNone, Time, by_name};
+use super::quantity::{Chance, Factor, Room, Size, Speed, SpeedOrNone, Time, by_name};
 
 /// One point of a file's grid: every list is one value by now.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -115,6 +115,8 @@ pub(super) struct FlowTable {
     pub(super) initial_cwnd: Option<Size>,
     pub(super) paced: Option<bool>,
     pub(super) ack_aggregation: Option<bool>,
+    pub(super) startup_pacing_gain: Option<Factor>,
+    pub(super) startup_cwnd_gain: Option<Factor>,
     pub(super) ack_every: Option<u32>,
     pub(super) ack_delay: Option<Time>,
     #[serde(default)]
@@ -144,6 +146,8 @@ impl Default for FlowTable {
             initial_cwnd: None,
             paced: None,
             ack_aggregation: None,
+            startup_pacing_gain: None,
+            startup_cwnd_gain: None,
             ack_every: None,
             ack_delay: None,
             ecn: Marks::Off,

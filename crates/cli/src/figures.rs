@@ -1,12 +1,10 @@
 //! `fullpipe figures`: the figures of the papers.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, page};
+use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, News, page, run_all};
+use fullpipe_lab::file::Edition;
 use fullpipe_lab::report;
 use serde::Serialize;
 
@@ -69,11 +67,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
-    let results = run_all(&figures, args.full, &stop, |result| {
-        if !args.json && written.is_ok() {
+    let edition = Edition { full: args.full, ..Edition::default() };
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut spoken = Instant::now();
+    let results = run_all(&figures, edition, jobs, &stop, |news| match news {
+        News::Figure(result) if !args.json && written.is_ok() => {
             written = print(&line(result));
+            spoken = Instant::now();
         }
+        News::Runs { done, all } if spoken.elapsed() >= PATIENCE => {
+            say(&format!("{done} of {all} runs are over"));
+            spoken = Instant::now();
+        }
+        _ => {}
     });
+    let results = results.map_err(Failure::run)?;
     written?;
     let interrupted = results.len() < figures.len();
     if let Some(dir) = args.out.as_ref().filter(|_| !results.is_empty()) {
@@ -110,58 +118,4 @@ fn line(r: &FigureResult) -> String {
         "{verdict} {}: {}{shorter}\n{indent}target: {}\n{indent}{}\n",
         r.name, r.figure, r.target, r.detail
     )
-}
-
-/// Runs the figures on all cores, and tells of each in their order, as soon as those before it are
-/// through. Returns what was through, in order.
-fn run_all(
-    figures: &[&Figure],
-    full: bool,
-    stop: &AtomicBool,
-    mut tell: impl FnMut(&FigureResult),
-) -> Vec<FigureResult> {
-    let next = AtomicUsize::new(0);
-    let (done, results) = mpsc::channel();
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(figures.len());
-    let mut in_order = BTreeMap::new();
-    let mut told = 0;
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            let (done, next) = (done.clone(), &next);
-            scope.spawn(move || {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(figure) = figures.get(place) else { return };
-                    let Some(result) = figure.run(full, stop) else { return };
-                    if done.send((place, result)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(done);
-        let mut spoken = Instant::now();
-        loop {
-            match results.recv_timeout(PATIENCE) {
-                Ok((place, result)) => {
-                    in_order.insert(place, result);
-                    while let Some(result) = in_order.get(&told) {
-                        tell(result);
-                        told += 1;
-                    }
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
-            }
-            if spoken.elapsed() >= PATIENCE {
-                say(&format!("{} of {} figures are through", in_order.len(), figures.len()));
-                spoken = Instant::now();
-            }
-        }
-    });
-    // After an interruption there may be gaps: what is behind one was not told yet.
-    for (_, result) in in_order.range(told..) {
-        tell(result);
-    }
-    in_order.into_values().collect()
 }

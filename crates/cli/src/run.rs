@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_lab::expect::{self, Verdict};
 use fullpipe_lab::experiment::{self, ExperimentError, Outcome, QlogDir, Series, file_name_of};
-use fullpipe_lab::file::Plan;
+use fullpipe_lab::file::{Edition, Plan};
 use fullpipe_lab::summary::Table;
 use fullpipe_lab::{Over, RunError};
 use serde::Serialize;
@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// process, in real time; one link of any kind, and bulk flows with one algorithm)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     over: Over,
+    /// Take the fields of a file's table `full` in place of the shorter ones
+    #[arg(long)]
+    full: bool,
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
@@ -79,7 +82,8 @@ struct Reports {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let plans = load(&args.files)?;
+    let edition = Edition { full: args.full, over_quic: args.over == Over::Quic };
+    let plans = load(&args.files, edition)?;
     for (plan, file) in plans.iter().zip(&args.files) {
         let runs = plan.runs.len();
         if runs > MAX_RUNS {
@@ -135,8 +139,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// What is wrong with a file is said before anything runs.
-pub(crate) fn load(files: &[PathBuf]) -> Result<Vec<Plan>, Failure> {
-    files.iter().map(|file| Plan::load(file).map_err(Failure::bad_input)).collect()
+pub(crate) fn load(files: &[PathBuf], edition: Edition) -> Result<Vec<Plan>, Failure> {
+    files.iter().map(|file| Plan::load(file, edition).map_err(Failure::bad_input)).collect()
 }
 
 /// Where the qlogs go; what is wrong with that is said before anything runs.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fullpipe_lab::experiment::{self, Progress, SweepError};
-use fullpipe_lab::file::Plan;
+use fullpipe_lab::file::{Edition, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ Examples:
   python3 -c 'import pandas; print(pandas.read_parquet(\"buffers/summary.parquet\"))'";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let plans = load(std::slice::from_ref(&args.file))?;
+    let plans = load(std::slice::from_ref(&args.file), Edition::default())?;
     let Some(plan) = plans.first() else { return Ok(()) };
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);

@@ -37,6 +37,14 @@ pub fn jain(goodputs: impl IntoIterator<Item = u64>) -> f64 {
     if squares == 0.0 { 1.0 } else { round(sum * sum / (n * squares), 6) }
 }
 
+/// The value of which a share `q` of all is no larger, by the nearest rank; nothing of none. Brings them
+/// into their order.
+pub(crate) fn percentile(values: &mut [f64], q: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    values.get((last as f64 * q).round() as usize).copied()
+}
+
 /// Milliseconds, to the microsecond.
 pub fn millis(d: Duration) -> f64 {
     millis_of(d.as_nanos() as f64)

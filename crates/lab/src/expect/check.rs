@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Comparison, Expectation, Expression, Operator, Term};
+use super::{Comparison, Expectation, Expression, Function, Operator, Span, Term};
 use crate::file::Plan;
 
 /// What became of an expectation.
@@ -10,6 +10,10 @@ use crate::file::Plan;
 pub struct Verdict {
     /// The expectation as it was written.
     pub expect: String,
+    /// What it is called.
+    pub name: String,
+    /// How the two sides have to compare: `>=` and so on.
+    pub comparison: String,
     /// Whether it was met in every case.
     pub met: bool,
     /// Cases in which it was compared: points of the grid.
@@ -26,47 +30,163 @@ pub struct Verdict {
     pub at: Vec<(String, String)>,
 }
 
-/// One case: the points that the terms mean, from left to right.
-type Case = Vec<usize>;
+/// The points of a plan, for those who look them up.
+struct Grid<'a> {
+    plan: &'a Plan,
+    places: HashMap<&'a [(String, String)], usize>,
+    /// The values of each axis, in their order.
+    values: HashMap<&'a str, Vec<&'a str>>,
+}
+
+impl<'a> Grid<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        let places = plan.runs.iter().enumerate().map(|(i, run)| (run.at.as_slice(), i)).collect();
+        let values = plan.axes.iter().map(|axis| (axis.as_str(), values_of(axis, plan)));
+        Self { plan, places, values: values.collect() }
+    }
+
+    fn place(&self, axis: &str, value: &str) -> Option<usize> {
+        self.values.get(axis)?.iter().position(|v| *v == value)
+    }
+
+    /// The values that a span means.
+    fn part(&self, span: &Span) -> Option<&[&'a str]> {
+        let all = self.values.get(span.axis.as_str())?;
+        let Some((first, last)) = &span.part else { return Some(all) };
+        all.get(self.place(&span.axis, first)?..=self.place(&span.axis, last)?)
+    }
+}
+
+/// The values of an axis, each once, in the order of the grid.
+pub(super) fn values_of<'a>(axis: &str, plan: &'a Plan) -> Vec<&'a str> {
+    let mut known = HashSet::new();
+    let all = plan.runs.iter().flat_map(|r| &r.at).filter(|(name, _)| name == axis);
+    all.map(|(_, value)| value.as_str()).filter(|value| known.insert(*value)).collect()
+}
+
+type At = Vec<(String, String)>;
+
+/// A side of an expectation at one point: the runs that its terms mean are known.
+enum Settled {
+    Number(f64),
+    /// Run and probe.
+    Value(usize, usize),
+    Of(Box<Self>, Operator, Box<Self>),
+    Over(Function, Vec<Self>),
+}
+
+/// An expectation at one point.
+pub(super) struct Case {
+    /// The run at hand.
+    point: usize,
+    left: Settled,
+    right: Settled,
+}
 
 /// The cases of an expectation: each different one among those of all points of the grid.
-pub(super) fn cases(expectation: &Expectation, plan: &Plan) -> Vec<(usize, Case)> {
-    let places: HashMap<&[(String, String)], usize> =
-        plan.runs.iter().enumerate().map(|(i, run)| (run.at.as_slice(), i)).collect();
-    let mut terms = Vec::new();
-    collect(&expectation.left, &mut terms);
-    collect(&expectation.right, &mut terms);
+pub(super) fn cases(expectation: &Expectation, plan: &Plan) -> Vec<Case> {
+    let grid = Grid::of(plan);
     let mut known = HashSet::new();
     let mut cases = Vec::new();
-    for (i, run) in plan.runs.iter().enumerate() {
-        let runs: Option<Case> = terms
-            .iter()
-            .map(|term| {
-                let mut at = run.at.clone();
-                for (axis, value) in &term.fixed {
-                    let place = at.iter_mut().find(|(a, _)| a == axis)?;
-                    place.1.clone_from(value);
-                }
-                places.get(at.as_slice()).copied()
-            })
-            .collect();
-        if let Some(runs) = runs
-            && known.insert(runs.clone())
+    for (point, run) in plan.runs.iter().enumerate() {
+        // What tells this case from others: the runs in it, and the numbers of axes.
+        let mut marks = Vec::new();
+        let left = expectation.left.settle(&run.at, &grid, &mut marks);
+        let right = expectation.right.settle(&run.at, &grid, &mut marks);
+        if let (Some(left), Some(right)) = (left, right)
+            && known.insert(marks)
         {
-            cases.push((i, runs));
+            cases.push(Case { point, left, right });
         }
     }
     cases
 }
 
+impl Expression {
+    /// What it means at this point; nothing where the grid has no such run.
+    fn settle(&self, at: &At, grid: &Grid<'_>, marks: &mut Vec<usize>) -> Option<Settled> {
+        match self {
+            Self::Number(x) => Some(Settled::Number(*x)),
+            Self::Axis(axis) => {
+                let (_, value) = at.iter().find(|(a, _)| a == axis)?;
+                marks.push(grid.plan.runs.len() + grid.place(axis, value)?);
+                number_of(value).map(Settled::Number)
+            }
+            Self::Term(term) => {
+                let mut at = at.clone();
+                for span in &term.within {
+                    let (_, here) = at.iter().find(|(a, _)| *a == span.axis)?;
+                    grid.part(span)?.iter().find(|v| *v == here)?;
+                }
+                for (axis, value) in &term.fixed {
+                    let place = at.iter_mut().find(|(a, _)| a == axis)?;
+                    place.1.clone_from(value);
+                }
+                let run = *grid.places.get(at.as_slice())?;
+                marks.push(run);
+                Some(Settled::Value(run, term.probe))
+            }
+            Self::Of(left, operator, right) => {
+                let left = left.settle(at, grid, marks)?;
+                let right = right.settle(at, grid, marks)?;
+                Some(Settled::Of(Box::new(left), *operator, Box::new(right)))
+            }
+            Self::Over(function, inner, spans) => {
+                let mut points = vec![at.clone()];
+                for span in spans {
+                    points = spread(&points, span, grid)?;
+                }
+                let each = points.iter().filter_map(|at| inner.settle(at, grid, marks));
+                let each: Vec<Settled> = each.collect();
+                (!each.is_empty()).then_some(Settled::Over(*function, each))
+            }
+        }
+    }
+
+    /// The axes on which its value does not depend: all terms pick them, or a function takes all of them.
+    fn is_free_of(&self, axis: &str) -> bool {
+        match self {
+            Self::Number(_) => true,
+            Self::Axis(name) => name != axis,
+            Self::Term(term) => term.fixed.iter().any(|(a, _)| a == axis),
+            Self::Of(left, _, right) => left.is_free_of(axis) && right.is_free_of(axis),
+            Self::Over(_, inner, spans) => {
+                spans.iter().any(|s| s.axis == axis) || inner.is_free_of(axis)
+            }
+        }
+    }
+}
+
+/// Each of the points with each value of the span. A point of a variant that has no such axis stays out.
+fn spread(points: &[At], span: &Span, grid: &Grid<'_>) -> Option<Vec<At>> {
+    let values = grid.part(span)?;
+    let mut all = Vec::with_capacity(points.len() * values.len());
+    for at in points {
+        let place = at.iter().position(|(a, _)| *a == span.axis)?;
+        all.extend(values.iter().map(|value| {
+            let mut at = at.clone();
+            at[place].1 = (*value).to_owned();
+            at
+        }));
+    }
+    Some(all)
+}
+
+/// The number that a value begins with: 0.5 of `0.5bdp`.
+fn number_of(value: &str) -> Option<f64> {
+    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    value[..end].parse().ok()
+}
+
 fn collect<'a>(expression: &'a Expression, out: &mut Vec<&'a Term>) {
     match expression {
-        Expression::Number(_) => {}
+        Expression::Number(_) | Expression::Axis(_) => {}
         Expression::Term(term) => out.push(term),
         Expression::Of(left, _, right) => {
             collect(left, out);
             collect(right, out);
         }
+        Expression::Over(_, inner, _) => collect(inner, out),
     }
 }
 
@@ -89,6 +209,8 @@ fn verdict(e: &Expectation, plan: &Plan, values: &[&[Option<f64>]]) -> Verdict {
     let cases = cases(e, plan);
     let mut verdict = Verdict {
         expect: e.text.clone(),
+        name: e.name.clone(),
+        comparison: e.comparison.sign().to_owned(),
         met: true,
         cases: cases.len(),
         unmet: 0,
@@ -97,19 +219,12 @@ fn verdict(e: &Expectation, plan: &Plan, values: &[&[Option<f64>]]) -> Verdict {
         margin: None,
         at: Vec::new(),
     };
-    let mut terms = Vec::new();
-    collect(&e.left, &mut terms);
-    collect(&e.right, &mut terms);
-    let is_fixed = |axis: &str| terms.iter().all(|t| t.fixed.iter().any(|(a, _)| a == axis));
+    let is_fixed = |axis: &str| e.left.is_free_of(axis) && e.right.is_free_of(axis);
     let mut worst = f64::INFINITY;
-    for (point, runs) in cases {
-        let mut runs = runs.into_iter();
-        let (left, right) = (value(&e.left, &mut runs, values), value(&e.right, &mut runs, values));
+    for Case { point, left, right } in cases {
+        let (left, right) = (left.value(values), right.value(values));
         let margin = left.zip(right).map(|(l, r)| margin(e.comparison, l, r));
-        let is_met = margin.is_some_and(|m| match e.comparison {
-            Comparison::More | Comparison::Less => m > 0.0,
-            _ => m >= 0.0,
-        });
+        let is_met = left.zip(right).is_some_and(|(l, r)| e.comparison.holds(l, r));
         verdict.met &= is_met;
         verdict.unmet += usize::from(!is_met);
         // Nothing is worse than no value; and one is shown whatever it is.
@@ -132,24 +247,41 @@ fn margin(comparison: Comparison, left: f64, right: f64) -> f64 {
     }
 }
 
-fn value(
-    expression: &Expression,
-    runs: &mut impl Iterator<Item = usize>,
-    values: &[&[Option<f64>]],
-) -> Option<f64> {
-    match expression {
-        Expression::Number(x) => Some(*x),
-        Expression::Term(term) => values.get(runs.next()?)?.get(term.probe).copied().flatten(),
-        Expression::Of(left, operator, right) => {
-            let (left, right) = (value(left, runs, values), value(right, runs, values));
-            let (left, right) = (left?, right?);
-            let result = match operator {
-                Operator::Plus => left + right,
-                Operator::Minus => left - right,
-                Operator::Times => left * right,
-                Operator::Over => left / right,
-            };
-            result.is_finite().then_some(result)
+impl Settled {
+    /// Nothing where a value is missing, or is none: a division by zero.
+    fn value(&self, values: &[&[Option<f64>]]) -> Option<f64> {
+        match self {
+            Self::Number(x) => Some(*x),
+            Self::Value(run, probe) => values.get(*run)?.get(*probe).copied().flatten(),
+            Self::Of(left, operator, right) => {
+                let (left, right) = (left.value(values)?, right.value(values)?);
+                let result = match operator {
+                    Operator::Plus => left + right,
+                    Operator::Minus => left - right,
+                    Operator::Times => left * right,
+                    Operator::Over => left / right,
+                };
+                result.is_finite().then_some(result)
+            }
+            Self::Over(function, each) => {
+                let all: Option<Vec<f64>> = each.iter().map(|one| one.value(values)).collect();
+                function.of(all?)
+            }
+        }
+    }
+}
+
+impl Function {
+    fn of(self, mut all: Vec<f64>) -> Option<f64> {
+        all.sort_by(f64::total_cmp);
+        let (sum, n) = (all.iter().sum::<f64>(), all.len());
+        match self {
+            Self::Min => all.first().copied(),
+            Self::Max => all.last().copied(),
+            Self::Sum => Some(sum),
+            Self::Mean => (n > 0).then(|| sum / n as f64),
+            // Of an even number what lies between the two in the middle.
+            Self::Median => Some((all.get(n.checked_sub(1)? / 2)? + all.get(n / 2)?) / 2.0),
         }
     }
 }

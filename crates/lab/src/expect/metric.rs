@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::sampled::{Column, Condition, Count, STATES};
+
 /// Which figure of a distribution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
@@ -12,10 +14,17 @@ pub enum Stat {
     P95,
     P99,
     Max,
+    /// Of samples alone, which have an order.
+    Last,
 }
 
 impl Stat {
+    /// Those of a distribution.
     const ALL: [Self; 6] = [Self::Min, Self::Mean, Self::P50, Self::P95, Self::P99, Self::Max];
+
+    /// Those of a course of samples.
+    const SAMPLED: [Self; 7] =
+        [Self::Min, Self::Mean, Self::P50, Self::P95, Self::P99, Self::Max, Self::Last];
 
     const fn name(self) -> &'static str {
         match self {
@@ -25,6 +34,7 @@ impl Stat {
             Self::P95 => "p95",
             Self::P99 => "p99",
             Self::Max => "max",
+            Self::Last => "last",
         }
     }
 }
@@ -56,6 +66,18 @@ pub enum Metric {
     CompletedBytes,
     /// Time from the start to the end.
     Elapsed,
+    /// Rate over delay, as a share of Kleinrock's optimum.
+    Power,
+    /// Time until all flows stay near their share.
+    Convergence,
+    /// How many of the times with a flow in ProbeRTT have a moment with all of them in it.
+    ProbeRttShared,
+    /// The share of the time in a state, by its name.
+    StateShare(&'static str),
+    /// What the sender says of itself, at the moments of the series.
+    Sampled(Column, Stat),
+    /// What passes until a sample is like this.
+    Until(Count, Condition),
 }
 
 /// What a figure is of.
@@ -82,7 +104,7 @@ impl Metric {
                 metrics.extend(all(Self::Latency));
                 metrics.extend(all(Self::Completion));
                 metrics.extend([Self::LossRate, Self::RetransmitRate]);
-                metrics.extend([Self::CompletedBytes, Self::Elapsed]);
+                metrics.extend([Self::CompletedBytes, Self::Elapsed, Self::Power]);
             }
             Level::Flow => {
                 metrics.extend([Self::Goodput, Self::Share]);
@@ -99,9 +121,39 @@ impl Metric {
         metrics
     }
 
+    /// Every metric of a level that is known by samples, and is no column of the results: only an
+    /// expectation can ask for it. Those with a condition have no end and are not among them.
+    pub(crate) fn sampled(level: Level) -> Vec<Self> {
+        let mut metrics = Vec::new();
+        if level == Level::Link {
+            return metrics;
+        }
+        for column in Column::ASKED {
+            metrics.extend(Stat::SAMPLED.map(|stat| Self::Sampled(column, stat)));
+        }
+        metrics.extend(STATES.map(|state| Self::StateShare(state.name())));
+        if level == Level::Run {
+            metrics.extend([Self::Convergence, Self::ProbeRttShared]);
+        }
+        metrics
+    }
+
+    /// Whether it is made of the rows of the series.
+    pub(crate) const fn needs_series(self) -> bool {
+        matches!(
+            self,
+            Self::Convergence
+                | Self::ProbeRttShared
+                | Self::StateShare(_)
+                | Self::Sampled(..)
+                | Self::Until(..)
+        )
+    }
+
     /// The metric of a level that has this name; or what there is.
     pub(super) fn named(name: &str, level: Level) -> Result<Self, String> {
-        let all = Self::of(level);
+        let mut all = Self::of(level);
+        all.extend(Self::sampled(level));
         all.iter().copied().find(|m| m.to_string() == name).ok_or_else(|| {
             let mut names: Vec<&str> = Vec::new();
             for metric in &all {
@@ -134,6 +186,12 @@ impl Metric {
             Self::RetransmitRate => "retransmit_rate",
             Self::CompletedBytes => "completed_bytes",
             Self::Elapsed => "elapsed_s",
+            Self::Power => "power",
+            Self::Convergence => "convergence_s",
+            Self::ProbeRttShared => "probe_rtt_shared",
+            Self::StateShare(_) => "state_share",
+            Self::Sampled(column, _) => column.name(),
+            Self::Until(count, _) => count.name(),
         }
     }
 }
@@ -145,6 +203,9 @@ impl fmt::Display for Metric {
             Self::Queue(s) | Self::Rtt(s) | Self::Latency(s) | Self::Completion(s) => {
                 write!(f, ".{}", s.name())
             }
+            Self::Sampled(_, s) => write!(f, ".{}", s.name()),
+            Self::StateShare(state) => write!(f, ".{state}"),
+            Self::Until(_, condition) => write!(f, "({condition})"),
             _ => Ok(()),
         }
     }

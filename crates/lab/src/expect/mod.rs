@@ -2,10 +2,12 @@
 //!
 //! An expectation holds at every point of the grid. A term may pick values of the grid's axes,
 //! `goodput_mbps[cubic]`, and then means the run at that point but for these; so runs are compared.
+//! A function takes all values of an axis together: `max(rtt_ms.p50[bbr3] over buffer)`.
 
 mod check;
 mod metric;
 mod parse;
+pub(crate) mod sampled;
 
 use std::fmt;
 
@@ -21,14 +23,17 @@ use crate::file::Plan;
 pub struct Expectation {
     /// As it was written.
     pub text: String,
+    /// What it is called: the words before the colon, or else the left side.
+    pub name: String,
     left: Expression,
     comparison: Comparison,
     right: Expression,
 }
 
 /// How two sides compare.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Comparison {
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Comparison {
     AtLeast,
     AtMost,
     More,
@@ -37,7 +42,19 @@ enum Comparison {
 }
 
 impl Comparison {
-    const fn sign(self) -> &'static str {
+    /// Whether `left` is so against `right`.
+    pub(crate) fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Self::AtLeast => left >= right,
+            Self::AtMost => left <= right,
+            Self::More => left > right,
+            Self::Less => left < right,
+            Self::Equal => left == right,
+        }
+    }
+
+    /// As it is written.
+    pub const fn sign(self) -> &'static str {
         match self {
             Self::AtLeast => ">=",
             Self::AtMost => "<=",
@@ -59,8 +76,29 @@ enum Operator {
 #[derive(Clone, Debug)]
 enum Expression {
     Number(f64),
+    /// The number that the value of an axis begins with.
+    Axis(String),
     Term(Term),
     Of(Box<Self>, Operator, Box<Self>),
+    /// All values of an axis together, or those of a part of it.
+    Over(Function, Box<Self>, Vec<Span>),
+}
+
+/// What is made of several values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Function {
+    Min,
+    Max,
+    Mean,
+    Median,
+    Sum,
+}
+
+/// An axis, and perhaps the first and the last of its values that count.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Span {
+    axis: String,
+    part: Option<(String, String)>,
 }
 
 /// A metric of a run.
@@ -69,8 +107,10 @@ struct Term {
     scope: Scope,
     metric: Metric,
     picks: Vec<parse::Pick>,
-    /// The picks with the names of their axes.
+    /// The picks of one value, with the names of their axes.
     fixed: Vec<(String, String)>,
+    /// Those of several: where the run at hand has none of them, nothing is compared.
+    within: Vec<Span>,
     /// The place of its value among those that each run brings.
     probe: usize,
 }
@@ -109,11 +149,28 @@ pub(crate) struct Probe {
 impl Expression {
     fn terms<'a>(&'a mut self, out: &mut Vec<&'a mut Term>) {
         match self {
-            Self::Number(_) => {}
+            Self::Number(_) | Self::Axis(_) => {}
             Self::Term(term) => out.push(term),
             Self::Of(left, _, right) => {
                 left.terms(out);
                 right.terms(out);
+            }
+            Self::Over(_, inner, _) => inner.terms(out),
+        }
+    }
+
+    /// The axes that it names itself, and not in a pick.
+    fn check_axes(&self, plan: &Plan) -> Result<(), String> {
+        match self {
+            Self::Number(_) | Self::Term(_) => Ok(()),
+            Self::Axis(axis) => check_axis(axis, plan),
+            Self::Of(left, _, right) => {
+                left.check_axes(plan)?;
+                right.check_axes(plan)
+            }
+            Self::Over(_, inner, spans) => {
+                inner.check_axes(plan)?;
+                spans.iter().try_for_each(|span| check_span(span, plan))
             }
         }
     }
@@ -128,8 +185,11 @@ pub(crate) fn parse(
     plan: &Plan,
     probes: &mut Vec<Probe>,
 ) -> Result<Expectation, String> {
-    let sentence = parse::sentence(text)?;
+    let (name, rest) = parse::name_and_rest(text);
+    let sentence = parse::sentence(rest)?;
     let (mut left, mut right) = (sentence.left, sentence.right);
+    left.check_axes(plan)?;
+    right.check_axes(plan)?;
     let mut terms = Vec::new();
     left.terms(&mut terms);
     right.terms(&mut terms);
@@ -137,7 +197,19 @@ pub(crate) fn parse(
         return Err("there is no metric in it; write it like queue_ms.p95 <= 10".to_owned());
     }
     for term in terms {
-        term.fixed = term.picks.iter().map(|p| axis_of(p, plan)).collect::<Result<_, _>>()?;
+        for pick in &term.picks {
+            match pick {
+                parse::Pick::One(axis, value) => {
+                    term.fixed.push(axis_of(axis.as_deref(), value, plan)?);
+                }
+                parse::Pick::Part(axis, first, last) => {
+                    let (axis, first) = axis_of(axis.as_deref(), first, plan)?;
+                    let span = Span { axis, part: Some((first, last.clone())) };
+                    check_span(&span, plan)?;
+                    term.within.push(span);
+                }
+            }
+        }
         let probe =
             Probe { scope: term.scope.clone(), metric: term.metric, window: sentence.window };
         check_exists(&probe, plan)?;
@@ -146,43 +218,70 @@ pub(crate) fn parse(
             probes.len() - 1
         });
     }
-    let expectation =
-        Expectation { text: text.to_owned(), left, comparison: sentence.comparison, right };
+    let name = name.unwrap_or(sentence.left_text).to_owned();
+    let text = text.to_owned();
+    let expectation = Expectation { text, name, left, comparison: sentence.comparison, right };
     if check::cases(&expectation, plan).is_empty() {
         return Err("no run of the grid has all that it picks".to_owned());
     }
     Ok(expectation)
 }
 
+fn check_axis(axis: &str, plan: &Plan) -> Result<(), String> {
+    if plan.axes.iter().any(|a| a == axis) {
+        return Ok(());
+    }
+    let all = match plan.axes.join(", ") {
+        none if none.is_empty() => "no field has a list".to_owned(),
+        all => format!("lists have {all}"),
+    };
+    Err(format!("'{}' is no field with a list; {all}", axis.escape_debug()))
+}
+
+fn check_span(span: &Span, plan: &Plan) -> Result<(), String> {
+    check_axis(&span.axis, plan)?;
+    let Some((first, last)) = &span.part else { return Ok(()) };
+    let values = check::values_of(&span.axis, plan);
+    let place = |value: &String| {
+        values
+            .iter()
+            .position(|v| v == value)
+            .ok_or_else(|| format!("no run has {}={}", span.axis, value.escape_debug()))
+    };
+    if place(first)? > place(last)? {
+        return Err(format!("'{first}..{last}' runs backwards; write the first value first"));
+    }
+    Ok(())
+}
+
 /// The axis that a pick means.
-fn axis_of((axis, value): &parse::Pick, plan: &Plan) -> Result<(String, String), String> {
+fn axis_of(axis: Option<&str>, value: &str, plan: &Plan) -> Result<(String, String), String> {
     let has = |name: &str, value: &str| {
         plan.runs.iter().any(|r| r.at.iter().any(|(a, v)| a == name && v == value))
     };
     if let Some(axis) = axis {
-        if !plan.axes.contains(axis) {
-            let all = match plan.axes.join(", ") {
-                none if none.is_empty() => "no field has a list".to_owned(),
-                all => format!("lists have {all}"),
-            };
-            return Err(format!("'{}' is no field with a list; {all}", axis.escape_debug()));
-        }
+        check_axis(axis, plan)?;
         if !has(axis, value) {
             return Err(format!("no run has {axis}={}", value.escape_debug()));
         }
-        return Ok((axis.clone(), value.clone()));
+        return Ok((axis.to_owned(), value.to_owned()));
     }
     let having: Vec<&String> = plan.axes.iter().filter(|a| has(a, value)).collect();
-    let value = value.escape_debug();
+    let shown = value.escape_debug();
     match having.as_slice() {
-        [] => Err(format!("no field's list has '{value}', so there is no run to pick by it")),
-        [axis] => Ok(((*axis).clone(), value.to_string())),
-        [a, b, ..] => Err(format!("'{value}' could be of {a} or {b}; write [{a}={value}]")),
+        [] => Err(format!("no field's list has '{shown}', so there is no run to pick by it")),
+        [axis] => Ok(((*axis).clone(), value.to_owned())),
+        [a, b, ..] => Err(format!("'{shown}' could be of {a} or {b}; write [{a}={shown}]")),
     }
 }
 
 /// Whether some run has that flow or link, and lasts until the window begins.
 fn check_exists(probe: &Probe, plan: &Plan) -> Result<(), String> {
+    let has_series = |run: &crate::file::Run| run.setup().is_ok_and(|s| s.interval.is_some());
+    if probe.metric.needs_series() && !plan.runs.iter().any(has_series) {
+        let why = "is measured by samples; write how often, interval = \"20ms\"";
+        return Err(format!("{} {why}", probe.metric));
+    }
     let (mut flows, mut links, mut longest) = (0, 0, Duration::ZERO);
     let mut names: Vec<String> = Vec::new();
     for run in &plan.runs {

@@ -1,43 +1,71 @@
 //! The grammar of expectations:
 //!
 //! ```text
-//! expectation = sum ( ">=" | "<=" | ">" | "<" | "==" ) sum [ window ]
+//! expectation = [ words ": " ] sum ( ">=" | "<=" | ">" | "<" | "==" ) sum [ window ]
 //! sum         = product { ( "+" | "-" ) product }
 //! product     = factor { ( "*" | "/" ) factor }
-//! factor      = number | term | "(" sum ")"
+//! factor      = number | term | "(" sum ")" | "axis(" axis ")" | function
+//! function    = ( "min" | "max" | "mean" | "median" | "sum" ) "(" sum "over" span { "," span } ")"
+//! span        = axis [ "=" value ".." value ]
 //! term        = [ ( "flow" | "link" ) "[" which "]" "." ] metric [ "[" pick { "," pick } "]" ]
-//! pick        = value | axis "=" value
+//! metric      = name | ( "until_s" | "until_rounds" | "until_cycles" ) "(" condition ")"
+//! condition   = column ( ">=" | "<=" | ">" | "<" | "==" ) number | "state" ( "==" | "!=" ) name
+//! pick        = [ axis "=" ] value [ ".." value ]
 //! window      = "after" time | "before" time | "from" time "to" time
 //! ```
 
 use fullpipe_cc::Duration;
 
 use super::metric::{Level, Metric};
-use super::{Comparison, Expression, Operator, Scope, Term, Which, Window};
+use super::sampled::{Column, Condition, Count};
+use super::{Comparison, Expression, Function, Operator, Scope, Span, Term, Which, Window};
 use crate::units::parse_duration;
 
 /// An expectation as it was written, before anything in it is looked up.
-pub(super) struct Sentence {
+pub(super) struct Sentence<'a> {
     pub(super) left: Expression,
+    pub(super) left_text: &'a str,
     pub(super) comparison: Comparison,
     pub(super) right: Expression,
     pub(super) window: Window,
 }
 
-/// What a pick says: perhaps the axis, and the value.
-pub(super) type Pick = (Option<String>, String);
+/// What a pick says: perhaps the axis, and the value, or the first and the last of several.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Pick {
+    One(Option<String>, String),
+    Part(Option<String>, String, String),
+}
 
-pub(super) fn sentence(text: &str) -> Result<Sentence, String> {
+/// The words before the last colon, which no expectation has itself, and what comes behind it.
+pub(super) fn name_and_rest(text: &str) -> (Option<&str>, &str) {
+    match text.rsplit_once(": ") {
+        Some((name, rest)) => (Some(name.trim()), rest),
+        None => (None, text),
+    }
+}
+
+pub(super) fn sentence(text: &str) -> Result<Sentence<'_>, String> {
     let mut parser = Parser { rest: text.trim_start(), depth: 0 };
+    let start = parser.rest;
     let left = parser.sum()?;
+    let left_text = start[..start.len() - parser.rest.len()].trim_end();
     let comparison = parser.comparison()?;
     let right = parser.sum()?;
     let window = parser.window()?;
     match parser.rest {
-        "" => Ok(Sentence { left, comparison, right, window }),
+        "" => Ok(Sentence { left, left_text, comparison, right, window }),
         rest => Err(unexpected(rest, "the end, or a window like 'after 10s'")),
     }
 }
+
+const FUNCTIONS: [(&str, Function); 5] = [
+    ("min(", Function::Min),
+    ("max(", Function::Max),
+    ("mean(", Function::Mean),
+    ("median(", Function::Median),
+    ("sum(", Function::Sum),
+];
 
 /// Deeper brackets than anybody writes would only fill the stack.
 const MAX_DEPTH: u32 = 32;
@@ -108,18 +136,111 @@ impl<'a> Parser<'a> {
             return self.number();
         }
         if self.take("(") {
-            self.depth += 1;
-            if self.depth > MAX_DEPTH {
-                return Err("more brackets than can be meant".to_owned());
+            let inner = self.deeper(Self::sum)?;
+            self.close()?;
+            return Ok(inner);
+        }
+        if self.take("axis(") {
+            let axis = self.axis()?;
+            self.close()?;
+            return Ok(Expression::Axis(axis));
+        }
+        for (word, function) in FUNCTIONS {
+            if self.take(word) {
+                return self.deeper(|parser| parser.over(function));
             }
-            let inner = self.sum()?;
-            self.depth -= 1;
-            return match self.take(")") {
-                true => Ok(inner),
-                false => Err(unexpected(self.rest, "a ')'")),
-            };
         }
         self.term().map(Expression::Term)
+    }
+
+    fn deeper(
+        &mut self,
+        inner: impl FnOnce(&mut Self) -> Result<Expression, String>,
+    ) -> Result<Expression, String> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err("more brackets than can be meant".to_owned());
+        }
+        let expression = inner(self)?;
+        self.depth -= 1;
+        Ok(expression)
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        if self.take(")") { Ok(()) } else { Err(unexpected(self.rest, "a ')'")) }
+    }
+
+    /// What stands in the brackets of a function.
+    fn over(&mut self, function: Function) -> Result<Expression, String> {
+        let inner = self.sum()?;
+        if !self.take("over ") {
+            return Err(unexpected(self.rest, "'over' and a field with a list"));
+        }
+        let mut spans = Vec::new();
+        loop {
+            let axis = self.axis()?;
+            let part = match self.take("=") {
+                true => Some(self.part()?),
+                false => None,
+            };
+            spans.push(Span { axis, part });
+            if !self.take(",") {
+                break;
+            }
+        }
+        self.close()?;
+        Ok(Expression::Over(function, Box::new(inner), spans))
+    }
+
+    /// The name of an axis, which may have brackets: `flow[0].cc`.
+    fn axis(&mut self) -> Result<String, String> {
+        let start = self.rest;
+        let name = self.span(|c| c.is_ascii_alphanumeric() || "_.[]".contains(c));
+        self.skip_space();
+        match name {
+            "" => Err(unexpected(start, "a field with a list")),
+            name => Ok(name.to_owned()),
+        }
+    }
+
+    /// `first..last`.
+    fn part(&mut self) -> Result<(String, String), String> {
+        let start = self.rest;
+        let text = self.span(|c| !c.is_whitespace() && !",)".contains(c));
+        self.skip_space();
+        let (first, last) =
+            text.split_once("..").ok_or_else(|| unexpected(start, "values like 1bdp..8bdp"))?;
+        Ok((unquoted(first), unquoted(last)))
+    }
+
+    /// What stands in the brackets behind `until_s`.
+    fn condition(&mut self) -> Result<Condition, String> {
+        if !self.take("(") {
+            return Err(unexpected(self.rest, "a condition like (queue_ms <= 5)"));
+        }
+        let start = self.rest;
+        let name = self.name();
+        self.skip_space();
+        let condition = if name == "state" {
+            let is = self.take("==");
+            if !is && !self.take("!=") {
+                return Err(unexpected(self.rest, "== or !="));
+            }
+            let state = self.name();
+            self.skip_space();
+            Condition::state(state, is)?
+        } else if name.is_empty() {
+            return Err(unexpected(start, "a column of the series"));
+        } else {
+            let column = Column::named(name)?;
+            let comparison = self.comparison()?;
+            match self.number()? {
+                Expression::Number(bound) => Condition::number(column, comparison, bound),
+                _ => return Err(unexpected(self.rest, "a number")),
+            }
+        };
+        self.close()?;
+        Ok(condition)
     }
 
     fn number(&mut self) -> Result<Expression, String> {
@@ -163,13 +284,17 @@ impl<'a> Parser<'a> {
             }
             name = self.name();
         }
-        let metric = Metric::named(name, level)?;
+        let metric = match Count::named(name).filter(|_| level != Level::Link) {
+            Some(count) => Metric::Until(count, self.condition()?),
+            None => Metric::named(name, level)?,
+        };
         let picks = match self.bracket()? {
             Some(text) => text.split(',').map(pick).collect::<Result<_, _>>()?,
             None => Vec::new(),
         };
         self.skip_space();
-        Ok(Term { scope, metric, picks, fixed: Vec::new(), probe: 0 })
+        let (fixed, within) = (Vec::new(), Vec::new());
+        Ok(Term { scope, metric, picks, fixed, within, probe: 0 })
     }
 
     /// What stands in `[…]`, if that comes next.
@@ -233,11 +358,15 @@ fn pick(text: &str) -> Result<Pick, String> {
         Some((axis, value)) => (Some(axis.trim().to_owned()), value),
         None => (None, text),
     };
-    match unquoted(value.trim()) {
-        value if value.is_empty() => {
+    let pick = match value.split_once("..") {
+        Some((first, last)) => Pick::Part(axis, unquoted(first), unquoted(last)),
+        None => Pick::One(axis, unquoted(value)),
+    };
+    match &pick {
+        Pick::One(_, value) if value.is_empty() => {
             Err("[] picks nothing; write [cc=bbr3] or leave it out".into())
         }
-        value => Ok((axis, value)),
+        _ => Ok(pick),
     }
 }
 

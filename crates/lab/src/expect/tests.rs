@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::file::Plan;
+use crate::file::{Edition, Plan};
 
 /// A grid of two algorithms and three rates.
 fn grid(expect: &str) -> Result<Plan, String> {
@@ -9,7 +9,7 @@ fn grid(expect: &str) -> Result<Plan, String> {
         "cc = [\"bbr3\", \"cubic\"]\nexpect = [{expect:?}]\n[path]\nrtt = \"40ms\"\n\
          rate = [\"1mbit\", \"2mbit\", \"4mbit\"]\n[[flow]]\ncount = 2\n[[flow]]\nname = \"late\"\n"
     );
-    Plan::parse(&text, "x.toml", "x", Path::new("")).map_err(|e| e.to_string())
+    Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default()).map_err(|e| e.to_string())
 }
 
 /// What comes of it when run number `i` has the value `values[i]` for everything.
@@ -66,12 +66,56 @@ fn an_axis_with_brackets_can_be_picked() {
                 path = { rate = \"9mbit\", rtt = \"9ms\" }\n\
                 flow = [{ cc = [\"bbr3\", \"reno\"] }, { cc = [\"bbr3\", \"cubic\"] }]\n";
     let text = text.replace("share_of", "flow[1].share[flow[0].cc=reno, cubic]");
-    let plan = Plan::parse(&text, "x.toml", "x", Path::new("")).expect("a plan");
+    let plan =
+        Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default()).expect("a plan");
     assert_eq!(plan.axes, ["flow[0].cc", "flow[1].cc"]);
     let rows: Vec<Vec<Option<f64>>> = [5.0, 6.0, 7.0, 4.0].map(|v| vec![Some(v)]).to_vec();
     let rows: Vec<&[Option<f64>]> = rows.iter().map(Vec::as_slice).collect();
     let v = &check(&plan, &rows)[0];
     assert_eq!((v.cases, v.margin, v.bound), (2, Some(1.0), Some(4.0)));
+}
+
+#[test]
+fn a_function_takes_the_values_of_an_axis_together() {
+    let values = [1.0, 5.0, 3.0, 2.0, 8.0, 4.0];
+    for (expect, value, cases) in [
+        ("max(jain[bbr3] over rate) >= 0", 5.0, 1),
+        ("min(jain over rate) >= 0", 1.0, 2),
+        ("min(jain[cubic] over rate=2mbit..4mbit) >= 0", 4.0, 1),
+        ("median(jain[bbr3] over rate) >= 0", 3.0, 1),
+        ("median(jain[cubic] over rate=1mbit..2mbit) >= 0", 5.0, 1),
+        ("mean(jain over cc, rate) >= 0", 23.0 / 6.0, 1),
+        ("sum(jain over cc) >= 0", 3.0, 3),
+        ("max(jain[cubic] / jain[bbr3] over rate) >= 0", 2.0, 1),
+        ("max(jain[bbr3] over rate) / min(jain[bbr3] over rate) >= 0", 5.0, 1),
+    ] {
+        let v = judged(expect, values);
+        assert_eq!((v.value, v.cases), (Some(value), cases), "{expect}");
+    }
+    assert_eq!(judged("max(jain[bbr3] over rate) >= 0", values).at, []);
+}
+
+#[test]
+fn a_pick_of_several_leaves_the_other_runs_out() {
+    let v = judged("jain[bbr3, rate=2mbit..4mbit] <= 3", [9.0, 5.0, 3.0, 9.0, 9.0, 9.0]);
+    assert_eq!((v.cases, v.unmet, v.value), (2, 1, Some(5.0)));
+    assert_eq!(v.at, [("rate".to_owned(), "2mbit".to_owned())]);
+    let v = judged("jain[1mbit..2mbit] <= 3", [1.0, 1.0, 9.0, 1.0, 1.0, 9.0]);
+    assert_eq!((v.cases, v.met), (4, true));
+}
+
+#[test]
+fn an_axis_is_the_number_of_its_value_in_the_run_at_hand() {
+    let v = judged("jain[bbr3] / axis(rate) <= 2", [2.0, 4.0, 9.0, 0.0, 0.0, 0.0]);
+    assert_eq!((v.cases, v.unmet, v.value), (3, 1, Some(2.25)));
+}
+
+#[test]
+fn an_expectation_has_a_name() {
+    let v = judged("bbr3: least share: jain[bbr3] >= 0.5", [1.0; 6]);
+    assert_eq!((v.name.as_str(), v.comparison.as_str()), ("bbr3: least share", ">="));
+    let v = judged(" 2 * jain[bbr3]>= 0.5", [1.0; 6]);
+    assert_eq!(v.name, "2 * jain[bbr3]");
 }
 
 #[test]
@@ -127,6 +171,20 @@ fn what_makes_no_sense_says_so_on_one_line() {
         ("jain >= 1 after 10s", "the window begins when the run is over; that lasts 10s"),
         ("jain >= 1 from 2s to 1s", "the window ends before it begins"),
         ("jain >= 1 from 2s until 3s", "'until 3s' stands where 'to' and a time"),
+        ("max(jain) >= 1", "where 'over' and a field with a list"),
+        ("max(jain over rtt) >= 1", "'rtt' is no field with a list; lists have cc, rate"),
+        ("max(jain over rate=1mbit) >= 1", "where values like 1bdp..8bdp"),
+        ("max(jain over rate=4mbit..1mbit) >= 1", "'4mbit..1mbit' runs backwards"),
+        ("max(jain over rate=1mbit..9mbit) >= 1", "no run has rate=9mbit"),
+        ("jain[1mbit..9mbit] >= 1", "no run has rate=9mbit"),
+        ("jain >= axis(rtt)", "'rtt' is no field with a list"),
+        ("until_s >= 1", "where a condition like (queue_ms <= 5)"),
+        ("until_s(jain > 1) >= 1", "'jain' is no column of the series; there are goodput_mbps"),
+        ("until_s(state > 1) >= 1", "where == or !="),
+        ("until_s(state == Up) >= 1", "'Up' is no state; there are Startup"),
+        ("until_s(queue_ms <= 5 >= 1", "where a ')' should come"),
+        ("inflight_bytes.max >= 1", "inflight_bytes.max is measured by samples; write how often"),
+        ("link[0].srtt_ms.max >= 1", "is no metric of a link"),
         ("jain >= 1 during 3s", "'during 3s' stands where a window"),
     ] {
         let said = grid(expect).expect_err(expect);

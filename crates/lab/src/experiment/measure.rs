@@ -6,6 +6,8 @@ use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig}
 use fullpipe_sim::{SenderStats, Sim};
 use hdrhistogram::Histogram;
 
+use super::SeriesRow;
+use super::course::Course;
 use crate::expect::{Metric, Probe, Scope, Stat, Which, Window};
 use crate::file::Setup;
 use crate::metrics::{bits_per_sec, jain, millis_of, ratio, seconds};
@@ -57,6 +59,7 @@ pub(super) struct Measured<'a> {
     marks: Vec<Mark>,
     lives: Vec<Life>,
     end: Duration,
+    pub(super) series: Vec<SeriesRow>,
 }
 
 /// The moments at which windows begin or end, inside the run.
@@ -70,11 +73,22 @@ pub(super) fn moments(probes: &[Probe], duration: Duration) -> Vec<Duration> {
 }
 
 impl<'a> Measured<'a> {
-    pub(super) fn new(setup: &'a Setup, lives: Vec<Life>, end: Duration, marks: Vec<Mark>) -> Self {
-        Self { setup, marks, lives, end }
+    pub(super) fn new(
+        setup: &'a Setup,
+        lives: Vec<Life>,
+        end: Duration,
+        marks: Vec<Mark>,
+        series: Vec<SeriesRow>,
+    ) -> Self {
+        Self { setup, marks, lives, end, series }
     }
 
-    pub(super) fn of_sim(setup: &'a Setup, sim: &Sim, marks: Vec<Mark>) -> Self {
+    pub(super) fn of_sim(
+        setup: &'a Setup,
+        sim: &Sim,
+        marks: Vec<Mark>,
+        series: Vec<SeriesRow>,
+    ) -> Self {
         let now = sim.now().since(Instant::default());
         let since = |t: Instant| t.since(Instant::default());
         // When every flow has an end, the run is over with the last byte and not when somebody looked.
@@ -84,25 +98,40 @@ impl<'a> Measured<'a> {
             let stop = label.stop.unwrap_or(end).min(end);
             Life { start: since(flow.start()).min(end), end: flow.end().map_or(stop, since) }
         });
-        Self::new(setup, lives.collect(), end, marks)
+        Self::new(setup, lives.collect(), end, marks, series)
     }
 
     /// Nothing where there is no such thing: a percentile of no packets, a share of no goodput.
     pub(super) fn value(&self, probe: &Probe) -> Option<f64> {
         let span = self.span(probe.window)?;
-        match &probe.scope {
-            Scope::Run => span.of_run(probe.metric),
-            Scope::Flow(Which::Number(n)) => {
-                self.lives.get(*n).and_then(|_| span.of_flows(probe.metric, &[*n]))
-            }
+        let flows: Option<Vec<usize>> = match &probe.scope {
+            Scope::Run => None,
+            Scope::Flow(Which::Number(n)) => Some(self.lives.get(*n).map(|_| vec![*n])?),
             Scope::Flow(Which::Name(name)) => {
                 let flows = self.setup.flows.iter().enumerate();
-                let named: Vec<usize> =
-                    flows.filter(|(_, f)| f.name == *name).map(|(i, _)| i).collect();
-                span.of_flows(probe.metric, &named)
+                Some(flows.filter(|(_, f)| f.name == *name).map(|(i, _)| i).collect())
             }
-            Scope::Link(n) => span.of_link(probe.metric, *n),
+            Scope::Link(n) => return span.of_link(probe.metric, *n),
+        };
+        match flows {
+            flows if probe.metric.needs_series() => span.of_course(probe.metric, flows.as_deref()),
+            None => span.of_run(probe.metric),
+            Some(flows) => span.of_flows(probe.metric, &flows),
         }
+    }
+
+    /// The round trip of the empty path for a full packet, in milliseconds.
+    fn empty_rtt_ms(&self) -> f64 {
+        let config = &self.setup.config;
+        let there = config.links.iter().map(PathConfig::least_delay);
+        let delay = there.fold(config.uplink.least_delay(), |sum, d| sum + d);
+        let wires = config.links.iter().flat_map(|link| &link.row).filter_map(|e| match e {
+            ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. } => Some(rate),
+            _ => None,
+        });
+        let bytes = u64::from(MTU_BYTES);
+        let sent = wires.fold(Duration::ZERO, |sum, rate| sum + rate.time_for(bytes));
+        millis_of((delay + sent).as_nanos() as f64)
     }
 
     /// When a flow was there, in seconds.
@@ -141,8 +170,18 @@ impl Span<'_> {
             Metric::Latency(stat) => self.stat(stat, [(&self.a.latency_ns, &self.b.latency_ns)]),
             Metric::Utilization | Metric::Queue(_) | Metric::LossRate => self.of_link(metric, 0),
             Metric::Elapsed => Some(seconds(self.time())),
+            Metric::Power => {
+                let rtt = self.of_run(Metric::Rtt(Stat::Mean)).filter(|rtt| *rtt > 0.0)?;
+                Some(self.of_link(Metric::Utilization, 0)? * self.all.empty_rtt_ms() / rtt)
+            }
             _ => self.of_flows(metric, &everyone),
         }
+    }
+
+    fn of_course(&self, metric: Metric, flows: Option<&[usize]>) -> Option<f64> {
+        let (from, to) = (seconds(self.from), seconds(self.to));
+        let course = Course::of(&self.all.series, flows, from, to);
+        course.value(metric, self.all.empty_rtt_ms() / 1e3)
     }
 
     fn of_flows(&self, metric: Metric, flows: &[usize]) -> Option<f64> {
@@ -237,6 +276,7 @@ impl Span<'_> {
             Stat::P95 => at(0.95),
             Stat::P99 => at(0.99),
             Stat::Max => all.max() as f64,
+            Stat::Last => return None,
         };
         (!all.is_empty()).then(|| millis_of(nanos))
     }

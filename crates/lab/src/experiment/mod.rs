@@ -1,5 +1,6 @@
 //! Runs the points of a plan in the simulator, and says what each of them came to.
 
+mod course;
 mod journal;
 mod measure;
 mod over_quic;
@@ -9,6 +10,7 @@ mod runner;
 mod sweep;
 mod tables;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -84,6 +86,9 @@ pub struct SeriesRow {
     pub goodput_mbps: f64,
     /// The newest round-trip sample.
     pub rtt_ms: Option<f64>,
+    /// The smoothed round trip.
+    #[serde(default)]
+    pub srtt_ms: Option<f64>,
     /// Queue of the first link that the flow passes: how long a packet arriving now would wait.
     pub queue_ms: f64,
     /// Congestion window.
@@ -93,8 +98,11 @@ pub struct SeriesRow {
     /// Pacing rate; null when the algorithm leaves pacing to the transport.
     pub pacing_mbps: Option<f64>,
     /// State of the algorithm, in the draft's spelling.
-    pub state: String,
-    /// BBR's estimate of the bandwidth; null for others, as the next three.
+    pub state: Cow<'static, str>,
+    /// Round trips as BBR counts them; null for others, as the next four.
+    #[serde(default)]
+    pub rounds: Option<u64>,
+    /// BBR's estimate of the bandwidth.
     pub max_bw_mbps: Option<f64>,
     /// BBR's estimate of the path's delay.
     pub min_rtt_ms: Option<f64>,

@@ -77,11 +77,11 @@ pub fn run_over_quic(
     let link = play.bench.finish_link()?;
     let lives = lives(&play, &end);
     let series = rows(&lives, &log);
-    let measured = Measured::new(&setup, lives, t, log.marks);
+    let measured = Measured::new(&setup, lives, t, log.marks, series);
     Ok(Outcome {
         emulator: Some(real_time::emulator_record(&link)),
         interrupted: end.interrupted,
-        ..outcome(plan, index, &setup, &measured, series)
+        ..outcome(plan, index, &setup, measured)
     })
 }
 

@@ -63,18 +63,13 @@ pub fn run(
     let written = recorder.as_mut().and_then(|r| r.qlog.take()).map_or(Ok(()), Qlog::finish);
     let marks = played?;
     written?;
-    let measured = Measured::of_sim(&setup, &sim, marks);
-    Ok(outcome(plan, index, &setup, &measured, recorder.map_or(Vec::new(), |r| r.rows)))
+    let series = recorder.map_or(Vec::new(), |r| r.rows);
+    let measured = Measured::of_sim(&setup, &sim, marks, series);
+    Ok(outcome(plan, index, &setup, measured))
 }
 
 /// What was measured, as a line of JSON and as rows.
-pub(super) fn outcome(
-    plan: &Plan,
-    index: usize,
-    setup: &Setup,
-    measured: &Measured<'_>,
-    series: Vec<SeriesRow>,
-) -> Outcome {
+pub(super) fn outcome(plan: &Plan, index: usize, setup: &Setup, measured: Measured<'_>) -> Outcome {
     let whole = |scope: Scope, level: Level| -> Figures {
         let probe = |metric| Probe { scope: scope.clone(), metric, window: Window::default() };
         let all = Metric::of(level).into_iter();
@@ -85,16 +80,20 @@ pub(super) fn outcome(
         let metrics = whole(Scope::Flow(Which::Number(i)), Level::Flow);
         FlowOutcome { name: label.name.clone(), cc: label.cc.clone(), start_s, end_s, metrics }
     });
+    let flows = flows.collect();
+    let metrics = whole(Scope::Run, Level::Run);
+    let links = (0..setup.config.links.len()).map(|i| whole(Scope::Link(i), Level::Link)).collect();
+    let probes = plan.probes.iter().map(|p| measured.value(p)).collect();
     Outcome {
         run: index,
         scenario: plan.name.clone(),
         at: plan.runs[index].at.clone(),
         seed: setup.seed,
-        metrics: whole(Scope::Run, Level::Run),
-        flows: flows.collect(),
-        links: (0..setup.config.links.len()).map(|i| whole(Scope::Link(i), Level::Link)).collect(),
-        series,
-        probes: plan.probes.iter().map(|p| measured.value(p)).collect(),
+        metrics,
+        flows,
+        links,
+        series: measured.series,
+        probes,
         emulator: None,
         interrupted: false,
     }
@@ -196,11 +195,13 @@ pub(super) fn row(moment: &Moment, model: &Snapshot) -> SeriesRow {
         flow: moment.flow,
         goodput_mbps: moment.goodput_mbps,
         rtt_ms: moment.rtt.map(millis),
+        srtt_ms: model.srtt.map(millis),
         queue_ms: millis(moment.queue),
         cwnd_bytes: model.cwnd,
         inflight_bytes: model.inflight,
         pacing_mbps: model.pacing_rate.map(mbps),
-        state: model.state.name().to_owned(),
+        state: model.state.name().into(),
+        rounds: bbr.map(|b| b.round_count),
         max_bw_mbps: bbr.map(|b| mbps(b.max_bw)),
         min_rtt_ms: bbr.and_then(|b| b.min_rtt).map(millis),
         pacing_gain: bbr.map(|b| f64::from(b.pacing_gain.as_percent()) / 100.0),

@@ -5,10 +5,11 @@ use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::record::Field;
 
 use super::*;
-use crate::file::Plan;
+use crate::file::{Edition, Plan};
 
 fn plan(text: &str) -> Plan {
-    Plan::parse(text, "x.toml", "x", Path::new("")).unwrap_or_else(|e| panic!("{e}"))
+    Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn outcomes(plan: &Plan) -> Vec<Outcome> {
@@ -76,6 +77,96 @@ fn windows_are_parts_of_the_whole() {
     assert!((value(4) - value(1) * 8.0 / 1.5e6).abs() < 1e-5, "{all:?}");
     assert_eq!(value(5), 1.5);
     assert!(value(6) > 0.5 && value(6) <= 1.0, "{all:?}");
+}
+
+/// The values that the expectations ask for, in the order of the metrics.
+fn asked(metrics: &[&str], text: &str) -> (Outcome, Vec<Option<f64>>) {
+    let expect: Vec<String> = metrics.iter().map(|m| format!("{m} >= 0")).collect();
+    let p = plan(&text.replacen("cc =", &format!("expect = {expect:?}\ncc ="), 1));
+    let outcome = outcomes(&p).remove(0);
+    let values = outcome.probes.clone();
+    (outcome, values)
+}
+
+#[test]
+fn what_is_sampled_is_what_the_series_says() {
+    let p = "path = { rate = \"20mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\n";
+    let text = format!("cc = \"bbr3\"\nduration = \"8s\"\ninterval = \"10ms\"\n{p}");
+    let metrics = ["inflight_bytes.max", "inflight_bytes.p50", "srtt_ms.last", "max_bw_mbps.mean"];
+    let (o, values) = asked(&metrics, &text);
+    let inflight = |row: &SeriesRow| row.inflight_bytes;
+    assert_eq!(values[0], o.series.iter().map(inflight).max().map(|b| b as f64));
+    let mut sorted: Vec<u64> = o.series.iter().map(inflight).collect();
+    sorted.sort_unstable();
+    assert_eq!(values[1], Some(sorted[sorted.len() / 2] as f64));
+    assert_eq!(values[2], o.series.last().and_then(|r| r.srtt_ms));
+    let bw: Vec<f64> = o.series.iter().filter_map(|r| r.max_bw_mbps).collect();
+    let mean = bw.iter().sum::<f64>() / bw.len() as f64;
+    assert!((values[3].expect("a mean") - mean).abs() < 1e-9);
+    // States are all of the time, and windows their parts.
+    let states = ["Startup", "Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL"];
+    let states = states.into_iter().chain(["ProbeBW_UP", "ProbeRTT"]);
+    let shares: Vec<String> = states.map(|s| format!("state_share.{s}")).collect();
+    let names: Vec<&str> = shares.iter().map(String::as_str).collect();
+    let (_, values) = asked(&names, &text);
+    let sum: f64 = values.iter().flatten().sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{values:?}");
+    assert!(values[3] > Some(0.5) && values[6] > Some(0.0), "{values:?}");
+}
+
+#[test]
+fn until_counts_from_the_windows_beginning() {
+    let text = "cc = \"bbr3\"\nduration = \"12s\"\ninterval = \"10ms\"\n[path]\nrate = \"10mbit\"\n\
+                rtt = \"40ms\"\nbuffer = \"16bdp\"\nsteps = [{ at = \"6s\", rate = \"20mbit\" }]\n";
+    let metrics = [
+        "until_s(state != Startup)",
+        "until_rounds(state != Startup)",
+        "until_cycles(state == ProbeBW_UP)",
+        "until_s(max_bw_mbps >= 30)",
+    ];
+    let (o, values) = asked(&metrics, text);
+    let first = o.series.iter().find(|r| r.state != "Startup").expect("its end");
+    assert_eq!(values[0], Some(first.t_s));
+    assert_eq!(values[1], first.rounds.map(|n| n as f64));
+    // Startup's own gain is above 1 too.
+    assert_eq!((values[2], values[3]), (Some(2.0), None));
+    let expect = "until_s(max_bw_mbps >= 18) < 6 after 6s\", \"until_cycles(max_bw_mbps >= 18) <= 1 after 6s";
+    let p = plan(&text.replacen("cc =", &format!("expect = [\"{expect}\"]\ncc ="), 1));
+    let o = outcomes(&p).remove(0);
+    let seen = o.series.iter().find(|r| r.t_s > 6.0 && r.max_bw_mbps >= Some(18.0)).expect("seen");
+    assert!((o.probes[0].expect("seen") - (seen.t_s - 6.0)).abs() < 1e-9);
+    assert!(o.probes[1] <= Some(1.0), "{:?}", o.probes);
+}
+
+#[test]
+fn power_is_one_at_kleinrocks_optimum_and_flows_converge_when_all_have_their_share() {
+    let text = "cc = \"fixed:9700kbit\"\nduration = \"9s\"\npath = { rate = \"10mbit\", rtt = \"40ms\" }\n";
+    let (_, values) = asked(&["power"], text);
+    assert!((0.96..=1.0).contains(&values[0].expect("a value")), "{values:?}");
+    let (_, values) = asked(&["power"], &text.replace("9700kbit", "4850kbit"));
+    assert!((0.48..=0.5).contains(&values[0].expect("a value")), "{values:?}");
+    let path =
+        "path = { rate = \"20mbit\", rtt = \"20ms\" }\ninterval = \"10ms\"\nduration = \"6s\"\n";
+    let flows = |a: &str, b: &str| {
+        let text = format!(
+            "cc = \"bbr3\"\n{path}[[flow]]\ncc = \"fixed:{a}\"\n[[flow]]\nstart = \"2s\"\ncc = \"fixed:{b}\"\n"
+        );
+        asked(&["convergence_s"], &text).1[0]
+    };
+    assert!(flows("8mbit", "8mbit").is_some_and(|s| s < 0.2), "two that are equal are so at once");
+    assert_eq!(flows("8mbit", "6mbit"), None, "and others never");
+}
+
+#[test]
+fn a_probe_rtt_is_shared_when_all_flows_are_in_it_at_some_moment() {
+    let text = "cc = \"bbr1\"\nduration = \"31s\"\ninterval = \"10ms\"\n\
+                path = { rate = \"50mbit\", rtt = \"10ms\", buffer = \"8bdp\" }\n[[flow]]\ncount = 3\n";
+    let (o, values) = asked(&["probe_rtt_shared"], text);
+    let at_once = |t: f64| o.series.iter().filter(|r| r.t_s == t && r.state == "ProbeRTT").count();
+    let most = o.series.iter().map(|r| at_once(r.t_s)).max();
+    assert_eq!((values[0], most), (Some(1.0), Some(3)));
+    let alone = text.replace("count = 3\n", "\n[[flow]]\ncc = \"cubic\"\n");
+    assert_eq!(asked(&["probe_rtt_shared"], &alone).1[0], Some(0.0));
 }
 
 #[test]
@@ -229,7 +320,7 @@ fn check_events<'a>(events: &[serde_json::Value], rows: impl Iterator<Item = &'a
                 let smoothed = data["smoothed_rtt"].as_f64();
                 assert_eq!(smoothed.is_some(), row.rtt_ms.is_some());
                 assert!(smoothed.is_none_or(|rtt| rtt > 39.0), "{event}");
-                assert_eq!(state.as_deref(), Some(row.state.as_str()));
+                assert_eq!(state.as_deref(), Some(&*row.state));
                 let count = |name: &str| data[name].as_u64().expect("a count");
                 assert_eq!(sent, count("sent_packets").checked_sub(1), "the newest packet");
                 assert!(count("lost_packets") >= lost);
@@ -280,10 +371,10 @@ fn every_metric_has_its_formula_in_the_documentation() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md");
     let docs = std::fs::read_to_string(docs).expect("docs/results.md");
     for level in [Level::Run, Level::Flow, Level::Link] {
-        for metric in Metric::of(level) {
+        for metric in Metric::of(level).into_iter().chain(Metric::sampled(level)) {
             let name = metric.to_string();
             let family = name.split('.').next().unwrap_or(&name);
-            assert!(docs.contains(&format!("| `{family}")), "{family} is not in docs/results.md");
+            assert!(docs.contains(&format!("`{family}")), "{family} is not in docs/results.md");
         }
     }
 }

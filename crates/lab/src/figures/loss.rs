@@ -4,6 +4,7 @@ use fullpipe_cc::Algorithm;
 
 use super::drawing::{Drawing, Kind, Line, Panel, Scale, Table};
 use super::outcome::{Outcome, show};
+use super::plays::{Plays, number};
 use super::stage::{Broken, MBIT, Setup, Stage, smallest};
 
 const ALGORITHMS: [Algorithm; 4] =
@@ -74,24 +75,45 @@ impl Sweep {
 }
 
 /// Figure 8.
-pub(super) fn fig8(stage: &Stage<'_>) -> Result<Outcome, Broken> {
-    const PERCENTS: [f64; 16] =
-        [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0];
-    let sweep =
-        Sweep::run(stage, &Setup::new(100.0 * MBIT, 100.0, 1.0, 60.0).every_ms(100.0), &PERCENTS)?;
-    let mut out = Outcome::new(sweep.draw());
-    out.at_most("of link x (1 - p): cubic at 0.1 %", sweep.share("cubic", 0.1), 0.15);
-    out.at_most("cubic at 1 %", sweep.share("cubic", 1.0), 0.05);
-    out.at_least("bbr1 to 5 %", sweep.least_to("bbr1", 5.0), 0.9);
-    out.at_least("bbr1 at 15 %", sweep.share("bbr1", 15.0), 0.5);
-    out.at_most("bbr1 at 20 %", sweep.share("bbr1", 20.0), 0.5);
-    out.at_most("bbr1 at 30 %", sweep.share("bbr1", 30.0), 0.1);
-    out.at_least("bbr3 to 1 %", sweep.least_to("bbr3", 1.0), 0.8);
-    out.at_most("bbr3 at 5 %", sweep.share("bbr3", 5.0), 0.5);
-    out.note(sweep.shares("bbr3"));
-    out.note(sweep.shares("bbr1"));
-    out.note("TCP, a buffer of 1 BDP");
-    Ok(out)
+pub(super) fn fig8(out: &mut Outcome, plays: &[Plays]) {
+    out.drawing = draw(&plays[0], 100.0);
+    for name in ["bbr3", "bbr1"] {
+        out.note(shares(&plays[0], name, 100.0));
+    }
+    out.note("over QUIC, a buffer of 1 BDP");
+}
+
+/// Goodput over the loss, beside what the link of so many Mbit/s lets pass.
+fn draw(plays: &Plays, link: f64) -> Drawing {
+    let mut panel = Panel::new("Goodput under random loss", "Loss, %", "Mbit/s")
+        .scales(Scale::Log, Scale::Linear);
+    let (algorithms, losses) = (plays.values("cc"), plays.values("loss"));
+    let goodput = |cc: &str, loss: &str| {
+        plays.run(&[cc, loss]).map_or(f64::NAN, |run| run.figure("goodput_mbps"))
+    };
+    let limit = |loss: &str| link * (1.0 - number(loss) / 100.0);
+    for cc in &algorithms {
+        let points = losses.iter().map(|loss| (number(loss), goodput(cc, loss)));
+        panel.lines.push(Line::new(*cc, points).kind(Kind::Marked));
+    }
+    let limits = losses.iter().map(|loss| (number(loss), limit(loss)));
+    panel.lines.push(Line::new("link x (1 - p)", limits).kind(Kind::Dashed));
+    let header = ["loss", "link x (1 - p)"].into_iter().chain(algorithms.iter().copied());
+    let mut table = Table::new(&header.collect::<Vec<_>>());
+    for loss in &losses {
+        let cells = algorithms.iter().map(|cc| show(goodput(cc, loss)));
+        table.row([(*loss).to_owned(), show(limit(loss))].into_iter().chain(cells));
+    }
+    Drawing::of(vec![panel]).table(table)
+}
+
+fn shares(plays: &Plays, cc: &str, link: f64) -> String {
+    let each = plays.runs(&[cc]).map(|run| {
+        let loss = run.at("loss");
+        let share = run.figure("goodput_mbps") / (link * (1.0 - number(loss) / 100.0));
+        format!("{} at {loss}", show(share))
+    });
+    format!("{cc}, of link x (1 - p): {}", each.collect::<Vec<_>>().join(", "))
 }
 
 /// nsperf's random_loss.

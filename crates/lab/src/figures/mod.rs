@@ -15,19 +15,21 @@ mod loss;
 mod nsperf;
 mod outcome;
 pub mod page;
+mod plays;
 mod quiche;
+mod run;
 mod smoltcp;
 mod stage;
 mod startup;
 mod wan;
-
-use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
 pub use catalogue::FIGURES;
 pub use drawing::{Drawing, Kind, Line, Panel, Scale, Table};
 use outcome::Outcome;
+use plays::Plays;
+pub use run::{News, run_all};
 use stage::{Broken, Stage};
 
 /// A figure that can be run.
@@ -39,7 +41,24 @@ pub struct Figure {
     pub title: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-    run: fn(&Stage<'_>) -> Result<Outcome, Broken>,
+    way: Way,
+}
+
+/// How a figure is made.
+#[derive(Debug)]
+enum Way {
+    /// Of the runs of scenario files, which say what must be seen. The function draws them, and may look
+    /// for what a file cannot say.
+    Files(&'static [File], fn(&mut Outcome, &[Plays])),
+    Code(fn(&Stage<'_>) -> Result<Outcome, Broken>),
+}
+
+/// A scenario file that is in the program.
+#[derive(Debug)]
+struct File {
+    /// Where it is in the sources.
+    name: &'static str,
+    text: &'static str,
 }
 
 /// What came of a figure.
@@ -61,29 +80,6 @@ pub struct FigureResult {
     /// What is drawn.
     #[serde(skip)]
     pub drawing: Drawing,
-}
-
-impl Figure {
-    /// Runs it, at its published length with `full`; `None` when `stop` was set before it was through.
-    ///
-    /// # Errors
-    /// A path or a flow of it makes no sense, which is a bug.
-    pub fn run(&self, full: bool, stop: &AtomicBool) -> Option<FigureResult> {
-        let stage = Stage::new(full, stop);
-        match (self.run)(&stage) {
-            Ok(outcome) => Some(outcome.result(self.name, stage.shortened())),
-            Err(Broken::Stopped) => None,
-            Err(Broken::Sim(error)) => Some(FigureResult {
-                name: self.name,
-                seen: false,
-                figure: "nothing".to_owned(),
-                target: self.title.to_owned(),
-                detail: error.to_string(),
-                shortened: None,
-                drawing: Drawing::default(),
-            }),
-        }
-    }
 }
 
 #[cfg(test)]

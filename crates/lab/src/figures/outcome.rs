@@ -2,6 +2,7 @@
 
 use super::FigureResult;
 use super::drawing::Drawing;
+use crate::expect::Verdict;
 
 /// One thing that must be seen.
 struct Check {
@@ -45,6 +46,19 @@ impl Outcome {
     pub(super) fn within(&mut self, what: &str, figure: f64, least: f64, most: f64) {
         let target = format!("{} to {}", show(least), show(most));
         self.check((least..=most).contains(&figure), format!("{what} {}", show(figure)), target);
+    }
+
+    /// What a scenario file expects, in the worst of its cases.
+    pub(super) fn verdict(&mut self, v: &Verdict) {
+        let place: Vec<&str> = v.at.iter().map(|(_, value)| value.as_str()).collect();
+        let place = match (v.cases, place.join(", ")) {
+            (1, _) => String::new(),
+            (_, none) if none.is_empty() => none,
+            (_, place) => format!(" ({place})"),
+        };
+        let number = |x: Option<f64>| x.map_or("none".to_owned(), show);
+        let figure = format!("{} {}{place}", v.name, number(v.value));
+        self.check(v.met, figure, format!("{} {}", v.comparison, number(v.bound)));
     }
 
     /// Anything else that must be seen.

@@ -10,7 +10,6 @@ use fullpipe_path::{
 use fullpipe_sim::{FlowConfig, Sim, SimConfig, SimError};
 use hdrhistogram::Histogram;
 
-use super::drawing::Band;
 use crate::metrics;
 
 /// How a figure ends that has no result.
@@ -213,7 +212,6 @@ pub(super) struct FlowSample {
 pub(super) struct Sample {
     pub(super) t: f64,
     pub(super) queue_ms: f64,
-    pub(super) queue_bytes: u64,
     pub(super) carried: u64,
     pub(super) flows: Vec<FlowSample>,
 }
@@ -240,7 +238,6 @@ impl Sample {
         Self {
             t: sim.now().as_nanos() as f64 / 1e9,
             queue_ms: link.queue.delay.as_nanos() as f64 / 1e6,
-            queue_bytes: link.queue.bytes,
             carried: link.stats.carried.bytes,
             flows: sim.flows().iter().map(flow).collect(),
         }
@@ -252,7 +249,6 @@ pub(super) struct Run {
     pub(super) samples: Vec<Sample>,
     pub(super) queue: Histogram<u64>,
     pub(super) rtt: Histogram<u64>,
-    pub(super) latency: Histogram<u64>,
     /// For each flow bytes sent and marked lost.
     pub(super) sent: Vec<(u64, u64)>,
     /// For each flow when it had all its bytes.
@@ -270,7 +266,6 @@ impl Run {
             samples,
             queue: sim.queue_delay_ns(0),
             rtt: sim.rtt_ns(),
-            latency: sim.latency_ns(),
             sent: flows.iter().map(|f| (f.stats().sent_bytes, f.stats().lost_bytes)).collect(),
             ends: flows.iter().map(|f| f.end().map(since)).collect(),
             completion: flows.iter().map(fullpipe_sim::Flow::completion_ns).collect(),
@@ -343,24 +338,6 @@ impl Run {
                 )
             })
             .collect()
-    }
-
-    /// The stays of a flow in its states.
-    pub(super) fn bands(&self, flow: usize) -> Vec<Band> {
-        let mut bands: Vec<Band> = Vec::new();
-        for s in &self.samples {
-            let label = s.flows[flow].state.name();
-            match bands.last_mut() {
-                Some(last) if last.label == label => last.to = s.t,
-                last => {
-                    if let Some(last) = last {
-                        last.to = s.t;
-                    }
-                    bands.push(Band { from: s.t, to: s.t, label: label.to_owned() });
-                }
-            }
-        }
-        bands
     }
 }
 

@@ -1,104 +1,60 @@
 //! Figures 4 and 5 of the paper, and the tuning of Startup from BBRv3's slides.
 
-use fullpipe_cc::Algorithm;
-use fullpipe_sim::FlowConfig;
-
 use super::drawing::{Drawing, Kind, Line, Panel, Table};
 use super::outcome::{Outcome, show};
-use super::stage::{Broken, MBIT, Run, Setup, Stage, largest, mean, percentile, smallest};
+use super::plays::Plays;
+use super::stage::{Broken, MBIT, Setup, Stage, largest, mean, percentile};
+use fullpipe_cc::Algorithm;
 
-const BITS: f64 = 10.0 * MBIT;
 const RTT_MS: f64 = 40.0;
-/// Deep: the paper does not say how deep.
-const BUFFER: f64 = 6.0;
 
-fn runs(stage: &Stage<'_>, secs: f64, every_ms: f64) -> Result<Vec<(&'static str, Run)>, Broken> {
-    let mut runs = Vec::new();
-    for algorithm in [Algorithm::Bbr1, Algorithm::Bbr3, Algorithm::Cubic] {
-        let setup = Setup::new(BITS, RTT_MS, BUFFER, secs)
-            .every_ms(every_ms)
-            .flow(FlowConfig::bulk(algorithm));
-        runs.push((algorithm.name(), stage.run(&setup)?));
-    }
-    Ok(runs)
-}
+/// What 10 Mbit/s hold in 40 ms, in kB.
+const BDP_KB: f64 = 50.0;
 
-fn draw(runs: &[(&'static str, Run)]) -> Drawing {
+/// RTT and inflight of the three algorithms, with the states of bbr3 behind them.
+fn draw(plays: &Plays) -> Drawing {
     let x = "Time, s";
     let mut rtt = Panel::new("Round trip", x, "ms");
     let mut inflight = Panel::new("In flight", x, "kB");
-    for (name, run) in runs {
-        rtt.lines.push(Line::new(*name, run.line(|s| s.flows[0].rtt_ms)));
-        inflight.lines.push(Line::new(*name, run.line(|s| s.flows[0].inflight as f64 / 1e3)));
+    let mut end = 0.0;
+    for run in plays.runs(&[]) {
+        let name = run.at("cc");
+        rtt.lines.push(Line::new(name, run.line(0, |r| r.rtt_ms.unwrap_or(f64::NAN))));
+        inflight.lines.push(Line::new(name, run.line(0, |r| r.inflight_bytes as f64 / 1e3)));
+        end = run.end();
     }
-    let end = runs.first().map_or(1.0, |(_, run)| run.end());
-    let bdp = BITS / 8e3 * RTT_MS / 1e3;
-    for (name, level) in [("BDP", bdp), ("BDP and buffer", bdp * (1.0 + BUFFER))] {
+    for (name, level) in [("BDP", BDP_KB), ("BDP and buffer", 7.0 * BDP_KB)] {
         inflight.lines.push(Line::new(name, [(0.0, level), (end, level)]).kind(Kind::Dashed));
     }
-    let bands = runs.iter().find(|(name, _)| *name == "bbr3").map(|(_, run)| run.bands(0));
-    Drawing::of(vec![
-        rtt.bands(bands.clone().unwrap_or_default()),
-        inflight.bands(bands.unwrap_or_default()),
-    ])
+    let bands = plays.run(&["bbr3"]).map_or(Vec::new(), |run| run.bands(0));
+    Drawing::of(vec![rtt.bands(bands.clone()), inflight.bands(bands)])
 }
 
 /// Figure 4: the first second.
-pub(super) fn fig4(stage: &Stage<'_>) -> Result<Outcome, Broken> {
-    let runs = runs(stage, 1.0, 1.0)?;
-    let mut out = Outcome::new(draw(&runs));
-    for (name, run) in &runs {
-        let peak = largest(run.samples.iter().map(|s| s.queue_ms));
-        let top = run.samples.iter().position(|s| s.queue_ms >= peak).unwrap_or(0);
-        let after = smallest(run.samples[top..].iter().map(|s| s.queue_ms));
-        if *name == "cubic" {
-            out.at_least("cubic: least queue after the peak, ms", after, RTT_MS);
-        } else {
-            out.at_least(&format!("{name}: peak of the queue, ms"), peak, 0.5 * RTT_MS);
-            out.at_most(&format!("{name}: drained to ms"), after, 3.0);
-        }
-        out.note(format!(
-            "{name}: queue {} ms at its peak, {} ms at 1 s",
-            show(peak),
-            show(run.samples.last().map_or(0.0, |s| s.queue_ms))
-        ));
+pub(super) fn fig4(out: &mut Outcome, plays: &[Plays]) {
+    for run in plays[0].runs(&[]) {
+        let last = run.rows(0).last().map_or(f64::NAN, |r| r.queue_ms);
+        let peak = run.figure("queue_ms.max");
+        let name = run.at("cc");
+        out.note(format!("{name}: queue {} ms at its peak, {} ms at 1 s", show(peak), show(last)));
     }
     out.note("each alone over QUIC, a buffer of 6 BDP");
-    Ok(out)
+    out.drawing = draw(&plays[0]);
 }
 
 /// Figure 5: the first eight seconds.
-pub(super) fn fig5(stage: &Stage<'_>) -> Result<Outcome, Broken> {
-    let runs = runs(stage, 8.0, 5.0)?;
-    let mut out = Outcome::new(draw(&runs));
-    let bdp = BITS / 8.0 * RTT_MS / 1e3;
-    for (name, run) in &runs {
-        let steady = run.between(1.0, 8.0);
-        if *name == "cubic" {
-            // What the queue and the path hold, in shares of what they can hold: the figure's own axis.
-            let held: Vec<f64> = steady
-                .iter()
-                .map(|s| (s.queue_bytes as f64 + bdp) / (bdp * (1.0 + BUFFER)))
-                .collect();
-            out.at_least(
-                "cubic: path and buffer filled at least",
-                percentile(held.clone(), 0.02),
-                0.65,
-            );
-            out.at_least("and at most", largest(held), 0.98);
-        } else {
-            let queue: Vec<f64> = steady.iter().map(|s| s.queue_ms).collect();
-            let p50 = percentile(queue.clone(), 0.5);
-            out.at_most(&format!("{name}: median queue after 1 s, ms"), p50, 5.0);
-            out.note(format!(
-                "{name}: queue after 1 s {} ms on average, {} ms at p95",
-                show(mean(queue.clone())),
-                show(percentile(queue, 0.95))
-            ));
-        }
+pub(super) fn fig5(out: &mut Outcome, plays: &[Plays]) {
+    for run in plays[0].runs(&[]).filter(|run| run.at("cc") != "cubic") {
+        let queue: Vec<f64> = run.rows(0).filter(|r| r.t_s > 1.0).map(|r| r.queue_ms).collect();
+        out.note(format!(
+            "{}: queue after 1 s {} ms on average, {} ms at p95",
+            run.at("cc"),
+            show(mean(queue.clone())),
+            show(percentile(queue, 0.95))
+        ));
     }
     out.note("each alone over QUIC, a buffer of 6 BDP");
-    Ok(out)
+    out.drawing = draw(&plays[0]);
 }
 
 /// The tuning of Startup's gains: 2.89 and 2.89 before, 2.77 and 2.0 now.

@@ -51,8 +51,19 @@ pub struct Plan {
     pub runs: Vec<Run>,
     /// What is expected of them.
     pub expectations: Vec<Expectation>,
+    /// What is shorter than published, in words, unless it was asked for in full.
+    pub shortened: Option<String>,
     /// The values that each run has to bring for that.
     pub(crate) probes: Vec<Probe>,
+}
+
+/// Which of the fields that a file says twice count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Edition {
+    /// Those of its table `full`: the published length.
+    pub full: bool,
+    /// Those of its table `over_quic`.
+    pub over_quic: bool,
 }
 
 /// One point of the grid.
@@ -81,7 +92,7 @@ impl Plan {
     ///
     /// # Errors
     /// The first thing that is wrong with it.
-    pub fn load(path: &Path) -> Result<Self, FileError> {
+    pub fn load(path: &Path, edition: Edition) -> Result<Self, FileError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| FileError {
             file: file.clone(),
@@ -91,16 +102,24 @@ impl Plan {
         })?;
         let stem = path.file_stem().map_or(file.clone(), |s| s.to_string_lossy().into_owned());
         let dir = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-        Self::parse(&text, &file, &stem, &dir)
+        Self::parse(&text, &file, &stem, &dir, edition)
     }
 
     /// Reads a text as a file of this name would be; traces are looked for in `dir`.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
-    pub fn parse(text: &str, file: &str, stem: &str, dir: &Path) -> Result<Self, FileError> {
+    pub fn parse(
+        text: &str,
+        file: &str,
+        stem: &str,
+        dir: &Path,
+        edition: Edition,
+    ) -> Result<Self, FileError> {
         let source = Source { text, file };
-        let root = DeTable::parse(text).map_err(|e| source.of_toml(&e, &DeTable::new()))?;
+        let mut root = DeTable::parse(text).map_err(|e| source.of_toml(&e, &DeTable::new()))?;
+        let shortened = choose_edition(root.get_mut(), edition)
+            .map_err(|w| source.of_wrong(&w, root.get_ref()))?;
         let expected = expected(root.get_ref()).map_err(|w| source.of_wrong(&w, root.get_ref()))?;
         let points = points(root.get_ref()).map_err(|w| source.of_wrong(&w, root.get_ref()))?;
         let (axes, names) = short_names(&points);
@@ -120,7 +139,7 @@ impl Plan {
         let name = name.unwrap_or_else(|| stem.to_owned());
         let text = text.to_owned();
         let (expectations, probes) = (Vec::new(), Vec::new());
-        let mut plan = Self { name, text, axes, runs, expectations, probes };
+        let mut plan = Self { name, text, axes, runs, expectations, shortened, probes };
         let mut probes = Vec::new();
         for (i, text) in expected.iter().enumerate() {
             let expectation = expect::parse(text, &plan, &mut probes).map_err(|e| {
@@ -194,6 +213,26 @@ impl Source<'_> {
             message: wrong.message.clone(),
         }
     }
+}
+
+/// Lays the tables of the edition upon the file, and takes those of the others away. Says what is
+/// shorter than published.
+fn choose_edition(root: &mut DeTable<'_>, edition: Edition) -> Result<Option<String>, Wrong> {
+    let mut take = |name: &str| match root.remove(name).map(Spanned::into_inner) {
+        None => Ok(DeTable::new()),
+        Some(DeValue::Table(table)) => Ok(table),
+        Some(_) => Err(Wrong::new(name, format!("no table; write [{name}] before its fields"))),
+    };
+    let (full, over_quic) = (take("full")?, take("over_quic")?);
+    if edition.over_quic {
+        tree::overlay(root, &over_quic);
+    }
+    if edition.full {
+        tree::overlay(root, &full);
+        return Ok(None);
+    }
+    let differences = tree::differences(root, &full);
+    Ok((!differences.is_empty()).then(|| differences.join(", ")))
 }
 
 /// The texts of `expect`.

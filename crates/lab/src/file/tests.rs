@@ -4,11 +4,13 @@ use fullpipe_path::{ElementConfig, QueueConfig, QueueLimit, RateConfig};
 use fullpipe_sim::{Application, ReceiveWindow, Route};
 
 fn plan(text: &str) -> Plan {
-    Plan::parse(text, "x.toml", "x", Path::new("")).unwrap_or_else(|e| panic!("{e}"))
+    Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn wrong(text: &str) -> String {
-    let error = Plan::parse(text, "x.toml", "x", Path::new("")).expect_err("it is wrong");
+    let error = Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())
+        .expect_err("it is wrong");
     error.to_string()
 }
 
@@ -206,4 +208,27 @@ fn a_field_in_a_variant_has_the_line_where_it_stands() {
         "cc = \"bbr3\"\n{PATH}\n[[variant]]\nname = \"bad\"\npath.loss = \"200%\"\n"
     ));
     assert!(said.starts_with("x.toml:6: path.loss: '200%' loses everything"), "{said}");
+}
+
+#[test]
+fn a_table_of_an_edition_replaces_fields_only_in_that_edition() {
+    let text = format!(
+        "cc = \"bbr3\"\nduration = \"20s\"\nexpect = [\"jain == 1\"]\n{PATH}[full]\nduration = \"60s\"\n\
+         path.buffer = [\"1bdp\", \"2bdp\"]\n[over_quic]\nduration = \"5s\"\nexpect = []\n"
+    );
+    let read = |full, over_quic| {
+        let edition = Edition { full, over_quic };
+        let p = Plan::parse(&text, "x.toml", "x", Path::new(""), edition).expect("a plan");
+        let secs = p.runs[0].setup().expect("sound").duration.as_nanos() / 1_000_000_000;
+        (secs, p.runs.len(), p.expectations.len(), p.shortened)
+    };
+    let shorter = |secs: u64| Some(format!("duration {secs}s of 60s, buffer none of 2 values"));
+    assert_eq!(read(false, false), (20, 1, 1, shorter(20)));
+    assert_eq!(read(true, false), (60, 2, 1, None));
+    assert_eq!(read(false, true), (5, 1, 0, shorter(5)));
+    let said = wrong(&format!("cc = \"bbr3\"\n{PATH}full = \"60s\"\n"));
+    assert!(
+        said.starts_with("x.toml: full: no table") || said.contains("full: no table"),
+        "{said}"
+    );
 }

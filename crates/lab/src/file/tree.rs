@@ -132,6 +132,29 @@ pub(super) fn overlay<'i>(base: &mut DeTable<'i>, over: &DeTable<'i>) {
     }
 }
 
+/// What `over` would change in `base`: `duration 20s of 60s`.
+pub(super) fn differences(base: &DeTable<'_>, over: &DeTable<'_>) -> Vec<String> {
+    let mut all = Vec::new();
+    for (key, new) in over {
+        let name: &str = key.get_ref();
+        match (base.get(name).map(Spanned::get_ref), new.get_ref()) {
+            (Some(DeValue::Table(old)), DeValue::Table(new)) => all.extend(differences(old, new)),
+            (old, new) => {
+                let old = old.map_or("none".to_owned(), in_short);
+                all.push(format!("{name} {old} of {}", in_short(new)));
+            }
+        }
+    }
+    all
+}
+
+fn in_short(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::Array(items) => format!("{} values", items.len()),
+        value => scalar(value).unwrap_or_else(|| "a table".to_owned()),
+    }
+}
+
 /// Splits `flow[0]` into `flow` and its indices.
 fn indexed(step: &str) -> (&str, Vec<usize>) {
     let (key, rest) = step.split_once('[').unwrap_or((step, ""));

@@ -13,6 +13,12 @@
 #include <stdint.h>
 #endif
 
+/*
+ * What an ACK seldom comes to stands apart: what it always runs through is to be short, because no
+ * cache holds it when an ACK comes.
+ */
+#define SELDOM static __attribute__((noinline))
+
 #define INFINITE UINT64_C(0xffffffffffffffff)
 #define NANOS_PER_SEC UINT64_C(1000000000)
 
@@ -50,12 +56,17 @@ static inline uint64_t mul_sat(uint64_t a, uint64_t b)
 	return fits_32_bits(high) ? high << 32 | (low & 0xffffffff) : INFINITE;
 }
 
+SELDOM uint64_t mul_div_wide(uint64_t a, uint64_t b, uint64_t c)
+{
+	return add_sat(mul_sat(a / c, b), a % c * b / c);
+}
+
 /* a * b / c, where c * b is below 2^64 and c is not 0. */
 static inline uint64_t mul_div(uint64_t a, uint64_t b, uint64_t c)
 {
 	if (fits_32_bits(a | b))
 		return a * b / c;
-	return add_sat(mul_sat(a / c, b), a % c * b / c);
+	return mul_div_wide(a, b, c);
 }
 
 /* volume * gain, rounded down. A gain of 256ths that the compiler knows is a shift: BPF divides slowly. */
@@ -72,32 +83,42 @@ static inline uint64_t gain_divide(uint64_t gain, uint64_t volume)
 	return mul_div(volume, GAIN_ONE, gain);
 }
 
+SELDOM uint64_t bytes_in_wide(uint64_t bytes_per_sec, uint64_t nanos)
+{
+	uint64_t whole = mul_sat(nanos / NANOS_PER_SEC, bytes_per_sec);
+	/* The rest of the time is under a second, so that c * b is below 2^64. */
+	return add_sat(whole, mul_div(bytes_per_sec, nanos % NANOS_PER_SEC, NANOS_PER_SEC));
+}
+
 /* Bytes that bytes_per_sec carries in nanos. */
 static inline uint64_t bytes_in(uint64_t bytes_per_sec, uint64_t nanos)
 {
 	if (fits_32_bits(bytes_per_sec | nanos))
 		return bytes_per_sec * nanos / NANOS_PER_SEC;
-	uint64_t whole = mul_sat(nanos / NANOS_PER_SEC, bytes_per_sec);
-	/* The rest of the time is under a second, so that c * b is below 2^64. */
-	return add_sat(whole, mul_div(bytes_per_sec, nanos % NANOS_PER_SEC, NANOS_PER_SEC));
+	return bytes_in_wide(bytes_per_sec, nanos);
 }
 
 /*
  * The rate that carries bytes in nanos; no time counts as 1 ns. Exact up to 18.4 GB or 18.4 s in one
  * sample. A sample of more than both is rounded: its time is taken in 1/1024 of a microsecond.
  */
-static inline uint64_t rate_from_volume(uint64_t bytes, uint64_t nanos)
+SELDOM uint64_t rate_from_volume_wide(uint64_t bytes, uint64_t nanos)
 {
 	const uint64_t exact = INFINITE / NANOS_PER_SEC;
 
 	if (nanos == 0)
 		nanos = 1;
-	if (bytes <= exact)
-		return bytes * NANOS_PER_SEC / nanos;
 	uint64_t whole = mul_sat(bytes / nanos, NANOS_PER_SEC), rest = bytes % nanos;
 	if (rest <= exact)
 		return add_sat(whole, rest * NANOS_PER_SEC / nanos);
 	return add_sat(whole, rest / (nanos / NANOS_PER_SEC));
+}
+
+static inline uint64_t rate_from_volume(uint64_t bytes, uint64_t nanos)
+{
+	if (bytes <= INFINITE / NANOS_PER_SEC && nanos)
+		return bytes * NANOS_PER_SEC / nanos;
+	return rate_from_volume_wide(bytes, nanos);
 }
 
 /* The upper 64 bits of a * n; n is below 2^32. */

@@ -125,6 +125,7 @@ __noinline __u32 find_burst(const struct flow *f, __u32 end_seq, __u32 sent_us, 
 		return 0;
 	__u32 known = f->bursts < BURSTS ? f->bursts : BURSTS, newer = 0;
 
+#pragma clang loop unroll(disable)
 	for (__u32 step = BURSTS / 2; step; step /= 2) {
 		const struct burst *at = &f->burst[(f->bursts - newer - step) & (BURSTS - 1)];
 
@@ -155,6 +156,7 @@ __noinline __u32 find_next_burst(const struct flow *f, __u32 end_seq)
 	if (ago == 0 || ago > BURSTS ||
 	    !is_before(f->burst[f->acked_burst & (BURSTS - 1)].seq, end_seq))
 		return 0;
+#pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < NEARBY; i++, ago--) {
 		if (ago == 1 ||
 		    !is_before(f->burst[(f->bursts - ago + 1) & (BURSTS - 1)].seq, end_seq))

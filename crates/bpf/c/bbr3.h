@@ -18,7 +18,7 @@ static inline void check_startup_high_ecn(struct bbr3 *b, const struct bbr3_conn
 		end_startup(b, c);
 }
 
-static inline void update_ecn_alpha(struct bbr3 *b, const struct bbr3_conn *c)
+SELDOM void update_ecn_alpha(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	uint64_t delivered = sub_sat(c->delivered, b->ecn_alpha_delivered);
 
@@ -46,7 +46,7 @@ static inline uint64_t ecn_lower_bound(struct bbr3 *b, const struct bbr3_conn *c
 	return gain_of(PER_256(ECN_UNIT - cut), b->inflight_shortterm);
 }
 
-static inline void loss_lower_bounds(struct bbr3 *b, const struct bbr3_conn *c)
+SELDOM void loss_lower_bounds(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	if (b->bw_shortterm == INFINITE)
 		b->bw_shortterm = b->max_bw;
@@ -56,7 +56,7 @@ static inline void loss_lower_bounds(struct bbr3 *b, const struct bbr3_conn *c)
 	b->inflight_shortterm = max64(b->inflight_latest, gain_of(BETA, b->inflight_shortterm));
 }
 
-static inline void adapt_lower_bounds_from_congestion(struct bbr3 *b, const struct bbr3_conn *c)
+SELDOM void adapt_lower_bounds_from_congestion(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	if (is_probing_bw(b))
 		return;
@@ -66,7 +66,7 @@ static inline void adapt_lower_bounds_from_congestion(struct bbr3 *b, const stru
 	b->inflight_shortterm = min64(b->inflight_shortterm, ecn_bound);
 }
 
-static inline void start_extra_acked_round(struct bbr3 *b)
+SELDOM void start_extra_acked_round(struct bbr3 *b)
 {
 	b->extra_acked_bucket_rounds++;
 	if (b->full_bw_reached && b->extra_acked_bucket_rounds < EXTRA_ACKED_BUCKET_ROUNDS)

@@ -23,7 +23,7 @@ static inline void enter(struct bbr3 *b, uint8_t state)
 	b->is_model_new = true;
 }
 
-static inline void init_pacing_rate(struct bbr3_conn *c)
+SELDOM void init_pacing_rate(struct bbr3_conn *c)
 {
 	uint64_t rtt = c->srtt ? c->srtt : NOMINAL_RTT;
 	uint64_t nominal_bandwidth = rate_from_volume(c->initial_cwnd, rtt);
@@ -85,7 +85,7 @@ static inline void update_max_inflight(struct bbr3 *b, const struct bbr3_conn *c
 	b->max_inflight = quantization_budget(b, c, add_sat(cap, extra_acked));
 }
 
-static inline void renew_control_parameters(struct bbr3 *b, struct bbr3_conn *c)
+SELDOM void renew_control_parameters(struct bbr3 *b, struct bbr3_conn *c)
 {
 	if (!b->has_seen_rtt && c->srtt) {
 		b->has_seen_rtt = true;

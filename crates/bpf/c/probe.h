@@ -54,7 +54,7 @@ static inline uint64_t target_inflight(const struct bbr3 *b, const struct bbr3_c
 
 /* Startup and Drain. */
 
-static inline void end_startup(struct bbr3 *b, const struct bbr3_conn *c)
+SELDOM void end_startup(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	b->full_bw_now = true;
 	b->full_bw_reached = true;
@@ -62,7 +62,7 @@ static inline void end_startup(struct bbr3 *b, const struct bbr3_conn *c)
 		max64(bdp_multiple(b, c, b->bw, GAIN_ONE), b->inflight_latest);
 }
 
-static inline void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
+SELDOM void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
 					   const struct bbr3_sample *rs)
 {
 	uint32_t ranges = b->loss_ranges_in_round;
@@ -92,7 +92,7 @@ static inline void check_full_bw_reached(struct bbr3 *b, const struct bbr3_sampl
 		b->full_bw_reached = true;
 }
 
-static inline void enter_drain(struct bbr3 *b)
+SELDOM void enter_drain(struct bbr3 *b)
 {
 	reset_congestion_signals(b);
 	enter(b, DRAIN);
@@ -101,7 +101,7 @@ static inline void enter_drain(struct bbr3 *b)
 
 /* ProbeBW. */
 
-static inline void start_probe_bw_down(struct bbr3 *b, const struct bbr3_conn *c, uint64_t now)
+SELDOM void start_probe_bw_down(struct bbr3 *b, const struct bbr3_conn *c, uint64_t now)
 {
 	reset_congestion_signals(b);
 	b->probe_up_acked_per_inc = INFINITE;
@@ -113,14 +113,14 @@ static inline void start_probe_bw_down(struct bbr3 *b, const struct bbr3_conn *c
 	enter(b, PROBE_BW_DOWN);
 }
 
-static inline void start_probe_bw_cruise(struct bbr3 *b)
+SELDOM void start_probe_bw_cruise(struct bbr3 *b)
 {
 	if (b->inflight_shortterm != INFINITE)
 		b->inflight_shortterm = min64(b->inflight_shortterm, b->inflight_longterm);
 	enter(b, PROBE_BW_CRUISE);
 }
 
-static inline void start_probe_bw_refill(struct bbr3 *b, const struct bbr3_conn *c)
+SELDOM void start_probe_bw_refill(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	reset_short_term_model(b);
 	b->bw_probe_up_rounds = 0;
@@ -139,7 +139,7 @@ static inline void raise_inflight_longterm_slope(struct bbr3 *b, const struct bb
 	b->probe_up_acked_per_inc = max64(c->cwnd >> (doublings & 31), c->smss);
 }
 
-static inline void start_probe_bw_up(struct bbr3 *b, const struct bbr3_conn *c,
+SELDOM void start_probe_bw_up(struct bbr3 *b, const struct bbr3_conn *c,
 				     const struct bbr3_sample *rs)
 {
 	b->ack_phase = ACKS_PROBE_STARTING;
@@ -150,7 +150,7 @@ static inline void start_probe_bw_up(struct bbr3 *b, const struct bbr3_conn *c,
 	raise_inflight_longterm_slope(b, c);
 }
 
-static inline void handle_inflight_too_high(struct bbr3 *b, const struct bbr3_conn *c,
+SELDOM void handle_inflight_too_high(struct bbr3 *b, const struct bbr3_conn *c,
 					    uint64_t inflight, bool is_app_limited, uint64_t now)
 {
 	b->prev_probe_too_high = true;
@@ -183,7 +183,7 @@ static inline void advance_ack_phase(struct bbr3 *b, const struct bbr3_sample *r
 	}
 }
 
-static inline void probe_inflight_longterm_upward(struct bbr3 *b, const struct bbr3_conn *c,
+SELDOM void probe_inflight_longterm_upward(struct bbr3 *b, const struct bbr3_conn *c,
 						  const struct bbr3_sample *rs)
 {
 	if (!is_cwnd_limited(c) || c->cwnd < b->inflight_longterm)
@@ -287,7 +287,7 @@ static inline void exit_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c, uin
 	}
 }
 
-static inline void check_probe_rtt_done(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
+SELDOM void check_probe_rtt_done(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
 {
 	if (b->has_probe_rtt_done_stamp && now > b->probe_rtt_done_stamp) {
 		b->probe_rtt_min_expiry = add_sat(now, PROBE_RTT_INTERVAL);
@@ -296,7 +296,7 @@ static inline void check_probe_rtt_done(struct bbr3 *b, struct bbr3_conn *c, uin
 	}
 }
 
-static inline void enter_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c)
+SELDOM void enter_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	save_cwnd(b, c);
 	enter(b, PROBE_RTT);
@@ -305,7 +305,7 @@ static inline void enter_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c)
 	start_round(b, c);
 }
 
-static inline void handle_probe_rtt(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
+SELDOM void handle_probe_rtt(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
 {
 	mark_app_limited(c);
 	if (!b->has_probe_rtt_done_stamp) {

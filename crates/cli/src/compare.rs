@@ -1,7 +1,5 @@
 //! `fullpipe compare`: algorithms side by side on the same path.
 
-mod progress;
-
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,8 +13,8 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::live::Live;
 use crate::{print, say};
-use progress::Progress;
 
 /// Where the report goes when nothing else is said.
 const REPORT: &str = "fullpipe-report.html";
@@ -206,16 +204,22 @@ fn run_scenario(scenario: &Scenario, stop: &AtomicBool, failed: &mut usize) -> S
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let mut progress = Progress::start(format!("{cc} on {path}"), scenario);
-        let outcome = fullpipe_lab::run(scenario, cc, stop, &mut |tick| progress.tick(tick));
+        let amount = match scenario.amount {
+            Amount::Duration(d) => units::show_duration(d),
+            Amount::Bytes(n) => units::show_bytes(n),
+        };
+        let mut live = Live::start(format!("{cc} on {path}"), &amount);
+        let outcome = fullpipe_lab::run(scenario, cc, stop, &mut |tick| live.tick(&tick));
         match outcome {
             Ok(result) => {
-                progress.finish(&result);
+                let mbit = result.goodput_bps as f64 / 1e6;
+                let p95 = result.queue_ms.p95;
+                live.end(Some(&format!("{mbit:.1} Mbit/s, queue p95 {p95:.1} ms")));
                 results.push(result);
             }
-            Err(RunError::StoppedEarly) => progress.give_up(),
+            Err(RunError::StoppedEarly) => live.end(None),
             Err(error) => {
-                progress.give_up();
+                live.end(None);
                 *failed += 1;
                 say(&format!("error: {cc} on {path}: {error}"));
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, News, page, run_all};
+use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, News, page, run_all, svg};
 use fullpipe_lab::file::Edition;
 use fullpipe_lab::report;
 use serde::Serialize;
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// Write the page with all plots into this directory: figures.html
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write a picture of each figure into this directory: NAME.svg
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
@@ -59,11 +62,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if figures.is_empty() {
         return print(&list());
     }
-    if let Some(dir) = &args.out {
+    for (dir, file) in [(&args.out, page::FILE), (&args.svg, "fig1.svg")] {
+        let Some(dir) = dir else { continue };
         std::fs::create_dir_all(dir).map_err(|e| {
             Failure::bad_input(format!("cannot make the directory {}: {e}", dir.display()))
         })?;
-        report::check_writable(&dir.join(page::FILE)).map_err(Failure::bad_input)?;
+        report::check_writable(&dir.join(file)).map_err(Failure::bad_input)?;
     }
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
@@ -87,6 +91,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(dir) = args.out.as_ref().filter(|_| !results.is_empty()) {
         page::write(dir, &results).map_err(Failure::run)?;
         say(&format!("page: {}", dir.join(page::FILE).display()));
+    }
+    if let Some(dir) = args.svg.as_ref().filter(|_| !results.is_empty()) {
+        let names = svg::write(dir, &results).map_err(Failure::run)?;
+        say(&format!("pictures: {} in {}", names.join(", "), dir.display()));
     }
     let missed = results.iter().filter(|r| !r.seen).count();
     if args.json {

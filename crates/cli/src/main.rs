@@ -10,6 +10,7 @@ mod figures;
 mod get;
 mod interrupt;
 mod kernel;
+mod live;
 mod run;
 mod serve;
 mod sweep;

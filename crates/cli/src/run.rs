@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::live::Live;
 use crate::{print, say};
 
 /// More runs than these are a sweep's work.
@@ -169,7 +170,11 @@ fn run_plan(
 ) -> Result<Vec<Outcome>, Failure> {
     let mut outcomes = Vec::new();
     for i in 0..plan.runs.len() {
-        match experiment::run(plan, i, Series::Rows(ROWS), qlog, stop) {
+        let mut live = Live::quiet(name_of(plan, i));
+        let watch = &mut |tick| live.tick(&tick);
+        let outcome = experiment::run_watched(plan, i, Series::Rows(ROWS), qlog, stop, watch);
+        live.end(None);
+        match outcome {
             Ok(outcome) => outcomes.push(outcome),
             Err(ExperimentError::Interrupted) => break,
             Err(error) => return Err(Failure::run(format!("{}, run {i}: {error}", plan.name))),
@@ -181,10 +186,11 @@ fn run_plan(
 fn run_over_quic(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure> {
     let mut outcomes = Vec::new();
     for i in 0..plan.runs.len() {
-        let name = format!("{} {}", plan.name, place(&plan.runs[i].at, ""));
-        let name = name.trim_end();
-        say(&format!("{name}: running over quic"));
-        let outcome = experiment::run_over_quic(plan, i, Series::Rows(ROWS), stop, &mut |_| ());
+        let name = name_of(plan, i);
+        let mut live = Live::start(name.clone(), "over quic");
+        let watch = &mut |tick| live.tick(&tick);
+        let outcome = experiment::run_over_quic(plan, i, Series::Rows(ROWS), stop, watch);
+        live.end(None);
         match outcome {
             Ok(outcome) => outcomes.push(outcome),
             Err(RunError::StoppedEarly) => break,
@@ -199,6 +205,10 @@ fn run_over_quic(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure
         }
     }
     Ok(outcomes)
+}
+
+fn name_of(plan: &Plan, run: usize) -> String {
+    format!("{} {}", plan.name, place(&plan.runs[run].at, "")).trim_end().to_owned()
 }
 
 /// Whether the outcomes, which are all of the plan's, are what was expected.

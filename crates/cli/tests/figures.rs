@@ -13,7 +13,8 @@ fn json(args: &[&str]) -> (Option<i32>, serde_json::Value) {
 
 #[test]
 fn a_figure_that_is_seen_ends_well_and_says_what_it_saw() {
-    let (code, value) = json(&["figures", "fig4", "tuning", "--json", "--out", "page"]);
+    let (code, value) =
+        json(&["figures", "fig4", "tuning", "--json", "--out", "page", "--svg", "svg"]);
     assert_eq!(code, Some(0));
     let figures = value["figures"].as_array().expect("figures");
     assert_eq!(figures.len(), 2);

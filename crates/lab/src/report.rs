@@ -21,6 +21,8 @@ pub enum ReportError {
     NotAFile { path: PathBuf },
     #[error("plotly's embedded script is not where it was in plotly 0.14")]
     NoScript,
+    #[error("a figure cannot be drawn, which is a bug: {0}")]
+    Svg(String),
 }
 
 /// Finds out whether [`write()`] will succeed, before the work is done that it is to report.

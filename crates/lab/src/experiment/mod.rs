@@ -21,7 +21,7 @@ pub use journal::JournalError;
 pub use over_quic::run_over_quic;
 pub use parquet::StoreError;
 pub use qlog::{QlogDir, file_name_of};
-pub use runner::{Series, run};
+pub use runner::{Series, run, run_watched};
 
 pub(crate) use over_quic::is_measured;
 pub use sweep::{Progress, SweepError, sweep};

@@ -1,6 +1,7 @@
 //! One point of a plan, from the start to the end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time;
 
 use fullpipe_cc::{Duration, Instant, Rate, Snapshot};
 use fullpipe_sim::Sim;
@@ -11,9 +12,14 @@ use super::{ExperimentError, Figures, FlowOutcome, Outcome, SeriesRow};
 use crate::expect::{Level, Metric, Probe, Scope, Which, Window};
 use crate::file::{Plan, Setup};
 use crate::metrics::{bits_per_sec, millis, seconds};
+use crate::real_time::Extent;
+use crate::run::Tick;
 
 /// How much simulated time may pass until somebody looks whether the run is still wanted.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Real time between two calls of the watcher.
+const TICK: time::Duration = time::Duration::from_millis(100);
 
 /// Whether a course is recorded where the file does not say how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +56,21 @@ pub fn run(
     qlog: Option<&QlogDir>,
     stop: &AtomicBool,
 ) -> Result<Outcome, ExperimentError> {
+    run_watched(plan, index, series, qlog, stop, &mut |_| ())
+}
+
+/// The same with a watcher, which is called about ten times a second of real time.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    plan: &Plan,
+    index: usize,
+    series: Series,
+    qlog: Option<&QlogDir>,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Tick),
+) -> Result<Outcome, ExperimentError> {
     let point = &plan.runs[index];
     let setup = point.setup().map_err(|w| ExperimentError::Setup(w.to_string()))?;
     let interval = series.interval(&setup);
@@ -58,7 +79,8 @@ pub fn run(
     if let (Some(recorder), Some(dir)) = (&mut recorder, qlog) {
         recorder.qlog = Some(Qlog::start(dir, plan, index, &setup, &sim)?);
     }
-    let played = play(&mut sim, &setup, &plan.probes, recorder.as_mut(), stop);
+    let mut watcher = Watcher::new(&setup, watch);
+    let played = play(&mut sim, &setup, &plan.probes, recorder.as_mut(), &mut watcher, stop);
     // Also of a run that was stopped: what was seen is worth reading.
     let written = recorder.as_mut().and_then(|r| r.qlog.take()).map_or(Ok(()), Qlog::finish);
     let marks = played?;
@@ -105,6 +127,7 @@ fn play(
     setup: &Setup,
     probes: &[Probe],
     mut recorder: Option<&mut Recorder>,
+    watcher: &mut Watcher<'_>,
     stop: &AtomicBool,
 ) -> Result<Vec<Mark>, ExperimentError> {
     let links = setup.config.links.len();
@@ -115,6 +138,7 @@ fn play(
         if stop.load(Ordering::Relaxed) {
             return Err(ExperimentError::Interrupted);
         }
+        watcher.look(now, sim);
         let mut until = setup.duration.min(now + PATIENCE);
         until = moments.peek().map_or(until, |t| until.min(*t));
         until = recorder.as_ref().map_or(until, |r| until.min(r.next));
@@ -129,6 +153,40 @@ fn play(
     }
     marks.push(Mark::of(sim, links));
     Ok(marks)
+}
+
+/// Tells now and then where the simulation stands.
+struct Watcher<'a> {
+    watch: &'a mut dyn FnMut(Tick),
+    extent: Extent,
+    told: time::Instant,
+    /// When that was in the simulation, and what had been received.
+    before: (Duration, Vec<u64>),
+}
+
+impl<'a> Watcher<'a> {
+    fn new(setup: &Setup, watch: &'a mut dyn FnMut(Tick)) -> Self {
+        let flows = setup.flows.len();
+        let extent = Extent { flows, duration: Some(setup.duration), bytes: None };
+        let before = (Duration::ZERO, vec![0; flows]);
+        Self { watch, extent, told: time::Instant::now(), before }
+    }
+
+    fn look(&mut self, now: Duration, sim: &Sim) {
+        if self.told.elapsed() < TICK {
+            return;
+        }
+        let received: Vec<u64> = sim.flows().iter().map(|f| f.received()).collect();
+        let (then, before) = &self.before;
+        let each = received.iter().zip(before);
+        (self.watch)(Tick {
+            elapsed: now,
+            done: self.extent.done(now, received.iter().sum()),
+            flow_bps: each.map(|(sum, earlier)| bits_per_sec(sum - earlier, now - *then)).collect(),
+            queue: sim.link(0).queue.delay,
+        });
+        (self.told, self.before) = (time::Instant::now(), (now, received));
+    }
 }
 
 /// The course of a run, a row for each flow that is there.

@@ -21,6 +21,8 @@ mod run;
 mod smoltcp;
 mod stage;
 mod startup;
+pub mod svg;
+mod ticks;
 mod wan;
 
 use serde::Serialize;

@@ -41,7 +41,7 @@ const COLOURS: [(&str, &str); 16] = [
 ];
 
 /// Colours of the bands behind the lines, and their letters in the legend.
-const BANDS: [(&str, &str); 8] = [
+pub(super) const BANDS: [(&str, &str); 8] = [
     ("Startup", "#e69f00"),
     ("Drain", "#cc79a7"),
     ("ProbeBW_DOWN", "#56b4e9"),
@@ -174,7 +174,7 @@ fn legend(page: &mut String, drawing: &Drawing) {
     page.push_str("</p>\n");
 }
 
-fn height(panel: &Panel) -> f64 {
+pub(super) fn height(panel: &Panel) -> f64 {
     if panel.height > 0.0 { panel.height } else { 1.0 }
 }
 
@@ -202,7 +202,7 @@ fn axis(letter: &str, i: usize) -> String {
     if i == 0 { letter.to_owned() } else { format!("{letter}{}", i + 1) }
 }
 
-fn colour(name: &str) -> &'static str {
+pub(super) fn colour(name: &str) -> &'static str {
     COLOURS.iter().find(|(n, _)| *n == name).map_or("#888888", |(_, c)| c)
 }
 
@@ -243,7 +243,7 @@ fn trace(panel: &Panel, line: &Line, i: usize, in_legend: bool) -> Value {
 }
 
 /// Few enough points, with the lowest and the highest of those left out.
-fn thin(x: &[f64], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
+pub(super) fn thin(x: &[f64], y: &[f64]) -> (Vec<f64>, Vec<f64>) {
     if x.len() <= MAX_POINTS {
         return (x.to_vec(), y.to_vec());
     }

@@ -1,0 +1,168 @@
+//! How a run is going, on stderr: on a terminal a bar with the goodput of each flow and the queue as
+//! sparklines, anywhere else a line at the start, one now and then, and one at the end.
+
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use fullpipe_lab::Tick;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::say;
+
+/// The bar counts in thousandths of the run, whatever the run is counted in.
+const WHOLE: u64 = 1000;
+
+/// Ticks that a sparkline shows: five seconds of a run in real time.
+const WIDTH: usize = 50;
+
+/// More flows than these are shown as their sum.
+const MAX_FLOWS: usize = 8;
+
+/// Silence that needs no word about what is going on.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The display of one run.
+pub(crate) struct Live {
+    name: String,
+    bar: Option<ProgressBar>,
+    /// Mbit/s of each flow, or of all, and last the queue in milliseconds.
+    lines: Vec<Vec<f64>>,
+    spoken: Instant,
+}
+
+impl Live {
+    /// A run that begins now; `amount` is how much there is of it.
+    pub(crate) fn start(name: String, amount: &str) -> Self {
+        let live = Self::quiet(name);
+        match &live.bar {
+            Some(bar) => bar.set_message(amount.to_owned()),
+            None => say(&format!("{}: running, {amount}", live.name)),
+        }
+        live
+    }
+
+    /// The same for a run that may well be over at once: nothing is said of its start.
+    pub(crate) fn quiet(name: String) -> Self {
+        let bar = stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(WHOLE);
+            // A constant that every run on a terminal shows; a plain bar is no worse than none.
+            if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}") {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            bar.set_prefix(name.clone());
+            bar
+        });
+        Self { name, bar, lines: Vec::new(), spoken: Instant::now() }
+    }
+
+    pub(crate) fn tick(&mut self, tick: &Tick) {
+        let elapsed_s = tick.elapsed.as_nanos() as f64 / 1e9;
+        let Some(bar) = &self.bar else {
+            if self.spoken.elapsed() >= PATIENCE {
+                let percent = tick.done * 100.0;
+                say(&format!("{}: {percent:.0} % done, {elapsed_s:.1} s", self.name));
+                self.spoken = Instant::now();
+            }
+            return;
+        };
+        bar.set_position((tick.done * WHOLE as f64) as u64);
+        // At the first tick nothing can have arrived.
+        if tick.elapsed.as_nanos() > 0 {
+            remember(&mut self.lines, tick);
+        }
+        bar.set_message(format!("{elapsed_s:.1} s{}", draw(&self.lines)));
+    }
+
+    /// The run is over, or was given up: what was drawn goes, and `said` takes its place.
+    pub(crate) fn end(self, said: Option<&str>) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        if let Some(said) = said {
+            say(&format!("{}: {said}", self.name));
+        }
+    }
+}
+
+fn remember(lines: &mut Vec<Vec<f64>>, tick: &Tick) {
+    let mbit = |bps: u64| bps as f64 / 1e6;
+    let mut values: Vec<f64> = match tick.flow_bps.len() {
+        n if n > MAX_FLOWS => vec![mbit(tick.flow_bps.iter().sum())],
+        _ => tick.flow_bps.iter().map(|bps| mbit(*bps)).collect(),
+    };
+    values.push(tick.queue.as_nanos() as f64 / 1e6);
+    lines.resize_with(values.len(), Vec::new);
+    for (line, value) in lines.iter_mut().zip(values) {
+        line.push(value);
+        let old = line.len().saturating_sub(WIDTH);
+        line.drain(..old);
+    }
+}
+
+/// A line for each flow, all of one scale, and one for the queue.
+fn draw(lines: &[Vec<f64>]) -> String {
+    let Some((queue, flows)) = lines.split_last() else { return String::new() };
+    let most = |lines: &[Vec<f64>]| lines.iter().flatten().copied().fold(0.0, f64::max);
+    let mut text = String::new();
+    for (i, flow) in flows.iter().enumerate() {
+        let name = if flows.len() == 1 { "goodput".to_owned() } else { format!("flow {i}") };
+        text.push_str(&line(&name, flow, most(flows), "Mbit/s"));
+    }
+    text.push_str(&line("queue", queue, most(std::slice::from_ref(queue)), "ms"));
+    text
+}
+
+fn line(name: &str, values: &[f64], most: f64, unit: &str) -> String {
+    let last = values.last().copied().unwrap_or(0.0);
+    format!("\n  {name:<8} {:<WIDTH$} {last:8.1} {unit}", sparkline(values, most))
+}
+
+/// A block for each value, of eight heights; a full one is `most`.
+fn sparkline(values: &[f64], most: f64) -> String {
+    let top = HEIGHTS.len() - 1;
+    let block = |value: &f64| {
+        let height = if most > 0.0 { value / most * top as f64 } else { 0.0 };
+        HEIGHTS[(height.round() as usize).min(top)]
+    };
+    values.iter().map(block).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_value_is_a_full_block_and_nothing_the_lowest() {
+        assert_eq!(sparkline(&[0.0, 7.0, 3.5, 14.0], 14.0), "▁▅▃█");
+        assert_eq!(sparkline(&[0.0, 0.0], 0.0), "▁▁");
+        assert_eq!(sparkline(&[], 1.0), "");
+    }
+
+    #[test]
+    fn flows_have_a_line_each_unless_they_are_many() {
+        let tick = |flows: usize| Tick {
+            elapsed: fullpipe_cc::Duration::from_secs(1),
+            done: 0.5,
+            flow_bps: vec![8_000_000; flows],
+            queue: fullpipe_cc::Duration::from_millis(20),
+        };
+        for (flows, names) in [
+            (1, vec!["goodput", "queue"]),
+            (3, vec!["flow 0", "flow 1", "flow 2", "queue"]),
+            (9, vec!["goodput", "queue"]),
+        ] {
+            let mut lines = Vec::new();
+            for _ in 0..WIDTH + 5 {
+                remember(&mut lines, &tick(flows));
+            }
+            let text = draw(&lines);
+            let drawn: Vec<&str> = text.lines().skip(1).map(|l| l[2..10].trim_end()).collect();
+            assert_eq!(drawn, names);
+            assert!(text.lines().skip(1).all(|l| l.matches('█').count() == WIDTH), "{text}");
+            let sum = if flows > MAX_FLOWS { "72.0 Mbit/s" } else { " 8.0 Mbit/s" };
+            assert!(text.contains(sum) && text.ends_with("20.0 ms"), "{text}");
+        }
+    }
+}

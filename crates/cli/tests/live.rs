@@ -1,0 +1,98 @@
+//! What a terminal shows while `compare` and `run` are at work, and what a file gets instead.
+
+mod common;
+
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+
+use common::{Running, fullpipe, run};
+
+const FILE: &str = "cc = \"bbr3\"\nduration = \"2s\"\n\
+    path = { rate = \"5mbit\", rtt = \"10ms\", buffer = \"4bdp\" }\n[[flow]]\ncount = 2\n";
+
+const RUN: [&str; 4] = ["run", "x.toml", "--over", "quic"];
+const COMPARE: [&str; 8] =
+    ["compare", "--cc", "bbr3", "--rate", "5mbit", "--rtt", "10ms", "--duration=2s"];
+
+/// What the command writes to a terminal that is its stderr, and its stdout.
+fn on_a_terminal(dir: &Path, args: &[&str], interrupt: bool) -> (String, String, Option<i32>) {
+    let terminal = nix::pty::openpty(None, None).expect("a terminal");
+    let mut command = fullpipe(dir, args);
+    command.env("TERM", "xterm-256color");
+    command.stderr(Stdio::from(terminal.slave)).stdout(Stdio::piped());
+    let mut running = Running(command.spawn().expect("it starts"));
+    // With it goes the last handle on the terminal's other end in this process.
+    drop(command);
+    let mut master = std::fs::File::from(terminal.master);
+    let (mut shown, mut buffer) = (Vec::new(), [0; 4096]);
+    let mut is_told = !interrupt;
+    // Linux ends a terminal whose other end is closed with an error.
+    while let Ok(n) = master.read(&mut buffer) {
+        if n == 0 {
+            break;
+        }
+        shown.extend_from_slice(&buffer[..n]);
+        if !is_told && String::from_utf8_lossy(&shown).contains("▁") {
+            running.interrupt();
+            is_told = true;
+        }
+    }
+    let mut stdout = String::new();
+    running.0.stdout.take().expect("a pipe").read_to_string(&mut stdout).expect("text");
+    (String::from_utf8_lossy(&shown).into_owned(), stdout, running.end().code())
+}
+
+fn has_blocks(text: &str) -> bool {
+    text.chars().any(|c| ('▁'..='█').contains(&c))
+}
+
+#[test]
+fn a_terminal_shows_sparklines_of_each_flow_and_of_the_queue() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("x.toml"), FILE).expect("a file");
+    for (args, lines) in
+        [(&RUN[..], &["flow 0", "flow 1", "queue"][..]), (&COMPARE, &["goodput", "queue"])]
+    {
+        let (shown, stdout, code) = on_a_terminal(dir.path(), args, false);
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(has_blocks(&shown), "{shown}");
+        for line in lines {
+            assert!(shown.contains(&format!("  {line} ")), "{line} in {shown}");
+        }
+        assert!(!stdout.contains('\x1b') && !has_blocks(&stdout), "{stdout}");
+    }
+}
+
+#[test]
+fn what_is_no_terminal_gets_plain_lines() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("x.toml"), FILE).expect("a file");
+    for args in [&RUN[..], &COMPARE] {
+        let said = run(fullpipe(dir.path(), args));
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        assert!(said.stderr.contains(": running, "), "{}", said.stderr);
+        let stdout = String::from_utf8_lossy(&said.stdout);
+        for text in [&said.stderr, stdout.as_ref()] {
+            assert!(
+                !text.contains('\x1b') && !text.contains('\r') && !has_blocks(text),
+                "{text:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_there_is() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let long = FILE.replace("\"2s\"", "\"60s\"");
+    std::fs::write(dir.path().join("x.toml"), long).expect("a file");
+    let args = [&RUN[..], &["--json"]].concat();
+    let (shown, stdout, code) = on_a_terminal(dir.path(), &args, true);
+    assert_eq!(code, Some(130), "{shown}");
+    let object: serde_json::Value = serde_json::from_str(&stdout).expect("JSON and nothing else");
+    assert_eq!(object["interrupted"], true);
+    let run = &object["scenarios"][0]["runs"][0];
+    assert_eq!(run["interrupted"], true);
+    assert!(run["metrics"]["elapsed_s"].as_f64().expect("a figure") < 30.0, "{run}");
+}

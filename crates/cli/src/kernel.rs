@@ -1,6 +1,8 @@
 //! `fullpipe kernel`: BBRv3 in the kernel that this machine runs.
 
 use clap::Subcommand;
+use fullpipe_cc::Duration;
+use fullpipe_lab::units;
 
 #[cfg(not(all(feature = "kernel", target_os = "linux")))]
 use crate::failure::Failure;
@@ -35,6 +37,15 @@ enum Action {
     Status,
     /// Take out what is pinned; connections that use it keep it until they close
     Unload,
+    /// Measure it beside linux:bbr and linux:cubic on eight paths and on loopback: some eleven minutes
+    ///
+    /// It is loaded for this under a name of its own. The table is markdown on stdout. A path's figures
+    /// are one run's; (!) marks those of a link that was late. Wants a quiet machine.
+    Figures {
+        /// How long each run on a path takes
+        #[arg(long, value_name = "TIME", default_value = "24s", value_parser = units::parse_duration)]
+        duration: Duration,
+    },
 }
 
 #[cfg(not(all(feature = "kernel", target_os = "linux")))]
@@ -43,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Action::Load { .. } => "load",
         Action::Status => "status",
         Action::Unload => "unload",
+        Action::Figures { .. } => "figures",
     };
     Err(Failure::bad_input(format!(
         "`kernel {action}` is not in this fullpipe: on Linux, build it with `cargo install --path \
@@ -59,7 +71,9 @@ mod linux {
     use std::thread;
     use std::time::Duration;
 
-    use fullpipe_bpf::kernel::{self, Connection, Error, Options, Status};
+    use fullpipe_bpf::kernel::{self, Connection, Cost, Counting, Error, Loaded, Options, Status};
+    use fullpipe_lab::KernelCc;
+    use fullpipe_lab::kernel_figures::{self, Contender, Plan};
 
     use super::{Action, Args};
     use crate::failure::Failure;
@@ -82,6 +96,7 @@ mod linux {
                 let name = kernel::unload().map_err(fail)?;
                 print(&format!("{name} is out of the kernel\n"))
             }
+            Action::Figures { duration } => figures(*duration),
         }
     }
 
@@ -106,6 +121,48 @@ mod linux {
         }
         drop(loaded);
         print(&format!("{} is out of the kernel\n", options.name))
+    }
+
+    /// What runs over loopback, each of three times.
+    const LOOPBACK: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(4);
+
+    fn figures(duration: fullpipe_cc::Duration) -> Result<(), Failure> {
+        let stop = Interrupt::install()?.flag();
+        let name = format!("bbr3_{}", std::process::id());
+        let options = Options { name: name.clone(), default: false, pin: false };
+        let loaded = kernel::load(&options).map_err(fail)?;
+        let _counting = Counting::start().map_err(fail)?;
+        let contender = |label: &str, name: &str| {
+            let cc =
+                KernelCc::named(name).ok_or_else(|| Failure::run(format!("no name: {name}")))?;
+            Ok(Contender { label: label.to_owned(), cc })
+        };
+        let contenders = vec![
+            contender("bbr3-linux", &name)?,
+            contender("linux:bbr", "bbr")?,
+            contender("linux:cubic", "cubic")?,
+        ];
+        let plan = Plan { beside: contenders[2].cc, contenders, duration, loopback: LOOPBACK };
+        let mut before = Cost::default();
+        let mut cost = |contender: &Contender| match contender.cc.name() == name {
+            true => cost_since(&loaded, &mut before),
+            false => "-".to_owned(),
+        };
+        let tell = &mut |line: &str| say(line);
+        let table = kernel_figures::run(&plan, "cong_control ns", &mut cost, &stop, tell);
+        print(&table.map_err(Failure::run)?)?;
+        match stop.load(Ordering::Relaxed) {
+            true => Err(Failure::Interrupted("interrupted; this is the table so far".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Nanoseconds an ACK since the last time.
+    fn cost_since(loaded: &Loaded, before: &mut Cost) -> String {
+        let now = loaded.ack_cost().unwrap_or(*before);
+        let mean = (now - *before).mean();
+        *before = now;
+        mean.map_or("-".to_owned(), |nanos| format!("{nanos:.0}"))
     }
 
     fn describe(status: &Status) -> String {

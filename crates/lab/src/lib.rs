@@ -9,6 +9,8 @@ pub mod experiment;
 pub mod explain;
 pub mod figures;
 pub mod file;
+#[cfg(target_os = "linux")]
+pub mod kernel_figures;
 pub mod metrics;
 mod over_quic;
 mod over_sim;

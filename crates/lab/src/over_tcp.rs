@@ -36,7 +36,19 @@ pub(crate) fn run(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Tick),
 ) -> Result<AlgorithmResult, RunError> {
-    let bench = Bench::start(scenario, Control::of(cc)?)?;
+    let bench = Bench::start(scenario, vec![Control::of(cc)?])?;
+    real_time::measure(scenario, cc, bench, LOOK, stop, watch)
+}
+
+/// The same with another algorithm for all flows but the first.
+pub(crate) fn run_beside(
+    scenario: &Scenario,
+    cc: Cc,
+    others: Cc,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Tick),
+) -> Result<AlgorithmResult, RunError> {
+    let bench = Bench::start(scenario, vec![Control::of(cc)?, Control::of(others)?])?;
     real_time::measure(scenario, cc, bench, LOOK, stop, watch)
 }
 

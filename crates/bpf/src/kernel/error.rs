@@ -46,6 +46,9 @@ pub enum Error {
     /// The program does not tell of its connections.
     #[error("the program's connections cannot be read: {0}")]
     Connections(#[source] io::Error),
+    /// The kernel does not count, or does not tell.
+    #[error("the kernel does not tell what the program costs: {0}")]
+    Cost(#[source] io::Error),
     /// A pin failed.
     #[error("cannot pin the program in /sys/fs/bpf/fullpipe: {0}")]
     Pin(#[source] libbpf_rs::Error),

@@ -3,16 +3,19 @@
 //! The program is in the kernel as long as somebody holds its link: the process that loaded it, or a
 //! pin in the BPF file system. Connections that use it keep it until they close, whoever lets go.
 
+mod cost;
 mod error;
 mod status;
 mod sysctl;
 
 use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::{fs, io};
 
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, PrintLevel};
 
+pub use cost::{Cost, Counting};
 pub use error::Error;
 pub use status::{Connection, Status, status};
 
@@ -27,6 +30,9 @@ const PINS: &str = "/sys/fs/bpf/fullpipe";
 const LINK: &str = "link";
 const REGISTRATION: &str = "registration";
 const CONNECTIONS: &str = "connections";
+
+/// The program's entry that costs most.
+const ON_ACK: &str = "bbr3_cong_control";
 
 /// Longest name of a congestion control: TCP_CA_NAME_MAX with the zero at its end.
 const NAME_SIZE: usize = 16;
@@ -53,6 +59,8 @@ pub struct Loaded {
     link: Link,
     /// The iterator over the connections.
     connections: Link,
+    /// The program that runs on an ACK.
+    on_ack: OwnedFd,
 }
 
 impl Loaded {
@@ -66,6 +74,15 @@ impl Loaded {
         let read = Iter::new(&self.connections).map_err(Error::load)?.read_to_end(&mut records);
         read.map_err(Error::Connections)?;
         Ok(status::decode(&records))
+    }
+
+    /// What its ACKs have cost so far, while the kernel was [`Counting`].
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not tell.
+    pub fn ack_cost(&self) -> Result<Cost, Error> {
+        cost::of(self.on_ack.as_fd())
     }
 }
 
@@ -115,6 +132,8 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
     }
     let mut object = open.load().map_err(Error::load)?;
 
+    let on_ack = object.progs().find(|program| program.name() == ON_ACK).ok_or(Error::NoName)?;
+    let on_ack = on_ack.as_fd().try_clone_to_owned().map_err(Error::Cost)?;
     let mut operations =
         object.maps_mut().find(|map| map.map_type() == MapType::StructOps).ok_or(Error::NoName)?;
     let link = operations.attach_struct_ops().map_err(Error::load)?;
@@ -124,6 +143,7 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
         is_pinned: false,
         link,
         connections: status::attach(&object)?,
+        on_ack,
     };
     if options.default {
         loaded.previous_default = Some(sysctl::default()?);

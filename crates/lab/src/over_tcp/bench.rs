@@ -42,13 +42,13 @@ pub(super) struct Bench {
     latencies: Arc<Latencies>,
     unsent_bound_bytes: u32,
     ended: Arc<AtomicBool>,
-    /// Of all flows.
-    control: Control,
+    /// Each flow's; the last one is that of all further flows.
+    controls: Vec<Control>,
 }
 
 impl Bench {
-    /// Starts a link, the receivers behind it, and the first flow.
-    pub(super) fn start(scenario: &Scenario, control: Control) -> Result<Self, RunError> {
+    /// Starts a link, the receivers behind it, and the first flow. There is at least one control.
+    pub(super) fn start(scenario: &Scenario, controls: Vec<Control>) -> Result<Self, RunError> {
         let epoch = time::Instant::now();
         let (downlink, uplink) = scenario.directions();
         let link =
@@ -60,10 +60,11 @@ impl Bench {
         let latencies = Arc::new(Latencies::new());
         let unsent = scenario.rate.bytes_in(UNSENT_TIME).max(LEAST_UNSENT_BYTES);
         let unsent_bound_bytes = u32::try_from(unsent).unwrap_or(u32::MAX);
+        let names: Vec<_> = controls.iter().map(Control::name).collect();
         let flow = |number: usize| Flow {
             number,
             epoch,
-            cc: control.name(),
+            cc: names[number.min(names.len() - 1)],
             amount: scenario.amount,
             unsent_bound_bytes,
             // Room for SYNs that a full buffer drops, whose timeout doubles from a second.
@@ -88,7 +89,7 @@ impl Bench {
             latencies,
             unsent_bound_bytes,
             ended,
-            control,
+            controls,
         };
         for (i, listener) in listeners.into_iter().enumerate() {
             let flow = bench.flows[i].clone();
@@ -137,8 +138,8 @@ impl real_time::Bench for Bench {
 
     fn look(&self) -> Vec<Look> {
         let mut looks: Vec<_> = self.infos().filter_map(|info| info.look()).collect();
-        if let Some(first) = looks.first_mut() {
-            first.state = self.control.state_of(self.flows[0].to);
+        if let (Some(first), Some(control)) = (looks.first_mut(), self.controls.first()) {
+            first.state = control.state_of(self.flows[0].to);
         }
         looks
     }

@@ -62,6 +62,8 @@ pub enum Metric {
     LossRate,
     /// Bytes that senders declared lost over those that they sent.
     RetransmitRate,
+    /// Bytes that senders sent.
+    SentBytes,
     /// Application bytes that receivers read.
     CompletedBytes,
     /// Time from the start to the end.
@@ -103,13 +105,13 @@ impl Metric {
                 metrics.extend(all(Self::Rtt));
                 metrics.extend(all(Self::Latency));
                 metrics.extend(all(Self::Completion));
-                metrics.extend([Self::LossRate, Self::RetransmitRate]);
+                metrics.extend([Self::LossRate, Self::RetransmitRate, Self::SentBytes]);
                 metrics.extend([Self::CompletedBytes, Self::Elapsed, Self::Power]);
             }
             Level::Flow => {
                 metrics.extend([Self::Goodput, Self::Share]);
                 metrics.extend(all(Self::Completion));
-                metrics.push(Self::RetransmitRate);
+                metrics.extend([Self::RetransmitRate, Self::SentBytes]);
                 metrics.extend([Self::CompletedBytes, Self::Elapsed]);
             }
             Level::Link => {
@@ -184,6 +186,7 @@ impl Metric {
             Self::Completion(_) => "completion_ms",
             Self::LossRate => "loss_rate",
             Self::RetransmitRate => "retransmit_rate",
+            Self::SentBytes => "sent_bytes",
             Self::CompletedBytes => "completed_bytes",
             Self::Elapsed => "elapsed_s",
             Self::Power => "power",

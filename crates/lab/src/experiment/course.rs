@@ -11,7 +11,7 @@ use crate::expect::{Metric, Stat};
 use crate::metrics::percentile;
 
 /// The rows of some flows between two times.
-pub(super) struct Course<'a> {
+pub(crate) struct Course<'a> {
     rows: Vec<&'a SeriesRow>,
     /// The last row of each of these flows before.
     before: BTreeMap<usize, &'a SeriesRow>,
@@ -23,7 +23,7 @@ const NEAR: f64 = 0.1;
 const NEAR_RTTS: f64 = 5.0;
 
 impl<'a> Course<'a> {
-    pub(super) fn of(rows: &'a [SeriesRow], flows: Option<&[usize]>, from: f64, to: f64) -> Self {
+    pub(crate) fn of(rows: &'a [SeriesRow], flows: Option<&[usize]>, from: f64, to: f64) -> Self {
         let is_ours = |row: &&SeriesRow| flows.is_none_or(|flows| flows.contains(&row.flow));
         let mut before = BTreeMap::new();
         let mut ours = Vec::new();
@@ -38,7 +38,7 @@ impl<'a> Course<'a> {
     }
 
     /// A figure; `rtt_s` is the round trip of the empty path.
-    pub(super) fn value(&self, metric: Metric, rtt_s: f64) -> Option<f64> {
+    pub(crate) fn value(&self, metric: Metric, rtt_s: f64) -> Option<f64> {
         match metric {
             Metric::Sampled(column, stat) => self.stat(column, stat),
             Metric::StateShare(state) => {

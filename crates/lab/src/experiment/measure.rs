@@ -207,6 +207,7 @@ impl Span<'_> {
                 self.stat(stat, pairs.collect::<Vec<_>>())
             }
             Metric::RetransmitRate => Some(ratio(sum(|s| s.lost_bytes), sum(|s| s.sent_bytes))),
+            Metric::SentBytes => Some(sum(|s| s.sent_bytes) as f64),
             Metric::CompletedBytes => Some(self.received(flows) as f64),
             Metric::Elapsed => self.life(flows).map(|(start, end)| seconds(end - start)),
             _ => None,

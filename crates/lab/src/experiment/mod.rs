@@ -23,6 +23,7 @@ pub use parquet::StoreError;
 pub use qlog::{QlogDir, file_name_of};
 pub use runner::{Series, run, run_watched};
 
+pub(crate) use course::Course;
 pub(crate) use over_quic::is_measured;
 pub use sweep::{Progress, SweepError, sweep};
 pub use tables::write;

@@ -11,15 +11,16 @@ mod asymptotes;
 mod catalogue;
 mod drawing;
 mod fairness;
+mod interop;
 mod loss;
 mod nsperf;
 mod outcome;
 pub mod page;
 mod plays;
 mod quiche;
+mod rfc9743;
 mod run;
 mod smoltcp;
-mod stage;
 mod startup;
 pub mod svg;
 mod ticks;
@@ -32,7 +33,6 @@ pub use drawing::{Drawing, Kind, Line, Panel, Scale, Table};
 use outcome::Outcome;
 use plays::Plays;
 pub use run::{News, run_all};
-use stage::{Broken, Stage};
 
 /// A figure that can be run.
 #[derive(Debug)]
@@ -43,16 +43,10 @@ pub struct Figure {
     pub title: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-    way: Way,
-}
-
-/// How a figure is made.
-#[derive(Debug)]
-enum Way {
-    /// Of the runs of scenario files, which say what must be seen. The function draws them, and may look
-    /// for what a file cannot say.
-    Files(&'static [File], fn(&mut Outcome, &[Plays])),
-    Code(fn(&Stage<'_>) -> Result<Outcome, Broken>),
+    /// What runs, and what must be seen of it.
+    files: &'static [File],
+    /// Draws it, and looks for what a file cannot say.
+    draw: fn(&mut Outcome, &[Plays]),
 }
 
 /// A scenario file that is in the program.

@@ -20,20 +20,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn new(drawing: Drawing) -> Self {
-        Self { drawing, ..Self::default() }
-    }
-
-    /// That `figure` is at least `least`; `what` has a place for the number.
-    pub(super) fn at_least(&mut self, what: &str, figure: f64, least: f64) {
-        self.check(
-            figure >= least,
-            format!("{what} {}", show(figure)),
-            format!(">= {}", show(least)),
-        );
-    }
-
-    /// That `figure` is at most `most`.
+    /// That `figure` is at most `most`; `what` is what it is called.
     pub(super) fn at_most(&mut self, what: &str, figure: f64, most: f64) {
         self.check(
             figure <= most,
@@ -59,6 +46,13 @@ impl Outcome {
         let number = |x: Option<f64>| x.map_or("none".to_owned(), show);
         let figure = format!("{} {}{place}", v.name, number(v.value));
         self.check(v.met, figure, format!("{} {}", v.comparison, number(v.bound)));
+    }
+
+    /// What one of many scenario files expects, in one word.
+    pub(super) fn verdicts(&mut self, name: &str, all: &[Verdict]) {
+        let met = all.iter().filter(|v| v.met).count();
+        let target = format!("{} of {}", all.len(), all.len());
+        self.check(met == all.len(), format!("{name} {met}"), target);
     }
 
     /// Anything else that must be seen.

@@ -1,12 +1,19 @@
 //! The runs of a figure's scenario file, for those who draw them.
 
-use crate::experiment::{Outcome, SeriesRow};
+use crate::expect::{Metric, Verdict};
+use crate::experiment::{Course, Outcome, SeriesRow};
 
-use super::drawing::Band;
+use super::drawing::{Band, Kind, Line, Table};
 
 /// What the runs of a scenario file came to, in the order of its grid.
 pub(super) struct Plays {
+    /// The scenario's name, and what it says of itself.
+    pub(super) name: String,
+    pub(super) about: String,
+    /// Where its file is in the sources.
+    pub(super) file: &'static str,
     pub(super) runs: Vec<Outcome>,
+    pub(super) verdicts: Vec<Verdict>,
 }
 
 impl Plays {
@@ -34,6 +41,42 @@ impl Plays {
     }
 }
 
+impl Plays {
+    /// A line for each value of one axis, over those of another.
+    pub(super) fn lines(
+        &self,
+        each: &str,
+        over: &str,
+        value: impl Fn(Play<'_>) -> f64,
+    ) -> Vec<Line> {
+        let line = |name: &str| {
+            let points = self.runs(&[name]).map(|run| (number(run.at(over)), value(run)));
+            Line::new(name, points).kind(Kind::Marked)
+        };
+        self.values(each).into_iter().map(line).collect()
+    }
+
+    /// A row for each value of one axis, and in it a cell for each value of another, of the runs that have
+    /// the values `of` too.
+    pub(super) fn table(
+        &self,
+        rows: &str,
+        columns: &str,
+        corner: &str,
+        of: &[&str],
+        cell: impl Fn(Play<'_>) -> String,
+    ) -> Table {
+        let names = self.values(columns);
+        let header: Vec<&str> = std::iter::once(corner).chain(names.iter().copied()).collect();
+        let mut table = Table::new(&header);
+        for row in self.values(rows) {
+            let runs = self.runs(of).filter(|run| run.at(rows) == row);
+            table.row(std::iter::once(row.to_owned()).chain(runs.map(&cell)));
+        }
+        table
+    }
+}
+
 /// The number that a value of an axis begins with.
 pub(super) fn number(value: &str) -> f64 {
     let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
@@ -56,6 +99,12 @@ impl<'a> Play<'a> {
         self.0.metrics.get(name).copied().flatten().unwrap_or(f64::NAN)
     }
 
+    /// The same of a flow.
+    pub(super) fn of_flow(self, flow: usize, name: &str) -> f64 {
+        let flow = self.0.flows.get(flow);
+        flow.and_then(|f| f.metrics.get(name).copied().flatten()).unwrap_or(f64::NAN)
+    }
+
     /// The rows of a flow.
     pub(super) fn rows(self, flow: usize) -> impl Iterator<Item = &'a SeriesRow> + Clone {
         self.0.series.iter().filter(move |row| row.flow == flow)
@@ -64,6 +113,27 @@ impl<'a> Play<'a> {
     /// A line over time.
     pub(super) fn line(self, flow: usize, of: impl Fn(&SeriesRow) -> f64) -> Vec<(f64, f64)> {
         self.rows(flow).map(|row| (row.t_s, of(row))).collect()
+    }
+
+    /// A flow's goodput in Mbit/s as a mean over `window` seconds, one point for each.
+    pub(super) fn goodput_line(self, flow: usize, window: f64) -> Vec<(f64, f64)> {
+        let mut points: Vec<(f64, f64, f64)> = Vec::new();
+        for row in self.rows(flow) {
+            let end = ((row.t_s / window - 1e-9).floor() + 1.0) * window;
+            match points.last_mut() {
+                Some((t, sum, n)) if *t == end => {
+                    *sum += row.goodput_mbps;
+                    *n += 1.0;
+                }
+                _ => points.push((end, row.goodput_mbps, 1.0)),
+            }
+        }
+        points.into_iter().map(|(t, sum, n)| (t, sum / n)).collect()
+    }
+
+    /// From `from` on, in seconds, until its flows have converged on a path of this round trip.
+    pub(super) fn convergence_s(self, from: f64, rtt_s: f64) -> Option<f64> {
+        Course::of(&self.0.series, None, from, f64::INFINITY).value(Metric::Convergence, rtt_s)
     }
 
     pub(super) fn end(self) -> f64 {
@@ -87,4 +157,15 @@ impl<'a> Play<'a> {
         }
         bands
     }
+}
+
+/// The mean of values, 0 of none.
+pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (sum, n) = values.into_iter().fold((0.0, 0.0), |(sum, n), v| (sum + v, n + 1.0));
+    if n == 0.0 { 0.0 } else { sum / n }
+}
+
+/// The largest of values.
+pub(super) fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(f64::NEG_INFINITY, f64::max)
 }

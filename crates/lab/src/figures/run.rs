@@ -7,33 +7,17 @@ use std::sync::mpsc;
 
 use super::outcome::Outcome;
 use super::plays::Plays;
-use super::stage::{Broken, Stage};
-use super::{Figure, FigureResult, Way};
+use super::{Figure, FigureResult};
 use crate::expect;
 use crate::experiment::{self, ExperimentError, Series};
 use crate::file::{Edition, FileError, Plan};
 
-/// What somebody has to do.
+/// A point of one of the files of a figure.
 #[derive(Clone, Copy)]
-enum Work {
-    /// A point of one of the files of a figure.
-    Point { figure: usize, file: usize, point: usize },
-    /// A figure that has no files.
-    Whole { figure: usize },
-}
-
-/// What came of it.
-enum Done {
-    Run {
-        file: usize,
-        run: experiment::Outcome,
-    },
-    Whole {
-        result: Outcome,
-        shortened: Option<String>,
-    },
-    /// It cannot be simulated.
-    Failed(String),
+struct Work {
+    figure: usize,
+    file: usize,
+    point: usize,
 }
 
 /// A figure under way: the runs of each file that are over, and how many are not.
@@ -44,30 +28,35 @@ struct UnderWay {
 
 impl Figure {
     fn plans(&self, edition: Edition) -> Result<Vec<Plan>, FileError> {
-        let Way::Files(files, _) = &self.way else { return Ok(Vec::new()) };
         let plan = |file: &super::File| {
             let name = file.name.rsplit('/').next().unwrap_or(file.name);
             let stem = name.trim_end_matches(".toml");
             // What is in the program has no directory: it names no other file.
             Plan::parse(file.text, file.name, stem, Path::new(""), edition)
         };
-        files.iter().map(plan).collect()
+        self.files.iter().map(plan).collect()
     }
 
     /// Whether what has to be seen was seen.
-    fn judge(&self, plans: &[Plan], mut files: Vec<Vec<experiment::Outcome>>) -> FigureResult {
+    fn judge(&self, plans: &[Plan], files: Vec<Vec<experiment::Outcome>>) -> FigureResult {
         let mut out = Outcome::default();
         let mut shortened: Vec<&str> = Vec::new();
-        for (plan, runs) in plans.iter().zip(&mut files) {
+        let mut plays = Vec::with_capacity(files.len());
+        for ((plan, mut runs), file) in plans.iter().zip(files).zip(self.files) {
             runs.sort_by_key(|run| run.run);
             let values: Vec<&[Option<f64>]> = runs.iter().map(|o| o.probes.as_slice()).collect();
-            expect::check(plan, &values).iter().for_each(|v| out.verdict(v));
+            let verdicts = expect::check(plan, &values);
+            if self.files.len() == 1 {
+                verdicts.iter().for_each(|v| out.verdict(v));
+            } else {
+                out.verdicts(&plan.name, &verdicts);
+            }
             shortened.extend(plan.shortened.as_deref());
+            let (name, about) = (plan.name.clone(), plan.about.clone().unwrap_or_default());
+            plays.push(Plays { name, about, file: file.name, runs, verdicts });
         }
         let shortened = (!shortened.is_empty()).then(|| shortened.join(", "));
-        if let Way::Files(_, draw) = &self.way {
-            draw(&mut out, &files.into_iter().map(|runs| Plays { runs }).collect::<Vec<_>>());
-        }
+        (self.draw)(&mut out, &plays);
         out.result(self.name, shortened)
     }
 
@@ -114,16 +103,16 @@ pub fn run_all(
     let work = work(&plans);
     let mut under_way: Vec<Option<UnderWay>> =
         plans.iter().map(|p| Some(UnderWay::of(p))).collect();
-    let next = AtomicUsize::new(0);
+    let (next, all) = (AtomicUsize::new(0), work.len());
     let (done, results) = mpsc::channel();
     let mut in_order: BTreeMap<usize, FigureResult> = BTreeMap::new();
     let mut told = 0;
     std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, work.len().max(1)) {
+        for _ in 0..jobs.clamp(1, all.max(1)) {
             let (done, next, work, plans) = (done.clone(), &next, &work, &plans);
             scope.spawn(move || {
                 while let Some(one) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = perform(*one, figures, plans, edition, stop);
+                    let result = perform(*one, plans, stop);
                     let Some(result) = result else { return };
                     if done.send(result).is_err() {
                         return;
@@ -132,25 +121,25 @@ pub fn run_all(
             });
         }
         drop(done);
-        for (done, (place, one)) in results.iter().enumerate() {
-            tell(News::Runs { done: done + 1, all: work.len() });
+        for (done, (work, run)) in results.iter().enumerate() {
+            tell(News::Runs { done: done + 1, all });
+            let Work { figure: place, file, .. } = work;
             let figure = figures[place];
-            let result = match one {
-                Done::Whole { result, shortened } => result.result(figure.name, shortened),
-                Done::Failed(why) => figure.failed(why),
-                Done::Run { file, run } => {
-                    let Some(mine) = &mut under_way[place] else { continue };
+            let Some(mine) = &mut under_way[place] else { continue };
+            let result = match run {
+                Err(why) => figure.failed(why),
+                Ok(run) => {
                     mine.runs[file].push(run);
                     mine.left -= 1;
                     if mine.left > 0 {
                         continue;
                     }
-                    let Some(mine) = under_way[place].take() else { continue };
-                    figure.judge(&plans[place], mine.runs)
+                    let runs = std::mem::take(&mut mine.runs);
+                    figure.judge(&plans[place], runs)
                 }
             };
             under_way[place] = None;
-            in_order.entry(place).or_insert(result);
+            in_order.insert(place, result);
             while let Some(result) = in_order.get(&told) {
                 tell(News::Figure(result));
                 told += 1;
@@ -173,41 +162,23 @@ impl UnderWay {
 fn work(plans: &[Vec<Plan>]) -> Vec<Work> {
     let mut work = Vec::new();
     for (figure, plans) in plans.iter().enumerate() {
-        if plans.is_empty() {
-            work.push(Work::Whole { figure });
-        }
         for (file, plan) in plans.iter().enumerate() {
-            work.extend((0..plan.runs.len()).map(|point| Work::Point { figure, file, point }));
+            work.extend((0..plan.runs.len()).map(|point| Work { figure, file, point }));
         }
     }
     work
 }
 
-/// The figure's place and what came of it; nothing when it was stopped.
+/// What came of it, or why it cannot be simulated; nothing when it was stopped.
 fn perform(
     work: Work,
-    figures: &[&Figure],
     plans: &[Vec<Plan>],
-    edition: Edition,
     stop: &AtomicBool,
-) -> Option<(usize, Done)> {
-    match work {
-        Work::Point { figure, file, point } => {
-            let plan = &plans[figure][file];
-            match experiment::run(plan, point, Series::Asked, None, stop) {
-                Ok(run) => Some((figure, Done::Run { file, run })),
-                Err(ExperimentError::Interrupted) => None,
-                Err(e) => Some((figure, Done::Failed(format!("{}, run {point}: {e}", plan.name)))),
-            }
-        }
-        Work::Whole { figure } => {
-            let Way::Code(run) = &figures[figure].way else { return None };
-            let stage = Stage::new(edition.full, stop);
-            match run(&stage) {
-                Ok(result) => Some((figure, Done::Whole { result, shortened: stage.shortened() })),
-                Err(Broken::Stopped) => None,
-                Err(Broken::Sim(e)) => Some((figure, Done::Failed(e.to_string()))),
-            }
-        }
+) -> Option<(Work, Result<experiment::Outcome, String>)> {
+    let plan = &plans[work.figure][work.file];
+    match experiment::run(plan, work.point, Series::Asked, None, stop) {
+        Ok(run) => Some((work, Ok(run))),
+        Err(ExperimentError::Interrupted) => None,
+        Err(e) => Some((work, Err(format!("{}, run {}: {e}", plan.name, work.point)))),
     }
 }

@@ -43,14 +43,14 @@ fn a_figure_that_is_stopped_has_no_result() {
 #[test]
 fn what_is_not_seen_is_told_first() {
     let mut out = outcome::Outcome::default();
-    out.at_least("rate", 0.5, 0.9);
+    out.at_most("lost", 0.5, 0.1);
     out.at_most("queue ms", 3.0, 5.0);
     out.note("a note");
     let result = out.result("x", None);
     assert!(!result.seen);
-    assert_eq!(result.figure, "rate 0.5; queue ms 3");
-    assert_eq!(result.target, ">= 0.9; <= 5");
-    assert_eq!(result.detail, "not seen: rate 0.5. a note");
+    assert_eq!(result.figure, "lost 0.5; queue ms 3");
+    assert_eq!(result.target, "<= 0.1; <= 5");
+    assert_eq!(result.detail, "not seen: lost 0.5. a note");
     let mut out = outcome::Outcome::default();
     out.within("gain", f64::NAN, 0.0, 1.0);
     assert!(!out.result("x", None).seen, "not a number is nothing seen");

@@ -43,6 +43,8 @@ pub const MAX_ROWS: u64 = 10_000_000;
 pub struct Plan {
     /// What it is called.
     pub name: String,
+    /// What it says of itself to people.
+    pub about: Option<String>,
     /// The file's text.
     pub text: String,
     /// What its runs differ in, in the order of the file.
@@ -135,11 +137,12 @@ impl Plan {
                 runs.push(run);
             }
         }
+        let about = runs.first().and_then(|run| run.document.about.clone());
         let name = runs.first().and_then(|run| run.document.name.clone());
         let name = name.unwrap_or_else(|| stem.to_owned());
         let text = text.to_owned();
         let (expectations, probes) = (Vec::new(), Vec::new());
-        let mut plan = Self { name, text, axes, runs, expectations, shortened, probes };
+        let mut plan = Self { name, about, text, axes, runs, expectations, shortened, probes };
         let mut probes = Vec::new();
         for (i, text) in expected.iter().enumerate() {
             let expectation = expect::parse(text, &plan, &mut probes).map_err(|e| {

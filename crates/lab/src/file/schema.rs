@@ -15,8 +15,7 @@ pub(super) struct Document {
     /// What the scenario is called; the name of the file when it is not said.
     pub(super) name: Option<String>,
     /// For people.
-    #[serde(rename = "about")]
-    pub(super) _about: Option<String>,
+    pub(super) about: Option<String>,
     /// The algorithm of flows that name none.
     pub(super) cc: Option<Cc>,
     #[serde(default = "ten_seconds")]

@@ -81,7 +81,8 @@ else
     if can_build_kernel; then
         cargo clippy -p fullpipe-bpf -p fullpipe --features kernel --all-targets --release --locked -- -D warnings
         # Without root the tests that load it say so.
-        cargo test --release --locked -p fullpipe-bpf -p fullpipe --features kernel --test kernel --test over_tcp -- --nocapture
+        cargo test --release --locked -p fullpipe-bpf -p fullpipe --features kernel \
+            --test kernel --test ecn --test over_tcp -- --nocapture
     else
         echo "not built: it needs clang-19, libelf-dev, zlib1g-dev and pkg-config (as root, this script installs them)"
     fi

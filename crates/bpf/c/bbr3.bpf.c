@@ -47,9 +47,10 @@ struct flow {
 	struct bbr3 bbr;
 	struct bbr3_conn conn;
 	__u32 initial_packets;
-	/* What of tp->delivered and tp->lost is in conn. */
+	/* What of tp->delivered and tp->lost is in conn, and of tp->delivered_ce in bbr. */
 	__u32 seen_delivered;
 	__u32 seen_lost;
+	__u32 seen_marks;
 	/* The end of the last packet that was told as lost. */
 	__u32 lost_end_seq;
 	/* Bursts noted so far. */
@@ -309,6 +310,19 @@ static uint64_t rtt_of(const struct flow *f, const struct rate_sample *rs)
 	return f->bbr.min_rtt != INFINITE ? f->bbr.min_rtt : max64(f->conn.srtt, MIN_RTT_SAMPLE);
 }
 
+/*
+ * Tells of CE marks. TCP counts what was delivered by ACKs that echo one; without accurate ECN a receiver
+ * goes on echoing until it sees the answer, so that a mark stands for the data of a round trip.
+ */
+SELDOM void tell_marks(struct flow *f, const struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	uint64_t smss = f->conn.smss;
+
+	bbr3_marks(&f->bbr, (__u32)(tp->delivered_ce - f->seen_marks) * smss,
+		   rs->delivered_ce * smss, rs->delivered * smss);
+	f->seen_marks = tp->delivered_ce;
+}
+
 static void tell_acked(struct flow *f, struct tcp_sock *tp, const struct rate_sample *rs, __u32 packets)
 {
 	struct bbr3_conn *c = &f->conn;
@@ -334,6 +348,8 @@ static void tell_acked(struct flow *f, struct tcp_sock *tp, const struct rate_sa
 	}
 	if (rs->rtt_us >= 0)
 		update_srtt(c, sample.rtt);
+	if (tp->delivered_ce != f->seen_marks)
+		tell_marks(f, tp, rs);
 	c->app_limited = 0;
 	flow_ack(f, &sample);
 	if (c->app_limited)
@@ -354,11 +370,12 @@ void BPF_PROG(bbr3_start, struct sock *sk)
 	f->initial_packets = min64(max64(tp->snd_cwnd, 1), MAX_INITIAL_CWND);
 	f->seen_delivered = tp->delivered;
 	f->seen_lost = tp->lost;
+	f->seen_marks = tp->delivered_ce;
 	f->lost_end_seq = tp->snd_una;
 	f->bursts = f->acked_burst = 0;
 	f->conn.smss = max64(tp->mss_cache, 1);
 	f->conn.initial_cwnd = f->initial_packets * f->conn.smss;
-	bbr3_init(&f->bbr, &f->conn, now_of(tp), seed, false);
+	bbr3_init(&f->bbr, &f->conn, now_of(tp), seed, tp->ecn_flags & TCP_ECN_OK);
 	f->conn.srtt = (uint64_t)(tp->srtt_us >> 3) * 1000;
 	init_pacing_rate(&f->conn);
 	if (sk->sk_pacing_status == SK_PACING_NONE)
@@ -487,7 +504,9 @@ struct connection {
 	__u16 local_port;
 	__u16 remote_port;
 	__u32 is_ipv6;
-	__u32 reserved[3];
+	/* In 256ths; all ones while there is no response to marks. */
+	__u32 ecn_alpha;
+	uint64_t ecn_marked;
 };
 
 SEC("iter/bpf_sk_storage_map")
@@ -511,6 +530,8 @@ int bbr3_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 		.local_port = sk->__sk_common.skc_num,
 		.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport),
 		.is_ipv6 = sk->__sk_common.skc_family == AF_INET6,
+		.ecn_alpha = f->bbr.is_ecn_eligible ? f->bbr.ecn_alpha : ~0u,
+		.ecn_marked = f->bbr.ecn_marked,
 	};
 	if (connection.is_ipv6)
 		bpf_core_read(connection.remote, 16, &sk->__sk_common.skc_v6_daddr);

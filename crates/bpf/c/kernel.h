@@ -42,6 +42,7 @@ typedef __u64 uint64_t;
 #define CA_EVENT_TX_START 0
 #define TCPCB_SACKED_RETRANS 2
 #define TCPCB_LOST 4
+#define TCP_ECN_OK 1
 #define SK_PACING_NONE 0
 #define SK_PACING_NEEDED 1
 
@@ -101,18 +102,21 @@ struct tcp_sock {
 	__u32 lost_out;
 	__u32 retrans_out;
 	__u32 delivered;
+	__u32 delivered_ce;
 	__u32 lost;
 	__u32 app_limited;
 	__u32 srtt_us;
 	__u64 tcp_mstamp;
 	__u64 first_tx_mstamp;
 	struct sk_buff *retransmit_skb_hint;
+	__u8 ecn_flags;
 	__u8 is_cwnd_limited : 1;
 };
 
 struct rate_sample {
 	__u64 prior_mstamp;
 	__s32 delivered;
+	__s32 delivered_ce;
 	long interval_us;
 	long rtt_us;
 	__u32 prior_in_flight;

@@ -181,9 +181,10 @@ mod linux {
         let min_rtt = c.min_rtt.map_or("-".to_owned(), |t| format!("{:.3}ms", t as f64 / 1e6));
         let bound =
             c.inflight_longterm.map(|v| format!(" inflight_longterm:{}", v / c.smss.max(1)));
+        let alpha = c.ecn_alpha.map(|alpha| format!(" ecn_alpha:{:.2}", f64::from(alpha) / 256.0));
         format!(
             "  :{} -> {} {} cwnd:{} mss:{} pacing_rate:{:.1}Mbps max_bw:{:.1}Mbps min_rtt:{min_rtt}{} \
-             delivered:{} lost:{}\n",
+             delivered:{} lost:{}{}\n",
             c.local_port,
             c.remote,
             c.state,
@@ -194,6 +195,7 @@ mod linux {
             bound.unwrap_or_default(),
             c.delivered,
             c.lost,
+            alpha.unwrap_or_default(),
         )
     }
 }

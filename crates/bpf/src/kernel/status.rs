@@ -48,6 +48,11 @@ pub struct Connection {
     pub delivered: u64,
     /// C.lost since the program has the connection.
     pub lost: u64,
+    /// What was delivered with a CE mark, as TCP counts it, since the program has the connection.
+    pub marked: u64,
+    /// Linux's ecn_alpha in 256ths, where marks are responded to: ECN was negotiated, and min_rtt was
+    /// once at most 5 ms.
+    pub ecn_alpha: Option<u32>,
 }
 
 /// Bytes of `struct connection` in `c/bbr3.bpf.c`.
@@ -114,6 +119,8 @@ impl Connection {
             min_rtt: finite(u64_at(40)),
             delivered: u64_at(48),
             lost: u64_at(56),
+            marked: u64_at(96),
+            ecn_alpha: (u32_at(92) != u32::MAX).then(|| u32_at(92)),
             inflight_longterm: finite(u64_at(64)),
             smss: u64_at(72),
             state: state_name(u32_at(80)),

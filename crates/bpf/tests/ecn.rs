@@ -1,0 +1,96 @@
+//! CE marks of a path between two namespaces come to the program in the kernel. Needs root and a kernel
+//! that takes it; without them the test says so and is over.
+#![cfg(all(feature = "kernel", target_os = "linux"))]
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullpipe_bpf::kernel::{self, Connection, Error, Loaded, Options};
+use fullpipe_cc::Rate;
+use fullpipe_emu::tun::{self, CLIENT, TunConfig, TunLink};
+use fullpipe_path::{
+    ElementConfig, Link, PathConfig, QueueConfig, QueueLimit, RateConfig, StepConfig,
+};
+use nix::libc::linger;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{Linger, TcpCongestion};
+
+const NAME: &str = "fullpipe_ecn";
+
+/// 50 Mbit/s and 2 ms, which marks what finds six packets in the queue.
+fn marking() -> TunConfig {
+    let way = || Link { delay: fullpipe_cc::Duration::from_millis(1), ..Link::default() };
+    let mut downlink = PathConfig::from(way());
+    let queue = QueueConfig::Step(StepConfig {
+        limit: QueueLimit::Packets(100),
+        mark_above: QueueLimit::Packets(6),
+    });
+    let rate = RateConfig::Constant(Rate::from_bits_per_sec(50_000_000));
+    downlink.row.insert(0, ElementConfig::Bottleneck { rate, queue });
+    TunConfig { uplink: way().into(), downlink, epoch: None, realtime: true }
+}
+
+/// Sends for two seconds, with ECN or without: what the program knew at the end, and how many packets the
+/// path marked.
+fn send(loaded: &Loaded, ecn: bool) -> (Connection, u64) {
+    let link = TunLink::start(&marking()).expect("a link");
+    for end in [link.server(), link.client()] {
+        let value = if ecn { "1" } else { "0" };
+        let set = end.enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", value));
+        set.expect("inside").expect("every Linux has it");
+    }
+    let listener = link.client().enter(|| TcpListener::bind((CLIENT, 7)));
+    let listener = listener.expect("inside").expect("a listener");
+    let receiver = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("it connects");
+        stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+        let mut chunk = vec![0; 1 << 16];
+        while matches!(stream.read(&mut chunk), Ok(n) if n > 0) {}
+    });
+    let stream = link.server().enter(|| TcpStream::connect((CLIENT, 7)));
+    let mut stream = stream.expect("inside").expect("a connection");
+    setsockopt(&stream, TcpCongestion, &OsString::from(NAME)).expect("the name is known");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(2) {
+        stream.write_all(&[0; 10_000]).expect("it is sent");
+    }
+    let connections = loaded.connections().expect("root reads them");
+    let port = stream.local_addr().expect("it has one").port();
+    let connection = connections.into_iter().find(|c| c.local_port == port).expect("it is there");
+    // Resets it, while the link is there to carry that: a connection that goes on alone would keep the
+    // program in the kernel.
+    let at_once = linger { l_onoff: 1, l_linger: 0 };
+    setsockopt(&stream, Linger, &at_once).expect("a socket");
+    drop(stream);
+    receiver.join().expect("it reads");
+    let report = link.finish().expect("it ran");
+    let queue_ms = report.downlink.queue_delay.mean() / 1e6;
+    let stats = report.downlink.stats;
+    let megabits = stats.carried.bytes as f64 * 8.0 / 1e6 / begun.elapsed().as_secs_f64();
+    println!("ECN {ecn}: {megabits:.1} Mbit/s, a mean queue of {queue_ms:.2} ms");
+    (connection, stats.marked.packets)
+}
+
+#[test]
+fn marks_are_responded_to_where_ecn_was_negotiated_and_the_path_is_short() {
+    let loaded = match kernel::load(&Options { name: NAME.to_owned(), default: false, pin: false })
+    {
+        Ok(loaded) => loaded,
+        Err(error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps)) => {
+            return eprintln!("skipped: {error}");
+        }
+        Err(error) => panic!("{error}"),
+    };
+    if let Err(error) = tun::available() {
+        return eprintln!("skipped: {error}");
+    }
+    let (with, marked) = send(&loaded, true);
+    assert!(marked > 0 && with.marked > 0, "{marked} packets, {with:?}");
+    assert!(with.ecn_alpha.is_some_and(|alpha| alpha < 256), "{with:?}");
+    let (without, marked) = send(&loaded, false);
+    assert_eq!((marked, without.marked, without.ecn_alpha), (0, 0, None), "{without:?}");
+}

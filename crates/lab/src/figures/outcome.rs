@@ -51,8 +51,7 @@ impl Outcome {
     /// What one of many scenario files expects, in one word.
     pub(super) fn verdicts(&mut self, name: &str, all: &[Verdict]) {
         let met = all.iter().filter(|v| v.met).count();
-        let target = format!("{} of {}", all.len(), all.len());
-        self.check(met == all.len(), format!("{name} {met}"), target);
+        self.check(met == all.len(), format!("{name}: {met} met"), format!("all {}", all.len()));
     }
 
     /// Anything else that must be seen.

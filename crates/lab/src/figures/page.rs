@@ -21,11 +21,13 @@ const PANEL_PX: f64 = 190.0;
 const GAP_PX: f64 = 62.0;
 
 /// Colours that people with any common colour blindness can tell apart (Okabe and Ito).
-const COLOURS: [(&str, &str); 16] = [
+const COLOURS: [(&str, &str); 18] = [
     ("bbr3", "#0072b2"),
     ("bbr1", "#009e73"),
     ("cubic", "#d55e00"),
     ("bbr3-linux", "#56b4e9"),
+    ("bbr3-linux with ECN", "#009e73"),
+    ("cubic with ECN", "#d55e00"),
     ("reno", "#cc79a7"),
     ("measured", "#0072b2"),
     ("published", "#999999"),

@@ -27,7 +27,7 @@ struct UnderWay {
 }
 
 impl Figure {
-    fn plans(&self, edition: Edition) -> Result<Vec<Plan>, FileError> {
+    pub(super) fn plans(&self, edition: Edition) -> Result<Vec<Plan>, FileError> {
         let plan = |file: &super::File| {
             let name = file.name.rsplit('/').next().unwrap_or(file.name);
             let stem = name.trim_end_matches(".toml");

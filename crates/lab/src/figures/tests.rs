@@ -58,6 +58,59 @@ fn what_is_not_seen_is_told_first() {
 }
 
 #[test]
+fn every_figure_can_be_built_in_every_edition_and_expects_something() {
+    for (full, over_quic) in [(false, false), (true, false), (false, true)] {
+        for figure in &FIGURES {
+            let plans = figure.plans(Edition { full, over_quic });
+            let plans = plans.unwrap_or_else(|e| panic!("{e}"));
+            assert!(!plans.is_empty(), "{}", figure.name);
+            for plan in plans {
+                assert!(!plan.expectations.is_empty(), "{} expects nothing", plan.name);
+                assert!(!full || plan.shortened.is_none(), "{}", plan.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_links_of_retx_are_those_of_fig9() {
+    let links = |name: &str| {
+        let text = figure(name).files[0].text;
+        text.split_once("variant = [").expect("its links").1.to_owned()
+    };
+    assert_eq!(links("fig9"), links("retx"));
+}
+
+#[test]
+fn a_figure_of_many_files_says_how_much_of_each_was_seen() {
+    let verdict = |met| crate::expect::Verdict {
+        expect: "jain >= 1".into(),
+        name: "jain".into(),
+        comparison: ">=".into(),
+        met,
+        cases: 2,
+        unmet: usize::from(!met),
+        value: Some(0.5),
+        bound: Some(1.0),
+        margin: Some(-0.5),
+        at: vec![("seed".into(), "7".into())],
+    };
+    let mut out = outcome::Outcome::default();
+    out.verdicts("a", &[verdict(true), verdict(true)]);
+    out.verdicts("b", &[verdict(true), verdict(false)]);
+    let result = out.result("x", None);
+    assert_eq!((result.seen, result.figure.as_str()), (false, "a: 2 met; b: 1 met"));
+    assert_eq!(
+        (result.target.as_str(), result.detail.as_str()),
+        ("all 2; all 2", "not seen: b: 1 met")
+    );
+    let mut out = outcome::Outcome::default();
+    out.verdict(&verdict(false));
+    let result = out.result("x", None);
+    assert_eq!((result.figure.as_str(), result.target.as_str()), ("jain 0.5 (7)", ">= 1"));
+}
+
+#[test]
 fn harm_is_what_cubic_lacks() {
     assert_eq!(nsperf::harm(5.0, 10.0), 0.5);
     assert_eq!(nsperf::harm(12.0, 10.0), 0.0);

@@ -10,10 +10,13 @@
 # binary than target/release/fullpipe. Everything is downloaded to and built in a directory that goes with it.
 set -euo pipefail
 
-script=${1:-'fullpipe kernel load --pin
+# 25 s, so that the ProbeRTTs of both bbrs (one in 5 s, one in 10 s) have their share.
+compare='fullpipe compare --over tcp --cc bbr3,linux:bbr,linux:cubic --rate 50mbit --rtt 20ms --duration 25s'
+script=${1:-"fullpipe kernel load --pin
 fullpipe kernel status
 fullpipe kernel unload
-fullpipe compare --over tcp --cc bbr3,linux:bbr,linux:cubic --rate 50mbit --rtt 20ms --duration 10s --report /tmp/r.html'}
+$compare
+$compare --flows 4"}
 here=$(cd "$(dirname "$0")/.." && pwd)
 fullpipe=$(realpath "${FULLPIPE:-$here/target/release/fullpipe}")
 modules=(tun tcp_bbr sch_netem sch_fq)

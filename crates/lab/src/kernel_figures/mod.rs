@@ -54,11 +54,12 @@ const PATHS: [Path; 7] = [
 /// Where two algorithms meet.
 const BESIDE: Path = (100, 20, Buffer::Bdp(1.0), 0.0, 2);
 
-/// Measures, telling each step, until all is done or `stop` is set. `so_far` is called after each run: what
-/// else the caller knows of it goes into the table's last column, headed `other`.
+/// Measures, telling each step, until all is done or `stop` is set: then without the run under way. `so_far`
+/// is called after each run: what else the caller knows of it goes into the table's last column, headed
+/// `other`. A run that fails over the link is a row that says why.
 ///
 /// # Errors
-/// The machine cannot, or a run failed.
+/// The machine cannot, or has no loopback.
 pub fn run(
     plan: &Plan,
     other: &str,
@@ -85,8 +86,14 @@ pub fn run(
             let result = match beside {
                 Some(beside) => over_tcp::run_beside(&scenario, cc, beside, stop, &mut |_| ()),
                 None => over_tcp::run(&scenario, cc, stop, &mut |_| ()),
-            }?;
-            let row = row(&name, &contender.label, &result, &so_far(contender));
+            };
+            let row = match result {
+                Ok(result) if result.interrupted => return Ok(table),
+                Ok(result) => row(&name, &contender.label, &result, &so_far(contender)),
+                Err(RunError::StoppedEarly) => return Ok(table),
+                // The others are not to be lost for it.
+                Err(error) => format!("| {name} | {} | {error} |\n", contender.label),
+            };
             tell(row.trim_end());
             table += &row;
         }
@@ -95,12 +102,12 @@ pub fn run(
     table += other;
     table += " |\n|---|---|---|---|\n";
     for contender in &plan.contenders {
-        if stop.load(Ordering::Relaxed) {
-            return Ok(table);
-        }
         tell(&format!("{} on loopback", contender.label));
         let runs = (0..3).map(|_| loopback::run(contender.cc, plan.loopback, stop));
         let mut runs = runs.collect::<Result<Vec<_>, _>>().map_err(RunError::Socket)?;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(table);
+        }
         runs.sort_by(|a, b| a.gigabits_per_sec.total_cmp(&b.gigabits_per_sec));
         let middle = runs[1];
         let row = format!(

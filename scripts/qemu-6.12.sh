@@ -88,7 +88,7 @@ qemu-system-x86_64 -accel tcg -icount shift=0,sleep=off -cpu max -smp 1 -m 2048 
     -append "console=ttyS0 panic=-1 mitigations=off quiet" &
 machine=$!
 touch console
-tail -f --pid=$machine -n +1 console | tr -d '\r' || true
+tail -f --pid=$machine -n +1 console | sed -u 's/\r//g' || true
 wait $machine
 machine=
 grep -q '^== done' console || die "the machine ended before its script did"

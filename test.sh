@@ -51,6 +51,9 @@ else
         die "fullpipe-cc asks for a library outside its tests"
 fi
 
+if ! { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then
+    say "no Chromium here: no browser looks at the page of the figures (apt-get install chromium)"
+fi
 say "tests"
 cargo test --workspace --release --locked
 

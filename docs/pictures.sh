@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the pictures of the README: runs three figures and photographs their pages with Chromium.
 set -euo pipefail
+command -v chromium >/dev/null || { echo "chromium is not here: apt-get install chromium" >&2; exit 1; }
 cd "$(dirname "$0")"
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT

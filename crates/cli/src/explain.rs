@@ -1,8 +1,13 @@
 //! `fullpipe explain`: the story of one flow.
 
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
 use fullpipe_cc::{Duration, Rate};
+use fullpipe_lab::explain::{self, ExplainError, Story};
+use fullpipe_lab::file::{Edition, Plan};
 use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{Amount, Over, Scenario, explain};
+use fullpipe_lab::{Amount, Over, Scenario};
 use fullpipe_path::Probability;
 use fullpipe_quic::CongestionControl;
 
@@ -13,9 +18,22 @@ use crate::print;
 /// Tell in words what one flow does on a path, and why
 ///
 /// Runs it in the simulator and says when and why each state was entered and left, what the model
-/// believed and what was true of the path, and where bytes waited.
+/// believed and what was true of the path, and where bytes waited. The path is that of the options, or
+/// of a scenario file.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
+    /// A scenario file to take a flow of, in place of the options about cc and path
+    #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed"])]
+    file: Option<PathBuf>,
+    /// Which of the file's runs, from 0, where its lists make several
+    #[arg(long, value_name = "N", requires = "file")]
+    run: Option<usize>,
+    /// Which of the flows, from 0
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "file")]
+    flow: usize,
+    /// What carries the file's flows: sim (a virtual clock), or quic (real packets, in real time)
+    #[arg(long, value_name = "BACKEND", default_value = "sim", requires = "file")]
+    over: Over,
     /// The algorithm: bbr3, bbr3-linux, bbr1, cubic or reno
     #[arg(long, value_name = "NAME", default_value = "bbr3")]
     cc: CongestionControl,
@@ -43,21 +61,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let scenario = Scenario {
-        over: Over::Sim,
-        cc: vec![args.cc.into()],
-        rate: args.rate,
-        rtt: args.rtt,
-        buffer: args.buffer,
-        loss: args.loss,
-        amount: Amount::Duration(args.duration),
-        seed: args.seed,
-        ..Scenario::default()
-    };
-    scenario.validate().map_err(Failure::bad_input)?;
     let interrupt = Interrupt::install()?;
     let stop = interrupt.flag();
-    let story = explain::tell(&scenario, args.cc, &stop).map_err(Failure::run)?;
+    let story = match &args.file {
+        Some(file) => of_file(args, file, &stop)?,
+        None => {
+            let scenario = scenario(args);
+            scenario.validate().map_err(Failure::bad_input)?;
+            explain::tell(&scenario, args.cc, &stop).map_err(Failure::run)?
+        }
+    };
     if args.json {
         print(&format!("{}\n", serde_json::to_string(&story).map_err(Failure::run)?))?;
     } else {
@@ -67,4 +80,48 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Interrupted("interrupted; this is the story so far".into()));
     }
     Ok(())
+}
+
+fn scenario(args: &Args) -> Scenario {
+    Scenario {
+        over: Over::Sim,
+        cc: vec![args.cc.into()],
+        rate: args.rate,
+        rtt: args.rtt,
+        buffer: args.buffer,
+        loss: args.loss,
+        amount: Amount::Duration(args.duration),
+        seed: args.seed,
+        ..Scenario::default()
+    }
+}
+
+fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure> {
+    let edition = Edition { over_quic: args.over == Over::Quic, ..Edition::default() };
+    let plan = Plan::load(file, edition).map_err(Failure::bad_input)?;
+    if args.over == Over::Quic {
+        plan.check_over_quic(file).map_err(Failure::bad_input)?;
+    }
+    let run = match (args.run, plan.runs.as_slice()) {
+        (Some(run), _) => run,
+        (None, [_]) => 0,
+        (None, runs) => {
+            let place = |(i, run): (usize, &fullpipe_lab::file::Run)| {
+                let at: Vec<String> = run.at.iter().map(|(a, v)| format!("{a}={v}")).collect();
+                format!("{i} {}", at.join(" "))
+            };
+            let first: Vec<String> = runs.iter().enumerate().take(6).map(place).collect();
+            return Err(Failure::bad_input(format!(
+                "{}: its lists make {} runs ({}{}); write --run 0 or another",
+                file.display(),
+                runs.len(),
+                first.join(", "),
+                if runs.len() > first.len() { ", ..." } else { "" }
+            )));
+        }
+    };
+    explain::tell_of(&plan, run, args.flow, args.over, stop).map_err(|error| match error {
+        ExplainError::Input(why) => Failure::bad_input(format!("{}: {why}", file.display())),
+        ExplainError::Run(error) => Failure::run(error),
+    })
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, News, page, run_all, svg};
 use fullpipe_lab::file::Edition;
-use fullpipe_lab::report;
+use fullpipe_lab::{Over, report};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -27,6 +27,10 @@ pub(crate) struct Args {
     /// Run all figures
     #[arg(long)]
     all: bool,
+    /// What carries the flows: sim (a virtual clock), or quic (real packets on a link inside this process,
+    /// in real time, one run after the other; some figures, for shorter than published)
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
+    over: Over,
     /// Run the longest tables at their published length too
     #[arg(long)]
     full: bool,
@@ -57,8 +61,7 @@ fn find(name: &str) -> Result<&'static Figure, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let figures: Vec<&Figure> =
-        if args.all { FIGURES.iter().collect() } else { args.names.clone() };
+    let figures = chosen(args)?;
     if figures.is_empty() {
         return print(&list());
     }
@@ -71,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
-    let edition = Edition { full: args.full, ..Edition::default() };
+    let edition = Edition { full: args.full, over_quic: args.over == Over::Quic };
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let mut spoken = Instant::now();
     let results = run_all(&figures, edition, jobs, &stop, |news| match news {
@@ -89,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     written?;
     let interrupted = results.len() < figures.len();
     if let Some(dir) = args.out.as_ref().filter(|_| !results.is_empty()) {
-        page::write(dir, &results).map_err(Failure::run)?;
+        page::write(dir, &results, args.over).map_err(Failure::run)?;
         say(&format!("page: {}", dir.join(page::FILE).display()));
     }
     if let Some(dir) = args.svg.as_ref().filter(|_| !results.is_empty()) {
@@ -112,8 +115,32 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// The figures that were asked for; over quic all that run there.
+fn chosen(args: &Args) -> Result<Vec<&'static Figure>, Failure> {
+    let quic = || FIGURES.iter().filter(|f| f.runs_over_quic());
+    match args.over {
+        Over::Sim if args.all => Ok(FIGURES.iter().collect()),
+        Over::Quic if args.all => Ok(quic().collect()),
+        Over::Sim => Ok(args.names.clone()),
+        Over::Quic => match args.names.iter().find(|f| !f.runs_over_quic()) {
+            None => Ok(args.names.clone()),
+            Some(figure) => {
+                let names: Vec<_> = quic().map(|f| f.name).collect();
+                Err(Failure::bad_input(format!(
+                    "{} does not run over quic; there are {}",
+                    figure.name,
+                    names.join(", ")
+                )))
+            }
+        },
+        Over::Tcp => Err(Failure::bad_input("figures run over sim and quic; leave out --over")),
+    }
+}
+
 fn list() -> String {
-    let each = FIGURES.iter().map(|f| format!("{:<12} {} ({})\n", f.name, f.title, f.source));
+    let quic = |f: &Figure| if f.runs_over_quic() { "; over quic too" } else { "" };
+    let each =
+        FIGURES.iter().map(|f| format!("{:<12} {} ({}{})\n", f.name, f.title, f.source, quic(f)));
     let list: String = each.collect();
     format!("{list}fullpipe figures NAME... runs some of them, --all all\n")
 }

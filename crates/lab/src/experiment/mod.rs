@@ -24,7 +24,7 @@ pub use qlog::{QlogDir, file_name_of};
 pub use runner::{Series, run, run_watched};
 
 pub(crate) use course::Course;
-pub(crate) use over_quic::is_measured;
+pub(crate) use over_quic::{is_measured, sights};
 pub use sweep::{Progress, SweepError, sweep};
 pub use tables::write;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::{Duration, Snapshot};
-use fullpipe_emu::PathSample;
+use fullpipe_emu::{LinkReport, PathSample};
 use fullpipe_sim::SenderStats;
 use hdrhistogram::Histogram;
 
@@ -11,10 +11,11 @@ use super::measure::{Life, Mark, Measured, moments};
 use super::runner::{Moment, Series, outcome, row};
 use super::{Outcome, SeriesRow};
 use crate::expect::{Metric, Probe};
-use crate::file::Plan;
+use crate::file::{Plan, Setup};
 use crate::metrics::bits_per_sec;
 use crate::over_quic::{Bench, Sender};
 use crate::real_time::{self, Bench as _, End, Extent, Observer, Play};
+use crate::results::EmulatorRecord;
 use crate::{RunError, Tick};
 
 /// Rows are not closer than this: each stops the senders for a moment.
@@ -27,20 +28,20 @@ pub(crate) fn is_measured(probe: &Probe) -> bool {
 
 /// All flows at one moment, and the truth of the link.
 #[derive(Clone, Debug)]
-struct Sight {
+pub(crate) struct Sight {
     /// Since the first request.
-    t: Duration,
-    link: PathSample,
-    flows: Vec<FlowSight>,
+    pub(crate) t: Duration,
+    pub(crate) link: PathSample,
+    pub(crate) flows: Vec<FlowSight>,
 }
 
 /// One flow at one moment.
 #[derive(Clone, Copy, Debug)]
-struct FlowSight {
+pub(crate) struct FlowSight {
     /// Application bytes so far.
-    received: u64,
+    pub(crate) received: u64,
     /// What its algorithm believes; nothing before the handshake.
-    snapshot: Option<Snapshot>,
+    pub(crate) snapshot: Option<Snapshot>,
 }
 
 /// Runs point number `index` of the plan over QUIC. One that was stopped is the outcome so far, and says
@@ -55,11 +56,51 @@ pub fn run_over_quic(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Tick),
 ) -> Result<Outcome, RunError> {
+    let played = play(plan, index, |setup| series.interval(setup), stop, watch)?;
+    let Played { setup, log, lives, end, link, interrupted } = played;
+    let series = rows(&lives, &log);
+    let measured = Measured::new(&setup, lives, end, log.marks, series);
+    Ok(Outcome {
+        emulator: Some(real_time::emulator_record(&link)),
+        interrupted,
+        ..outcome(plan, index, &setup, measured)
+    })
+}
+
+/// What is to be seen of a run at every `interval`, and how far it is to be trusted.
+pub(crate) fn sights(
+    plan: &Plan,
+    index: usize,
+    interval: Duration,
+    stop: &AtomicBool,
+) -> Result<(Vec<Sight>, EmulatorRecord), RunError> {
+    let played = play(plan, index, |_| Some(interval), stop, &mut |_| ())?;
+    Ok((played.log.sights, real_time::emulator_record(&played.link)))
+}
+
+/// A run that is over.
+struct Played {
+    setup: Setup,
+    log: Log,
+    lives: Vec<Life>,
+    /// Since the first request.
+    end: Duration,
+    link: LinkReport,
+    interrupted: bool,
+}
+
+fn play(
+    plan: &Plan,
+    index: usize,
+    interval: impl Fn(&Setup) -> Option<Duration>,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Tick),
+) -> Result<Played, RunError> {
     let cannot = |wrong: crate::file::Wrong| RunError::NotOverQuic(wrong.to_string());
     let (setup, job) = plan.runs[index].quic().map_err(cannot)?;
     let flows = setup.flows.len();
     let mut log = Log {
-        interval: series.interval(&setup).map(|i| i.max(SHORTEST_INTERVAL)),
+        interval: interval(&setup).map(|i| i.max(SHORTEST_INTERVAL)),
         next: Duration::ZERO,
         moments: moments(&plan.probes, setup.duration),
         sights: Vec::new(),
@@ -72,17 +113,12 @@ pub fn run_over_quic(
     log.mark(Duration::ZERO, Duration::ZERO, &play.bench)?;
     let end = play.until_the_end(&mut log, watch)?;
     let t = end.at - play.zero;
+    log.forget_near(t);
     log.sight(t, &play.bench)?;
     log.mark(t, t, &play.bench)?;
     let link = play.bench.finish_link()?;
     let lives = lives(&play, &end);
-    let series = rows(&lives, &log);
-    let measured = Measured::new(&setup, lives, t, log.marks, series);
-    Ok(Outcome {
-        emulator: Some(real_time::emulator_record(&link)),
-        interrupted: end.interrupted,
-        ..outcome(plan, index, &setup, measured)
-    })
+    Ok(Played { setup, log, lives, end: t, link, interrupted: end.interrupted })
 }
 
 fn lives(play: &Play<'_, Bench>, end: &End) -> Vec<Life> {
@@ -127,6 +163,16 @@ impl Log {
         let flows = flows.collect();
         self.sights.push(Sight { t, link: bench.link()?.downlink, flows });
         Ok(())
+    }
+
+    /// Takes the last sight back if it is so near to the end that a rate between the two would mean nothing.
+    fn forget_near(&mut self, end: Duration) {
+        let is_near = |before: &Sight| {
+            self.interval.is_some_and(|interval| (end - before.t).times(2) < interval)
+        };
+        if self.sights.last().is_some_and(is_near) {
+            self.sights.pop();
+        }
     }
 
     fn mark(&mut self, at: Duration, taken: Duration, bench: &Bench) -> Result<(), RunError> {

@@ -2,22 +2,19 @@
 //! true, and where its bytes waited.
 //!
 //! A [`Narrator`] sees nothing but an algorithm's [`Snapshot`] and the truth of the path, so that it can
-//! tell of any algorithm that anybody drives; [`tell`] drives one in the simulator, and looks after
-//! every event.
+//! tell of any algorithm that anybody drives; [`tell()`] drives one in the simulator, and looks after
+//! every event; [`tell_of`] does the same for a flow of a scenario file, or looks at it over QUIC.
 
+mod tell;
 mod why;
 mod words;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use fullpipe_cc::{Duration, Instant, Rate, Snapshot};
-use fullpipe_quic::CongestionControl;
-use fullpipe_sim::Sim;
+use fullpipe_cc::{Duration, Instant, Snapshot};
 use serde::Serialize;
 
 use crate::metrics::{millis, millis_of, ratio, seconds};
-use crate::scenario::{Amount, Scenario};
-use crate::{RunError, over_sim};
+
+pub use tell::{ExplainError, tell, tell_of};
 
 /// What is true of a path, whatever an algorithm believes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -268,52 +265,6 @@ impl Narrator {
         }
         totals.sort_by(|(a, _), (b, _)| b.time_share.total_cmp(&a.time_share));
         totals.into_iter().map(|(total, _)| total).collect()
-    }
-}
-
-/// Runs one flow over the simulator and tells its story; one that was stopped is told so far.
-///
-/// # Errors
-/// The scenario is none, has more than one flow, or the algorithm is not ours.
-pub fn tell(s: &Scenario, cc: CongestionControl, stop: &AtomicBool) -> Result<Story, RunError> {
-    s.validate()?;
-    let config = over_sim::config(s, cc)?;
-    let flow = &config.flows[0];
-    let on_the_wire = flow.cc.smss + fullpipe_path::IPV4_UDP_HEADER_BYTES;
-    let truth = truth(s, u64::from(flow.cc.smss), u64::from(on_the_wire));
-    let mut sim = Sim::new(&config)?;
-    let mut narrator = Narrator::new(truth, sim.now(), sim.flow(0).snapshot());
-    let end = match s.amount {
-        Amount::Duration(d) => Some(Instant::default() + d),
-        Amount::Bytes(_) => None,
-    };
-    while !stop.load(Ordering::Relaxed) && !sim.is_done() {
-        let Some(next) = sim.next_event().filter(|at| end.is_none_or(|end| *at < end)) else {
-            break;
-        };
-        let queue = sim.link(0).queue;
-        sim.step();
-        let waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
-        narrator.look(next, &sim.flow(0).snapshot(), waiting);
-    }
-    if let Some(end) = end.filter(|_| !stop.load(Ordering::Relaxed)) {
-        let queue = sim.link(0).queue;
-        sim.run_until(end);
-        let waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
-        narrator.look(end, &sim.flow(0).snapshot(), waiting);
-    }
-    let path = crate::summary::in_words(&s.record());
-    Ok(narrator.finish(cc.to_string(), path, sim.flow(0).received()))
-}
-
-fn truth(s: &Scenario, counted: u64, on_the_wire: u64) -> Truth {
-    let bytes_per_sec = s.rate.as_bytes_per_sec() as u128 * u128::from(counted);
-    let carries = Rate::from_bytes_per_sec((bytes_per_sec / u128::from(on_the_wire)) as u64);
-    let min_rtt = s.rtt + s.rate.time_for(on_the_wire);
-    Truth {
-        carries_bps: carries.as_bits_per_sec(),
-        min_rtt_ms: millis(min_rtt),
-        bdp_bytes: carries.bytes_in(min_rtt),
     }
 }
 

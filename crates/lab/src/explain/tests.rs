@@ -4,8 +4,9 @@ use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::Probability;
 
 use super::*;
-use crate::Over;
+use crate::file::{Edition, Plan};
 use crate::units::Buffer;
+use crate::{Amount, Over, Scenario};
 
 fn story(cc: &str, buffer: f64, loss: f64) -> Story {
     let s = Scenario {
@@ -90,4 +91,37 @@ fn a_long_story_is_cut_in_the_middle() {
     assert!(s.chapters.len() > 60 && text.contains(" more like these"), "{}", s.chapters.len());
     let last = format!("{:>8.3} s  ", s.chapters.last().expect("chapters").t_s);
     assert!(text.contains(&last));
+}
+
+fn plan(text: &str) -> Plan {
+    Plan::parse(text, "x.toml", "x", "".as_ref(), Edition::default()).expect("a plan")
+}
+
+#[test]
+fn a_flow_of_a_file_has_the_story_that_its_flags_would_have() {
+    let flags = story("bbr3", 4.0, 0.0);
+    let plan = plan(
+        "cc = [\"cubic\", \"bbr3\"]\nduration = \"12s\"\n\
+         path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\n",
+    );
+    let file = tell_of(&plan, 1, 0, Over::Sim, &AtomicBool::new(false)).expect("a story");
+    assert_eq!((file.cc.as_str(), file.path.as_str()), ("bbr3", "the path of x, cc bbr3"));
+    assert_eq!((&file.chapters, file.truth), (&flags.chapters, flags.truth));
+}
+
+#[test]
+fn a_late_flow_begins_with_its_start_and_what_is_not_there_is_said() {
+    let two = "path = { rate = \"10mbit\", rtt = \"40ms\" }\nduration = \"9s\"\n\
+        flow = [{ cc = \"cubic\" }, { cc = \"bbr3\", start = \"3s\" }]\n";
+    let stop = AtomicBool::new(false);
+    let late = tell_of(&plan(two), 0, 1, Over::Sim, &stop).expect("a story");
+    assert_eq!((late.chapters[0].state, late.elapsed_s), ("Startup", 6.0));
+    let steps = "cc = \"bbr3\"\n[path]\nrate = \"1mbit\"\nrtt = \"40ms\"\n\
+        steps = [{ at = \"1s\", rate = \"2mbit\" }]\n";
+    for (text, run, flow, says) in
+        [(two, 1, 0, "run 1 of 0 to 0"), (two, 0, 2, "flow 2 of 0 to 1"), (steps, 0, 0, "changes")]
+    {
+        let error = tell_of(&plan(text), run, flow, Over::Sim, &stop).expect_err(says).to_string();
+        assert!(error.contains(says) && error.contains("; "), "{error}");
+    }
 }

@@ -89,6 +89,9 @@ impl Outcome {
 
 /// A number with as many digits as say something.
 pub(super) fn show(x: f64) -> String {
+    if x.is_nan() {
+        return "-".to_owned();
+    }
     let digits = match x.abs() {
         a if a >= 100.0 || a == 0.0 => 0,
         a if a >= 10.0 => 1,

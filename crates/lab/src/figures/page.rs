@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::drawing::{Band, Drawing, Kind, Line, Panel, Scale, Table};
 use super::{FIGURES, FigureResult};
+use crate::Over;
 use crate::report::{self, ReportError, escape, plotly_script};
 
 /// The page's name in its directory.
@@ -58,15 +59,15 @@ pub(super) const BANDS: [(&str, &str); 8] = [
 ///
 /// # Errors
 /// The file cannot be written; nothing is left of it then.
-pub fn write(dir: &Path, results: &[FigureResult]) -> Result<(), ReportError> {
-    report::write_text(&dir.join(FILE), &render(results)?)
+pub fn write(dir: &Path, results: &[FigureResult], over: Over) -> Result<(), ReportError> {
+    report::write_text(&dir.join(FILE), &render(results, over)?)
 }
 
 /// The whole page.
 ///
 /// # Errors
 /// [`ReportError::NoScript`] when the plotting library no longer holds its script.
-pub fn render(results: &[FigureResult]) -> Result<String, ReportError> {
+pub fn render(results: &[FigureResult], over: Over) -> Result<String, ReportError> {
     let script = plotly_script().ok_or(ReportError::NoScript)?;
     let mut page = String::with_capacity(script.len() + (4 << 20));
     let seen = results.iter().filter(|r| r.seen).count();
@@ -84,19 +85,20 @@ pub fn render(results: &[FigureResult]) -> Result<String, ReportError> {
     }
     page.push_str("</nav>\n");
     for r in results {
-        section(&mut page, r);
+        section(&mut page, r, over);
     }
     let version = env!("CARGO_PKG_VERSION");
+    let how = if over == Over::Quic { "real packets over QUIC" } else { "simulated" };
     let _ = write!(
         page,
-        "<footer>fullpipe {version}, simulated. Drag to zoom, double-click to return; panels of one time \
+        "<footer>fullpipe {version}, {how}. Drag to zoom, double-click to return; panels of one time \
          zoom together. Keys: j and k go to the next figure and back.</footer>\n{script}\n\
          <script>{SCRIPT}</script>\n</body>\n</html>\n"
     );
     Ok(page)
 }
 
-fn section(page: &mut String, r: &FigureResult) {
+fn section(page: &mut String, r: &FigureResult, over: Over) {
     let figure = FIGURES.iter().find(|f| f.name == r.name);
     let (title, source) = figure.map_or(("", ""), |f| (f.title, f.source));
     let (verdict, class) = if r.seen { ("seen", "seen") } else { ("not seen", "missed") };
@@ -126,10 +128,11 @@ fn section(page: &mut String, r: &FigureResult) {
     for table in &r.drawing.tables {
         rows(page, table);
     }
+    let again = if over == Over::Quic { " --over quic" } else { "" };
     let shorter = r.shortened.as_ref().map_or_else(String::new, |s| format!(" Shortened: {s}."));
     let _ = write!(
         page,
-        "<p class=\"detail\">{}.{}</p>\n<p>Again: <code>fullpipe figures {}</code></p>\n</section>\n",
+        "<p class=\"detail\">{}.{}</p>\n<p>Again: <code>fullpipe figures {}{again}</code></p>\n</section>\n",
         escape(&r.detail),
         escape(&shorter),
         r.name

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, show};
 use super::plays::Plays;
 use super::{Figure, FigureResult};
+use crate::RunError;
 use crate::expect;
 use crate::experiment::{self, ExperimentError, Series};
 use crate::file::{Edition, FileError, Plan};
+use crate::results::EmulatorRecord;
 
 /// A point of one of the files of a figure.
 #[derive(Clone, Copy)]
@@ -27,6 +29,11 @@ struct UnderWay {
 }
 
 impl Figure {
+    /// Whether its files say what of it runs over QUIC.
+    pub fn runs_over_quic(&self) -> bool {
+        self.files.iter().all(|file| file.text.contains("\n[over_quic]\n"))
+    }
+
     pub(super) fn plans(&self, edition: Edition) -> Result<Vec<Plan>, FileError> {
         let plan = |file: &super::File| {
             let name = file.name.rsplit('/').next().unwrap_or(file.name);
@@ -57,6 +64,10 @@ impl Figure {
         }
         let shortened = (!shortened.is_empty()).then(|| shortened.join(", "));
         (self.draw)(&mut out, &plays);
+        let lateness = plays.iter().flat_map(|p| &p.runs).filter_map(|run| run.emulator.as_ref());
+        if let Some(words) = in_words(&lateness.collect::<Vec<_>>()) {
+            out.note(words);
+        }
         out.result(self.name, shortened)
     }
 
@@ -71,6 +82,24 @@ impl Figure {
             drawing: super::Drawing::default(),
         }
     }
+}
+
+/// How far runs over QUIC can be trusted; nothing of simulations.
+fn in_words(emulators: &[&EmulatorRecord]) -> Option<String> {
+    let late = emulators.iter().map(|e| e.lateness_us.p99 / 1e3).fold(0.0, f64::max);
+    let doubtful = emulators.iter().filter(|e| !e.trusted).count();
+    let trust = match doubtful {
+        0 => "none of them late enough to doubt it".to_owned(),
+        n => format!("NOT TO BE TRUSTED: the machine was too busy in {n} of {}", emulators.len()),
+    };
+    let runs = emulators.len();
+    (runs > 0).then(|| {
+        format!(
+            "real packets of noq's QUIC over the emulated link in {runs} runs, which left {} ms late \
+             at p99 in the worst; {trust}",
+            show(late)
+        )
+    })
 }
 
 /// What there is to tell while figures run.
@@ -88,7 +117,8 @@ pub enum News<'a> {
 }
 
 /// Runs the figures with so many threads, and tells of each in their order, as soon as those before it are
-/// through. Returns what was through, in order: all of it, unless `stop` was set.
+/// through. Returns what was through, in order: all of it, unless `stop` was set. Runs over QUIC are one
+/// after the other: in real time they would disturb each other.
 ///
 /// # Errors
 /// A scenario file makes no sense, which is a bug.
@@ -100,6 +130,12 @@ pub fn run_all(
     mut tell: impl FnMut(News<'_>),
 ) -> Result<Vec<FigureResult>, FileError> {
     let plans = figures.iter().map(|f| f.plans(edition)).collect::<Result<Vec<_>, _>>()?;
+    if edition.over_quic {
+        let files = figures.iter().flat_map(|f| f.files).map(|file| Path::new(file.name));
+        for (plan, file) in plans.iter().flatten().zip(files) {
+            plan.check_over_quic(file)?;
+        }
+    }
     let work = work(&plans);
     let mut under_way: Vec<Option<UnderWay>> =
         plans.iter().map(|p| Some(UnderWay::of(p))).collect();
@@ -108,11 +144,12 @@ pub fn run_all(
     let mut in_order: BTreeMap<usize, FigureResult> = BTreeMap::new();
     let mut told = 0;
     std::thread::scope(|scope| {
+        let jobs = if edition.over_quic { 1 } else { jobs };
         for _ in 0..jobs.clamp(1, all.max(1)) {
             let (done, next, work, plans) = (done.clone(), &next, &work, &plans);
             scope.spawn(move || {
                 while let Some(one) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = perform(*one, plans, stop);
+                    let result = perform(*one, plans, edition, stop);
                     let Some(result) = result else { return };
                     if done.send(result).is_err() {
                         return;
@@ -173,12 +210,23 @@ fn work(plans: &[Vec<Plan>]) -> Vec<Work> {
 fn perform(
     work: Work,
     plans: &[Vec<Plan>],
+    edition: Edition,
     stop: &AtomicBool,
 ) -> Option<(Work, Result<experiment::Outcome, String>)> {
     let plan = &plans[work.figure][work.file];
+    let failed = |e: String| Some((work, Err(format!("{}, run {}: {e}", plan.name, work.point))));
+    if edition.over_quic {
+        let run = experiment::run_over_quic(plan, work.point, Series::Asked, stop, &mut |_| ());
+        return match run {
+            Ok(run) if run.interrupted => None,
+            Ok(run) => Some((work, Ok(run))),
+            Err(RunError::StoppedEarly) => None,
+            Err(e) => failed(e.to_string()),
+        };
+    }
     match experiment::run(plan, work.point, Series::Asked, None, stop) {
         Ok(run) => Some((work, Ok(run))),
         Err(ExperimentError::Interrupted) => None,
-        Err(e) => Some((work, Err(format!("{}, run {}: {e}", plan.name, work.point)))),
+        Err(e) => failed(e.to_string()),
     }
 }

@@ -5,6 +5,9 @@ use super::outcome::{Outcome, show};
 use super::plays::{Play, Plays};
 use crate::experiment::SeriesRow;
 
+/// The variants in which nothing waits for its turn at the sender: over TCP and over QUIC.
+const PLAIN: [&str; 2] = ["unsent bounded", "QUIC"];
+
 /// Both buffers, with unsent data bounded and with their send buffer; and what broke theirs.
 pub(super) fn smoltcp(out: &mut Outcome, plays: &[Plays]) {
     let mut table = Table::new(&[
@@ -30,10 +33,10 @@ pub(super) fn smoltcp(out: &mut Outcome, plays: &[Plays]) {
             100.0 * run.figure("retransmit_rate"),
         ];
         table.row(head.map(str::to_owned).into_iter().chain(figures.map(show)));
-        if variant == "unsent bounded" && run.at("buffer") == "6MB" {
+        if PLAIN.contains(&variant) && run.at("buffer") == "6MB" {
             panel.lines.push(Line::new(run.at("cc"), run.line(0, |r| r.queue_ms)));
         }
-        if run.at("cc") == "bbr3" && variant == "unsent bounded" {
+        if run.at("cc") == "bbr3" && PLAIN.contains(&variant) {
             out.note(format!("{}: {}", run.at("buffer"), costs(run)));
         } else if run.at("cc") == "bbr3" {
             let latency = show(run.figure("latency_ms.p50"));
@@ -44,7 +47,9 @@ pub(super) fn smoltcp(out: &mut Outcome, plays: &[Plays]) {
         }
     }
     out.drawing = Drawing::of(vec![panel]).table(table);
-    out.note("3 GB over TCP");
+    if plays[0].values("variant") != ["QUIC"] {
+        out.note("3 GB over TCP");
+    }
 }
 
 /// Where the rest of the rate went, and when there was a queue.

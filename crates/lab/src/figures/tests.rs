@@ -121,7 +121,7 @@ fn harm_is_what_cubic_lacks() {
 fn the_page_is_complete_and_needs_nothing_beside_it() {
     let run = |name: &str| result(name, false).expect("a result");
     let results = [run("fig2"), run("fig4"), run("tuning")];
-    let page = page::render(&results).expect("a page");
+    let page = page::render(&results, crate::Over::Sim).expect("a page");
     assert_eq!(page.matches("* plotly.js v").count(), 1, "the script stands there once");
     assert!(!page.contains("<script src") && !page.contains("<link"));
     for r in &results {
@@ -135,4 +135,28 @@ fn the_page_is_complete_and_needs_nothing_beside_it() {
     }
     assert!(page.contains("ProbeBW_CRUISE</p>") || page.contains("ProbeBW_CRUISE <span"));
     assert!(page.len() < 6_000_000, "{}", page.len());
+}
+
+#[test]
+fn what_runs_over_quic_says_what_it_leaves_out() {
+    let over = Edition { over_quic: true, ..Edition::default() };
+    let figures: Vec<&Figure> = FIGURES.iter().filter(|f| f.runs_over_quic()).collect();
+    let names: Vec<&str> = figures.iter().map(|f| f.name).collect();
+    for name in ["fig3", "fig4", "fig5", "fig8", "smoltcp", "goodput"] {
+        assert!(names.contains(&name), "{name} of {names:?}");
+    }
+    // Stopped before the first run: what is left is that every file can run.
+    let stop = AtomicBool::new(true);
+    assert_eq!(run_all(&figures, over, 2, &stop, |_| ()).expect("sound files"), []);
+    let shorter = |name: &str| {
+        let text = figure(name).files[0].text;
+        let plan = crate::file::Plan::parse(text, name, name, "".as_ref(), over);
+        plan.expect("a sound file").shortened
+    };
+    let fig8 = shorter("fig8").expect("it is shorter");
+    for part in ["duration 20s of 60s", "cc 3 values of 4 values", "loss 6 values of 16 values"] {
+        assert!(fig8.contains(part), "{part} in {fig8}");
+    }
+    assert!(!fig8.contains("expect"), "{fig8}");
+    assert_eq!(shorter("fig4"), None);
 }

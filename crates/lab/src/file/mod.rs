@@ -227,14 +227,17 @@ fn choose_edition(root: &mut DeTable<'_>, edition: Edition) -> Result<Option<Str
         Some(_) => Err(Wrong::new(name, format!("no table; write [{name}] before its fields"))),
     };
     let (full, over_quic) = (take("full")?, take("over_quic")?);
+    let mut published = DeTable::new();
     if edition.over_quic {
+        published = tree::below(root, &over_quic);
         tree::overlay(root, &over_quic);
     }
     if edition.full {
         tree::overlay(root, &full);
-        return Ok(None);
+    } else {
+        tree::overlay(&mut published, &full);
     }
-    let differences = tree::differences(root, &full);
+    let differences = tree::differences(root, &published);
     Ok((!differences.is_empty()).then(|| differences.join(", ")))
 }
 

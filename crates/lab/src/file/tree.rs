@@ -132,6 +132,32 @@ pub(super) fn overlay<'i>(base: &mut DeTable<'i>, over: &DeTable<'i>) {
     }
 }
 
+/// What `over` lies upon in `base`, as far as that is an amount: a duration, or a list to go through.
+pub(super) fn below<'i>(base: &DeTable<'i>, over: &DeTable<'_>) -> DeTable<'i> {
+    let mut all = DeTable::new();
+    for (key, old) in base {
+        let name: &str = key.get_ref();
+        match (old.get_ref(), over.get(name).map(Spanned::get_ref)) {
+            (DeValue::Table(old_table), Some(DeValue::Table(new))) => {
+                let table = DeValue::Table(below(old_table, new));
+                all.insert(key.clone(), Spanned::new(old.span(), table));
+            }
+            (DeValue::Array(items), Some(_)) if name != "expect" && items.iter().all(is_scalar) => {
+                all.insert(key.clone(), old.clone());
+            }
+            (_, Some(_)) if name == "duration" => {
+                all.insert(key.clone(), old.clone());
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+fn is_scalar(value: &Spanned<DeValue<'_>>) -> bool {
+    scalar(value.get_ref()).is_some()
+}
+
 /// What `over` would change in `base`: `duration 20s of 60s`.
 pub(super) fn differences(base: &DeTable<'_>, over: &DeTable<'_>) -> Vec<String> {
     let mut all = Vec::new();
@@ -140,8 +166,10 @@ pub(super) fn differences(base: &DeTable<'_>, over: &DeTable<'_>) -> Vec<String>
         match (base.get(name).map(Spanned::get_ref), new.get_ref()) {
             (Some(DeValue::Table(old)), DeValue::Table(new)) => all.extend(differences(old, new)),
             (old, new) => {
-                let old = old.map_or("none".to_owned(), in_short);
-                all.push(format!("{name} {old} of {}", in_short(new)));
+                let (old, new) = (old.map_or("none".to_owned(), in_short), in_short(new));
+                if old != new {
+                    all.push(format!("{name} {old} of {new}"));
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ command -v chromium >/dev/null || { echo "chromium is not here: apt-get install 
 cd "$(dirname "$0")"
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
-for shot in fig4:960 fig8:1330 coexist:1090; do
+for shot in fig4:1030 fig8:1440 coexist:1090; do
     figure=${shot%:*}
     # 1 says that a figure was not seen; the picture shows it all the same.
     cargo run --release --quiet -- figures "$figure" --out "$pages/$figure" || [ $? -eq 1 ]

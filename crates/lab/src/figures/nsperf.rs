@@ -15,10 +15,12 @@ pub(super) fn coexist(out: &mut Outcome, plays: &[Plays]) {
         let like = plays[0].run(&["cubic", run.at("buffer")]);
         like.map_or(f64::NAN, |like| harm(goodput(run, 0), goodput(like, 0).min(goodput(like, 1))))
     };
-    let table = plays[0].table("buffer", "cc", "CUBIC | the other, Mbit/s (harm)", &[], |run| {
-        let both = format!("{} | {}", show(goodput(run, 0)), show(goodput(run, 1)));
-        if run.at("cc") == "cubic" { both } else { format!("{both} ({})", show(harmed(run))) }
-    });
+    let share = |run: Play<'_>, flow| show(100.0 * run.of_flow(flow, "share"));
+    let table =
+        plays[0].table("buffer", "cc", "CUBIC's and the other's share, % (harm)", &[], |run| {
+            let both = format!("{} | {}", share(run, 0), share(run, 1));
+            if run.at("cc") == "cubic" { both } else { format!("{both} ({})", show(harmed(run))) }
+        });
     out.drawing = Drawing::of(vec![panel]).table(table);
     let each = plays[0].runs(&["bbr3"]).map(|run| {
         let (share, harm) = (show(run.of_flow(1, "share")), show(harmed(run)));

@@ -30,12 +30,12 @@ fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {
     (bbr, conn)
 }
 
-fn plain<F: Flavour>() -> (Bbr3<F>, Conn) {
+pub(super) fn plain<F: Flavour>() -> (Bbr3<F>, Conn) {
     cruising(&Config::default())
 }
 
 /// An ACK of one packet in the middle of a round.
-fn sample(rate: Rate) -> RateSample {
+pub(super) fn sample(rate: Rate) -> RateSample {
     RateSample {
         now: Instant::default() + MS,
         rtt: MS.times(40),

@@ -2,6 +2,9 @@
 
 use std::vec::Vec;
 
+use super::flavour_tests::{plain, sample};
+use super::params::Draft;
+use crate::algo::CongestionControl;
 use crate::test_link::{Link, MS, SMSS};
 use crate::{Algorithm, Config, Controller, Duration, Gain, Instant, PacketState, Rate, State};
 
@@ -232,6 +235,41 @@ fn losses_while_cruising_cut_the_short_term_model_only() {
     assert!(bbr.bw_shortterm.is_some_and(|bw| bw < max_bw), "{bbr:?}");
     link.run_to(State::ProbeBwRefill);
     assert_eq!((link.bbr().bw_shortterm, link.bbr().inflight_shortterm), (None, None));
+}
+
+/// What a flow that sends little has delivered of late says little about the path: a lossy round leaves
+/// at least 0.7 of the bound before, of the window at first (LossLowerBounds).
+#[test]
+fn a_lossy_round_takes_three_tenths_of_the_window_at_most() {
+    let (mut bbr, mut conn) = plain::<Draft>();
+    let rs = sample(bbr.max_bw);
+    conn.cwnd = 1_000_000;
+    for (latest, left) in [(1_000, 700_000), (1_000, 490_000), (450_000, 450_000)] {
+        bbr.is_loss_in_round = true;
+        bbr.loss_round_start = true;
+        bbr.inflight_latest = latest;
+        bbr.update_congestion_signals(&conn, &rs);
+        assert_eq!(bbr.inflight_shortterm, left);
+    }
+}
+
+/// An episode that ends no state has none to give back, whatever the one before it ended.
+#[test]
+fn an_undo_gives_back_the_state_of_its_own_episode_only() {
+    let (mut bbr, mut conn) = plain::<Draft>();
+    bbr.undo_state = Some(State::ProbeBwUp);
+    bbr.on_enter_recovery(&mut conn);
+    bbr.on_spurious_loss(&mut conn);
+    assert_eq!(bbr.state, State::ProbeBwCruise);
+}
+
+/// Silence is no slow delivery: what comes after it is measured from the restart on.
+#[test]
+fn an_interval_of_aggregation_begins_with_the_restart_from_idle() {
+    let (mut bbr, mut conn) = plain::<Draft>();
+    let later = Instant::default() + MS.times(900);
+    bbr.on_restart_from_idle(&mut conn, later);
+    assert_eq!(bbr.extra_acked_interval_start, later);
 }
 
 /// "(1 - loss_rate)^N", as the draft's text has it: N rounds of a loss that a flow bears cost N times

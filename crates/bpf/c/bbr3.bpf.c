@@ -44,8 +44,6 @@ struct burst {
 };
 
 struct flow {
-	struct bbr3 bbr;
-	struct bbr3_conn conn;
 	__u32 initial_packets;
 	/* What of tp->delivered and tp->lost is in conn, and of tp->delivered_ce in bbr. */
 	__u32 seen_delivered;
@@ -57,6 +55,9 @@ struct flow {
 	__u32 bursts;
 	/* The number of the burst that the last ACK was of, counted as bursts is. */
 	__u32 acked_burst;
+	/* Beside them what an ACK reads of the algorithm. */
+	struct bbr3_conn conn;
+	struct bbr3 bbr;
 	struct burst burst[BURSTS];
 };
 

@@ -113,67 +113,11 @@ struct bbr3_lost_packet {
 	bool follows_last_lost;
 };
 
-/* The algorithm (the draft's BBR). */
+/*
+ * The algorithm (the draft's BBR). What every ACK reads comes first, in as few cache lines as hold it: they
+ * are mostly cold.
+ */
 struct bbr3 {
-	uint64_t pacing_gain;
-	uint64_t cwnd_gain;
-	uint64_t round_count;
-	uint64_t next_round_delivered;
-
-	uint64_t max_bw;
-	uint64_t max_bw_filter[2];
-	uint64_t bw;
-	uint64_t bdp;
-	uint64_t bw_shortterm;
-	uint64_t inflight_shortterm;
-	uint64_t inflight_longterm;
-	uint64_t max_inflight;
-
-	uint64_t min_rtt;
-	uint64_t min_rtt_expiry;
-	uint64_t probe_rtt_min_delay;
-	uint64_t probe_rtt_min_expiry;
-	uint64_t probe_rtt_done_stamp;
-	uint64_t prior_cwnd;
-
-	uint64_t extra_acked;
-	uint64_t extra_acked_interval_start;
-	uint64_t extra_acked_delivered;
-	/* Linux's two buckets, the older first. */
-	uint64_t extra_acked_older;
-	uint64_t extra_acked_newer;
-
-	uint64_t full_bw;
-	uint64_t drain_start_round;
-
-	uint64_t bw_latest;
-	uint64_t inflight_latest;
-	uint64_t loss_round_delivered;
-	uint64_t too_high_inflight;
-
-	uint64_t bw_probe_up_acked;
-	uint64_t probe_up_acked_per_inc;
-	uint64_t rounds_since_probe_up;
-	uint64_t bw_probe_wait;
-	uint64_t cycle_stamp;
-
-	uint64_t undo_bw_shortterm;
-	uint64_t undo_inflight_shortterm;
-	uint64_t undo_inflight_longterm;
-
-	uint64_t ecn_marked;
-	uint64_t ecn_alpha_marked;
-	uint64_t ecn_alpha_delivered;
-
-	uint64_t rng;
-
-	uint32_t extra_acked_bucket_rounds;
-	uint32_t full_bw_count;
-	uint32_t loss_ranges_in_round;
-	uint32_t bw_probe_up_rounds;
-	uint32_t ecn_alpha;
-	uint32_t ecn_startup_rounds;
-
 	uint8_t state;
 	uint8_t ack_phase;
 	uint8_t undo_state;
@@ -197,6 +141,67 @@ struct bbr3 {
 	bool is_ecn_eligible;
 	bool is_ecn_in_round;
 	bool is_mark_rate_too_high;
+
+	uint64_t next_round_delivered;
+	uint64_t loss_round_delivered;
+	uint64_t bw_latest;
+	uint64_t inflight_latest;
+
+	uint64_t max_bw;
+	uint64_t max_bw_filter[2];
+	uint64_t bw;
+	uint64_t bdp;
+	uint64_t bw_shortterm;
+	uint64_t inflight_shortterm;
+	uint64_t inflight_longterm;
+	uint64_t max_inflight;
+
+	uint64_t min_rtt;
+	uint64_t min_rtt_expiry;
+	uint64_t probe_rtt_min_delay;
+	uint64_t probe_rtt_min_expiry;
+
+	uint64_t extra_acked;
+	uint64_t extra_acked_interval_start;
+	uint64_t extra_acked_delivered;
+	/* Linux's two buckets, the older first. */
+	uint64_t extra_acked_older;
+	uint64_t extra_acked_newer;
+
+	uint64_t rounds_since_probe_up;
+	uint64_t bw_probe_wait;
+	uint64_t cycle_stamp;
+
+	/* From here on what only some ACKs read. */
+	uint64_t pacing_gain;
+	uint64_t cwnd_gain;
+	uint64_t round_count;
+	uint64_t probe_rtt_done_stamp;
+	uint64_t prior_cwnd;
+
+	uint64_t full_bw;
+	uint64_t drain_start_round;
+	uint64_t too_high_inflight;
+
+	uint64_t bw_probe_up_acked;
+	uint64_t probe_up_acked_per_inc;
+
+	uint64_t undo_bw_shortterm;
+	uint64_t undo_inflight_shortterm;
+	uint64_t undo_inflight_longterm;
+
+	uint64_t ecn_marked;
+	uint64_t ecn_alpha_marked;
+	uint64_t ecn_alpha_delivered;
+
+	uint64_t rng;
+
+	uint32_t extra_acked_bucket_rounds;
+	uint32_t full_bw_count;
+	uint32_t loss_ranges_in_round;
+	uint32_t bw_probe_up_rounds;
+	uint32_t ecn_alpha;
+	uint32_t ecn_startup_rounds;
 };
 
 /* Nothing left the path since the window was last full but what was in flight then. */

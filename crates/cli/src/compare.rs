@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_lab::results::{ComparisonResults, ScenarioResults};
 use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{Amount, Cc, Over, RunError, Scenario, report, summary};
+use fullpipe_lab::{Amount, Cc, LinkKind, Over, RunError, Scenario, report, summary};
 use fullpipe_path::Probability;
 use fullpipe_quic::CongestionControl;
 use serde::Serialize;
@@ -34,6 +34,10 @@ pub(crate) struct Args {
     /// (the kernel's, between network namespaces; needs Linux and root) or sim (a virtual clock)
     #[arg(long, value_name = "BACKEND", default_value = "quic")]
     over: Over,
+    /// What is between the ends: udp (inside this process) or tun (between two network namespaces;
+    /// needs Linux and root) [default: udp over quic; over tcp there is tun only]
+    #[arg(long, value_name = "LINK")]
+    link: Option<LinkKind>,
     /// The algorithms: bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
     /// over tcp bbr3-linux (also by the name bbr3; loaded into the kernel for the run) and those that the
     /// kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over tcp linux:bbr,linux:cubic]
@@ -136,6 +140,7 @@ impl Args {
         let usual = Scenario::default();
         let own = Scenario {
             over: self.over,
+            link: self.link,
             cc: self.algorithms(),
             rate: self.rate.unwrap_or(usual.rate),
             rtt: self.rtt.unwrap_or(usual.rtt),

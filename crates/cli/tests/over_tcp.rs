@@ -286,3 +286,37 @@ mod kernel {
         assert!(!in_the_kernel().contains(&name));
     }
 }
+
+/// The namespaces' link carries QUIC too: the bottleneck is seen from both ends, and nothing stays.
+#[test]
+fn quic_runs_between_the_namespaces_too() {
+    if !available() {
+        return;
+    }
+    let before = interfaces();
+    let line = "compare --over quic --link tun --cc bbr3 --rate 20mbit --rtt 20ms --duration 3s --flows 2 --json";
+    let arguments: Vec<&str> = line.split_whitespace().collect();
+    let said = run(fullpipe(Path::new("/"), &arguments));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let result: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    assert_eq!(result["scenario"]["link"], "tun");
+    let goodput = result["results"][0]["goodput_bps"].as_f64().expect("a goodput");
+    assert!((12e6..20e6).contains(&goodput), "{goodput}");
+    let rtt_ms = result["results"][0]["rtt_ms"]["min"].as_f64().expect("a round trip");
+    assert!((20.0..25.0).contains(&rtt_ms), "{rtt_ms}");
+    assert_eq!(interfaces(), before);
+}
+
+#[test]
+fn a_link_that_a_backend_does_not_have_is_refused() {
+    for (line, why) in [
+        ("--over tcp --link udp --cc linux:cubic", "write --link tun"),
+        ("--over sim --link tun", "leave it out"),
+        ("--over quic --link netem", "there are udp and tun"),
+    ] {
+        let line: Vec<&str> = std::iter::once("compare").chain(line.split_whitespace()).collect();
+        let said = run(fullpipe(Path::new("/"), &line));
+        assert_eq!(said.code, Some(2), "{}", said.stderr);
+        assert!(said.stderr.contains(why) && said.stderr.lines().count() == 1, "{}", said.stderr);
+    }
+}

@@ -29,4 +29,4 @@ pub mod units;
 
 pub use cc::{Cc, KernelCc, UnknownCc};
 pub use run::{RunError, Tick, check, clean, run};
-pub use scenario::{Amount, MAX_FLOWS, Over, Scenario, ScenarioError};
+pub use scenario::{Amount, LinkKind, MAX_FLOWS, Over, Scenario, ScenarioError};

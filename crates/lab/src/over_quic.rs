@@ -5,6 +5,7 @@
 //! that neither waits for the other; the calling thread looks at all of them every few milliseconds.
 
 mod bench;
+mod carrier;
 mod flow;
 mod job;
 mod sender;

@@ -31,6 +31,9 @@ pub struct ScenarioRecord {
     /// `quic` (real packets on the in-process link), `tcp` (the kernel's, between two namespaces) or
     /// `sim` (the virtual clock).
     pub over: String,
+    /// `udp` (inside the process) or `tun` (between two network namespaces); null over `sim`.
+    #[serde(default)]
+    pub link: Option<String>,
     /// The algorithms compared.
     pub cc: Vec<String>,
     /// Rate of the bottleneck in bits per second, IP headers included.

@@ -11,7 +11,7 @@ use crate::cc::Cc;
 #[cfg(target_os = "linux")]
 use crate::over_tcp;
 use crate::results::AlgorithmResult;
-use crate::scenario::{Over, Scenario, ScenarioError};
+use crate::scenario::{LinkKind, Over, Scenario, ScenarioError};
 use crate::{over_quic, over_sim};
 
 /// When nothing has arrived for this long, a run will not end.
@@ -43,6 +43,8 @@ pub enum RunError {
     Link(#[from] EmuError),
     #[error("--over tcp cannot run here: {0}")]
     NotOverTcpHere(EmuError),
+    #[error("--link tun cannot run here: {0}")]
+    NotOverTunHere(EmuError),
     #[cfg(all(feature = "kernel", target_os = "linux"))]
     #[error(transparent)]
     Program(#[from] fullpipe_bpf::kernel::Error),
@@ -80,6 +82,14 @@ pub enum RunError {
 pub fn check(scenario: &Scenario) -> Result<(), RunError> {
     scenario.validate()?;
     match scenario.over {
+        #[cfg(target_os = "linux")]
+        Over::Quic if scenario.link == Some(LinkKind::Tun) => {
+            fullpipe_emu::tun::available().map_err(RunError::NotOverTunHere)
+        }
+        #[cfg(not(target_os = "linux"))]
+        Over::Quic if scenario.link == Some(LinkKind::Tun) => {
+            Err(ScenarioError::TunOnlyOnLinux.into())
+        }
         Over::Quic | Over::Sim => Ok(()),
         #[cfg(target_os = "linux")]
         Over::Tcp => over_tcp::check(scenario),

@@ -51,6 +51,7 @@ pub(crate) fn two_scenarios() -> Vec<ScenarioResults> {
         .map(|(buffer, bytes, loss)| ScenarioResults {
             scenario: ScenarioRecord {
                 over: "quic".to_owned(),
+                link: Some("udp".to_owned()),
                 cc: vec!["bbr3".to_owned(), "cubic".to_owned()],
                 rate_bps: 100_000_000,
                 rtt_ms: 40.0,

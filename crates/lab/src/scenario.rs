@@ -68,6 +68,37 @@ impl FromStr for Over {
     }
 }
 
+/// What is between the ends of a run in real time; both are the same path model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkKind {
+    /// UDP inside this process, over loopback. Needs nothing.
+    Udp,
+    /// TUN devices between two network namespaces that the run makes. Needs Linux and root.
+    Tun,
+}
+
+impl LinkKind {
+    /// The name that [`FromStr`] takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tun => "tun",
+        }
+    }
+}
+
+impl FromStr for LinkKind {
+    type Err = ScenarioError;
+
+    fn from_str(name: &str) -> Result<Self, ScenarioError> {
+        match name {
+            "udp" => Ok(Self::Udp),
+            "tun" => Ok(Self::Tun),
+            _ => Err(ScenarioError::UnknownLink(name.escape_debug().to_string())),
+        }
+    }
+}
+
 /// When a run is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Amount {
@@ -82,6 +113,8 @@ pub enum Amount {
 pub struct Scenario {
     /// What carries the flows.
     pub over: Over,
+    /// The link. `None`: UDP over quic, TUN over tcp, which has no other.
+    pub link: Option<LinkKind>,
     /// The algorithms, each run alone on a path of its own.
     pub cc: Vec<Cc>,
     /// Rate of the bottleneck, IP and UDP headers included.
@@ -108,6 +141,7 @@ impl Default for Scenario {
         use fullpipe_cc::Algorithm::{Bbr3, Cubic};
         Self {
             over: Over::Quic,
+            link: None,
             cc: [Bbr3, Cubic].map(|ours| CongestionControl::Fullpipe(ours).into()).to_vec(),
             rate: Rate::from_bits_per_sec(100_000_000),
             rtt: Duration::from_millis(40),
@@ -128,6 +162,16 @@ impl Default for Scenario {
 pub enum ScenarioError {
     #[error("unknown backend '{0}'; there are quic, sim and tcp")]
     UnknownBackend(String),
+    #[error("unknown link '{0}'; there are udp and tun")]
+    UnknownLink(String),
+    #[error(
+        "--link udp is not for --over tcp, whose packets only TUN devices see; write --link tun"
+    )]
+    TcpOverUdp,
+    #[error("--link is not for --over sim, which has no packets; leave it out")]
+    NoLinkInSim,
+    #[error("--link tun needs Linux; leave it out")]
+    TunOnlyOnLinux,
     #[error("no algorithm to run; write --cc bbr3,cubic")]
     NoAlgorithm,
     #[error("{0} is named twice; each algorithm runs once")]
@@ -198,6 +242,11 @@ impl Scenario {
     /// The first thing that is wrong with it.
     pub fn validate(&self) -> Result<(), ScenarioError> {
         self.validate_algorithms()?;
+        match (self.over, self.link) {
+            (Over::Sim, Some(_)) => return Err(ScenarioError::NoLinkInSim),
+            (Over::Tcp, Some(LinkKind::Udp)) => return Err(ScenarioError::TcpOverUdp),
+            _ => {}
+        }
         self.validate_path()?;
         self.validate_flows()
     }
@@ -266,6 +315,15 @@ impl Scenario {
         }
     }
 
+    /// The link that it runs over, if over any.
+    pub(crate) fn link_kind(&self) -> Option<LinkKind> {
+        match self.over {
+            Over::Quic => Some(self.link.unwrap_or(LinkKind::Udp)),
+            Over::Tcp => Some(LinkKind::Tun),
+            Over::Sim => None,
+        }
+    }
+
     /// When flow `i` starts, counted from the start of flow 0.
     pub fn start_of(&self, i: u32) -> Duration {
         self.stagger.times(u64::from(i))
@@ -302,6 +360,7 @@ impl Scenario {
         };
         ScenarioRecord {
             over: self.over.to_string(),
+            link: self.link_kind().map(|link| link.name().to_owned()),
             cc: self.cc.iter().map(ToString::to_string).collect(),
             rate_bps: self.rate.as_bits_per_sec(),
             rtt_ms: millis(self.rtt),

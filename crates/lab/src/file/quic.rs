@@ -12,6 +12,7 @@ use super::build::{self, Setup};
 use super::error::Wrong;
 use super::schema::{App, Carrier, Document, FlowTable, Marks};
 use crate::over_quic::{FlowJob, Job};
+use crate::scenario::LinkKind;
 
 /// The simulation of that point, and the same as a job over QUIC.
 pub(super) fn job(doc: &Document, dir: &Path) -> Result<(Setup, Job), Wrong> {
@@ -39,6 +40,7 @@ pub(super) fn job(doc: &Document, dir: &Path) -> Result<(Setup, Job), Wrong> {
     let job = Job {
         downlink: setup.config.links[0].clone(),
         uplink: setup.config.uplink.clone(),
+        link: LinkKind::Udp,
         cc: CongestionControl::Fullpipe(algorithm),
         flows: setup.config.flows.iter().map(flow).collect(),
         seed: setup.seed,

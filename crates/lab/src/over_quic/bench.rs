@@ -1,11 +1,12 @@
 //! Everything that a run over QUIC starts, and that ends with it.
 
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
-use fullpipe_emu::{Emulator, EmulatorConfig, LinkReport, LinkSample};
+use fullpipe_emu::{LinkReport, LinkSample};
 use fullpipe_quic::noq::Connection;
 use fullpipe_quic::{
     ClientOptions, Content, OnAccept, Server, ServerOptions, ServerTls, TransportSettings, Verify,
@@ -14,10 +15,10 @@ use hdrhistogram::Histogram;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+use super::carrier::{Carrier, Laid};
 use super::flow::{self, Plan, When};
-use super::job::{Job, later};
+use super::job::Job;
 use super::sender::{self, Sender};
-use super::socket;
 use crate::real_time::{self, Event, Look};
 use crate::run::RunError;
 
@@ -45,14 +46,14 @@ pub(crate) struct Bench {
     epoch: time::Instant,
     /// When the first request is due, since the epoch.
     lead: Duration,
-    link: Option<Emulator>,
+    link: Option<Carrier>,
     server: Option<Server>,
     servers: Option<Runtime>,
     clients: Option<Runtime>,
     connections: Connections,
     events: mpsc::Receiver<Event>,
     /// The plans of the flows that wait for the first one.
-    waiting: Vec<Plan>,
+    waiting: Vec<(Plan, UdpSocket)>,
     received: Vec<Arc<AtomicU64>>,
     end: watch::Sender<bool>,
 }
@@ -67,31 +68,27 @@ impl Bench {
         let names: Vec<String> = (0..job.flows.len()).map(server_name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let tls = ServerTls::self_signed(&names)?;
-        let server = {
-            let _inside = servers.enter();
-            let options = server_options(job, connections.clone());
-            let socket = socket::open().map_err(RunError::Socket)?;
-            Server::with_socket(socket, &tls, Content::Bulk, options)?
-        };
         let lead = job.lead();
-        let link = Emulator::start(EmulatorConfig {
-            uplink: later(&job.uplink, lead),
-            downlink: later(&job.downlink, lead),
-            epoch: Some(epoch),
-            ..EmulatorConfig::new(server.local_addr())
-        })?;
+        let Laid { carrier, server, clients: sockets, to } =
+            Carrier::lay(job, epoch, lead, |socket| {
+                let _inside = servers.enter();
+                let options = server_options(job, connections.clone());
+                let server = Server::with_socket(socket, &tls, Content::Bulk, options)?;
+                let at = server.local_addr();
+                Ok((server, at))
+            })?;
         let (told, events) = mpsc::channel();
         let (end, ended) = watch::channel(false);
         let mut waiting = Vec::with_capacity(job.flows.len());
         let mut received = Vec::with_capacity(job.flows.len());
-        for (i, flow) in job.flows.iter().enumerate() {
+        for (i, (flow, socket)) in job.flows.iter().zip(sockets).enumerate() {
             let so_far = Arc::new(AtomicU64::new(0));
             received.push(so_far.clone());
-            waiting.push(Plan {
+            let plan = Plan {
                 flow: i,
                 epoch,
                 job: *flow,
-                server: link.addr(),
+                server: to,
                 server_name: server_name(i),
                 verify: Verify::Certificates(tls.certificates().to_vec()),
                 options: client_options(job),
@@ -99,14 +96,16 @@ impl Bench {
                 received: so_far,
                 told: told.clone(),
                 ended: ended.clone(),
-            });
+            };
+            waiting.push((plan, socket));
         }
         let first = job.flows.iter().position(|f| f.start == Duration::ZERO).unwrap_or(0);
-        clients.spawn(flow::run(waiting.remove(first), When::First { at: lead }));
+        let (plan, socket) = waiting.remove(first);
+        clients.spawn(flow::run(plan, socket, When::First { at: lead }));
         Ok(Self {
             epoch,
             lead,
-            link: Some(link),
+            link: Some(carrier),
             server: Some(server),
             servers: Some(servers),
             clients: Some(clients),
@@ -129,7 +128,7 @@ impl Bench {
 
     /// Queueing delay of every packet of data so far.
     pub(crate) fn queue_delay_ns(&self) -> Result<Histogram<u64>, RunError> {
-        Ok(self.link.as_ref().ok_or(RunError::Lost)?.queue_delay_ns())
+        self.link.as_ref().ok_or(RunError::Lost)?.queue_delay_ns()
     }
 }
 
@@ -147,8 +146,8 @@ impl real_time::Bench for Bench {
             return Err(RunError::LateStart(self.lead));
         }
         let clients = self.clients.as_ref().ok_or(RunError::Lost)?;
-        for plan in self.waiting.drain(..) {
-            clients.spawn(flow::run(plan, When::After { zero }));
+        for (plan, socket) in self.waiting.drain(..) {
+            clients.spawn(flow::run(plan, socket, When::After { zero }));
         }
         Ok(())
     }
@@ -170,7 +169,7 @@ impl real_time::Bench for Bench {
     }
 
     fn finish_link(&mut self) -> Result<LinkReport, RunError> {
-        Ok(self.link.take().ok_or(RunError::Lost)?.finish()?)
+        self.link.take().ok_or(RunError::Lost)?.finish()
     }
 }
 

@@ -1,6 +1,6 @@
 //! One flow, seen from its receiver: connects, asks for data over several streams, counts it.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::job::FlowJob;
-use super::socket;
 use crate::real_time::Event;
 use crate::run::RunError;
 
@@ -42,7 +41,7 @@ pub(super) enum When {
 }
 
 /// Carries out the plan.
-pub(super) async fn run(plan: Plan, when: When) {
+pub(super) async fn run(plan: Plan, socket: UdpSocket, when: When) {
     let (flow, told) = (plan.flow, plan.told.clone());
     let mut ended = plan.ended.clone();
     let until =
@@ -51,7 +50,7 @@ pub(super) async fn run(plan: Plan, when: When) {
         if let When::After { zero } = when {
             until(zero + plan.job.start).await;
         }
-        let client = connect(&plan).await?;
+        let client = connect(&plan, socket).await?;
         if let When::First { at } = when {
             until(at).await;
         }
@@ -83,8 +82,7 @@ pub(super) async fn run(plan: Plan, when: When) {
     }
 }
 
-async fn connect(plan: &Plan) -> Result<Client, ClientError> {
-    let socket = socket::open().map_err(ClientError::Socket)?;
+async fn connect(plan: &Plan, socket: UdpSocket) -> Result<Client, ClientError> {
     Client::connect_from(socket, plan.server, &plan.server_name, &plan.verify, plan.options).await
 }
 

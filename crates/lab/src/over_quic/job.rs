@@ -4,7 +4,7 @@ use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig};
 use fullpipe_quic::CongestionControl;
 
-use crate::scenario::{Amount, Scenario};
+use crate::scenario::{Amount, LinkKind, Scenario};
 
 /// A path both ways, and the flows on it.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub(crate) struct Job {
     /// The way of the data. Its times count from the first request.
     pub(crate) downlink: PathConfig,
     pub(crate) uplink: PathConfig,
+    /// What is between the ends.
+    pub(crate) link: LinkKind,
     /// The algorithm of all flows.
     pub(crate) cc: CongestionControl,
     /// At least one of them starts at 0.
@@ -48,7 +50,9 @@ impl Job {
             Amount::Duration(_) => None,
         };
         let flow = |i| FlowJob { start: s.start_of(i), stop: None, bytes };
-        Self { downlink, uplink, cc, flows: (0..s.flows).map(flow).collect(), seed: s.seed }
+        let flows = (0..s.flows).map(flow).collect();
+        let link = s.link_kind().unwrap_or(LinkKind::Udp);
+        Self { downlink, uplink, link, cc, flows, seed: s.seed }
     }
 
     /// The round trip without queues.
@@ -168,6 +172,7 @@ mod tests {
         Job {
             downlink: PathConfig { row, seed: 1 },
             uplink: PathConfig { row: vec![half], seed: 2 },
+            link: LinkKind::Udp,
             cc: CongestionControl::Fullpipe(Algorithm::Bbr3),
             flows: Vec::new(),
             seed: 1,

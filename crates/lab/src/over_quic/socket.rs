@@ -11,9 +11,9 @@ const WANTED_BYTES: usize = 4 << 20;
 /// Every system gives this much.
 const LEAST_BYTES: usize = 64 << 10;
 
-/// A socket on a free port of loopback.
-pub(super) fn open() -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+/// A socket on a free port of this address.
+pub(super) fn open(at: Ipv4Addr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((at, 0))?;
     // Root may pass the system's limit.
     #[cfg(target_os = "linux")]
     if setsockopt(&socket, sockopt::RcvBufForce, &WANTED_BYTES).is_ok() {

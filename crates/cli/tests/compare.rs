@@ -197,7 +197,7 @@ fn bad_input_is_one_line_and_starts_nothing() {
         ("--bytes 1MB --duration 1s", "cannot be used with"),
         ("--flows 3 --stagger 10s", "starts after the end"),
         ("--over udp", "there are quic, sim and tcp"),
-        ("--over tcp --cc bbr3", "bbr3 does not run over tcp"),
+        ("--over tcp --cc bbr1", "bbr1 does not run over tcp"),
         ("--cc linux:bbr", "linux:bbr is the kernel's and runs over tcp alone"),
         ("--cc linux:", "write one like linux:bbr"),
         ("--over sim --cc noq:bbr3", "cannot run over sim"),

@@ -14,11 +14,11 @@ fn json(args: &[&str]) -> (Option<i32>, serde_json::Value) {
 #[test]
 fn a_figure_that_is_seen_ends_well_and_says_what_it_saw() {
     let (code, value) =
-        json(&["figures", "fig4", "tuning", "--json", "--out", "page", "--svg", "svg"]);
+        json(&["figures", "fig4", "fig1", "--json", "--out", "page", "--svg", "svg"]);
     assert_eq!(code, Some(0));
     let figures = value["figures"].as_array().expect("figures");
     assert_eq!(figures.len(), 2);
-    for (figure, name) in figures.iter().zip(["fig4", "tuning"]) {
+    for (figure, name) in figures.iter().zip(["fig4", "fig1"]) {
         assert_eq!(figure["name"], name);
         assert_eq!(figure["seen"], true);
         for field in ["figure", "target", "detail"] {

@@ -263,6 +263,15 @@ fn an_undo_gives_back_the_state_of_its_own_episode_only() {
     assert_eq!(bbr.state, State::ProbeBwCruise);
 }
 
+/// Where a BDP is a few packets a quarter more of it is none, so that UP adds two (QuantizationBudget).
+#[test]
+fn up_has_room_for_two_packets_more() {
+    let (mut bbr, conn) = plain::<Draft>();
+    let cruising = bbr.inflight(&conn, bbr.bw, Gain::ONE);
+    bbr.state = State::ProbeBwUp;
+    assert_eq!(bbr.inflight(&conn, bbr.bw, Gain::ONE), cruising + 2 * SMSS);
+}
+
 /// Silence is no slow delivery: what comes after it is measured from the restart on.
 #[test]
 fn an_interval_of_aggregation_begins_with_the_restart_from_idle() {

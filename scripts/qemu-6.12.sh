@@ -19,7 +19,7 @@ $compare
 $compare --flows 4"}
 here=$(cd "$(dirname "$0")/.." && pwd)
 fullpipe=$(realpath "${FULLPIPE:-$here/target/release/fullpipe}")
-modules=(tun tcp_bbr sch_netem sch_fq)
+modules=(tun veth tcp_bbr sch_netem sch_fq)
 
 die() { printf 'qemu-6.12.sh: %s\n' "$*" >&2; exit 1; }
 for tool in qemu-system-x86_64 cpio xz dpkg-deb apt-get; do

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use fullpipe_bpf::kernel::{self, Connection, Error, Loaded, Options};
 use fullpipe_cc::Rate;
-use fullpipe_emu::tun::{self, CLIENT, TunConfig, TunLink};
+use fullpipe_emu::namespace::CLIENT;
+use fullpipe_emu::tun::{self, TunConfig, TunLink};
 use fullpipe_path::{
     ElementConfig, Link, PathConfig, QueueConfig, QueueLimit, RateConfig, StepConfig,
 };

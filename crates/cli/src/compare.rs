@@ -34,8 +34,9 @@ pub(crate) struct Args {
     /// (the kernel's, between network namespaces; needs Linux and root) or sim (a virtual clock)
     #[arg(long, value_name = "BACKEND", default_value = "quic")]
     over: Over,
-    /// What is between the ends: udp (inside this process) or tun (between two network namespaces;
-    /// needs Linux and root) [default: udp over quic; over tcp there is tun only]
+    /// What is between the ends: udp (inside this process), tun (between two network namespaces; needs
+    /// Linux and root) or netem (the kernel's own, between the same; over tcp, where the kernel has it)
+    /// [default: udp over quic, tun over tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
     /// The algorithms: bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
@@ -97,6 +98,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.over == Over::Tcp && args.cc.contains(&ours(Algorithm::Bbr3)) {
         say("over tcp bbr3 is bbr3-linux, Linux's flavour: BPF, in the kernel for this run alone");
+    }
+    if args.link == Some(LinkKind::Netem) {
+        say("over the kernel's netem: its queue is looked at every 10 ms, and how late it is is not known");
     }
     let report = args.report_path();
     if let Some(path) = &report {

@@ -74,11 +74,14 @@ pub enum EmuError {
         source: io::Error,
     },
     /// This process may not make network namespaces.
-    #[error("network namespaces and TUN devices need root; run it as root, for example with sudo")]
+    #[error("network namespaces and their devices need root; run it as root, for example with sudo")]
     NeedsRoot,
     /// The kernel has no TUN devices.
     #[error("there is no /dev/net/tun; load the kernel's module for it: modprobe tun")]
     NoTun,
+    /// The kernel has no netem.
+    #[error("this kernel has no netem; load the module for it (modprobe sch_netem)")]
+    NoNetem,
     /// The link's thread panicked: a bug, please report it.
     #[error("the link's thread panicked; this is a bug, please report it")]
     Panicked,

@@ -1,5 +1,6 @@
 //! A network path under the real clock: a UDP link on loopback, inside the process; and on Linux, for
-//! root, a TUN link between two network namespaces (`tun`).
+//! root, between two network namespaces either a TUN link (`tun`), which is the same path, or the
+//! kernel's own netem (`netem`), which is not.
 //!
 //! ```text
 //! client A ──┐                  uplink path                  ┌── socket A' ──┐
@@ -81,6 +82,10 @@ mod flows;
 mod link;
 mod os;
 mod report;
+#[cfg(target_os = "linux")]
+pub mod namespace;
+#[cfg(target_os = "linux")]
+pub mod netem;
 #[cfg(test)]
 mod tests;
 #[cfg(target_os = "linux")]

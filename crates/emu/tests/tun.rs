@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
-use fullpipe_emu::tun::{self, CLIENT, DIRECTORY, SERVER, TunConfig, TunLink};
+use fullpipe_emu::namespace::{CLIENT, DIRECTORY, SERVER};
+use fullpipe_emu::tun::{self, TunConfig, TunLink};
 use fullpipe_emu::{Link, QueueLimit};
 use fullpipe_path::{ElementConfig, PathConfig, QueueConfig, RateConfig, StepConfig};
 

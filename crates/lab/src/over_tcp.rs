@@ -1,10 +1,11 @@
 //! Runs a scenario over the kernel's own TCP: senders in one network namespace, receivers in another,
-//! and an emulated link between their TUN devices.
+//! and between them an emulated link with TUN devices, or the kernel's netem.
 //!
 //! Each flow has a thread at either end; the calling thread looks at the senders' sockets (TCP_INFO)
 //! every ten milliseconds. Needs Linux and root.
 
 mod bench;
+mod carrier;
 mod control;
 mod flow;
 mod info;
@@ -13,7 +14,6 @@ mod latency;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
-use fullpipe_emu::tun;
 
 use crate::cc::Cc;
 use crate::real_time;
@@ -68,5 +68,5 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), RunError> {
             Cc::Program(_) => control::check(*cc)?,
         }
     }
-    tun::available().map_err(RunError::NotOverTcpHere)
+    carrier::check(scenario)
 }

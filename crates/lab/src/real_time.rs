@@ -72,6 +72,48 @@ pub(crate) struct KernelLook {
     pub(crate) retransmitted_bytes: u64,
 }
 
+/// The link at one moment, in the direction of the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LinkLook {
+    /// Time in which the bottleneck would carry what its buffer holds.
+    pub(crate) queue: Duration,
+    /// What the bottleneck has carried.
+    pub(crate) carried_bytes: u64,
+}
+
+impl From<LinkSample> for LinkLook {
+    fn from(now: LinkSample) -> Self {
+        Self {
+            queue: now.downlink.queue.delay,
+            carried_bytes: now.downlink.stats.carried.bytes,
+        }
+    }
+}
+
+/// What a link says at its end, of the direction of the data.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkTruth {
+    /// Queueing delay in nanoseconds of every packet. A link that does not know it says nothing: then
+    /// what was seen for each row has to do.
+    pub(crate) queue_delay: Option<Histogram<u64>>,
+    pub(crate) arrived_packets: u64,
+    pub(crate) dropped_packets: u64,
+    /// How well it kept its own time, where it knows.
+    pub(crate) emulator: Option<EmulatorRecord>,
+}
+
+impl From<LinkReport> for LinkTruth {
+    fn from(end: LinkReport) -> Self {
+        let stats = &end.downlink.stats;
+        Self {
+            arrived_packets: stats.arrived.packets,
+            dropped_packets: stats.dropped().packets,
+            emulator: Some(emulator_record(&end)),
+            queue_delay: Some(end.downlink.queue_delay),
+        }
+    }
+}
+
 /// Everything that a run starts, and that ends when this is dropped.
 pub(crate) trait Bench {
     /// Time since the epoch.
@@ -87,9 +129,9 @@ pub(crate) trait Bench {
     /// Bytes that the senders sent and bytes that they declared lost; asked once, before the end.
     fn volumes(&self) -> (u64, u64);
     /// The link now.
-    fn link(&self) -> Result<LinkSample, RunError>;
+    fn link(&self) -> Result<LinkLook, RunError>;
     /// Ends the link and asks it what happened.
-    fn finish_link(&mut self) -> Result<LinkReport, RunError>;
+    fn finish_link(&mut self) -> Result<LinkTruth, RunError>;
     /// The application's latency, where it was measured.
     fn app_latency(&self) -> Option<AppLatency> {
         None
@@ -108,6 +150,7 @@ pub(crate) fn measure<B: Bench>(
     let mut rows = Rows {
         recorder: Recorder::every(interval, scenario.flows as usize),
         senders: Senders::new(),
+        queues: times(),
     };
     // The bench ends when it is dropped, also after an error.
     let mut play = Play::begin(scenario.extent(), bench, stop)?;
@@ -115,8 +158,8 @@ pub(crate) fn measure<B: Bench>(
     let end = play.until_the_end(&mut rows, watch)?;
     let last = rows.row(end.at - play.zero, &play.bench)?;
     rows.recorder.push_last(last);
-    let Rows { recorder, mut senders } = rows;
-    let carried = play.bench.link()?.downlink.stats.carried.bytes;
+    let Rows { recorder, mut senders, queues } = rows;
+    let carried = play.bench.link()?.carried_bytes;
     (senders.sent_bytes, senders.lost_bytes) = play.bench.volumes();
     let flows = flow_results(&play, end.at);
     // First the link: what the two ends still say to each other is no part of the run.
@@ -124,9 +167,10 @@ pub(crate) fn measure<B: Bench>(
     let measured = Measured {
         elapsed: end.at - play.zero,
         flows,
-        carried: carried.saturating_sub(link_at_zero.downlink.stats.carried.bytes),
+        carried: carried.saturating_sub(link_at_zero.carried_bytes),
         link,
         senders,
+        queues,
         recorder,
         app_latency: play.bench.app_latency(),
         interrupted: end.interrupted,
@@ -134,10 +178,12 @@ pub(crate) fn measure<B: Bench>(
     Ok(measured.result(scenario, cc))
 }
 
-/// The rows of the series, and every round trip.
+/// The rows of the series, and every round trip and queue that was seen for them.
 struct Rows {
     recorder: Recorder,
     senders: Senders,
+    /// In nanoseconds.
+    queues: Histogram<u64>,
 }
 
 impl Rows {
@@ -146,7 +192,8 @@ impl Rows {
         for look in &looks {
             self.senders.rtts.saturating_record(look.rtt.as_nanos());
         }
-        let queue = bench.link()?.downlink.queue.delay;
+        let queue = bench.link()?.queue;
+        self.queues.saturating_record(queue.as_nanos());
         Ok(Row { t, received: bench.received(), queue, ..summed(&looks) })
     }
 }
@@ -169,8 +216,9 @@ struct Measured {
     elapsed: Duration,
     flows: Vec<FlowResult>,
     carried: u64,
-    link: LinkReport,
+    link: LinkTruth,
     senders: Senders,
+    queues: Histogram<u64>,
     recorder: Recorder,
     app_latency: Option<AppLatency>,
     interrupted: bool,
@@ -223,7 +271,6 @@ fn sum(mut each: impl Iterator<Item = Option<u64>>) -> Option<u64> {
 
 impl Measured {
     fn result(self, scenario: &Scenario, cc: Cc) -> AlgorithmResult {
-        let down = &self.link.downlink;
         let completed_bytes = self.flows.iter().map(|f| f.completed_bytes).sum();
         let (series, per_flow) = self.recorder.finish();
         let mut flows = self.flows;
@@ -236,13 +283,13 @@ impl Measured {
             utilization: utilization(self.carried, scenario.rate, self.elapsed),
             completed_bytes,
             elapsed_s: seconds(self.elapsed),
-            queue_ms: queue_delay(&down.queue_delay),
+            queue_ms: queue_delay(self.link.queue_delay.as_ref().unwrap_or(&self.queues)),
             rtt_ms: round_trip(&self.senders.rtts),
-            loss_rate: ratio(down.stats.dropped().packets, down.stats.arrived.packets),
+            loss_rate: ratio(self.link.dropped_packets, self.link.arrived_packets),
             retransmit_rate: ratio(self.senders.lost_bytes, self.senders.sent_bytes),
             jain: jain(flows.iter().map(|f| f.goodput_bps)),
             flows,
-            emulator: Some(emulator_record(&self.link)),
+            emulator: self.link.emulator,
             app_latency_ms: self.app_latency,
             interrupted: self.interrupted,
             series,

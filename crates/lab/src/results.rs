@@ -31,7 +31,7 @@ pub struct ScenarioRecord {
     /// `quic` (real packets on the in-process link), `tcp` (the kernel's, between two namespaces) or
     /// `sim` (the virtual clock).
     pub over: String,
-    /// `udp` (inside the process) or `tun` (between two network namespaces); null over `sim`.
+    /// `udp` (inside the process), `tun` or `netem` (between two network namespaces); null over `sim`.
     #[serde(default)]
     pub link: Option<String>,
     /// The algorithms compared.
@@ -73,7 +73,8 @@ pub struct AlgorithmResult {
     pub completed_bytes: u64,
     /// Time from the first request to the end, in seconds.
     pub elapsed_s: f64,
-    /// Time in the bottleneck's queue of every packet that passed it, in milliseconds.
+    /// Time in the bottleneck's queue of every packet that passed it, in milliseconds. Over netem, which
+    /// does not tell it, what the queue held for every row of the series, in milliseconds at its rate.
     pub queue_ms: QueueDelay,
     /// Round-trip times as the senders measured them, in milliseconds; null without a sample. Over
     /// quic and tcp the smoothed one, looked at for every row of the series; over sim every sample.
@@ -87,7 +88,8 @@ pub struct AlgorithmResult {
     pub jain: f64,
     /// Each flow, in the order of their starts.
     pub flows: Vec<FlowResult>,
-    /// How well the emulator kept its own time; null over the simulator, whose clock is exact.
+    /// How well the emulator kept its own time; null over the simulator, whose clock is exact, and over
+    /// netem, which does not say.
     pub emulator: Option<EmulatorRecord>,
     /// How old the application's data was when the other end read it; null but over tcp.
     #[serde(default)]
@@ -211,7 +213,8 @@ pub const DEFINITIONS: [(&str, &str); 10] = [
     (
         "queue",
         "time that a packet waited in the bottleneck's buffer before its transmission began; \
-         percentiles over every packet that passed. The plot shows bytes in the buffer ÷ rate.",
+         percentiles over every packet that passed. The plot shows bytes in the buffer ÷ rate. Over \
+         netem, which knows no packet's time: percentiles over the points of the plot.",
     ),
     (
         "rtt",

@@ -45,6 +45,8 @@ pub enum RunError {
     NotOverTcpHere(EmuError),
     #[error("--link tun cannot run here: {0}")]
     NotOverTunHere(EmuError),
+    #[error("--link netem cannot run here: {0}, or write --link tun")]
+    NotOverNetemHere(EmuError),
     #[cfg(all(feature = "kernel", target_os = "linux"))]
     #[error(transparent)]
     Program(#[from] fullpipe_bpf::kernel::Error),
@@ -104,7 +106,7 @@ pub fn check(scenario: &Scenario) -> Result<(), RunError> {
 /// When something is left that this process may not remove.
 pub fn clean() -> Result<Vec<String>, RunError> {
     #[cfg(target_os = "linux")]
-    return Ok(fullpipe_emu::tun::clean()?);
+    return Ok(fullpipe_emu::namespace::clean()?);
     #[cfg(not(target_os = "linux"))]
     Ok(Vec::new())
 }

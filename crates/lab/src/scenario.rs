@@ -68,13 +68,16 @@ impl FromStr for Over {
     }
 }
 
-/// What is between the ends of a run in real time; both are the same path model.
+/// What is between the ends of a run in real time: the path model in one of two places, or the
+/// kernel's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkKind {
     /// UDP inside this process, over loopback. Needs nothing.
     Udp,
     /// TUN devices between two network namespaces that the run makes. Needs Linux and root.
     Tun,
+    /// The kernel's netem between two such namespaces, for tcp. Needs a kernel that has it, and root.
+    Netem,
 }
 
 impl LinkKind {
@@ -83,6 +86,7 @@ impl LinkKind {
         match self {
             Self::Udp => "udp",
             Self::Tun => "tun",
+            Self::Netem => "netem",
         }
     }
 }
@@ -94,6 +98,7 @@ impl FromStr for LinkKind {
         match name {
             "udp" => Ok(Self::Udp),
             "tun" => Ok(Self::Tun),
+            "netem" => Ok(Self::Netem),
             _ => Err(ScenarioError::UnknownLink(name.escape_debug().to_string())),
         }
     }
@@ -113,7 +118,7 @@ pub enum Amount {
 pub struct Scenario {
     /// What carries the flows.
     pub over: Over,
-    /// The link. `None`: UDP over quic, TUN over tcp, which has no other.
+    /// The link. `None`: UDP over quic, TUN over tcp.
     pub link: Option<LinkKind>,
     /// The algorithms, each run alone on a path of its own.
     pub cc: Vec<Cc>,
@@ -162,12 +167,12 @@ impl Default for Scenario {
 pub enum ScenarioError {
     #[error("unknown backend '{0}'; there are quic, sim and tcp")]
     UnknownBackend(String),
-    #[error("unknown link '{0}'; there are udp and tun")]
+    #[error("unknown link '{0}'; there are udp, tun and netem")]
     UnknownLink(String),
-    #[error(
-        "--link udp is not for --over tcp, whose packets only TUN devices see; write --link tun"
-    )]
+    #[error("--link udp carries UDP alone and is not for --over tcp; write --link tun")]
     TcpOverUdp,
+    #[error("--link netem is for --over tcp; write --link tun for --over quic")]
+    QuicOverNetem,
     #[error("--link is not for --over sim, which has no packets; leave it out")]
     NoLinkInSim,
     #[error("--link tun needs Linux; leave it out")]
@@ -245,6 +250,7 @@ impl Scenario {
         match (self.over, self.link) {
             (Over::Sim, Some(_)) => return Err(ScenarioError::NoLinkInSim),
             (Over::Tcp, Some(LinkKind::Udp)) => return Err(ScenarioError::TcpOverUdp),
+            (Over::Quic, Some(LinkKind::Netem)) => return Err(ScenarioError::QuicOverNetem),
             _ => {}
         }
         self.validate_path()?;
@@ -319,7 +325,7 @@ impl Scenario {
     pub(crate) fn link_kind(&self) -> Option<LinkKind> {
         match self.over {
             Over::Quic => Some(self.link.unwrap_or(LinkKind::Udp)),
-            Over::Tcp => Some(LinkKind::Tun),
+            Over::Tcp => Some(self.link.unwrap_or(LinkKind::Tun)),
             Over::Sim => None,
         }
     }
@@ -338,17 +344,23 @@ impl Scenario {
         Extent { flows: self.flows as usize, duration, bytes }
     }
 
+    /// The propagation delays of the path's two directions, the bottleneck's first.
+    pub(crate) fn delays(&self) -> (Duration, Duration) {
+        let half = Duration::from_nanos(self.rtt.as_nanos() / 2);
+        (half, self.rtt - half)
+    }
+
     /// The path's two directions, the bottleneck's first.
     pub(crate) fn directions(&self) -> (PathConfig, PathConfig) {
-        let half = Duration::from_nanos(self.rtt.as_nanos() / 2);
+        let (down, up) = self.delays();
         let downlink = Link {
             rate: Some(self.rate),
-            delay: half,
+            delay: down,
             queue: self.buffer.limit_on(self.rate, self.rtt),
             loss: self.loss,
             seed: self.seed,
         };
-        let uplink = Link { delay: self.rtt - half, seed: self.seed ^ 1, ..Link::default() };
+        let uplink = Link { delay: up, seed: self.seed ^ 1, ..Link::default() };
         (downlink.into(), uplink.into())
     }
 

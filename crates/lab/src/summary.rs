@@ -128,9 +128,13 @@ pub fn in_words(s: &ScenarioRecord) -> String {
             format!("of {}{each}", units::show_bytes(bytes.unwrap_or(0)))
         }
     };
-    let over = match s.over.as_str() {
-        "quic" => "real QUIC packets over an emulated link inside the process",
-        "tcp" => "the kernel's own TCP over an emulated link between two network namespaces",
+    let over = match (s.over.as_str(), s.link.as_deref()) {
+        ("quic", Some("tun")) => {
+            "real QUIC packets over an emulated link between two network namespaces"
+        }
+        ("quic", _) => "real QUIC packets over an emulated link inside the process",
+        ("tcp", Some("netem")) => "the kernel's own TCP over its netem between two network namespaces",
+        ("tcp", _) => "the kernel's own TCP over an emulated link between two network namespaces",
         _ => "a simulation under a virtual clock",
     };
     format!(
@@ -146,8 +150,12 @@ pub fn in_words(s: &ScenarioRecord) -> String {
 /// The command that runs the scenario again.
 pub fn command(s: &ScenarioRecord) -> String {
     let rate = units::show_rate(Rate::from_bits_per_sec(s.rate_bps));
+    let link = match (s.over.as_str(), s.link.as_deref()) {
+        ("quic", Some("udp")) | ("tcp", Some("tun")) | (_, None) => String::new(),
+        (_, Some(link)) => format!(" --link {link}"),
+    };
     let mut c = format!(
-        "fullpipe compare --over {} --cc {} --rate {rate} --rtt {}ms --buffer {}",
+        "fullpipe compare --over {}{link} --cc {} --rate {rate} --rtt {}ms --buffer {}",
         s.over,
         s.cc.join(","),
         s.rtt_ms,

@@ -18,16 +18,16 @@
 //! - A full packet is 1500 bytes, and there is IPv4 only: the kernel's own IPv6 chatter is turned off.
 //!
 //! Namespaces and devices belong to the run: nothing else of the system is changed. They go with the
-//! [`TunLink`]. A killed process takes its devices along and leaves its namespaces, which [`clean`]
-//! removes.
+//! [`TunLink`]. A killed process takes its devices along and leaves its namespaces, which
+//! [`clean`](namespace::clean) removes.
 
 mod counters;
 mod ip;
-mod namespace;
 mod worker;
 
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time;
@@ -37,28 +37,14 @@ use fullpipe_path::PathConfig;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::clock::Clock;
+use crate::namespace::{self, CLIENT, DEVICE, Namespace, PREFIX_BITS, SERVER};
 use crate::{ArrivalTime, EmuError, LinkReport, LinkSample};
 use counters::Counters;
 use worker::{Shared, Worker};
 
-pub use namespace::{DIRECTORY, Namespace, available, clean};
-
-/// The server's address in its namespace: of the block for benchmarks (RFC 2544), which nobody routes.
-pub const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-
-/// The client's address in its namespace.
-pub const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-
-/// The device's name in each namespace.
-const DEVICE: &str = "fullpipe";
-
 /// What a device's own queue holds, in packets. The kernel hands over a whole window at once when it
 /// does not pace, and must find room: drops are the path's affair.
 const DEVICE_QUEUE_PACKETS: u32 = 20_000;
-
-/// The most that a socket's buffers grow to, in bytes. The kernel's own limit of some MB would bound
-/// the window on a long path before congestion control does.
-pub const SOCKET_BUFFER_BYTES: u32 = 64 << 20;
 
 /// A link between two namespaces.
 #[derive(Clone, Debug)]
@@ -83,6 +69,18 @@ pub struct TunLink {
     thread: Option<JoinHandle<Result<LinkReport, EmuError>>>,
     server: Namespace,
     client: Namespace,
+}
+
+/// Whether this process can make namespaces and TUN devices: it needs root.
+///
+/// # Errors
+/// What is missing, in one line.
+pub fn available() -> Result<(), EmuError> {
+    namespace::try_in_one(|| ())?;
+    if !Path::new("/dev/net/tun").exists() {
+        return Err(EmuError::NoTun);
+    }
+    Ok(())
 }
 
 impl TunLink {
@@ -176,33 +174,14 @@ const ARRIVAL_TIME: ArrivalTime = ArrivalTime::Read;
 /// A namespace's device, and what the kernel counts on it.
 fn open(namespace: &Namespace, address: Ipv4Addr) -> Result<(SyncDevice, Counters), EmuError> {
     let made = namespace.enter(|| {
-        prepare()?;
         let device = DeviceBuilder::new()
             .name(DEVICE)
             .tx_queue_len(DEVICE_QUEUE_PACKETS)
-            .ipv4(address, 30, None)
+            .ipv4(address, PREFIX_BITS, None)
             .enable(true)
             .build_sync()?;
         device.set_nonblocking(true)?;
         Ok((device, Counters::open(DEVICE)?))
     })?;
     made.map_err(EmuError::io("set up its namespace"))
-}
-
-/// Settings of the calling thread's namespace, which is a new one.
-fn prepare() -> std::io::Result<()> {
-    let set = |name: &str, value: &str| {
-        std::fs::write(format!("/proc/sys/net/{name}"), value)
-            .map_err(|e| std::io::Error::new(e.kind(), format!("sysctl net/{name}: {e}")))
-    };
-    let (start, most) = (131_072, SOCKET_BUFFER_BYTES);
-    set("ipv4/tcp_rmem", &format!("4096 {start} {most}"))?;
-    set("ipv4/tcp_wmem", &format!("4096 {start} {most}"))?;
-    // What one flow learned of the path is not to be known to the next.
-    set("ipv4/tcp_no_metrics_save", "1")?;
-    match set("ipv6/conf/default/disable_ipv6", "1") {
-        // A kernel without IPv6 has none to turn off.
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
 }

@@ -116,7 +116,7 @@ fn play(
     log.forget_near(t);
     log.sight(t, &play.bench)?;
     log.mark(t, t, &play.bench)?;
-    let link = play.bench.finish_link()?;
+    let link = play.bench.finish_report()?;
     let lives = lives(&play, &end);
     Ok(Played { setup, log, lives, end: t, link, interrupted: end.interrupted })
 }
@@ -161,7 +161,7 @@ impl Log {
             FlowSight { received, snapshot: sender.map(|s| s.snapshot) }
         });
         let flows = flows.collect();
-        self.sights.push(Sight { t, link: bench.link()?.downlink, flows });
+        self.sights.push(Sight { t, link: bench.link_sample()?.downlink, flows });
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl Log {
             taken,
             received: bench.received(),
             sent: self.senders.iter().map(stats).collect(),
-            links: vec![bench.link()?.downlink.stats],
+            links: vec![bench.link_sample()?.downlink.stats],
             queue_ns: vec![bench.queue_delay_ns()?],
             rtt_ns: self.rtt_ns.clone(),
             latency_ns: real_time::times(),

@@ -19,7 +19,7 @@ use super::carrier::{Carrier, Laid};
 use super::flow::{self, Plan, When};
 use super::job::Job;
 use super::sender::{self, Sender};
-use crate::real_time::{self, Event, Look};
+use crate::real_time::{self, Event, LinkLook, LinkTruth, Look};
 use crate::run::RunError;
 
 /// The name by which a flow calls the server, and by which the server knows the flow.
@@ -126,6 +126,16 @@ impl Bench {
         self.connections().iter().map(|c| Sender::of(c.as_ref()?)).collect()
     }
 
+    /// Everything that the link says now.
+    pub(crate) fn link_sample(&self) -> Result<LinkSample, RunError> {
+        Ok(self.link.as_ref().ok_or(RunError::Lost)?.sample())
+    }
+
+    /// Ends the link; everything that it says then.
+    pub(crate) fn finish_report(&mut self) -> Result<LinkReport, RunError> {
+        self.link.take().ok_or(RunError::Lost)?.finish()
+    }
+
     /// Queueing delay of every packet of data so far.
     pub(crate) fn queue_delay_ns(&self) -> Result<Histogram<u64>, RunError> {
         self.link.as_ref().ok_or(RunError::Lost)?.queue_delay_ns()
@@ -164,12 +174,12 @@ impl real_time::Bench for Bench {
         sender::volumes(&self.connections())
     }
 
-    fn link(&self) -> Result<LinkSample, RunError> {
-        Ok(self.link.as_ref().ok_or(RunError::Lost)?.sample())
+    fn link(&self) -> Result<LinkLook, RunError> {
+        Ok(self.link_sample()?.into())
     }
 
-    fn finish_link(&mut self) -> Result<LinkReport, RunError> {
-        self.link.take().ok_or(RunError::Lost)?.finish()
+    fn finish_link(&mut self) -> Result<LinkTruth, RunError> {
+        Ok(self.finish_report()?.into())
     }
 }
 

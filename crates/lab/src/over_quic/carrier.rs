@@ -6,7 +6,9 @@ use std::time;
 
 use fullpipe_cc::Duration;
 #[cfg(target_os = "linux")]
-use fullpipe_emu::tun::{self, TunConfig, TunLink};
+use fullpipe_emu::namespace::{CLIENT, SERVER};
+#[cfg(target_os = "linux")]
+use fullpipe_emu::tun::{TunConfig, TunLink};
 use fullpipe_emu::{Emulator, EmulatorConfig, LinkReport, LinkSample};
 use hdrhistogram::Histogram;
 
@@ -46,9 +48,9 @@ impl Carrier {
         if job.link == LinkKind::Tun {
             let config = TunConfig { uplink, downlink, epoch: Some(epoch), realtime: true };
             let link = TunLink::start(&config)?;
-            let socket = link.server().enter(|| socket::open(tun::SERVER))?;
+            let socket = link.server().enter(|| socket::open(SERVER))?;
             let (server, to) = serve(socket.map_err(RunError::Socket)?)?;
-            let clients = link.client().enter(|| sockets(tun::CLIENT, flows))?;
+            let clients = link.client().enter(|| sockets(CLIENT, flows))?;
             let clients = clients.map_err(RunError::Socket)?;
             return Ok(Laid { carrier: Self::Tun(link), server, clients, to });
         }

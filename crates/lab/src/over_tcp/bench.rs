@@ -7,15 +7,15 @@ use std::thread::{self, JoinHandle};
 use std::time;
 
 use fullpipe_cc::Duration;
-use fullpipe_emu::tun::{CLIENT, TunConfig, TunLink};
-use fullpipe_emu::{LinkReport, LinkSample};
+use fullpipe_emu::namespace::CLIENT;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::carrier::Carrier;
 use super::control::Control;
 use super::flow::Flow;
 use super::info::TcpInfo;
 use super::latency::{Latencies, Writes};
-use crate::real_time::{self, Event, Look};
+use crate::real_time::{self, Event, LinkLook, LinkTruth, Look};
 use crate::results::AppLatency;
 use crate::run::RunError;
 use crate::scenario::Scenario;
@@ -32,7 +32,7 @@ const UNSENT_TIME: Duration = Duration::from_millis(10);
 /// Two namespaces, a link between them, and the ends of the flows.
 pub(super) struct Bench {
     epoch: time::Instant,
-    link: Option<TunLink>,
+    link: Option<Carrier>,
     flows: Vec<Arc<Flow>>,
     starts: Vec<Duration>,
     /// Sockets of flows that wait for the first one.
@@ -50,9 +50,7 @@ impl Bench {
     /// Starts a link, the receivers behind it, and the first flow. There is at least one control.
     pub(super) fn start(scenario: &Scenario, controls: Vec<Control>) -> Result<Self, RunError> {
         let epoch = time::Instant::now();
-        let (downlink, uplink) = scenario.directions();
-        let link =
-            TunLink::start(&TunConfig { uplink, downlink, epoch: Some(epoch), realtime: true })?;
+        let link = Carrier::lay(scenario, epoch)?;
         let flows = scenario.flows as usize;
         let (listeners, mut sockets) = open(&link, flows)?;
         let (told, events) = mpsc::channel();
@@ -149,12 +147,12 @@ impl real_time::Bench for Bench {
         each.fold((0, 0), |(sent, again), v| (sent + v.0, again + v.1))
     }
 
-    fn link(&self) -> Result<LinkSample, RunError> {
-        Ok(self.link.as_ref().ok_or(RunError::Lost)?.sample())
+    fn link(&self) -> Result<LinkLook, RunError> {
+        self.link.as_ref().ok_or(RunError::Lost)?.look()
     }
 
-    fn finish_link(&mut self) -> Result<LinkReport, RunError> {
-        Ok(self.link.take().ok_or(RunError::Lost)?.finish()?)
+    fn finish_link(&mut self) -> Result<LinkTruth, RunError> {
+        self.link.take().ok_or(RunError::Lost)?.finish()
     }
 
     fn app_latency(&self) -> Option<AppLatency> {
@@ -179,7 +177,7 @@ fn address(flow: usize) -> SocketAddr {
 }
 
 /// A listener for each flow in the client's namespace, and a socket in the server's.
-fn open(link: &TunLink, flows: usize) -> Result<(Vec<TcpListener>, Vec<Socket>), RunError> {
+fn open(link: &Carrier, flows: usize) -> Result<(Vec<TcpListener>, Vec<Socket>), RunError> {
     let listeners =
         link.client().enter(|| (0..flows).map(address).map(TcpListener::bind).collect());
     let listeners: std::io::Result<Vec<_>> = listeners?;

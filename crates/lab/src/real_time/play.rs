@@ -144,7 +144,7 @@ impl<'a, B: Bench> Play<'a, B> {
             elapsed,
             done: self.extent.done(elapsed, received.iter().sum()),
             flow_bps: each.map(|(now, then)| bits_per_sec(now - then, elapsed - told.at)).collect(),
-            queue: self.bench.link()?.downlink.queue.delay,
+            queue: self.bench.link()?.queue,
         });
         *told = Told { next: elapsed + TICK, at: elapsed, received };
         Ok(())

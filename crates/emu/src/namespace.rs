@@ -1,7 +1,10 @@
-//! Network namespaces of a run, by names that tell whose they are.
+//! The two network namespaces of a run, by names that tell whose they are, with what holds in them
+//! whatever link is laid between them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -16,6 +19,22 @@ use crate::EmuError;
 /// `nsenter --net=/run/fullpipe/NAME ss -ti`. It is there only as long as a name is in it.
 pub const DIRECTORY: &str = "/run/fullpipe";
 
+/// The server's address in its namespace: of the block for benchmarks (RFC 2544), which nobody routes.
+pub const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+/// The client's address in its namespace.
+pub const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// The most that a socket's buffers grow to in a namespace, in bytes. The kernel's own limit of some
+/// MB would bound the window on a long path before congestion control does.
+pub const SOCKET_BUFFER_BYTES: u32 = 64 << 20;
+
+/// How long the addresses' common prefix is: the two are alone on their link.
+pub(crate) const PREFIX_BITS: u8 = 30;
+
+/// The name of the link's device in each namespace.
+pub(crate) const DEVICE: &str = "fullpipe";
+
 /// How often a name is tried while other runs remove the directory with theirs.
 const TRIES: usize = 10;
 
@@ -28,7 +47,7 @@ pub struct Namespace {
 
 impl Namespace {
     /// Makes a namespace for `role`.
-    pub(super) fn create(role: &str) -> Result<Self, EmuError> {
+    pub(crate) fn create(role: &str) -> Result<Self, EmuError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let process = std::process::id();
         let started = start_time(process).ok_or_else(|| io::Error::from(ErrorKind::Unsupported));
@@ -37,6 +56,7 @@ impl Namespace {
         let path = Path::new(DIRECTORY).join(format!("{process}-{started}-{number}-{role}"));
         let made = in_a_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)?;
+            prepare()?;
             pin(&path)
         })?;
         if made.is_err() {
@@ -59,6 +79,10 @@ impl Namespace {
         entered.map_err(EmuError::io("enter its network namespace"))
     }
 
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
     /// The file that names it.
     pub fn path(&self) -> &Path {
         &self.path
@@ -71,20 +95,17 @@ impl Drop for Namespace {
     }
 }
 
-/// Whether this process can make namespaces and devices: it needs root.
-///
-/// # Errors
-/// What is missing, in one line.
-pub fn available() -> Result<(), EmuError> {
-    let unshared = in_a_thread(|| Ok(unshare(CloneFlags::CLONE_NEWNET)?))?;
-    match unshared {
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => return Err(EmuError::NeedsRoot),
-        other => other.map_err(EmuError::io("make a network namespace"))?,
-    }
-    if !Path::new("/dev/net/tun").exists() {
-        return Err(EmuError::NoTun);
-    }
-    Ok(())
+/// Runs `work` in a namespace without a name, which is gone with it: what the machine can do is best
+/// known by trying. It needs root.
+pub(crate) fn try_in_one<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, EmuError> {
+    let tried = in_a_thread(|| {
+        unshare(CloneFlags::CLONE_NEWNET)?;
+        Ok(work())
+    })?;
+    tried.map_err(|e| match e.kind() {
+        ErrorKind::PermissionDenied => EmuError::NeedsRoot,
+        _ => EmuError::io("make a network namespace")(e),
+    })
 }
 
 /// Removes what killed runs left; the names of what was removed. Runs that are alive keep theirs.
@@ -129,6 +150,24 @@ fn start_time(process: u32) -> Option<u64> {
     // The second field is the program's name, which may hold anything, in parentheses.
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Settings of the calling thread's namespace, which is a new one.
+fn prepare() -> io::Result<()> {
+    let set = |name: &str, value: &str| {
+        fs::write(format!("/proc/sys/net/{name}"), value)
+            .map_err(|e| io::Error::new(e.kind(), format!("sysctl net/{name}: {e}")))
+    };
+    let (start, most) = (131_072, SOCKET_BUFFER_BYTES);
+    set("ipv4/tcp_rmem", &format!("4096 {start} {most}"))?;
+    set("ipv4/tcp_wmem", &format!("4096 {start} {most}"))?;
+    // What one flow learned of the path is not to be known to the next.
+    set("ipv4/tcp_no_metrics_save", "1")?;
+    match set("ipv6/conf/default/disable_ipv6", "1") {
+        // A kernel without IPv6 has none to turn off.
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
 }
 
 /// Gives the calling thread's namespace a name.

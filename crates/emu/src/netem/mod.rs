@@ -1,0 +1,271 @@
+//! The kernel's own netem between two network namespaces, where the kernel has it: a second opinion on
+//! this crate's model, from people who never saw it.
+//!
+//! ```text
+//! server namespace                                                           client namespace
+//!   sockets ─ loss, delay ─ buffer, rate ═ veth ══════════════════════════════ veth ─ sockets
+//! 198.18.0.1 (netem 1:)   (netem 10:)     veth ═════════════════ delay (netem 1:) ─ 198.18.0.2
+//! ```
+//!
+//! Two netems stand one behind the other where the data leaves: the delay's holds what propagates and
+//! the bottleneck's what waits, so that the buffer's limit is the buffer's alone. A packet that finds it
+//! full is dropped behind the first one, where the sender's TCP does not notice, as on a real path; and
+//! since the first one delays, what waits does not count as unsent by the socket either.
+//!
+//! What differs from a [`TunLink`](crate::tun::TunLink):
+//!
+//! - The buffer counts packets. One that was asked for in bytes holds as many full packets.
+//! - The kernel tells of its qdiscs when it is asked, and of no single packet: how long each one
+//!   waited is not known, nor how late the kernel was ([`NetemSample`] is all there is).
+//! - netem's losses are its own: another sequence than the model's from the same seed, repeated from
+//!   Linux 6.6 on.
+//!
+//! Namespaces and devices belong to the run and go with the [`NetemLink`]. What a killed process leaves,
+//! [`clean`](crate::namespace::clean) removes.
+
+mod netlink;
+mod qdisc;
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::{ConfigError, Count, MTU_BYTES, Probability, Queue, QueueLimit};
+use netlink_packet_route::tc::TcHandle;
+
+use crate::EmuError;
+use crate::namespace::{self, CLIENT, Namespace, SERVER};
+use netlink::{Netlink, Stats};
+use qdisc::Netem;
+
+/// In each device's namespace the first qdisc, and behind it the bottleneck's.
+const FIRST: TcHandle = TcHandle { major: 1, minor: 0 };
+const BOTTLENECK: TcHandle = TcHandle { major: 10, minor: 0 };
+/// netem's only class, under which another qdisc stands.
+const BEHIND_FIRST: TcHandle = TcHandle { major: 1, minor: 1 };
+
+/// What the kernel counts of a packet and a path does not.
+const ETHERNET_HEADER_BYTES: u32 = 14;
+
+/// What is in propagation has no limit but the senders' windows.
+const NO_LIMIT_PACKETS: u32 = u32::MAX;
+
+/// The devices' link-layer addresses, locally administered.
+const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+/// What netem can do of a path: the bottleneck and the losses towards the client.
+#[derive(Clone, Copy, Debug)]
+pub struct NetemConfig {
+    /// The bottleneck's rate, IP headers included.
+    pub rate: Rate,
+    /// What its buffer holds.
+    pub queue: QueueLimit,
+    /// The probability that a packet is lost before it reaches the buffer.
+    pub loss: Probability,
+    /// Propagation delay from the server to the client.
+    pub downlink_delay: Duration,
+    /// And back.
+    pub uplink_delay: Duration,
+    /// Seed of the losses, from Linux 6.6 on.
+    pub seed: u64,
+}
+
+/// The way towards the client at one moment, as the kernel's counters tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NetemSample {
+    /// The bottleneck's buffer, with the packet on the wire as a whole: its delay is up to one
+    /// packet's time too long.
+    pub queue: Queue,
+    /// What the bottleneck has carried.
+    pub carried: Count,
+    /// Packets that reached the bottleneck, and those that chance kept from it.
+    pub arrived_packets: u64,
+    /// Packets that found the buffer full.
+    pub tail_dropped_packets: u64,
+    /// Packets that were lost by chance.
+    pub random_lost_packets: u64,
+}
+
+/// A running link with its two namespaces. All of it is gone when this is dropped.
+#[derive(Debug)]
+pub struct NetemLink {
+    rate: Rate,
+    /// Of the server's namespace.
+    netlink: Mutex<Netlink>,
+    server: Namespace,
+    client: Namespace,
+}
+
+/// Whether this process can make namespaces, and this kernel has netem for them.
+///
+/// # Errors
+/// What is missing, in one line.
+pub fn available() -> Result<(), EmuError> {
+    // A new namespace's loopback device is its first.
+    let tried = namespace::try_in_one(|| {
+        Netlink::open()?.add_qdisc(1, TcHandle::ROOT, FIRST, Netem::delay(Duration::ZERO).qdisc())
+    })?;
+    tried.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => EmuError::NoNetem,
+        _ => EmuError::io("try netem")(e),
+    })
+}
+
+impl NetemLink {
+    /// Makes the namespaces and the link between them.
+    ///
+    /// # Errors
+    /// When the rate or the buffer is none, this process may not make namespaces, the kernel has no
+    /// netem, or the system refuses a device.
+    pub fn start(config: &NetemConfig) -> Result<Self, EmuError> {
+        config.validate()?;
+        available()?;
+        let server = Namespace::create("server")?;
+        let client = Namespace::create("client")?;
+        let paired = server.enter(|| {
+            let netlink = Netlink::open()?;
+            netlink.add_veth([SERVER_MAC, CLIENT_MAC], client.as_fd())?;
+            Ok(netlink)
+        })?;
+        let netlink = paired.map_err(EmuError::io("make a pair of devices (module veth)"))?;
+        let laid = server.enter(|| {
+            let device = netlink.bring_up(SERVER, (CLIENT, CLIENT_MAC))?;
+            netlink.add_qdisc(device, TcHandle::ROOT, FIRST, config.first().qdisc())?;
+            netlink.add_qdisc(device, BEHIND_FIRST, BOTTLENECK, config.bottleneck().qdisc())
+        })?;
+        laid.map_err(EmuError::io("set up its devices"))?;
+        let laid = client.enter(|| {
+            let netlink = Netlink::open()?;
+            let device = netlink.bring_up(CLIENT, (SERVER, SERVER_MAC))?;
+            let delay = Netem::delay(config.uplink_delay);
+            netlink.add_qdisc(device, TcHandle::ROOT, FIRST, delay.qdisc())
+        })?;
+        laid.map_err(EmuError::io("set up its devices"))?;
+        Ok(Self { rate: config.rate, netlink: Mutex::new(netlink), server, client })
+    }
+
+    /// Where [`SERVER`] is.
+    pub fn server(&self) -> &Namespace {
+        &self.server
+    }
+
+    /// Where [`CLIENT`] is.
+    pub fn client(&self) -> &Namespace {
+        &self.client
+    }
+
+    /// The link now: a question to the kernel, some tens of microseconds.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn sample(&self) -> Result<NetemSample, EmuError> {
+        let netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+        let [first, bottleneck] = netlink
+            .stats([FIRST, BOTTLENECK])
+            .map_err(EmuError::io("read the kernel's counters"))?;
+        Ok(NetemSample::of(self.rate, first, bottleneck))
+    }
+}
+
+impl NetemConfig {
+    fn validate(&self) -> Result<(), EmuError> {
+        let wrong = |source| Err(EmuError::Path { direction: "downlink", source });
+        match self.queue {
+            _ if self.rate == Rate::ZERO => wrong(ConfigError::ZeroRate),
+            QueueLimit::Bytes(b) if b < u64::from(MTU_BYTES) => {
+                wrong(ConfigError::QueueBelowOnePacket(b))
+            }
+            QueueLimit::Packets(0) => wrong(ConfigError::EmptyQueue),
+            _ => Ok(()),
+        }
+    }
+
+    fn first(&self) -> Netem {
+        Netem { loss: self.loss, seed: self.seed, ..Netem::delay(self.downlink_delay) }
+    }
+
+    fn bottleneck(&self) -> Netem {
+        let packets = match self.queue {
+            QueueLimit::Bytes(b) => b / u64::from(MTU_BYTES),
+            QueueLimit::Packets(n) => n,
+        };
+        Netem {
+            limit_packets: u32::try_from(packets).unwrap_or(u32::MAX),
+            rate: Some(self.rate),
+            ..Netem::default()
+        }
+    }
+}
+
+impl Netem {
+    /// Delays what comes, and nothing else. A delay of 0 would be none: the sender's TCP would then
+    /// hold back what it sees waiting in its own machine.
+    fn delay(delay: Duration) -> Self {
+        let delay = delay.max(Duration::from_nanos(1));
+        Self { delay, limit_packets: NO_LIMIT_PACKETS, ..Self::default() }
+    }
+}
+
+impl NetemSample {
+    /// The first netem counts what it lost and what the bottleneck did not take from it.
+    fn of(rate: Rate, first: Stats, bottleneck: Stats) -> Self {
+        let Stats { carried, waiting: Count { bytes, packets }, dropped_packets } = bottleneck;
+        let random_lost_packets = first.dropped_packets.saturating_sub(dropped_packets);
+        Self {
+            queue: Queue { bytes, packets, delay: rate.time_for(bytes) },
+            carried,
+            arrived_packets: carried.packets + packets + dropped_packets + random_lost_packets,
+            tail_dropped_packets: dropped_packets,
+            random_lost_packets,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// What does not need netem: the devices, TCP between them, and a qdisc that every kernel has.
+    #[test]
+    fn devices_carry_tcp_and_a_qdisc_counts_it() {
+        if let Err(missing) = namespace::try_in_one(|| ()) {
+            eprintln!("skipped: {missing}");
+            return;
+        }
+        let server = Namespace::create("server").expect("a namespace");
+        let client = Namespace::create("client").expect("a namespace");
+        let netlink = server.enter(|| {
+            let netlink = Netlink::open().expect("a socket");
+            netlink.add_veth([SERVER_MAC, CLIENT_MAC], client.as_fd()).expect("a pair");
+            let device = netlink.bring_up(SERVER, (CLIENT, CLIENT_MAC)).expect("one end");
+            let fifo = ("pfifo", 100_u32.to_ne_bytes().to_vec());
+            netlink.add_qdisc(device, TcHandle::ROOT, FIRST, fifo.clone()).expect("a qdisc");
+            let again = netlink.add_qdisc(device, TcHandle::ROOT, FIRST, fifo);
+            assert_eq!(again.expect_err("one is there").kind(), io::ErrorKind::AlreadyExists);
+            netlink
+        });
+        let netlink = netlink.expect("inside");
+        let listener = client.enter(|| {
+            let up = Netlink::open().expect("a socket").bring_up(CLIENT, (SERVER, SERVER_MAC));
+            up.expect("the other end");
+            TcpListener::bind((CLIENT, 7)).expect("a listener")
+        });
+        let stream = server.enter(|| TcpStream::connect((CLIENT, 7)).expect("a connection"));
+        let mut stream = stream.expect("inside");
+        let (mut other, _) = listener.expect("inside").accept().expect("it is there");
+        stream.write_all(&[7; 100_000]).expect("it is sent");
+        other.read_exact(&mut [0; 100_000]).expect("it arrives");
+        let [stats] = netlink.stats([FIRST]).expect("counters");
+        // 1448 bytes of it in a full packet of 1500.
+        assert!((70..90).contains(&stats.carried.packets), "{stats:?}");
+        let most = 100_000 + 60 * stats.carried.packets;
+        assert!((103_640..=most).contains(&stats.carried.bytes), "{stats:?}");
+        assert_eq!((stats.waiting, stats.dropped_packets), (Count::default(), 0));
+        let gone = netlink.stats([BOTTLENECK]).expect_err("there is none");
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,196 @@
+//! The few requests to the kernel that a link between namespaces takes (rtnetlink(7)).
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use fullpipe_path::Count;
+use netlink_packet_core::{
+    DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use nix::net::if_::if_nametoindex;
+
+use super::ETHERNET_HEADER_BYTES;
+use crate::namespace::{DEVICE, PREFIX_BITS};
+
+/// `TCA_OPTIONS`: many qdiscs' begin with a struct, which the library's own attribute cannot.
+const TCA_OPTIONS: u16 = 2;
+
+/// A request that makes something new.
+const MAKE: u16 = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+
+type Mac = [u8; 6];
+
+/// A conversation with the kernel about the namespace in which it was opened.
+#[derive(Debug)]
+pub(super) struct Netlink(Socket);
+
+/// What a qdisc counts, without Ethernet headers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Stats {
+    pub(super) carried: Count,
+    pub(super) waiting: Count,
+    pub(super) dropped_packets: u64,
+}
+
+impl Netlink {
+    /// About the calling thread's namespace.
+    pub(super) fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self(socket))
+    }
+
+    /// Asks, and returns what the kernel sends until its last word.
+    fn ask(&self, what: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let mut request = NetlinkMessage::from(what);
+        request.header.flags = NLM_F_REQUEST | flags;
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.0.send(&bytes, 0)?;
+        let mut answers = Vec::new();
+        loop {
+            let (datagram, _) = self.0.recv_from_full()?;
+            let mut rest = &datagram[..];
+            while !rest.is_empty() {
+                let answer = NetlinkMessage::deserialize(rest)
+                    .map_err(|e| io::Error::new(ErrorKind::InvalidData, e.to_string()))?;
+                match answer.payload {
+                    NetlinkPayload::Error(e) if e.code.is_some() => return Err(e.to_io()),
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::InnerMessage(message) => answers.push(message),
+                    _ => {}
+                }
+                let length = (answer.header.length as usize).next_multiple_of(4);
+                rest = rest.get(length..).unwrap_or_default();
+            }
+        }
+    }
+
+    /// Makes a pair of devices, one here and one in another namespace, with their addresses.
+    pub(super) fn add_veth(&self, [here, there]: [Mac; 2], other: BorrowedFd<'_>) -> io::Result<()> {
+        let device = |mac: Mac| {
+            let mut message = LinkMessage::default();
+            message.attributes.push(LinkAttribute::IfName(DEVICE.to_owned()));
+            message.attributes.push(LinkAttribute::Address(mac.to_vec()));
+            message
+        };
+        let mut peer = device(there);
+        peer.attributes.push(LinkAttribute::NetNsFd(other.as_raw_fd()));
+        let mut pair = device(here);
+        pair.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+        ]));
+        self.ask(RouteNetlinkMessage::NewLink(pair), MAKE).map(drop)
+    }
+
+    /// Gives this namespace's device its address, tells it where the other one is, and turns it on;
+    /// its number.
+    pub(super) fn bring_up(&self, own: Ipv4Addr, other: (Ipv4Addr, Mac)) -> io::Result<u32> {
+        let device = if_nametoindex(DEVICE)?;
+        let mut address = AddressMessage::default();
+        address.header.family = AddressFamily::Inet;
+        address.header.prefix_len = PREFIX_BITS;
+        address.header.index = device;
+        address.attributes =
+            vec![AddressAttribute::Local(IpAddr::V4(own)), AddressAttribute::Address(own.into())];
+        self.ask(RouteNetlinkMessage::NewAddress(address), MAKE)?;
+
+        // The queue counts packets: each is to be one, and not as many as TCP hands over at once.
+        let mut link = LinkMessage::default();
+        link.header.index = device;
+        link.header.flags = LinkFlags::Up;
+        link.header.change_mask = LinkFlags::Up;
+        link.attributes.push(LinkAttribute::GsoMaxSegs(1));
+        self.ask(RouteNetlinkMessage::SetLink(link), NLM_F_ACK)?;
+
+        // Nobody has to ask for it over the link, or again in the middle of a run.
+        let mut neighbour = NeighbourMessage::default();
+        neighbour.header.family = AddressFamily::Inet;
+        neighbour.header.ifindex = device;
+        neighbour.header.state = NeighbourState::Permanent;
+        neighbour.attributes = vec![
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(other.0)),
+            NeighbourAttribute::LinkLayerAddress(other.1.to_vec()),
+        ];
+        self.ask(RouteNetlinkMessage::NewNeighbour(neighbour), MAKE)?;
+        Ok(device)
+    }
+
+    /// Puts a qdisc of a kind with its options on a device, under `parent`.
+    pub(super) fn add_qdisc(
+        &self,
+        device: u32,
+        parent: TcHandle,
+        handle: TcHandle,
+        (kind, options): (&str, Vec<u8>),
+    ) -> io::Result<()> {
+        let mut qdisc = TcMessage::with_index(device as i32);
+        qdisc.header.parent = parent;
+        qdisc.header.handle = handle;
+        qdisc.attributes = vec![
+            TcAttribute::Kind(kind.to_owned()),
+            TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options)),
+        ];
+        self.ask(RouteNetlinkMessage::NewQueueDiscipline(qdisc), MAKE).map(drop)
+    }
+
+    /// What these qdiscs of the namespace have counted.
+    pub(super) fn stats<const N: usize>(&self, handles: [TcHandle; N]) -> io::Result<[Stats; N]> {
+        let all = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+        let mut found = [None; N];
+        for answer in self.ask(all, NLM_F_DUMP)? {
+            let RouteNetlinkMessage::NewQueueDiscipline(qdisc) = answer else { continue };
+            if let Some(place) = handles.iter().position(|h| *h == qdisc.header.handle) {
+                found[place] = Stats::of(&qdisc);
+            }
+        }
+        let lacking = || io::Error::new(ErrorKind::NotFound, "one of its qdiscs is gone");
+        if found.contains(&None) {
+            return Err(lacking());
+        }
+        Ok(found.map(Option::unwrap_or_default))
+    }
+}
+
+impl Stats {
+    fn of(qdisc: &TcMessage) -> Option<Self> {
+        let stats = qdisc.attributes.iter().find_map(|attribute| match attribute {
+            TcAttribute::Stats2(stats) => Some(stats),
+            _ => None,
+        })?;
+        let without_ethernet = |packets: u32, bytes: u64| Count {
+            packets: packets.into(),
+            bytes: bytes.saturating_sub(u64::from(packets) * u64::from(ETHERNET_HEADER_BYTES)),
+        };
+        let mut found = Self::default();
+        for stat in stats {
+            match stat {
+                TcStats2::Basic(basic) => {
+                    found.carried = without_ethernet(basic.packets, basic.bytes);
+                }
+                TcStats2::Queue(queue) => {
+                    found.waiting = without_ethernet(queue.qlen, queue.backlog.into());
+                    found.dropped_packets = queue.drops.into();
+                }
+                _ => {}
+            }
+        }
+        Some(found)
+    }
+}

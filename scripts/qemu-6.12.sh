@@ -5,6 +5,7 @@
 #   cargo build --release -p fullpipe --features kernel
 #   scripts/qemu-6.12.sh                           # loads the program, compares it with the kernel's own
 #   scripts/qemu-6.12.sh 'fullpipe kernel load --pin; fullpipe kernel status'      # a script of one's own
+#   FULLPIPE=target/release/deps/netem-HASH scripts/qemu-6.12.sh fullpipe          # the tests of netem
 #
 # Needs Debian 12 or later with its security archive, qemu-system-x86, xz, cpio and dpkg. FULLPIPE names another
 # binary than target/release/fullpipe. Everything is downloaded to and built in a directory that goes with it.
@@ -16,6 +17,7 @@ script=${1:-"fullpipe kernel load --pin
 fullpipe kernel status
 fullpipe kernel unload
 $compare
+$compare --link netem
 $compare --flows 4"}
 here=$(cd "$(dirname "$0")/.." && pwd)
 fullpipe=$(realpath "${FULLPIPE:-$here/target/release/fullpipe}")

@@ -100,7 +100,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         say("over tcp bbr3 is bbr3-linux, Linux's flavour: BPF, in the kernel for this run alone");
     }
     if args.link == Some(LinkKind::Netem) {
-        say("over the kernel's netem: its queue is looked at every 10 ms, and how late it is is not known");
+        say(
+            "over the kernel's netem: its queue is looked at every 10 ms, and how late it is is not known",
+        );
     }
     let report = args.report_path();
     if let Some(path) = &report {

@@ -287,6 +287,39 @@ mod kernel {
     }
 }
 
+/// Where the kernel has no netem, one line says so and what else there is.
+#[test]
+fn netem_is_the_link_where_the_kernel_has_it() {
+    if !available() {
+        return;
+    }
+    let before = interfaces();
+    let said = tcp("--link netem --cc linux:cubic --rate 20mbit --rtt 20ms --duration 3s --json");
+    if said.code == Some(2) {
+        assert!(
+            said.stderr.contains("no netem") && said.stderr.contains("--link tun"),
+            "{}",
+            said.stderr
+        );
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+        eprintln!("skipped: {}", said.stderr.trim());
+        return;
+    }
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(said.stderr.contains("over the kernel's netem"), "{}", said.stderr);
+    let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("one object");
+    assert_eq!(object["scenario"]["link"], "netem");
+    let result = &object["results"][0];
+    let goodput = result["goodput_bps"].as_f64().expect("a goodput");
+    assert!((15e6..20e6).contains(&goodput), "{goodput}");
+    assert!(result["rtt_ms"]["min"].as_f64() >= Some(20.0), "{}", result["rtt_ms"]);
+    // A buffer of 1 BDP, which CUBIC fills.
+    let p95 = result["queue_ms"]["p95"].as_f64().expect("a queue");
+    assert!((10.0..=20.1).contains(&p95), "{p95}");
+    assert!(result["emulator"].is_null());
+    assert_eq!(interfaces(), before);
+}
+
 /// The namespaces' link carries QUIC too: the bottleneck is seen from both ends, and nothing stays.
 #[test]
 fn quic_runs_between_the_namespaces_too() {
@@ -312,7 +345,8 @@ fn a_link_that_a_backend_does_not_have_is_refused() {
     for (line, why) in [
         ("--over tcp --link udp --cc linux:cubic", "write --link tun"),
         ("--over sim --link tun", "leave it out"),
-        ("--over quic --link netem", "there are udp and tun"),
+        ("--over quic --link netem", "write --link tun"),
+        ("--over tcp --link wire --cc linux:cubic", "there are udp, tun and netem"),
     ] {
         let line: Vec<&str> = std::iter::once("compare").chain(line.split_whitespace()).collect();
         let said = run(fullpipe(Path::new("/"), &line));

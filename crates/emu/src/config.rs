@@ -74,7 +74,9 @@ pub enum EmuError {
         source: io::Error,
     },
     /// This process may not make network namespaces.
-    #[error("network namespaces and their devices need root; run it as root, for example with sudo")]
+    #[error(
+        "network namespaces and their devices need root; run it as root, for example with sudo"
+    )]
     NeedsRoot,
     /// The kernel has no TUN devices.
     #[error("there is no /dev/net/tun; load the kernel's module for it: modprobe tun")]

@@ -80,12 +80,12 @@ mod emulator;
 mod endpoints;
 mod flows;
 mod link;
-mod os;
-mod report;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
 pub mod netem;
+mod os;
+mod report;
 #[cfg(test)]
 mod tests;
 #[cfg(target_os = "linux")]

@@ -83,10 +83,7 @@ pub(crate) struct LinkLook {
 
 impl From<LinkSample> for LinkLook {
     fn from(now: LinkSample) -> Self {
-        Self {
-            queue: now.downlink.queue.delay,
-            carried_bytes: now.downlink.stats.carried.bytes,
-        }
+        Self { queue: now.downlink.queue.delay, carried_bytes: now.downlink.stats.carried.bytes }
     }
 }
 

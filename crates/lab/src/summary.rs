@@ -133,7 +133,9 @@ pub fn in_words(s: &ScenarioRecord) -> String {
             "real QUIC packets over an emulated link between two network namespaces"
         }
         ("quic", _) => "real QUIC packets over an emulated link inside the process",
-        ("tcp", Some("netem")) => "the kernel's own TCP over its netem between two network namespaces",
+        ("tcp", Some("netem")) => {
+            "the kernel's own TCP over its netem between two network namespaces"
+        }
         ("tcp", _) => "the kernel's own TCP over an emulated link between two network namespaces",
         _ => "a simulation under a virtual clock",
     };

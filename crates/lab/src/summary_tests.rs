@@ -55,4 +55,14 @@ fn a_scenario_reads_as_a_sentence_and_as_its_command() {
         "fullpipe compare --over quic --cc bbr3,cubic --rate 100mbit --rtt 40ms --buffer 1bdp \
          --loss 1% --duration 10s --seed 1"
     );
+    for (over, link, words, flag) in [
+        ("quic", "tun", "packets over an emulated link between two", "--over quic --link tun --cc"),
+        ("tcp", "tun", "TCP over an emulated link between two", "--over tcp --cc"),
+        ("tcp", "netem", "TCP over its netem between two", "--over tcp --link netem --cc"),
+    ] {
+        let (over, link) = (over.to_owned(), Some(link.to_owned()));
+        let s = ScenarioRecord { over, link, ..s.clone() };
+        assert!(in_words(&s).contains(words), "{}", in_words(&s));
+        assert!(command(&s).contains(flag), "{}", command(&s));
+    }
 }

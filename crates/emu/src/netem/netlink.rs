@@ -82,7 +82,11 @@ impl Netlink {
     }
 
     /// Makes a pair of devices, one here and one in another namespace, with their addresses.
-    pub(super) fn add_veth(&self, [here, there]: [Mac; 2], other: BorrowedFd<'_>) -> io::Result<()> {
+    pub(super) fn add_veth(
+        &self,
+        [here, there]: [Mac; 2],
+        other: BorrowedFd<'_>,
+    ) -> io::Result<()> {
         let device = |mac: Mac| {
             let mut message = LinkMessage::default();
             message.attributes.push(LinkAttribute::IfName(DEVICE.to_owned()));

@@ -5,7 +5,8 @@
 #   cargo build --release -p fullpipe --features kernel
 #   scripts/qemu-6.12.sh                           # loads the program, compares it with the kernel's own
 #   scripts/qemu-6.12.sh 'fullpipe kernel load --pin; fullpipe kernel status'      # a script of one's own
-#   FULLPIPE=target/release/deps/netem-HASH scripts/qemu-6.12.sh fullpipe          # the tests of netem
+#   cargo test --release -p fullpipe-emu --test netem --no-run                     # the tests of netem: says where
+#   FULLPIPE=target/release/deps/netem-HASH scripts/qemu-6.12.sh 'NETEM=needed fullpipe --nocapture'
 #
 # Needs Debian 12 or later with its security archive, qemu-system-x86, xz, cpio and dpkg. FULLPIPE names another
 # binary than target/release/fullpipe. Everything is downloaded to and built in a directory that goes with it.
@@ -77,7 +78,7 @@ for module in /modules/*; do insmod "$module" || echo "no $module"; done
 ip link set lo up
 echo "== Linux $(uname -r)"
 # Through a pipe: there is nobody to draw progress for.
-sh -ex /script 2>&1 </dev/null | cat
+{ sh -ex /script 2>&1 </dev/null || echo "== failed"; } | cat
 echo "== done after $(cut -d' ' -f1 /proc/uptime) s"
 poweroff -f
 INIT
@@ -94,3 +95,4 @@ tail -f --pid=$machine -n +1 console | sed -u 's/\r//g' || true
 wait $machine
 machine=
 grep -q '^== done' console || die "the machine ended before its script did"
+! grep -q '^== failed' console || die "the script failed"

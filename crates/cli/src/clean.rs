@@ -5,8 +5,9 @@ use crate::print;
 
 /// Remove what a killed run left on this machine
 ///
-/// A run over tcp removes its network namespaces when it ends, also by Ctrl-C or SIGTERM. A run that is
-/// killed (SIGKILL) cannot. This removes the namespaces of runs whose process is gone, and nothing else.
+/// A run over tcp or with --link tun removes its network namespaces when it ends, also by Ctrl-C or SIGTERM.
+/// A run that is killed (SIGKILL) cannot. This removes the namespaces of runs whose process is gone, with the
+/// devices in them, and nothing else.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {}
 

@@ -35,8 +35,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BACKEND", default_value = "quic")]
     over: Over,
     /// What is between the ends: udp (inside this process), tun (between two network namespaces; needs
-    /// Linux and root) or netem (the kernel's own, between the same; over tcp, where the kernel has it)
-    /// [default: udp over quic, tun over tcp]
+    /// Linux and root) or netem (the kernel's own, between two network namespaces; for --over tcp, needs root
+    /// and a kernel that has it) [default: udp over quic, tun over tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
     /// The algorithms: bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
@@ -101,7 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.link == Some(LinkKind::Netem) {
         say(
-            "over the kernel's netem: its queue is looked at every 10 ms, and how late it is is not known",
+            "over the kernel's netem: its queue is looked at every 10 ms and not at each packet, and \
+             whether it kept its time is not known, so that no run is marked (!)",
         );
     }
     let report = args.report_path();

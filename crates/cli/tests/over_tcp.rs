@@ -67,15 +67,22 @@ fn interfaces() -> Vec<String> {
 
 #[test]
 fn without_root_one_line_says_what_is_needed() {
-    let line = arguments("--cc linux:cubic --duration 1s --json");
-    let mut command = fullpipe(Path::new("/"), &line);
-    if geteuid().is_root() {
-        command.uid(NOBODY).gid(NOBODY);
+    for link in ["", "--link netem "] {
+        let line = format!("{link}--cc linux:cubic --duration 1s --json");
+        let mut command = fullpipe(Path::new("/"), &arguments(&line));
+        if geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let said = run(command);
+        assert_eq!(said.code, Some(2), "{}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+        assert!(
+            said.stderr.contains("need root") && said.stderr.contains("sudo"),
+            "{}",
+            said.stderr
+        );
+        assert!(!said.stderr.contains("write --link"), "{}", said.stderr);
     }
-    let said = run(command);
-    assert_eq!(said.code, Some(2), "{}", said.stderr);
-    assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
-    assert!(said.stderr.contains("need root") && said.stderr.contains("sudo"), "{}", said.stderr);
 }
 
 #[test]
@@ -345,7 +352,7 @@ fn a_link_that_a_backend_does_not_have_is_refused() {
     for (line, why) in [
         ("--over tcp --link udp --cc linux:cubic", "write --link tun"),
         ("--over sim --link tun", "leave it out"),
-        ("--over quic --link netem", "write --link tun"),
+        ("--link netem", "write --over tcp, or --link tun"),
         ("--over tcp --link wire --cc linux:cubic", "there are udp, tun and netem"),
     ] {
         let line: Vec<&str> = std::iter::once("compare").chain(line.split_whitespace()).collect();

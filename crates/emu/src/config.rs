@@ -82,8 +82,14 @@ pub enum EmuError {
     #[error("there is no /dev/net/tun; load the kernel's module for it: modprobe tun")]
     NoTun,
     /// The kernel has no netem.
-    #[error("this kernel has no netem; load the module for it (modprobe sch_netem)")]
+    #[error(
+        "this kernel has no netem; install its module sch_netem, often in a package like \
+         linux-modules-extra or kernel-modules-extra"
+    )]
     NoNetem,
+    /// The kernel has no pairs of virtual devices.
+    #[error("this kernel has no veth devices; install its module veth")]
+    NoVeth,
     /// The link's thread panicked: a bug, please report it.
     #[error("the link's thread panicked; this is a bug, please report it")]
     Panicked,

@@ -91,7 +91,7 @@ impl From<LinkSample> for LinkLook {
 #[derive(Clone, Debug)]
 pub(crate) struct LinkTruth {
     /// Queueing delay in nanoseconds of every packet. A link that does not know it says nothing: then
-    /// what was seen for each row has to do.
+    /// what the rows saw of the queue has to do.
     pub(crate) queue_delay: Option<Histogram<u64>>,
     pub(crate) arrived_packets: u64,
     pub(crate) dropped_packets: u64,
@@ -148,6 +148,7 @@ pub(crate) fn measure<B: Bench>(
         recorder: Recorder::every(interval, scenario.flows as usize),
         senders: Senders::new(),
         queues: times(),
+        seen: Duration::ZERO,
     };
     // The bench ends when it is dropped, also after an error.
     let mut play = Play::begin(scenario.extent(), bench, stop)?;
@@ -155,7 +156,7 @@ pub(crate) fn measure<B: Bench>(
     let end = play.until_the_end(&mut rows, watch)?;
     let last = rows.row(end.at - play.zero, &play.bench)?;
     rows.recorder.push_last(last);
-    let Rows { recorder, mut senders, queues } = rows;
+    let Rows { recorder, mut senders, queues, .. } = rows;
     let carried = play.bench.link()?.carried_bytes;
     (senders.sent_bytes, senders.lost_bytes) = play.bench.volumes();
     let flows = flow_results(&play, end.at);
@@ -179,8 +180,10 @@ pub(crate) fn measure<B: Bench>(
 struct Rows {
     recorder: Recorder,
     senders: Senders,
-    /// In nanoseconds.
+    /// In nanoseconds, each for as many milliseconds as it was the newest: rows become rarer in a long run.
     queues: Histogram<u64>,
+    /// The time of the newest row.
+    seen: Duration,
 }
 
 impl Rows {
@@ -190,7 +193,9 @@ impl Rows {
             self.senders.rtts.saturating_record(look.rtt.as_nanos());
         }
         let queue = bench.link()?.queue;
-        self.queues.saturating_record(queue.as_nanos());
+        let millis = (t - self.seen).as_nanos() / 1_000_000;
+        self.queues.saturating_record_n(queue.as_nanos(), millis.max(1));
+        self.seen = t;
         Ok(Row { t, received: bench.received(), queue, ..summed(&looks) })
     }
 }

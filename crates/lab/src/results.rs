@@ -28,7 +28,7 @@ pub struct ComparisonResults {
 /// A scenario in plain numbers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ScenarioRecord {
-    /// `quic` (real packets on the in-process link), `tcp` (the kernel's, between two namespaces) or
+    /// `quic` (real packets on an emulated link), `tcp` (the kernel's, between two namespaces) or
     /// `sim` (the virtual clock).
     pub over: String,
     /// `udp` (inside the process), `tun` or `netem` (between two network namespaces); null over `sim`.
@@ -74,7 +74,7 @@ pub struct AlgorithmResult {
     /// Time from the first request to the end, in seconds.
     pub elapsed_s: f64,
     /// Time in the bottleneck's queue of every packet that passed it, in milliseconds. Over netem, which
-    /// does not tell it, what the queue held for every row of the series, in milliseconds at its rate.
+    /// does not tell it, what the queue held over time, the packet on the wire included, in milliseconds at its rate.
     pub queue_ms: QueueDelay,
     /// Round-trip times as the senders measured them, in milliseconds; null without a sample. Over
     /// quic and tcp the smoothed one, looked at for every row of the series; over sim every sample.
@@ -214,7 +214,8 @@ pub const DEFINITIONS: [(&str, &str); 10] = [
         "queue",
         "time that a packet waited in the bottleneck's buffer before its transmission began; \
          percentiles over every packet that passed. The plot shows bytes in the buffer ÷ rate. Over \
-         netem, which knows no packet's time: percentiles over the points of the plot.",
+         netem, which knows no packet's time: percentiles over time of what was in the buffer, the \
+         packet in transmission included, looked at every 10 ms, and less often in runs of over 20 s.",
     ),
     (
         "rtt",

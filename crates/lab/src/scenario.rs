@@ -34,7 +34,8 @@ pub enum Over {
     Quic,
     /// The simulator: a virtual clock, and no packets.
     Sim,
-    /// The kernel's TCP between two network namespaces, through an emulated link, in real time.
+    /// The kernel's TCP between two network namespaces, through an emulated link or the kernel's netem, in
+    /// real time.
     Tcp,
 }
 
@@ -171,7 +172,9 @@ pub enum ScenarioError {
     UnknownLink(String),
     #[error("--link udp carries UDP alone and is not for --over tcp; write --link tun")]
     TcpOverUdp,
-    #[error("--link netem is for --over tcp; write --link tun for --over quic")]
+    #[error(
+        "--link netem is for the kernel's TCP; write --over tcp, or --link tun for --over quic"
+    )]
     QuicOverNetem,
     #[error("--link is not for --over sim, which has no packets; leave it out")]
     NoLinkInSim,

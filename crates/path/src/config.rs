@@ -73,7 +73,11 @@ pub enum QueueLimit {
 }
 
 impl QueueLimit {
-    pub(crate) fn validate(self) -> Result<(), ConfigError> {
+    /// Whether it holds a packet at all.
+    ///
+    /// # Errors
+    /// [`ConfigError::QueueBelowOnePacket`] or [`ConfigError::EmptyQueue`].
+    pub fn validate(self) -> Result<(), ConfigError> {
         match self {
             Self::Bytes(b) if b < u64::from(MTU_BYTES) => Err(ConfigError::QueueBelowOnePacket(b)),
             Self::Packets(0) => Err(ConfigError::EmptyQueue),

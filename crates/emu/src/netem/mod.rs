@@ -9,16 +9,19 @@
 //!
 //! Two netems stand one behind the other where the data leaves: the delay's holds what propagates and
 //! the bottleneck's what waits, so that the buffer's limit is the buffer's alone. A packet that finds it
-//! full is dropped behind the first one, where the sender's TCP does not notice, as on a real path; and
-//! since the first one delays, what waits does not count as unsent by the socket either.
+//! full is dropped behind the first one, where the sender's TCP does not notice, as on a real path. What
+//! either holds does not count against the socket (TCP small queues). What propagates is still known to
+//! be in this machine: TCP does not send it again before it has passed the first netem, which shows where
+//! that takes longer than its timer. What waits in the buffer it does send again, as on a real path.
 //!
 //! What differs from a [`TunLink`](crate::tun::TunLink):
 //!
 //! - The buffer counts packets. One that was asked for in bytes holds as many full packets.
+//! - For the same reason TCP hands over single packets, where it gives a TUN link several at once.
 //! - The kernel tells of its qdiscs when it is asked, and of no single packet: how long each one
 //!   waited is not known, nor how late the kernel was ([`NetemSample`] is all there is).
-//! - netem's losses are its own: another sequence than the model's from the same seed, repeated from
-//!   Linux 6.6 on.
+//! - netem's losses are its own: another sequence than the model's from the same seed. Linux before 6.6
+//!   ignores the seed.
 //!
 //! Namespaces and devices belong to the run and go with the [`NetemLink`]. What a killed process leaves,
 //! [`clean`](crate::namespace::clean) removes.
@@ -32,15 +35,16 @@ use std::sync::{Mutex, PoisonError};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{ConfigError, Count, MTU_BYTES, Probability, Queue, QueueLimit};
 use netlink_packet_route::tc::TcHandle;
+use nix::errno::Errno;
 
 use crate::EmuError;
-use crate::namespace::{self, CLIENT, Namespace, SERVER};
-use netlink::{Netlink, Stats};
+use crate::namespace::{self, CLIENT, DEVICE, Namespace, SERVER};
+use netlink::{Device, Netlink, Stats};
 use qdisc::Netem;
 
 /// In each device's namespace the first qdisc, and behind it the bottleneck's.
 const FIRST: TcHandle = TcHandle { major: 1, minor: 0 };
-const BOTTLENECK: TcHandle = TcHandle { major: 10, minor: 0 };
+const BOTTLENECK: TcHandle = TcHandle { major: 0x10, minor: 0 };
 /// netem's only class, under which another qdisc stands.
 const BEHIND_FIRST: TcHandle = TcHandle { major: 1, minor: 1 };
 
@@ -67,15 +71,17 @@ pub struct NetemConfig {
     pub downlink_delay: Duration,
     /// And back.
     pub uplink_delay: Duration,
-    /// Seed of the losses, from Linux 6.6 on.
+    /// Seed of the losses; Linux before 6.6 ignores it and draws its own.
     pub seed: u64,
 }
 
-/// The way towards the client at one moment, as the kernel's counters tell.
+/// The way towards the client at nearly one moment, as the kernel's counters tell: the two netems are
+/// read one after the other, and what is lost by chance counts a propagation delay before it would have
+/// reached the buffer. Counts go to 2^32 packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NetemSample {
     /// The bottleneck's buffer, with the packet on the wire as a whole: its delay is up to one
-    /// packet's time too long.
+    /// packet's time longer than what a [`PathSample`](crate::PathSample) says.
     pub queue: Queue,
     /// What the bottleneck has carried.
     pub carried: Count,
@@ -83,7 +89,7 @@ pub struct NetemSample {
     pub arrived_packets: u64,
     /// Packets that found the buffer full.
     pub tail_dropped_packets: u64,
-    /// Packets that were lost by chance.
+    /// Packets that were lost by chance; fewer by those that the buffer dropped between the two looks.
     pub random_lost_packets: u64,
 }
 
@@ -97,19 +103,29 @@ pub struct NetemLink {
     client: Namespace,
 }
 
-/// Whether this process can make namespaces, and this kernel has netem for them.
+/// Whether this process can make namespaces, and this kernel has netem and pairs of devices for them.
 ///
 /// # Errors
 /// What is missing, in one line.
 pub fn available() -> Result<(), EmuError> {
-    // A new namespace's loopback device is its first.
-    let tried = namespace::try_in_one(|| {
-        Netlink::open()?.add_qdisc(1, TcHandle::ROOT, FIRST, Netem::delay(Duration::ZERO).qdisc())
-    })?;
-    tried.map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => EmuError::NoNetem,
-        _ => EmuError::io("try netem")(e),
-    })
+    namespace::try_in_one(|| {
+        let netlink = Netlink::open().map_err(EmuError::io("open a netlink socket"))?;
+        let lacks = |e: &io::Error| {
+            let lacking = [Errno::ENOENT, Errno::EOPNOTSUPP];
+            e.raw_os_error().is_some_and(|e| lacking.contains(&Errno::from_raw(e)))
+        };
+        // A new namespace's loopback device is its first.
+        let delay = Netem::delay(Duration::ZERO).qdisc();
+        match netlink.add_qdisc(1, TcHandle::ROOT, FIRST, delay) {
+            Err(e) if lacks(&e) => return Err(EmuError::NoNetem),
+            other => other.map_err(EmuError::io("try netem"))?,
+        }
+        let (here, there) = (Device::new(DEVICE, SERVER_MAC), Device::new("peer", CLIENT_MAC));
+        match netlink.add_veth(here, there) {
+            Err(e) if lacks(&e) => Err(EmuError::NoVeth),
+            other => other.map_err(EmuError::io("try a pair of devices")),
+        }
+    })?
 }
 
 impl NetemLink {
@@ -123,25 +139,24 @@ impl NetemLink {
         available()?;
         let server = Namespace::create("server")?;
         let client = Namespace::create("client")?;
-        let paired = server.enter(|| {
-            let netlink = Netlink::open()?;
-            netlink.add_veth([SERVER_MAC, CLIENT_MAC], client.as_fd())?;
-            Ok(netlink)
-        })?;
-        let netlink = paired.map_err(EmuError::io("make a pair of devices (module veth)"))?;
         let laid = server.enter(|| {
+            let netlink = Netlink::open()?;
+            let (here, there) = ends(&client);
+            netlink.add_veth(here, there)?;
             let device = netlink.bring_up(SERVER, (CLIENT, CLIENT_MAC))?;
             netlink.add_qdisc(device, TcHandle::ROOT, FIRST, config.first().qdisc())?;
-            netlink.add_qdisc(device, BEHIND_FIRST, BOTTLENECK, config.bottleneck().qdisc())
+            netlink.add_qdisc(device, BEHIND_FIRST, BOTTLENECK, config.bottleneck().qdisc())?;
+            Ok((netlink, device))
         })?;
-        laid.map_err(EmuError::io("set up its devices"))?;
+        let (netlink, device) = laid.map_err(EmuError::io("set up its devices"))?;
         let laid = client.enter(|| {
             let netlink = Netlink::open()?;
             let device = netlink.bring_up(CLIENT, (SERVER, SERVER_MAC))?;
             let delay = Netem::delay(config.uplink_delay);
-            netlink.add_qdisc(device, TcHandle::ROOT, FIRST, delay.qdisc())
+            netlink.add_qdisc(device, TcHandle::ROOT, FIRST, delay.qdisc())?;
+            netlink.wait_for(device)
         })?;
-        laid.map_err(EmuError::io("set up its devices"))?;
+        laid.and_then(|()| netlink.wait_for(device)).map_err(EmuError::io("set up its devices"))?;
         Ok(Self { rate: config.rate, netlink: Mutex::new(netlink), server, client })
     }
 
@@ -155,7 +170,7 @@ impl NetemLink {
         &self.client
     }
 
-    /// The link now: a question to the kernel, some tens of microseconds.
+    /// The way towards the client now: a question to the kernel, some tens of microseconds.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -168,17 +183,18 @@ impl NetemLink {
     }
 }
 
+/// The pair of devices, made in the server's namespace.
+fn ends(client: &Namespace) -> (Device<'_>, Device<'_>) {
+    (Device::new(DEVICE, SERVER_MAC), Device::new(DEVICE, CLIENT_MAC).in_namespace(client.as_fd()))
+}
+
 impl NetemConfig {
     fn validate(&self) -> Result<(), EmuError> {
-        let wrong = |source| Err(EmuError::Path { direction: "downlink", source });
-        match self.queue {
-            _ if self.rate == Rate::ZERO => wrong(ConfigError::ZeroRate),
-            QueueLimit::Bytes(b) if b < u64::from(MTU_BYTES) => {
-                wrong(ConfigError::QueueBelowOnePacket(b))
-            }
-            QueueLimit::Packets(0) => wrong(ConfigError::EmptyQueue),
-            _ => Ok(()),
+        let wrong = |source| EmuError::Path { direction: "downlink", source };
+        if self.rate == Rate::ZERO {
+            return Err(wrong(ConfigError::ZeroRate));
         }
+        self.queue.validate().map_err(wrong)
     }
 
     fn first(&self) -> Netem {
@@ -199,8 +215,9 @@ impl NetemConfig {
 }
 
 impl Netem {
-    /// Delays what comes, and nothing else. A delay of 0 would be none: the sender's TCP would then
-    /// hold back what it sees waiting in its own machine.
+    /// Delays what comes, and nothing else. By 1 ns at least: only a netem that delays or has a rate
+    /// takes a packet from its socket, and only the second one that does so takes it entirely. Without
+    /// the first, TCP would not send again what waits in the buffer.
     fn delay(delay: Duration) -> Self {
         let delay = delay.max(Duration::from_nanos(1));
         Self { delay, limit_packets: NO_LIMIT_PACKETS, ..Self::default() }
@@ -240,20 +257,22 @@ mod tests {
         let client = Namespace::create("client").expect("a namespace");
         let netlink = server.enter(|| {
             let netlink = Netlink::open().expect("a socket");
-            netlink.add_veth([SERVER_MAC, CLIENT_MAC], client.as_fd()).expect("a pair");
+            let (here, there) = ends(&client);
+            netlink.add_veth(here, there).expect("a pair");
             let device = netlink.bring_up(SERVER, (CLIENT, CLIENT_MAC)).expect("one end");
             let fifo = ("pfifo", 100_u32.to_ne_bytes().to_vec());
             netlink.add_qdisc(device, TcHandle::ROOT, FIRST, fifo.clone()).expect("a qdisc");
             let again = netlink.add_qdisc(device, TcHandle::ROOT, FIRST, fifo);
             assert_eq!(again.expect_err("one is there").kind(), io::ErrorKind::AlreadyExists);
-            netlink
+            (netlink, device)
         });
-        let netlink = netlink.expect("inside");
+        let (netlink, device) = netlink.expect("inside");
         let listener = client.enter(|| {
             let up = Netlink::open().expect("a socket").bring_up(CLIENT, (SERVER, SERVER_MAC));
             up.expect("the other end");
             TcpListener::bind((CLIENT, 7)).expect("a listener")
         });
+        netlink.wait_for(device).expect("both are on");
         let stream = server.enter(|| TcpStream::connect((CLIENT, 7)).expect("a connection"));
         let mut stream = stream.expect("inside");
         let (mut other, _) = listener.expect("inside").accept().expect("it is there");

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use fullpipe_path::Count;
 use netlink_packet_core::{
@@ -11,7 +12,7 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
 };
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
@@ -31,11 +32,24 @@ const TCA_OPTIONS: u16 = 2;
 /// A request that makes something new.
 const MAKE: u16 = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
 
+/// How long devices may take to come up, and how often they are asked.
+const LINK_TIME: Duration = Duration::from_secs(5);
+const LINK_NAP: Duration = Duration::from_millis(1);
+
 type Mac = [u8; 6];
 
 /// A conversation with the kernel about the namespace in which it was opened.
 #[derive(Debug)]
 pub(super) struct Netlink(Socket);
+
+/// One of a pair of devices that is to be made.
+#[derive(Clone, Copy)]
+pub(super) struct Device<'a> {
+    name: &'a str,
+    mac: Mac,
+    /// Where it is to be, if not here.
+    namespace: Option<BorrowedFd<'a>>,
+}
 
 /// What a qdisc counts, without Ethernet headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,21 +95,9 @@ impl Netlink {
         }
     }
 
-    /// Makes a pair of devices, one here and one in another namespace, with their addresses.
-    pub(super) fn add_veth(
-        &self,
-        [here, there]: [Mac; 2],
-        other: BorrowedFd<'_>,
-    ) -> io::Result<()> {
-        let device = |mac: Mac| {
-            let mut message = LinkMessage::default();
-            message.attributes.push(LinkAttribute::IfName(DEVICE.to_owned()));
-            message.attributes.push(LinkAttribute::Address(mac.to_vec()));
-            message
-        };
-        let mut peer = device(there);
-        peer.attributes.push(LinkAttribute::NetNsFd(other.as_raw_fd()));
-        let mut pair = device(here);
+    /// Makes a pair of devices.
+    pub(super) fn add_veth(&self, here: Device<'_>, there: Device<'_>) -> io::Result<()> {
+        let (mut pair, peer) = (here.message(), there.message());
         pair.attributes.push(LinkAttribute::LinkInfo(vec![
             LinkInfo::Kind(InfoKind::Veth),
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
@@ -136,6 +138,25 @@ impl Netlink {
         Ok(device)
     }
 
+    /// Waits until the kernel has seen that both ends of a device are on: until then it drops what is
+    /// sent, and says nothing.
+    pub(super) fn wait_for(&self, device: u32) -> io::Result<()> {
+        let deadline = Instant::now() + LINK_TIME;
+        while Instant::now() < deadline {
+            let mut link = LinkMessage::default();
+            link.header.index = device;
+            let is_up = |answer: &RouteNetlinkMessage| {
+                let RouteNetlinkMessage::NewLink(link) = answer else { return false };
+                link.attributes.contains(&LinkAttribute::OperState(State::Up))
+            };
+            if self.ask(RouteNetlinkMessage::GetLink(link), NLM_F_ACK)?.iter().any(is_up) {
+                return Ok(());
+            }
+            std::thread::sleep(LINK_NAP);
+        }
+        Err(io::Error::new(ErrorKind::TimedOut, "its devices do not come up"))
+    }
+
     /// Puts a qdisc of a kind with its options on a device, under `parent`.
     pub(super) fn add_qdisc(
         &self,
@@ -169,6 +190,25 @@ impl Netlink {
             return Err(lacking());
         }
         Ok(found.map(Option::unwrap_or_default))
+    }
+}
+
+impl<'a> Device<'a> {
+    /// In this namespace.
+    pub(super) fn new(name: &'a str, mac: Mac) -> Self {
+        Self { name, mac, namespace: None }
+    }
+
+    pub(super) fn in_namespace(self, namespace: BorrowedFd<'a>) -> Self {
+        Self { namespace: Some(namespace), ..self }
+    }
+
+    fn message(self) -> LinkMessage {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(self.name.to_owned()));
+        message.attributes.push(LinkAttribute::Address(self.mac.to_vec()));
+        message.attributes.extend(self.namespace.map(|n| LinkAttribute::NetNsFd(n.as_raw_fd())));
+        message
     }
 }
 

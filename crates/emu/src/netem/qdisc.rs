@@ -29,7 +29,7 @@ impl Netem {
     }
 
     fn options(&self) -> Vec<u8> {
-        // Of 2^32, the last of which stands for certainty.
+        // In units of 2^-32: all ones is certainty, and 0 is never.
         let loss = (self.loss.as_f64() * f64::from(u32::MAX)) as u32;
         // latency (in LATENCY64), limit, loss, gap, duplicate, jitter.
         let fixed = [0, self.limit_packets, loss, 0, 0, 0];

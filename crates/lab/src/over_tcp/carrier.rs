@@ -2,6 +2,7 @@
 
 use std::time;
 
+use fullpipe_emu::EmuError;
 use fullpipe_emu::namespace::Namespace;
 use fullpipe_emu::netem::{self, NetemConfig, NetemLink};
 use fullpipe_emu::tun::{self, TunConfig, TunLink};
@@ -18,10 +19,14 @@ pub(super) enum Carrier {
 
 /// Whether this machine has what the scenario's link needs.
 pub(super) fn check(scenario: &Scenario) -> Result<(), RunError> {
-    match scenario.link_kind() {
-        Some(LinkKind::Netem) => netem::available().map_err(RunError::NotOverNetemHere),
-        _ => tun::available().map_err(RunError::NotOverTcpHere),
+    if scenario.link_kind() != Some(LinkKind::Netem) {
+        return tun::available().map_err(RunError::NotOverTcpHere);
     }
+    netem::available().map_err(|lacking| match lacking {
+        // Another link would need it just as well.
+        EmuError::NeedsRoot => RunError::NotOverTcpHere(lacking),
+        _ => RunError::NotOverNetemHere(lacking),
+    })
 }
 
 impl Carrier {

@@ -62,16 +62,20 @@ impl Live {
         let Some(bar) = &self.bar else {
             if self.spoken.elapsed() >= PATIENCE {
                 let percent = tick.done * 100.0;
-                say(&format!("{}: {percent:.0} % done, {elapsed_s:.1} s", self.name));
+                say(&match elapsed_s {
+                    0.0 => format!("{}: connecting", self.name),
+                    _ => format!("{}: {percent:.0} % done, {elapsed_s:.1} s", self.name),
+                });
                 self.spoken = Instant::now();
             }
             return;
         };
-        bar.set_position((tick.done * WHOLE as f64) as u64);
-        // At the first tick nothing can have arrived.
-        if tick.elapsed.as_nanos() > 0 {
-            remember(&mut self.lines, tick);
+        if elapsed_s == 0.0 {
+            bar.set_message("connecting");
+            return;
         }
+        bar.set_position((tick.done * WHOLE as f64) as u64);
+        remember(&mut self.lines, tick);
         bar.set_message(format!("{elapsed_s:.1} s{}", draw(&self.lines)));
     }
 

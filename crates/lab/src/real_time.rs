@@ -151,7 +151,7 @@ pub(crate) fn measure<B: Bench>(
         seen: Duration::ZERO,
     };
     // The bench ends when it is dropped, also after an error.
-    let mut play = Play::begin(scenario.extent(), bench, stop)?;
+    let mut play = Play::begin(scenario.extent(), bench, stop, watch)?;
     let link_at_zero = play.bench.link()?;
     let end = play.until_the_end(&mut rows, watch)?;
     let last = rows.row(end.at - play.zero, &play.bench)?;

@@ -20,7 +20,7 @@ pub(crate) const STALL: Duration = Duration::from_secs(30);
 /// Where a run stands.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tick {
-    /// Time since the first request.
+    /// Time since the first request; 0 as long as it is waited for.
     pub elapsed: Duration,
     /// The share of the run that is done, from 0 to 1.
     pub done: f64,
@@ -28,6 +28,13 @@ pub struct Tick {
     pub flow_bps: Vec<u64>,
     /// Time in which the link would carry what its buffer holds.
     pub queue: Duration,
+}
+
+impl Tick {
+    /// Before the first request.
+    pub(crate) fn connecting(flows: usize) -> Self {
+        Self { elapsed: Duration::ZERO, done: 0.0, flow_bps: vec![0; flows], queue: Duration::ZERO }
+    }
 }
 
 /// A run that gave no result: one line.

@@ -109,7 +109,7 @@ fn play(
         senders: vec![None; flows],
     };
     let extent = Extent { flows, duration: Some(setup.duration), bytes: None };
-    let mut play = Play::begin(extent, Bench::start(&job)?, stop)?;
+    let mut play = Play::begin(extent, Bench::start(&job)?, stop, watch)?;
     log.mark(Duration::ZERO, Duration::ZERO, &play.bench)?;
     let end = play.until_the_end(&mut log, watch)?;
     let t = end.at - play.zero;

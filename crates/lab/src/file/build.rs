@@ -39,6 +39,12 @@ pub(crate) struct FlowLabel {
 /// An application writes so much at a time when nothing else is said: a disk's or a codec's block.
 const WRITE_BYTES: u64 = 4096;
 
+/// More connections than these are no experiment: each has a controller and a sender of its own.
+const MAX_CONNECTIONS: u64 = 1_000_000;
+
+/// More packets of cross traffic than a run could ever get through.
+const MAX_CROSS_PACKETS_PER_SEC: u64 = 10_000_000;
+
 pub(super) fn setup(doc: &Document, dir: &Path) -> Result<Setup, Wrong> {
     let duration = doc.duration.0;
     if duration == Duration::ZERO {
@@ -67,6 +73,7 @@ pub(super) fn setup(doc: &Document, dir: &Path) -> Result<Setup, Wrong> {
             return Err(Wrong::new(format!("{field}.count"), why));
         }
         let template = flow_config(table, algorithm, &field, &net)?;
+        check_connections(&template, table.count, duration, &field)?;
         let first = table.start.map_or(Duration::ZERO, |t| t.0);
         let every = table.every.map_or(Duration::ZERO, |t| t.0);
         for k in 0..table.count {
@@ -92,6 +99,25 @@ pub(super) fn setup(doc: &Document, dir: &Path) -> Result<Setup, Wrong> {
         seed: doc.seed,
     };
     Ok(Setup { config, duration, interval, seed: doc.seed, flows: labels })
+}
+
+/// Where the path is too slow for them, all connections of short flows are there at the end.
+fn check_connections(
+    flow: &FlowConfig,
+    count: u64,
+    end: Duration,
+    field: &str,
+) -> Result<(), Wrong> {
+    let Application::ShortFlows { mean_interval, .. } = flow.application else { return Ok(()) };
+    let each = end.as_nanos() / mean_interval.as_nanos().max(1);
+    let connections = each.saturating_mul(count);
+    if connections > MAX_CONNECTIONS {
+        let why = format!(
+            "makes some {connections} connections, the most is {MAX_CONNECTIONS}; write a longer every"
+        );
+        return Err(Wrong::new(format!("{field}.app"), why));
+    }
+    Ok(())
 }
 
 fn check_rows(interval: Option<Duration>, end: Duration, flows: usize) -> Result<(), Wrong> {
@@ -360,6 +386,10 @@ fn flow_config(
         flow.cc.smss = mss;
     }
     flow.cc.initial_cwnd = table.initial_cwnd.map(|n| n.0);
+    if flow.cc.initial_cwnd == Some(0) {
+        let why = "0 and nothing could be sent; write a volume like 15kB";
+        return Err(Wrong::new(format!("{field}.initial_cwnd"), why));
+    }
     flow.cc.paced = table.paced.unwrap_or(flow.cc.paced);
     flow.cc.bbr1_ack_aggregation = table.ack_aggregation.unwrap_or(flow.cc.bbr1_ack_aggregation);
     flow.cc.startup_gains = match (table.startup_pacing_gain, table.startup_cwnd_gain) {
@@ -438,6 +468,14 @@ fn cross(table: &CrossTable, i: usize, net: &Net) -> Result<CrossTraffic, Wrong>
     let field = format!("cross[{i}]");
     let packet = table.packet.map_or(u64::from(MTU_BYTES), |n| n.0);
     let packet_bytes = u32::try_from(packet).ok().filter(|n| (1..=65_000).contains(n));
+    let packets_per_sec = table.rate.0.as_bytes_per_sec() / packet.max(1);
+    if packets_per_sec > MAX_CROSS_PACKETS_PER_SEC {
+        let why = format!(
+            "makes {packets_per_sec} packets a second, the most is {MAX_CROSS_PACKETS_PER_SEC}; write a \
+             lower rate or larger packets"
+        );
+        return Err(Wrong::new(format!("{field}.rate"), why));
+    }
     let start = table.start.map_or(Duration::ZERO, |t| t.0);
     if table.stop.is_some_and(|stop| stop.0 <= start) {
         return Err(Wrong::new(format!("{field}.stop"), "not after the start; write a later time"));

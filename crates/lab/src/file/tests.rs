@@ -232,3 +232,21 @@ fn a_table_of_an_edition_replaces_fields_only_in_that_edition() {
         "{said}"
     );
 }
+
+#[test]
+fn more_than_a_run_could_get_through_is_refused() {
+    for (tables, says) in [
+        (
+            "[[flow]]\ncc = \"bbr3\"\napp = { short_flows = { bytes = \"1B\", every = \"1ns\" } }\n",
+            "flow[0].app: makes some 2000000000 connections, the most is 1000000",
+        ),
+        (
+            "cc = \"bbr3\"\n[[cross]]\nrate = \"1tbit\"\npacket = \"1B\"\n",
+            "cross[0].rate: makes 125000000000 packets a second, the most is 10000000",
+        ),
+        ("[[flow]]\ncc = \"bbr3\"\ninitial_cwnd = \"0B\"\n", "flow[0].initial_cwnd: 0 and nothing"),
+    ] {
+        let said = wrong(&format!("duration = \"2s\"\n{PATH}{tables}"));
+        assert!(said.contains(says), "{said}");
+    }
+}

@@ -78,15 +78,22 @@ struct Told {
 }
 
 impl<'a, B: Bench> Play<'a, B> {
-    /// Waits for the first request, and starts the other flows.
+    /// Waits for the first request, and starts the other flows. The watcher hears that no time has
+    /// passed meanwhile.
     pub(crate) fn begin(
         extent: Extent,
         mut bench: B,
         stop: &'a AtomicBool,
+        watch: &mut dyn FnMut(Tick),
     ) -> Result<Self, RunError> {
+        let mut next = TICK;
         let (first, zero) = loop {
             if stop.load(Ordering::Relaxed) {
                 return Err(RunError::StoppedEarly);
+            }
+            if bench.now() >= next {
+                watch(Tick::connecting(extent.flows));
+                next = bench.now() + TICK;
             }
             match bench.events().recv_timeout(NAP.into()) {
                 Ok(Event::Started { flow, at }) => break (flow, at),

@@ -224,10 +224,11 @@ impl Span<'_> {
             Metric::Queue(stat) => {
                 self.stat(stat, [(&self.a.queue_ns[link], &self.b.queue_ns[link])])
             }
-            Metric::LossRate => Some(ratio(
-                b.dropped().packets - a.dropped().packets,
-                b.arrived.packets - a.arrived.packets,
-            )),
+            Metric::LossRate => {
+                // A copy that the link made can be dropped as well.
+                let met = |s: &PathStats| s.arrived.packets + s.duplicated.packets;
+                Some(ratio(b.dropped().packets - a.dropped().packets, met(b) - met(a)))
+            }
             _ => None,
         }
     }

@@ -378,3 +378,13 @@ fn every_metric_has_its_formula_in_the_documentation() {
         }
     }
 }
+
+#[test]
+fn copies_that_are_dropped_make_no_loss_above_one() {
+    let p = plan(
+        "cc = \"bbr3\"\nduration = \"1s\"\n[path]\nrate = \"1mbit\"\nrtt = \"10ms\"\nbuffer = \"3kB\"\n\
+         down = [{ duplication = \"99%\" }, { duplication = \"99%\" }, { duplication = \"99%\" }]\n",
+    );
+    let loss = figure(&outcomes(&p)[0].metrics, "loss_rate");
+    assert!((0.5..1.0).contains(&loss), "{loss}");
+}

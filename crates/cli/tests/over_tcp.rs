@@ -338,6 +338,8 @@ fn quic_runs_between_the_namespaces_too() {
     let arguments: Vec<&str> = line.split_whitespace().collect();
     let said = run(fullpipe(Path::new("/"), &arguments));
     assert_eq!(said.code, Some(0), "{}", said.stderr);
+    // The ends end before their network does.
+    assert!(!said.stderr.contains("WARN"), "{}", said.stderr);
     let result: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
     assert_eq!(result["scenario"]["link"], "tun");
     let goodput = result["results"][0]["goodput_bps"].as_f64().expect("a goodput");

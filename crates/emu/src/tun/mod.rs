@@ -26,6 +26,7 @@ mod ip;
 mod worker;
 
 use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub struct TunLink {
     /// The thread stops when this end is closed.
     alive: Option<UnixStream>,
     thread: Option<JoinHandle<Result<LinkReport, EmuError>>>,
+    /// Held beside the thread's, so that the devices stay for as long as somebody may still send.
+    _devices: [OwnedFd; 2],
     server: Namespace,
     client: Namespace,
 }
@@ -99,6 +102,10 @@ impl TunLink {
         let (alive, stopped) = UnixStream::pair().map_err(EmuError::io("open its stop signal"))?;
         let clock = Clock::new(config.epoch.unwrap_or_else(time::Instant::now));
         let shared = Arc::new(shared.with_counters([server_counters, client_counters]));
+        let hold = |device: &SyncDevice| {
+            device.as_fd().try_clone_to_owned().map_err(EmuError::io("hold its devices"))
+        };
+        let devices = [hold(&server_device)?, hold(&client_device)?];
         let worker = Worker::new(
             clock,
             Arc::clone(&shared),
@@ -110,7 +117,8 @@ impl TunLink {
             .name("fullpipe-link".to_owned())
             .spawn(move || worker.run())
             .map_err(EmuError::io("start its thread"))?;
-        Ok(Self { clock, shared, alive: Some(alive), thread: Some(thread), server, client })
+        let (alive, thread) = (Some(alive), Some(thread));
+        Ok(Self { clock, shared, alive, thread, _devices: devices, server, client })
     }
 
     /// Where [`SERVER`] is.
@@ -152,19 +160,24 @@ impl TunLink {
     /// # Errors
     /// When the link ended early: the system refused a wait, or its thread panicked.
     pub fn finish(mut self) -> Result<LinkReport, EmuError> {
-        self.stop().unwrap_or(Err(EmuError::Panicked))
+        self.stop()
     }
 
-    fn stop(&mut self) -> Option<Result<LinkReport, EmuError>> {
+    /// Stops the link and says what happened, once. Namespaces and devices stay until this is dropped:
+    /// what the ends still send is lost, and no error to them.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish), and when it has been stopped already.
+    pub fn stop(&mut self) -> Result<LinkReport, EmuError> {
         self.alive = None;
-        let thread = self.thread.take()?;
-        Some(thread.join().unwrap_or(Err(EmuError::Panicked)))
+        let thread = self.thread.take().ok_or(EmuError::Panicked)?;
+        thread.join().unwrap_or(Err(EmuError::Panicked))
     }
 }
 
 impl Drop for TunLink {
     fn drop(&mut self) {
-        self.stop();
+        let _ = self.stop();
     }
 }
 

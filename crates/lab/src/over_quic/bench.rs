@@ -47,6 +47,8 @@ pub(crate) struct Bench {
     /// When the first request is due, since the epoch.
     lead: Duration,
     link: Option<Carrier>,
+    /// What the ends need of it until they end.
+    remains: Option<Carrier>,
     server: Option<Server>,
     servers: Option<Runtime>,
     clients: Option<Runtime>,
@@ -106,6 +108,7 @@ impl Bench {
             epoch,
             lead,
             link: Some(carrier),
+            remains: None,
             server: Some(server),
             servers: Some(servers),
             clients: Some(clients),
@@ -133,7 +136,9 @@ impl Bench {
 
     /// Ends the link; everything that it says then.
     pub(crate) fn finish_report(&mut self) -> Result<LinkReport, RunError> {
-        self.link.take().ok_or(RunError::Lost)?.finish()
+        let (report, remains) = self.link.take().ok_or(RunError::Lost)?.finish()?;
+        self.remains = remains;
+        Ok(report)
     }
 
     /// Queueing delay of every packet of data so far.
@@ -186,7 +191,7 @@ impl real_time::Bench for Bench {
 impl Drop for Bench {
     /// Ends everything and waits for it: the next algorithm is to find a quiet machine.
     fn drop(&mut self) {
-        self.link = None;
+        let _ = self.finish_report();
         let _ = self.end.send(true);
         self.connections.lock().unwrap_or_else(PoisonError::into_inner).clear();
         if let Some(clients) = self.clients.take() {

@@ -87,11 +87,13 @@ impl Carrier {
         }
     }
 
-    pub(super) fn finish(self) -> Result<LinkReport, RunError> {
+    /// Ends the link: what it says then, and what must stay until the ends have ended too, lest they
+    /// complain that there is no network.
+    pub(super) fn finish(self) -> Result<(LinkReport, Option<Self>), RunError> {
         Ok(match self {
-            Self::Udp(link) => link.finish()?,
+            Self::Udp(link) => (link.finish()?, None),
             #[cfg(target_os = "linux")]
-            Self::Tun(link) => link.finish()?,
+            Self::Tun(mut link) => (link.stop()?, Some(Self::Tun(link))),
         })
     }
 }

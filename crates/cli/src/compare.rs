@@ -131,8 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         tell_report(path, args.json)?;
     }
     if interrupted {
-        let so_far = if nothing { "there are no results" } else { "these are the results so far" };
-        return Err(Failure::Interrupted(format!("interrupted; {so_far}")));
+        return Err(Failure::interrupted(nothing));
     }
     match failed {
         0 => Ok(()),

@@ -10,7 +10,7 @@ pub(crate) enum Failure {
     BadInput(String),
     /// The arguments are fine and it went wrong: exit code 1.
     Run(String),
-    /// Ctrl-C, where there is nothing to show for it: exit code 130, as shells have it.
+    /// Ctrl-C: exit code 130, as shells have it.
     Interrupted(String),
 }
 
@@ -21,6 +21,12 @@ impl Failure {
 
     pub(crate) fn run(reason: impl fmt::Display) -> Self {
         Self::Run(reason.to_string())
+    }
+
+    /// Ctrl-C, after what there is was shown.
+    pub(crate) fn interrupted(nothing: bool) -> Self {
+        let so_far = if nothing { "there are no results" } else { "these are the results so far" };
+        Self::Interrupted(format!("interrupted; {so_far}"))
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {

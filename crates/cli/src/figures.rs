@@ -53,6 +53,20 @@ struct Results {
     interrupted: bool,
 }
 
+/// What there is when no figure is named.
+#[derive(Serialize)]
+struct List {
+    figures: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    title: &'static str,
+    source: &'static str,
+    over_quic: bool,
+}
+
 fn find(name: &str) -> Result<&'static Figure, String> {
     FIGURES.iter().find(|f| f.name == name).ok_or_else(|| {
         let names: Vec<_> = FIGURES.iter().map(|f| f.name).collect();
@@ -63,7 +77,11 @@ fn find(name: &str) -> Result<&'static Figure, String> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let figures = chosen(args)?;
     if figures.is_empty() {
-        return print(&list());
+        return if args.json {
+            print_json(&List { figures: FIGURES.iter().map(entry).collect() })
+        } else {
+            print(&list())
+        };
     }
     for (dir, file) in [(&args.out, page::FILE), (&args.svg, "fig1.svg")] {
         let Some(dir) = dir else { continue };
@@ -101,8 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let missed = results.iter().filter(|r| !r.seen).count();
     if args.json {
-        let object = Results { figures: results, interrupted };
-        print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
+        print_json(&Results { figures: results, interrupted })?;
     } else {
         print(&format!("{} of {} seen\n", results.len() - missed, figures.len()))?;
     }
@@ -135,6 +152,15 @@ fn chosen(args: &Args) -> Result<Vec<&'static Figure>, Failure> {
         },
         Over::Tcp => Err(Failure::bad_input("figures run over sim and quic; leave out --over")),
     }
+}
+
+fn print_json(object: &impl Serialize) -> Result<(), Failure> {
+    print(&format!("{}\n", serde_json::to_string(object).map_err(Failure::run)?))
+}
+
+fn entry(figure: &Figure) -> Entry {
+    let Figure { name, title, source, .. } = *figure;
+    Entry { name, title, source, over_quic: figure.runs_over_quic() }
 }
 
 fn list() -> String {

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_lab::expect::{self, Verdict};
-use fullpipe_lab::experiment::{self, ExperimentError, Outcome, QlogDir, Series, file_name_of};
+use fullpipe_lab::experiment::{
+    self, ExperimentError, Outcome, QlogDir, Series, StoreError, file_name_of,
+};
 use fullpipe_lab::file::{Edition, Plan};
 use fullpipe_lab::summary::Table;
 use fullpipe_lab::{Over, RunError};
@@ -83,8 +85,12 @@ struct Reports {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let edition = Edition { full: args.full, over_quic: args.over == Over::Quic };
-    let plans = load(&args.files, edition)?;
+    let over_quic = match args.over {
+        Over::Sim => false,
+        Over::Quic => true,
+        Over::Tcp => return Err(Failure::bad_input(NOT_OVER_TCP)),
+    };
+    let plans = load(&args.files, Edition { full: args.full, over_quic })?;
     for (plan, file) in plans.iter().zip(&args.files) {
         let runs = plan.runs.len();
         if runs > MAX_RUNS {
@@ -95,46 +101,51 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             )));
         }
     }
-    if args.over == Over::Quic {
+    if over_quic {
         for (plan, file) in plans.iter().zip(&args.files) {
             plan.check_over_quic(file).map_err(Failure::bad_input)?;
         }
     }
-    let qlog = qlog_dir(args, &plans)?;
+    let (qlog, outs) = (qlog_dir(args, &plans)?, out_dirs(args, &plans)?);
     let stop = Interrupt::install()?.flag();
-    let mut reports = Vec::new();
+    let mut reports: Vec<Report> = Vec::new();
     let mut unmet = 0;
-    for (plan, file) in plans.iter().zip(&args.files) {
-        let outcomes = match args.over {
-            Over::Sim => run_plan(plan, qlog.as_ref(), &stop)?,
-            Over::Quic => run_over_quic(plan, &stop)?,
-            Over::Tcp => return Err(Failure::bad_input(NOT_OVER_TCP)),
+    let mut written = Ok(());
+    for (i, (plan, file)) in plans.iter().zip(&args.files).enumerate() {
+        let outcomes = match over_quic {
+            false => run_plan(plan, qlog.as_ref(), &stop)?,
+            true => run_over_quic(plan, &stop)?,
         };
         // What was stopped is no case in which an expectation could be met.
         let is_whole = outcomes.len() == plan.runs.len() && outcomes.iter().all(|o| !o.interrupted);
         let verdicts = if is_whole { verdicts(plan, &outcomes) } else { Vec::new() };
-        if let Some(dir) = &args.out {
-            let dir = if plans.len() > 1 { dir.join(&plan.name) } else { dir.clone() };
-            experiment::write(&dir, plan, &outcomes).map_err(Failure::run)?;
-        }
         unmet += verdicts.iter().filter(|v| !v.met).count();
-        if !args.json {
-            print(&text(plan, &outcomes, &verdicts))?;
+        // Tables of nothing would take the place of those from before.
+        if !outcomes.is_empty() {
+            if !args.json {
+                print(&text(plan, &outcomes, &verdicts))?;
+            }
+            if let Some(dir) = outs.get(i) {
+                written = experiment::write(dir, plan, &outcomes).map_err(Failure::run);
+            }
         }
         let scenario = plan.name.clone();
         let file = file.display().to_string();
         reports.push(Report { file, scenario, runs: outcomes, expectations: verdicts });
-        if !is_whole {
+        if !is_whole || written.is_err() {
             break;
         }
     }
     let interrupted = stop.load(Ordering::Relaxed);
+    let nothing = reports.iter().all(|report| report.runs.is_empty());
     if args.json {
         let object = Reports { scenarios: reports, interrupted };
         print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
     }
+    // The results were told before: they are not lost with a disk that is full.
+    written?;
     if interrupted {
-        return Err(Failure::Interrupted("interrupted; these are the results so far".into()));
+        return Err(Failure::interrupted(nothing));
     }
     answer(unmet)
 }
@@ -150,16 +161,41 @@ fn qlog_dir(args: &Args, plans: &[Plan]) -> Result<Option<QlogDir>, Failure> {
     if args.over != Over::Sim {
         return Err(Failure::bad_input("--qlog is written over sim alone; leave out --over"));
     }
+    names(args, plans, "--qlog")?;
+    QlogDir::create(dir).map(Some).map_err(|e| no_directory("--qlog", &e))
+}
+
+/// The directory of each file's tables, made before anything runs; none without --out.
+fn out_dirs(args: &Args, plans: &[Plan]) -> Result<Vec<PathBuf>, Failure> {
+    let Some(out) = &args.out else { return Ok(Vec::new()) };
+    let dirs: Vec<PathBuf> = match plans {
+        [_] => vec![out.clone()],
+        _ => names(args, plans, "--out")?.iter().map(|name| out.join(name)).collect(),
+    };
+    let make = |dir: &PathBuf| experiment::create_dir(dir).map_err(|e| no_directory("--out", &e));
+    dirs.iter().try_for_each(make)?;
+    Ok(dirs)
+}
+
+/// What the scenarios are called in the names of files. Those of an option must not be the same for
+/// two, or one would write over the other.
+fn names(args: &Args, plans: &[Plan], option: &str) -> Result<Vec<String>, Failure> {
     let names: Vec<String> = plans.iter().map(|plan| file_name_of(&plan.name)).collect();
-    if let Some(i) = (1..names.len()).find(|&i| names[..i].contains(&names[i])) {
-        return Err(Failure::bad_input(format!(
-            "{}: its qlogs would have the names of another file's: '{}' is a scenario's name \
-             twice; run one at a time, each with a --qlog of its own",
-            args.files[i].display(),
-            names[i]
-        )));
+    for (i, name) in names.iter().enumerate() {
+        if let Some(before) = names[..i].iter().position(|n| n == name) {
+            return Err(Failure::bad_input(format!(
+                "{} and {}: both scenarios are '{name}' in the names of files, and {option} would write \
+                 one over the other; give one another name, or run one at a time",
+                args.files[before].display(),
+                args.files[i].display(),
+            )));
+        }
     }
-    QlogDir::create(dir).map(Some).map_err(|e| Failure::bad_input(format!("--qlog: {e}")))
+    Ok(names)
+}
+
+fn no_directory(option: &str, error: &StoreError) -> Failure {
+    Failure::bad_input(format!("{option}: {error}; write a directory that can be written into"))
 }
 
 /// The runs of a plan; fewer when it is stopped.

@@ -40,6 +40,10 @@ fn without_a_name_there_is_a_list_and_a_wrong_one_is_refused() {
     let said = run(fullpipe(dir.path(), &["figures"]));
     assert_eq!(said.code, Some(0));
     assert!(String::from_utf8_lossy(&said.stdout).contains("\nfig10"));
+    let (code, value) = json(&["figures", "--json"]);
+    let figures = value["figures"].as_array().expect("figures");
+    let fig10 = figures.iter().find(|f| f["name"] == "fig10").expect("one of them");
+    assert_eq!((code, fig10["title"].is_string()), (Some(0), true), "{fig10}");
     let said = run(fullpipe(dir.path(), &["figures", "fig11"]));
     assert_eq!(said.code, Some(2));
     assert!(said.stderr.contains("fig10") && said.stderr.lines().count() == 1, "{}", said.stderr);

@@ -33,7 +33,7 @@ fn on_a_terminal(dir: &Path, args: &[&str], interrupt: bool) -> (String, String,
             break;
         }
         shown.extend_from_slice(&buffer[..n]);
-        if !is_told && String::from_utf8_lossy(&shown).contains("▁") {
+        if !is_told && has_blocks(&String::from_utf8_lossy(&shown)) {
             running.interrupt();
             is_told = true;
         }
@@ -95,4 +95,22 @@ fn ctrl_c_keeps_what_there_is() {
     let run = &object["scenarios"][0]["runs"][0];
     assert_eq!(run["interrupted"], true);
     assert!(run["metrics"]["elapsed_s"].as_f64().expect("a figure") < 30.0, "{run}");
+    assert!(shown.contains("interrupted; these are the results so far"), "{shown}");
+}
+
+#[test]
+fn ctrl_c_in_the_only_run_of_the_simulator_says_that_there_is_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let long = FILE.replace("\"2s\"", "\"100000s\"");
+    std::fs::write(dir.path().join("x.toml"), long).expect("a file");
+    let args = ["run", "x.toml", "--json", "--out", "out"];
+    let (shown, stdout, code) = on_a_terminal(dir.path(), &args, true);
+    assert_eq!(code, Some(130), "{shown}");
+    assert!(shown.contains("interrupted; there are no results"), "{shown}");
+    let object: serde_json::Value = serde_json::from_str(&stdout).expect("JSON and nothing else");
+    assert_eq!(
+        (&object["interrupted"], &object["scenarios"][0]["runs"]),
+        (&true.into(), &serde_json::json!([]))
+    );
+    assert!(common::names(&dir.path().join("out")).is_empty());
 }

@@ -198,7 +198,10 @@ fn qlogs_go_where_they_can_and_a_bad_directory_is_told_before_anything_runs() {
             &["run", "a.toml", "--qlog", "a.toml/x"],
             "--qlog: cannot write a.toml/x: Not a directory",
         ),
-        (&["run", "a.toml", "b.toml", "--qlog", "new"], "b.toml: its qlogs would have the names"),
+        (
+            &["run", "a.toml", "b.toml", "--qlog", "new"],
+            "a.toml and b.toml: both scenarios are '___q'",
+        ),
         (&["run", "a.toml", "--over", "quic", "--qlog", "new"], "--qlog is written over sim alone"),
     ];
     for (args, telling) in rows {
@@ -208,6 +211,38 @@ fn qlogs_go_where_they_can_and_a_bad_directory_is_told_before_anything_runs() {
         assert!(said.stdout.is_empty(), "{args:?}");
     }
     assert_eq!(names(dir.path()), before);
+}
+
+#[test]
+fn results_stay_in_their_directory_and_a_bad_one_is_told_before_anything_runs() {
+    let base = tempfile::tempdir().expect("a directory");
+    let dir = base.path().join("here");
+    std::fs::create_dir(&dir).expect("a directory");
+    let content = format!("cc = \"bbr3\"\nduration = \"1s\"\n{PATH}");
+    for (file, name) in [("a.toml", "../../evil"), ("b.toml", "b"), ("c.toml", "b")] {
+        std::fs::write(dir.join(file), format!("name = \"{name}\"\n{content}")).expect("a file");
+    }
+    std::fs::create_dir_all(dir.join("part/b")).expect("a directory");
+    std::fs::write(dir.join("part/______evil"), "a file of somebody").expect("a file");
+    let said = run(fullpipe(&dir, &["run", "a.toml", "b.toml", "--out", "out"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(names(&dir.join("out")), ["______evil", "b"]);
+    assert_eq!(names(base.path()), ["here"]);
+    let before = names(&dir);
+    for (files, out, telling) in [
+        (&["b.toml", "a.toml", "c.toml"][..], "new", "b.toml and c.toml: both scenarios are 'b'"),
+        (&["a.toml"], "b.toml", "--out: cannot write b.toml: "),
+        (&["a.toml"], "/dev/null", "write a directory"),
+        (&["a.toml"], "b.toml/x", "write a directory"),
+        (&["a.toml", "b.toml"], "part", "--out: cannot write part/______evil: "),
+    ] {
+        let args = [&["run"], files, &["--out", out]].concat();
+        let said = run(fullpipe(&dir, &args));
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+        assert!(said.stderr.contains(telling), "{telling:?}: {}", said.stderr);
+        assert!(said.stdout.is_empty(), "{args:?}");
+    }
+    assert_eq!(names(&dir), before);
 }
 
 #[test]

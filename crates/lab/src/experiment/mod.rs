@@ -19,7 +19,7 @@ use crate::results::EmulatorRecord;
 
 pub use journal::JournalError;
 pub use over_quic::run_over_quic;
-pub use parquet::StoreError;
+pub use parquet::{StoreError, create_dir};
 pub use qlog::{QlogDir, file_name_of};
 pub use runner::{Series, run, run_watched};
 

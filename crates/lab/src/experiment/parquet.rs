@@ -52,6 +52,15 @@ pub(super) type Columns = Vec<(String, Column)>;
 /// A reader takes a row group into memory at once.
 const ROWS_OF_A_GROUP: usize = 1 << 20;
 
+/// Makes a directory when it is not there, and sees whether something can be written into it.
+///
+/// # Errors
+/// It cannot be made, or nothing can be written into it.
+pub fn create_dir(path: &Path) -> Result<(), StoreError> {
+    let made = std::fs::create_dir_all(path).and_then(|()| tempfile::tempfile_in(path));
+    made.map(drop).map_err(StoreError::at(path))
+}
+
 /// Writes a file that is either there as a whole or not at all.
 pub(super) fn write_whole(
     path: &Path,

@@ -18,7 +18,7 @@ use fullpipe_cc::{Duration, Instant, Rate, State, Transport};
 use fullpipe_sim::{Flow, Sim};
 use serde::Serialize;
 
-use super::StoreError;
+use super::parquet::{StoreError, create_dir};
 use crate::file::{Plan, Setup};
 
 /// RFC 7464: what stands before every text of a sequence.
@@ -40,16 +40,16 @@ impl QlogDir {
     /// # Errors
     /// It cannot be made, or nothing can be written into it.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
-        let made = std::fs::create_dir_all(path).and_then(|()| tempfile::tempfile_in(path));
-        made.map_err(StoreError::at(path))?;
+        create_dir(path)?;
         Ok(Self(path.to_owned()))
     }
 }
 
-/// What a name becomes in the name of a file: letters, digits, - and _, so that no name leads
-/// anywhere else.
+/// What a name becomes in the name of a file or directory: letters, digits, - and _, so that no name
+/// leads anywhere else; of no name _.
 pub fn file_name_of(name: &str) -> String {
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+    let name = if name.is_empty() { "_" } else { name };
     name.chars().map(|c| if is_plain(&c) { c } else { '_' }).take(NAME_BYTES).collect()
 }
 

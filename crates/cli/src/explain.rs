@@ -26,13 +26,13 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed"])]
     file: Option<PathBuf>,
     /// Which of the file's runs, from 0, where its lists make several
-    #[arg(long, value_name = "N", requires = "file")]
+    #[arg(long, value_name = "N")]
     run: Option<usize>,
     /// Which of the flows, from 0
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "file")]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     flow: usize,
     /// What carries the file's flows: sim (a virtual clock), or quic (real packets, in real time)
-    #[arg(long, value_name = "BACKEND", default_value = "sim", requires = "file")]
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
     over: Over,
     /// The algorithm: bbr3, bbr3-linux, bbr1, cubic or reno
     #[arg(long, value_name = "NAME", default_value = "bbr3")]
@@ -66,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let story = match &args.file {
         Some(file) => of_file(args, file, &stop)?,
         None => {
+            check_without_file(args).map_err(Failure::BadInput)?;
             let scenario = scenario(args);
             scenario.validate().map_err(Failure::bad_input)?;
             explain::tell(&scenario, args.cc, &stop).map_err(Failure::run)?
@@ -76,10 +77,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         print(&story.to_text())?;
     }
-    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+    if story.interrupted {
         return Err(Failure::Interrupted("interrupted; this is the story so far".into()));
     }
     Ok(())
+}
+
+/// Whether the options are those of one flow on a path in the simulator. clap's `requires` does not ask for
+/// a file where there is also an option that conflicts with one.
+fn check_without_file(args: &Args) -> Result<(), String> {
+    if let CongestionControl::Noq(_) = args.cc {
+        return Err(format!(
+            "there is no story of {0}, which is the QUIC stack's own; write bbr3, bbr3-linux, bbr1, \
+             cubic or reno, or see what it does by fullpipe compare --cc {0}",
+            args.cc
+        ));
+    }
+    let option = match args {
+        Args { over: Over::Tcp, .. } => return Err("there is no story over tcp".to_owned()),
+        Args { over: Over::Quic, .. } => "--over quic",
+        Args { run: Some(_), .. } => "--run",
+        Args { flow: 1.., .. } => "--flow",
+        _ => return Ok(()),
+    };
+    Err(format!("{option} needs a scenario file: fullpipe explain FILE.toml {option}"))
 }
 
 fn scenario(args: &Args) -> Scenario {

@@ -55,15 +55,26 @@ fn a_story_is_one_object_too() {
     assert_eq!(code, Some(0));
     assert_eq!(value["chapters"][0]["state"], "Startup");
     assert_eq!(value["elapsed_s"], 2.0);
+    assert_eq!(value["interrupted"], false);
     let dir = tempfile::tempdir().expect("a directory");
-    for bad in [["--cc", "noq:bbr3"], ["--rate", "0"], ["--duration", "0s"]] {
-        let said = run(fullpipe(dir.path(), &["explain", bad[0], bad[1]]));
+    for (bad, says) in [
+        (&["--cc", "noq:bbr3"][..], "fullpipe compare --cc noq:bbr3"),
+        (&["--cc", "noq:bbr3", "--over", "quic"], "fullpipe compare --cc noq:bbr3"),
+        (&["--rate", "0"], "--rate"),
+        (&["--duration", "0s"], "--duration is 0"),
+        (&["--over", "quic"], "--over quic needs a scenario file"),
+        (&["--over", "quic", "--cc", "bbr3"], "--over quic needs a scenario file"),
+        (&["--run", "1", "--duration", "1s"], "--run needs a scenario file"),
+        (&["--flow", "1", "--duration", "1s"], "--flow needs a scenario file"),
+    ] {
+        let said = run(fullpipe(dir.path(), &[&["explain"], bad].concat()));
         assert_eq!(
             (said.code, said.stderr.lines().count()),
             (Some(2), 1),
             "{bad:?}: {}",
             said.stderr
         );
+        assert!(said.stderr.contains(says), "{bad:?}: {}", said.stderr);
     }
 }
 

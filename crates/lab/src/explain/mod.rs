@@ -112,6 +112,8 @@ pub struct Story {
     pub states: Vec<StateTotal>,
     /// Where the bytes were.
     pub whereabouts: Whereabouts,
+    /// Whether the flow was stopped before its time: then this is the story so far.
+    pub interrupted: bool,
 }
 
 /// Sums over a time.
@@ -228,6 +230,7 @@ impl Narrator {
                 queue_bytes,
                 path_bytes: inflight_bytes - queue_bytes,
             },
+            interrupted: false,
         }
     }
 

@@ -101,8 +101,9 @@ fn simulate(
     let start = Instant::default() + config.flows[flow].start;
     sim.run_until(start);
     let mut narrator = Narrator::new(truth, sim.now(), sim.flow(flow).snapshot());
+    let is_stopped = || stop.load(Ordering::Relaxed);
     let is_over = |sim: &Sim| sim.is_done() || sim.flow(flow).end().is_some();
-    while !stop.load(Ordering::Relaxed) && !is_over(&sim) {
+    while !is_stopped() && !is_over(&sim) {
         let Some(next) = sim.next_event().filter(|at| end.is_none_or(|end| *at < end)) else {
             break;
         };
@@ -111,13 +112,15 @@ fn simulate(
         let waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
         narrator.look(next, &sim.flow(flow).snapshot(), waiting);
     }
-    if let Some(end) = end.filter(|_| !stop.load(Ordering::Relaxed) && !is_over(&sim)) {
+    let interrupted = is_stopped();
+    if let Some(end) = end.filter(|_| !interrupted && !is_over(&sim)) {
         let queue = sim.link(0).queue;
         sim.run_until(end);
         let waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
         narrator.look(end, &sim.flow(flow).snapshot(), waiting);
     }
-    Ok(narrator.finish(cc.to_owned(), path, sim.flow(flow).received()))
+    let story = narrator.finish(cc.to_owned(), path, sim.flow(flow).received());
+    Ok(Story { interrupted, ..story })
 }
 
 fn watch(
@@ -148,7 +151,7 @@ fn watch(
     let narrator = narrator.ok_or(RunError::StoppedEarly)?;
     let trust = emulator.warning.map_or(String::new(), |w| format!(" (not to be trusted: {w})"));
     let path = format!("{path}, over real QUIC, looked at every {LOOK}{trust}");
-    Ok(narrator.finish(cc, path, received))
+    Ok(Story { interrupted: stop.load(Ordering::Relaxed), ..narrator.finish(cc, path, received) })
 }
 
 /// What is true of a flow's path; why there is no such thing, if there is none.

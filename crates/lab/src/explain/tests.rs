@@ -43,6 +43,15 @@ fn bbr3_tells_of_every_state_and_knows_the_path() {
 }
 
 #[test]
+fn a_story_that_was_stopped_says_so() {
+    let told = |stop| {
+        let s = Scenario { over: Over::Sim, ..Scenario::default() };
+        tell(&s, "reno".parse().expect("a name"), &AtomicBool::new(stop)).expect("a story")
+    };
+    assert!(told(true).interrupted && !told(false).interrupted);
+}
+
+#[test]
 fn losses_are_given_as_the_reason_where_they_are() {
     // A quarter of a BDP: a probe loses before three rounds are over.
     let s = story("bbr3", 0.25, 0.0);

@@ -100,7 +100,7 @@ fn a_connection_carries_every_byte_and_nothing_stays() {
     let Some(loaded) = load(&options("fullpipe_test1")) else { return };
     assert!(available().contains("fullpipe_test1"));
     let again = kernel::load(&options("fullpipe_test1"));
-    assert!(matches!(again, Err(Error::AlreadyLoaded(_))), "{again:?}");
+    assert!(matches!(again, Err(Error::NameTaken(_))), "it is not pinned: {again:?}");
     transfer("fullpipe_test1", 1, 64 << 20, || {});
     drop(loaded);
     assert_nothing_is_left(&before);
@@ -155,6 +155,10 @@ fn default() -> String {
     name.expect("there is one").trim().to_owned()
 }
 
+fn set_default(name: &str) {
+    fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).expect("the kernel has it");
+}
+
 #[test]
 fn a_default_is_put_back_when_its_owner_ends() {
     let _one = KERNEL.lock();
@@ -166,10 +170,54 @@ fn a_default_is_put_back_when_its_owner_ends() {
         drop(loaded);
         assert_eq!(default(), before);
         let Some(loaded) = load(&options) else { return };
-        fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno")
-            .expect("every kernel has it");
+        set_default("reno");
         drop(loaded);
         assert_eq!(default(), "reno", "somebody chose another one meanwhile");
+        assert_eq!(kernel::put_back_left_over().expect("root"), None);
+    });
+}
+
+/// A pin that is removed by hand leaves what a killed process does: a default that is gone.
+#[test]
+fn a_default_that_nobody_put_back_is_put_back_by_who_comes_next() {
+    let _one = KERNEL.lock();
+    apart(CloneFlags::CLONE_NEWNET, || {
+        cover("/sys/fs/bpf", "bpf");
+        set_default("reno");
+        let leave = |name: &str| {
+            let pinned = Options { default: true, pin: true, ..options(name) };
+            drop(load(&pinned)?);
+            fs::remove_dir_all("/sys/fs/bpf/fullpipe").expect("root removes it");
+            let end = Instant::now() + Duration::from_secs(5);
+            while available().contains(name) {
+                assert!(Instant::now() < end, "{name} is left");
+                thread::sleep(Duration::from_millis(10));
+            }
+            assert_eq!(default(), name, "the kernel keeps it");
+            Some(())
+        };
+        if leave("fullpipe_test7").is_none() {
+            return;
+        }
+        let back = kernel::put_back_left_over().expect("root").expect("it was left");
+        assert_eq!((&*back.gone, &*back.default), ("fullpipe_test7", "reno"));
+        assert_eq!(default(), "reno");
+        assert_eq!(kernel::put_back_left_over().expect("root"), None);
+
+        // The next one by the same name is no reason to keep the one that is gone.
+        leave("fullpipe_test7").expect("as before");
+        let same =
+            load(&Options { default: true, ..options("fullpipe_test7") }).expect("as before");
+        drop(same);
+        assert_eq!(default(), "reno");
+
+        // Nobody noted what was before one that was chosen by hand.
+        let chosen = load(&options("fullpipe_test8")).expect("as before");
+        set_default("fullpipe_test8");
+        drop(chosen);
+        assert_eq!(default(), "fullpipe_test8");
+        drop(load(&Options { default: true, ..options("fullpipe_test9") }).expect("as before"));
+        assert!(matches!(&*default(), "cubic" | "reno"), "{}", default());
     });
 }
 
@@ -233,6 +281,8 @@ fn a_pinned_default_is_shown_and_unloaded_again() {
         assert!(status.is_default && status.connections.is_empty());
         assert_eq!(status.previous_default.as_deref(), Some(&*old_default));
         assert!(kernel::load(&Options { name: "other".to_owned(), ..options.clone() }).is_err());
+        let again = kernel::load(&options);
+        assert!(matches!(again, Err(Error::AlreadyLoaded(_))), "{again:?}");
         assert_eq!(kernel::unload().expect("it is pinned"), "fullpipe_test3");
         assert_eq!(default(), old_default);
         assert!(!fs::exists("/sys/fs/bpf/fullpipe").expect("bpffs"));
@@ -242,8 +292,9 @@ fn a_pinned_default_is_shown_and_unloaded_again() {
 
 #[test]
 fn names_that_tcp_does_not_take_are_refused() {
-    for name in ["", "sixteen_letters_", "a b", "bbr/3"] {
+    for name in ["", "sixteen_letters_", "a b", "bbr/3", "a\nb"] {
         let error = kernel::load(&options(name)).expect_err("no name");
         assert!(matches!(error, Error::BadName(_)), "{error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
     }
 }

@@ -72,8 +72,8 @@ mod linux {
     use std::time::Duration;
 
     use fullpipe_bpf::kernel::{self, Connection, Cost, Counting, Error, Loaded, Options, Status};
-    use fullpipe_lab::KernelCc;
     use fullpipe_lab::kernel_figures::{self, Contender, Plan};
+    use fullpipe_lab::{Amount, KernelCc, Scenario};
 
     use super::{Action, Args};
     use crate::failure::Failure;
@@ -127,6 +127,9 @@ mod linux {
     const LOOPBACK: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(4);
 
     fn figures(duration: fullpipe_cc::Duration) -> Result<(), Failure> {
+        // What cannot be measured is not to be loaded for it.
+        let any_path = Scenario { amount: Amount::Duration(duration), ..Scenario::default() };
+        any_path.validate().map_err(Failure::bad_input)?;
         let stop = Interrupt::install()?.flag();
         let name = format!("bbr3_{}", std::process::id());
         let options = Options { name: name.clone(), default: false, pin: false };

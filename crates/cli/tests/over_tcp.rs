@@ -246,6 +246,46 @@ mod kernel {
         assert_eq!(names_of(process.0.id()), [""; 0]);
     }
 
+    /// In namespaces of its own, for the machine's default is to stay what it is.
+    #[test]
+    fn clean_puts_back_the_default_that_a_killed_load_changed() {
+        if !available() || !can_load() {
+            return;
+        }
+        let name = format!("d{}", std::process::id());
+        let script = format!(
+            "mount -t tmpfs tmpfs /run && cd /proc/sys/net/ipv4 && echo reno > tcp_congestion_control || exit
+             $0 kernel load --default --name {name} > /dev/null 2>&1 &
+             for i in $(seq 100); do grep -q {name} tcp_congestion_control && break; sleep 0.1; done
+             kill -KILL $!; wait
+             for i in $(seq 100); do grep -q {name} tcp_available_congestion_control || break; sleep 0.1; done
+             cat tcp_congestion_control; $0 clean; cat tcp_congestion_control; $0 clean; ls /run"
+        );
+        let mut shell = Command::new("unshare");
+        shell.args(["--mount", "--net", "sh", "-c", &script, env!("CARGO_BIN_EXE_fullpipe")]);
+        let said = shell.output().expect("util-linux is everywhere");
+        let back = format!("put back reno as the default of new connections: {name} is gone");
+        let lines = [&name, &*back, "reno", "nothing was left"];
+        assert_eq!(String::from_utf8_lossy(&said.stdout).lines().collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn what_cannot_be_loaded_or_measured_is_told_in_one_line() {
+        if !available() || !can_load() {
+            return;
+        }
+        for (line, code, says) in [
+            ("load --name a\nb", 2, r"`a\nb` is no name"),
+            ("load --name reno", 1, "has a congestion control reno already"),
+            ("figures --duration 0s", 2, "--duration is 0"),
+        ] {
+            let line: Vec<&str> = std::iter::once("kernel").chain(line.split(' ')).collect();
+            let said = run(fullpipe(Path::new("/"), &line));
+            assert!(said.stderr.contains(says), "{line:?}: {}", said.stderr);
+            assert_eq!((said.code, said.stderr.lines().count()), (Some(code), 1), "{line:?}");
+        }
+    }
+
     /// In a mount namespace, whose BPF file system is its own.
     #[test]
     fn status_shows_a_connection_and_compare_takes_what_is_loaded() {

@@ -107,15 +107,26 @@ pub fn check(scenario: &Scenario) -> Result<(), RunError> {
     }
 }
 
-/// Removes what killed runs left on this machine; the names of what was removed.
+/// Removes what killed runs left on this machine, and puts back the default of TCP's that they changed;
+/// what was done, each in one line.
 ///
 /// # Errors
 /// When something is left that this process may not remove.
 pub fn clean() -> Result<Vec<String>, RunError> {
+    #[allow(unused_mut, reason = "nothing is left by what does not run here")]
+    let mut done = Vec::new();
+    #[cfg(all(feature = "kernel", target_os = "linux"))]
+    if let Some(back) = fullpipe_bpf::kernel::put_back_left_over()? {
+        done.push(format!(
+            "put back {} as the default of new connections: {} is gone",
+            back.default, back.gone
+        ));
+    }
     #[cfg(target_os = "linux")]
-    return Ok(fullpipe_emu::namespace::clean()?);
-    #[cfg(not(target_os = "linux"))]
-    Ok(Vec::new())
+    for name in fullpipe_emu::namespace::clean()? {
+        done.push(format!("removed namespace {name}"));
+    }
+    Ok(done)
 }
 
 /// Runs one algorithm of a scenario on a fresh path, until it is done or `stop` is set; then the

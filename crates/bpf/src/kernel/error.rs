@@ -6,9 +6,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// TCP takes no such name.
-    #[error("`{0}` is no name for a congestion control: 1 to 15 letters, digits, - or _")]
+    #[error("`{}` is no name for a congestion control: 1 to 15 letters, digits, - or _", .0.escape_debug())]
     BadName(String),
-    /// The name is taken.
+    /// The name is another's.
+    #[error("this kernel has a congestion control {0} already: choose another name with --name")]
+    NameTaken(String),
+    /// It is pinned by this name.
     #[error(
         "{0} is loaded already: `fullpipe kernel status` shows it, --name gives a second one another name"
     )]
@@ -55,6 +58,12 @@ pub enum Error {
     /// The pins cannot be made or removed.
     #[error("/sys/fs/bpf/fullpipe: {source}")]
     Pins {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The note of what the default was cannot be made or read.
+    #[error("the note in /run/fullpipe of what the default was: {source}")]
+    Note {
         /// What the system said.
         source: io::Error,
     },

@@ -4,6 +4,7 @@
 //! pin in the BPF file system. Connections that use it keep it until they close, whoever lets go.
 
 mod cost;
+mod default;
 mod error;
 mod status;
 mod sysctl;
@@ -16,6 +17,7 @@ use std::{fs, io};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, PrintLevel};
 
 pub use cost::{Cost, Counting};
+pub use default::{PutBack, put_back_left_over};
 pub use error::Error;
 pub use status::{Connection, Status, status};
 
@@ -88,9 +90,9 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        if let (false, Some(previous)) = (self.is_pinned, &self.previous_default) {
-            // There is nobody to tell; the connections to come fall back by themselves.
-            let _ = sysctl::restore_default(&self.name, previous);
+        if let (false, Some(previous)) = (self.is_pinned, self.previous_default.take()) {
+            // There is nobody to tell.
+            let _ = default::put_back(&self.name, previous);
         }
     }
 }
@@ -110,7 +112,8 @@ pub fn check() -> Result<(), Error> {
     }
 }
 
-/// Loads the program and registers it as a congestion control.
+/// Loads the program and registers it as a congestion control. Before that, puts back a default that a
+/// killed process left.
 ///
 /// # Errors
 ///
@@ -119,11 +122,15 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
     check_name(&options.name)?;
     check()?;
     if sysctl::available()?.contains(&options.name) {
-        return Err(Error::AlreadyLoaded(options.name.clone()));
+        let is_pinned = registration()?.is_some_and(|(pinned, _)| pinned == options.name);
+        let why = if is_pinned { Error::AlreadyLoaded } else { Error::NameTaken };
+        return Err(why(options.name.clone()));
     }
     if options.pin {
         check_pins()?;
     }
+    default::put_back_left_over()?;
+    let standing_default = options.default.then(default::standing).transpose()?;
     libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
     for mut map in open.maps_mut().filter(|map| map.map_type() == MapType::StructOps) {
@@ -145,9 +152,9 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
         connections: status::attach(&object)?,
         on_ack,
     };
-    if options.default {
-        loaded.previous_default = Some(sysctl::default()?);
-        sysctl::set_default(&options.name)?;
+    if let Some(previous) = &standing_default {
+        loaded.previous_default = standing_default.clone();
+        default::take(&options.name, previous)?;
     }
     if options.pin {
         if let Err(error) = pin(&object, &mut loaded) {
@@ -167,13 +174,9 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
 ///
 /// [`Error::NotPinned`] when nothing is pinned, and whatever the system refuses.
 pub fn unload() -> Result<String, Error> {
-    let registration = Path::new(PINS).join(REGISTRATION);
-    if !registration.exists() {
-        return Err(Error::NotPinned);
-    }
-    let (name, previous) = read_registration(&registration)?;
+    let (name, previous) = registration()?.ok_or(Error::NotPinned)?;
     if !previous.is_empty() {
-        sysctl::restore_default(&name, &previous)?;
+        default::put_back(&name, previous)?;
     }
     remove_pins().map_err(|source| Error::Pins { source })?;
     Ok(name)
@@ -202,13 +205,22 @@ fn remove_pins() -> io::Result<()> {
     fs::remove_dir(PINS)
 }
 
-/// The name, and the default before it: empty if it did not become the default.
-fn read_registration(path: &Path) -> Result<(String, String), Error> {
+/// What is pinned, if anything is: its name, and the default before it, empty if it did not become the
+/// default.
+fn registration() -> Result<Option<(String, String)>, Error> {
+    let path = Path::new(PINS).join(REGISTRATION);
+    match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(Error::NotRoot);
+        }
+        Err(_) => return Ok(None),
+        Ok(_) => {}
+    }
     let map = MapHandle::from_pinned_path(path).map_err(Error::load)?;
     let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(Error::Pin)?;
     let value = value.filter(|value| value.len() == 2 * NAME_SIZE).ok_or(Error::NoName)?;
     let text = |field: &[u8]| String::from_utf8_lossy(field).trim_end_matches('\0').to_owned();
-    Ok((text(&value[..NAME_SIZE]), text(&value[NAME_SIZE..])))
+    Ok(Some((text(&value[..NAME_SIZE]), text(&value[NAME_SIZE..]))))
 }
 
 /// A name as C has it; longer ones were refused before.

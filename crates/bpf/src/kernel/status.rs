@@ -1,13 +1,13 @@
 //! What the pinned program does at the moment.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::{fs, io};
 
 use libbpf_rs::{Link, Object};
 
-use super::{CONNECTIONS, Error, PINS, REGISTRATION, read_registration, sysctl};
+use super::{CONNECTIONS, Error, PINS, registration, sysctl};
 
 /// The program in the kernel.
 #[derive(Clone, Debug)]
@@ -64,17 +64,9 @@ const RECORD: usize = 104;
 ///
 /// Where the pins cannot be read: they are root's.
 pub fn status() -> Result<Option<Status>, Error> {
-    let pins = Path::new(PINS);
-    let registration = pins.join(REGISTRATION);
-    match fs::symlink_metadata(&registration) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Err(Error::NotRoot);
-        }
-        Err(_) => return Ok(None),
-        Ok(_) => {}
-    }
-    let (name, previous) = read_registration(&registration)?;
-    let records = fs::read(pins.join(CONNECTIONS)).map_err(|source| Error::Pins { source })?;
+    let Some((name, previous)) = registration()? else { return Ok(None) };
+    let connections = Path::new(PINS).join(CONNECTIONS);
+    let records = fs::read(connections).map_err(|source| Error::Pins { source })?;
     Ok(Some(Status {
         is_default: sysctl::default()? == name,
         previous_default: (!previous.is_empty()).then_some(previous),

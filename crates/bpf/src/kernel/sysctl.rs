@@ -22,8 +22,3 @@ pub(super) fn default() -> Result<String, Error> {
 pub(super) fn set_default(name: &str) -> Result<(), Error> {
     fs::write(DEFAULT, name).map_err(|source| Error::Sysctl { path: DEFAULT, source })
 }
-
-/// Puts `previous` back, unless somebody chose a third one meanwhile.
-pub(super) fn restore_default(ours: &str, previous: &str) -> Result<(), Error> {
-    if default()? == ours { set_default(previous) } else { Ok(()) }
-}

@@ -1,0 +1,136 @@
+//! The default of new connections: taken, and put back, also for a process that was killed meanwhile.
+//!
+//! A default outlives its registration: its name stays, new connections still use it, and nobody can choose
+//! it again. So what was the default before is noted in a file until it is put back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{Error, sysctl};
+
+/// Where runs have the names of their namespaces too, which is why it may go at any time.
+const DIRECTORY: &str = "/run/fullpipe";
+
+/// How often a note is tried while runs remove the directory with their names.
+const TRIES: usize = 10;
+
+/// What a kernel has by default. Reno every one has, and every network namespace may choose it.
+const KERNELS_OWN: [&str; 2] = ["cubic", "reno"];
+
+/// A default that was put back after the process that had changed it was killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutBack {
+    /// What is not in the kernel any more.
+    pub gone: String,
+    /// What is the default now.
+    pub default: String,
+}
+
+/// What is the default, or would be if it were not gone. To be asked before another program gets the name
+/// of one that is gone.
+pub(super) fn standing() -> Result<String, Error> {
+    let (default, available) = (sysctl::default()?, sysctl::available()?);
+    let is_there = |name: &str| available.iter().any(|available| available == name);
+    let own = || KERNELS_OWN.into_iter().find(|own| is_there(own)).unwrap_or("reno").to_owned();
+    Ok(if is_there(&default) { default } else { own() })
+}
+
+/// Makes `name` the default, and notes that `previous` was it.
+pub(super) fn take(name: &str, previous: &str) -> Result<(), Error> {
+    let note = note_of(name)?;
+    let mut noted = Ok(());
+    for _ in 0..TRIES {
+        noted = fs::create_dir_all(DIRECTORY).and_then(|()| fs::write(&note, previous));
+        if noted.as_ref().err().map(io::Error::kind) != Some(ErrorKind::NotFound) {
+            break;
+        }
+    }
+    noted.map_err(|source| Error::Note { source })?;
+    sysctl::set_default(name)
+}
+
+/// Puts `previous` back, unless somebody chose a third one meanwhile.
+pub(super) fn put_back(name: &str, previous: String) -> Result<(), Error> {
+    if sysctl::default()? == name {
+        set(previous)?;
+    }
+    forget(&note_of(name)?);
+    Ok(())
+}
+
+/// Puts back what was the default of this network namespace before programs that are gone: what killed
+/// processes left. `None` when there is no such thing.
+///
+/// # Errors
+///
+/// Whatever the system refuses.
+pub fn put_back_left_over() -> Result<Option<PutBack>, Error> {
+    let mut notes = notes()?;
+    if notes.is_empty() {
+        return Ok(None);
+    }
+    let available = sysctl::available()?;
+    notes.retain(|name, _| !available.contains(name));
+    let files: Vec<PathBuf> = notes.keys().map(|name| note_of(name)).collect::<Result<_, _>>()?;
+    let gone = sysctl::default()?;
+    let mut previous = None;
+    // One that was loaded while another of ours was the default: both may be gone.
+    while let Some(before) = notes.remove(previous.as_ref().unwrap_or(&gone)) {
+        previous = Some(before);
+    }
+    let default = previous.map(set).transpose()?;
+    for file in files {
+        forget(&file);
+    }
+    Ok(default.map(|default| PutBack { gone, default }))
+}
+
+/// Makes `previous` the default again, or the kernel's own where that is gone too; which it was.
+fn set(previous: String) -> Result<String, Error> {
+    let mut set = sysctl::set_default(&previous).map(|()| previous);
+    for own in KERNELS_OWN {
+        set = set.or_else(|_| sysctl::set_default(own).map(|()| own.to_owned()));
+    }
+    set
+}
+
+/// What the notes of this network namespace begin with: each has a default of its own. They do not begin
+/// with a process's number, so that nobody takes them for the names of namespaces.
+fn prefix() -> Result<String, Error> {
+    let namespace = fs::metadata("/proc/thread-self/ns/net");
+    let namespace = namespace.map_err(|source| Error::Note { source })?.ino();
+    Ok(format!("default-{namespace}-"))
+}
+
+/// The file that says what was the default before `name`.
+fn note_of(name: &str) -> Result<PathBuf, Error> {
+    Ok(Path::new(DIRECTORY).join(prefix()? + name))
+}
+
+/// All notes of this network namespace: what was the default before each name.
+fn notes() -> Result<BTreeMap<String, String>, Error> {
+    let wrong = |source| Error::Note { source };
+    let entries = match fs::read_dir(DIRECTORY) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        entries => entries.map_err(wrong)?,
+    };
+    let prefix = prefix()?;
+    let mut notes = BTreeMap::new();
+    for entry in entries {
+        let entry = entry.map_err(wrong)?;
+        if let Some(name) = entry.file_name().to_str().and_then(|file| file.strip_prefix(&prefix)) {
+            notes.insert(name.to_owned(), fs::read_to_string(entry.path()).map_err(wrong)?);
+        }
+    }
+    Ok(notes)
+}
+
+/// Removes a note as far as that is possible.
+fn forget(note: &Path) {
+    let _ = fs::remove_file(note);
+    // Fails as long as there is something else in it.
+    let _ = fs::remove_dir(DIRECTORY);
+}

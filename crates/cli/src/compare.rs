@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = units::parse_loss, allow_hyphen_values = true)]
     loss: Option<Probability>,
     /// Flows that share the path, all with the same algorithm [default: 1]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = units::parse_count::<u32>, allow_negative_numbers = true)]
     flows: Option<u32>,
     /// Time between the starts of two flows, like 1s [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, allow_hyphen_values = true, conflicts_with = "duration")]
     bytes: Option<u64>,
     /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Print one JSON object and nothing else; write a report only if --report is given
     #[arg(long)]

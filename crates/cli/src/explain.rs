@@ -26,10 +26,10 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed"])]
     file: Option<PathBuf>,
     /// Which of the file's runs, from 0, where its lists make several
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, allow_negative_numbers = true)]
     run: Option<usize>,
     /// Which of the flows, from 0
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 0, allow_negative_numbers = true)]
     flow: usize,
     /// What carries the file's flows: sim (a virtual clock), or quic (real packets, in real time)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, default_value = "10s", allow_hyphen_values = true)]
     duration: Duration,
     /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Print the story as one JSON object and nothing else
     #[arg(long)]

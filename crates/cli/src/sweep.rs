@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fullpipe_lab::experiment::{self, Progress, SweepError};
 use fullpipe_lab::file::{Edition, Plan};
+use fullpipe_lab::units;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     /// Runs at a time [default: as many as there are cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,
     /// The directory for the results; one that holds a part of them is completed
     #[arg(long, value_name = "DIR")]

@@ -417,6 +417,26 @@ fn a_directory_of_something_else_is_left_alone() {
 }
 
 #[test]
+fn a_wrong_number_is_told_with_a_right_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("a.toml"), format!("cc = \"bbr3\"\n{PATH}")).expect("a file");
+    for (args, telling) in [
+        (
+            ["sweep", "a.toml", "--out=out", "--jobs", "0"],
+            "'0' is too few; write a whole number like 2",
+        ),
+        (["sweep", "a.toml", "--out=out", "--jobs", "-1"], "'-1' is below 0"),
+        (["explain", "a.toml", "--run=0", "--flow", "-1"], "'-1' is below 0"),
+        (["explain", "a.toml", "--flow=0", "--run", "x"], "'x' is no whole number"),
+    ] {
+        let said = run(fullpipe(dir.path(), &args));
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+        assert!(said.stderr.contains(telling), "{telling:?}: {}", said.stderr);
+    }
+    assert_eq!(names(dir.path()), ["a.toml"]);
+}
+
+#[test]
 fn run_writes_what_sweep_does() {
     let dir = tempfile::tempdir().expect("a directory");
     sweep_file(dir.path());

@@ -205,12 +205,14 @@ pub enum ScenarioError {
     #[error("--rate is 0 and nothing would ever arrive; write a rate like 100mbit")]
     ZeroRate,
     #[error(
-        "--buffer {buffer} is {bytes} bytes here, too small for one packet of {MTU_BYTES}; \
-         write at least {MTU_BYTES}B or 1pkts"
+        "--buffer {buffer} is {bytes} bytes here{origin}, too small for one packet of {MTU_BYTES}; write {instead}"
     )]
-    BufferUnderOnePacket { buffer: String, bytes: u64 },
-    #[error("--buffer is larger than {}; write a buffer like 1bdp or 6MB", show_bytes(MAX_BUFFER))]
-    BufferTooLarge,
+    BufferUnderOnePacket { buffer: String, bytes: u64, origin: String, instead: String },
+    #[error(
+        "--buffer {buffer} is {bytes} bytes here{origin}, larger than {}; write {instead}",
+        show_bytes(MAX_BUFFER)
+    )]
+    BufferTooLarge { buffer: String, bytes: u64, origin: String, instead: String },
     #[error("--rtt {} is longer than {}; write a time like 40ms", show_duration(*.0), show_duration(MAX_RTT))]
     RttTooLong(Duration),
     #[error("--flows {flows} is outside 1 to {most}, the most over {over}; write --flows 2")]
@@ -292,12 +294,21 @@ impl Scenario {
             Buffer::Packets(n) => (n.saturating_mul(u64::from(MTU_BYTES)), 1),
             other => (other.bytes_on(self.rate, self.rtt).unwrap_or(0), u64::from(MTU_BYTES)),
         };
+        let buffer = self.buffer.to_string();
+        let origin = self.buffer.origin(self.rate, self.rtt);
+        let is_computed = matches!(self.buffer, Buffer::Bdp(_));
         if bytes < least {
-            let buffer = self.buffer.to_string();
-            return Err(ScenarioError::BufferUnderOnePacket { buffer, bytes });
+            let at_least = format!("at least {MTU_BYTES}B or 1pkts");
+            let instead = match is_computed {
+                true => format!("a larger --rate or --rtt, or a --buffer of {at_least}"),
+                false => at_least,
+            };
+            return Err(ScenarioError::BufferUnderOnePacket { buffer, bytes, origin, instead });
         }
         if bytes > MAX_BUFFER {
-            return Err(ScenarioError::BufferTooLarge);
+            let smaller = if is_computed { "a smaller --rate or --rtt, or " } else { "" };
+            let instead = format!("{smaller}a --buffer like 6MB or 700pkts");
+            return Err(ScenarioError::BufferTooLarge { buffer, bytes, origin, instead });
         }
         Ok(())
     }
@@ -425,9 +436,17 @@ mod tests {
             (with(|s| s.rate = Rate::ZERO), "--rate is 0"),
             (with(|s| s.rtt = Duration::from_secs(60)), "--rtt 60s is longer"),
             (with(|s| s.buffer = Buffer::Bytes(1499)), "is 1499 bytes"),
-            (with(|s| s.buffer = Buffer::Bdp(0.002)), "--buffer 0.002bdp is 1000 bytes"),
+            (
+                with(|s| s.buffer = Buffer::Bdp(0.002)),
+                "--buffer 0.002bdp is 1000 bytes here (100mbit x 40ms), too small",
+            ),
+            (with(|s| s.rtt = Duration::ZERO), "is 0 bytes here (100mbit x 0ns), too small"),
+            (
+                with(|s| s.rate = Rate::from_bits_per_sec(1_000_000_000_000)),
+                "--buffer 1bdp is 5000000000 bytes here (1000gbit x 40ms), larger than 4GB",
+            ),
             (with(|s| s.buffer = Buffer::Packets(0)), "--buffer 0pkts"),
-            (with(|s| s.buffer = Buffer::Bdp(1e9)), "--buffer is larger than 4GB"),
+            (with(|s| s.buffer = Buffer::Bdp(1e9)), "larger than 4GB; write a smaller --rate"),
             (with(|s| s.flows = 0), "--flows 0 is outside 1 to"),
             (
                 with(|s| (s.over, s.cc, s.flows) = (Over::Tcp, vec![linux], 257)),

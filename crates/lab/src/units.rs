@@ -2,7 +2,8 @@
 //!
 //! The conventions are those of tc and iperf3 where the two agree, and a refusal where they do not:
 //! - Rates are bits per second and their prefixes are powers of 1000: `100mbit` (tc) and `100M`
-//!   (iperf3) are the same. `100mbps` is refused, because tc reads it as bytes.
+//!   (iperf3) are the same. `100mbps` is refused, because tc reads it as bytes, and `100`, because who
+//!   writes that rarely means 100 bit/s.
 //! - Times need their unit: tc reads a bare number as microseconds, iperf3 as seconds.
 //! - Volumes: MB is 10^6 bytes, MiB is 2^20. A bare prefix (`6M`) is refused: tc reads it as 2^20.
 //! - Losses: `0.1%` and `0.001` are the same.
@@ -10,6 +11,7 @@
 //! Every function here that prints gives a text that the function beside it reads back.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use fullpipe_cc::{Duration, Rate};
@@ -48,17 +50,19 @@ fn scaled(number: f64, scale: f64) -> Option<u64> {
     (v < 9.2e18).then_some(v as u64)
 }
 
-/// Reads a rate: `100mbit`, `1.5gbit`, `500kbit`, `100M`, `1000000` (bits per second).
+/// Reads a rate: `100mbit`, `1.5gbit`, `500kbit`, `100M`, `0`.
 pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     const LIKE: &str = "a rate like 100mbit, 1gbit, 500kbit or 100M";
     let (number, unit) = split(text).ok_or_else(|| wrong(text, "is not a rate", LIKE))?;
     let unit = unit.to_ascii_lowercase();
     let scale = match unit.strip_suffix("/s").unwrap_or(&unit) {
-        "" | "bit" => 1e0,
+        "bit" => 1e0,
         "k" | "kbit" => 1e3,
         "m" | "mbit" => 1e6,
         "g" | "gbit" => 1e9,
         "t" | "tbit" => 1e12,
+        "" if number == 0.0 => 0.0,
+        "" => return Err(wrong(text, "has no unit", LIKE)),
         "bps" | "kbps" | "mbps" | "gbps" | "tbps" => {
             return Err(wrong(text, "could mean bits or, as in tc, bytes", LIKE));
         }
@@ -190,6 +194,14 @@ impl Buffer {
         }
     }
 
+    /// What it is computed from where it is not counted itself, for people: ` (100mbit x 40ms)`.
+    pub(crate) fn origin(self, rate: Rate, rtt: Duration) -> String {
+        match self {
+            Self::Bdp(_) => format!(" ({} x {})", show_rate(rate), show_duration(rtt)),
+            Self::Bytes(_) | Self::Packets(_) => String::new(),
+        }
+    }
+
     /// The buffer as the path takes it.
     pub fn limit_on(self, rate: Rate, rtt: Duration) -> QueueLimit {
         match (self, self.bytes_on(rate, rtt)) {
@@ -197,6 +209,26 @@ impl Buffer {
             (_, bytes) => QueueLimit::Bytes(bytes.unwrap_or(0)),
         }
     }
+}
+
+/// Reads a whole number, like a seed or how many there are of something.
+pub fn parse_count<T: TryFrom<u64>>(text: &str) -> Result<T, ParseError> {
+    const LIKE: &str = "a whole number like 2";
+    let number = text.trim();
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    let why = match number.strip_prefix('-').map(str::parse::<f64>) {
+        Some(Ok(_)) => "is below 0",
+        _ if !is_number => "is no whole number",
+        _ => "is too large",
+    };
+    let value = number.parse::<u64>().ok().filter(|_| is_number);
+    value.and_then(|n| T::try_from(n).ok()).ok_or_else(|| wrong(text, why, LIKE))
+}
+
+/// The same where there has to be at least one.
+pub fn parse_count_above_0(text: &str) -> Result<NonZeroUsize, ParseError> {
+    let count = parse_count(text)?;
+    NonZeroUsize::new(count).ok_or_else(|| wrong(text, "is too few", "a whole number like 2"))
 }
 
 /// Reads the probability of a random loss: `0.1%`, `0.001`. A path that loses everything is none.

@@ -17,7 +17,6 @@ fn rates() {
         ("1.5G", 1_500_000_000, "1500mbit"),
         ("500kbit", 500_000, "500kbit"),
         ("64k", 64_000, "64kbit"),
-        ("8", 8, "8bit"),
         ("8bit", 8, "8bit"),
         ("0", 0, "0bit"),
     ] {
@@ -35,6 +34,8 @@ fn rates() {
         "1.2.3mbit",
         "inf",
         "nan",
+        "100",
+        "1000000",
         "100mbps",
         "100MBps",
         "100MB",
@@ -46,6 +47,7 @@ fn rates() {
         one_line_with_an_example(text, parse_rate(text));
     }
     assert!(parse_rate("100mbps").unwrap_err().to_string().contains("bytes"));
+    assert!(parse_rate("100").unwrap_err().to_string().contains("no unit"));
 }
 
 #[test]
@@ -112,6 +114,28 @@ fn buffers() {
     for text in ["", "bdp", "1.5pkts", "6M", "-1bdp", "big", "99999999999999999999p"] {
         one_line_with_an_example(text, text.parse::<Buffer>());
     }
+}
+
+#[test]
+fn counts() {
+    assert_eq!((parse_count("2"), parse_count("0")), (Ok(2_u32), Ok(0_u64)));
+    assert_eq!(parse_count(&u64::MAX.to_string()), Ok(u64::MAX));
+    assert_eq!(parse_count_above_0("3").map(NonZeroUsize::get), Ok(3));
+    for (text, why) in [
+        ("abc", "is no whole number"),
+        ("", "is no whole number"),
+        ("+1", "is no whole number"),
+        ("-", "is no whole number"),
+        ("1.5", "is no whole number"),
+        ("-1", "is below 0"),
+        ("4294967296", "is too large"),
+        ("99999999999999999999", "is too large"),
+    ] {
+        one_line_with_an_example(text, parse_count::<u32>(text));
+        let said = parse_count::<u32>(text).unwrap_err().to_string();
+        assert!(said.starts_with(&format!("'{text}' {why}; ")), "{said}");
+    }
+    one_line_with_an_example("0", parse_count_above_0("0"));
 }
 
 #[test]

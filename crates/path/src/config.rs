@@ -11,6 +11,11 @@ pub enum ConfigError {
     /// The rate is zero.
     #[error("a rate of 0 carries nothing: give a rate above 0, or none for an unlimited link")]
     ZeroRate,
+    /// Steps that end with a rate of zero.
+    #[error(
+        "the last step is a rate of 0, after which nothing arrives: give a step with a rate above 0 after it"
+    )]
+    EndlessOutage,
     /// The byte limit is below one full-sized packet.
     #[error("a queue of {0} bytes is below one packet: give at least {MTU_BYTES} bytes")]
     QueueBelowOnePacket(u64),

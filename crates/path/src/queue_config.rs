@@ -182,7 +182,7 @@ impl QueueConfig {
                 c.limit.validate()
             }
             Self::Red(c) => {
-                rule("red", c.min_bytes < c.max_bytes, "give a max_bytes above min_bytes")?;
+                rule("red", c.min_bytes < c.max_bytes, "give a max above min")?;
                 c.limit.validate()
             }
             Self::DualPi2(c) => {

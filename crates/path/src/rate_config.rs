@@ -62,7 +62,7 @@ impl RateConfig {
             Self::Steps(steps) => {
                 validate_steps(steps)?;
                 let ends = steps.last().is_some_and(|(_, rate)| *rate == Rate::ZERO);
-                if ends { Err(ConfigError::ZeroRate) } else { Ok(()) }
+                if ends { Err(ConfigError::EndlessOutage) } else { Ok(()) }
             }
             Self::Trace(times) if !times.is_sorted() => {
                 Err(ConfigError::Unordered("a trace's times"))

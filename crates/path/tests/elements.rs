@@ -381,5 +381,8 @@ fn what_makes_no_sense_is_refused_in_a_clear_line() {
     );
     let rate = RateConfig::Steps(vec![(Duration::ZERO, rate), (ns(1), Rate::ZERO)]);
     let queue = QueueLimit::Packets(1).into();
-    assert!(refused(ElementConfig::Bottleneck { rate, queue }).starts_with("a rate of 0"));
+    assert!(
+        refused(ElementConfig::Bottleneck { rate, queue })
+            .starts_with("the last step is a rate of 0")
+    );
 }

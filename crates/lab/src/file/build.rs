@@ -8,7 +8,7 @@ use fullpipe_sim::{
     AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, ReceiveWindow, Route, SimConfig,
 };
 
-use super::elements::{Frame, Wire};
+use super::elements::{Element, Frame, Wire};
 use super::error::Wrong;
 use super::quantity::{Chance, Room};
 use super::schema::{
@@ -164,8 +164,11 @@ impl Net {
     }
 
     fn one(path: &PathTable, seed: u64, dir: &Path) -> Result<Self, Wrong> {
-        let rtt = path.rtt.map(|t| t.0);
-        let frame = Frame { rtt: rtt.unwrap_or(Duration::ZERO), dir };
+        if path.rtt.is_none() && !path.down.iter().any(Element::is_delay) {
+            let why = "no rtt; write rtt = \"40ms\" (\"0ms\" for none)";
+            return Err(Wrong::new("path", why));
+        }
+        let frame = Frame { rtt: path.rtt.map_or(Duration::ZERO, |t| t.0), dir };
         let wire = Wire {
             rate: path.rate,
             steps: path.steps.clone(),
@@ -175,10 +178,6 @@ impl Net {
         };
         let half = Duration::from_nanos(frame.rtt.as_nanos() / 2);
         let row = row(&path.down, path.loss, &wire, half, "path", frame)?;
-        if rtt.is_none() && !row.iter().any(is_delay) {
-            let why = "no rtt; write rtt = \"40ms\" (\"0ms\" for none)";
-            return Err(Wrong::new("path", why));
-        }
         let links = vec![PathConfig { row, seed }];
         let uplink = uplink(&path.up, frame.rtt - half, seed, frame)?;
         Ok(Self { links, uplink, rate: wire.nominal(), rtt: frame.rtt })
@@ -187,7 +186,7 @@ impl Net {
     fn chain(
         tables: &[LinkTable],
         rtt: Duration,
-        up: &[super::elements::Element],
+        up: &[Element],
         seed: u64,
         dir: &Path,
     ) -> Result<Self, Wrong> {
@@ -252,10 +251,6 @@ impl Net {
     }
 }
 
-fn is_delay(element: &ElementConfig) -> bool {
-    matches!(element, ElementConfig::Delay(_) | ElementConfig::DelaySteps(_))
-}
-
 /// Whether nothing gets past it faster than at a rate.
 fn is_limit(element: &ElementConfig) -> bool {
     matches!(
@@ -268,7 +263,7 @@ fn is_limit(element: &ElementConfig) -> bool {
 
 /// A link's elements: those of `down`, the random loss, the bottleneck, the delay.
 fn row(
-    down: &[super::elements::Element],
+    down: &[Element],
     loss: Option<Chance>,
     wire: &Wire,
     delay: Duration,
@@ -294,7 +289,7 @@ fn row(
 }
 
 fn uplink(
-    up: &[super::elements::Element],
+    up: &[Element],
     delay: Duration,
     seed: u64,
     frame: Frame<'_>,

@@ -127,6 +127,11 @@ pub(super) struct Frame<'a> {
 }
 
 impl Element {
+    /// Whether it is a distance, so that a path needs no rtt beside it.
+    pub(super) fn is_delay(&self) -> bool {
+        matches!(self, Self::Delay(_) | Self::DelaySteps(_))
+    }
+
     /// The element as the path takes it.
     pub(super) fn config(&self, field: &str, frame: Frame<'_>) -> Result<ElementConfig, Wrong> {
         Ok(match self {
@@ -157,7 +162,12 @@ impl Element {
             Self::Shaper { rate, bucket, buffer } => ElementConfig::Shaper {
                 rate: rate.0,
                 bucket_bytes: bucket.0,
-                queue: buffer.0.limit_on(rate.0, frame.rtt),
+                queue: buffer_limit(
+                    *buffer,
+                    Some(rate.0),
+                    frame,
+                    &format!("{field}.shaper.buffer"),
+                )?,
             },
             Self::Bottleneck(wire) => wire.config(&format!("{field}.bottleneck"), frame)?,
             Self::Delay(time) => ElementConfig::Delay(time.0),
@@ -198,6 +208,29 @@ fn in_bytes_or_packets(room: Room, field: &str) -> Result<QueueLimit, Wrong> {
         Buffer::Bdp(_) => {
             Err(Wrong::new(field, format!("'{}' needs a rate; write 64kB or 40pkts", room.0)))
         }
+    }
+}
+
+/// A buffer, which holds at least a packet: what it was computed from is said when it does not.
+fn buffer_limit(
+    room: Room,
+    rate: Option<Rate>,
+    frame: Frame<'_>,
+    field: &str,
+) -> Result<QueueLimit, Wrong> {
+    let Some(rate) = rate else { return in_bytes_or_packets(room, field) };
+    let limit = room.0.limit_on(rate, frame.rtt);
+    match (room.0, limit) {
+        (Buffer::Bdp(_), QueueLimit::Bytes(bytes)) if bytes < u64::from(MTU_BYTES) => {
+            let why = format!(
+                "'{}' is {bytes} bytes here{}, below one packet of {MTU_BYTES}; write a higher rate, a longer \
+                 rtt, or a buffer like 64kB or 40pkts",
+                room.0,
+                room.0.origin(rate, frame.rtt)
+            );
+            Err(Wrong::new(field, why))
+        }
+        _ => Ok(limit),
     }
 }
 
@@ -248,7 +281,8 @@ impl Wire {
             QueueLimit::Bytes(n) => Ok(n),
             QueueLimit::Packets(n) => Ok(n * u64::from(MTU_BYTES)),
         };
-        let limit = limit_of(self.buffer.unwrap_or(Room(Buffer::Bdp(1.0))), "buffer")?;
+        let buffer = self.buffer.unwrap_or(Room(Buffer::Bdp(1.0)));
+        let limit = buffer_limit(buffer, self.nominal(), frame, &format!("{field}.buffer"))?;
         let queue = self.queue.unwrap_or(Queue::TailDrop {});
         Ok(match queue {
             Queue::TailDrop {} => limit.into(),

@@ -34,6 +34,23 @@ pub(super) struct Document {
     /// Read once for all points, from the tree.
     #[serde(rename = "expect")]
     pub(super) _expect: Option<IgnoredAny>,
+    /// Taken out of the tree before it comes here; they stand here for the list of what there is.
+    #[serde(rename = "variant")]
+    pub(super) _variant: Option<AtTheTop>,
+    #[serde(rename = "full")]
+    pub(super) _full: Option<AtTheTop>,
+    #[serde(rename = "over_quic")]
+    pub(super) _over_quic: Option<AtTheTop>,
+}
+
+/// A table of the file that cannot stand in another one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AtTheTop;
+
+impl<'de> Deserialize<'de> for AtTheTop {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(D::Error::custom("not inside another table; write it at the top of the file"))
+    }
 }
 
 fn ten_seconds() -> Time {

@@ -203,6 +203,38 @@ fn one_link_is_the_one_that_compare_makes() {
 }
 
 #[test]
+fn a_buffer_that_holds_nothing_says_what_it_was_computed_from() {
+    let path = |path: &str| wrong(&format!("cc = \"bbr3\"\npath = {{ {path} }}\n"));
+    let said = path("rate = \"9mbit\"");
+    assert!(said.starts_with("x.toml:2: path: no rtt; write rtt = "), "{said}");
+    let said = path("rate = 100, rtt = \"40ms\"");
+    assert!(said.starts_with("x.toml:2: path.rate: '100' has no unit"), "{said}");
+    let said = path("rate = \"9mbit\", rtt = \"0ms\"");
+    let computed = "x.toml:2: path.buffer: '1bdp' is 0 bytes here (9mbit x 0ns), below one packet";
+    assert!(said.starts_with(computed), "{said}");
+    let shaper = "shaper = { rate = \"9mbit\", bucket = \"9kB\", buffer = \"0.01bdp\" }";
+    let said = path(&format!("rtt = \"9ms\", down = [{{ {shaper} }}]"));
+    assert!(said.contains("'0.01bdp' is 101 bytes here (9mbit x 9ms)"), "{said}");
+}
+
+#[test]
+fn an_outage_ends_and_a_table_of_the_top_stands_there() {
+    let path = |rest: &str| {
+        wrong(&format!("cc = \"bbr3\"\n[path]\nrate = \"9mbit\"\nrtt = \"9ms\"\n{rest}\n"))
+    };
+    let said = path("steps = [{ at = \"1s\", rate = \"0mbit\" }]");
+    assert!(said.contains("path.steps: the last step is a rate of 0"), "{said}");
+    let said = path("queue = { red = { min = \"9kB\", max = \"5kB\" } }");
+    assert!(said.ends_with("path.queue: red: give a max above min"), "{said}");
+    let said = path("[nonsense]");
+    for field in ["`variant`", "`full`", "`over_quic`"] {
+        assert!(said.contains(field), "{field}: {said}");
+    }
+    let said = path("[[variant]]\nname = \"a\"\nfull.seed = 3");
+    assert!(said.contains("full: not inside another table"), "{said}");
+}
+
+#[test]
 fn a_field_in_a_variant_has_the_line_where_it_stands() {
     let said = wrong(&format!(
         "cc = \"bbr3\"\n{PATH}\n[[variant]]\nname = \"bad\"\npath.loss = \"200%\"\n"

@@ -10,12 +10,12 @@ const WORDS: [(&str, &str, &str); 4] = [
     (
         "5.3.1 differences with the principles",
         "bbr3 answers loss above 2 % of a round trip and not each loss; CE marks count as lost volume",
-        "README.md, What is not here",
+        "docs/limits.md",
     ),
     (
         "5.3.2 incremental deployment",
         "the sender alone changes: no option, no receiver, no router",
-        "README.md, Embed it, Run it in the kernel",
+        "docs/library.md, docs/kernel.md",
     ),
     (
         "6.2 tunnels",

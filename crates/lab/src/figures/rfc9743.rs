@@ -22,7 +22,7 @@ const WORDS: [(&str, &str, &str); 4] = [
         "bbr3 takes no signal of the path; bbr3-linux takes CE marks, which a tunnel has to copy (RFC 6040). Not run",
         "crates/cc/src/bbr3/ecn.rs",
     ),
-    ("7.10 multipath", "there is no multipath transport here. Not run", "README.md"),
+    ("7.10 multipath", "there is no multipath transport here. Not run", "docs/limits.md"),
 ];
 
 /// A row for each thing that is looked at, with the scenario that shows it.

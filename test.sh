@@ -1,13 +1,72 @@
 #!/usr/bin/env bash
-# Sets up what the tests need, then runs formatting, lints and every test. Needs Rust (rustup) and,
-# for the interoperability tests, Python 3.9 or later; installs aioquic from PyPI into .venv here.
+# Runs formatting, lints and every test. Needs Rust (rustup) and, for the interoperability tests, Python 3.9 or
+# later; installs aioquic from PyPI into .venv here.
+#
+# ./test.sh --long runs what takes longer or needs more: the kernel program (clang-19; as root it is loaded), the page
+# of the figures in Chromium, and the tests with generated cases at their full number. As root on Debian it installs
+# what it needs with apt-get.
 set -euo pipefail
 cd "$(dirname "$0")"
+
+case "${1:-}" in
+    "") long= ;;
+    --long) long=1 ;;
+    *) echo "test.sh: '$1' is no option; write ./test.sh or ./test.sh --long" >&2; exit 2 ;;
+esac
 
 say() { printf '\n== %s\n' "$*"; }
 die() { printf 'test.sh: %s\n' "$*" >&2; exit 1; }
 
 command -v cargo >/dev/null || die "cargo is not here: install Rust from https://rustup.rs"
+
+can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+
+run_long() {
+    say "the page of the figures in a browser"
+    if ! chromium >/dev/null && can_install; then
+        apt-get update -qq && apt-get install -y -qq chromium >/dev/null || true
+    fi
+    if chromium >/dev/null; then
+        cargo test --workspace --release --locked --test browser -- --nocapture
+    else
+        echo "not run: there is no Chromium here (apt-get install chromium)"
+    fi
+
+    say "generated cases at their full number"
+    PROPTEST_CASES=5000 cargo test --workspace --release --locked --test properties
+    PROPTEST_CASES=10000 cargo test --workspace --release --locked --test twin
+
+    # BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
+    say "the kernel program"
+    can_build_kernel() {
+        { command -v clang-19 || command -v clang; } >/dev/null && command -v pkg-config >/dev/null &&
+            [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]
+    }
+    if [ "$(uname)" != Linux ]; then
+        echo "not built: it is for Linux"
+    else
+        if ! can_build_kernel && can_install; then
+            apt-get update -qq &&
+                apt-get install -y -qq clang-19 libbpf-dev libelf-dev zlib1g-dev pkg-config >/dev/null || true
+        fi
+        if can_build_kernel; then
+            # The whole workspace is named, so that the dependencies are those that are built already.
+            local kernel=(--workspace --features "fullpipe/kernel,fullpipe-bpf/kernel" --release --locked)
+            cargo clippy "${kernel[@]}" --all-targets -- -D warnings
+            # Without root the tests that load it say so.
+            cargo test "${kernel[@]}" --test kernel --test ecn --test over_tcp -- --nocapture
+        else
+            echo "not built: it needs clang-19, libelf-dev, zlib1g-dev and pkg-config (as root, this script installs them)"
+        fi
+    fi
+}
+
+if [ -n "$long" ]; then
+    run_long
+    exit
+fi
 
 # A second QUIC implementation to talk to.
 venv=.venv
@@ -17,7 +76,7 @@ if ! cmp -s "$requirements" "$venv/installed.txt"; then
     command -v python3 >/dev/null || die "python3 is not here: install it for the aioquic tests"
     if ! python3 -m venv "$venv" 2>/dev/null; then
         # Debian keeps the venv module in a package of its own.
-        [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+        can_install ||
             die "python3 cannot make a venv: install your system's python3-venv"
         apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null
         python3 -m venv "$venv"
@@ -51,9 +110,6 @@ else
         die "fullpipe-cc asks for a library outside its tests"
 fi
 
-if ! { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then
-    say "no Chromium here: no browser looks at the page of the figures (apt-get install chromium)"
-fi
 say "tests"
 cargo test --workspace --release --locked
 
@@ -67,29 +123,6 @@ for crate in fullpipe-cc fullpipe-path fullpipe-sim; do
     done
 done
 cargo test --release --locked "${checked[@]}" -p fullpipe-cc -p fullpipe-path -p fullpipe-sim
-
-# BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
-say "the kernel program"
-can_build_kernel() {
-    { command -v clang-19 || command -v clang; } >/dev/null && command -v pkg-config >/dev/null &&
-        [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]
-}
-if [ "$(uname)" != Linux ]; then
-    echo "not built: it is for Linux"
-else
-    if ! can_build_kernel && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        apt-get update -qq &&
-            apt-get install -y -qq clang-19 libbpf-dev libelf-dev zlib1g-dev pkg-config >/dev/null || true
-    fi
-    if can_build_kernel; then
-        cargo clippy -p fullpipe-bpf -p fullpipe --features kernel --all-targets --release --locked -- -D warnings
-        # Without root the tests that load it say so.
-        cargo test --release --locked -p fullpipe-bpf -p fullpipe --features kernel \
-            --test kernel --test ecn --test over_tcp -- --nocapture
-    else
-        echo "not built: it needs clang-19, libelf-dev, zlib1g-dev and pkg-config (as root, this script installs them)"
-    fi
-fi
 
 if command -v cargo-deny >/dev/null; then
     say "licences and sources of the dependencies"

@@ -271,7 +271,6 @@ __noinline int tell_if_lost(struct flow *f, uint64_t address, __u32 lost, uint64
 	struct bbr3_lost_packet packet = {
 		.tx_in_flight = sent ? tx_in_flight(f, sent, end_seq) : prior_in_flight,
 		.is_app_limited = BPF_CORE_READ_BITFIELD(cb, tx.is_app_limited),
-		.follows_last_lost = cb->seq == f->lost_end_seq,
 	};
 
 	f->lost_end_seq = end_seq;
@@ -339,6 +338,7 @@ static void tell_acked(struct flow *f, struct tcp_sock *tp, const struct rate_sa
 		.newly_acked = packets * c->smss,
 		.tx_in_flight = rs->prior_in_flight * c->smss,
 		.lost = 0,
+		.prior_inflight = rs->prior_in_flight * c->smss,
 		.is_app_limited = rs->is_app_limited,
 	};
 

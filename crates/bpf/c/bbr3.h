@@ -237,8 +237,6 @@ static inline void bbr3_restart_from_idle(struct bbr3 *b, struct bbr3_conn *c, u
 /* One packet was lost; C.lost counts it, C.inflight no longer does. In the order of their sending. */
 static inline void bbr3_lost(struct bbr3 *b, const struct bbr3_lost_packet *p)
 {
-	if (!p->follows_last_lost)
-		b->loss_ranges_in_round++;
 	if (!b->is_bw_probe_sample || b->is_too_high)
 		return;
 	if (is_inflight_too_high(p->lost_since, p->tx_in_flight)) {
@@ -274,6 +272,7 @@ static inline void bbr3_congestion(struct bbr3 *b, const struct bbr3_conn *c, ui
 	if (!b->is_loss_in_round)
 		b->loss_round_delivered = c->delivered;
 	b->is_loss_in_round = true;
+	b->loss_events_in_round++;
 	if (b->is_too_high) {
 		b->is_too_high = false;
 		handle_inflight_too_high(b, c, b->too_high_inflight, b->too_high_is_app_limited,
@@ -323,6 +322,10 @@ static inline void bbr3_rto(struct bbr3 *b, struct bbr3_conn *c)
 {
 	bbr3_enter_recovery(b, c);
 	save_cwnd(b, c);
+	reset_full_bw(b);
+	b->loss_events_in_round = 0;
+	if (!is_probing_bw(b) && b->inflight_shortterm == INFINITE)
+		b->inflight_shortterm = b->prior_cwnd;
 	c->cwnd = add_sat(c->inflight, c->smss);
 }
 
@@ -332,7 +335,7 @@ static inline void bbr3_spurious_loss(struct bbr3 *b, struct bbr3_conn *c)
 	c->in_recovery = false;
 	restore_cwnd(b, c);
 	b->is_loss_in_round = false;
-	b->loss_ranges_in_round = 0;
+	b->loss_events_in_round = 0;
 	reset_full_bw(b);
 	b->bw_shortterm = max64(b->bw_shortterm, b->undo_bw_shortterm);
 	b->inflight_shortterm = max64(b->inflight_shortterm, b->undo_inflight_shortterm);

@@ -65,10 +65,10 @@ SELDOM void end_startup(struct bbr3 *b, const struct bbr3_conn *c)
 SELDOM void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
 					   const struct bbr3_sample *rs)
 {
-	uint32_t ranges = b->loss_ranges_in_round;
+	uint32_t events = b->loss_events_in_round;
 
-	b->loss_ranges_in_round = 0;
-	if (b->full_bw_reached || ranges < STARTUP_FULL_LOSS_COUNT ||
+	b->loss_events_in_round = 0;
+	if (b->full_bw_reached || events < STARTUP_FULL_LOSS_COUNT ||
 	    !is_inflight_too_high(rs->lost, rs->tx_in_flight))
 		return;
 	b->undo_state = STARTUP;
@@ -125,6 +125,7 @@ SELDOM void start_probe_bw_refill(struct bbr3 *b, const struct bbr3_conn *c)
 	reset_short_term_model(b);
 	b->bw_probe_up_rounds = 0;
 	b->bw_probe_up_acked = 0;
+	b->prev_probe_precautionary = false;
 	b->ack_phase = ACKS_REFILLING;
 	start_round(b, c);
 	enter(b, PROBE_BW_REFILL);
@@ -171,16 +172,25 @@ static inline void advance_max_bw_filter(struct bbr3 *b)
 	b->max_bw_filter[1] = 0;
 }
 
-static inline void advance_ack_phase(struct bbr3 *b, const struct bbr3_sample *rs)
+/* True when it decided a transition. */
+static inline bool advance_ack_phase(struct bbr3 *b, const struct bbr3_conn *c,
+				     const struct bbr3_sample *rs)
 {
 	if (b->ack_phase == ACKS_PROBE_STARTING) {
 		b->ack_phase = ACKS_PROBE_FEEDBACK;
 	} else if (b->ack_phase == ACKS_PROBE_STOPPING) {
 		b->is_bw_probe_sample = false;
 		b->ack_phase = ACKS_INIT;
-		if (is_in_a_probe_bw_state(b) && !rs->is_app_limited)
+		if (!is_in_a_probe_bw_state(b))
+			return false;
+		if (!rs->is_app_limited)
 			advance_max_bw_filter(b);
+		if (b->prev_probe_precautionary && !b->prev_probe_too_high) {
+			start_probe_bw_refill(b, c);
+			return true;
+		}
 	}
+	return false;
 }
 
 SELDOM void probe_inflight_longterm_upward(struct bbr3 *b, const struct bbr3_conn *c,
@@ -199,11 +209,12 @@ SELDOM void probe_inflight_longterm_upward(struct bbr3 *b, const struct bbr3_con
 		raise_inflight_longterm_slope(b, c);
 }
 
-static inline void adapt_long_term_model(struct bbr3 *b, const struct bbr3_conn *c,
+/* True when it decided a transition. */
+static inline bool adapt_long_term_model(struct bbr3 *b, const struct bbr3_conn *c,
 					 const struct bbr3_sample *rs)
 {
-	if (b->round_start)
-		advance_ack_phase(b, rs);
+	if (b->round_start && advance_ack_phase(b, c, rs))
+		return true;
 	if (is_inflight_too_high(rs->lost, rs->tx_in_flight) || b->is_mark_rate_too_high) {
 		if (b->is_bw_probe_sample)
 			handle_inflight_too_high(b, c, rs->tx_in_flight, rs->is_app_limited,
@@ -213,6 +224,7 @@ static inline void adapt_long_term_model(struct bbr3 *b, const struct bbr3_conn 
 		if (b->state == PROBE_BW_UP)
 			probe_inflight_longterm_upward(b, c, rs);
 	}
+	return false;
 }
 
 static inline bool is_time_to_probe_bw(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t now)
@@ -232,6 +244,11 @@ static inline bool is_time_to_cruise(const struct bbr3 *b, const struct bbr3_con
 static inline bool is_time_to_go_down(struct bbr3 *b, const struct bbr3_conn *c,
 				      const struct bbr3_sample *rs)
 {
+	if (b->prev_probe_too_high &&
+	    add_sat(rs->prior_inflight, c->smss) > b->inflight_longterm) {
+		b->prev_probe_precautionary = true;
+		return true;
+	}
 	if (is_cwnd_limited(c) && c->cwnd >= b->inflight_longterm) {
 		reset_full_bw(b);
 		b->full_bw = rs->delivery_rate;
@@ -243,9 +260,8 @@ static inline bool is_time_to_go_down(struct bbr3 *b, const struct bbr3_conn *c,
 static inline void update_probe_bw_cycle_phase(struct bbr3 *b, const struct bbr3_conn *c,
 					       const struct bbr3_sample *rs)
 {
-	if (!b->full_bw_reached)
+	if (!b->full_bw_reached || adapt_long_term_model(b, c, rs))
 		return;
-	adapt_long_term_model(b, c, rs);
 	if ((b->state == PROBE_BW_DOWN || b->state == PROBE_BW_CRUISE) &&
 	    is_time_to_probe_bw(b, c, rs->now)) {
 		start_probe_bw_refill(b, c);

@@ -99,6 +99,8 @@ struct bbr3_sample {
 	uint64_t newly_acked;
 	uint64_t tx_in_flight;
 	uint64_t lost;
+	/* C.inflight before this ACK removed anything. */
+	uint64_t prior_inflight;
 	bool is_app_limited;
 };
 
@@ -109,8 +111,6 @@ struct bbr3_lost_packet {
 	/* Lost since it was sent, itself included. */
 	uint64_t lost_since;
 	bool is_app_limited;
-	/* Sent right after the packet that was lost before it. */
-	bool follows_last_lost;
 };
 
 /*
@@ -137,6 +137,7 @@ struct bbr3 {
 	bool too_high_is_app_limited;
 	bool is_bw_probe_sample;
 	bool prev_probe_too_high;
+	bool prev_probe_precautionary;
 	bool is_ecn_on;
 	bool is_ecn_eligible;
 	bool is_ecn_in_round;
@@ -198,7 +199,7 @@ struct bbr3 {
 
 	uint32_t extra_acked_bucket_rounds;
 	uint32_t full_bw_count;
-	uint32_t loss_ranges_in_round;
+	uint32_t loss_events_in_round;
 	uint32_t bw_probe_up_rounds;
 	uint32_t ecn_alpha;
 	uint32_t ecn_startup_rounds;

@@ -11,9 +11,8 @@ use crate::units::{Gain, Rate};
 pub enum Algorithm {
     /// BBR version 3, draft-ietf-ccwg-bbr.
     Bbr3,
-    /// BBR version 3 as Linux has it (google/bbr, branch v3): other constants, no Drain timeout, no
-    /// precautionary probes, a response to low-latency ECN ([`Config::ecn`]), and more that
-    /// `bbr3/params.rs` lists.
+    /// BBR version 3 as Linux has it (google/bbr, branch v3): other constants, no Drain timeout, a
+    /// response to low-latency ECN ([`Config::ecn`]), and more that `bbr3/params.rs` lists.
     Bbr3Linux,
     /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
     Bbr1,

@@ -50,6 +50,7 @@ impl Seen {
             ("inflight_shortterm", bbr.inflight_shortterm.is_some()),
             ("inflight_longterm", bbr.inflight_longterm.is_some()),
             ("prev_probe_too_high", bbr.prev_probe_too_high),
+            ("prev_probe_precautionary", bbr.prev_probe_precautionary),
             ("ecn_alpha under 1", bbr.ecn_alpha.is_some_and(|alpha| alpha.as_percent() < 100)),
             ("undo Startup", bbr.undo_state == Some(State::Startup)),
             ("undo UP", bbr.undo_state == Some(State::ProbeBwUp)),
@@ -84,6 +85,6 @@ fn the_twins_believe_the_same_after_every_event() {
     println!("{} ACKs; {:?}; {:?}", seen.acks, seen.states, seen.bounds);
     if cases(400) >= 400 {
         assert_eq!(seen.states.len(), 7, "the traces miss a state: {:?}", seen.states);
-        assert_eq!(seen.bounds.len(), 10, "the traces miss something: {:?}", seen.bounds);
+        assert_eq!(seen.bounds.len(), 11, "the traces miss something: {:?}", seen.bounds);
     }
 }

@@ -3,7 +3,7 @@
 use fullpipe_cc::{BbrSnapshot, Snapshot, State};
 
 /// The variables by name, in the order of `twin_view()`.
-pub(crate) const VIEW: [&str; 43] = [
+pub(crate) const VIEW: [&str; 44] = [
     "cwnd",
     "pacing_rate",
     "state",
@@ -34,6 +34,7 @@ pub(crate) const VIEW: [&str; 43] = [
     "full_bw_count",
     "idle_restart",
     "prev_probe_too_high",
+    "prev_probe_precautionary",
     "bw_probe_wait",
     "rounds_since_probe_up",
     "probe_rtt_min_delay",
@@ -99,6 +100,7 @@ pub(crate) fn view(snapshot: &Snapshot) -> [u64; VIEW.len()] {
         bbr.full_bw_count.into(),
         bbr.idle_restart.into(),
         bbr.prev_probe_too_high.into(),
+        bbr.prev_probe_precautionary.into(),
         bbr.bw_probe_wait.as_nanos(),
         bbr.rounds_since_probe_up,
         infinite(bbr.probe_rtt_min_delay.map(|t| t.as_nanos())),

@@ -18,13 +18,11 @@ struct twin {
 	struct bbr3_conn c;
 	uint64_t delivered_time, first_send_time, min_rtt, marks, next_index, latest_rtt;
 	uint64_t after_recovery_start;
-	bool has_last_lost;
-	uint64_t last_lost;
 	/* The batch of one ACK. */
 	struct {
 		bool has_newest, has_lost;
 		struct packet newest;
-		uint64_t newest_lost, left_flight, newly_acked, ce, rtt;
+		uint64_t newest_lost, prior_inflight, left_flight, newly_acked, ce, rtt;
 	} ack;
 };
 
@@ -81,6 +79,7 @@ void twin_ack(struct twin *t)
 	t->ack.has_newest = t->ack.has_lost = false;
 	t->ack.left_flight = t->ack.newly_acked = t->ack.newest_lost = t->ack.ce = 0;
 	t->ack.rtt = INFINITE;
+	t->ack.prior_inflight = t->c.inflight;
 }
 
 static bool is_newer(const struct packet *p, const struct packet *q)
@@ -110,11 +109,7 @@ void twin_lost(struct twin *t, const struct packet *p)
 		.tx_in_flight = p->tx_in_flight,
 		.lost_since = t->c.lost - p->lost,
 		.is_app_limited = p->is_app_limited,
-		.follows_last_lost =
-			t->has_last_lost && ((p->index - t->last_lost) & INDEX_MASK) == 1,
 	};
-	t->has_last_lost = true;
-	t->last_lost = p->index;
 	bbr3_lost(&t->b, &lost);
 	t->ack.newest_lost = max64(t->ack.newest_lost, p->send_time);
 	t->ack.has_lost = true;
@@ -150,6 +145,7 @@ static struct bbr3_sample sample(struct twin *t, uint64_t now)
 		.newly_acked = t->ack.newly_acked,
 		.tx_in_flight = p->tx_in_flight,
 		.lost = t->c.lost - p->lost,
+		.prior_inflight = t->ack.prior_inflight,
 		.is_app_limited = p->is_app_limited,
 	};
 }
@@ -222,8 +218,9 @@ void twin_view(const struct twin *t, uint64_t *out)
 		b->min_rtt, b->bdp, b->extra_acked, b->max_inflight,
 		b->pacing_gain * 100 / GAIN_ONE, b->cwnd_gain * 100 / GAIN_ONE,
 		b->round_count, b->round_start, b->full_bw_reached, b->full_bw_now, b->full_bw,
-		b->full_bw_count, b->idle_restart, b->prev_probe_too_high, b->bw_probe_wait,
-		b->rounds_since_probe_up, b->probe_rtt_min_delay,
+		b->full_bw_count, b->idle_restart, b->prev_probe_too_high,
+		b->prev_probe_precautionary, b->bw_probe_wait, b->rounds_since_probe_up,
+		b->probe_rtt_min_delay,
 		b->is_ecn_eligible ? PER_256(b->ecn_alpha) * 100 / GAIN_ONE : INFINITE,
 		b->drain_start_round, b->bw_latest, b->inflight_latest, b->bw_probe_up_rounds,
 		b->probe_up_acked_per_inc, b->undo_state, b->undo_bw_shortterm,

@@ -108,10 +108,12 @@ impl<F: Flavour> Bbr3<F> {
     /// losses crossed the threshold. What follows from that waits until the whole batch is counted,
     /// so that the order of the caller's words does not matter.
     pub(super) fn handle_lost_packet(&mut self, conn: &Conn, packet: &PacketState) {
-        if !self.last_lost.is_some_and(|last| packet.index().follows(last)) {
-            self.loss_ranges_in_round = self.loss_ranges_in_round.saturating_add(1);
+        if !F::P.counts_loss_reports {
+            if !self.last_lost.is_some_and(|last| packet.index().follows(last)) {
+                self.loss_events_in_round = self.loss_events_in_round.saturating_add(1);
+            }
+            self.last_lost = Some(packet.index());
         }
-        self.last_lost = Some(packet.index());
         if !self.is_bw_probe_sample || self.too_high.is_some() {
             return; // no packet of a probe, or the probe was judged already
         }
@@ -144,6 +146,9 @@ impl<F: Flavour> Bbr3<F> {
             }
         }
         self.note_loss(conn);
+        if F::P.counts_loss_reports {
+            self.loss_events_in_round = self.loss_events_in_round.saturating_add(1);
+        }
         // The draft leaves ECN's response open, and wants CE to be congestion: marks count as lost
         // volume, and are judged by the sample of the ACK that brought them.
         let marked = marks.map(|marks| marks.sample).filter(|rs| {
@@ -154,6 +159,27 @@ impl<F: Flavour> Bbr3<F> {
         if let Some(rs) = self.too_high.take().or(marked) {
             self.handle_inflight_too_high(conn, rs, congestion.now);
         }
+    }
+
+    /// OnEnterRTO(), "Modulating cwnd in Loss Recovery". "+ 1" there means one SMSS. The estimates of the
+    /// path stay: an ACK that did not come does not make them wrong.
+    ///
+    /// The baseline of the full-pipe estimate goes, which the draft forgets: after a timeout the window
+    /// grows from one packet, and rounds that deliver less than those before are no plateau. Linux
+    /// (bbr_set_state()) and BBRv1 do so too. Nor do the losses of a timeout end Startup: the draft wants
+    /// fast recovery for that, and Linux TCP_CA_Recovery.
+    #[cold]
+    pub(super) fn enter_rto(&mut self, conn: &mut Conn) {
+        self.save_cwnd(conn);
+        self.reset_full_bw();
+        self.loss_events_in_round = 0;
+        if F::P.rto_keeps_inflight_shortterm
+            && !self.is_probing_bw()
+            && self.inflight_shortterm == INFINITE
+        {
+            self.inflight_shortterm = self.prior_cwnd;
+        }
+        conn.cwnd = conn.inflight.saturating_add(conn.smss);
     }
 
     /// SaveStateUponLoss(), "Saving State Upon Loss Recovery".
@@ -168,7 +194,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn handle_spurious_loss_detection(&mut self, conn: &mut Conn) {
         self.restore_cwnd(conn);
         self.is_loss_in_round = false;
-        self.loss_ranges_in_round = 0;
+        self.loss_events_in_round = 0;
         self.reset_full_bw();
         self.bw_shortterm = self.bw_shortterm.max(self.undo_bw_shortterm);
         self.inflight_shortterm = self.inflight_shortterm.max(self.undo_inflight_shortterm);

@@ -90,8 +90,10 @@ fn linux_forgets_startups_losses_when_drain_begins() {
     assert_eq!(latest::<Linux>(), (0, false));
 }
 
+/// Linux's stopped_risky_probe: after a probe that went too high the next one stops at the bound that it
+/// left, and where that brought no losses another one follows at once.
 #[test]
-fn linux_has_no_precautionary_probes() {
+fn both_flavours_stop_at_the_bound_of_a_probe_that_went_too_high() {
     fn goes_down<F: Flavour>() -> State {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.enter(State::ProbeBwUp);
@@ -102,7 +104,84 @@ fn linux_has_no_precautionary_probes() {
         bbr.state
     }
     assert_eq!(goes_down::<Draft>(), State::ProbeBwDown);
-    assert_eq!(goes_down::<Linux>(), State::ProbeBwUp);
+    assert_eq!(goes_down::<Linux>(), State::ProbeBwDown);
+}
+
+#[test]
+fn a_precautionary_probe_that_went_well_is_followed_by_another() {
+    fn next<F: Flavour>() -> (State, bool) {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.enter(State::ProbeBwUp);
+        (bbr.full_bw_now, bbr.prev_probe_too_high) = (false, true);
+        bbr.inflight_longterm = BDP;
+        bbr.on_ack(&mut conn, &sample(MBIT));
+        assert!(bbr.prev_probe_precautionary);
+        // The first ACK of the round after it: all that was sent in the probe has been acknowledged.
+        bbr.on_ack(&mut conn, &sample(MBIT));
+        (bbr.state, bbr.prev_probe_precautionary)
+    }
+    assert_eq!(next::<Draft>(), (State::ProbeBwRefill, false));
+    assert_eq!(next::<Linux>(), (State::ProbeBwRefill, false));
+}
+
+/// Twelve packets lost in one report, in six ranges or in one; or six reports of two neighbours each.
+#[test]
+fn linux_counts_the_reports_that_bring_losses_and_not_the_ranges() {
+    fn ends<F: Flavour>(reports: &[&[usize]]) -> bool {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.enter(State::Startup);
+        (bbr.full_bw_reached, bbr.full_bw_now) = (false, false);
+        let now = Instant::default();
+        let sent: [PacketState; 24] =
+            core::array::from_fn(|_| conn.sampler.on_sent(now, SMSS, false, BDP));
+        for report in reports {
+            report.iter().for_each(|i| bbr.on_packet_lost(&conn, &sent[*i]));
+            let congestion = Congestion { now, new_episode: false, has_losses: true, marks: None };
+            bbr.on_congestion(&mut conn, &congestion);
+        }
+        bbr.loss_round_delivered = 0;
+        bbr.on_ack(&mut conn, &RateSample { lost: 12 * SMSS, ..sample(MBIT) });
+        bbr.full_bw_reached
+    }
+    let six_ranges: &[usize] = &[0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21];
+    let six_reports: &[&[usize]] = &[&[0, 1], &[2, 3], &[4, 5], &[6, 7], &[8, 9], &[10, 11]];
+    let both: &[&[usize]] = &[&[0, 1], &[4, 5], &[8, 9], &[12, 13], &[16, 17], &[20, 21]];
+    assert_eq!([&[six_ranges], six_reports, both].map(ends::<Draft>), [true, false, true]);
+    assert_eq!([&[six_ranges], six_reports, both].map(ends::<Linux>), [false, true, true]);
+    assert_eq!([&both[..5]].map(ends::<Linux>), [false]);
+}
+
+/// Linux's bbr_set_state(): a cut after a timeout starts from the window before it. In a probe there is
+/// no cut, and so no bound.
+#[test]
+fn linux_takes_the_window_before_a_timeout_for_the_short_term_bound() {
+    fn bound<F: Flavour>(state: State) -> u64 {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.enter(state);
+        bbr.on_enter_recovery(&mut conn);
+        conn.inflight = 0;
+        bbr.on_rto(&mut conn);
+        assert_eq!(conn.cwnd, SMSS);
+        bbr.inflight_shortterm
+    }
+    assert_eq!(bound::<Draft>(State::ProbeBwCruise), INFINITE);
+    assert_eq!(bound::<Linux>(State::ProbeBwCruise), 2 * BDP);
+    assert_eq!(bound::<Linux>(State::ProbeBwUp), INFINITE);
+}
+
+/// A timeout begins the search for a plateau anew, and its losses do not end Startup.
+#[test]
+fn a_timeout_forgets_the_baseline_of_the_full_pipe_estimate() {
+    fn after<F: Flavour>() -> (Rate, u32, bool, u32) {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.enter(State::Startup);
+        (bbr.full_bw_reached, bbr.full_bw_now) = (false, false);
+        (bbr.full_bw, bbr.full_bw_count, bbr.loss_events_in_round) = (MBIT, 2, 5);
+        bbr.on_rto(&mut conn);
+        (bbr.full_bw, bbr.full_bw_count, bbr.full_bw_now, bbr.loss_events_in_round)
+    }
+    assert_eq!(after::<Draft>(), (Rate::ZERO, 0, false, 0));
+    assert_eq!(after::<Linux>(), (Rate::ZERO, 0, false, 0));
 }
 
 #[test]

@@ -128,8 +128,9 @@ pub(crate) struct Bbr3<F> {
     loss_round_delivered: u64,
     loss_round_start: bool,
     is_loss_in_round: bool,
-    /// Discontiguous ranges lost in this loss round, and the last packet of the last one.
-    loss_ranges_in_round: u32,
+    /// Discontiguous ranges lost in this loss round (Linux: reports of losses), and the last packet of
+    /// the last range.
+    loss_events_in_round: u32,
     last_lost: Option<PacketIndex>,
     too_high: Option<TooHigh>,
 
@@ -201,7 +202,7 @@ impl<F: Flavour> Bbr3<F> {
             loss_round_delivered: 0,
             loss_round_start: false,
             is_loss_in_round: false,
-            loss_ranges_in_round: 0,
+            loss_events_in_round: 0,
             last_lost: None,
             too_high: None,
             ack_phase: AckPhase::Init,
@@ -312,11 +313,8 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         self.respond_to_congestion(conn, congestion);
     }
 
-    /// OnEnterRTO(), section "Modulating cwnd in Loss Recovery". "+ 1" there means one SMSS.
-    /// The model stays: what the path could do is not forgotten because an ACK did not come.
     fn on_rto(&mut self, conn: &mut Conn) {
-        self.save_cwnd(conn);
-        conn.cwnd = conn.inflight.saturating_add(conn.smss);
+        self.enter_rto(conn);
     }
 
     fn on_spurious_loss(&mut self, conn: &mut Conn) {

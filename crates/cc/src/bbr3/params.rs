@@ -24,9 +24,12 @@ pub(crate) struct Params {
     /// How the maximum of extra_acked ages.
     pub(super) extra_acked_filter: ExtraAckedFilter,
 
-    /// Whether a probe stops once where the one before it went too high, and goes on if that went
-    /// well.
-    pub(super) has_precautionary_probes: bool,
+    /// What [`STARTUP_FULL_LOSS_COUNT`] counts: the reports (ACKs, or firings of the loss timer) that bring
+    /// losses, or the ranges of packets that were lost.
+    pub(super) counts_loss_reports: bool,
+    /// Whether a timeout takes the window of before it for inflight_shortterm, if that has no value: the
+    /// next cut starts from there, and not from the window of the timeout.
+    pub(super) rto_keeps_inflight_shortterm: bool,
     /// Whether the undo of a spurious loss takes back the transition that the loss had caused.
     pub(super) undo_restores_state: bool,
     /// Whether each ACK may raise the baseline of the full-pipe estimate, or only a round's first.
@@ -85,7 +88,8 @@ impl Flavour for Draft {
         headroom: Gain::percent(15),
         drain_rounds: 3,
         extra_acked_filter: ExtraAckedFilter::Rounds,
-        has_precautionary_probes: true,
+        counts_loss_reports: false,
+        rto_keeps_inflight_shortterm: false,
         undo_restores_state: true,
         full_bw_rises_on_any_ack: false,
         judges_acks: false,
@@ -100,10 +104,6 @@ impl Flavour for Draft {
 }
 
 /// Linux: google/bbr, branch v3, in bytes where that counts packets, and with the draft's names.
-///
-/// One deviation: the published source does stop a probe where the one before it went too high
-/// (its stopped_risky_probe). This flavour has no such probes; `has_precautionary_probes` is all that
-/// it would take.
 #[derive(Clone, Debug)]
 pub(crate) struct Linux;
 
@@ -118,7 +118,8 @@ impl Flavour for Linux {
         headroom: Gain::per_256(38),
         drain_rounds: u64::MAX,
         extra_acked_filter: ExtraAckedFilter::TwoBuckets { rounds: 5 },
-        has_precautionary_probes: false,
+        counts_loss_reports: true,
+        rto_keeps_inflight_shortterm: true,
         undo_restores_state: false,
         full_bw_rises_on_any_ack: true,
         judges_acks: true,
@@ -145,7 +146,7 @@ pub(super) const PACING_MARGIN: Gain = Gain::percent(99);
 
 /// BBR.MinPipeCwnd in SMSS: two packets on the way there and the ACKs of two on the way back.
 pub(super) const MIN_PIPE_PACKETS: u64 = 4;
-/// BBRStartupFullLossCnt: this many separate losses in a round are no accident.
+/// BBRStartupFullLossCnt: this many separate losses in a round are no accident. Linux's full_loss_cnt counts ACKs.
 pub(super) const STARTUP_FULL_LOSS_COUNT: u32 = 6;
 
 /// Growth that says that the pipe is not full yet.

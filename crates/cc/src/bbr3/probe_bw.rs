@@ -114,10 +114,10 @@ impl<F: Flavour> Bbr3<F> {
     ///
     /// The precautionary test takes C.inflight from before this ACK removed its bytes, and the
     /// bound as reached when no further full packet fits under it: C.cwnd holds C.inflight below it
-    /// otherwise, and the test would never come true.
+    /// otherwise, and the test would never come true. Linux calls it stopped_risky_probe, and compares
+    /// whole packets.
     fn is_time_to_go_down(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        if F::P.has_precautionary_probes
-            && self.prev_probe_too_high
+        if self.prev_probe_too_high
             && rs.prior_inflight.saturating_add(conn.smss) > self.inflight_longterm
         {
             self.prev_probe_precautionary = true;

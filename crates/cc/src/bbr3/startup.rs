@@ -25,12 +25,13 @@ impl<F: Flavour> Bbr3<F> {
     /// only.
     ///
     /// Asked at the end of each loss round: such a round begins at its first loss, so that recovery
-    /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts.
+    /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts. Linux
+    /// counts ACKs that report losses (loss_events_in_round), whatever the number of ranges.
     /// Every transport of this crate has selective acknowledgements.
     #[cold]
     pub(super) fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
-        let ranges = core::mem::take(&mut self.loss_ranges_in_round);
-        if self.full_bw_reached || ranges < STARTUP_FULL_LOSS_COUNT || !Self::is_loss_too_high(rs) {
+        let events = core::mem::take(&mut self.loss_events_in_round);
+        if self.full_bw_reached || events < STARTUP_FULL_LOSS_COUNT || !Self::is_loss_too_high(rs) {
             return;
         }
         self.undo_state = Some(State::Startup);

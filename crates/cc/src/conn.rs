@@ -1,7 +1,7 @@
 //! The connection's own state (the draft's C): what every algorithm shares.
 
 use crate::config::{Config, Transport};
-use crate::sampler::{PacketState, RateSample, Sampler};
+use crate::sampler::{PacketState, RateSample, Sampler, SendOrder};
 use crate::units::{Duration, Gain, Instant, Rate};
 
 /// The largest send quantum in bytes: what one segmentation offload takes.
@@ -38,11 +38,15 @@ pub(crate) struct Conn {
     /// Zero before the first sample, as `latest_rtt`: no sample is.
     srtt: Duration,
     latest_rtt: Duration,
-    /// The first instant after the newest recovery episode began, RFC 9002 section 7.3.2; zero, which
-    /// is before any packet, when there was none. Stays after the episode's end: packets sent before
-    /// this still belong to it.
-    after_recovery_start: Instant,
+    /// The first packet that was, or will be, sent after the newest recovery episode began, RFC 9002
+    /// section 7.3.2; `None` when there was no episode. Stays after the episode's end: packets sent
+    /// before this still belong to it.
+    recovery_start: Option<SendOrder>,
     in_recovery: bool,
+    /// CE marks were answered in the newest episode: its losses may be none, but not its congestion.
+    episode_has_marks: bool,
+    /// Lost data may still wait to be sent again.
+    awaits_repair: bool,
     /// Whether a CE mark counts as the loss of a packet.
     pub(crate) marks_are_losses: bool,
     /// C.is_cwnd_limited holds until this much has left the path: see [`Self::mark_cwnd_limited`].
@@ -66,8 +70,10 @@ impl Conn {
             sampler: Sampler::new(now),
             srtt: Duration::ZERO,
             latest_rtt: Duration::ZERO,
-            after_recovery_start: Instant::default(),
+            recovery_start: None,
             in_recovery: false,
+            episode_has_marks: false,
+            awaits_repair: false,
             marks_are_losses: true,
             cwnd_limited_until: None,
         }
@@ -98,34 +104,62 @@ impl Conn {
         self.in_recovery
     }
 
+    /// An episode begins `now`: it lasts until the acknowledgement of a packet that is not sent yet.
     pub(crate) fn begin_recovery(&mut self, now: Instant) {
-        self.after_recovery_start = now + Duration::from_nanos(1);
+        self.recovery_start = Some(self.sampler.next_order(now));
         self.in_recovery = true;
+        self.episode_has_marks = false;
     }
 
     pub(crate) fn end_recovery(&mut self) {
         self.in_recovery = false;
+        self.awaits_repair = false;
     }
 
-    /// Whether what left at `sent` left after the newest recovery episode began, or there was none.
-    pub(crate) fn sent_after_recovery_start(&self, sent: Instant) -> bool {
-        sent >= self.after_recovery_start
+    /// Persistent congestion, RFC 9002 appendix B.8: every packet counts again, whenever it was sent.
+    pub(crate) fn forget_recovery(&mut self) {
+        self.recovery_start = None;
+        self.in_recovery = false;
+    }
+
+    /// Whether a packet left after the newest recovery episode began, or there was none.
+    pub(crate) fn sent_after_recovery_start(&self, sent: SendOrder) -> bool {
+        self.recovery_start.is_none_or(|start| !start.is_after(sent))
     }
 
     /// A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion), if the
-    /// algorithm has no other answer.
+    /// algorithm has no other answer. It counts in RS.lost, from which the algorithm takes its share
+    /// of losses, and in RS.delivered, as the packet was delivered. It does not count in C.lost.
     #[cold]
     pub(crate) fn count_marks(&mut self, packets: u64) {
-        self.sampler.count_marks(packets);
-        if self.marks_are_losses {
-            self.sampler.count_lost(packets.saturating_mul(self.smss));
-        }
+        let as_lost = if self.marks_are_losses { packets.saturating_mul(self.smss) } else { 0 };
+        self.sampler.count_marks(packets, as_lost);
+    }
+
+    /// Marks belong to the newest episode, if they count as losses.
+    pub(crate) fn note_marks_in_episode(&mut self) {
+        self.episode_has_marks |= self.marks_are_losses;
+    }
+
+    /// Whether the newest episode answered CE marks as it would losses.
+    pub(crate) const fn episode_has_marks(&self) -> bool {
+        self.episode_has_marks
+    }
+
+    pub(crate) fn count_lost(&mut self, bytes: u64) {
+        self.sampler.count_lost(bytes);
+        self.awaits_repair = true;
+    }
+
+    /// The transport has nothing to send, so that nothing waits to be sent again either.
+    pub(crate) fn note_nothing_to_send(&mut self) {
+        self.awaits_repair = false;
     }
 
     /// Nothing is unacknowledged. C.inflight of 0 alone does not say so: loss marking brings it to
     /// 0 while the data is still to be repaired, which is no idleness of the application.
     pub(crate) fn is_idle(&self) -> bool {
-        self.inflight == 0 && !self.in_recovery()
+        self.inflight == 0 && !self.awaits_repair
     }
 
     /// Whether another full packet does not fit into the window.

@@ -11,7 +11,7 @@ use crate::cubic::Cubic;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
 use crate::reno::Reno;
-use crate::sampler::{MAX_SIZE, PacketState};
+use crate::sampler::{MAX_SIZE, PacketState, SendOrder};
 use crate::snapshot::Snapshot;
 use crate::units::{Duration, Instant, Rate};
 
@@ -171,6 +171,7 @@ impl Controller {
     /// timer processing, each time that there is no unsent data. The part of the test that is the
     /// controller's (C.inflight below C.cwnd) is made here.
     pub fn on_app_limited(&mut self) {
+        self.conn.note_nothing_to_send();
         if self.conn.inflight < self.conn.cwnd {
             self.conn.sampler.mark_app_limited(self.conn.inflight);
         }
@@ -190,8 +191,12 @@ impl Controller {
         self.update_pacer(now);
     }
 
-    /// Every packet of the recent recovery episode that was marked lost has arrived after all.
+    /// Every packet of the recent recovery episode that was marked lost has arrived after all. An
+    /// episode that answered CE marks as well stays as it is: those were no error.
     pub fn on_spurious_loss(&mut self, now: Instant) {
+        if self.conn.episode_has_marks() {
+            return;
+        }
         self.conn.end_recovery();
         each!(&mut self.algo, a => a.on_spurious_loss(&mut self.conn));
         self.update_pacer(now);
@@ -290,28 +295,33 @@ impl Controller {
     /// An episode ends with the first packet acknowledged that left after it began (RFC 9002 section
     /// 7.3.2); a loss of the same ACK may begin the next one.
     #[cold]
-    fn check_recovery_done(&mut self, newest_sent: Option<Instant>) {
+    fn check_recovery_done(&mut self, newest_sent: Option<SendOrder>) {
         if newest_sent.is_some_and(|sent| self.conn.sent_after_recovery_start(sent)) {
             self.conn.end_recovery();
             each!(&mut self.algo, a => a.on_exit_recovery(&mut self.conn));
         }
     }
 
-    /// All losses and marks of one ACK or timer; the newest of the packets left at `sent`.
+    /// All losses and marks of one ACK or timer; `sent` is the newest of the packets. Returns whether
+    /// it began an episode.
     #[cold]
     fn on_congestion(
         &mut self,
         now: Instant,
-        sent: Instant,
+        sent: SendOrder,
         has_losses: bool,
         marks: Option<Marks<'_>>,
-    ) {
+    ) -> bool {
         let new_episode = !self.conn.in_recovery() && self.conn.sent_after_recovery_start(sent);
         if new_episode {
             self.enter_recovery(now);
         }
+        if marks.is_some() {
+            self.conn.note_marks_in_episode();
+        }
         let congestion = Congestion { now, new_episode, has_losses, marks };
         each!(&mut self.algo, a => a.on_congestion(&mut self.conn, &congestion));
+        new_episode
     }
 }
 
@@ -329,8 +339,8 @@ pub struct AckBatch<'a> {
     now: Instant,
     prior_inflight: u64,
     newest: Option<PacketState>,
-    /// When the newest of the packets that were lost had left.
-    newest_lost: Option<Instant>,
+    /// The newest of the packets that were lost.
+    newest_lost: Option<SendOrder>,
     /// Bytes of the packets that were in flight until they were acknowledged here.
     left_flight: u64,
     newly_acked: u64,
@@ -361,7 +371,7 @@ impl AckBatch<'_> {
             self.newest = Some(*packet);
         }
         self.newly_acked += packet.size();
-        if self.cc.conn.sent_after_recovery_start(packet.send_time()) {
+        if self.cc.conn.sent_after_recovery_start(packet.order()) {
             self.newly_acked_after_recovery += packet.size();
         }
     }
@@ -370,9 +380,10 @@ impl AckBatch<'_> {
     pub fn lost(&mut self, packet: &PacketState) {
         let conn = &mut self.cc.conn;
         conn.leave_flight(packet.size());
-        conn.sampler.count_lost(packet.size());
+        conn.count_lost(packet.size());
         each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
-        self.newest_lost = self.newest_lost.max(Some(packet.send_time()));
+        let sent = packet.order();
+        self.newest_lost = Some(self.newest_lost.map_or(sent, |newest| newest.latest(sent)));
     }
 
     /// The transport's own round-trip sample for this ACK, where it knows better than the time
@@ -413,14 +424,14 @@ impl AckBatch<'_> {
             cc.conn.set_inflight(inflight);
         }
         if cc.conn.in_recovery() {
-            cc.check_recovery_done(self.newest.map(|p| p.send_time()));
+            cc.check_recovery_done(self.newest.map(|p| p.order()));
         }
         if self.ce_packets > 0 {
             cc.conn.count_marks(self.ce_packets);
         }
         let Some(newest) = &self.newest else {
             if let Some(sent) = self.newest_lost {
-                cc.on_congestion(self.now, sent, true, None);
+                _ = cc.on_congestion(self.now, sent, true, None);
             }
             return cc.update_pacer(self.now);
         };
@@ -429,13 +440,21 @@ impl AckBatch<'_> {
         rs.newly_acked_after_recovery = self.newly_acked_after_recovery;
         rs.prior_inflight = self.prior_inflight;
         if self.newest_lost.is_some() || self.ce_packets > 0 {
-            let sent = self.newest_lost.unwrap_or(newest.send_time());
+            // RFC 9002 appendix B.7 has marks be those of the newest packet of the ACK.
+            let marked = (self.ce_packets > 0).then_some(newest.order());
+            let sent = match (self.newest_lost, marked) {
+                (Some(lost), Some(marked)) => lost.latest(marked),
+                (lost, marked) => lost.or(marked).unwrap_or(newest.order()),
+            };
             let marks = (self.ce_packets > 0).then(|| Marks {
                 sample: &rs,
                 newly_marked: self.ce_packets.saturating_mul(cc.conn.smss),
                 marked: cc.conn.sampler.marks_since(newest).saturating_mul(cc.conn.smss),
             });
-            cc.on_congestion(self.now, sent, self.newest_lost.is_some(), marks);
+            if cc.on_congestion(self.now, sent, self.newest_lost.is_some(), marks) {
+                // All of it was sent before the episode that this ACK has begun.
+                rs.newly_acked_after_recovery = 0;
+            }
         }
         each!(&mut cc.algo, a => a.on_ack(&mut cc.conn, &rs));
         cc.update_pacer(self.now);

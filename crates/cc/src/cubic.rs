@@ -185,6 +185,7 @@ impl CongestionControl for Cubic {
 
     /// Section 4.8, with the window of RFC 9002 section 7.6.2.
     fn on_rto(&mut self, conn: &mut Conn) {
+        conn.forget_recovery(); // RFC 9002 appendix B.8
         conn.cwnd = conn.min_window();
         self.epoch = None;
         self.slow_start.pace(conn);

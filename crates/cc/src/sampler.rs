@@ -57,15 +57,41 @@ impl PacketState {
         PacketIndex((self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS + 1)) as u16)
     }
 
+    /// The place of this packet in the order of sending.
+    pub(crate) const fn order(&self) -> SendOrder {
+        SendOrder { time: self.send_time, index: self.index() }
+    }
+
     /// IsNewestPacket(): whether this packet was sent after `other`.
     pub(crate) const fn is_newer_than(&self, other: &Self) -> bool {
-        let (mine, others) = (self.send_time.as_nanos(), other.send_time.as_nanos());
-        mine > others || (mine == others && self.index().is_after(other.index()))
+        self.order().is_after(other.order())
     }
 }
 
-/// C.lost in bytes, of which the low 48 bits, and above them the CE marks in packets, of which the low
-/// 16: both are only asked for what they grew by within a round trip, and a packet has 48 bytes.
+/// A place in the order of sending: the time, and the number among packets of the same instant. A
+/// transport often sends several packets at one reading of its clock, so the time alone is no order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SendOrder {
+    time: Instant,
+    index: PacketIndex,
+}
+
+impl SendOrder {
+    /// Whether this place is after `other`. Within one instant this is known for 2047 packets.
+    pub(crate) const fn is_after(self, other: Self) -> bool {
+        let (mine, others) = (self.time.as_nanos(), other.time.as_nanos());
+        mine > others || (mine == others && self.index.is_after(other.index))
+    }
+
+    /// The later of the two places.
+    pub(crate) const fn latest(self, other: Self) -> Self {
+        if other.is_after(self) { other } else { self }
+    }
+}
+
+/// Bytes lost or taken for lost, of which the low 48 bits, and above them the CE marks in packets, of
+/// which the low 16: both are only asked for what they grew by within a round trip, and a packet has
+/// 48 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Losses(u64);
 
@@ -73,8 +99,10 @@ impl Losses {
     const MARKS_SHIFT: u32 = 48;
     const LOST_MASK: u64 = (1 << Self::MARKS_SHIFT) - 1;
 
-    fn new(lost: u64, marks: u64) -> Self {
-        Self(lost & Self::LOST_MASK | marks << Self::MARKS_SHIFT)
+    const fn add(self, lost: u64, marks: u64) -> Self {
+        let lost = self.0.wrapping_add(lost) & Self::LOST_MASK;
+        let marks = (self.0 >> Self::MARKS_SHIFT).wrapping_add(marks) << Self::MARKS_SHIFT;
+        Self(lost | marks)
     }
 
     #[inline]
@@ -123,7 +151,8 @@ pub(crate) struct RateSample {
     pub(crate) newly_acked_after_recovery: u64,
     /// RS.tx_in_flight, of the newest acknowledged packet (erratum: also set on plain ACKs).
     pub(crate) tx_in_flight: u64,
-    /// RS.lost: bytes lost between the newest acknowledged packet's departure and now.
+    /// RS.lost: bytes lost between the newest acknowledged packet's departure and now, with those that
+    /// were marked where a mark counts as a loss.
     pub(crate) lost: u64,
     /// C.inflight before this ACK removed anything.
     pub(crate) prior_inflight: u64,
@@ -138,10 +167,8 @@ pub(crate) struct Sampler {
     losses: Losses,
     delivered_time: Instant,
     first_send_time: Instant,
-    /// C.lost in bytes. Volume marked with CE counts here too, where it is taken for lost.
+    /// C.lost in bytes. What was marked with CE has arrived, and is not in here.
     lost: u64,
-    /// Packets marked with CE.
-    marks: u64,
     /// C.app_limited: the value of C.delivered at which the bubble has left the path; 0 for none.
     app_limited: u64,
     /// C.min_rtt over the lifetime of the connection.
@@ -154,7 +181,6 @@ impl Sampler {
         Self {
             delivered: 0,
             lost: 0,
-            marks: 0,
             losses: Losses(0),
             delivered_time: now,
             first_send_time: now,
@@ -214,15 +240,20 @@ impl Sampler {
 
     pub(crate) fn count_lost(&mut self, bytes: u64) {
         self.lost = self.lost.saturating_add(bytes);
-        self.losses = Losses::new(self.lost, self.marks);
+        self.losses = self.losses.add(bytes, 0);
     }
 
-    pub(crate) fn count_marks(&mut self, packets: u64) {
-        self.marks = self.marks.wrapping_add(packets);
-        self.losses = Losses::new(self.lost, self.marks);
+    /// `packets` were marked with CE. RS.lost grows by `as_lost` bytes, which C.lost does not.
+    pub(crate) fn count_marks(&mut self, packets: u64, as_lost: u64) {
+        self.losses = self.losses.add(as_lost, packets);
     }
 
-    /// Bytes lost since `p` was sent.
+    /// The place in the order of sending that the next packet will have if it leaves `now`.
+    pub(crate) const fn next_order(&self, now: Instant) -> SendOrder {
+        SendOrder { time: now, index: PacketIndex(self.next_index as u16 & INDEX_MASK) }
+    }
+
+    /// Bytes lost since `p` was sent, with those that were marked where a mark counts as a loss.
     pub(crate) fn lost_since(&self, p: &PacketState) -> u64 {
         self.losses.lost_since(p.losses)
     }
@@ -298,17 +329,16 @@ mod tests {
     fn what_was_lost_and_marked_since_is_exact_across_the_wrap() {
         let mut s = Sampler::new(Instant::default());
         for (lost, marks) in [(0, 0), ((1 << 48) - 1, 65_535), (1 << 48, 65_536)] {
-            (s.lost, s.marks) = (lost, marks);
-            s.count_lost(0);
+            (s.lost, s.losses) = (lost, Losses(0).add(lost, marks));
             let p = s.on_sent(Instant::default(), 1, true, 1);
             assert_eq!((s.lost_since(&p), s.marks_since(&p)), (0, 0));
-            s.count_marks(3);
+            s.count_marks(3, 0);
             assert_eq!((s.lost_since(&p), s.marks_since(&p)), (0, 3));
             s.count_lost(7_000);
-            s.count_marks(1);
-            assert_eq!((s.lost_since(&p), s.marks_since(&p)), (7_000, 4));
+            s.count_marks(1, 100);
+            assert_eq!((s.lost_since(&p), s.marks_since(&p)), (7_100, 4));
             let rs = s.generate(Instant::default(), &p, Duration::from_millis(1));
-            assert_eq!((rs.lost, s.lost()), (7_000, lost + 7_000));
+            assert_eq!((rs.lost, s.lost()), (7_100, lost + 7_000));
         }
     }
 

@@ -76,7 +76,7 @@ pub struct Snapshot {
     pub send_quantum: u64,
     /// C.delivered: bytes delivered so far.
     pub delivered: u64,
-    /// C.lost: bytes marked lost so far.
+    /// C.lost: bytes marked lost so far. What was marked with CE is not in it.
     pub lost: u64,
     /// Whether C.cwnd was fully used at any point of the last round trip.
     pub is_cwnd_limited: bool,

@@ -17,12 +17,16 @@ struct twin {
 	struct bbr3 b;
 	struct bbr3_conn c;
 	uint64_t delivered_time, first_send_time, min_rtt, marks, next_index, latest_rtt;
-	uint64_t after_recovery_start;
+	/* The first packet of after the start of the recovery: its time and index. */
+	bool has_recovery_start;
+	uint64_t recovery_time, recovery_index;
+	bool awaits_repair;
 	/* The batch of one ACK. */
 	struct {
 		bool has_newest, has_lost;
 		struct packet newest;
-		uint64_t newest_lost, prior_inflight, left_flight, newly_acked, ce, rtt;
+		struct packet newest_lost;
+		uint64_t prior_inflight, left_flight, newly_acked, ce, rtt;
 	} ack;
 };
 
@@ -42,14 +46,31 @@ static void enter_recovery(struct twin *t, uint64_t now)
 	if (t->c.in_recovery)
 		return;
 	bbr3_enter_recovery(&t->b, &t->c);
-	t->after_recovery_start = add_sat(now, 1);
+	t->has_recovery_start = true;
+	t->recovery_time = now;
+	t->recovery_index = t->next_index & INDEX_MASK;
+}
+
+static bool is_index_after(uint64_t index, uint64_t other)
+{
+	uint64_t ahead = (index - other) & INDEX_MASK;
+
+	return ahead != 0 && ahead <= INDEX_MASK / 2;
+}
+
+static bool sent_after_recovery_start(const struct twin *t, const struct packet *p)
+{
+	if (!t->has_recovery_start)
+		return true;
+	return p->send_time > t->recovery_time ||
+	       (p->send_time == t->recovery_time && !is_index_after(t->recovery_index, p->index));
 }
 
 void twin_cwnd_limited(struct twin *t) { mark_cwnd_limited(&t->c); }
 
 void twin_sent(struct twin *t, uint64_t now, uint64_t size, struct packet *p)
 {
-	bool idle = t->c.inflight == 0 && !t->c.in_recovery;
+	bool idle = t->c.inflight == 0 && !t->awaits_repair;
 
 	if (idle && t->c.app_limited)
 		bbr3_restart_from_idle(&t->b, &t->c, now);
@@ -77,17 +98,15 @@ void twin_ack(struct twin *t)
 	if (is_window_full(&t->c))
 		mark_cwnd_limited(&t->c);
 	t->ack.has_newest = t->ack.has_lost = false;
-	t->ack.left_flight = t->ack.newly_acked = t->ack.newest_lost = t->ack.ce = 0;
+	t->ack.left_flight = t->ack.newly_acked = t->ack.ce = 0;
 	t->ack.rtt = INFINITE;
 	t->ack.prior_inflight = t->c.inflight;
 }
 
 static bool is_newer(const struct packet *p, const struct packet *q)
 {
-	uint64_t ahead = (p->index - q->index) & INDEX_MASK;
-
 	return p->send_time > q->send_time ||
-	       (p->send_time == q->send_time && ahead != 0 && ahead <= INDEX_MASK / 2);
+	       (p->send_time == q->send_time && is_index_after(p->index, q->index));
 }
 
 void twin_acked(struct twin *t, const struct packet *p, bool after_loss)
@@ -111,8 +130,10 @@ void twin_lost(struct twin *t, const struct packet *p)
 		.is_app_limited = p->is_app_limited,
 	};
 	bbr3_lost(&t->b, &lost);
-	t->ack.newest_lost = max64(t->ack.newest_lost, p->send_time);
+	if (!t->ack.has_lost || is_newer(p, &t->ack.newest_lost))
+		t->ack.newest_lost = *p;
 	t->ack.has_lost = true;
+	t->awaits_repair = true;
 }
 
 void twin_ce(struct twin *t, uint64_t packets) { t->ack.ce += packets; }
@@ -156,8 +177,10 @@ void twin_finish(struct twin *t, uint64_t now)
 
 	t->c.inflight = sub_sat(t->c.inflight, t->ack.left_flight);
 	t->c.delivered = add_sat(t->c.delivered, t->ack.newly_acked);
-	if (t->c.in_recovery && t->ack.has_newest && newest->send_time >= t->after_recovery_start)
+	if (t->c.in_recovery && t->ack.has_newest && sent_after_recovery_start(t, newest)) {
 		bbr3_exit_recovery(&t->b, &t->c);
+		t->awaits_repair = false;
+	}
 	t->marks += t->ack.ce;
 	if (!t->ack.has_newest && !t->ack.has_lost)
 		return;
@@ -166,9 +189,12 @@ void twin_finish(struct twin *t, uint64_t now)
 		rs = sample(t, now);
 	bool has_marks = t->ack.has_newest && t->ack.ce;
 	if (t->ack.has_lost || has_marks) {
-		uint64_t sent = t->ack.has_lost ? t->ack.newest_lost : newest->send_time;
+		/* Marks are those of the newest packet. */
+		const struct packet *sent = &t->ack.newest_lost;
 
-		if (sent >= t->after_recovery_start)
+		if (!t->ack.has_lost || (has_marks && is_newer(newest, sent)))
+			sent = newest;
+		if (sent_after_recovery_start(t, sent))
 			enter_recovery(t, now);
 	}
 	if (has_marks)
@@ -182,6 +208,7 @@ void twin_finish(struct twin *t, uint64_t now)
 
 void twin_app_limited(struct twin *t)
 {
+	t->awaits_repair = false;
 	if (t->c.inflight < t->c.cwnd)
 		mark_app_limited(&t->c);
 }
@@ -192,7 +219,11 @@ void twin_rto(struct twin *t, uint64_t now)
 	bbr3_rto(&t->b, &t->c);
 }
 
-void twin_spurious_loss(struct twin *t) { bbr3_spurious_loss(&t->b, &t->c); }
+void twin_spurious_loss(struct twin *t)
+{
+	bbr3_spurious_loss(&t->b, &t->c);
+	t->awaits_repair = false;
+}
 
 void twin_discarded(struct twin *t, const struct packet *p)
 {

@@ -114,6 +114,7 @@ impl Bbr1 {
             made_of: None,
             rng: Rng::new(config.seed),
         };
+        conn.marks_are_losses = false; // Linux's BBRv1 ignores them
         bbr.init_pacing_rate(conn);
         bbr
     }

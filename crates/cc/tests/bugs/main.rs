@@ -45,6 +45,7 @@ use fullpipe_cc::{
 };
 
 mod arithmetic;
+mod congestion;
 mod probe_bw;
 mod recovery;
 mod sampler;

@@ -33,7 +33,6 @@ pub(crate) struct Flow {
     pub(super) acked_bytes: u64,
     pub(super) late_bytes: u64,
     pub(super) lost_bytes: u64,
-    pub(super) marked_bytes: u64,
     pub(super) window_bound: u64,
     /// The transport has overwritten C.inflight: the books need not agree from here on.
     resynced: bool,
@@ -64,7 +63,6 @@ impl Flow {
             acked_bytes: 0,
             late_bytes: 0,
             lost_bytes: 0,
-            marked_bytes: 0,
             resynced: false,
             last: Last::Other,
         };
@@ -177,7 +175,6 @@ impl Flow {
         self.count_acked(&packets);
         self.count_lost(gone);
         self.count_late(late.as_slice());
-        self.marked_bytes += marks * self.smss;
         self.last = Last::Ack;
     }
 

@@ -6,7 +6,7 @@ use common::{LATE, at, drain, ns, path};
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
     CoDelConfig, DropReason, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header, Path,
-    PieConfig, QueueConfig, QueueLimit, StepConfig,
+    PieConfig, Probability, QueueConfig, QueueLimit, RedConfig, StepConfig,
 };
 
 /// A millisecond for a packet of 1200 bytes.
@@ -268,4 +268,87 @@ fn dualpi2_holds_its_target_and_keeps_the_other_queue_short() {
     assert!((8_900..9_850).contains(&dropped), "{dropped} for 9375");
     // The coupled mark is 2 sqrt(1/4) = 1: as much as there can be.
     assert!(marked * 10 >= low_latency.len() as u64 * 9, "{marked} of {}", low_latency.len());
+}
+
+/// Thresholds of 30 and 90 packets, a small packet time of 1 ms.
+fn red(ecn: bool) -> RedConfig {
+    let p = |p| Probability::new(p).expect("a probability");
+    RedConfig {
+        limit: QueueLimit::Packets(1_000),
+        min_bytes: 36_000,
+        max_bytes: 108_000,
+        max_probability: p(0.1),
+        weight: p(0.002),
+        packet_time: ns(MS),
+        ecn,
+    }
+}
+
+/// The average falls by (1 - w) in each packet time without a queue, also when the packets that arrive
+/// meanwhile are dropped: such a packet does not end the idle time.
+#[test]
+fn red_forgets_its_average_while_it_drops_into_an_empty_queue() {
+    let mut path = wire(QueueConfig::Red(red(true)));
+    // The burst passes until the average is at the upper threshold; the rest of it raises the average further.
+    let held =
+        (0..1_500).filter(|i| path.send(at(0), packet(1, Ecn::Ect0), *i).is_ok()).count() as f64;
+    let n = 1_500.0 - held;
+    // Both parts have a closed form: a ramp into the filter, then a constant.
+    let w: f64 = 0.002;
+    let ramp = held - (1.0 - (1.0 - w).powf(held)) / w;
+    let average = held - (held - ramp) * (1.0 - w).powf(n);
+    let end = held as u64 * MS;
+    while path.poll(at(end)).is_some() {}
+    assert_eq!(path.inside().packets, 0);
+    let passed: Vec<u64> = (1..200)
+        .map(|i| i * 50)
+        .filter(|ms| path.send(at(end + ms * MS), packet(1, Ecn::Ect0), *ms).is_ok())
+        .collect();
+    // Each packet time takes 0.2 % off, and so does each arrival.
+    let below = |packets: f64| (average / packets).ln() / w / (1.0 + 1.0 / 50.0);
+    let (first, certain) = (below(90.0), below(30.0));
+    assert!((500.0..700.0).contains(&first), "by the formula after {first} ms");
+    assert!((passed[0] as f64 - first).abs() <= 55.0, "after {} ms for {first}", passed[0]);
+    let late = (1..200).filter(|i| f64::from(i * 50) > certain + 50.0).count();
+    let passed = passed.iter().filter(|ms| **ms as f64 > certain + 50.0).count();
+    assert_eq!(passed, late, "all of those that come after {certain} ms");
+}
+
+/// The scheduler of DualPI2 keeps the credit of the classic queue while the other one is empty for a moment: the
+/// classic queue gets its sixteenth although each low-latency packet leaves before the next comes.
+#[test]
+fn dualpi2_gives_the_classic_queue_its_share_when_the_other_one_is_often_empty() {
+    let mut config = DualPi2Config::new(QueueLimit::Packets(100_000));
+    // No signals: the scheduler alone.
+    (config.target, config.ramp_from) = (Duration::from_secs(100), Duration::from_secs(100));
+    config.rtt_max = Duration::from_secs(1_000);
+    let mut path = wire(QueueConfig::DualPi2(config));
+    let mut classic = 0;
+    for i in 0..10_000 {
+        let now = at(i * MS);
+        path.send(now, packet(1, Ecn::NotEct), 1).expect("room");
+        // As much as the wire carries, a packet at a time.
+        path.send(now, packet(2, Ecn::Ect1), 2).expect("room");
+        while let Some(event) = path.poll(now) {
+            let Event::Delivered(d) = event else { panic!("nothing signals") };
+            classic += u64::from(d.payload == 1);
+        }
+    }
+    assert!((600..=650).contains(&classic), "a sixteenth of 10000 is 625: {classic}");
+}
+
+/// A packet that comes with a mark is not marked once more.
+#[test]
+fn a_mark_is_counted_once() {
+    let limit = QueueLimit::Packets(5);
+    let config = StepConfig { limit, mark_above: QueueLimit::Packets(0) };
+    let row = || ElementConfig::Bottleneck { rate: RATE.into(), queue: QueueConfig::Step(config) };
+    let mut path = path(vec![row(), row()]);
+    for (i, ecn) in [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct].into_iter().enumerate() {
+        path.send(at(0), packet(1, ecn), i as u64).expect("room");
+    }
+    drain(&mut path);
+    let [first, second] = path.elements()[..] else { panic!("two elements") };
+    assert_eq!((first.marked.packets, second.marked.packets), (1, 0));
+    assert_eq!(path.stats().marked.packets, 1);
 }

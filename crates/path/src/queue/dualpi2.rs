@@ -134,7 +134,11 @@ impl DualPi2 {
     pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<Waiting> {
         self.catch_up(now);
         loop {
-            let low_latency = self.schedule()?;
+            let Some(low_latency) = self.schedule() else {
+                // The wire is free and both queues are empty: no share is left to make up for.
+                self.ahead = 0;
+                return None;
+            };
             let (p_c, p_cl) = (self.base * self.base, self.base * K);
             let native = self.native(now);
             let half = if low_latency { &mut self.low_latency } else { &mut self.classic };
@@ -153,10 +157,21 @@ impl DualPi2 {
             } else if half.recur(p_c) && !pool.mark_or_drop(p_c < P_C_MAX, packet.key) {
                 continue;
             }
-            let weight = if low_latency { CLASSIC_WEIGHT } else { -LOW_LATENCY_WEIGHT };
-            let both = !self.low_latency.fifo.is_empty() && !self.classic.fifo.is_empty();
-            self.ahead = if both { self.ahead + weight * i64::from(packet.bytes) } else { 0 };
+            self.take_turn(low_latency, packet.bytes);
             return Some(packet);
+        }
+    }
+
+    /// The credit changes when a packet leaves while one of the other queue waits, and is kept while one of
+    /// the queues is empty: otherwise a queue that is often empty would take the other's share.
+    fn take_turn(&mut self, low_latency: bool, bytes: u32) {
+        let (other, weight) = if low_latency {
+            (&self.classic, CLASSIC_WEIGHT)
+        } else {
+            (&self.low_latency, -LOW_LATENCY_WEIGHT)
+        };
+        if !other.fifo.is_empty() {
+            self.ahead += weight * i64::from(bytes);
         }
     }
 

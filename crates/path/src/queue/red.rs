@@ -28,7 +28,8 @@ impl Red {
         Self { config, dice, fifo: Fifo::default(), average: 0.0, count: None, idle_since }
     }
 
-    /// Over an idle time the average sinks as if small packets had met an empty queue.
+    /// Over an idle time the average sinks as if small packets had met an empty queue, and then by the
+    /// arrival itself: ns-3's estimator. The paper leaves the arrival out, which is one part in 1/w.
     fn average(&mut self, now: Instant, held_bytes: u64) {
         let weight = self.config.weight.as_f64();
         if let Some(since) = self.idle_since.take() {
@@ -46,7 +47,18 @@ impl Red {
         held: Count,
     ) -> Result<(), DropReason> {
         self.average(now, held.bytes);
-        let bytes = pool.bytes(key);
+        let taken = self.admit(pool, key, held);
+        match taken {
+            Ok(()) => self.fifo.push(now, key, pool.bytes(key)),
+            // The queue is as empty as before, and nothing will leave it: the idle time goes on.
+            Err(_) if held.packets == 0 => self.idle_since = Some(now),
+            Err(_) => {}
+        }
+        taken
+    }
+
+    /// Whether the packet is marked, or dropped, or neither.
+    fn admit(&mut self, pool: &mut Pool, key: Key, held: Count) -> Result<(), DropReason> {
         let (low, high) = (self.config.min_bytes as f64, self.config.max_bytes as f64);
         if self.average < low {
             self.count = None;
@@ -58,11 +70,11 @@ impl Red {
         {
             return Err(DropReason::Aqm);
         }
-        if !self.config.limit.has_room(held, bytes) {
-            return Err(DropReason::TailDrop);
+        if self.config.limit.has_room(held, pool.bytes(key)) {
+            Ok(())
+        } else {
+            Err(DropReason::TailDrop)
         }
-        self.fifo.push(now, key, bytes);
-        Ok(())
     }
 
     /// The count spreads signals evenly.

@@ -37,12 +37,14 @@ typedef __u64 uint64_t;
 #define AF_INET6 10
 #define TCP_INFINITE_SSTHRESH 0x7fffffff
 #define TCP_CONG_NON_RESTRICTED 1
+#define TCP_CA_CWR 2
 #define TCP_CA_Recovery 3
 #define TCP_CA_Loss 4
 #define CA_EVENT_TX_START 0
-#define TCPCB_SACKED_RETRANS 2
+#define TCPCB_SACKED_ACKED 1
 #define TCPCB_LOST 4
-#define TCP_ECN_OK 1
+/* RFC 3168's ECN, or since Linux 6.18 accurate ECN: bit 4, which had no meaning before. */
+#define TCP_ECN_MODE_ANY (1 | 1 << 4)
 #define SK_PACING_NONE 0
 #define SK_PACING_NEEDED 1
 
@@ -62,17 +64,26 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr;
 };
 
+struct rb_node {
+	unsigned long __rb_parent_color;
+	struct rb_node *rb_right;
+	struct rb_node *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
 struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status;
+	struct rb_root tcp_rtx_queue;
 };
 
-struct rb_node {
-	unsigned long __rb_parent_color;
-	struct rb_node *rb_right;
-	struct rb_node *rb_left;
+struct inet_connection_sock {
+	__u8 icsk_ca_state : 5;
 };
 
 struct sk_buff {
@@ -101,6 +112,7 @@ struct tcp_sock {
 	__u32 sacked_out;
 	__u32 lost_out;
 	__u32 retrans_out;
+	__u32 data_segs_out;
 	__u32 delivered;
 	__u32 delivered_ce;
 	__u32 lost;
@@ -108,7 +120,6 @@ struct tcp_sock {
 	__u32 srtt_us;
 	__u64 tcp_mstamp;
 	__u64 first_tx_mstamp;
-	struct sk_buff *retransmit_skb_hint;
 	__u8 ecn_flags;
 	__u8 is_cwnd_limited : 1;
 };
@@ -120,6 +131,7 @@ struct rate_sample {
 	long interval_us;
 	long rtt_us;
 	__u32 prior_in_flight;
+	int acked_sacked;
 	__u32 last_end_seq;
 	bool is_app_limited;
 	bool is_retrans;
@@ -149,6 +161,7 @@ struct tcp_congestion_ops {
 	char name[16];
 	__u32 flags;
 	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
 	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	__u32 (*ssthresh)(struct sock *sk);
 	__u32 (*undo_cwnd)(struct sock *sk);

@@ -50,6 +50,12 @@ pub struct Options {
     pub pin: bool,
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Self { name: DEFAULT_NAME.to_owned(), default: false, pin: false }
+    }
+}
+
 /// The program in the kernel, held by this process. Dropping it takes it out again, unless it is
 /// pinned: then [`unload`] does.
 #[derive(Debug)]
@@ -132,7 +138,10 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
     default::put_back_left_over()?;
     let standing_default = options.default.then(default::standing).transpose()?;
     libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
-    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(Error::Load)?;
+    let mut open = ObjectBuilder::default()
+        .name(DEFAULT_NAME)
+        .and_then(|builder| builder.open_memory(OBJECT))
+        .map_err(Error::Load)?;
     for mut map in open.maps_mut().filter(|map| map.map_type() == MapType::StructOps) {
         let value = map.initial_value_mut().ok_or(Error::NoName)?;
         value.get_mut(..NAME_SIZE).ok_or(Error::NoName)?.copy_from_slice(&field(&options.name));

@@ -53,10 +53,20 @@ pub struct Connection {
     /// Linux's ecn_alpha in 256ths, where marks are responded to: ECN was negotiated, and min_rtt was
     /// once at most 5 ms.
     pub ecn_alpha: Option<u32>,
+    /// ACKs that brought a delivery-rate sample.
+    pub samples: u32,
+    /// Samples of packets of which it is not known any more what was in flight when they left: their
+    /// loss rate is unknown.
+    pub samples_without_note: u32,
+    /// Packets that were lost.
+    pub losses: u32,
+    /// Lost packets that the program did not find in TCP's retransmission queue: a retransmission that
+    /// was lost as well, for one.
+    pub losses_not_found: u32,
 }
 
 /// Bytes of `struct connection` in `c/bbr3.bpf.c`.
-const RECORD: usize = 104;
+const RECORD: usize = 120;
 
 /// The pinned program, or `None` when none is.
 ///
@@ -117,6 +127,10 @@ impl Connection {
             smss: u64_at(72),
             state: state_name(u32_at(80)),
             local_port: u16_at(84),
+            samples: u32_at(104),
+            samples_without_note: u32_at(108),
+            losses: u32_at(112),
+            losses_not_found: u32_at(116),
         }
     }
 }

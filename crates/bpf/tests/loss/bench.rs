@@ -1,0 +1,172 @@
+//! One flow of the program over a link between two namespaces.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use fullpipe_bpf::kernel::{self, Connection, Error, Loaded, Options};
+use fullpipe_cc::Rate;
+use fullpipe_emu::namespace::CLIENT;
+use fullpipe_emu::tun::{self, TunConfig, TunLink};
+use fullpipe_path::{Link, Probability, QueueLimit};
+use nix::libc::linger;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{Linger, TcpCongestion};
+
+pub(crate) fn sleep_ms(ms: u64) {
+    thread::sleep(Duration::from_millis(ms));
+}
+
+/// `None`, and a line why, where this machine cannot.
+fn load(name: &str) -> Option<Loaded> {
+    match kernel::load(&Options { name: name.to_owned(), ..Options::default() }) {
+        Ok(loaded) => Some(loaded),
+        Err(error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps)) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What the way of the data is like; the ACKs' way has half the round trip, and no limit.
+pub(crate) struct LinkOf {
+    pub(crate) mbit: u64,
+    pub(crate) rtt_ms: u64,
+    pub(crate) queue_bytes: u64,
+    /// Of all packets.
+    pub(crate) loss: f64,
+}
+
+/// The program, loaded, and the link.
+pub(crate) struct Bench {
+    // Dropped first: connections that nothing resets would keep the program in the kernel.
+    pub(crate) link: TunLink,
+    pub(crate) loaded: Loaded,
+    name: String,
+}
+
+impl Bench {
+    pub(crate) fn start(name: &str, of: &LinkOf) -> Option<Self> {
+        let loaded = load(name)?;
+        if let Err(error) = tun::available() {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        let delay = fullpipe_cc::Duration::from_micros(of.rtt_ms * 500);
+        let downlink = Link {
+            rate: Some(Rate::from_bits_per_sec(of.mbit * 1_000_000)),
+            delay,
+            queue: QueueLimit::Bytes(of.queue_bytes),
+            loss: Probability::new(of.loss).expect("a share"),
+            seed: 1,
+        };
+        let uplink = Link { delay, ..Link::default() };
+        let config = TunConfig {
+            uplink: uplink.into(),
+            downlink: downlink.into(),
+            epoch: None,
+            realtime: true,
+        };
+        let link = TunLink::start(&config).expect("a link");
+        Some(Self { link, loaded, name: name.to_owned() })
+    }
+
+    /// A flow that always has something to send.
+    pub(crate) fn flow(&self) -> Flow<'_> {
+        let listener = self.link.client().enter(|| TcpListener::bind((CLIENT, 0)));
+        let listener = listener.expect("inside").expect("a listener");
+        let address = listener.local_addr().expect("it has one");
+        let received = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&received);
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("it connects");
+            let mut chunk = vec![0; 1 << 18];
+            while let Ok(n @ 1..) = stream.read(&mut chunk) {
+                count.fetch_add(n as u64, Ordering::Relaxed);
+            }
+        });
+        let stream = self.link.server().enter(|| TcpStream::connect(address));
+        let stream = stream.expect("inside").expect("a connection");
+        let mut writer = stream.try_clone().expect("a descriptor");
+        let flow = Flow { bench: self, stream, received };
+        flow.choose(&self.name);
+        thread::spawn(move || while writer.write_all(&[7; 1 << 16]).is_ok() {});
+        flow
+    }
+
+    /// Segments that the server has sent, and those of them that were retransmissions.
+    pub(crate) fn segments(&self) -> (u64, u64) {
+        let read = || fs::read_to_string("/proc/thread-self/net/snmp");
+        let table = self.link.server().enter(read).expect("inside").expect("every Linux has it");
+        let mut lines = table.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let value_of = |name| {
+            let at = names.split(' ').position(|word| word == name).expect("it is there");
+            values.split(' ').nth(at).and_then(|value| value.parse::<u64>().ok()).expect("a number")
+        };
+        (value_of("OutSegs"), value_of("RetransSegs"))
+    }
+
+    /// No packet arrives for so long.
+    pub(crate) fn outage(&self, lasts: Duration) {
+        let device = |state: &str| {
+            let ip = || Command::new("ip").args(["link", "set", "fullpipe", state]).status();
+            let done = self.link.client().enter(ip).expect("inside");
+            assert!(done.expect("the test needs ip of iproute2").success());
+        };
+        device("down");
+        thread::sleep(lasts);
+        device("up");
+    }
+}
+
+/// A flow from the server to the client. It is reset when this is dropped.
+pub(crate) struct Flow<'a> {
+    bench: &'a Bench,
+    stream: TcpStream,
+    received: Arc<AtomicU64>,
+}
+
+impl Flow<'_> {
+    pub(crate) fn choose(&self, name: &str) {
+        setsockopt(&self.stream, TcpCongestion, &OsString::from(name)).expect("the name is known");
+    }
+
+    /// Bytes that the receiver has read.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn try_state(&self) -> Option<Connection> {
+        let port = self.stream.local_addr().expect("it has one").port();
+        let connections = self.bench.loaded.connections().expect("root reads them");
+        connections.into_iter().find(|connection| connection.local_port == port)
+    }
+
+    /// What the program believes of it.
+    pub(crate) fn state(&self) -> Connection {
+        self.try_state().expect("the program has it")
+    }
+}
+
+impl Drop for Flow<'_> {
+    fn drop(&mut self) {
+        let at_once = linger { l_onoff: 1, l_linger: 0 };
+        let _ = setsockopt(&self.stream, Linger, &at_once);
+        // Wakes the sender; closing the last descriptor then sends the reset.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        sleep_ms(50);
+    }
+}

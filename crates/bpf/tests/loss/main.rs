@@ -1,0 +1,137 @@
+//! The program in this machine's kernel under loss, timeouts and missing memory: between two namespaces,
+//! over a TUN link. Needs root and a kernel that takes the program; without them each test says so.
+#![cfg(all(feature = "kernel", target_os = "linux"))]
+
+mod bench;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use bench::{Bench, LinkOf, sleep_ms};
+
+/// More than a round trip without any packet, while the program looks for bandwidth: all that was in
+/// flight is lost, and its retransmission timer finds that out.
+#[test]
+fn a_timeout_reports_each_loss_with_what_was_in_flight_when_it_was_sent() {
+    let link = LinkOf { mbit: 50, rtt_ms: 100, queue_bytes: 1_250_000, loss: 0.0 };
+    let Some(bench) = Bench::start("fullpipe_rto", &link) else { return };
+    let flow = bench.flow();
+    let end = Instant::now() + Duration::from_secs(30);
+    while flow.state().state != "ProbeBW_UP" {
+        assert!(Instant::now() < end, "no ProbeBW_UP: {:?}", flow.state());
+        sleep_ms(5);
+    }
+    bench.outage(Duration::from_millis(1_200));
+    let state = flow.state();
+    let bdp = 50_000_000 / 8 / 10;
+    println!("{state:?}");
+    assert!(state.losses > 400, "an outage loses a window: {state:?}");
+    assert!(state.losses_not_found * 20 < state.losses, "{state:?}");
+    let inflight_longterm = state.inflight_longterm.expect("all was lost in a probe");
+    assert!(inflight_longterm >= bdp * 6 / 10, "of a BDP of {bdp}: {state:?}");
+}
+
+/// A long path with random loss is in recovery most of the time.
+#[test]
+fn losses_leave_the_samples_their_notes() {
+    let link = LinkOf { mbit: 400, rtt_ms: 60, queue_bytes: 3_000_000, loss: 0.005 };
+    let Some(bench) = Bench::start("fullpipe_ring", &link) else { return };
+    let flow = bench.flow();
+    sleep_ms(8_000);
+    let state = flow.state();
+    println!("{state:?}");
+    assert!(state.samples > 1_000, "{state:?}");
+    assert!(state.losses > 100, "{state:?}");
+    assert!(state.samples_without_note * 100 < state.samples, "{state:?}");
+}
+
+/// Most of a window lost at once is more packets than one ACK looks at. What is not found are
+/// retransmissions that were lost too.
+#[test]
+fn losses_of_a_shallow_buffer_are_found() {
+    let link = LinkOf { mbit: 200, rtt_ms: 60, queue_bytes: 75_000, loss: 0.0 };
+    let Some(bench) = Bench::start("fullpipe_walk", &link) else { return };
+    let flow = bench.flow();
+    sleep_ms(6_000);
+    let state = flow.state();
+    println!("{state:?}");
+    assert!(state.losses > 300, "Startup overflows the buffer: {state:?}");
+    assert!(state.losses_not_found * 10 < state.losses, "{state:?}");
+}
+
+/// The memory that a socket may use for options is what the program's state comes out of.
+#[test]
+fn without_memory_for_its_state_a_flow_goes_on_as_reno_until_there_is_some() {
+    let link = LinkOf { mbit: 50, rtt_ms: 20, queue_bytes: 250_000, loss: 0.0 };
+    let Some(bench) = Bench::start("fullpipe_memory", &link) else { return };
+    let limit = |bytes: &str| {
+        let set = bench.link.server().enter(|| fs::write("/proc/sys/net/core/optmem_max", bytes));
+        set.expect("inside")
+    };
+    if let Err(error) = limit("2048") {
+        return eprintln!("skipped: this kernel has one optmem_max for all namespaces: {error}");
+    }
+    let flow = bench.flow();
+    sleep_ms(1_000);
+    assert!(flow.try_state().is_none(), "there was no memory for it");
+    let before = flow.received();
+    sleep_ms(2_000);
+    let megabits = (flow.received() - before) as f64 * 8.0 / 2e6;
+    assert!(megabits > 30.0, "{megabits:.1} Mbit/s of 50");
+    // A timeout, too, is recovered from.
+    bench.outage(Duration::from_millis(400));
+    sleep_ms(2_000);
+    let before = flow.received();
+    sleep_ms(1_000);
+    let megabits = (flow.received() - before) as f64 * 8.0 / 1e6;
+    assert!(megabits > 25.0, "{megabits:.1} Mbit/s of 50 after an outage");
+    limit("131072").expect("as before");
+    sleep_ms(500);
+    let state = flow.state();
+    assert!(state.delivered > 0, "{state:?}");
+}
+
+#[test]
+fn a_flow_that_chose_another_algorithm_keeps_no_state() {
+    let link = LinkOf { mbit: 50, rtt_ms: 10, queue_bytes: 250_000, loss: 0.0 };
+    let Some(bench) = Bench::start("fullpipe_leave", &link) else { return };
+    let flow = bench.flow();
+    sleep_ms(300);
+    assert!(flow.state().delivered > 0);
+    flow.choose("reno");
+    sleep_ms(100);
+    assert!(flow.try_state().is_none(), "{:?}", flow.try_state());
+    flow.choose("fullpipe_leave");
+    sleep_ms(300);
+    let again = flow.state();
+    assert!(again.delivered > 0 && again.state != "unknown", "{again:?}");
+}
+
+/// Measures; asserts only that a flow survives. `LOSS_SECONDS` says how long each run takes.
+#[test]
+fn goodput_and_retransmissions_under_loss() {
+    let seconds = std::env::var("LOSS_SECONDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    for (mbit, rtt_ms, loss) in [(100, 40, 0.001), (100, 40, 0.01), (400, 60, 0.01)] {
+        let link = LinkOf { mbit, rtt_ms, queue_bytes: mbit * rtt_ms * 125, loss };
+        let Some(bench) = Bench::start("fullpipe_loss", &link) else { return };
+        let flow = bench.flow();
+        sleep_ms(1_500);
+        let (before, (sent_before, again_before)) = (flow.received(), bench.segments());
+        sleep_ms(seconds * 1_000);
+        let (received, (sent, again)) = (flow.received() - before, bench.segments());
+        let megabits = received as f64 * 8.0 / 1e6 / seconds as f64;
+        let share = (again - again_before) as f64 / (sent - sent_before) as f64;
+        let state = flow.state();
+        println!(
+            "{mbit} Mbit/s, {rtt_ms} ms, loss {:.1} %: {megabits:.1} Mbit/s, {:.2} % sent again; {} of \
+             {} samples without a note, {} of {} losses not found",
+            loss * 100.0,
+            share * 100.0,
+            state.samples_without_note,
+            state.samples,
+            state.losses_not_found,
+            state.losses
+        );
+        assert!(megabits > mbit as f64 / 4.0, "{megabits:.1} Mbit/s of {mbit}");
+    }
+}

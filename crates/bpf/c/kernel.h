@@ -42,6 +42,8 @@ typedef __u64 uint64_t;
 #define TCP_CA_Loss 4
 #define CA_EVENT_TX_START 0
 #define TCPCB_SACKED_ACKED 1
+/* Sent again, now or ever. */
+#define TCPCB_RETRANS 0x92
 #define TCPCB_LOST 4
 /* RFC 3168's ECN, or since Linux 6.18 accurate ECN: bit 4, which had no meaning before. */
 #define TCP_ECN_MODE_ANY (1 | 1 << 4)

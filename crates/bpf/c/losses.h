@@ -125,7 +125,7 @@ __noinline int report_if_lost(struct flow *f, uint64_t packet, __u32 at_most, ui
 	__u32 end_seq = cb->end_seq;
 
 	if (!(cb->sacked & TCPCB_LOST))
-		return cb->sacked & TCPCB_SACKED_ACKED;
+		return cb->sacked & (TCPCB_SACKED_ACKED | TCPCB_RETRANS);
 	__u32 ago = find_note(&f->notes, end_seq, 0, false);
 	const struct note *sent = ago ? &f->notes.note[(f->notes.made - ago) & (NOTES - 1)] : NULL;
 	struct bbr3_lost_packet lost = {

@@ -101,17 +101,23 @@ impl Bench {
         flow
     }
 
+    /// A counter of the server's TCP, by its name in /proc/net/snmp or /proc/net/netstat.
+    pub(crate) fn counter(&self, table: &str, name: &str) -> u64 {
+        let (file, prefix) = match table {
+            "Tcp" => ("/proc/thread-self/net/snmp", "Tcp: "),
+            _ => ("/proc/thread-self/net/netstat", "TcpExt: "),
+        };
+        let text = self.link.server().enter(|| fs::read_to_string(file));
+        let text = text.expect("inside").expect("every Linux has it");
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let at = names.split(' ').position(|word| word == name).expect("it is there");
+        values.split(' ').nth(at).and_then(|value| value.parse().ok()).expect("a number")
+    }
+
     /// Segments that the server has sent, and those of them that were retransmissions.
     pub(crate) fn segments(&self) -> (u64, u64) {
-        let read = || fs::read_to_string("/proc/thread-self/net/snmp");
-        let table = self.link.server().enter(read).expect("inside").expect("every Linux has it");
-        let mut lines = table.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-        let value_of = |name| {
-            let at = names.split(' ').position(|word| word == name).expect("it is there");
-            values.split(' ').nth(at).and_then(|value| value.parse::<u64>().ok()).expect("a number")
-        };
-        (value_of("OutSegs"), value_of("RetransSegs"))
+        (self.counter("Tcp", "OutSegs"), self.counter("Tcp", "RetransSegs"))
     }
 
     /// No packet arrives for so long.

@@ -132,7 +132,6 @@ __noinline int report_if_lost(struct flow *f, uint64_t packet, __u32 at_most, ui
 		.tx_in_flight = sent ? flight_of(sent, end_seq, f->conn.smss) * f->conn.smss :
 				       prior_in_flight,
 		.is_app_limited = BPF_CORE_READ_BITFIELD(cb, tx.is_app_limited),
-		.follows_last_lost = cb->seq == f->lost_end_seq,
 	};
 
 	f->lost_end_seq = end_seq;
@@ -151,9 +150,8 @@ static void report_losses(struct flow *f, struct sock *sk, uint64_t prior_in_fli
 	uint64_t packet;
 	int i;
 
-	/* One before, so that a packet that begins there does not follow the last lost one. */
-	if (is_before(f->lost_end_seq, tp->snd_una - 1))
-		f->lost_end_seq = tp->snd_una - 1;
+	if (is_before(f->lost_end_seq, tp->snd_una))
+		f->lost_end_seq = tp->snd_una;
 	packet = first_after(address_in(&sk->tcp_rtx_queue.rb_node), f->lost_end_seq);
 	bpf_for(i, 0, max_walk) {
 		__u32 more = tp->lost - f->seen_lost;
@@ -170,7 +168,7 @@ static void report_losses(struct flow *f, struct sock *sk, uint64_t prior_in_fli
 		__u32 seq = cb_of(packet)->seq;
 
 		if (is_before(f->lost_end_seq, seq))
-			f->lost_end_seq = seq - 1;
+			f->lost_end_seq = seq;
 	} else if (tp->lost != f->seen_lost) {
 		struct bbr3_lost_packet rest = { .tx_in_flight = prior_in_flight };
 

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::{Algorithm, Duration, Rate};
-use fullpipe_lab::results::{ComparisonResults, ScenarioResults};
+use fullpipe_lab::output::results::{ComparisonResults, ScenarioResults};
+use fullpipe_lab::output::{report, summary};
 use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{Amount, Cc, LinkKind, Over, RunError, Scenario, report, summary};
+use fullpipe_lab::{Amount, Cc, LinkKind, Over, RunError, Scenario};
 use fullpipe_path::Probability;
 use fullpipe_quic::CongestionControl;
 use serde::Serialize;

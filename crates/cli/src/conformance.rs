@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use fullpipe_lab::conformance::{CASES, Case, CaseResult};
+use fullpipe_conformance::{CASES, Case, CaseResult};
 use serde::Serialize;
 
 use crate::failure::Failure;

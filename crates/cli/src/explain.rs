@@ -5,9 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_lab::explain::{self, ExplainError, Story};
-use fullpipe_lab::file::{Edition, Plan};
 use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{Amount, Over, Scenario};
+use fullpipe_lab::{Amount, Edition, Over, Plan, Scenario};
 use fullpipe_path::Probability;
 use fullpipe_quic::CongestionControl;
 
@@ -123,11 +122,11 @@ fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure
     if args.over == Over::Quic {
         plan.check_over_quic(file).map_err(Failure::bad_input)?;
     }
-    let run = match (args.run, plan.runs.as_slice()) {
+    let run = match (args.run, plan.grid.runs.as_slice()) {
         (Some(run), _) => run,
         (None, [_]) => 0,
         (None, runs) => {
-            let place = |(i, run): (usize, &fullpipe_lab::file::Run)| {
+            let place = |(i, run): (usize, &fullpipe_lab::scenario::Run)| {
                 let at: Vec<String> = run.at.iter().map(|(a, v)| format!("{a}={v}")).collect();
                 format!("{i} {}", at.join(" "))
             };

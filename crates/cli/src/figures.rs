@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, News, page, run_all, svg};
-use fullpipe_lab::file::Edition;
-use fullpipe_lab::{Over, report};
+use fullpipe_lab::output::report;
+use fullpipe_lab::{Edition, Over};
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -72,7 +72,7 @@ mod linux {
     use std::time::Duration;
 
     use fullpipe_bpf::kernel::{self, Connection, Cost, Counting, Error, Loaded, Options, Status};
-    use fullpipe_lab::kernel_figures::{self, Contender, Plan};
+    use fullpipe_lab::figures::kernel::{self as kernel_figures, Contender, Plan};
     use fullpipe_lab::{Amount, KernelCc, Scenario};
 
     use super::{Action, Args};

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_lab::expect::{self, Verdict};
-use fullpipe_lab::experiment::{
-    self, ExperimentError, Outcome, QlogDir, Series, StoreError, file_name_of,
-};
-use fullpipe_lab::file::{Edition, Plan};
-use fullpipe_lab::summary::Table;
-use fullpipe_lab::{Over, RunError};
+use fullpipe_lab::backend::{self, ExperimentError, Series};
+use fullpipe_lab::expect::Verdict;
+use fullpipe_lab::metrics::Outcome;
+use fullpipe_lab::output::summary::Table;
+use fullpipe_lab::output::{self, QlogDir, StoreError, file_name_of};
+use fullpipe_lab::{Edition, Over, Plan, RunError};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -92,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let plans = load(&args.files, Edition { full: args.full, over_quic })?;
     for (plan, file) in plans.iter().zip(&args.files) {
-        let runs = plan.runs.len();
+        let runs = plan.grid.runs.len();
         if runs > MAX_RUNS {
             let file = file.display();
             return Err(Failure::bad_input(format!(
@@ -117,7 +116,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             true => run_over_quic(plan, &stop)?,
         };
         // What was stopped is no case in which an expectation could be met.
-        let is_whole = outcomes.len() == plan.runs.len() && outcomes.iter().all(|o| !o.interrupted);
+        let is_whole =
+            outcomes.len() == plan.grid.runs.len() && outcomes.iter().all(|o| !o.interrupted);
         let verdicts = if is_whole { verdicts(plan, &outcomes) } else { Vec::new() };
         unmet += verdicts.iter().filter(|v| !v.met).count();
         // Tables of nothing would take the place of those from before.
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 print(&text(plan, &outcomes, &verdicts))?;
             }
             if let Some(dir) = outs.get(i) {
-                written = experiment::write(dir, plan, &outcomes).map_err(Failure::run);
+                written = output::write(dir, plan, &outcomes).map_err(Failure::run);
             }
         }
         let scenario = plan.name.clone();
@@ -172,7 +172,7 @@ fn out_dirs(args: &Args, plans: &[Plan]) -> Result<Vec<PathBuf>, Failure> {
         [_] => vec![out.clone()],
         _ => names(args, plans, "--out")?.iter().map(|name| out.join(name)).collect(),
     };
-    let make = |dir: &PathBuf| experiment::create_dir(dir).map_err(|e| no_directory("--out", &e));
+    let make = |dir: &PathBuf| output::create_dir(dir).map_err(|e| no_directory("--out", &e));
     dirs.iter().try_for_each(make)?;
     Ok(dirs)
 }
@@ -205,10 +205,10 @@ fn run_plan(
     stop: &AtomicBool,
 ) -> Result<Vec<Outcome>, Failure> {
     let mut outcomes = Vec::new();
-    for i in 0..plan.runs.len() {
+    for i in 0..plan.grid.runs.len() {
         let mut live = Live::quiet(name_of(plan, i));
         let watch = &mut |tick| live.tick(&tick);
-        let outcome = experiment::run_watched(plan, i, Series::Rows(ROWS), qlog, stop, watch);
+        let outcome = backend::run_watched(plan, i, Series::Rows(ROWS), qlog, stop, watch);
         live.end(None);
         match outcome {
             Ok(outcome) => outcomes.push(outcome),
@@ -221,11 +221,11 @@ fn run_plan(
 
 fn run_over_quic(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure> {
     let mut outcomes = Vec::new();
-    for i in 0..plan.runs.len() {
+    for i in 0..plan.grid.runs.len() {
         let name = name_of(plan, i);
         let mut live = Live::start(name.clone(), "over quic");
         let watch = &mut |tick| live.tick(&tick);
-        let outcome = experiment::run_over_quic(plan, i, Series::Rows(ROWS), stop, watch);
+        let outcome = backend::run_over_quic(plan, i, Series::Rows(ROWS), stop, watch);
         live.end(None);
         match outcome {
             Ok(outcome) => outcomes.push(outcome),
@@ -244,13 +244,13 @@ fn run_over_quic(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Outcome>, Failure
 }
 
 fn name_of(plan: &Plan, run: usize) -> String {
-    format!("{} {}", plan.name, place(&plan.runs[run].at, "")).trim_end().to_owned()
+    format!("{} {}", plan.name, place(&plan.grid.runs[run].at, "")).trim_end().to_owned()
 }
 
 /// Whether the outcomes, which are all of the plan's, are what was expected.
 pub(crate) fn verdicts(plan: &Plan, outcomes: &[Outcome]) -> Vec<Verdict> {
     let values: Vec<&[Option<f64>]> = outcomes.iter().map(|o| o.probes.as_slice()).collect();
-    expect::check(plan, &values)
+    plan.judge(&values)
 }
 
 /// Exit code 1 when something was not met.

@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fullpipe_lab::experiment::{self, Progress, SweepError};
-use fullpipe_lab::file::{Edition, Plan};
+use fullpipe_lab::run::{self, Progress, SweepError};
 use fullpipe_lab::units;
+use fullpipe_lab::{Edition, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
     let stop = Interrupt::install()?.flag();
     let mut display = Display::start(plan);
-    let swept = experiment::sweep(plan, &args.out, jobs, &stop, &mut |p| display.show(p));
+    let swept = run::sweep(plan, &args.out, jobs, &stop, &mut |p| display.show(p));
     display.end();
     let outcomes = swept.map_err(|error| match error {
         SweepError::Interrupted { .. } => Failure::Interrupted(error.to_string()),
@@ -77,7 +77,7 @@ struct Display {
 impl Display {
     fn start(plan: &Plan) -> Self {
         let bar = stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(plan.runs.len() as u64);
+            let bar = ProgressBar::new(plan.grid.runs.len() as u64);
             // A constant that every sweep on a terminal shows; a plain bar is no worse than none.
             let template = "{prefix} [{bar:30}] {pos}/{len} runs, {elapsed} so far, {eta} to go";
             if let Ok(style) = ProgressStyle::with_template(template) {

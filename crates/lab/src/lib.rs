@@ -1,32 +1,24 @@
-//! The lab: a scenario goes in, it runs on a backend, results come out, and a report is made of
-//! them.
+//! The lab: an experiment goes through it once, from left to right.
+//!
+//! scenario (a file, or flags) -> plan (grid, expectations) -> backend -> observations -> metrics ->
+//! expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). `figures` and `explain` stand on that.
 #![forbid(unsafe_code)]
 
-mod cc;
-pub mod conformance;
+pub mod backend;
 pub mod expect;
-pub mod experiment;
 pub mod explain;
 pub mod figures;
-pub mod file;
-#[cfg(target_os = "linux")]
-pub mod kernel_figures;
 pub mod metrics;
-mod over_quic;
-mod over_sim;
-#[cfg(target_os = "linux")]
-mod over_tcp;
-mod real_time;
-pub mod report;
-pub mod results;
-mod run;
-#[cfg(test)]
-mod sample;
-mod scenario;
-mod series;
-pub mod summary;
+pub mod observe;
+pub mod output;
+pub mod plan;
+pub mod run;
+pub mod scenario;
 pub mod units;
 
-pub use cc::{Cc, KernelCc, UnknownCc};
-pub use run::{RunError, Tick, check, clean, run};
-pub use scenario::{Amount, LinkKind, MAX_FLOWS, Over, Scenario, ScenarioError};
+pub use backend::{RunError, check, clean, run};
+pub use observe::Tick;
+pub use plan::Plan;
+pub use scenario::{
+    Amount, Cc, Edition, KernelCc, LinkKind, Over, Scenario, ScenarioError, UnknownCc,
+};

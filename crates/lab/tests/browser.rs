@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_lab::Edition;
 use fullpipe_lab::figures::{FIGURES, page, run_all};
-use fullpipe_lab::file::Edition;
 use serde_json::Value;
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];

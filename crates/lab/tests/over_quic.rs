@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_lab::results::AlgorithmResult;
+use fullpipe_lab::output::results::AlgorithmResult;
 use fullpipe_lab::units::Buffer;
 use fullpipe_lab::{Amount, Cc, RunError, Scenario, run};
 

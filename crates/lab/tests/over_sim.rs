@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
-use fullpipe_lab::results::AlgorithmResult;
+use fullpipe_lab::output::results::AlgorithmResult;
 use fullpipe_lab::units::Buffer;
 use fullpipe_lab::{Amount, Over, RunError, Scenario, run};
 

@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Comparison, Expectation, Expression, Function, Operator, Span, Term};
-use crate::file::Plan;
+use super::{Expectation, Expression, Function, Operator, Span, Term};
+use crate::metrics::Comparison;
+use crate::scenario::Grid;
 
 /// What became of an expectation.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
@@ -30,19 +31,19 @@ pub struct Verdict {
     pub at: Vec<(String, String)>,
 }
 
-/// The points of a plan, for those who look them up.
-struct Grid<'a> {
-    plan: &'a Plan,
+/// The points of a grid, for those who look them up.
+struct Lookup<'a> {
+    grid: &'a Grid,
     places: HashMap<&'a [(String, String)], usize>,
     /// The values of each axis, in their order.
     values: HashMap<&'a str, Vec<&'a str>>,
 }
 
-impl<'a> Grid<'a> {
-    fn of(plan: &'a Plan) -> Self {
-        let places = plan.runs.iter().enumerate().map(|(i, run)| (run.at.as_slice(), i)).collect();
-        let values = plan.axes.iter().map(|axis| (axis.as_str(), values_of(axis, plan)));
-        Self { plan, places, values: values.collect() }
+impl<'a> Lookup<'a> {
+    fn of(grid: &'a Grid) -> Self {
+        let places = grid.runs.iter().enumerate().map(|(i, run)| (run.at.as_slice(), i)).collect();
+        let values = grid.axes.iter().map(|axis| (axis.as_str(), values_of(axis, grid)));
+        Self { grid, places, values: values.collect() }
     }
 
     fn place(&self, axis: &str, value: &str) -> Option<usize> {
@@ -58,9 +59,9 @@ impl<'a> Grid<'a> {
 }
 
 /// The values of an axis, each once, in the order of the grid.
-pub(super) fn values_of<'a>(axis: &str, plan: &'a Plan) -> Vec<&'a str> {
+pub(super) fn values_of<'a>(axis: &str, grid: &'a Grid) -> Vec<&'a str> {
     let mut known = HashSet::new();
-    let all = plan.runs.iter().flat_map(|r| &r.at).filter(|(name, _)| name == axis);
+    let all = grid.runs.iter().flat_map(|r| &r.at).filter(|(name, _)| name == axis);
     all.map(|(_, value)| value.as_str()).filter(|value| known.insert(*value)).collect()
 }
 
@@ -84,15 +85,15 @@ pub(super) struct Case {
 }
 
 /// The cases of an expectation: each different one among those of all points of the grid.
-pub(super) fn cases(expectation: &Expectation, plan: &Plan) -> Vec<Case> {
-    let grid = Grid::of(plan);
+pub(super) fn cases(expectation: &Expectation, grid: &Grid) -> Vec<Case> {
+    let lookup = Lookup::of(grid);
     let mut known = HashSet::new();
     let mut cases = Vec::new();
-    for (point, run) in plan.runs.iter().enumerate() {
+    for (point, run) in grid.runs.iter().enumerate() {
         // What tells this case from others: the runs in it, and the numbers of axes.
         let mut marks = Vec::new();
-        let left = expectation.left.settle(&run.at, &grid, &mut marks);
-        let right = expectation.right.settle(&run.at, &grid, &mut marks);
+        let left = expectation.left.settle(&run.at, &lookup, &mut marks);
+        let right = expectation.right.settle(&run.at, &lookup, &mut marks);
         if let (Some(left), Some(right)) = (left, right)
             && known.insert(marks)
         {
@@ -104,39 +105,39 @@ pub(super) fn cases(expectation: &Expectation, plan: &Plan) -> Vec<Case> {
 
 impl Expression {
     /// What it means at this point; nothing where the grid has no such run.
-    fn settle(&self, at: &At, grid: &Grid<'_>, marks: &mut Vec<usize>) -> Option<Settled> {
+    fn settle(&self, at: &At, lookup: &Lookup<'_>, marks: &mut Vec<usize>) -> Option<Settled> {
         match self {
             Self::Number(x) => Some(Settled::Number(*x)),
             Self::Axis(axis) => {
                 let (_, value) = at.iter().find(|(a, _)| a == axis)?;
-                marks.push(grid.plan.runs.len() + grid.place(axis, value)?);
+                marks.push(lookup.grid.runs.len() + lookup.place(axis, value)?);
                 number_of(value).map(Settled::Number)
             }
             Self::Term(term) => {
                 let mut at = at.clone();
                 for span in &term.within {
                     let (_, here) = at.iter().find(|(a, _)| *a == span.axis)?;
-                    grid.part(span)?.iter().find(|v| *v == here)?;
+                    lookup.part(span)?.iter().find(|v| *v == here)?;
                 }
                 for (axis, value) in &term.fixed {
                     let place = at.iter_mut().find(|(a, _)| a == axis)?;
                     place.1.clone_from(value);
                 }
-                let run = *grid.places.get(at.as_slice())?;
+                let run = *lookup.places.get(at.as_slice())?;
                 marks.push(run);
                 Some(Settled::Value(run, term.probe))
             }
             Self::Of(left, operator, right) => {
-                let left = left.settle(at, grid, marks)?;
-                let right = right.settle(at, grid, marks)?;
+                let left = left.settle(at, lookup, marks)?;
+                let right = right.settle(at, lookup, marks)?;
                 Some(Settled::Of(Box::new(left), *operator, Box::new(right)))
             }
             Self::Over(function, inner, spans) => {
                 let mut points = vec![at.clone()];
                 for span in spans {
-                    points = spread(&points, span, grid)?;
+                    points = spread(&points, span, lookup)?;
                 }
-                let each = points.iter().filter_map(|at| inner.settle(at, grid, marks));
+                let each = points.iter().filter_map(|at| inner.settle(at, lookup, marks));
                 let each: Vec<Settled> = each.collect();
                 (!each.is_empty()).then_some(Settled::Over(*function, each))
             }
@@ -158,8 +159,8 @@ impl Expression {
 }
 
 /// Each of the points with each value of the span. A point of a variant that has no such axis stays out.
-fn spread(points: &[At], span: &Span, grid: &Grid<'_>) -> Option<Vec<At>> {
-    let values = grid.part(span)?;
+fn spread(points: &[At], span: &Span, lookup: &Lookup<'_>) -> Option<Vec<At>> {
+    let values = lookup.part(span)?;
     let mut all = Vec::with_capacity(points.len() * values.len());
     for at in points {
         let place = at.iter().position(|(a, _)| *a == span.axis)?;
@@ -201,12 +202,12 @@ impl Expectation {
 }
 
 /// Looks at every expectation; `values[run]` are what that run brought for the plan's probes.
-pub fn check(plan: &Plan, values: &[&[Option<f64>]]) -> Vec<Verdict> {
-    plan.expectations.iter().map(|e| verdict(e, plan, values)).collect()
+pub fn check(expectations: &[Expectation], grid: &Grid, values: &[&[Option<f64>]]) -> Vec<Verdict> {
+    expectations.iter().map(|e| verdict(e, grid, values)).collect()
 }
 
-fn verdict(e: &Expectation, plan: &Plan, values: &[&[Option<f64>]]) -> Verdict {
-    let cases = cases(e, plan);
+fn verdict(e: &Expectation, grid: &Grid, values: &[&[Option<f64>]]) -> Verdict {
+    let cases = cases(e, grid);
     let mut verdict = Verdict {
         expect: e.text.clone(),
         name: e.name.clone(),
@@ -232,7 +233,7 @@ fn verdict(e: &Expectation, plan: &Plan, values: &[&[Option<f64>]]) -> Verdict {
         if badness < worst || verdict.value.is_none() && worst == f64::INFINITY {
             worst = badness;
             (verdict.value, verdict.bound, verdict.margin) = (left, right, margin);
-            verdict.at = plan.runs[point].at.clone();
+            verdict.at = grid.runs[point].at.clone();
             verdict.at.retain(|(axis, _)| !is_fixed(axis));
         }
     }

@@ -5,18 +5,15 @@
 //! A function takes all values of an axis together: `max(rtt_ms.p50[bbr3] over buffer)`.
 
 mod check;
-mod metric;
 mod parse;
-pub(crate) mod sampled;
 
 use std::fmt;
 
 use fullpipe_cc::Duration;
 
+use crate::metrics::{Comparison, Metric, Probe, Scope, Which};
+use crate::scenario::Grid;
 pub use check::{Verdict, check};
-pub use metric::{Level, Metric, Stat};
-
-use crate::file::Plan;
 
 /// One line of `expect`.
 #[derive(Clone, Debug)]
@@ -28,41 +25,6 @@ pub struct Expectation {
     left: Expression,
     comparison: Comparison,
     right: Expression,
-}
-
-/// How two sides compare.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)]
-pub enum Comparison {
-    AtLeast,
-    AtMost,
-    More,
-    Less,
-    Equal,
-}
-
-impl Comparison {
-    /// Whether `left` is so against `right`.
-    pub(crate) fn holds(self, left: f64, right: f64) -> bool {
-        match self {
-            Self::AtLeast => left >= right,
-            Self::AtMost => left <= right,
-            Self::More => left > right,
-            Self::Less => left < right,
-            Self::Equal => left == right,
-        }
-    }
-
-    /// As it is written.
-    pub const fn sign(self) -> &'static str {
-        match self {
-            Self::AtLeast => ">=",
-            Self::AtMost => "<=",
-            Self::More => ">",
-            Self::Less => "<",
-            Self::Equal => "==",
-        }
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,37 +77,6 @@ struct Term {
     probe: usize,
 }
 
-/// Whose figure.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Scope {
-    /// All flows, and the first link.
-    Run,
-    Flow(Which),
-    Link(usize),
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Which {
-    Number(usize),
-    /// All flows of this name together.
-    Name(String),
-}
-
-/// The time that counts: all of it where nothing is said.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(crate) struct Window {
-    pub(crate) from: Option<Duration>,
-    pub(crate) to: Option<Duration>,
-}
-
-/// A value that a run has to bring for the expectations.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Probe {
-    pub(crate) scope: Scope,
-    pub(crate) metric: Metric,
-    pub(crate) window: Window,
-}
-
 impl Expression {
     fn terms<'a>(&'a mut self, out: &mut Vec<&'a mut Term>) {
         match self {
@@ -160,17 +91,17 @@ impl Expression {
     }
 
     /// The axes that it names itself, and not in a pick.
-    fn check_axes(&self, plan: &Plan) -> Result<(), String> {
+    fn check_axes(&self, grid: &Grid) -> Result<(), String> {
         match self {
             Self::Number(_) | Self::Term(_) => Ok(()),
-            Self::Axis(axis) => check_axis(axis, plan),
+            Self::Axis(axis) => check_axis(axis, grid),
             Self::Of(left, _, right) => {
-                left.check_axes(plan)?;
-                right.check_axes(plan)
+                left.check_axes(grid)?;
+                right.check_axes(grid)
             }
             Self::Over(_, inner, spans) => {
-                inner.check_axes(plan)?;
-                spans.iter().try_for_each(|span| check_span(span, plan))
+                inner.check_axes(grid)?;
+                spans.iter().try_for_each(|span| check_span(span, grid))
             }
         }
     }
@@ -182,14 +113,14 @@ impl Expression {
 /// What is wrong with it, in one line.
 pub(crate) fn parse(
     text: &str,
-    plan: &Plan,
+    grid: &Grid,
     probes: &mut Vec<Probe>,
 ) -> Result<Expectation, String> {
     let (name, rest) = parse::name_and_rest(text);
     let sentence = parse::sentence(rest)?;
     let (mut left, mut right) = (sentence.left, sentence.right);
-    left.check_axes(plan)?;
-    right.check_axes(plan)?;
+    left.check_axes(grid)?;
+    right.check_axes(grid)?;
     let mut terms = Vec::new();
     left.terms(&mut terms);
     right.terms(&mut terms);
@@ -200,19 +131,19 @@ pub(crate) fn parse(
         for pick in &term.picks {
             match pick {
                 parse::Pick::One(axis, value) => {
-                    term.fixed.push(axis_of(axis.as_deref(), value, plan)?);
+                    term.fixed.push(axis_of(axis.as_deref(), value, grid)?);
                 }
                 parse::Pick::Part(axis, first, last) => {
-                    let (axis, first) = axis_of(axis.as_deref(), first, plan)?;
+                    let (axis, first) = axis_of(axis.as_deref(), first, grid)?;
                     let span = Span { axis, part: Some((first, last.clone())) };
-                    check_span(&span, plan)?;
+                    check_span(&span, grid)?;
                     term.within.push(span);
                 }
             }
         }
         let probe =
             Probe { scope: term.scope.clone(), metric: term.metric, window: sentence.window };
-        check_exists(&probe, plan)?;
+        check_exists(&probe, grid)?;
         term.probe = probes.iter().position(|p| *p == probe).unwrap_or_else(|| {
             probes.push(probe);
             probes.len() - 1
@@ -221,27 +152,27 @@ pub(crate) fn parse(
     let name = name.unwrap_or(sentence.left_text).to_owned();
     let text = text.to_owned();
     let expectation = Expectation { text, name, left, comparison: sentence.comparison, right };
-    if check::cases(&expectation, plan).is_empty() {
+    if check::cases(&expectation, grid).is_empty() {
         return Err("no run of the grid has all that it picks".to_owned());
     }
     Ok(expectation)
 }
 
-fn check_axis(axis: &str, plan: &Plan) -> Result<(), String> {
-    if plan.axes.iter().any(|a| a == axis) {
+fn check_axis(axis: &str, grid: &Grid) -> Result<(), String> {
+    if grid.axes.iter().any(|a| a == axis) {
         return Ok(());
     }
-    let all = match plan.axes.join(", ") {
+    let all = match grid.axes.join(", ") {
         none if none.is_empty() => "no field has a list".to_owned(),
         all => format!("lists have {all}"),
     };
     Err(format!("'{}' is no field with a list; {all}", axis.escape_debug()))
 }
 
-fn check_span(span: &Span, plan: &Plan) -> Result<(), String> {
-    check_axis(&span.axis, plan)?;
+fn check_span(span: &Span, grid: &Grid) -> Result<(), String> {
+    check_axis(&span.axis, grid)?;
     let Some((first, last)) = &span.part else { return Ok(()) };
-    let values = check::values_of(&span.axis, plan);
+    let values = check::values_of(&span.axis, grid);
     let place = |value: &String| {
         values
             .iter()
@@ -255,18 +186,18 @@ fn check_span(span: &Span, plan: &Plan) -> Result<(), String> {
 }
 
 /// The axis that a pick means.
-fn axis_of(axis: Option<&str>, value: &str, plan: &Plan) -> Result<(String, String), String> {
+fn axis_of(axis: Option<&str>, value: &str, grid: &Grid) -> Result<(String, String), String> {
     let has = |name: &str, value: &str| {
-        plan.runs.iter().any(|r| r.at.iter().any(|(a, v)| a == name && v == value))
+        grid.runs.iter().any(|r| r.at.iter().any(|(a, v)| a == name && v == value))
     };
     if let Some(axis) = axis {
-        check_axis(axis, plan)?;
+        check_axis(axis, grid)?;
         if !has(axis, value) {
             return Err(format!("no run has {axis}={}", value.escape_debug()));
         }
         return Ok((axis.to_owned(), value.to_owned()));
     }
-    let having: Vec<&String> = plan.axes.iter().filter(|a| has(a, value)).collect();
+    let having: Vec<&String> = grid.axes.iter().filter(|a| has(a, value)).collect();
     let shown = value.escape_debug();
     match having.as_slice() {
         [] => Err(format!("no field's list has '{shown}', so there is no run to pick by it")),
@@ -276,15 +207,15 @@ fn axis_of(axis: Option<&str>, value: &str, plan: &Plan) -> Result<(String, Stri
 }
 
 /// Whether some run has that flow or link, and lasts until the window begins.
-fn check_exists(probe: &Probe, plan: &Plan) -> Result<(), String> {
-    let has_series = |run: &crate::file::Run| run.setup().is_ok_and(|s| s.interval.is_some());
-    if probe.metric.needs_series() && !plan.runs.iter().any(has_series) {
+fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
+    let has_series = |run: &crate::scenario::Run| run.setup().is_ok_and(|s| s.interval.is_some());
+    if probe.metric.needs_series() && !grid.runs.iter().any(has_series) {
         let why = "is measured by samples; write how often, interval = \"20ms\"";
         return Err(format!("{} {why}", probe.metric));
     }
     let (mut flows, mut links, mut longest) = (0, 0, Duration::ZERO);
     let mut names: Vec<String> = Vec::new();
-    for run in &plan.runs {
+    for run in &grid.runs {
         let Ok(setup) = run.setup() else { continue };
         let is_there = match &probe.scope {
             Scope::Run => true,

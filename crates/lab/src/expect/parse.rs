@@ -16,9 +16,8 @@
 
 use fullpipe_cc::Duration;
 
-use super::metric::{Level, Metric};
-use super::sampled::{Column, Condition, Count};
-use super::{Comparison, Expression, Function, Operator, Scope, Span, Term, Which, Window};
+use super::{Expression, Function, Operator, Span, Term};
+use crate::metrics::{Column, Comparison, Condition, Count, Level, Metric, Scope, Which, Window};
 use crate::units::parse_duration;
 
 /// An expectation as it was written, before anything in it is looked up.

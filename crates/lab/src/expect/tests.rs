@@ -1,7 +1,8 @@
 use std::path::Path;
 
 use super::*;
-use crate::file::{Edition, Plan};
+use crate::plan::Plan;
+use crate::scenario::Edition;
 
 /// A grid of two algorithms and three rates.
 fn grid(expect: &str) -> Result<Plan, String> {
@@ -17,7 +18,7 @@ fn judged(expect: &str, values: [f64; 6]) -> Verdict {
     let plan = grid(expect).unwrap_or_else(|e| panic!("{e}"));
     let rows = values.map(|v| vec![Some(v); plan.probes.len()]);
     let rows: Vec<&[Option<f64>]> = rows.iter().map(Vec::as_slice).collect();
-    check(&plan, &rows).remove(0)
+    plan.judge(&rows).remove(0)
 }
 
 #[test]
@@ -68,10 +69,10 @@ fn an_axis_with_brackets_can_be_picked() {
     let text = text.replace("share_of", "flow[1].share[flow[0].cc=reno, cubic]");
     let plan =
         Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default()).expect("a plan");
-    assert_eq!(plan.axes, ["flow[0].cc", "flow[1].cc"]);
+    assert_eq!(plan.grid.axes, ["flow[0].cc", "flow[1].cc"]);
     let rows: Vec<Vec<Option<f64>>> = [5.0, 6.0, 7.0, 4.0].map(|v| vec![Some(v)]).to_vec();
     let rows: Vec<&[Option<f64>]> = rows.iter().map(Vec::as_slice).collect();
-    let v = &check(&plan, &rows)[0];
+    let v = &plan.judge(&rows)[0];
     assert_eq!((v.cases, v.margin, v.bound), (2, Some(1.0), Some(4.0)));
 }
 
@@ -122,7 +123,7 @@ fn an_expectation_has_a_name() {
 fn a_value_that_is_not_there_meets_nothing() {
     let plan = grid("jain >= 0").expect("a plan");
     let rows = [&[Some(1.0)][..], &[None], &[Some(1.0)], &[Some(1.0)], &[Some(1.0)], &[Some(1.0)]];
-    let v = &check(&plan, &rows)[0];
+    let v = &plan.judge(&rows)[0];
     assert_eq!((v.met, v.unmet, v.value), (false, 1, None));
     assert!(!judged("jain / 0 >= 1", [1.0; 6]).met, "a division by zero is no value");
 }

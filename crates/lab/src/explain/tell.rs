@@ -8,10 +8,13 @@ use fullpipe_quic::CongestionControl;
 use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Sim, SimConfig};
 
 use super::{Narrator, Story, Truth, Waiting};
-use crate::file::{Plan, Setup};
+use crate::RunError;
+use crate::backend::realtime::log::sights;
+use crate::backend::sim::comparison as over_sim;
 use crate::metrics::millis;
+use crate::plan::Plan;
+use crate::scenario::Setup;
 use crate::scenario::{Amount, Over, Scenario};
-use crate::{RunError, experiment, over_sim};
 
 /// Between two looks at a flow over QUIC, whose events nobody tells: shorter than any stay in a state.
 const LOOK: Duration = Duration::from_millis(5);
@@ -39,7 +42,7 @@ pub fn tell(s: &Scenario, cc: CongestionControl, stop: &AtomicBool) -> Result<St
         Amount::Duration(d) => Some(d),
         Amount::Bytes(_) => None,
     };
-    let path = crate::summary::in_words(&s.record());
+    let path = crate::output::summary::in_words(&s.record());
     Ok(simulate(&config, 0, end, truth, &cc.to_string(), path, stop)?)
 }
 
@@ -55,8 +58,8 @@ pub fn tell_of(
     over: Over,
     stop: &AtomicBool,
 ) -> Result<Story, ExplainError> {
-    let setup = plan.runs.get(run).map(|r| r.setup()).ok_or_else(|| {
-        let last = plan.runs.len() - 1;
+    let setup = plan.grid.runs.get(run).map(|r| r.setup()).ok_or_else(|| {
+        let last = plan.grid.runs.len() - 1;
         ExplainError::Input(format!("run {run} of 0 to {last}; write --run {last}"))
     })?;
     let setup = setup.map_err(|wrong| ExplainError::Input(wrong.to_string()))?;
@@ -78,7 +81,7 @@ pub fn tell_of(
 }
 
 fn in_words(plan: &Plan, run: usize, flow: usize, setup: &Setup) -> String {
-    let at = &plan.runs[run].at;
+    let at = &plan.grid.runs[run].at;
     let at: String = at.iter().map(|(axis, value)| format!(", {axis} {value}")).collect();
     let flows = match setup.flows.len() {
         1 => String::new(),
@@ -132,7 +135,7 @@ fn watch(
     path: String,
     stop: &AtomicBool,
 ) -> Result<Story, ExplainError> {
-    let (sights, emulator) = experiment::sights(plan, run, LOOK, stop)?;
+    let (sights, emulator) = sights(plan, run, LOOK, stop)?;
     let mut narrator: Option<Narrator> = None;
     let (mut waiting, mut received) = (Waiting::default(), 0);
     for sight in &sights {

@@ -4,7 +4,8 @@ use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::Probability;
 
 use super::*;
-use crate::file::{Edition, Plan};
+use crate::plan::Plan;
+use crate::scenario::Edition;
 use crate::units::Buffer;
 use crate::{Amount, Over, Scenario};
 

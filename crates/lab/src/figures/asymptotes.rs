@@ -3,7 +3,7 @@
 use super::drawing::{Band, Drawing, Kind, Line, Panel};
 use super::outcome::Outcome;
 use super::plays::{Play, Plays, largest, mean, number};
-use crate::experiment::SeriesRow;
+use crate::observe::SeriesRow;
 
 /// The round trip of the empty path for a full segment on 10 Mbit/s and 40 ms, and what is under way in it.
 const EMPTY_MS: f64 = 41.2;

@@ -12,6 +12,8 @@ mod catalogue;
 mod drawing;
 mod fairness;
 mod interop;
+#[cfg(target_os = "linux")]
+pub mod kernel;
 mod loss;
 mod nsperf;
 mod outcome;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::drawing::{Band, Drawing, Kind, Line, Panel, Scale, Table};
 use super::{FIGURES, FigureResult};
 use crate::Over;
-use crate::report::{self, ReportError, escape, plotly_script};
+use crate::output::report::{self, ReportError, escape, plotly_script};
 
 /// The page's name in its directory.
 pub const FILE: &str = "figures.html";

@@ -1,7 +1,8 @@
 //! The runs of a figure's scenario file, for those who draw them.
 
-use crate::expect::{Metric, Verdict};
-use crate::experiment::{Course, Outcome, SeriesRow};
+use crate::expect::Verdict;
+use crate::metrics::{Course, Metric, Outcome};
+use crate::observe::SeriesRow;
 
 use super::drawing::{Band, Kind, Line, Table};
 

@@ -9,10 +9,12 @@ use super::outcome::{Outcome, show};
 use super::plays::Plays;
 use super::{Figure, FigureResult};
 use crate::RunError;
-use crate::expect;
-use crate::experiment::{self, ExperimentError, Series};
-use crate::file::{Edition, FileError, Plan};
-use crate::results::EmulatorRecord;
+use crate::backend::realtime::log::run_over_quic;
+use crate::backend::{ExperimentError, Series, run_simulated};
+use crate::metrics;
+use crate::output::results::EmulatorRecord;
+use crate::plan::Plan;
+use crate::scenario::{Edition, FileError};
 
 /// A point of one of the files of a figure.
 #[derive(Clone, Copy)]
@@ -24,7 +26,7 @@ struct Work {
 
 /// A figure under way: the runs of each file that are over, and how many are not.
 struct UnderWay {
-    runs: Vec<Vec<experiment::Outcome>>,
+    runs: Vec<Vec<metrics::Outcome>>,
     left: usize,
 }
 
@@ -45,14 +47,14 @@ impl Figure {
     }
 
     /// Whether what has to be seen was seen.
-    fn judge(&self, plans: &[Plan], files: Vec<Vec<experiment::Outcome>>) -> FigureResult {
+    fn judge(&self, plans: &[Plan], files: Vec<Vec<metrics::Outcome>>) -> FigureResult {
         let mut out = Outcome::default();
         let mut shortened: Vec<&str> = Vec::new();
         let mut plays = Vec::with_capacity(files.len());
         for ((plan, mut runs), file) in plans.iter().zip(files).zip(self.files) {
             runs.sort_by_key(|run| run.run);
             let values: Vec<&[Option<f64>]> = runs.iter().map(|o| o.probes.as_slice()).collect();
-            let verdicts = expect::check(plan, &values);
+            let verdicts = plan.judge(&values);
             if self.files.len() == 1 {
                 verdicts.iter().for_each(|v| out.verdict(v));
             } else {
@@ -190,7 +192,7 @@ pub fn run_all(
 
 impl UnderWay {
     fn of(plans: &[Plan]) -> Self {
-        let left = plans.iter().map(|plan| plan.runs.len()).sum();
+        let left = plans.iter().map(|plan| plan.grid.runs.len()).sum();
         Self { runs: plans.iter().map(|_| Vec::new()).collect(), left }
     }
 }
@@ -200,7 +202,7 @@ fn work(plans: &[Vec<Plan>]) -> Vec<Work> {
     let mut work = Vec::new();
     for (figure, plans) in plans.iter().enumerate() {
         for (file, plan) in plans.iter().enumerate() {
-            work.extend((0..plan.runs.len()).map(|point| Work { figure, file, point }));
+            work.extend((0..plan.grid.runs.len()).map(|point| Work { figure, file, point }));
         }
     }
     work
@@ -212,11 +214,11 @@ fn perform(
     plans: &[Vec<Plan>],
     edition: Edition,
     stop: &AtomicBool,
-) -> Option<(Work, Result<experiment::Outcome, String>)> {
+) -> Option<(Work, Result<metrics::Outcome, String>)> {
     let plan = &plans[work.figure][work.file];
     let failed = |e: String| Some((work, Err(format!("{}, run {}: {e}", plan.name, work.point))));
     if edition.over_quic {
-        let run = experiment::run_over_quic(plan, work.point, Series::Asked, stop, &mut |_| ());
+        let run = run_over_quic(plan, work.point, Series::Asked, stop, &mut |_| ());
         return match run {
             Ok(run) if run.interrupted => None,
             Ok(run) => Some((work, Ok(run))),
@@ -224,7 +226,7 @@ fn perform(
             Err(e) => failed(e.to_string()),
         };
     }
-    match experiment::run(plan, work.point, Series::Asked, None, stop) {
+    match run_simulated(plan, work.point, Series::Asked, None, stop) {
         Ok(run) => Some((work, Ok(run))),
         Err(ExperimentError::Interrupted) => None,
         Err(e) => failed(e.to_string()),

@@ -3,7 +3,7 @@
 use super::drawing::{Drawing, Line, Panel, Table};
 use super::outcome::{Outcome, show};
 use super::plays::{Play, Plays};
-use crate::experiment::SeriesRow;
+use crate::observe::SeriesRow;
 
 /// The variants in which nothing waits for its turn at the sender: over TCP and over QUIC.
 const PLAIN: [&str; 2] = ["unsent bounded", "QUIC"];

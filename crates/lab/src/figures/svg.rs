@@ -11,7 +11,7 @@ use super::FigureResult;
 use super::drawing::{Band, Drawing, Kind, Line, Panel};
 use super::page::{BANDS, colour, height, thin};
 use super::ticks::Axis;
-use crate::report::{self, ReportError};
+use crate::output::report::{self, ReportError};
 
 /// Pixels of a picture: a page's width at 12 pixels a line.
 const WIDTH: u32 = 760;

@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::file::Edition;
+use crate::scenario::Edition;
 
 fn figure(name: &str) -> &'static Figure {
     FIGURES.iter().find(|f| f.name == name).expect(name)
@@ -150,7 +150,7 @@ fn what_runs_over_quic_says_what_it_leaves_out() {
     assert_eq!(run_all(&figures, over, 2, &stop, |_| ()).expect("sound files"), []);
     let shorter = |name: &str| {
         let text = figure(name).files[0].text;
-        let plan = crate::file::Plan::parse(text, name, name, "".as_ref(), over);
+        let plan = crate::plan::Plan::parse(text, name, name, "".as_ref(), over);
         plan.expect("a sound file").shortened
     };
     let fig8 = shorter("fig8").expect("it is shorter");

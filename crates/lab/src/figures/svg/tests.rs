@@ -1,6 +1,6 @@
 use super::super::drawing::Scale;
 use super::*;
-use crate::file::Edition;
+use crate::scenario::Edition;
 
 fn points(n: u32) -> Vec<(f64, f64)> {
     (0..n).map(|i| (f64::from(i), f64::from(i % 7))).collect()

@@ -1,0 +1,382 @@
+//! One flow of BBRv3 on one path, watched event by event.
+
+use std::fmt::{self, Display};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fullpipe_cc::{Algorithm, BbrSnapshot, Duration, Instant, Rate, Snapshot, State};
+use fullpipe_path::{
+    ConfigError, ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection,
+};
+use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
+
+/// Full datagrams without and with IP and UDP.
+pub(super) const DATAGRAM: u64 = 1452;
+const ON_THE_WIRE: u64 = 1480;
+
+/// Rates in bit/s.
+pub(super) const KBIT: u64 = 1_000;
+pub(super) const MBIT: u64 = 1_000_000;
+pub(super) const GBIT: u64 = 1_000_000_000;
+/// Times in microseconds.
+pub(super) const US: u64 = 1;
+pub(super) const MS: u64 = 1_000;
+pub(super) const S: u64 = 1_000_000;
+
+/// A path: bit/s, and microseconds of round trip.
+pub(super) type Corner = (u64, u64);
+
+/// The four corners of the draft's ranges, 64 kbit/s to 10 Gbit/s and half a millisecond to a
+/// second, and two paths from the middle.
+pub(super) const CORNERS: [Corner; 6] = [
+    (64 * KBIT, 500 * US),
+    (64 * KBIT, S),
+    (10 * GBIT, 500 * US),
+    (10 * GBIT, S),
+    (GBIT, 100 * MS),
+    (10 * MBIT, 40 * MS),
+];
+
+/// How a case ends that does not pass.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    /// A step of the text did not happen.
+    #[error("step {step} at {corner}: expected {expected}, saw {seen}")]
+    Step {
+        /// Its number in the text.
+        step: u32,
+        /// The path.
+        corner: String,
+        /// What the text wants.
+        expected: String,
+        /// What was there instead.
+        seen: String,
+    },
+    /// The case describes a path that there is none of.
+    #[error(transparent)]
+    Path(#[from] ConfigError),
+    /// Nor a simulation.
+    #[error(transparent)]
+    Sim(#[from] SimError),
+    /// Somebody asked for an end.
+    #[error("stopped early")]
+    Stopped,
+}
+
+/// What a case says: the figures seen.
+pub(super) type Outcome = Result<String, Broken>;
+/// What a step says.
+pub(super) type Step = Result<(), Broken>;
+
+/// From the lowest to the highest of the figures seen.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Span(Option<(f64, f64)>);
+
+impl Span {
+    pub(super) fn add(&mut self, value: f64) {
+        let (low, high) = self.0.unwrap_or((value, value));
+        self.0 = Some((low.min(value), high.max(value)));
+    }
+}
+
+impl Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision().unwrap_or(0);
+        let Some((low, high)) = self.0 else { return f.write_str("nothing") };
+        let (low, high) = (format!("{low:.digits$}"), format!("{high:.digits$}"));
+        if low == high { f.write_str(&low) } else { write!(f, "{low}-{high}") }
+    }
+}
+
+/// What the cases run in.
+pub(super) struct Lab<'a> {
+    pub(super) stop: &'a AtomicBool,
+}
+
+impl<'a> Lab<'a> {
+    /// A bulk flow on a path whose bottleneck queues `buffer_bdp` times rate and round trip, and 40
+    /// packets at least.
+    pub(super) fn fixture(&self, corner: Corner, buffer_bdp: u64) -> Result<Fixture<'a>, Broken> {
+        self.bed_with(corner, buffer_bdp, None, None)
+    }
+
+    /// The same with an element in front of the bottleneck, and one on the way of the ACKs.
+    pub(super) fn bed_with(
+        &self,
+        corner: Corner,
+        buffer_bdp: u64,
+        data: Option<ElementConfig>,
+        acks: Option<ElementConfig>,
+    ) -> Result<Fixture<'a>, Broken> {
+        let (rate, rtt) = (Rate::from_bits_per_sec(corner.0), Duration::from_micros(corner.1));
+        let delay = Duration::from_nanos(rtt.as_nanos() / 2);
+        let queue = QueueLimit::Bytes((rate.bytes_in(rtt) * buffer_bdp).max(40 * ON_THE_WIRE));
+        let mut downlink =
+            PathConfig::from(Link { rate: Some(rate), delay, queue, ..Link::default() });
+        downlink.row.splice(0..0, data);
+        let mut uplink = PathConfig::from(Link { delay, ..Link::default() });
+        uplink.row.splice(0..0, acks);
+        let flows = vec![FlowConfig::bulk(Algorithm::Bbr3)];
+        let sim = Sim::new(&SimConfig::new(downlink, uplink, flows))?;
+        let now = sim.flow(0).snapshot();
+        Ok(Fixture { sim, rate, rtt, before: now, after: now, steps: 0, stop: self.stop })
+    }
+}
+
+/// One flow on one path.
+pub(super) struct Fixture<'a> {
+    sim: Sim,
+    pub(super) rate: Rate,
+    pub(super) rtt: Duration,
+    /// The flow before and after the last event.
+    pub(super) before: Snapshot,
+    pub(super) after: Snapshot,
+    steps: u64,
+    stop: &'a AtomicBool,
+}
+
+impl Fixture<'_> {
+    /// That a step of the text came true.
+    pub(super) fn check(&self, step: u32, ok: bool, expected: &str, seen: impl Display) -> Step {
+        if ok {
+            return Ok(());
+        }
+        Err(Broken::Step {
+            step,
+            corner: format!("{}, {}, after {}", self.rate, self.rtt, self.age()),
+            expected: expected.to_owned(),
+            seen: format!("{seen} in {}", self.state().name()),
+        })
+    }
+
+    fn age(&self) -> Duration {
+        self.now().since(Instant::default())
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.sim.now()
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.after.state
+    }
+
+    /// The model after the last event.
+    pub(super) fn bbr(&self) -> BbrSnapshot {
+        model(&self.after)
+    }
+
+    /// The model before the last event.
+    pub(super) fn bbr_before(&self) -> BbrSnapshot {
+        model(&self.before)
+    }
+
+    pub(super) fn inflight(&self) -> u64 {
+        self.after.inflight
+    }
+
+    /// C.inflight as the algorithm saw it in the last event: without what that ACK told, and before
+    /// anything left in its wake.
+    pub(super) fn inflight_on_ack(&self) -> u64 {
+        let delivered = self.after.delivered - self.before.delivered;
+        let lost = self.after.lost - self.before.lost;
+        self.before.inflight.saturating_sub(delivered + lost)
+    }
+
+    /// Whether the last event was an ACK that delivered.
+    pub(super) fn is_ack(&self) -> bool {
+        self.after.delivered > self.before.delivered
+    }
+
+    /// Whether the last event began a round trip.
+    pub(super) fn is_new_round(&self) -> bool {
+        self.bbr().round_count > self.bbr_before().round_count
+    }
+
+    /// Inflight(1.0) of the draft for an ACK: the BDP, and not under the offload budget or
+    /// MinPipeCwnd.
+    pub(super) fn inflight_1(&self, bw: Rate) -> u64 {
+        let bdp = self.bbr_before().min_rtt.map_or(u64::MAX, |rtt| bw.bytes_in(rtt));
+        bdp.max(self.before.send_quantum).max(4 * DATAGRAM)
+    }
+
+    /// Application and link: what the bottleneck carries of full datagrams, as the sender counts.
+    pub(super) fn carries(&self, rate: Rate) -> f64 {
+        rate.as_bytes_per_sec() as f64 * DATAGRAM as f64 / ON_THE_WIRE as f64
+    }
+
+    /// BBR.max_bw as a share of what the bottleneck carries.
+    pub(super) fn max_bw_share(&self) -> f64 {
+        self.bbr().max_bw.as_bytes_per_sec() as f64 / self.carries(self.rate)
+    }
+
+    pub(super) fn received(&self) -> u64 {
+        self.sim.flow(0).received()
+    }
+
+    pub(super) fn lost_packets(&self) -> u64 {
+        self.sim.flow(0).stats().lost_packets
+    }
+
+    /// A round trip when the queue is as long as BBR's probing makes it.
+    fn long_round(&self) -> Duration {
+        self.rtt.times(4).max(self.rate.time_for(80 * ON_THE_WIRE))
+    }
+
+    /// The moment after `rounds` such round trips and ten seconds: waiting ends there.
+    pub(super) fn limit(&self, rounds: u64) -> Instant {
+        self.now() + Duration::from_secs(10) + self.long_round().times(rounds)
+    }
+
+    /// Lets the next thing happen; past `limit` the step of the text that was waited for has failed.
+    pub(super) fn step(&mut self, step: u32, waiting_for: &str, limit: Instant) -> Step {
+        self.steps += 1;
+        if self.steps.is_multiple_of(1024) && self.stop.load(Ordering::Relaxed) {
+            return Err(Broken::Stopped);
+        }
+        let bbr = self.bbr();
+        self.check(step, self.now() < limit, waiting_for, format_args!("{bbr:?}"))?;
+        self.sim.step();
+        self.look();
+        Ok(())
+    }
+
+    fn look(&mut self) {
+        self.before = std::mem::replace(&mut self.after, self.sim.flow(0).snapshot());
+    }
+
+    /// Lets things happen until `reached`, for `rounds` long round trips and ten seconds at most.
+    pub(super) fn until(
+        &mut self,
+        step: u32,
+        waiting_for: &str,
+        rounds: u64,
+        reached: impl Fn(&Self) -> bool,
+    ) -> Step {
+        let limit = self.limit(rounds);
+        while !reached(self) {
+            self.step(step, waiting_for, limit)?;
+        }
+        Ok(())
+    }
+
+    /// Until `state` comes.
+    pub(super) fn to(&mut self, step: u32, state: State) -> Step {
+        self.until(step, state.name(), 300, |fixture| fixture.state() == state)
+    }
+
+    /// Until the pipe was full once and Drain and ProbeRTT are over.
+    pub(super) fn reach_probe_bw(&mut self, step: u32) -> Step {
+        self.until(step, "ProbeBW", 300, |fixture| fixture.is_in_probe_bw())
+    }
+
+    pub(super) fn is_in_probe_bw(&self) -> bool {
+        use State::*;
+        matches!(self.state(), ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp)
+    }
+
+    /// Lets `time` pass, without a look at every event.
+    pub(super) fn pass(&mut self, time: Duration) -> Step {
+        let end = self.now() + time;
+        let slice = Duration::from_nanos(time.as_nanos() / 50 + 1);
+        while self.now() < end {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Broken::Stopped);
+            }
+            self.sim.run_until(end.min(self.now() + slice));
+        }
+        self.look();
+        Ok(())
+    }
+
+    /// Lets `time` pass, and looks at every event.
+    pub(super) fn step_for(
+        &mut self,
+        step: u32,
+        time: Duration,
+        mut each: impl FnMut(&Self) -> Step,
+    ) -> Step {
+        let end = self.now() + time;
+        while self.next_event().is_some_and(|at| at <= end) {
+            self.step(step, "the end of the wait", end + time)?;
+            each(self)?;
+        }
+        self.sim.run_until(end);
+        Ok(())
+    }
+
+    /// The link's rate from now on.
+    pub(super) fn set_rate(&mut self, bits_per_sec: u64) -> Step {
+        self.rate = Rate::from_bits_per_sec(bits_per_sec);
+        Ok(self.sim.set_rate(0, self.rate)?)
+    }
+
+    /// The data's random loss from now on.
+    pub(super) fn set_loss(&mut self, probability: f64, seed: u64) -> Step {
+        self.sim.set_loss(0, Probability::new(probability)?, seed);
+        Ok(())
+    }
+
+    /// Which packets the data's reordering holds back from now on.
+    pub(super) fn set_reordered(&mut self, packets: Selection) -> Step {
+        Ok(self.sim.set_reordered(0, packets)?)
+    }
+
+    /// The application has nothing more to send.
+    pub(super) fn pause(&mut self) {
+        self.sim.pause(0);
+        self.look();
+    }
+
+    /// The application has data without an end again.
+    pub(super) fn resume(&mut self) {
+        self.sim.resume(0);
+        self.look();
+    }
+
+    /// The application writes `bytes`.
+    pub(super) fn write(&mut self, bytes: u64) {
+        self.sim.write(0, bytes);
+        self.look();
+    }
+
+    /// When something happens next.
+    pub(super) fn next_event(&self) -> Option<Instant> {
+        self.sim.next_event()
+    }
+
+    /// A round trip in which the application, which is paused, writes a little.
+    pub(super) fn trickle(&mut self, step: u32) -> Step {
+        self.write_a_little(step, self.rtt.max(self.rate.time_for(8 * ON_THE_WIRE)))
+    }
+
+    /// The same, but so often that something is in flight all the time: the flow is limited and
+    /// never idle.
+    pub(super) fn trickle_on(&mut self, step: u32) -> Step {
+        let third = Duration::from_nanos(self.rtt.as_nanos() / 3);
+        self.write_a_little(step, third.max(self.rate.time_for(ON_THE_WIRE * 21 / 20)))
+    }
+
+    /// One write of a twentieth of what `time` carries, a packet at least and 200 at most, and the
+    /// wait for the next; it ends with a change of state.
+    fn write_a_little(&mut self, step: u32, time: Duration) -> Step {
+        let packet = DATAGRAM - u64::from(OVERHEAD_BYTES);
+        self.write((self.rate.bytes_in(time) / 20).clamp(packet, 200 * packet));
+        let (state, end) = (self.state(), self.now() + time);
+        while self.next_event().is_some_and(|at| at <= end) {
+            self.step(step, "the application's next write", end + time)?;
+            if self.state() != state {
+                return Ok(());
+            }
+        }
+        self.sim.run_until(end);
+        Ok(())
+    }
+}
+
+fn model(snapshot: &Snapshot) -> BbrSnapshot {
+    match snapshot.bbr {
+        Some(bbr) => bbr,
+        // Every fixture runs BBRv3, which always has one.
+        None => unreachable!("bbr3 has a model"),
+    }
+}

@@ -1,0 +1,100 @@
+//! The draft's own test cases, "BBR Example Test Cases", as something that can be run: the command
+//! shows them to whoever wants to believe us, the tests run the same.
+//!
+//! A case runs real controllers in the simulator at the corners of rate and round trip that it allows,
+//! and checks the numbered steps of the text event by event, on what the snapshot shows.
+#![forbid(unsafe_code)]
+
+mod adapt;
+mod aggregation;
+mod drain;
+mod fixture;
+mod policer;
+mod probe_bw;
+mod probe_rtt;
+mod startup;
+mod undo;
+
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+
+use fixture::{Broken, Lab, Outcome};
+
+/// A case of the draft.
+#[derive(Debug)]
+pub struct Case {
+    /// Its number in the order of the text, from 1.
+    pub id: u32,
+    /// What must hold.
+    pub name: &'static str,
+    run: fn(&Lab<'_>) -> Outcome,
+}
+
+/// What came of a case.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct CaseResult {
+    /// The case's number.
+    pub id: u32,
+    /// The case's name.
+    pub name: &'static str,
+    /// Whether every step came true.
+    pub passed: bool,
+    /// The figures seen, or the step that failed: where, what was expected, and what was seen.
+    pub detail: String,
+}
+
+/// Every case, in the order of the text.
+pub static CASES: [Case; 22] = [
+    case(1, "startup_ends_on_a_plateau", startup::plateau),
+    case(
+        2,
+        "startup_ends_on_loss_when_application_limited",
+        startup::loss_when_application_limited,
+    ),
+    case(3, "drain_ends_on_inflight", drain::on_inflight),
+    case(4, "drain_ends_on_time", drain::on_time),
+    case(5, "up_ends_on_a_plateau", probe_bw::up_ends_on_a_plateau),
+    case(
+        6,
+        "up_ends_on_loss_when_application_limited",
+        probe_bw::up_ends_on_loss_when_application_limited,
+    ),
+    case(7, "an_application_limited_flow_probes_for_ever", startup::never_when_application_limited),
+    case(8, "down_ends_on_inflight", probe_bw::down_ends_on_inflight),
+    case(9, "down_ends_after_its_longest_time", probe_bw::down_ends_after_its_longest_time),
+    case(10, "probe_rtt_comes_and_goes", probe_rtt::comes_and_goes),
+    case(11, "idleness_is_as_good_as_probe_rtt", probe_rtt::idleness_is_as_good),
+    case(12, "startup_on_a_link_with_aggregation", aggregation::startup),
+    case(13, "cruise_on_a_link_with_aggregation", aggregation::cruise),
+    case(14, "a_bdp_below_a_packet", adapt::sub_packet_bdp),
+    case(15, "ten_times_the_bandwidth", adapt::ten_times_the_bandwidth),
+    case(16, "a_tenth_of_the_bandwidth", adapt::a_tenth_of_the_bandwidth),
+    case(17, "a_token_bucket_policer", policer::token_bucket),
+    case(18, "a_spurious_fast_recovery_is_undone", undo::fast_recovery),
+    case(19, "a_spurious_rto_recovery_is_undone", undo::rto_recovery),
+    case(20, "probe_rtt_within_startup_gives_startup_back", startup::probe_rtt_within_startup),
+    case(21, "loss_in_up_cuts_the_long_term_bound", adapt::loss_in_up),
+    case(22, "application_limited_in_refill", adapt::limited_in_refill),
+];
+
+const fn case(id: u32, name: &'static str, run: fn(&Lab<'_>) -> Outcome) -> Case {
+    Case { id, name, run }
+}
+
+impl Case {
+    /// The name of its test, and another way to ask for it: `appendix_01_...`.
+    pub fn test_name(&self) -> String {
+        format!("appendix_{:02}_{}", self.id, self.name)
+    }
+
+    /// Runs it; `None` when `stop` was set before it was through.
+    pub fn run(&self, stop: &AtomicBool) -> Option<CaseResult> {
+        let (passed, detail) = match (self.run)(&Lab { stop }) {
+            Ok(detail) => (true, detail),
+            Err(Broken::Stopped) => return None,
+            Err(broken) => (false, broken.to_string()),
+        };
+        Some(CaseResult { id: self.id, name: self.name, passed, detail })
+    }
+}

@@ -1,0 +1,53 @@
+//! The draft's own test cases: `fullpipe conformance` as tests, each by its number and name.
+
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_conformance::CASES;
+
+macro_rules! cases {
+    ($($test:ident)*) => {
+        $(#[test]
+        fn $test() {
+            passes(stringify!($test));
+        })*
+
+        #[test]
+        fn every_case_is_a_test() {
+            let tests = [$(stringify!($test)),*];
+            let cases: Vec<String> = CASES.iter().map(|case| case.test_name()).collect();
+            assert_eq!(cases, tests);
+        }
+    };
+}
+
+cases! {
+    appendix_01_startup_ends_on_a_plateau
+    appendix_02_startup_ends_on_loss_when_application_limited
+    appendix_03_drain_ends_on_inflight
+    appendix_04_drain_ends_on_time
+    appendix_05_up_ends_on_a_plateau
+    appendix_06_up_ends_on_loss_when_application_limited
+    appendix_07_an_application_limited_flow_probes_for_ever
+    appendix_08_down_ends_on_inflight
+    appendix_09_down_ends_after_its_longest_time
+    appendix_10_probe_rtt_comes_and_goes
+    appendix_11_idleness_is_as_good_as_probe_rtt
+    appendix_12_startup_on_a_link_with_aggregation
+    appendix_13_cruise_on_a_link_with_aggregation
+    appendix_14_a_bdp_below_a_packet
+    appendix_15_ten_times_the_bandwidth
+    appendix_16_a_tenth_of_the_bandwidth
+    appendix_17_a_token_bucket_policer
+    appendix_18_a_spurious_fast_recovery_is_undone
+    appendix_19_a_spurious_rto_recovery_is_undone
+    appendix_20_probe_rtt_within_startup_gives_startup_back
+    appendix_21_loss_in_up_cuts_the_long_term_bound
+    appendix_22_application_limited_in_refill
+}
+
+fn passes(test: &str) {
+    let case = CASES.iter().find(|case| case.test_name() == test).expect("a case");
+    let result = case.run(&AtomicBool::new(false)).expect("nobody stops it");
+    println!("{test}: {}", result.detail);
+    assert!(result.passed, "{}", result.detail);
+}

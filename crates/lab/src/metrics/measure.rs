@@ -1,0 +1,318 @@
+//! The figures of a run: counters and distributions are looked at where a window begins and ends, and
+//! what lies between is their difference. The formulas stand in docs/results.md.
+
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
+use fullpipe_sim::{SenderStats, Sim};
+use hdrhistogram::Histogram;
+
+use super::course::Course;
+use super::{Metric, Probe, Scope, Stat, Which, Window};
+use crate::metrics::{bits_per_sec, jain, millis_of, ratio, seconds};
+use crate::observe::SeriesRow;
+use crate::scenario::Setup;
+
+/// Everything that was counted until one moment.
+pub(crate) struct Mark {
+    /// The moment that was asked for.
+    pub(crate) at: Duration,
+    /// When it really was: later, where a thread has to wake for it.
+    pub(crate) taken: Duration,
+    pub(crate) received: Vec<u64>,
+    pub(crate) sent: Vec<SenderStats>,
+    pub(crate) links: Vec<PathStats>,
+    pub(crate) queue_ns: Vec<Histogram<u64>>,
+    pub(crate) rtt_ns: Histogram<u64>,
+    pub(crate) latency_ns: Histogram<u64>,
+    pub(crate) completion_ns: Vec<Option<Histogram<u64>>>,
+}
+
+impl Mark {
+    pub(crate) fn of(sim: &Sim, links: usize) -> Self {
+        let links = 0..links;
+        let now = sim.now().since(Instant::default());
+        Self {
+            at: now,
+            taken: now,
+            received: sim.flows().iter().map(|f| f.received()).collect(),
+            sent: sim.flows().iter().map(|f| f.stats()).collect(),
+            links: links.clone().map(|i| sim.link(i).stats).collect(),
+            queue_ns: links.map(|i| sim.queue_delay_ns(i)).collect(),
+            rtt_ns: sim.rtt_ns(),
+            latency_ns: sim.latency_ns(),
+            completion_ns: sim.flows().iter().map(|f| f.completion_ns()).collect(),
+        }
+    }
+}
+
+/// When a flow was there.
+#[derive(Clone, Copy)]
+pub(crate) struct Life {
+    pub(crate) start: Duration,
+    pub(crate) end: Duration,
+}
+
+/// A run that is over, with the marks of all windows.
+pub(crate) struct Measured<'a> {
+    setup: &'a Setup,
+    /// The first is the start, the last the end.
+    marks: Vec<Mark>,
+    lives: Vec<Life>,
+    end: Duration,
+    pub(crate) series: Vec<SeriesRow>,
+}
+
+/// The moments at which windows begin or end, inside the run.
+pub(crate) fn moments(probes: &[Probe], duration: Duration) -> Vec<Duration> {
+    let ends = probes.iter().flat_map(|p| [p.window.from, p.window.to]).flatten();
+    let mut moments: Vec<Duration> =
+        ends.filter(|t| *t > Duration::ZERO && *t < duration).collect();
+    moments.sort();
+    moments.dedup();
+    moments
+}
+
+impl<'a> Measured<'a> {
+    pub(crate) fn new(
+        setup: &'a Setup,
+        lives: Vec<Life>,
+        end: Duration,
+        marks: Vec<Mark>,
+        series: Vec<SeriesRow>,
+    ) -> Self {
+        Self { setup, marks, lives, end, series }
+    }
+
+    pub(crate) fn of_sim(
+        setup: &'a Setup,
+        sim: &Sim,
+        marks: Vec<Mark>,
+        series: Vec<SeriesRow>,
+    ) -> Self {
+        let now = sim.now().since(Instant::default());
+        let since = |t: Instant| t.since(Instant::default());
+        // When every flow has an end, the run is over with the last byte and not when somebody looked.
+        let ends = sim.flows().iter().map(|f| f.end()).collect::<Option<Vec<_>>>();
+        let end = ends.and_then(|all| all.into_iter().max()).map_or(now, since);
+        let lives = sim.flows().iter().zip(&setup.flows).map(|(flow, label)| {
+            let stop = label.stop.unwrap_or(end).min(end);
+            Life { start: since(flow.start()).min(end), end: flow.end().map_or(stop, since) }
+        });
+        Self::new(setup, lives.collect(), end, marks, series)
+    }
+
+    /// Nothing where there is no such thing: a percentile of no packets, a share of no goodput.
+    pub(crate) fn value(&self, probe: &Probe) -> Option<f64> {
+        let span = self.span(probe.window)?;
+        let flows: Option<Vec<usize>> = match &probe.scope {
+            Scope::Run => None,
+            Scope::Flow(Which::Number(n)) => Some(self.lives.get(*n).map(|_| vec![*n])?),
+            Scope::Flow(Which::Name(name)) => {
+                let flows = self.setup.flows.iter().enumerate();
+                Some(flows.filter(|(_, f)| f.name == *name).map(|(i, _)| i).collect())
+            }
+            Scope::Link(n) => return span.of_link(probe.metric, *n),
+        };
+        match flows {
+            flows if probe.metric.needs_series() => span.of_course(probe.metric, flows.as_deref()),
+            None => span.of_run(probe.metric),
+            Some(flows) => span.of_flows(probe.metric, &flows),
+        }
+    }
+
+    /// The round trip of the empty path for a full packet, in milliseconds.
+    fn empty_rtt_ms(&self) -> f64 {
+        let config = &self.setup.config;
+        let there = config.links.iter().map(PathConfig::least_delay);
+        let delay = there.fold(config.uplink.least_delay(), |sum, d| sum + d);
+        let wires = config.links.iter().flat_map(|link| &link.row).filter_map(|e| match e {
+            ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. } => Some(rate),
+            _ => None,
+        });
+        let bytes = u64::from(MTU_BYTES);
+        let sent = wires.fold(Duration::ZERO, |sum, rate| sum + rate.time_for(bytes));
+        millis_of((delay + sent).as_nanos() as f64)
+    }
+
+    /// When a flow was there, in seconds.
+    pub(crate) fn life_s(&self, flow: usize) -> (f64, f64) {
+        let life = self.lives[flow];
+        (seconds(life.start), seconds(life.end))
+    }
+
+    fn span(&self, window: Window) -> Option<Span<'_>> {
+        let from = window.from.unwrap_or(Duration::ZERO);
+        let to = window.to.unwrap_or(self.end).min(self.end);
+        let a = self.marks.iter().rfind(|m| m.at <= from)?;
+        let b = self.marks.iter().find(|m| m.at >= to).or(self.marks.last())?;
+        let from = from.max(a.taken);
+        let to = if b.at == to { b.taken } else { to };
+        (from < to).then_some(Span { all: self, a, b, from, to })
+    }
+}
+
+/// What lies between two marks.
+struct Span<'a> {
+    all: &'a Measured<'a>,
+    a: &'a Mark,
+    b: &'a Mark,
+    from: Duration,
+    to: Duration,
+}
+
+impl Span<'_> {
+    fn of_run(&self, metric: Metric) -> Option<f64> {
+        let everyone: Vec<usize> = (0..self.all.lives.len()).collect();
+        match metric {
+            Metric::Goodput => Some(mbps(self.received(&everyone), self.time())),
+            Metric::Jain => Some(self.jain()),
+            Metric::Rtt(stat) => self.stat(stat, [(&self.a.rtt_ns, &self.b.rtt_ns)]),
+            Metric::Latency(stat) => self.stat(stat, [(&self.a.latency_ns, &self.b.latency_ns)]),
+            Metric::Utilization | Metric::Queue(_) | Metric::LossRate => self.of_link(metric, 0),
+            Metric::Elapsed => Some(seconds(self.time())),
+            Metric::Power => {
+                let rtt = self.of_run(Metric::Rtt(Stat::Mean)).filter(|rtt| *rtt > 0.0)?;
+                Some(self.of_link(Metric::Utilization, 0)? * self.all.empty_rtt_ms() / rtt)
+            }
+            _ => self.of_flows(metric, &everyone),
+        }
+    }
+
+    fn of_course(&self, metric: Metric, flows: Option<&[usize]>) -> Option<f64> {
+        let (from, to) = (seconds(self.from), seconds(self.to));
+        let course = Course::of(&self.all.series, flows, from, to);
+        course.value(metric, self.all.empty_rtt_ms() / 1e3)
+    }
+
+    fn of_flows(&self, metric: Metric, flows: &[usize]) -> Option<f64> {
+        let sum = |count: fn(&SenderStats) -> u64| -> u64 {
+            flows.iter().map(|&i| count(&self.b.sent[i]) - count(&self.a.sent[i])).sum()
+        };
+        match metric {
+            Metric::Goodput => {
+                let (start, end) = self.life(flows)?;
+                Some(mbps(self.received(flows), end - start))
+            }
+            Metric::Share => {
+                let everyone: Vec<usize> = (0..self.all.lives.len()).collect();
+                let all = self.received(&everyone);
+                (all > 0).then(|| ratio(self.received(flows), all))
+            }
+            Metric::Completion(stat) => {
+                let empty = Histogram::new(3).ok()?;
+                let pairs = flows.iter().filter_map(|&i| {
+                    let after = self.b.completion_ns[i].as_ref()?;
+                    Some((self.a.completion_ns[i].as_ref().unwrap_or(&empty), after))
+                });
+                self.stat(stat, pairs.collect::<Vec<_>>())
+            }
+            Metric::RetransmitRate => Some(ratio(sum(|s| s.lost_bytes), sum(|s| s.sent_bytes))),
+            Metric::SentBytes => Some(sum(|s| s.sent_bytes) as f64),
+            Metric::CompletedBytes => Some(self.received(flows) as f64),
+            Metric::Elapsed => self.life(flows).map(|(start, end)| seconds(end - start)),
+            _ => None,
+        }
+    }
+
+    fn of_link(&self, metric: Metric, link: usize) -> Option<f64> {
+        let (a, b) = (self.a.links.get(link)?, self.b.links.get(link)?);
+        match metric {
+            Metric::Utilization => {
+                let can = capacity_bytes(&self.all.setup.config.links[link], self.from, self.to)?;
+                Some(ratio(b.carried.bytes - a.carried.bytes, can))
+            }
+            Metric::Queue(stat) => {
+                self.stat(stat, [(&self.a.queue_ns[link], &self.b.queue_ns[link])])
+            }
+            Metric::LossRate => {
+                // A copy that the link made can be dropped as well.
+                let met = |s: &PathStats| s.arrived.packets + s.duplicated.packets;
+                Some(ratio(b.dropped().packets - a.dropped().packets, met(b) - met(a)))
+            }
+            _ => None,
+        }
+    }
+
+    fn time(&self) -> Duration {
+        self.to - self.from
+    }
+
+    fn received(&self, flows: &[usize]) -> u64 {
+        flows.iter().map(|&i| self.b.received[i] - self.a.received[i]).sum()
+    }
+
+    /// From the first start to the last end of these flows, as far as they are in the window.
+    fn life(&self, flows: &[usize]) -> Option<(Duration, Duration)> {
+        let lives = flows.iter().map(|&i| self.all.lives[i]);
+        let start = lives.clone().map(|l| l.start).min()?.max(self.from);
+        let end = lives.map(|l| l.end).max()?.min(self.to);
+        (start < end).then_some((start, end))
+    }
+
+    /// Over the flows that were there at all in this time.
+    fn jain(&self) -> f64 {
+        let there = (0..self.all.lives.len()).filter_map(|i| {
+            let (start, end) = self.life(&[i])?;
+            Some(bits_per_sec(self.received(&[i]), end - start))
+        });
+        jain(there)
+    }
+
+    fn stat<'h>(
+        &self,
+        stat: Stat,
+        pairs: impl IntoIterator<Item = (&'h Histogram<u64>, &'h Histogram<u64>)>,
+    ) -> Option<f64> {
+        let mut all = Histogram::<u64>::new(3).ok()?;
+        for (before, after) in pairs {
+            let mut between = after.clone();
+            // What was counted before is part of what was counted after.
+            between.subtract(before).ok()?;
+            all.add(&between).ok()?;
+        }
+        let at = |q| all.value_at_quantile(q) as f64;
+        let nanos = match stat {
+            Stat::Min => all.min() as f64,
+            Stat::Mean => all.mean(),
+            Stat::P50 => at(0.5),
+            Stat::P95 => at(0.95),
+            Stat::P99 => at(0.99),
+            Stat::Max => all.max() as f64,
+            Stat::Last => return None,
+        };
+        (!all.is_empty()).then(|| millis_of(nanos))
+    }
+}
+
+fn mbps(bytes: u64, time: Duration) -> f64 {
+    bits_per_sec(bytes, time) as f64 / 1e6
+}
+
+/// What the first bottleneck of a link could carry between two moments; nothing without one.
+fn capacity_bytes(link: &PathConfig, from: Duration, to: Duration) -> Option<u64> {
+    let rate = link.row.iter().find_map(|element| match element {
+        ElementConfig::Bottleneck { rate, .. } => Some(rate),
+        _ => None,
+    })?;
+    match rate {
+        RateConfig::Constant(rate) => Some(rate.bytes_in(to - from)),
+        RateConfig::Steps(steps) => {
+            let ends = steps.iter().skip(1).map(|s| s.0).chain([to]);
+            let parts = steps.iter().zip(ends).map(|(&(start, rate), end)| {
+                let (start, end) = (start.max(from), end.min(to));
+                if start < end { rate.bytes_in(end - start) } else { 0 }
+            });
+            Some(parts.sum())
+        }
+        RateConfig::Trace(times) => {
+            let period = times.last().filter(|t| **t > Duration::ZERO)?.as_nanos();
+            let until = |t: Duration| {
+                let rest = Duration::from_nanos(t.as_nanos() % period);
+                let started = times.partition_point(|at| *at <= rest) as u64;
+                t.as_nanos() / period * times.len() as u64 + started
+            };
+            Some((until(to) - until(from)) * u64::from(MTU_BYTES))
+        }
+        _ => None,
+    }
+}

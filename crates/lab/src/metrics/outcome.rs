@@ -1,0 +1,56 @@
+//! The result of one run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observe::SeriesRow;
+use crate::output::results::EmulatorRecord;
+
+/// What one run came to: a line of JSON, and the rows of the tables.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Its number among the points of the grid, from 0.
+    pub run: usize,
+    /// The scenario's name.
+    pub scenario: String,
+    /// Its place in the grid: axis and value.
+    pub at: Vec<(String, String)>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The figures of all flows and of the first link, by name, in the order of the columns.
+    pub metrics: Figures,
+    /// The flows, in the order of the file.
+    pub flows: Vec<FlowOutcome>,
+    /// The links, in the order in which packets pass them.
+    pub links: Vec<Figures>,
+    /// The course of it; empty when none was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<SeriesRow>,
+    /// What the expectations ask for, in the order of the plan's probes.
+    pub probes: Vec<Option<f64>>,
+    /// How well the emulated link kept its own time; null over the simulator, whose clock is exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator: Option<EmulatorRecord>,
+    /// Whether it was stopped before its time: then the figures are those so far.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+}
+
+/// Figures by name; null where there is none, like a percentile of no packets.
+pub type Figures = BTreeMap<String, Option<f64>>;
+
+/// What one flow came to.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FlowOutcome {
+    /// What it is called.
+    pub name: String,
+    /// Its algorithm.
+    pub cc: String,
+    /// When it started, in seconds.
+    pub start_s: f64,
+    /// Its last byte, its stop, or the end of the run, in seconds.
+    pub end_s: f64,
+    /// Its figures.
+    pub metrics: Figures,
+}

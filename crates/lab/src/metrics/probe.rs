@@ -1,0 +1,71 @@
+//! What can be asked of a run: a metric of somebody, in some time.
+
+use fullpipe_cc::Duration;
+
+use super::metric::Metric;
+
+/// How two sides compare.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Comparison {
+    AtLeast,
+    AtMost,
+    More,
+    Less,
+    Equal,
+}
+
+impl Comparison {
+    /// Whether `left` is so against `right`.
+    pub(crate) fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Self::AtLeast => left >= right,
+            Self::AtMost => left <= right,
+            Self::More => left > right,
+            Self::Less => left < right,
+            Self::Equal => left == right,
+        }
+    }
+
+    /// As it is written.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::AtLeast => ">=",
+            Self::AtMost => "<=",
+            Self::More => ">",
+            Self::Less => "<",
+            Self::Equal => "==",
+        }
+    }
+}
+
+/// Whose figure.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Scope {
+    /// All flows, and the first link.
+    Run,
+    Flow(Which),
+    Link(usize),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Which {
+    Number(usize),
+    /// All flows of this name together.
+    Name(String),
+}
+
+/// The time that counts: all of it where nothing is said.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) from: Option<Duration>,
+    pub(crate) to: Option<Duration>,
+}
+
+/// A value that a run has to bring for the expectations.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Probe {
+    pub(crate) scope: Scope,
+    pub(crate) metric: Metric,
+    pub(crate) window: Window,
+}

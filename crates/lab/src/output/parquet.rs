@@ -1,0 +1,156 @@
+//! Writes tables as Parquet, and whole files or none.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
+use parquet::column::writer::ColumnWriterImpl;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+
+/// A directory of results that cannot be written: one line.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {source}", path.display())]
+pub struct StoreError {
+    /// The file.
+    pub path: PathBuf,
+    /// What went wrong.
+    pub source: std::io::Error,
+}
+
+impl StoreError {
+    pub(crate) fn at(path: &Path) -> impl Fn(std::io::Error) -> Self + '_ {
+        |source| Self { path: path.to_owned(), source }
+    }
+}
+
+/// A column; a cell may be empty.
+pub(super) enum Column {
+    Text(Vec<Option<Arc<str>>>),
+    Real(Vec<Option<f64>>),
+    Whole(Vec<Option<i64>>),
+}
+
+impl Column {
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(cells) => cells.len(),
+            Self::Real(cells) => cells.len(),
+            Self::Whole(cells) => cells.len(),
+        }
+    }
+}
+
+/// Named columns of one length.
+pub(super) type Columns = Vec<(String, Column)>;
+
+/// A reader takes a row group into memory at once.
+const ROWS_OF_A_GROUP: usize = 1 << 20;
+
+/// Makes a directory when it is not there, and sees whether something can be written into it.
+///
+/// # Errors
+/// It cannot be made, or nothing can be written into it.
+pub fn create_dir(path: &Path) -> Result<(), StoreError> {
+    let made = std::fs::create_dir_all(path).and_then(|()| tempfile::tempfile_in(path));
+    made.map(drop).map_err(StoreError::at(path))
+}
+
+/// Writes a file that is either there as a whole or not at all.
+pub(crate) fn write_whole(
+    path: &Path,
+    fill: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> Result<(), StoreError> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let wrong = StoreError::at(path);
+    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(&wrong)?;
+    fill(file.as_file_mut()).and_then(|()| file.as_file().sync_all()).map_err(&wrong)?;
+    // A temporary file is its owner's alone; a result is for whoever may read the directory.
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(readable).map_err(&wrong)?;
+    file.persist(path).map_err(|e| wrong(e.error))?;
+    Ok(())
+}
+
+/// Writes a table.
+pub(super) fn write_table(path: &Path, columns: &Columns) -> Result<(), StoreError> {
+    write_whole(path, |file| {
+        write_columns(file, columns).map_err(|error| match error {
+            ParquetError::External(inner) => std::io::Error::other(inner),
+            other => std::io::Error::other(other),
+        })
+    })
+}
+
+fn write_columns(file: &mut File, columns: &Columns) -> Result<(), ParquetError> {
+    let fields = columns.iter().map(|(name, column)| field(name, column));
+    let schema = Type::group_type_builder("schema")
+        .with_fields(fields.collect::<Result<Vec<_>, _>>()?)
+        .build()?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_created_by(concat!("fullpipe ", env!("CARGO_PKG_VERSION")).to_owned())
+        .build();
+    let mut writer = SerializedFileWriter::new(&mut *file, schema.into(), properties.into())?;
+    let rows = columns.first().map_or(0, |(_, column)| column.len());
+    for start in (0..rows).step_by(ROWS_OF_A_GROUP) {
+        let end = rows.min(start + ROWS_OF_A_GROUP);
+        let mut group = writer.next_row_group()?;
+        for (_, column) in columns {
+            write_column(&mut group, column, start, end)?;
+        }
+        group.close()?;
+    }
+    writer.close()?;
+    file.flush()?;
+    Ok(())
+}
+
+fn field(name: &str, column: &Column) -> Result<Arc<Type>, ParquetError> {
+    let (physical, converted) = match column {
+        Column::Text(_) => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
+        Column::Real(_) => (Physical::DOUBLE, ConvertedType::NONE),
+        Column::Whole(_) => (Physical::INT64, ConvertedType::NONE),
+    };
+    let builder = Type::primitive_type_builder(name, physical);
+    let field = builder.with_repetition(Repetition::OPTIONAL).with_converted_type(converted);
+    field.build().map(Arc::new)
+}
+
+fn write_column<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    column: &Column,
+    start: usize,
+    end: usize,
+) -> Result<(), ParquetError> {
+    let Some(mut writer) = group.next_column()? else { return Ok(()) };
+    match column {
+        Column::Text(cells) => {
+            let bytes = |text: &Arc<str>| ByteArray::from(text.as_bytes().to_vec());
+            write_cells(writer.typed::<ByteArrayType>(), &cells[start..end], bytes)?;
+        }
+        Column::Real(cells) => {
+            write_cells(writer.typed::<DoubleType>(), &cells[start..end], |x| *x)?;
+        }
+        Column::Whole(cells) => {
+            write_cells(writer.typed::<Int64Type>(), &cells[start..end], |x| *x)?;
+        }
+    }
+    writer.close()
+}
+
+fn write_cells<D: DataType, C>(
+    writer: &mut ColumnWriterImpl<'_, D>,
+    cells: &[Option<C>],
+    value: impl Fn(&C) -> D::T,
+) -> Result<(), ParquetError> {
+    let values: Vec<D::T> = cells.iter().flatten().map(value).collect();
+    let is_there: Vec<i16> = cells.iter().map(|cell| i16::from(cell.is_some())).collect();
+    writer.write_batch(&values, Some(&is_there), None)?;
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! The tables of a directory of results; docs/results.md tells their columns to people.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::parquet::{Column, Columns, StoreError, write_table, write_whole};
+use crate::metrics::{Figures, Level, Metric, Outcome};
+use crate::observe::SeriesRow;
+use crate::plan::Plan;
+
+/// Writes what the runs of a plan came to into a directory, which is made when it is not there:
+/// `summary.parquet`, `flows.parquet`, `links.parquet`, `series.parquet` when a course was recorded,
+/// and `scenario.toml`.
+///
+/// # Errors
+/// The file that cannot be written, and why.
+pub fn write(dir: &Path, plan: &Plan, outcomes: &[Outcome]) -> Result<(), StoreError> {
+    std::fs::create_dir_all(dir).map_err(StoreError::at(dir))?;
+    write_scenario(dir, plan)?;
+    write_table(&dir.join("summary.parquet"), &summary(plan, outcomes))?;
+    write_table(&dir.join("flows.parquet"), &flows(plan, outcomes))?;
+    write_table(&dir.join("links.parquet"), &links(plan, outcomes))?;
+    if outcomes.iter().any(|o| !o.series.is_empty()) {
+        write_table(&dir.join("series.parquet"), &series(outcomes))?;
+    }
+    Ok(())
+}
+
+/// The text of the plan, so that the results say what they are of.
+pub(crate) fn write_scenario(dir: &Path, plan: &Plan) -> Result<(), StoreError> {
+    use std::io::Write;
+    write_whole(&dir.join("scenario.toml"), |file| file.write_all(plan.text.as_bytes()))
+}
+
+/// Rows of a table, and how a column is made of them.
+struct Rows<'a, R> {
+    rows: Vec<(&'a Outcome, R)>,
+    columns: Columns,
+}
+
+impl<'a, R> Rows<'a, R> {
+    fn new(rows: Vec<(&'a Outcome, R)>) -> Self {
+        Self { rows, columns: Vec::new() }.whole("run", |o, _| Some(o.run as u64))
+    }
+
+    fn text(self, name: &str, cell: impl Fn(&'a Outcome, &R) -> Option<&'a str>) -> Self {
+        // Most cells of a column are alike, and share their text.
+        let mut last: Option<Arc<str>> = None;
+        let cells = self.rows.iter().map(|(outcome, row)| {
+            let text = cell(outcome, row)?;
+            if last.as_deref() != Some(text) {
+                last = Some(text.into());
+            }
+            last.clone()
+        });
+        let column = Column::Text(cells.collect());
+        self.with(name, column)
+    }
+
+    fn real(self, name: &str, cell: impl Fn(&'a Outcome, &R) -> Option<f64>) -> Self {
+        let column = Column::Real(self.rows.iter().map(|(o, row)| cell(o, row)).collect());
+        self.with(name, column)
+    }
+
+    fn whole(self, name: &str, cell: impl Fn(&'a Outcome, &R) -> Option<u64>) -> Self {
+        // Nothing here reaches 2^63.
+        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let cells = self.rows.iter().map(|(o, row)| cell(o, row).map(signed));
+        let column = Column::Whole(cells.collect());
+        self.with(name, column)
+    }
+
+    fn with(mut self, name: &str, column: Column) -> Self {
+        self.columns.push((name.to_owned(), column));
+        self
+    }
+
+    /// The axes of the grid, but for those that are columns already.
+    fn axes(mut self, plan: &Plan) -> Self {
+        for (i, axis) in plan.grid.axes.iter().enumerate() {
+            if self.columns.iter().all(|(name, _)| name != axis) {
+                self = self.text(axis, |o, _| value_of(&plan.grid.axes, i, o));
+            }
+        }
+        self
+    }
+
+    fn metrics(mut self, level: Level, figures: impl Fn(&'a Outcome, &R) -> &'a Figures) -> Self {
+        for metric in Metric::of(level) {
+            let name = metric.to_string();
+            self = self.real(&name, |o, row| figures(o, row).get(&name).copied().flatten());
+        }
+        self
+    }
+}
+
+fn value_of<'a>(axes: &[String], axis: usize, outcome: &'a Outcome) -> Option<&'a str> {
+    let place = outcome.at.iter().find(|(name, _)| *name == axes[axis]);
+    place.map(|(_, value)| value.as_str())
+}
+
+fn summary(plan: &Plan, outcomes: &[Outcome]) -> Columns {
+    Rows::new(outcomes.iter().map(|o| (o, ())).collect())
+        .text("scenario", |o, ()| Some(&o.scenario))
+        .whole("seed", |o, ()| Some(o.seed))
+        .axes(plan)
+        .metrics(Level::Run, |o, ()| &o.metrics)
+        .columns
+}
+
+fn flows(plan: &Plan, outcomes: &[Outcome]) -> Columns {
+    let flows = outcomes.iter().flat_map(|o| (0..o.flows.len()).map(move |i| (o, i)));
+    Rows::new(flows.collect())
+        .whole("flow", |_, i| Some(*i as u64))
+        .text("name", |o, i| Some(&o.flows[*i].name))
+        .text("cc", |o, i| Some(&o.flows[*i].cc))
+        .real("start_s", |o, i| Some(o.flows[*i].start_s))
+        .real("end_s", |o, i| Some(o.flows[*i].end_s))
+        .axes(plan)
+        .metrics(Level::Flow, |o, i| &o.flows[*i].metrics)
+        .columns
+}
+
+fn links(plan: &Plan, outcomes: &[Outcome]) -> Columns {
+    let links = outcomes.iter().flat_map(|o| (0..o.links.len()).map(move |i| (o, i)));
+    Rows::new(links.collect())
+        .whole("link", |_, i| Some(*i as u64))
+        .axes(plan)
+        .metrics(Level::Link, |o, i| &o.links[*i])
+        .columns
+}
+
+fn series(outcomes: &[Outcome]) -> Columns {
+    let rows = outcomes.iter().flat_map(|o| o.series.iter().map(move |row| (o, row)));
+    let rows: Rows<'_, &SeriesRow> = Rows::new(rows.collect());
+    rows.whole("flow", |_, r| Some(r.flow as u64))
+        .real("t_s", |_, r| Some(r.t_s))
+        .real("goodput_mbps", |_, r| Some(r.goodput_mbps))
+        .real("rtt_ms", |_, r| r.rtt_ms)
+        .real("srtt_ms", |_, r| r.srtt_ms)
+        .real("queue_ms", |_, r| Some(r.queue_ms))
+        .whole("cwnd_bytes", |_, r| Some(r.cwnd_bytes))
+        .whole("inflight_bytes", |_, r| Some(r.inflight_bytes))
+        .real("pacing_mbps", |_, r| r.pacing_mbps)
+        .text("state", |_, r| Some(&r.state))
+        .whole("rounds", |_, r| r.rounds)
+        .real("max_bw_mbps", |_, r| r.max_bw_mbps)
+        .real("min_rtt_ms", |_, r| r.min_rtt_ms)
+        .real("pacing_gain", |_, r| r.pacing_gain)
+        .real("cwnd_gain", |_, r| r.cwnd_gain)
+        .columns
+}

@@ -1,0 +1,104 @@
+//! All points of a plan, on as many threads as there is work for, and on from where it was stopped.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use super::journal::{Journal, JournalError};
+use crate::backend::{ExperimentError, Series, run_simulated};
+use crate::metrics::Outcome;
+use crate::output::{self, StoreError};
+use crate::plan::Plan;
+
+/// How far a sweep is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Runs that were done when it began.
+    pub before: usize,
+    /// Runs that are done now, those included.
+    pub done: usize,
+    /// Runs of the grid.
+    pub all: usize,
+}
+
+/// A sweep that did not come to its end: one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum SweepError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("run {run}: {source}")]
+    Run { run: usize, source: ExperimentError },
+    #[error("interrupted: {done} of {all} runs are done; the same command goes on from there")]
+    Interrupted { done: usize, all: usize },
+}
+
+/// Runs every point of the plan that the directory does not hold yet, and writes the tables. What
+/// they hold depends on the file alone, and not on `jobs` or on how often it was interrupted.
+///
+/// # Errors
+/// The directory belongs to something else or cannot be written, a point cannot be simulated, or
+/// `stop` was set; what is done by then stays.
+pub fn sweep(
+    plan: &Plan,
+    dir: &Path,
+    jobs: usize,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Vec<Outcome>, SweepError> {
+    let (mut journal, mut outcomes) = Journal::open(dir, plan)?;
+    let all = plan.grid.runs.len();
+    let before = outcomes.len();
+    watch(Progress { before, done: before, all });
+    let mut is_done = vec![false; all];
+    outcomes.iter().for_each(|o| is_done[o.run] = true);
+    let todo: Vec<usize> = (0..all).filter(|i| !is_done[*i]).collect();
+    let mut failed = None;
+    let (next, is_over) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+    let todo = &todo;
+    std::thread::scope(|scope| {
+        let (send, results) = mpsc::channel();
+        for _ in 0..jobs.clamp(1, todo.len().max(1)) {
+            let send = send.clone();
+            scope.spawn(move || {
+                while let Some(&i) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = run_simulated(plan, i, Series::Asked, None, stop);
+                    // Nobody listens any more when something went wrong.
+                    if send.send((i, outcome)).is_err() || is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(send);
+        for (run, result) in results {
+            let kept = result.map_err(|source| SweepError::Run { run, source }).and_then(|o| {
+                journal.append(&o)?;
+                Ok(o)
+            });
+            match kept {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => {
+                    is_over.store(true, Ordering::Relaxed);
+                    failed = Some(error);
+                    break;
+                }
+            }
+            watch(Progress { before, done: outcomes.len(), all });
+        }
+    });
+    match failed {
+        Some(SweepError::Run { source: ExperimentError::Interrupted, .. }) => {
+            return Err(SweepError::Interrupted { done: outcomes.len(), all });
+        }
+        Some(error) => return Err(error),
+        None => {}
+    }
+    outcomes.sort_by_key(|o| o.run);
+    journal.finish(plan, &outcomes)?;
+    output::write(dir, plan, &outcomes)?;
+    Ok(outcomes)
+}

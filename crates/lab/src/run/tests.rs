@@ -1,0 +1,396 @@
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::record::Field;
+
+use super::sweep;
+use crate::backend::{ExperimentError, Series, run_simulated};
+use crate::metrics::{Figures, Outcome};
+use crate::observe::SeriesRow;
+use crate::output::{QlogDir, write};
+use crate::plan::Plan;
+use crate::scenario::Edition;
+
+fn plan(text: &str) -> Plan {
+    Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn outcomes(plan: &Plan) -> Vec<Outcome> {
+    let stop = AtomicBool::new(false);
+    let all = (0..plan.grid.runs.len()).map(|i| run_simulated(plan, i, Series::Asked, None, &stop));
+    all.map(|o| o.expect("it runs")).collect()
+}
+
+fn figure(figures: &Figures, name: &str) -> f64 {
+    figures.get(name).copied().flatten().unwrap_or_else(|| panic!("no {name}: {figures:?}"))
+}
+
+const PATH: &str =
+    "path = { rate = \"20mbit\", rtt = \"40ms\", buffer = \"2bdp\", loss = \"1%\" }\n";
+
+#[test]
+fn the_figures_are_those_that_compare_prints() {
+    let p =
+        plan(&format!("cc = \"cubic\"\nduration = \"4s\"\nseed = 3\n{PATH}[[flow]]\ncount = 2\n"));
+    let ours = &outcomes(&p)[0];
+    let scenario = crate::Scenario {
+        over: crate::Over::Sim,
+        rate: fullpipe_cc::Rate::from_bits_per_sec(20_000_000),
+        buffer: crate::units::Buffer::Bdp(2.0),
+        loss: fullpipe_path::Probability::new(0.01).expect("one"),
+        flows: 2,
+        amount: crate::Amount::Duration(fullpipe_cc::Duration::from_secs(4)),
+        seed: 3,
+        ..crate::Scenario::default()
+    };
+    let stop = AtomicBool::new(false);
+    let theirs = crate::run(&scenario, scenario.cc[1], &stop, &mut |_| {}).expect("it runs");
+    let rtt = theirs.rtt_ms.expect("samples");
+    for (name, value) in [
+        ("goodput_mbps", theirs.goodput_bps as f64 / 1e6),
+        ("utilization", theirs.utilization),
+        ("queue_ms.mean", theirs.queue_ms.mean),
+        ("queue_ms.p95", theirs.queue_ms.p95),
+        ("queue_ms.max", theirs.queue_ms.max),
+        ("rtt_ms.min", rtt.min),
+        ("rtt_ms.p50", rtt.p50),
+        ("loss_rate", theirs.loss_rate),
+        ("retransmit_rate", theirs.retransmit_rate),
+        ("jain", theirs.jain),
+        ("elapsed_s", theirs.elapsed_s),
+        ("completed_bytes", theirs.completed_bytes as f64),
+    ] {
+        assert_eq!(figure(&ours.metrics, name), value, "{name}");
+    }
+    let flow = figure(&ours.flows[1].metrics, "goodput_mbps");
+    assert_eq!(flow, theirs.flows[1].goodput_bps as f64 / 1e6);
+}
+
+#[test]
+fn windows_are_parts_of_the_whole() {
+    let p = plan(&format!(
+        "cc = \"bbr3\"\nduration = \"4s\"\nexpect = [\"completed_bytes > 0 before 1s\", \
+         \"completed_bytes > 0 from 1s to 2500ms\", \"completed_bytes > 0 after 2500ms\", \
+         \"completed_bytes > 0\", \"goodput_mbps > 0 from 1s to 2500ms\", \
+         \"elapsed_s == 1.5 from 1s to 2500ms\", \"utilization > 0 after 1s\"]\n{PATH}"
+    ));
+    let all = &outcomes(&p)[0].probes;
+    let value = |i: usize| all[i].expect("a value");
+    assert_eq!(value(0) + value(1) + value(2), value(3));
+    assert!((value(4) - value(1) * 8.0 / 1.5e6).abs() < 1e-5, "{all:?}");
+    assert_eq!(value(5), 1.5);
+    assert!(value(6) > 0.5 && value(6) <= 1.0, "{all:?}");
+}
+
+/// The values that the expectations ask for, in the order of the metrics.
+fn asked(metrics: &[&str], text: &str) -> (Outcome, Vec<Option<f64>>) {
+    let expect: Vec<String> = metrics.iter().map(|m| format!("{m} >= 0")).collect();
+    let p = plan(&text.replacen("cc =", &format!("expect = {expect:?}\ncc ="), 1));
+    let outcome = outcomes(&p).remove(0);
+    let values = outcome.probes.clone();
+    (outcome, values)
+}
+
+#[test]
+fn what_is_sampled_is_what_the_series_says() {
+    let p = "path = { rate = \"20mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\n";
+    let text = format!("cc = \"bbr3\"\nduration = \"8s\"\ninterval = \"10ms\"\n{p}");
+    let metrics = ["inflight_bytes.max", "inflight_bytes.p50", "srtt_ms.last", "max_bw_mbps.mean"];
+    let (o, values) = asked(&metrics, &text);
+    let inflight = |row: &SeriesRow| row.inflight_bytes;
+    assert_eq!(values[0], o.series.iter().map(inflight).max().map(|b| b as f64));
+    let mut sorted: Vec<u64> = o.series.iter().map(inflight).collect();
+    sorted.sort_unstable();
+    assert_eq!(values[1], Some(sorted[sorted.len() / 2] as f64));
+    assert_eq!(values[2], o.series.last().and_then(|r| r.srtt_ms));
+    let bw: Vec<f64> = o.series.iter().filter_map(|r| r.max_bw_mbps).collect();
+    let mean = bw.iter().sum::<f64>() / bw.len() as f64;
+    assert!((values[3].expect("a mean") - mean).abs() < 1e-9);
+    // States are all of the time, and windows their parts.
+    let states = ["Startup", "Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL"];
+    let states = states.into_iter().chain(["ProbeBW_UP", "ProbeRTT"]);
+    let shares: Vec<String> = states.map(|s| format!("state_share.{s}")).collect();
+    let names: Vec<&str> = shares.iter().map(String::as_str).collect();
+    let (_, values) = asked(&names, &text);
+    let sum: f64 = values.iter().flatten().sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{values:?}");
+    assert!(values[3] > Some(0.5) && values[6] > Some(0.0), "{values:?}");
+}
+
+#[test]
+fn until_counts_from_the_windows_beginning() {
+    let text = "cc = \"bbr3\"\nduration = \"12s\"\ninterval = \"10ms\"\n[path]\nrate = \"10mbit\"\n\
+                rtt = \"40ms\"\nbuffer = \"16bdp\"\nsteps = [{ at = \"6s\", rate = \"20mbit\" }]\n";
+    let metrics = [
+        "until_s(state != Startup)",
+        "until_rounds(state != Startup)",
+        "until_cycles(state == ProbeBW_UP)",
+        "until_s(max_bw_mbps >= 30)",
+    ];
+    let (o, values) = asked(&metrics, text);
+    let first = o.series.iter().find(|r| r.state != "Startup").expect("its end");
+    assert_eq!(values[0], Some(first.t_s));
+    assert_eq!(values[1], first.rounds.map(|n| n as f64));
+    // Startup's own gain is above 1 too.
+    assert_eq!((values[2], values[3]), (Some(2.0), None));
+    let expect = "until_s(max_bw_mbps >= 18) < 6 after 6s\", \"until_cycles(max_bw_mbps >= 18) <= 1 after 6s";
+    let p = plan(&text.replacen("cc =", &format!("expect = [\"{expect}\"]\ncc ="), 1));
+    let o = outcomes(&p).remove(0);
+    let seen = o.series.iter().find(|r| r.t_s > 6.0 && r.max_bw_mbps >= Some(18.0)).expect("seen");
+    assert!((o.probes[0].expect("seen") - (seen.t_s - 6.0)).abs() < 1e-9);
+    assert!(o.probes[1] <= Some(1.0), "{:?}", o.probes);
+}
+
+#[test]
+fn power_is_one_at_kleinrocks_optimum_and_flows_converge_when_all_have_their_share() {
+    let text = "cc = \"fixed:9700kbit\"\nduration = \"9s\"\npath = { rate = \"10mbit\", rtt = \"40ms\" }\n";
+    let (_, values) = asked(&["power"], text);
+    assert!((0.96..=1.0).contains(&values[0].expect("a value")), "{values:?}");
+    let (_, values) = asked(&["power"], &text.replace("9700kbit", "4850kbit"));
+    assert!((0.48..=0.5).contains(&values[0].expect("a value")), "{values:?}");
+    let path =
+        "path = { rate = \"20mbit\", rtt = \"20ms\" }\ninterval = \"10ms\"\nduration = \"6s\"\n";
+    let flows = |a: &str, b: &str| {
+        let text = format!(
+            "cc = \"bbr3\"\n{path}[[flow]]\ncc = \"fixed:{a}\"\n[[flow]]\nstart = \"2s\"\ncc = \"fixed:{b}\"\n"
+        );
+        asked(&["convergence_s"], &text).1[0]
+    };
+    assert!(flows("8mbit", "8mbit").is_some_and(|s| s < 0.2), "two that are equal are so at once");
+    assert_eq!(flows("8mbit", "6mbit"), None, "and others never");
+}
+
+#[test]
+fn a_probe_rtt_is_shared_when_all_flows_are_in_it_at_some_moment() {
+    let text = "cc = \"bbr1\"\nduration = \"31s\"\ninterval = \"10ms\"\n\
+                path = { rate = \"50mbit\", rtt = \"10ms\", buffer = \"8bdp\" }\n[[flow]]\ncount = 3\n";
+    let (o, values) = asked(&["probe_rtt_shared"], text);
+    let at_once = |t: f64| o.series.iter().filter(|r| r.t_s == t && r.state == "ProbeRTT").count();
+    let most = o.series.iter().map(|r| at_once(r.t_s)).max();
+    assert_eq!((values[0], most), (Some(1.0), Some(3)));
+    let alone = text.replace("count = 3\n", "\n[[flow]]\ncc = \"cubic\"\n");
+    assert_eq!(asked(&["probe_rtt_shared"], &alone).1[0], Some(0.0));
+}
+
+#[test]
+fn a_flow_counts_while_it_is_there() {
+    let p = plan(
+        "cc = \"bbr3\"\nduration = \"6s\"\npath = { rate = \"20mbit\", rtt = \"20ms\" }\n\
+         expect = [\"jain > 0 before 2s\", \"jain > 0 after 2s\", \"flow[1].share > 0 before 2s\", \
+         \"flow[1].elapsed_s > 0\", \"flow[0].elapsed_s > 0\", \"flow[1].goodput_mbps > 0 before 1s\"]\n\
+         [[flow]]\nstop = \"5s\"\n[[flow]]\nstart = \"3s\"\n",
+    );
+    let all = &outcomes(&p)[0].probes;
+    assert_eq!(all[0], Some(1.0), "one flow alone is fair to itself");
+    assert!(all[1].expect("a value") < 1.0);
+    assert_eq!(all[2], Some(0.0));
+    assert_eq!((all[3], all[4]), (Some(3.0), Some(5.0)));
+    assert_eq!(all[5], None, "a flow that was not there had no goodput, not even 0");
+}
+
+#[test]
+fn a_transfer_ends_with_its_last_byte_and_the_run_with_the_last_transfer() {
+    let p = plan(
+        "cc = \"bbr3\"\nduration = \"60s\"\npath = { rate = \"8mbit\", rtt = \"20ms\" }\n\
+         [[flow]]\napp = { bytes = \"1MB\" }\n",
+    );
+    let o = &outcomes(&p)[0];
+    let elapsed = figure(&o.metrics, "elapsed_s");
+    // 1 MB at 8 Mbit/s is a second, headers and the start come on top.
+    assert!((1.0..1.3).contains(&elapsed), "{elapsed}");
+    assert_eq!(figure(&o.metrics, "completed_bytes"), 1e6);
+    assert_eq!(figure(&o.flows[0].metrics, "elapsed_s"), elapsed);
+}
+
+#[test]
+fn utilization_knows_the_steps_of_a_rate() {
+    let p = plan(
+        "cc = \"fixed:40mbit\"\nduration = \"4s\"\n\
+         path = { rate = \"10mbit\", rtt = \"2ms\", buffer = \"20kB\", steps = [{ at = \"2s\", rate = \"20mbit\" }] }\n",
+    );
+    let o = &outcomes(&p)[0];
+    let utilization = figure(&o.metrics, "utilization");
+    assert!((0.998..=1.0).contains(&utilization), "{utilization}");
+}
+
+#[test]
+fn the_tables_say_what_the_outcomes_do() {
+    let p = plan(&format!(
+        "cc = [\"bbr3\", \"cubic\"]\nduration = \"1s\"\ninterval = \"100ms\"\n{PATH}[[flow]]\ncount = 2\n"
+    ));
+    let all = outcomes(&p);
+    let dir = tempfile::tempdir().expect("a directory");
+    write(dir.path(), &p, &all).expect("written");
+    let rows = |name: &str| {
+        let file = std::fs::File::open(dir.path().join(name)).expect("a file");
+        let reader = SerializedFileReader::new(file).expect("Parquet");
+        let rows = reader.get_row_iter(None).expect("rows");
+        rows.map(|row| row.expect("a row").into_columns()).collect::<Vec<_>>()
+    };
+    let cell = |row: &[(String, Field)], name: &str| {
+        row.iter().find(|(column, _)| column == name).expect("a column").1.clone()
+    };
+    let summary = rows("summary.parquet");
+    assert_eq!(summary.len(), 2);
+    for (row, outcome) in summary.iter().zip(&all) {
+        assert_eq!(cell(row, "cc"), Field::Str(outcome.at[0].1.clone()));
+        assert_eq!(cell(row, "run"), Field::Long(outcome.run as i64));
+        for (name, value) in &outcome.metrics {
+            assert_eq!(cell(row, name), value.map_or(Field::Null, Field::Double), "{name}");
+        }
+    }
+    let flows = rows("flows.parquet");
+    assert_eq!(flows.len(), 4);
+    let goodput = figure(&all[1].flows[0].metrics, "goodput_mbps");
+    assert_eq!(cell(&flows[2], "goodput_mbps"), Field::Double(goodput));
+    assert_eq!(rows("links.parquet").len(), 2);
+    let series = rows("series.parquet");
+    assert_eq!(series.len(), 2 * 2 * 10);
+    assert_eq!(cell(&series[39], "t_s"), Field::Double(1.0));
+    assert_eq!(cell(&series[39], "max_bw_mbps"), Field::Null);
+    let text = std::fs::read_to_string(dir.path().join("scenario.toml")).expect("a file");
+    assert_eq!(text, p.text);
+}
+
+/// The records of a JSON-SEQ file: a header, and events.
+fn records(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).expect("a file");
+    let mut records = text.split('\u{1e}');
+    assert_eq!(records.next(), Some(""), "a record begins with its separator");
+    let ends = records.clone().all(|record| record.ends_with("}\n"));
+    assert!(ends, "a record ends with its line");
+    records.map(|record| serde_json::from_str(record).expect("JSON")).collect()
+}
+
+#[test]
+fn a_qlog_says_what_the_course_does() {
+    let p = plan(&format!(
+        "cc = [\"bbr3\", \"cubic\"]\nduration = \"3s\"\ninterval = \"50ms\"\n{PATH}\
+         [[flow]]\nname = \"../a b\"\n[[flow]]\nstart = \"700ms\"\ntransport = \"tcp\"\n[[flow]]\nstart = \"2990ms\"\n"
+    ));
+    let base = tempfile::tempdir().expect("a directory");
+    let dir = QlogDir::create(&base.path().join("new/one")).expect("a directory");
+    let stop = AtomicBool::new(false);
+    let quiet = outcomes(&p);
+    let logged: Vec<Outcome> = (0..2)
+        .map(|i| run_simulated(&p, i, Series::Asked, Some(&dir), &stop).expect("it runs"))
+        .collect();
+    assert_eq!(logged, quiet, "who is watched does the same");
+    assert_eq!(std::fs::read_dir(base.path().join("new/one")).expect("files").count(), 6);
+    for (o, flow) in logged.iter().flat_map(|o| [(o, 0), (o, 1), (o, 2)]) {
+        let name = ["___a_b", &o.flows[1].cc, &o.flows[2].cc][flow];
+        let file = format!("new/one/x-run{}-flow{flow}-{name}.sqlog", o.run);
+        let records = records(&base.path().join(file));
+        let (head, events) = records.split_first().expect("a header");
+        assert_eq!(
+            (&head["qlog_version"], &head["qlog_format"]),
+            (&"0.3".into(), &"JSON-SEQ".into())
+        );
+        assert_eq!(head["trace"]["vantage_point"]["type"], "server");
+        let common = &head["trace"]["common_fields"];
+        assert_eq!(common["protocol_type"][0], ["QUIC", "TCP", "QUIC"][flow]);
+        assert_eq!(
+            (&common["time_format"], &common["reference_time"]),
+            (&"relative".into(), &0.0.into())
+        );
+        let times: Vec<f64> = events.iter().map(|e| e["time"].as_f64().expect("a time")).collect();
+        assert!(times.is_sorted(), "times go back: {times:?}");
+        assert_eq!(times[0], [0.0, 700.0, 2990.0][flow]);
+        assert_eq!(events[0]["name"], "recovery:parameters_set");
+        check_events(&events[1..], o.series.iter().filter(|row| row.flow == flow));
+    }
+}
+
+/// Every row has its metrics, to the precision of both; states and packets are news each time.
+fn check_events<'a>(events: &[serde_json::Value], rows: impl Iterator<Item = &'a SeriesRow>) {
+    let (mut rows, mut state, mut sent, mut lost) = (rows.peekable(), None, None, 0);
+    let near = |value: &serde_json::Value, row: Option<f64>| match (value.as_f64(), row) {
+        (Some(value), Some(row)) => (value - row).abs() <= 0.0006,
+        (value, row) => value.is_none() && row.is_none(),
+    };
+    for event in events {
+        let data = &event["data"];
+        let row = *rows.peek().expect("a row for each sample");
+        let is_now = near(&event["time"], Some(row.t_s * 1e3));
+        match event["name"].as_str() {
+            Some("recovery:metrics_updated") => {
+                assert!(is_now, "{event} at {row:?}");
+                assert_eq!(data["congestion_window"], row.cwnd_bytes);
+                assert_eq!(data["bytes_in_flight"], row.inflight_bytes);
+                let rate = data["pacing_rate"].as_u64().map(|rate| rate as f64 / 1e6);
+                assert_eq!(rate, row.pacing_mbps);
+                assert!(near(&data["latest_rtt"], row.rtt_ms), "{event} at {row:?}");
+                assert!(near(&data["min_rtt"], row.min_rtt_ms), "{event} at {row:?}");
+                let smoothed = data["smoothed_rtt"].as_f64();
+                assert_eq!(smoothed.is_some(), row.rtt_ms.is_some());
+                assert!(smoothed.is_none_or(|rtt| rtt > 39.0), "{event}");
+                assert_eq!(state.as_deref(), Some(&*row.state));
+                let count = |name: &str| data[name].as_u64().expect("a count");
+                assert_eq!(sent, count("sent_packets").checked_sub(1), "the newest packet");
+                assert!(count("lost_packets") >= lost);
+                lost = count("lost_packets");
+                rows.next();
+            }
+            Some("recovery:congestion_state_updated") => {
+                assert!(is_now, "{event} at {row:?}");
+                assert_eq!(data["old"].as_str(), state.as_deref());
+                assert_ne!(data["new"], data["old"]);
+                state = data["new"].as_str().map(str::to_owned);
+            }
+            Some("transport:packet_sent") => {
+                let number = data["header"]["packet_number"].as_u64();
+                assert!(number > sent, "{event} after {sent:?}");
+                assert!(data["raw"]["length"].as_u64().is_some_and(|bytes| bytes >= 1200));
+                sent = number;
+            }
+            name => panic!("{name:?}"),
+        }
+    }
+    assert_eq!(rows.next(), None, "a sample for each row");
+    assert!(lost > 0 || sent.is_none_or(|n| n < 100), "this path loses");
+}
+
+#[test]
+fn a_qlog_of_a_stopped_run_holds_whole_records() {
+    let p = plan(&format!("cc = \"bbr3\"\nduration = \"1s\"\ninterval = \"1ms\"\n{PATH}"));
+    let base = tempfile::tempdir().expect("a directory");
+    let dir = QlogDir::create(base.path()).expect("a directory");
+    let stopped = run_simulated(&p, 0, Series::Asked, Some(&dir), &AtomicBool::new(true));
+    assert!(matches!(stopped, Err(ExperimentError::Interrupted)));
+    assert_eq!(records(&base.path().join("x-run0-flow0-bbr3.sqlog")).len(), 2);
+}
+
+#[test]
+fn an_outcome_survives_its_line() {
+    let p = plan(&format!("cc = \"bbr3\"\nduration = \"1s\"\ninterval = \"70ms\"\n{PATH}"));
+    let outcome = outcomes(&p).remove(0);
+    let line = serde_json::to_string(&outcome).expect("a line");
+    let back: Outcome = serde_json::from_str(&line).expect("an outcome");
+    assert_eq!(back, outcome);
+}
+
+#[test]
+fn every_metric_has_its_formula_in_the_documentation() {
+    use crate::metrics::{Level, Metric};
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md");
+    let docs = std::fs::read_to_string(docs).expect("docs/results.md");
+    for level in [Level::Run, Level::Flow, Level::Link] {
+        for metric in Metric::of(level).into_iter().chain(Metric::sampled(level)) {
+            let name = metric.to_string();
+            let family = name.split('.').next().unwrap_or(&name);
+            assert!(docs.contains(&format!("`{family}")), "{family} is not in docs/results.md");
+        }
+    }
+}
+
+#[test]
+fn copies_that_are_dropped_make_no_loss_above_one() {
+    let p = plan(
+        "cc = \"bbr3\"\nduration = \"1s\"\n[path]\nrate = \"1mbit\"\nrtt = \"10ms\"\nbuffer = \"3kB\"\n\
+         down = [{ duplication = \"99%\" }, { duplication = \"99%\" }, { duplication = \"99%\" }]\n",
+    );
+    let loss = figure(&outcomes(&p)[0].metrics, "loss_rate");
+    assert!((0.5..1.0).contains(&loss), "{loss}");
+}

@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicBool;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::record::Field;
 
-use super::sweep;
 use crate::backend::{ExperimentError, Series, run_simulated};
 use crate::metrics::{Figures, Outcome};
 use crate::observe::SeriesRow;

@@ -35,8 +35,8 @@ fn marking() -> TunConfig {
     TunConfig { uplink: way().into(), downlink, epoch: None, realtime: true }
 }
 
-/// Sends for two seconds, with ECN or without: what the program knew at the end, and how many packets the
-/// path marked.
+/// Sends for two seconds, with ECN negotiated or without: what the program knew at the end, and how many
+/// packets the path marked.
 fn send(loaded: &Loaded, ecn: bool) -> (Connection, u64) {
     let link = TunLink::start(&marking()).expect("a link");
     for end in [link.server(), link.client()] {
@@ -77,9 +77,10 @@ fn send(loaded: &Loaded, ecn: bool) -> (Connection, u64) {
 }
 
 #[test]
-fn marks_are_responded_to_where_ecn_was_negotiated_and_the_path_is_short() {
-    let loaded = match kernel::load(&Options { name: NAME.to_owned(), default: false, pin: false })
-    {
+fn marks_are_responded_to_where_they_are_said_to_mean_a_short_queue() {
+    let options =
+        |low_latency_ecn| Options { name: NAME.to_owned(), low_latency_ecn, ..Options::default() };
+    let loaded = match kernel::load(&options(true)) {
         Ok(loaded) => loaded,
         Err(error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps)) => {
             return eprintln!("skipped: {error}");
@@ -94,4 +95,10 @@ fn marks_are_responded_to_where_ecn_was_negotiated_and_the_path_is_short() {
     assert!(with.ecn_alpha.is_some_and(|alpha| alpha < 256), "{with:?}");
     let (without, marked) = send(&loaded, false);
     assert_eq!((marked, without.marked, without.ecn_alpha), (0, 0, None), "{without:?}");
+    drop(loaded);
+    // Negotiation alone does not say what a mark means: they are counted, and change nothing.
+    let loaded = kernel::load(&options(false)).expect("as before");
+    let (unanswered, marked) = send(&loaded, true);
+    assert!(marked > 0 && unanswered.marked > 0, "{marked} packets, {unanswered:?}");
+    assert_eq!(unanswered.ecn_alpha, None, "{unanswered:?}");
 }

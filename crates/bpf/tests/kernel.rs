@@ -20,7 +20,7 @@ use nix::sys::socket::{getsockopt, setsockopt};
 static KERNEL: Mutex<()> = Mutex::new(());
 
 fn options(name: &str) -> Options {
-    Options { name: name.to_owned(), default: false, pin: false }
+    Options { name: name.to_owned(), ..Options::default() }
 }
 
 /// `None`, and a line why, where this machine cannot.

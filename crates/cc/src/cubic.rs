@@ -30,6 +30,7 @@ pub(crate) struct Cubic {
     w_max: u64,
     /// cwnd_prior of section 4.3: W_est grows like Reno from there on.
     cwnd_prior: u64,
+    /// When the newest ACK came, or the flow restarted from idle.
     last_ack: Option<Instant>,
     undo: Option<Undo>,
 }
@@ -118,6 +119,14 @@ impl Cubic {
         }
     }
 
+    /// Section 5.8: time in which the application was the limit is no time of the epoch. Takes out what
+    /// passed since the last ACK, or since the last call.
+    fn skip_to(&mut self, now: Instant) {
+        if let (Some(epoch), Some(last)) = (&mut self.epoch, self.last_ack.replace(now)) {
+            epoch.start += now.since(last);
+        }
+    }
+
     /// Sections 4.3 to 4.5: the larger of what Reno would have and what the cubic asks for.
     fn avoid_congestion(&mut self, conn: &mut Conn, rs: &RateSample, acked: u64) {
         let (cwnd, smss) = (conn.cwnd, conn.smss);
@@ -148,10 +157,7 @@ impl CongestionControl for Cubic {
         let acked = rs.newly_acked_after_recovery;
         self.slow_start.observe(conn, rs);
         if !conn.may_grow(rs) {
-            // Section 5.8: time in which the application was the limit is no time of the epoch.
-            if let (Some(epoch), Some(last)) = (&mut self.epoch, self.last_ack) {
-                epoch.start += rs.now.since(last);
-            }
+            self.skip_to(rs.now);
         } else if self.slow_start.is_in(conn) {
             conn.cwnd = conn.cwnd.saturating_add(self.slow_start.growth(conn, acked));
         } else if acked > 0 {
@@ -159,6 +165,10 @@ impl CongestionControl for Cubic {
         }
         self.last_ack = Some(rs.now);
         self.slow_start.pace(conn);
+    }
+
+    fn on_restart_from_idle(&mut self, _: &mut Conn, now: Instant) {
+        self.skip_to(now);
     }
 
     /// Sections 4.6 and 4.7, once an episode. The reduction starts from the window, as Linux has
@@ -183,10 +193,12 @@ impl CongestionControl for Cubic {
         self.slow_start.pace(conn);
     }
 
-    /// Section 4.8, with the window of RFC 9002 section 7.6.2.
+    /// Section 4.8, with the window of RFC 9002 section 7.6.2. Without a W_max the next stage begins at its
+    /// own window: K is 0.
     fn on_rto(&mut self, conn: &mut Conn) {
         conn.forget_recovery(); // RFC 9002 appendix B.8
         conn.cwnd = conn.min_window();
+        self.w_max = 0;
         self.epoch = None;
         self.slow_start.pace(conn);
     }
@@ -285,6 +297,30 @@ mod tests {
         cubic.on_spurious_loss(&mut conn);
         assert_eq!((conn.cwnd, cubic.w_max), (1_000 * SMSS, 0));
         assert_eq!(cubic.slow_start.ssthresh(), INFINITE);
+    }
+
+    /// Section 4.8: the window of a flow that timed out grows from the end of its slow start on: K is 0
+    /// and W_max the window of that moment. The plateau of before the timeout is not its aim: from 700 of
+    /// 1000 segments that would be 9.1 s away.
+    #[test]
+    fn a_timeout_forgets_the_plateau() {
+        let mut conn = conn();
+        let mut cubic = Cubic::new(&mut conn);
+        conn.cwnd = 1_000 * SMSS;
+        lose(&mut cubic, &mut conn);
+        cubic.on_rto(&mut conn);
+        assert_eq!((conn.cwnd, cubic.slow_start.ssthresh()), (2 * SMSS, 700 * SMSS));
+        // Slow start to the threshold, then the first ACK of congestion avoidance.
+        conn.cwnd = 700 * SMSS;
+        let packet = conn.sampler.on_sent(Instant::default(), SMSS, false, conn.cwnd);
+        let mut rs = conn.sample(Instant::default(), &packet, None);
+        rs.newly_acked_after_recovery = SMSS;
+        cubic.on_ack(&mut conn, &rs);
+        let epoch = cubic.epoch.expect("congestion avoidance");
+        assert_eq!((epoch.k, epoch.w_max), (0, 700 * SMSS));
+        // Nor does the next congestion compare with it (fast convergence, section 4.7).
+        lose(&mut cubic, &mut conn);
+        assert_eq!(cubic.w_max, 700 * SMSS);
     }
 
     #[test]

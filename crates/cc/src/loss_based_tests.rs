@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use crate::test_link::{Link, MS, SMSS};
-use crate::{Algorithm, Config, Controller, Instant, PacketState, Rate, Send, State};
+use crate::{Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, Send, State};
 
 const BOTH: [Algorithm; 2] = [Algorithm::Cubic, Algorithm::Reno];
 const UNPACED: fn() -> Config = || Config { paced: false, ..Config::default() };
@@ -44,6 +44,32 @@ fn the_pacing_rate_is_so_many_windows_in_a_round_trip() {
         link.run_to(State::CongestionAvoidance);
         assert_eq!(windows_percent(&link), 125, "{algorithm}");
     }
+}
+
+/// RFC 9438 section 5.8, RFC 9002 section 7.8: silence earns nothing, even where the first flight after
+/// it fills the window. Three round trips later the window is not larger than without the silence.
+#[test]
+fn silence_is_no_time_of_cubics_epoch() {
+    let packets_after = |silence: Duration| {
+        let mut link = Link::new(Algorithm::Cubic, 100, MS.times(40));
+        link.run(MS.times(250));
+        let mut once = Some(true);
+        link.step(&mut || once.take().is_some());
+        link.run(MS.times(400));
+        assert_eq!(link.state(), State::CongestionAvoidance);
+        link.busy = false;
+        link.run(MS.times(200));
+        let before = link.cc.cwnd() / SMSS;
+        link.run(silence);
+        assert_eq!((link.cc.inflight(), link.cc.cwnd() / SMSS), (0, before));
+        link.busy = true;
+        link.run(MS.times(130));
+        (before, link.cc.cwnd() / SMSS)
+    };
+    let (before, at_once) = packets_after(Duration::ZERO);
+    let (_, late) = packets_after(Duration::from_secs(30));
+    assert!(at_once > before && at_once < before * 11 / 10, "from {before} to {at_once}");
+    assert!(late <= at_once, "from {before} to {late}, and {at_once} without the silence");
 }
 
 #[test]

@@ -32,6 +32,9 @@ enum Action {
         /// Keep it in the kernel when this command ends (in /sys/fs/bpf/fullpipe)
         #[arg(long)]
         pin: bool,
+        /// Respond to CE marks: they mean a queue of well under a millisecond on every path of this machine
+        #[arg(long)]
+        low_latency_ecn: bool,
     },
     /// Show what is pinned, and the model of every connection that uses it
     Status,
@@ -85,9 +88,12 @@ mod linux {
 
     pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         match &args.action {
-            Action::Load { name, default, pin } => {
-                load(&Options { name: name.clone(), default: *default, pin: *pin })
-            }
+            Action::Load { name, default, pin, low_latency_ecn } => load(&Options {
+                name: name.clone(),
+                default: *default,
+                pin: *pin,
+                low_latency_ecn: *low_latency_ecn,
+            }),
             Action::Status => match kernel::status().map_err(fail)? {
                 Some(status) => print(&describe(&status)),
                 None => print("nothing is pinned\n"),
@@ -132,7 +138,7 @@ mod linux {
         any_path.validate().map_err(Failure::bad_input)?;
         let stop = Interrupt::install()?.flag();
         let name = format!("bbr3_{}", std::process::id());
-        let options = Options { name: name.clone(), default: false, pin: false };
+        let options = Options { name: name.clone(), ..Options::default() };
         let loaded = kernel::load(&options).map_err(fail)?;
         let _counting = Counting::start().map_err(fail)?;
         let contender = |label: &str, name: &str| {

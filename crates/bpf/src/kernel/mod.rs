@@ -33,6 +33,9 @@ const LINK: &str = "link";
 const REGISTRATION: &str = "registration";
 const CONNECTIONS: &str = "connections";
 
+/// The constants that are set before loading: is_ecn_low_latency, one byte.
+const SETTINGS: &str = ".rodata.ecn";
+
 /// The program's entry that costs most.
 const ON_ACK: &str = "bbr3_cong_control";
 
@@ -48,11 +51,15 @@ pub struct Options {
     pub default: bool,
     /// Keep it after this process ends.
     pub pin: bool,
+    /// CE marks on the paths of this machine mean a queue of well under a millisecond: respond to them as
+    /// Linux's BBRv3 does on routes with ECN_LOW. Without it marks are counted and change nothing.
+    pub low_latency_ecn: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { name: DEFAULT_NAME.to_owned(), default: false, pin: false }
+        let name = DEFAULT_NAME.to_owned();
+        Self { name, default: false, pin: false, low_latency_ecn: false }
     }
 }
 
@@ -146,6 +153,10 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
         let value = map.initial_value_mut().ok_or(Error::NoName)?;
         value.get_mut(..NAME_SIZE).ok_or(Error::NoName)?.copy_from_slice(&field(&options.name));
     }
+    let mut settings = open.maps_mut().find(|map| map.name() == SETTINGS).ok_or(Error::NoName)?;
+    let is_ecn_low_latency = settings.initial_value_mut().and_then(|value| value.first_mut());
+    let is_ecn_low_latency = is_ecn_low_latency.ok_or(Error::NoName)?;
+    *is_ecn_low_latency = options.low_latency_ecn.into();
     let mut object = open.load().map_err(Error::load)?;
 
     let on_ack = object.progs().find(|program| program.name() == ON_ACK).ok_or(Error::NoName)?;

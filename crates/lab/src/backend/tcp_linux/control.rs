@@ -42,7 +42,7 @@ impl Control {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed) % 100;
         let name = format!("bbr3_{}_{number}", std::process::id());
         let kernel_name = KernelCc::named(&name).ok_or_else(|| Error::BadName(name.clone()))?;
-        let loaded = load(&Options { name, default: false, pin: false })?;
+        let loaded = load(&Options { name, ..Options::default() })?;
         Ok(Self { name: kernel_name, loaded: Some(loaded) })
     }
 

@@ -4,19 +4,28 @@ use fullpipe_cc::{Instant, Rate};
 
 use crate::pool::{Key, Pool};
 use crate::probability::Dice;
-use crate::queue::Discipline;
+use crate::queue::{Discipline, Waiting};
 use crate::wire::Wire;
 use crate::{Count, DropReason, Queue, QueueConfig, RateConfig};
 
-/// Serialises one packet at a time; the others wait as the discipline wills.
+/// What the wire does.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Nothing waits.
+    Idle,
+    /// Packets wait, and it cannot begin with one before this time: on a trace, or at a rate of 0.
+    Pausing(Instant),
+    /// This packet is on it, so large, and its last bit leaves then.
+    Serving { key: Key, bytes: u32, until: Instant },
+}
+
+/// Serialises one packet at a time; the others wait as the discipline wills. A packet leaves the discipline when
+/// its own serialisation starts: on a trace at the opportunity that carries its first byte, as in Mahimahi.
 #[derive(Debug)]
 pub(crate) struct Bottleneck {
     wire: Wire,
     discipline: Discipline,
-    /// The packet on the wire, its size, and when its last bit leaves.
-    serving: Option<Key>,
-    serving_bytes: u32,
-    free: Instant,
+    state: State,
     carried: Count,
     max: Count,
 }
@@ -26,9 +35,7 @@ impl Bottleneck {
         Self {
             wire: Wire::new(rate),
             discipline: Discipline::new(queue, dice),
-            serving: None,
-            serving_bytes: 0,
-            free: Instant::default(),
+            state: State::Idle,
             carried: Count::default(),
             max: Count::default(),
         }
@@ -36,8 +43,12 @@ impl Bottleneck {
 
     /// Carries packets at `rate`, not zero, from the next one on: the packet on the wire leaves as it
     /// began.
-    pub(crate) fn set_rate(&mut self, rate: Rate) {
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) {
         self.wire.set_rate(rate);
+        if let State::Pausing(_) = self.state {
+            self.wire.restart(now);
+            self.state = State::Pausing(now);
+        }
     }
 
     #[inline]
@@ -51,49 +62,72 @@ impl Bottleneck {
         let held = self.held();
         self.max.bytes = self.max.bytes.max(held.bytes);
         self.max.packets = self.max.packets.max(held.packets);
-        if self.serving.is_none() {
+        if let State::Idle = self.state {
             self.wire.restart(now);
-            self.begin(pool, now);
+            self.next(pool, now);
         }
         Ok(())
+    }
+
+    /// The wire is free at `now`.
+    #[inline]
+    fn next(&mut self, pool: &mut Pool, now: Instant) {
+        if self.discipline.size().packets > 0 {
+            let ready = self.wire.ready_at();
+            if ready > now {
+                self.state = State::Pausing(ready);
+                return;
+            }
+        }
+        self.begin(pool, now);
     }
 
     /// The next packet goes on the wire at `start`.
     #[inline]
     fn begin(&mut self, pool: &mut Pool, start: Instant) {
-        self.serving = None;
-        self.serving_bytes = 0;
-        if let Some(next) = self.discipline.dequeue(pool, start) {
-            let packet = &mut pool[next.key];
-            packet.queued = packet.queued + start.since(next.arrived);
-            self.serving = Some(next.key);
-            self.serving_bytes = next.bytes;
-            self.wire.carry(u64::from(next.bytes));
-            self.free = self.wire.free_at();
-        }
+        self.state = match self.discipline.dequeue(pool, start) {
+            Some(Waiting { arrived, key, bytes }) => {
+                let packet = &mut pool[key];
+                packet.queued = packet.queued + start.since(arrived);
+                self.wire.carry(u64::from(bytes));
+                State::Serving { key, bytes, until: self.wire.free_at() }
+            }
+            None => State::Idle,
+        };
     }
 
     #[inline]
     pub(crate) fn next_exit(&self) -> Option<Instant> {
-        self.serving.map(|_| self.free)
+        match self.state {
+            State::Idle => None,
+            State::Pausing(at) | State::Serving { until: at, .. } => Some(at),
+        }
     }
 
     #[inline]
     pub(crate) fn exit(&mut self, pool: &mut Pool) -> Option<Key> {
-        let key = self.serving?;
-        self.carried.add(self.serving_bytes);
-        self.begin(pool, self.free);
-        Some(key)
+        match self.state {
+            State::Idle => None,
+            State::Pausing(until) => {
+                self.begin(pool, until);
+                None
+            }
+            State::Serving { key, bytes, until } => {
+                self.carried.add(bytes);
+                self.next(pool, until);
+                Some(key)
+            }
+        }
     }
 
     /// What waits, and the packet on the wire.
     #[inline]
     pub(crate) fn held(&self) -> Count {
-        let Count { packets, bytes } = self.discipline.size();
-        Count {
-            packets: packets + u64::from(self.serving.is_some()),
-            bytes: bytes + u64::from(self.serving_bytes),
+        let mut held = self.discipline.size();
+        if let State::Serving { bytes, .. } = self.state {
+            held.add(bytes);
         }
+        held
     }
 
     /// The queue and what has been carried at `now`, without changing anything: packets whose
@@ -101,28 +135,33 @@ impl Bottleneck {
     /// others until then is not foreseen.
     pub(crate) fn look(&self, now: Instant) -> (Queue, Count) {
         let (mut size, mut carried) = (self.held(), self.carried);
-        if self.serving.is_none() {
-            return (Queue::default(), carried);
-        }
         let mut wire = self.wire.clone();
-        let mut on_wire = self.serving_bytes;
         let mut waiting = self.discipline.fifo().into_iter().flat_map(|fifo| fifo.iter());
-        while wire.free_at() <= now {
-            size.remove(on_wire);
-            carried.add(on_wire);
-            let Some(next) = waiting.next() else {
-                break;
-            };
-            on_wire = next.bytes;
-            wire.carry(u64::from(on_wire));
+        let mut on_wire = match self.state {
+            State::Idle => None,
+            State::Pausing(_) => waiting.next().map(|first| {
+                wire.carry(u64::from(first.bytes));
+                first.bytes
+            }),
+            State::Serving { bytes, .. } => Some(bytes),
+        };
+        while let Some(bytes) = on_wire
+            && wire.free_at() <= now
+        {
+            size.remove(bytes);
+            carried.add(bytes);
+            on_wire = waiting.next().map(|next| {
+                wire.carry(u64::from(next.bytes));
+                next.bytes
+            });
         }
         if size.packets == 0 {
-            return (Queue::default(), carried);
+            wire.restart(now);
+        } else {
+            // The wire's time is the end of the packet on it; what is behind that one adds to it.
+            wire.carry(size.bytes - on_wire.map_or(0, u64::from));
         }
-        // The wire's time is the end of this packet; what is behind it adds to that.
-        let on_wire = if wire.free_at() <= now { 0 } else { on_wire };
-        wire.carry(size.bytes - u64::from(on_wire));
-        let delay = wire.free_at().since(now);
+        let delay = wire.ready_at().since(now);
         (Queue { bytes: size.bytes, packets: size.packets, delay }, carried)
     }
 

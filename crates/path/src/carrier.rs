@@ -80,14 +80,13 @@ impl<T: Clone> Carrier<T> {
         }
     }
 
-    pub(crate) fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
-        match self.bottleneck.and_then(|i| self.row.elements_mut().get_mut(i)) {
-            Some(Element::Bottleneck(bottleneck)) => {
-                bottleneck.set_rate(rate);
-                Ok(())
-            }
-            _ => Err(ConfigError::NoBottleneck),
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<(), ConfigError> {
+        let i = self.bottleneck.ok_or(ConfigError::NoBottleneck)?;
+        if let Some(Element::Bottleneck(bottleneck)) = self.row.elements_mut().get_mut(i) {
+            bottleneck.set_rate(now, rate);
+            self.row.look_again(i);
         }
+        Ok(())
     }
 
     pub(crate) fn set_loss(&mut self, probability: Probability, seed: u64) {

@@ -128,7 +128,7 @@ impl<T: Clone> Path<T> {
         self.advance(now);
         match &mut self.way {
             Way::Plain(plain) => plain.set_rate(self.now, rate),
-            Way::Row(row) => row.set_rate(rate),
+            Way::Row(row) => row.set_rate(self.now, rate),
         }
     }
 

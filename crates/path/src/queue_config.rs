@@ -124,7 +124,8 @@ pub struct RedConfig {
     pub max_probability: Probability,
     /// The weight of the newest packet's queue in the average, w_q.
     pub weight: Probability,
-    /// How long a small packet is on the wire: by so many the average sinks in an idle time.
+    /// How long a packet is on the wire, above 0: the average sinks by so many in an idle time. See
+    /// [`RateConfig::packet_time`](crate::RateConfig::packet_time).
     pub packet_time: Duration,
     /// Whether a packet that understands it is marked instead of dropped, below `max_bytes`.
     pub ecn: bool,
@@ -183,6 +184,7 @@ impl QueueConfig {
             }
             Self::Red(c) => {
                 rule("red", c.min_bytes < c.max_bytes, "give a max above min")?;
+                rule("red", above_0(c.packet_time), "give a packet time above 0")?;
                 c.limit.validate()
             }
             Self::DualPi2(c) => {

@@ -55,6 +55,22 @@ impl RateConfig {
         Ok(trace)
     }
 
+    /// How long [`crate::MTU_BYTES`] are on the wire: at the first rate above 0, or by a trace on average.
+    pub fn packet_time(&self) -> Duration {
+        let at = |rate: Rate| rate.time_for(u64::from(crate::MTU_BYTES));
+        match self {
+            Self::Constant(rate) => at(*rate),
+            Self::Steps(steps) => {
+                let first = steps.iter().map(|(_, rate)| *rate).find(|rate| *rate > Rate::ZERO);
+                at(first.unwrap_or(Rate::ZERO))
+            }
+            Self::Trace(times) => {
+                let period = times.last().map_or(Duration::MAX, |last| *last);
+                Duration::from_nanos((period.as_nanos() / times.len().max(1) as u64).max(1))
+            }
+        }
+    }
+
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::Constant(Rate::ZERO) => Err(ConfigError::ZeroRate),
@@ -97,4 +113,19 @@ pub enum TraceError {
     /// It is empty, or all of it at 0.
     #[error(transparent)]
     Config(#[from] ConfigError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_time_is_that_of_the_first_rate_or_of_the_trace_on_average() {
+        let rate = Rate::from_bytes_per_sec(1_500_000);
+        let ms = Duration::from_millis;
+        assert_eq!(RateConfig::Constant(rate).packet_time(), ms(1));
+        let steps = vec![(ms(0), Rate::ZERO), (ms(5), rate), (ms(9), Rate::ZERO)];
+        assert_eq!(RateConfig::Steps(steps).packet_time(), ms(1));
+        assert_eq!(RateConfig::Trace(vec![ms(0), ms(9), ms(30)]).packet_time(), ms(10));
+    }
 }

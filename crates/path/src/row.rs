@@ -89,6 +89,12 @@ impl Row {
         &mut self.elements
     }
 
+    /// Element `i` was changed: its next exit may be another.
+    pub(crate) fn look_again(&mut self, i: usize) {
+        self.slots[i].exit = self.elements[i].next_exit().map_or(NEVER, |at| at.min(LAST));
+        self.find_next();
+    }
+
     /// Puts an element that holds no packets in front of all others.
     pub(crate) fn push_front(&mut self, element: Element) {
         self.elements.insert(0, element);

@@ -109,6 +109,30 @@ impl Wire {
         self.fraction = 0;
     }
 
+    /// When the wire, free at [`Self::free_at`], can begin with a packet: at a trace's next opportunity if
+    /// nothing is left of the last one, and at a rate of 0 when the outage ends. Not to be asked when nothing waits: it
+    /// moves the wire's time to the end of an outage.
+    #[inline]
+    pub(crate) fn ready_at(&mut self) -> Instant {
+        if !matches!(self.change, Change::Never) {
+            self.pass_by_outage();
+        }
+        match &self.change {
+            Change::Trace(trace) if trace.left == 0 => Instant::from_nanos(trace.next_time()),
+            _ => self.free_at(),
+        }
+    }
+
+    /// A free wire does nothing while the rate is 0: its time is the end of that.
+    #[cold]
+    fn pass_by_outage(&mut self) {
+        let Change::Steps(schedule) = &mut self.change else { return };
+        while schedule.at(Instant::from_nanos(self.nanos)) == Rate::ZERO {
+            let Some(step) = schedule.next_step() else { return };
+            (self.nanos, self.fraction) = (step.as_nanos(), 0);
+        }
+    }
+
     /// Puts `bytes` more on the wire.
     #[inline]
     pub(crate) fn carry(&mut self, bytes: u64) {
@@ -152,7 +176,7 @@ impl Wire {
                     // What the wire can do until the rate changes.
                     let time = step.as_nanos() - self.nanos;
                     let possible = u128::from(self.rate) * u128::from(time);
-                    if todo < possible {
+                    if todo <= possible {
                         break;
                     }
                     todo -= possible;

@@ -307,6 +307,72 @@ fn what_a_trace_leaves_over_is_lost_when_nothing_waits() {
     assert_eq!(times(&drain(&mut path).0), [2_000_000, 4_000_000]);
 }
 
+/// What a packet waits for its turn on a trace, and what a discipline sees of it, lasts until an opportunity.
+#[test]
+fn a_packet_stays_in_the_queue_until_the_opportunity_that_carries_it() {
+    let rate = RateConfig::mahimahi("100\n").expect("a trace");
+    let queue = QueueLimit::Packets(100).into();
+    let mut path = path(vec![ElementConfig::Bottleneck { rate, queue }]);
+    let ms = 1_000_000;
+    // The third fits in what the second leaves over; the fourth begins with the rest of that one.
+    for (i, bytes) in [1_500, 1_000, 400, 200, 1_300].into_iter().enumerate() {
+        path.send(at(ms), bytes, i as u64).expect("room");
+    }
+    assert_eq!(path.sample(at(ms)).queue.delay, ns(299 * ms), "4400 bytes end in the third");
+    let mut seen = Vec::new();
+    while let Some(Event::Delivered(d)) = path.poll(at(500 * ms)) {
+        seen.push((d.payload, d.queued.as_nanos() / ms, d.at.as_nanos() / ms));
+    }
+    assert_eq!(seen, [(0, 99, 100), (1, 199, 200), (2, 199, 200), (3, 199, 300), (4, 299, 300)]);
+    // One that comes to an empty queue waits for the next opportunity.
+    assert_eq!(path.sample(at(510 * ms)).queue.delay, ns(90 * ms));
+    path.send(at(510 * ms), 1_500, 5).expect("room");
+    assert_eq!(path.sample(at(520 * ms)).queue.delay, ns(180 * ms));
+    path.advance(at(550 * ms));
+    // A new rate carries it from now on.
+    path.set_rate(at(550 * ms), Rate::from_bytes_per_sec(1_500_000)).expect("a rate");
+    let Some(Event::Delivered(d)) = path.poll(at(600 * ms)) else { panic!("it leaves") };
+    assert_eq!((d.queued, d.at), (ns(40 * ms), at(551 * ms)));
+}
+
+#[test]
+fn a_packet_stays_in_the_queue_while_the_rate_is_0() {
+    let ms = 1_000_000;
+    let rate = Rate::from_bytes_per_sec(1_500_000);
+    let steps = vec![(ns(0), rate), (ns(10 * ms), Rate::ZERO), (ns(110 * ms), rate)];
+    let queue = QueueLimit::Packets(100).into();
+    let rate = RateConfig::Steps(steps);
+    let mut path = path(vec![ElementConfig::Bottleneck { rate, queue }]);
+    // The first is on the wire when the outage begins, and stays there; the last finds it empty.
+    path.send(at(9 * ms + ms / 2), 1_500, 0).expect("room");
+    path.send(at(9 * ms + ms / 2), 1_500, 1).expect("room");
+    let mut seen = Vec::new();
+    while let Some(Event::Delivered(d)) = path.poll(at(115 * ms)) {
+        seen.push((d.payload, d.queued.as_nanos() / 1_000, d.at.as_nanos() / 1_000));
+    }
+    assert_eq!(seen, [(0, 0, 110_500), (1, 101_000, 111_500)]);
+    // One leaves the queue empty just when the outage begins; the next comes in the middle of it.
+    let rate = Rate::from_bytes_per_sec(1_500_000);
+    let steps = vec![(ns(0), rate), (ns(10 * ms), Rate::ZERO), (ns(110 * ms), rate)];
+    let rate = RateConfig::Steps(steps);
+    let mut path = self::path(vec![ElementConfig::Bottleneck { rate, queue }]);
+    path.send(at(9 * ms), 1_500, 0).expect("room");
+    path.send(at(50 * ms), 1_500, 1).expect("room");
+    let mut seen = Vec::new();
+    while let Some(Event::Delivered(d)) = path.poll(at(115 * ms)) {
+        seen.push((d.payload, d.queued.as_nanos() / ms, d.at.as_nanos() / ms));
+    }
+    assert_eq!(seen, [(0, 0, 10), (1, 60, 111)]);
+    let steps = vec![(ns(0), Rate::from_bytes_per_sec(1)), (ns(1), Rate::ZERO)];
+    let back = [(ns(90 * ms), Rate::from_bytes_per_sec(1_500_000))];
+    let rate = RateConfig::Steps(steps.into_iter().chain(back).collect());
+    let mut path = self::path(vec![ElementConfig::Bottleneck { rate, queue }]);
+    path.send(at(20 * ms), 1_500, 0).expect("room");
+    assert_eq!(path.sample(at(20 * ms)).queue.delay, ns(71 * ms));
+    let Some(Event::Delivered(d)) = path.poll(at(115 * ms)) else { panic!("it leaves") };
+    assert_eq!((d.queued, d.at), (ns(70 * ms), at(91 * ms)));
+}
+
 #[test]
 fn a_trace_that_makes_no_sense_is_refused_with_its_line() {
     let line = |text| RateConfig::mahimahi(text).expect_err("nonsense").to_string();

@@ -6,7 +6,7 @@ use common::{LATE, at, drain, ns, path};
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
     CoDelConfig, DropReason, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header, Path,
-    PieConfig, Probability, QueueConfig, QueueLimit, RedConfig, StepConfig,
+    PieConfig, Probability, QueueConfig, QueueLimit, RateConfig, RedConfig, StepConfig,
 };
 
 /// A millisecond for a packet of 1200 bytes.
@@ -351,4 +351,29 @@ fn a_mark_is_counted_once() {
     let [first, second] = path.elements()[..] else { panic!("two elements") };
     assert_eq!((first.marked.packets, second.marked.packets), (1, 0));
     assert_eq!(path.stats().marked.packets, 1);
+}
+
+/// CoDel on a trace sees how long a packet waits for its opportunity: one every 100 ms is a standing queue
+/// from the second packet on.
+#[test]
+fn codel_on_a_trace_sees_the_time_until_the_opportunity() {
+    let rate = RateConfig::mahimahi("100\n").expect("a trace");
+    let mut path = path(vec![ElementConfig::Bottleneck { rate, queue: codel(false) }]);
+    let (mut dropped, mut waits) = (0, Vec::new());
+    for i in 0..100 {
+        // Two packets behind the one that leaves, and each has waited 99 ms when the next comes.
+        let now = at((100 * i + 1) * MS);
+        for _ in 0..if i == 0 { 3 } else { 1 } {
+            path.send(now, Header::from(1_500), i).expect("room");
+        }
+        while let Some(event) = path.poll(now) {
+            match event {
+                Event::Dropped(_) => dropped += 1,
+                Event::Delivered(d) => waits.push(d.queued.as_nanos() / MS),
+            }
+        }
+    }
+    assert_eq!(waits[..2], [99, 199]);
+    // After an interval the queue is cut down to the one packet that CoDel leaves alone.
+    assert_eq!((dropped, waits.last()), (1, Some(&199)), "{waits:?}");
 }

@@ -283,3 +283,20 @@ fn more_than_a_run_could_get_through_is_refused() {
         assert!(said.contains(says), "{said}");
     }
 }
+
+/// RED's average sinks by packet times while nothing waits: also where a trace says how fast the link is.
+#[test]
+fn red_on_a_trace_takes_the_packet_time_of_its_mean_rate() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("link.trace"), "0\n10\n30\n60\n").expect("a file");
+    let text = "cc = \"bbr3\"\n[path]\nrtt = \"40ms\"\nbuffer = \"100kB\"\ntrace = \"link.trace\"\n\
+                queue = { red = { min = \"20kB\", max = \"60kB\" } }\n";
+    let plan = Plan::parse(text, "x.toml", "x", dir.path(), Edition::default()).expect("a plan");
+    let setup = plan.runs[0].setup().expect("it was checked");
+    let ElementConfig::Bottleneck { queue: QueueConfig::Red(red), .. } =
+        &setup.config.links[0].row[0]
+    else {
+        panic!("RED")
+    };
+    assert_eq!(red.packet_time, Duration::from_millis(15), "60 ms for four packets");
+}

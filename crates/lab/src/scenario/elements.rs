@@ -243,7 +243,7 @@ impl Wire {
     /// The bottleneck as the path takes it.
     pub(super) fn config(&self, field: &str, frame: Frame<'_>) -> Result<ElementConfig, Wrong> {
         let rate = self.rate_config(field, frame.dir)?;
-        let queue = self.queue_config(field, frame)?;
+        let queue = self.queue_config(field, frame, &rate)?;
         Ok(ElementConfig::Bottleneck { rate, queue })
     }
 
@@ -272,7 +272,12 @@ impl Wire {
         }
     }
 
-    fn queue_config(&self, field: &str, frame: Frame<'_>) -> Result<QueueConfig, Wrong> {
+    fn queue_config(
+        &self,
+        field: &str,
+        frame: Frame<'_>,
+        rate: &RateConfig,
+    ) -> Result<QueueConfig, Wrong> {
         let limit_of = |room: Room, name: &str| match self.nominal() {
             Some(rate) => Ok(room.0.limit_on(rate, frame.rtt)),
             None => in_bytes_or_packets(room, &format!("{field}.{name}")),
@@ -315,9 +320,7 @@ impl Wire {
                 max_bytes: bytes_of(max, "queue.red.max")?,
                 max_probability: max_probability.unwrap_or(Share::of(0.1)).0,
                 weight: weight.unwrap_or(Share::of(0.002)).0,
-                packet_time: self
-                    .nominal()
-                    .map_or(Duration::ZERO, |rate| rate.time_for(u64::from(MTU_BYTES))),
+                packet_time: rate.packet_time(),
                 ecn: ecn.unwrap_or(true),
             }),
             Queue::DualPi2 { target, rtt_max, ramp_from, ramp_range } => {

@@ -3,8 +3,7 @@
 use fullpipe_cc::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
-use crate::queue::Fifo;
-use crate::queue::fifo::Waiting;
+use crate::queue::{Fifo, Waiting};
 use crate::{CoDelConfig, Count, DropReason, MTU_BYTES};
 
 /// The state machine of RFC 8289's pseudocode, for one queue.

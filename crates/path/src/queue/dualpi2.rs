@@ -3,8 +3,7 @@
 use fullpipe_cc::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
-use crate::queue::Fifo;
-use crate::queue::fifo::Waiting;
+use crate::queue::{Fifo, Waiting};
 use crate::{Count, DropReason, DualPi2Config, Ecn};
 
 /// Appendix A.1: the coupling factor.

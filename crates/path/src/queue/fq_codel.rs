@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use fullpipe_cc::Instant;
 
 use crate::pool::{Key, Pool};
-use crate::queue::Fifo;
 use crate::queue::codel::CoDel;
-use crate::queue::fifo::Waiting;
+use crate::queue::{Fifo, Waiting};
 use crate::{Count, DropReason, FqCoDelConfig};
 
 /// The most packets that one overflow drops (RFC 8290 section 4.1).

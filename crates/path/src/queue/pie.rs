@@ -4,8 +4,7 @@ use fullpipe_cc::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
 use crate::probability::Dice;
-use crate::queue::Fifo;
-use crate::queue::fifo::Waiting;
+use crate::queue::{Fifo, Waiting};
 use crate::{Count, DropReason, PieConfig};
 
 /// Section 4.2, in 1/Hz.

@@ -1,11 +1,10 @@
 //! RED: random early detection (Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993).
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_cc::Instant;
 
 use crate::pool::{Key, Pool};
 use crate::probability::Dice;
-use crate::queue::Fifo;
-use crate::queue::fifo::Waiting;
+use crate::queue::{Fifo, Waiting};
 use crate::{Count, DropReason, RedConfig};
 
 /// One queue with RED in its byte mode.
@@ -33,7 +32,7 @@ impl Red {
     fn average(&mut self, now: Instant, held_bytes: u64) {
         let weight = self.config.weight.as_f64();
         if let Some(since) = self.idle_since.take() {
-            let slot = self.config.packet_time.max(Duration::from_nanos(1)).as_nanos();
+            let slot = self.config.packet_time.as_nanos();
             self.average *= power(1.0 - weight, now.since(since).as_nanos() / slot);
         }
         self.average += weight * (held_bytes as f64 - self.average);
@@ -116,6 +115,7 @@ fn power(base: f64, exponent: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::{Probability, QueueLimit};
+    use fullpipe_cc::Duration;
 
     fn red(max_probability: f64, weight: f64) -> Red {
         let p = |p| Probability::new(p).expect("a probability");

@@ -273,6 +273,8 @@ impl Controller {
     #[cold]
     fn restart_from_idle(&mut self, now: Instant) {
         each!(&mut self.algo, a => a.on_restart_from_idle(&mut self.conn, now));
+        // Nothing is in flight: whatever the mark counted on was delivered, lost or discarded.
+        self.conn.sampler.mark_app_limited(0);
         self.update_pacer(now);
     }
 

@@ -238,8 +238,13 @@ impl Sampler {
         self.lost
     }
 
+    /// The draft lets the application-limited mark stand when packets are lost. They are never delivered, so
+    /// that the phase would last until as much was delivered in their place: seconds on a slow path.
     pub(crate) fn count_lost(&mut self, bytes: u64) {
         self.lost = self.lost.saturating_add(bytes);
+        if self.app_limited != 0 {
+            self.app_limited = self.app_limited.saturating_sub(bytes).max(1);
+        }
         self.losses = self.losses.add(bytes, 0);
     }
 

@@ -108,6 +108,19 @@ proptest! {
     }
 }
 
+/// What the fuzzer found once, in `fuzz/regressions`.
+#[test]
+fn what_the_fuzzer_found_does_not_come_back() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/regressions/controller");
+    let files = std::fs::read_dir(directory).expect("it is part of the repository");
+    let inputs: Vec<_> = files.map(|file| file.expect("readable").path()).collect();
+    assert!(!inputs.is_empty());
+    for input in inputs {
+        println!("{}", input.display());
+        events::replay(&std::fs::read(&input).expect("readable"));
+    }
+}
+
 /// Whatever size a caller claims, what enters C.inflight leaves it again.
 #[test]
 fn a_packet_of_impossible_size_leaves_nothing_in_flight() {

@@ -72,8 +72,10 @@ void twin_sent(struct twin *t, uint64_t now, uint64_t size, struct packet *p)
 {
 	bool idle = t->c.inflight == 0 && !t->awaits_repair;
 
-	if (idle && t->c.app_limited)
+	if (idle && t->c.app_limited) {
 		bbr3_restart_from_idle(&t->b, &t->c, now);
+		mark_app_limited(&t->c);
+	}
 	t->c.inflight = add_sat(t->c.inflight, size);
 	if (is_window_full(&t->c))
 		mark_cwnd_limited(&t->c);
@@ -123,6 +125,8 @@ void twin_lost(struct twin *t, const struct packet *p)
 {
 	t->c.inflight = sub_sat(t->c.inflight, p->size);
 	t->c.lost = add_sat(t->c.lost, p->size);
+	if (t->c.app_limited)
+		t->c.app_limited = max64(sub_sat(t->c.app_limited, p->size), 1);
 	struct bbr3_lost_packet lost = {
 		.size = p->size,
 		.tx_in_flight = p->tx_in_flight,

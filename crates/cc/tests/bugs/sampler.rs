@@ -41,6 +41,36 @@ fn a_pause_of_the_pacer_is_no_idleness() {
     }
 }
 
+/// The mark of an application-limited phase is C.delivered + C.inflight. What is lost or discarded is never
+/// delivered: the mark would outlive the phase by as much as is delivered instead, and each packet that
+/// finds nothing in flight would be a restart from idle.
+#[test]
+fn a_phase_without_data_ends_also_where_its_packets_never_arrive() {
+    for algorithm in BBRS {
+        for is_lost in [true, false] {
+            let mut cc = controller(algorithm);
+            let mut now = START;
+            let flight = send(&mut cc, now, 500);
+            // With these in flight the window of ten packets is full: it is opened first.
+            acknowledge(&mut cc, now + MS.times(20), &flight[..400]);
+            now += MS.times(25);
+            cc.on_app_limited();
+            assert!(cc.snapshot().app_limited, "{algorithm}");
+            if is_lost {
+                lose(&mut cc, now, &flight[400..]);
+            } else {
+                flight[400..].iter().for_each(|p| cc.on_discarded(p));
+            }
+            let repair = send(&mut cc, now, 1);
+            now += MS.times(20);
+            acknowledge(&mut cc, now, &repair);
+            assert!(!cc.snapshot().app_limited, "{algorithm}, lost: {is_lost}");
+            let next = send(&mut cc, now, 1);
+            assert!(!next[0].is_app_limited() && !bbr(&cc).idle_restart, "{algorithm}");
+        }
+    }
+}
+
 /// S4: nothing is in flight either when all of it was marked lost. The data is still to be
 /// repaired, and the application was the limit long before.
 #[test]

@@ -139,6 +139,34 @@ pub(crate) fn algorithms() -> Vec<Algorithm> {
     named.chain(fixed).collect()
 }
 
+/// Runs what the fuzzer's input stands for: the algorithm and whether the transport keeps the rules, the
+/// fate of what is in flight at the end, three bytes of start, then four bytes an event. A legal history
+/// is followed by the test of liveness.
+pub(crate) fn replay(input: &[u8]) {
+    const ALWAYS: [Property; 5] = [
+        Property::WindowFloor,
+        Property::WindowBound,
+        Property::PacingRate,
+        Property::SendQuantum,
+        Property::Departure,
+    ];
+    const LEGAL: [Property; 2] = [Property::Volumes, Property::Inflight];
+
+    let Some(([choice, fate, start @ ..], rest)) = input.split_first_chunk::<5>() else { return };
+    let legal = choice.is_multiple_of(2);
+    let algorithms = algorithms();
+    let algorithm = algorithms[usize::from(choice / 2) % algorithms.len()];
+    let events: Vec<Event> = rest.as_chunks::<4>().0.iter().map(|e| Event::decode(*e)).collect();
+
+    let mut flow = Flow::new(&Start::decode(algorithm, legal, *start));
+    if legal {
+        flow.run(&events, &[&ALWAYS[..], &LEGAL[..]].concat());
+        _ = liveness::assert_delivers(flow, liveness::Fate::decode(*fate));
+    } else {
+        flow.run(&events, &ALWAYS);
+    }
+}
+
 fn mtu(byte: u8) -> u32 {
     [1200, 1452, 9000, 64, 1, 65_527][usize::from(byte) % 6]
 }

@@ -20,7 +20,8 @@ pub struct SimConfig {
     pub flows: Vec<FlowConfig>,
     /// Traffic that reacts to nothing.
     pub cross: Vec<CrossTraffic>,
-    /// Seed of everything random that is no path's and no controller's: Poisson arrivals.
+    /// Seed of everything random that is no path's and no controller's. Paths and controllers have
+    /// seeds of their own, which [`crate::stream_seed`] makes of the run's.
     pub seed: u64,
 }
 
@@ -139,6 +140,32 @@ pub enum ReceiveWindow {
     },
 }
 
+/// When a TCP segment that later ones have overtaken is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reordering {
+    /// By time, in a window that adapts to the reordering seen: RACK, RFC 8985, as in Linux.
+    #[default]
+    Rack,
+    /// After three later ones, or 9/8 of a round trip, whatever was seen: RFC 9002 section 6.1.
+    Threshold,
+}
+
+/// The rules of [`Transport::Tcp`]; the defaults are Linux's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpConfig {
+    /// How losses are told from reordering.
+    pub reordering: Reordering,
+    /// The least part of the variance in a retransmission timeout: it is the smoothed round trip and
+    /// at least this.
+    pub rto_min: Duration,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self { reordering: Reordering::Rack, rto_min: Duration::from_millis(200) }
+    }
+}
+
 /// What a flow is to do.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowConfig {
@@ -165,6 +192,8 @@ pub struct FlowConfig {
     pub ecn: Ecn,
     /// When the receiver acknowledges.
     pub acks: AckPolicy,
+    /// What only [`Transport::Tcp`] has.
+    pub tcp: TcpConfig,
     /// Round-trip time of this flow above that of its links: added on its way back.
     pub extra_rtt: Duration,
     /// The links that it passes; `None` for all.
@@ -185,6 +214,7 @@ impl FlowConfig {
             receive_window: ReceiveWindow::Unlimited,
             ecn: Ecn::NotEct,
             acks: AckPolicy::default(),
+            tcp: TcpConfig::default(),
             extra_rtt: Duration::ZERO,
             route: None,
         }

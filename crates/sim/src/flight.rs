@@ -6,14 +6,17 @@ use fullpipe_cc::{AckBatch, Controller, Duration, Instant, PacketState};
 
 use crate::packet::{Ack, Chunk, Named, Span};
 use crate::receiver::Receiver;
-use crate::recovery::{PACKET_THRESHOLD, Rtt};
+use crate::recovery::{Rtt, Wait};
 use crate::scoreboard::{Scoreboard, Segment};
+use crate::tcp::{ProbeResult, Tcp};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     InFlight,
     Acked,
     Lost,
+    /// A TCP probe repeated its segment: the copy is in flight in its place.
+    Replaced,
 }
 
 #[derive(Debug)]
@@ -39,8 +42,39 @@ pub(crate) struct News {
     pub(crate) any: bool,
     /// Everything that was marked lost of late has arrived after all.
     pub(crate) spurious: bool,
-    /// A round trip measured by timestamps.
+    /// The round trip that it measured: of the newest packet.
     pub(crate) rtt: Option<Duration>,
+    /// TCP: a tail loss probe repaired a loss that is seen by this alone.
+    pub(crate) repaired_loss: bool,
+}
+
+/// When the segments that a TCP ACK names for the first time had left, where no copy of one makes
+/// that ambiguous (Karn's rule): the oldest and the newest of those before the cumulative number, and of
+/// those in SACK blocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Departures {
+    cumulative: Option<(Instant, Instant)>,
+    sacked: Option<(Instant, Instant)>,
+    /// A segment before the cumulative number had been sent more than once.
+    has_copies: bool,
+}
+
+impl Departures {
+    fn add(&mut self, sent: Instant, is_cumulative: bool) {
+        let seen = if is_cumulative { &mut self.cumulative } else { &mut self.sacked };
+        *seen = Some(seen.map_or((sent, sent), |(old, new)| (old.min(sent), new.max(sent))));
+    }
+
+    /// The round trips of the oldest and of the newest segment, as Linux takes them
+    /// (`tcp_clean_rtx_queue`): the first goes into the timeout, so that it covers delayed ACKs, the
+    /// second to the congestion control. `echo` is the timestamp, for an ACK that advances.
+    fn round_trips(&self, now: Instant, echo: Option<Instant>) -> Option<(Duration, Duration)> {
+        let cumulative = self.cumulative.filter(|_| !self.has_copies);
+        let oldest = cumulative.or(self.sacked).map(|(oldest, _)| oldest);
+        let newest = self.sacked.or(cumulative).map(|(_, newest)| newest);
+        let (oldest, newest) = oldest.zip(newest).or(echo.map(|echo| (echo, echo)))?;
+        Some((now.since(oldest), now.since(newest)))
+    }
 }
 
 #[derive(Debug)]
@@ -63,10 +97,13 @@ pub(crate) struct Flight {
     acked: Vec<(usize, bool)>,
     /// For TCP, and where there is a send buffer.
     pub(crate) scoreboard: Option<Scoreboard>,
+    pub(crate) tcp: Option<Tcp>,
+    /// The round trip of the newest packet that arrived.
+    newest_rtt: Duration,
 }
 
 impl Flight {
-    pub(crate) fn new(max_ack_delay: Duration, has_scoreboard: bool) -> Self {
+    pub(crate) fn new(max_ack_delay: Duration, has_scoreboard: bool, tcp: Option<Tcp>) -> Self {
         Self {
             packets: VecDeque::new(),
             first: 0,
@@ -79,6 +116,8 @@ impl Flight {
             missing: VecDeque::new(),
             acked: Vec::new(),
             scoreboard: has_scoreboard.then(Scoreboard::default),
+            tcp,
+            newest_rtt: Duration::ZERO,
         }
     }
 
@@ -93,13 +132,19 @@ impl Flight {
         if let Some(board) = &mut self.scoreboard {
             board.on_sent(chunk, pn);
         }
+        if let Some(tcp) = &mut self.tcp {
+            tcp.on_sent(state.send_time(), self.in_flight == 0);
+        }
         self.packets.push_back(Sent { state, chunk, fate: Fate::InFlight });
         self.in_flight += 1;
     }
 
-    /// What a probe repeats when there is nothing new to send, RFC 9002 section 6.2.4.
-    pub(crate) fn oldest_chunk(&self) -> Option<Chunk> {
-        self.packets.iter().find(|p| p.fate == Fate::InFlight).map(|p| p.chunk)
+    /// What a probe repeats when there is nothing new to send: QUIC the oldest (RFC 9002 section
+    /// 6.2.4), TCP the newest (RFC 8985 section 7.3).
+    pub(crate) fn probe_chunk(&self) -> Option<Chunk> {
+        let mut in_flight = self.packets.iter().filter(|p| p.fate == Fate::InFlight);
+        let probe = if self.tcp.is_some() { in_flight.next_back() } else { in_flight.next() };
+        probe.map(|p| p.chunk)
     }
 
     /// The next chunk to send again that did not turn up meanwhile.
@@ -122,6 +167,7 @@ impl Flight {
     ) -> News {
         self.acked.clear();
         let (largest, mut late, mut rtt) = (self.largest_acked, false, None);
+        let mut repaired_loss = false;
         match ack.named {
             Named::Packets { range, upto, delay } => {
                 let Some(ranges) = receiver.ranges() else { return News::default() };
@@ -132,24 +178,52 @@ impl Flight {
                 }
                 if let Some(pn) = self.largest_acked.filter(|pn| Some(*pn) != largest) {
                     self.measure(now, (pn - self.first) as usize, delay);
+                    rtt = self.rtt.latest;
                 }
             }
-            Named::Chunks { cumulative, echo, blocks } => {
+            Named::Chunks { cumulative, echo, dsack, blocks } => {
                 let Some(mut board) = self.scoreboard.take() else { return News::default() };
-                let before = board.arrived_bytes;
-                board.on_ack(cumulative, blocks, |segment| {
+                let (before, next) = (board.arrived_bytes, board.next());
+                let mut departures = Departures::default();
+                board.on_ack(cumulative, blocks, |id, segment| {
+                    let is_cumulative = id < cumulative;
+                    let has_copies = segment.first_pn != segment.newest_pn;
+                    if let Some(tcp) = &mut self.tcp {
+                        tcp.on_segment(id, has_copies);
+                    }
+                    if has_copies {
+                        departures.has_copies |= is_cumulative;
+                    } else if let Some(packet) = self.packet(segment.first_pn) {
+                        departures.add(packet.state.send_time(), is_cumulative);
+                    }
                     late |= self.take_segment(now, segment, cc);
                 });
-                // RFC 7323 section 4.1: only an ACK that advances measures.
-                if board.arrived_bytes > before {
-                    rtt = Some(now.since(echo));
-                    self.rtt.update(now.since(echo), Duration::ZERO);
+                let advances = board.arrived_bytes > before;
+                if let Some(tcp) = &mut self.tcp {
+                    if dsack.is_some() {
+                        tcp.on_dsack(next);
+                    }
+                    repaired_loss =
+                        tcp.on_probe_ack(cumulative, dsack) == ProbeResult::RepairedLoss;
+                    if advances {
+                        tcp.on_advance(now, cumulative);
+                    }
+                }
+                let echo = advances.then_some(echo);
+                if let Some((oldest, newest)) = departures.round_trips(now, echo) {
+                    rtt = Some(newest);
+                    self.rtt.update_of_ack(now, oldest, newest);
                 }
                 self.scoreboard = Some(board);
             }
         }
+        if let Some(pn) = self.largest_acked.filter(|pn| Some(*pn) != largest)
+            && let Some(packet) = self.packet(pn)
+        {
+            self.newest_rtt = now.since(packet.state.send_time());
+        }
         let spurious = late && self.missing.is_empty();
-        News { any: !self.acked.is_empty(), spurious, rtt }
+        News { any: !self.acked.is_empty(), spurious, rtt, repaired_loss }
     }
 
     /// How many of the oldest packets these are, when they are just that, and no other packet's fate
@@ -165,11 +239,15 @@ impl Flight {
         is_plain.then(|| (named.end - named.start) as usize)
     }
 
+    fn packet(&self, pn: u64) -> Option<&Sent> {
+        self.packets.get(pn.checked_sub(self.first)? as usize)
+    }
+
     /// Takes a round trip from a packet by its place in `packets`.
     #[inline]
     pub(crate) fn measure(&mut self, now: Instant, place: usize, ack_delay: Duration) {
         if let Some(packet) = self.packets.get(place) {
-            self.rtt.update(now.since(packet.state.send_time()), ack_delay);
+            self.rtt.update(now, now.since(packet.state.send_time()), ack_delay);
         }
     }
 
@@ -185,6 +263,22 @@ impl Flight {
         self.loss_time = None;
     }
 
+    /// A probe repeated the segment of a chunk: TCP counts a segment once, so that the packet before
+    /// the copy leaves the flight.
+    pub(crate) fn replace(&mut self, chunk: Chunk, cc: &mut Controller) {
+        let Some(segment) = self.scoreboard.as_ref().and_then(|b| b.segment(chunk.id)) else {
+            return;
+        };
+        let Some(i) = segment.previous_pn.checked_sub(self.first) else { return };
+        if let Some(packet) = self.packets.get_mut(i as usize)
+            && packet.fate == Fate::InFlight
+        {
+            packet.fate = Fate::Replaced;
+            self.in_flight -= 1;
+            cc.on_discarded(&packet.state);
+        }
+    }
+
     /// Marks a packet as acknowledged; whether it had been marked lost.
     #[inline]
     fn take(&mut self, pn: u64) -> bool {
@@ -195,6 +289,10 @@ impl Flight {
             Fate::InFlight => {
                 self.in_flight -= 1;
                 false
+            }
+            Fate::Replaced => {
+                self.acked.push((i as usize, true));
+                return false;
             }
             Fate::Lost => {
                 self.missing.retain(|missing| *missing != pn);
@@ -213,20 +311,64 @@ impl Flight {
     /// newest is a copy that means nothing any more.
     fn take_segment(&mut self, now: Instant, segment: Segment, cc: &mut Controller) -> bool {
         let Segment { first_pn, newest_pn, .. } = segment;
-        if first_pn != newest_pn
-            && let Some(i) = newest_pn.checked_sub(self.first)
-            && let Some(copy) = self.packets.get_mut(i as usize)
-            && now.since(copy.state.send_time()) < self.rtt.min()
+        let is_too_fast = first_pn != newest_pn
             && first_pn >= self.first
-        {
-            if copy.fate == Fate::InFlight {
-                copy.fate = Fate::Acked;
-                self.in_flight -= 1;
-                cc.on_discarded(&copy.state);
-            }
-            return self.take(first_pn);
+            && self
+                .packet(newest_pn)
+                .is_some_and(|copy| now.since(copy.state.send_time()) < self.rtt.min());
+        if !is_too_fast {
+            return self.take(newest_pn);
         }
-        self.take(newest_pn)
+        self.discard(newest_pn, cc);
+        self.take(first_pn)
+    }
+
+    /// A packet in flight means nothing any more.
+    fn discard(&mut self, pn: u64, cc: &mut Controller) {
+        let Some(i) = pn.checked_sub(self.first) else { return };
+        if let Some(packet) = self.packets.get_mut(i as usize)
+            && packet.fate == Fate::InFlight
+        {
+            packet.fate = Fate::Acked;
+            self.in_flight -= 1;
+            cc.on_discarded(&packet.state);
+        }
+    }
+
+    /// Segments that arrived above the first hole.
+    pub(crate) fn sacked(&self) -> u64 {
+        self.scoreboard.as_ref().map_or(0, |board| board.sacked)
+    }
+
+    fn wait(&self) -> Wait {
+        match &self.tcp {
+            None => self.rtt.threshold(),
+            Some(tcp) => tcp.wait(&self.rtt, self.newest_rtt, self.sacked()),
+        }
+    }
+
+    /// A retransmission timeout: the first segment that is missing is lost, and so are those whose
+    /// time is over by RACK's measure (RFC 8985 section 6.3). They go again in their order.
+    pub(crate) fn time_out(&mut self, now: Instant, batch: &mut AckBatch<'_>) -> Losses {
+        let mut losses = Losses::default();
+        let wait = self.wait().time;
+        let head = self.scoreboard.as_ref().map(Scoreboard::first);
+        for pn in self.oldest_in_flight.max(self.first)..self.next_pn() {
+            let packet = &mut self.packets[(pn - self.first) as usize];
+            if packet.fate == Fate::InFlight
+                && (Some(packet.chunk.id) == head || packet.state.send_time() + wait <= now)
+            {
+                packet.fate = Fate::Lost;
+                batch.lost(&packet.state);
+                self.in_flight -= 1;
+                self.retransmit.push_back(packet.chunk);
+                self.missing.push_back(pn);
+                losses.packets += 1;
+                losses.bytes += packet.state.size();
+            }
+        }
+        self.retransmit.make_contiguous().sort_unstable_by_key(|chunk| chunk.id);
+        losses
     }
 
     /// Tells the controller what [`Self::on_ack`] marked.
@@ -252,21 +394,26 @@ impl Flight {
         board.arrived_bytes
     }
 
-    /// Finds losses by the thresholds of RFC 9002 section 6.1 and tells the controller.
+    /// Finds losses among the packets that later ones have overtaken, and tells the controller.
     pub(crate) fn detect_losses(&mut self, now: Instant, batch: &mut AckBatch<'_>) -> Losses {
         self.loss_time = None;
         let mut losses = Losses::default();
         let Some(largest) = self.largest_acked else { return losses };
+        let start = self.oldest_in_flight.max(self.first);
+        if start >= largest {
+            return losses;
+        }
+        let wait = self.wait();
         let mut run_start: Option<Instant> = None;
-        for pn in self.oldest_in_flight.max(self.first)..largest {
+        for pn in start..largest {
             let packet = &mut self.packets[(pn - self.first) as usize];
             match packet.fate {
                 Fate::Acked => run_start = None,
-                Fate::Lost => {}
+                Fate::Lost | Fate::Replaced => {}
                 Fate::InFlight => {
                     let sent = packet.state.send_time();
-                    let lost_at = sent + self.rtt.loss_delay();
-                    if largest - pn < PACKET_THRESHOLD && now < lost_at {
+                    let lost_at = sent + wait.time;
+                    if largest - pn < wait.packets && now < lost_at {
                         // Send times rise with the numbers: this is the earliest.
                         self.loss_time = Some(lost_at);
                         self.oldest_in_flight = pn;
@@ -279,9 +426,12 @@ impl Flight {
                     self.missing.push_back(pn);
                     losses.packets += 1;
                     losses.bytes += packet.state.size();
-                    let start = *run_start.get_or_insert(sent);
-                    losses.persistent_congestion |=
-                        sent.since(start) > self.rtt.persistent_congestion();
+                    // Section 7.6.2: only what left after the first round-trip sample counts.
+                    if self.rtt.first_sample.is_some_and(|first| sent > first) {
+                        let start = *run_start.get_or_insert(sent);
+                        losses.persistent_congestion |=
+                            sent.since(start) > self.rtt.persistent_congestion();
+                    }
                 }
             }
         }
@@ -296,8 +446,9 @@ impl Flight {
         while let Some(packet) = self.packets.front() {
             match packet.fate {
                 Fate::Acked => {}
-                Fate::Lost if now.since(packet.state.send_time()) > self.rtt.horizon() => {}
-                Fate::InFlight | Fate::Lost => break,
+                Fate::Lost | Fate::Replaced
+                    if now.since(packet.state.send_time()) > self.rtt.horizon() => {}
+                Fate::InFlight | Fate::Lost | Fate::Replaced => break,
             }
             self.packets.pop_front();
             self.first += 1;

@@ -4,6 +4,7 @@ use fullpipe_cc::{Duration, Instant, Snapshot};
 use hdrhistogram::Histogram;
 
 use crate::config::{Application, FlowConfig, Route};
+use crate::random::Exponential;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::tally::Tally;
@@ -42,16 +43,32 @@ pub struct SentPacket {
     pub sent: Instant,
 }
 
+/// The most doublings of a request's timeout.
+const MAX_BACKOFF: u32 = 10;
+
 /// What an application wants next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
     Nothing,
     /// Look whether something can be sent.
     Send,
-    /// The receiver's application asks the sender's for an answer.
-    Request,
+    /// The receiver's application asks the sender's for the answer of this number.
+    Request(u64),
     /// A new connection of its kind.
     Connect,
+}
+
+/// The request at hand of [`Application::RequestResponse`], at the receiver.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    number: u64,
+    /// The offset at which its answer ends.
+    until: u64,
+    /// When the application asked.
+    asked: Instant,
+    /// When it is sent again; `None` once a part of the answer shows that it arrived.
+    resend: Option<Instant>,
+    timeouts: u32,
 }
 
 /// A flow of a simulation.
@@ -75,14 +92,18 @@ pub struct Flow {
     /// When the application does its next step.
     pub(crate) wakes: Option<Instant>,
     is_on: bool,
-    /// The offset at which the answer at hand ends, and when it was asked for.
-    answer: (u64, Instant),
+    request: Option<Request>,
+    /// Requests that the receiver made, and that the sender answered.
+    requests: u64,
+    answers: u64,
+    /// When the next short connection starts.
+    chance: Exponential,
     /// How long answers took, or connections.
     pub(crate) completion_ns: Option<Tally>,
 }
 
 impl Flow {
-    pub(crate) fn new(config: FlowConfig, route: Route, start: Instant) -> Self {
+    pub(crate) fn new(config: FlowConfig, route: Route, start: Instant, chance: u64) -> Self {
         let completes = matches!(
             config.application,
             Application::RequestResponse { .. } | Application::ShortFlows { .. }
@@ -101,7 +122,10 @@ impl Flow {
             end: None,
             wakes: Some(start),
             is_on: false,
-            answer: (0, start),
+            request: None,
+            requests: 0,
+            answers: 0,
+            chance: Exponential::new(chance),
             completion_ns: completes.then(Tally::new),
         }
     }
@@ -157,18 +181,24 @@ impl Flow {
         self.config.stop.is_some_and(|stop| now >= Instant::default() + stop)
     }
 
-    /// The application's next step, at its time; `pause` is the time until the next connection.
-    pub(crate) fn on_wake(
-        &mut self,
-        now: Instant,
-        pause: impl FnOnce(Duration) -> Duration,
-    ) -> Wish {
-        let is_first = now == self.start;
-        self.wakes = None;
+    /// When the application does its next step, or a request is sent again.
+    pub(crate) fn wakes(&self) -> Option<Instant> {
+        let resend = self.request.and_then(|request| request.resend);
+        self.wakes.map_or(resend, |at| Some(resend.map_or(at, |resend| resend.min(at))))
+    }
+
+    /// The application's next step, at its time.
+    pub(crate) fn on_wake(&mut self, now: Instant) -> Wish {
         if self.has_stopped(now) {
+            (self.wakes, self.request) = (None, None);
             self.sender.pause();
             return Wish::Nothing;
         }
+        if let Some(again) = self.resend(now) {
+            return again;
+        }
+        let is_first = now == self.start;
+        self.wakes = None;
         let wish = match self.config.application {
             Application::Bulk => {
                 self.sender.resume(now);
@@ -193,12 +223,21 @@ impl Flow {
                 self.wakes = Some(now + if self.is_on { on } else { off });
                 Wish::Send
             }
+            Application::RequestResponse { .. } if self.request.is_some() => Wish::Nothing,
             Application::RequestResponse { response_bytes, .. } => {
-                self.answer = (self.received + response_bytes, now);
-                Wish::Request
+                let request = Request {
+                    number: self.requests,
+                    until: self.received + response_bytes,
+                    asked: now,
+                    resend: Some(now + self.sender.request_timeout()),
+                    timeouts: 0,
+                };
+                self.request = Some(request);
+                self.requests += 1;
+                Wish::Request(request.number)
             }
             Application::ShortFlows { mean_interval, .. } => {
-                self.wakes = Some(now + pause(mean_interval));
+                self.wakes = Some(now + self.chance.draw(mean_interval));
                 if is_first { Wish::Nothing } else { Wish::Connect }
             }
         };
@@ -209,29 +248,49 @@ impl Flow {
         wish
     }
 
-    /// The sender's application hears of a request.
-    pub(crate) fn on_request(&mut self, now: Instant) {
-        if let Application::RequestResponse { response_bytes, .. } = self.config.application {
+    /// Sends the request at hand again when no part of its answer came within the sender's timeout,
+    /// which doubles each time (RFC 9002 section 6.2.1, RFC 6298 section 5.5).
+    fn resend(&mut self, now: Instant) -> Option<Wish> {
+        let timeout = self.sender.request_timeout();
+        let request = self.request.as_mut().filter(|r| r.resend.is_some_and(|at| at <= now))?;
+        request.timeouts = (request.timeouts + 1).min(MAX_BACKOFF);
+        request.resend = Some(now + timeout.times(1 << request.timeouts));
+        Some(Wish::Request(request.number))
+    }
+
+    /// The sender's application hears of a request; of one that was sent twice only the first counts.
+    pub(crate) fn on_request(&mut self, now: Instant, number: u64) {
+        if let Application::RequestResponse { response_bytes, .. } = self.config.application
+            && number == self.answers
+        {
+            self.answers += 1;
             self.sender.write(now, response_bytes);
         }
     }
 
-    /// The receiver's application read on; when it wants to do something because of that.
+    /// The receiver's application read on, from a packet with data that was written at `written`;
+    /// when it wants to do something because of that.
     #[inline]
-    pub(crate) fn on_read(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn on_read(&mut self, now: Instant, written: Instant) -> Option<Instant> {
         self.received = self.receiver.readable;
         match self.config.application {
             Application::Bytes(all) if self.received >= all && self.end.is_none() => {
                 self.end = Some(now);
             }
-            Application::RequestResponse { think, .. }
-                if self.received >= self.answer.0 && self.wakes.is_none() =>
-            {
-                self.wakes = Some(now + think);
-                if let Some(times) = &mut self.completion_ns {
-                    times.record(now.since(self.answer.1).as_nanos());
+            Application::RequestResponse { think, .. } => {
+                let request = self.request.as_mut()?;
+                if self.received >= request.until {
+                    let next = now + think;
+                    if let Some(times) = &mut self.completion_ns {
+                        times.record(now.since(request.asked).as_nanos());
+                    }
+                    self.request = None;
+                    self.wakes = Some(self.wakes.map_or(next, |stop| stop.min(next)));
+                    return self.wakes;
                 }
-                return self.wakes;
+                if written >= request.asked {
+                    request.resend = None;
+                }
             }
             _ => {}
         }

@@ -31,9 +31,9 @@
 //!   packet and time threshold, probe timeout, persistent congestion (RFC 9002); a loss that turns out
 //!   to be none is told to the controller when the whole episode was none.
 //! - TCP ([`FlowConfig::tcp_bulk`]): cumulative ACKs and the three newest SACK blocks (RFC 2018), round
-//!   trips by timestamps (RFC 7323). Losses are found as in QUIC, which is RACK-TLP (RFC 8985) in all
-//!   but name; an RTO that takes the whole flight for lost is left out, persistent congestion does its
-//!   work.
+//!   trips of the newest segment of an ACK, by timestamps (RFC 7323) where copies make that ambiguous;
+//!   RACK-TLP (RFC 8985) with DSACK (RFC 2883), and a retransmission timeout (RFC 6298) with Linux's
+//!   minimum.
 //! - Both: delayed ACKs, flow control with a fixed or a growing window, a send buffer.
 #![forbid(unsafe_code)]
 
@@ -49,14 +49,16 @@ mod scoreboard;
 mod sender;
 mod sim;
 mod tally;
+mod tcp;
 mod timers;
 mod window;
 
 pub use config::{
     AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, IPV4_TCP_HEADER_BYTES,
-    ReceiveWindow, Route, SimConfig, SimError,
+    ReceiveWindow, Reordering, Route, SimConfig, SimError, TcpConfig,
 };
 pub use flow::{Flow, SenderStats, SentPacket};
+pub use random::{Stream, stream_seed};
 pub use sim::Sim;
 
 /// Bytes of a datagram that are no application data: short header with an 8-byte connection ID and

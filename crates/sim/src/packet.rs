@@ -53,6 +53,8 @@ pub(crate) enum Named {
         cumulative: u64,
         /// TSecr (RFC 7323 section 4.3).
         echo: Instant,
+        /// A chunk that arrived although it was here already (RFC 2883).
+        dsack: Option<u64>,
         blocks: [Span; SACK_BLOCKS],
     },
 }
@@ -71,6 +73,6 @@ pub(crate) struct Ack {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Up {
     Ack(Ack),
-    /// The receiver's application wants an answer.
-    Request,
+    /// The receiver's application wants the answer of this number.
+    Request(u64),
 }

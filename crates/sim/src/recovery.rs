@@ -1,20 +1,30 @@
 //! When is a packet lost? RFC 9002 section 6, as far as it is arithmetic.
 
-use fullpipe_cc::Duration;
+use fullpipe_cc::{Duration, Instant};
 
 use crate::TIMER_GRANULARITY;
 
 /// kPacketThreshold, section 6.1.1.
-pub(crate) const PACKET_THRESHOLD: u64 = 3;
+const PACKET_THRESHOLD: u64 = 3;
 /// kPersistentCongestionThreshold, section 7.6.1.
 const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
 /// kInitialRtt, section 6.2.2.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
+/// When a packet is lost that a later one has overtaken: by that many packets, or so long after its
+/// departure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wait {
+    pub(crate) packets: u64,
+    pub(crate) time: Duration,
+}
+
 /// The round-trip estimator, section 5.
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
     pub(crate) latest: Option<Duration>,
+    /// When the first sample was taken.
+    pub(crate) first_sample: Option<Instant>,
     smoothed: Option<Duration>,
     variation: Duration,
     min: Duration,
@@ -28,11 +38,13 @@ impl Rtt {
     pub(crate) fn new(max_ack_delay: Duration) -> Self {
         Self {
             latest: None,
+            first_sample: None,
             smoothed: None,
             variation: Duration::ZERO,
             min: Duration::ZERO,
             max_ack_delay,
-            pto: INITIAL_RTT.times(2) + max_ack_delay,
+            // Section 6.2.2: half of it is the variation, which makes the first timeout a second.
+            pto: INITIAL_RTT.times(3) + max_ack_delay,
         }
     }
 
@@ -47,11 +59,17 @@ impl Rtt {
         self.smoothed.unwrap_or(INITIAL_RTT)
     }
 
+    /// The smoothed round-trip time and its variation, after the first sample.
+    pub(crate) fn estimate(&self) -> Option<(Duration, Duration)> {
+        self.smoothed.map(|smoothed| (smoothed, self.variation))
+    }
+
     /// A new sample, and how long its ACK was held back. The probe timeout follows section 6.2.1.
-    pub(crate) fn update(&mut self, latest: Duration, ack_delay: Duration) {
+    pub(crate) fn update(&mut self, now: Instant, latest: Duration, ack_delay: Duration) {
         self.latest = Some(latest);
         let smoothed = match self.smoothed {
             None => {
+                self.first_sample = Some(now);
                 self.variation = Duration::from_nanos(latest.as_nanos() / 2);
                 self.min = latest;
                 latest
@@ -70,11 +88,24 @@ impl Rtt {
         self.pto = smoothed + self.variation.times(4).max(TIMER_GRANULARITY) + self.max_ack_delay;
     }
 
+    /// The samples of a TCP ACK: the round trip of its oldest segment, which the smoothed one and the
+    /// timeout are made of, and that of its newest, which is the latest and the shortest.
+    pub(crate) fn update_of_ack(&mut self, now: Instant, oldest: Duration, newest: Duration) {
+        self.update(now, oldest, Duration::ZERO);
+        self.latest = Some(newest);
+        self.min = self.min.min(newest);
+    }
+
     /// The time threshold of section 6.1.2: 9/8 of the larger of smoothed and latest RTT.
-    pub(crate) fn loss_delay(&self) -> Duration {
+    fn loss_delay(&self) -> Duration {
         let smoothed = self.smoothed();
         let rtt = self.latest.map_or(smoothed, |latest| latest.max(smoothed));
         Duration::from_nanos(rtt.as_nanos() / 8 * 9).max(TIMER_GRANULARITY)
+    }
+
+    /// The thresholds of section 6.1.
+    pub(crate) fn threshold(&self) -> Wait {
+        Wait { packets: PACKET_THRESHOLD, time: self.loss_delay() }
     }
 
     /// The probe timeout of section 6.2.1.
@@ -102,9 +133,9 @@ mod tests {
     #[test]
     fn a_steady_rtt_is_its_own_estimate() {
         let mut rtt = Rtt::new(crate::MAX_ACK_DELAY);
-        assert_eq!(rtt.pto(), Duration::from_millis(691));
+        assert_eq!(rtt.pto(), Duration::from_millis(999 + 25));
         for _ in 0..200 {
-            rtt.update(Duration::from_millis(40), Duration::ZERO);
+            rtt.update(Instant::default(), Duration::from_millis(40), Duration::ZERO);
         }
         assert_eq!(rtt.loss_delay(), Duration::from_millis(45));
         assert_eq!(rtt.pto(), Duration::from_millis(40 + 1 + 25));
@@ -113,10 +144,10 @@ mod tests {
     #[test]
     fn the_acknowledgement_delay_is_taken_off_but_never_below_the_minimum() {
         let mut rtt = Rtt::new(crate::MAX_ACK_DELAY);
-        rtt.update(Duration::from_millis(40), Duration::ZERO);
-        rtt.update(Duration::from_millis(48), Duration::from_millis(8));
+        rtt.update(Instant::default(), Duration::from_millis(40), Duration::ZERO);
+        rtt.update(Instant::default(), Duration::from_millis(48), Duration::from_millis(8));
         assert_eq!(rtt.smoothed, Some(Duration::from_millis(40)));
-        rtt.update(Duration::from_millis(48), Duration::from_millis(20));
+        rtt.update(Instant::default(), Duration::from_millis(48), Duration::from_millis(20));
         assert_eq!(rtt.smoothed, Some(Duration::from_millis(41)), "48 - 20 would be below 40");
     }
 }

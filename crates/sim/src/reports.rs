@@ -80,6 +80,8 @@ pub(crate) struct Sack {
     blocks: [Span; SACK_BLOCKS + 1],
     echo: Instant,
     last_acked: u64,
+    /// A chunk that came again since the last ACK (RFC 2883).
+    again: Option<u64>,
 }
 
 impl Sack {
@@ -90,6 +92,9 @@ impl Sack {
         // so that a round trip includes the delay of the ACK.
         if id <= self.last_acked {
             self.echo = self.echo.max(data.sent);
+        }
+        if id < next_chunk || self.blocks.iter().any(|block| block.start <= id && id < block.end) {
+            self.again = Some(id);
         }
         if id <= next_chunk {
             return id == next_chunk && self.blocks[0].is_empty();
@@ -130,7 +135,10 @@ impl Sack {
     pub(crate) fn acknowledge(&mut self, next_chunk: u64) -> Named {
         self.last_acked = next_chunk;
         let [a, b, c, _] = self.blocks;
-        Named::Chunks { cumulative: next_chunk, echo: self.echo, blocks: [a, b, c] }
+        let dsack = self.again.take();
+        // It takes the place of a block.
+        let c = if dsack.is_some() { Span::default() } else { c };
+        Named::Chunks { cumulative: next_chunk, echo: self.echo, dsack, blocks: [a, b, c] }
     }
 }
 
@@ -173,6 +181,25 @@ mod tests {
         sack.cut(8);
         let Named::Chunks { blocks, .. } = sack.acknowledge(8) else { panic!("TCP") };
         assert_eq!(blocks.map(|b| (b.start, b.end)), [(8, 9), (0, 0), (0, 0)]);
+    }
+
+    /// RFC 2883 section 4: what comes again is named once, below the cumulative number or in a block.
+    #[test]
+    fn a_segment_that_comes_again_is_named_in_the_next_ack() {
+        let mut sack = Sack::default();
+        let mut dsack = |id, next| {
+            segment(&mut sack, id, next, 0);
+            let dsacks = [0, 0].map(|_| match sack.acknowledge(next) {
+                Named::Chunks { dsack, .. } => dsack,
+                Named::Packets { .. } => panic!("TCP"),
+            });
+            assert_eq!(dsacks[1], None, "once");
+            dsacks[0]
+        };
+        assert_eq!(
+            [dsack(0, 0), dsack(0, 1), dsack(3, 1), dsack(3, 1)],
+            [None, Some(0), None, Some(3)]
+        );
     }
 
     /// RFC 7323 section 4.3, case A and B: the first of delayed segments is echoed, and the one

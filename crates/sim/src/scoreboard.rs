@@ -8,8 +8,9 @@ use crate::packet::{Chunk, SACK_BLOCKS, Span};
 /// A chunk that was sent, and not everything up to it has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
-    /// The packets that carried it first and last.
+    /// The packets that carried it first, before the last, and last.
     pub(crate) first_pn: u64,
+    pub(crate) previous_pn: u64,
     pub(crate) newest_pn: u64,
     bytes: u32,
     has_arrived: bool,
@@ -22,6 +23,8 @@ pub(crate) struct Scoreboard {
     first: u64,
     /// Application bytes before it: all of them arrived.
     pub(crate) arrived_bytes: u64,
+    /// Segments after it that arrived.
+    pub(crate) sacked: u64,
     /// The blocks of the ACK before: what they named needs no second look.
     told: [Span; SACK_BLOCKS],
 }
@@ -30,9 +33,13 @@ impl Scoreboard {
     pub(crate) fn on_sent(&mut self, chunk: Chunk, pn: u64) {
         let Some(i) = chunk.id.checked_sub(self.first) else { return };
         match self.segments.get_mut(i as usize) {
-            Some(segment) => segment.newest_pn = pn,
+            Some(segment) => {
+                segment.previous_pn = segment.newest_pn;
+                segment.newest_pn = pn;
+            }
             None => self.segments.push_back(Segment {
                 first_pn: pn,
+                previous_pn: pn,
                 newest_pn: pn,
                 bytes: chunk.bytes,
                 has_arrived: false,
@@ -51,15 +58,34 @@ impl Scoreboard {
     /// A chunk has arrived; its segment, if that is news.
     pub(crate) fn arrive(&mut self, id: u64) -> Option<Segment> {
         let segment = self.segments.get_mut(id.checked_sub(self.first)? as usize)?;
-        if core::mem::replace(&mut segment.has_arrived, true) { None } else { Some(*segment) }
+        if core::mem::replace(&mut segment.has_arrived, true) {
+            return None;
+        }
+        self.sacked += 1;
+        Some(*segment)
     }
 
-    /// Calls `news` with each segment that an ACK names for the first time.
+    /// What is known of a chunk that was sent, while not everything up to it has arrived.
+    pub(crate) fn segment(&self, id: u64) -> Option<Segment> {
+        self.segments.get(id.checked_sub(self.first)? as usize).copied()
+    }
+
+    /// The first chunk that has not arrived: SND.UNA.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The first chunk that was not sent: SND.NXT.
+    pub(crate) fn next(&self) -> u64 {
+        self.first + self.segments.len() as u64
+    }
+
+    /// Calls `news` with the number and the segment of each chunk that an ACK names for the first time.
     pub(crate) fn on_ack(
         &mut self,
         cumulative: u64,
         blocks: [Span; SACK_BLOCKS],
-        mut news: impl FnMut(Segment),
+        mut news: impl FnMut(u64, Segment),
     ) {
         let told = core::mem::replace(&mut self.told, blocks);
         for span in [Span { start: self.first, end: cumulative }].into_iter().chain(blocks) {
@@ -70,7 +96,7 @@ impl Scoreboard {
                     continue;
                 }
                 if let Some(segment) = self.arrive(id) {
-                    news(segment);
+                    news(id, segment);
                 }
                 id += 1;
             }
@@ -84,6 +110,7 @@ impl Scoreboard {
             self.arrived_bytes += u64::from(segment.bytes);
             self.segments.pop_front();
             self.first += 1;
+            self.sacked -= 1;
         }
     }
 }
@@ -103,7 +130,7 @@ mod tests {
         let mut ack = |cumulative, start, end| {
             let mut news = Vec::new();
             let blocks = [Span { start, end }, Span::default(), Span::default()];
-            board.on_ack(cumulative, blocks, |s| news.push(s.first_pn));
+            board.on_ack(cumulative, blocks, |_, s| news.push(s.first_pn));
             (news, board.arrived_bytes)
         };
         assert_eq!(ack(2, 0, 0), (vec![0, 1], 200));

@@ -9,6 +9,7 @@ use crate::flight::{Flight, Losses};
 use crate::flow::{SenderStats, SentPacket};
 use crate::packet::{Ack, Chunk, Named};
 use crate::receiver::Receiver;
+use crate::tcp::{Alarm, Tcp};
 
 /// The most doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 10;
@@ -115,7 +116,11 @@ impl Sender {
                 ReceiveWindow::Fixed(bytes) | ReceiveWindow::Auto { initial: bytes, .. } => bytes,
             },
             ce_packets: 0,
-            flight: Flight::new(config.acks.max_delay, config.is_tcp() || buffer.is_some()),
+            flight: Flight::new(
+                config.acks.max_delay,
+                config.is_tcp() || buffer.is_some(),
+                config.is_tcp().then(|| Tcp::new(config.tcp, now)),
+            ),
             pto_count: 0,
             last_sent: now,
             last_sent_bytes: 0,
@@ -228,11 +233,8 @@ impl Sender {
         probe: bool,
         mut send: impl FnMut(u64, Chunk, u32),
     ) -> Option<Instant> {
-        if probe
-            && let Some(chunk) =
-                self.next_chunk(now, self.next_payload()).or_else(|| self.flight.oldest_chunk())
-        {
-            self.transmit(now, chunk, &mut send);
+        if probe {
+            self.probe(now, &mut send);
         }
         let paced_until = loop {
             let payload = self.next_payload();
@@ -255,6 +257,18 @@ impl Sender {
         }
     }
 
+    /// Sends a packet whatever window and pacer say: something new, or a repetition.
+    #[cold]
+    fn probe(&mut self, now: Instant, send: &mut impl FnMut(u64, Chunk, u32)) {
+        let new = self.next_chunk(now, self.next_payload());
+        let Some(chunk) = new.or_else(|| self.flight.probe_chunk()) else { return };
+        self.transmit(now, chunk, send);
+        if let Some(tcp) = &mut self.flight.tcp {
+            tcp.on_probe(now, self.next_chunk, new.is_none());
+            self.flight.replace(chunk, &mut self.cc);
+        }
+    }
+
     #[inline]
     fn transmit(&mut self, now: Instant, chunk: Chunk, send: &mut impl FnMut(u64, Chunk, u32)) {
         let bytes = chunk.bytes + self.overhead;
@@ -274,7 +288,14 @@ impl Sender {
         if self.flight.loss_time.is_some() || self.flight.in_flight == 0 {
             return self.flight.loss_time;
         }
-        Some(self.last_sent + self.flight.rtt.pto().times(1 << self.pto_count))
+        match &self.flight.tcp {
+            None => Some(self.last_sent + self.flight.rtt.pto().times(1 << self.pto_count)),
+            Some(tcp) => Some(self.tcp_alarm(tcp).0),
+        }
+    }
+
+    fn tcp_alarm(&self, tcp: &Tcp) -> (Instant, Alarm) {
+        tcp.alarm(&self.flight.rtt, self.flight.in_flight, self.flight.sacked())
     }
 
     /// Fires what is due; whether that is a probe.
@@ -285,6 +306,10 @@ impl Sender {
         }
         self.check_if_application_limited();
         if self.flight.loss_time.is_none() {
+            if self.flight.tcp.as_ref().is_some_and(|tcp| self.tcp_alarm(tcp).1 == Alarm::Timeout) {
+                self.time_out(now);
+                return false;
+            }
             self.pto_count = (self.pto_count + 1).min(MAX_BACKOFF);
             return true;
         }
@@ -295,21 +320,48 @@ impl Sender {
         false
     }
 
-    /// Takes in an ACK; whether it was news.
+    #[cold]
+    fn time_out(&mut self, now: Instant) {
+        let mut batch = self.cc.ack(now);
+        let losses = self.flight.time_out(now, &mut batch);
+        batch.finish();
+        self.stats.lost_packets += losses.packets;
+        self.stats.lost_bytes += losses.bytes;
+        self.cc.on_rto(now);
+        if let Some(tcp) = &mut self.flight.tcp {
+            tcp.on_timeout(now, self.next_chunk);
+        }
+    }
+
+    /// After how long without an answer a request is sent again.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        let rtt = &self.flight.rtt;
+        self.flight.tcp.as_ref().map_or(rtt.pto(), |tcp| tcp.rto(rtt))
+    }
+
+    /// Takes in an ACK; the round trip that it measured.
     #[inline]
-    pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack, receiver: &mut Receiver) -> bool {
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack,
+        receiver: &mut Receiver,
+    ) -> Option<Duration> {
         self.check_if_application_limited();
         self.max_data = self.max_data.max(ack.max_data);
         if self.on_ack_in_order(now, ack, receiver) {
-            return true;
+            return self.flight.rtt.latest;
         }
         let news = self.flight.on_ack(now, ack, receiver, &mut self.cc);
         if !news.any {
-            return false;
+            return None;
         }
         self.pto_count = 0;
         if news.spurious {
             self.cc.on_spurious_loss(now);
+            if let Some(tcp) = &mut self.flight.tcp {
+                tcp.on_spurious_loss();
+            }
         }
         let mut batch = self.cc.ack(now);
         self.flight.tell_acked(&mut batch);
@@ -318,6 +370,12 @@ impl Sender {
         }
         batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
+        if news.repaired_loss {
+            // Congestion without a packet that leaves the flight now, as a mark is.
+            batch.ce(1);
+            self.stats.lost_packets += 1;
+            self.stats.lost_bytes += u64::from(self.payload);
+        }
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
         if losses.packets > 0 {
@@ -328,7 +386,7 @@ impl Sender {
             self.source.fill(now, arrived);
         }
         self.flight.forget(now);
-        true
+        news.rtt
     }
 
     /// The common case: the ACK names the oldest packets, one after the other, and nothing is
@@ -354,7 +412,11 @@ impl Sender {
     fn count(&mut self, now: Instant, losses: Losses) {
         self.stats.lost_packets += losses.packets;
         self.stats.lost_bytes += losses.bytes;
-        if losses.persistent_congestion {
+        if let Some(tcp) = &mut self.flight.tcp {
+            if losses.packets > 0 {
+                tcp.on_losses(self.next_chunk);
+            }
+        } else if losses.persistent_congestion {
             self.cc.on_rto(now);
         }
     }

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use crate::config::{CrossTraffic, Route, SimConfig, SimError};
 use crate::flow::Flow;
 use crate::packet::{Data, Up};
-use crate::random::Exponential;
+use crate::random::{Exponential, Stream, stream_seed};
 use crate::tally::Tally;
 use crate::timers::{NEVER, Timers};
 
@@ -65,7 +65,6 @@ pub struct Sim {
     way_back: Vec<VecDeque<(Instant, Up)>>,
     rtt_ns: Tally,
     latency_ns: Tally,
-    chance: Exponential,
     /// Packets that came out of a last link.
     delivered_packets: u64,
 }
@@ -92,7 +91,6 @@ impl Sim {
             way_back: (0..config.flows.len()).map(|_| VecDeque::new()).collect(),
             rtt_ns: Tally::new(),
             latency_ns: Tally::new(),
-            chance: Exponential::new(config.seed),
             delivered_packets: 0,
         };
         for link in &config.links {
@@ -103,7 +101,7 @@ impl Sim {
             cross.validate()?;
             let next = Instant::default() + cross.start;
             // Each source draws for itself, so that one more changes nothing for the others.
-            let chance = Exponential::new(config.seed.wrapping_add(1 + i as u64));
+            let chance = Exponential::new(stream_seed(config.seed, Stream::Cross, i as u64));
             let route = Route::checked(cross.route, n)?;
             sim.cross.push(Cross { config: *cross, route, sent: 0, next, chance });
             sim.timers.arm(i, next);
@@ -111,7 +109,8 @@ impl Sim {
         for (i, flow) in config.flows.iter().enumerate() {
             flow.validate()?;
             let start = Instant::default() + flow.start;
-            sim.flows.push(Flow::new(*flow, Route::checked(flow.route, n)?, start));
+            let chance = stream_seed(config.seed, Stream::Starts, i as u64);
+            sim.flows.push(Flow::new(*flow, Route::checked(flow.route, n)?, start, chance));
             sim.arm(Timer::Application, i as u32, start);
         }
         Ok(sim)

@@ -173,7 +173,8 @@ fn every_flow_can_be_said() {
     assert_eq!(flows.len(), 11);
     assert_eq!(flows[2].start, Duration::from_secs(5));
     assert_eq!(flows[2].route, Some(Route { first: 1, last: 1 }));
-    assert_eq!((flows[0].cc.seed, flows[2].cc.seed), (1, 3));
+    let seed = |flow| fullpipe_sim::stream_seed(1, fullpipe_sim::Stream::Controller, flow);
+    assert_eq!((flows[0].cc.seed, flows[2].cc.seed), (seed(0), seed(2)));
     // Half of 10 Mbit/s in twice 15 ms.
     assert_eq!(flows[3].receive_window, ReceiveWindow::Fixed(18_750));
     assert_eq!(flows[4].receive_window, ReceiveWindow::Auto { initial: 64_000, max: 1_000_000 });
@@ -185,6 +186,21 @@ fn every_flow_can_be_said() {
     assert_eq!(s.config.cross[0].route, Some(Route { first: 0, last: 0 }));
     let delays: u64 = s.config.uplink.least_delay().as_nanos();
     assert_eq!(delays, 15_000_000);
+}
+
+/// Links, way back and controllers of 20 seeds draw 100 different sequences: no seed's link draws what
+/// another seed's other link does.
+#[test]
+fn runs_of_two_seeds_have_no_random_sequence_in_common() {
+    let mut seen = std::collections::HashSet::new();
+    for seed in 0..20 {
+        let link = "[[link]]\nrate = \"10mbit\"\ndelay = \"5ms\"\n";
+        let flow = "[[flow]]\ncount = 2\n";
+        let config = setup(&format!("cc = \"bbr3\"\nseed = {seed}\n{link}{link}{flow}")).config;
+        let links = config.links.iter().chain([&config.uplink]).map(|link| link.seed);
+        seen.extend(links.chain(config.flows.iter().map(|flow| flow.cc.seed)));
+    }
+    assert_eq!(seen.len(), 100);
 }
 
 #[test]

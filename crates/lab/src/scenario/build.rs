@@ -6,6 +6,7 @@ use fullpipe_cc::{Algorithm, Duration, Rate, StartupGains};
 use fullpipe_path::{ConfigError, Ecn, ElementConfig, MTU_BYTES, PathConfig, RateConfig};
 use fullpipe_sim::{
     AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, ReceiveWindow, Route, SimConfig,
+    Stream, stream_seed,
 };
 
 use super::elements::{Element, Frame, Wire};
@@ -79,7 +80,7 @@ pub(super) fn setup(doc: &Document, dir: &Path) -> Result<Setup, Wrong> {
         for k in 0..table.count {
             let mut flow = FlowConfig { start: first + every.times(k), ..template };
             // Flows that probed at the same times would be no test of how they share.
-            flow.cc.seed = doc.seed.wrapping_add(flows.len() as u64);
+            flow.cc.seed = stream_seed(doc.seed, Stream::Controller, flows.len() as u64);
             flows.push(flow);
             labels.push(FlowLabel {
                 name: table.name.clone().unwrap_or_else(|| algorithm.to_string()),
@@ -178,7 +179,7 @@ impl Net {
         };
         let half = Duration::from_nanos(frame.rtt.as_nanos() / 2);
         let row = row(&path.down, path.loss, &wire, half, "path", frame)?;
-        let links = vec![PathConfig { row, seed }];
+        let links = vec![PathConfig { row, seed: stream_seed(seed, Stream::Link, 0) }];
         let uplink = uplink(&path.up, frame.rtt - half, seed, frame)?;
         Ok(Self { links, uplink, rate: wire.nominal(), rtt: frame.rtt })
     }
@@ -211,8 +212,7 @@ impl Net {
             let field = format!("link[{i}]");
             let row = row(&link.down, link.loss, &wire, delay_of(link), &field, frame)?;
             first_rate = first_rate.or(wire.nominal());
-            // Of two links, as of the two directions, none draws what the other does.
-            links.push(PathConfig { row, seed: seed ^ (2 * i as u64) });
+            links.push(PathConfig { row, seed: stream_seed(seed, Stream::Link, i as u64) });
         }
         let uplink = uplink(up, rtt - there, seed, frame)?;
         Ok(Self { links, uplink, rate: first_rate, rtt })
@@ -304,7 +304,7 @@ fn uplink(
     if delay > Duration::ZERO {
         row.push(ElementConfig::Delay(delay));
     }
-    Ok(PathConfig { row, seed: seed ^ 1 })
+    Ok(PathConfig { row, seed: stream_seed(seed, Stream::Uplink, 0) })
 }
 
 fn checked(

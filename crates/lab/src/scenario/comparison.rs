@@ -6,6 +6,7 @@ use std::str::FromStr;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{Link, MTU_BYTES, PathConfig, Probability};
 use fullpipe_quic::CongestionControl;
+use fullpipe_sim::{Stream, stream_seed};
 
 use crate::metrics::{millis, seconds};
 use crate::observe::Extent;
@@ -372,9 +373,10 @@ impl Scenario {
             delay: down,
             queue: self.buffer.limit_on(self.rate, self.rtt),
             loss: self.loss,
-            seed: self.seed,
+            seed: stream_seed(self.seed, Stream::Link, 0),
         };
-        let uplink = Link { delay: up, seed: self.seed ^ 1, ..Link::default() };
+        let seed = stream_seed(self.seed, Stream::Uplink, 0);
+        let uplink = Link { delay: up, seed, ..Link::default() };
         (downlink.into(), uplink.into())
     }
 

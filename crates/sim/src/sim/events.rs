@@ -10,6 +10,7 @@ use crate::REQUEST_BYTES;
 use crate::config::{Application, Arrivals, CrossTraffic, FlowConfig};
 use crate::flow::{Flow, Wish};
 use crate::packet::{Chunk, Data, Up};
+use crate::random::{Stream, stream_seed};
 use crate::timers::NEVER;
 
 /// What the links see of a packet: queues tell the flows apart.
@@ -100,7 +101,7 @@ impl Sim {
             latency.record(now.since(written).as_nanos());
         });
         let before = flow.received;
-        let wakes = flow.on_read(now);
+        let wakes = flow.on_read(now, data.chunk.written);
         let (read, parent) = (flow.received - before, flow.parent);
         match ack {
             Some(ack) => {
@@ -144,10 +145,9 @@ impl Sim {
         let now = self.now;
         let Some(flow) = self.alive(i) else { return };
         match up {
-            Up::Request => flow.on_request(now),
+            Up::Request(number) => flow.on_request(now, *number),
             Up::Ack(ack) => {
-                let is_news = flow.sender.on_ack(now, ack, &mut flow.receiver);
-                if is_news && let Some(rtt) = flow.sender.latest_rtt() {
+                if let Some(rtt) = flow.sender.on_ack(now, ack, &mut flow.receiver) {
                     self.rtt_ns.record(rtt.as_nanos());
                 }
             }
@@ -197,22 +197,20 @@ impl Sim {
 
     fn on_application(&mut self, i: u32) {
         let now = self.now;
-        let mut chance = self.chance.clone();
         let Some(flow) = self.alive(i) else { return };
-        if let Some(at) = flow.wakes.filter(|at| *at > now) {
+        if let Some(at) = flow.wakes().filter(|at| *at > now) {
             return self.arm(Timer::Application, i, at);
         }
-        let wish = flow.on_wake(now, |mean| chance.draw(mean));
-        let wakes = flow.wakes;
-        self.chance = chance;
+        let wish = flow.on_wake(now);
+        let wakes = flow.wakes();
         if let Some(at) = wakes {
             self.arm(Timer::Application, i, at);
         }
         match wish {
             Wish::Nothing => {}
             Wish::Send => self.pump(i),
-            Wish::Request => {
-                self.send_up(i, REQUEST_BYTES + IPV4_UDP_HEADER_BYTES, Up::Request);
+            Wish::Request(number) => {
+                self.send_up(i, REQUEST_BYTES + IPV4_UDP_HEADER_BYTES, Up::Request(number));
             }
             Wish::Connect => self.connect(i),
         }
@@ -229,8 +227,8 @@ impl Sim {
             stop: None,
             ..template.config
         };
-        config.cc.seed = config.cc.seed.wrapping_add(number as u64);
-        let mut flow = Flow::new(config, template.route, self.now);
+        config.cc.seed = stream_seed(config.cc.seed, Stream::Connection, number as u64);
+        let mut flow = Flow::new(config, template.route, self.now, 0);
         flow.parent = Some(parent);
         self.short.push(Some(Box::new(flow)));
         self.on_application((self.flows.len() + number) as u32);

@@ -7,7 +7,7 @@ use std::time;
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::PathConfig;
 use fullpipe_quic::CongestionControl;
-use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig};
+use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig, Stream, stream_seed};
 
 use crate::backend::RunError;
 use crate::backend::series::{Recorder, Row};
@@ -83,11 +83,12 @@ pub(crate) fn config(s: &Scenario, cc: CongestionControl) -> Result<SimConfig, R
         let mut flow =
             FlowConfig { start: s.start_of(i), application, ..FlowConfig::bulk(algorithm) };
         // Flows that probed at the same times would be no test of how they share.
-        flow.cc.seed = s.seed.wrapping_add(u64::from(i));
+        flow.cc.seed = stream_seed(s.seed, Stream::Controller, u64::from(i));
         flow
     };
     let (downlink, uplink): (PathConfig, PathConfig) = s.directions();
-    Ok(SimConfig::new(downlink, uplink, (0..s.flows).map(flow).collect()))
+    let flows = (0..s.flows).map(flow).collect();
+    Ok(SimConfig { seed: s.seed, ..SimConfig::new(downlink, uplink, flows) })
 }
 
 fn elapsed(sim: &Sim) -> Duration {

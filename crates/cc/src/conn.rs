@@ -207,6 +207,15 @@ impl Conn {
         2 * self.smss
     }
 
+    /// The window of a loss-based algorithm after a timeout: RFC 9002 section 7.6.2 has the smallest
+    /// window, RFC 5681 section 3.1 one full segment.
+    pub(crate) fn timeout_window(&self) -> u64 {
+        match self.transport {
+            Transport::Quic => self.min_window(),
+            Transport::Tcp => self.smss,
+        }
+    }
+
     /// C.srtt, after the first sample.
     pub(crate) fn srtt(&self) -> Option<Duration> {
         (self.srtt != Duration::ZERO).then_some(self.srtt)

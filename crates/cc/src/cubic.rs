@@ -193,11 +193,11 @@ impl CongestionControl for Cubic {
         self.slow_start.pace(conn);
     }
 
-    /// Section 4.8, with the window of RFC 9002 section 7.6.2. Without a W_max the next stage begins at its
+    /// Section 4.8, with the transport's window after a timeout. Without a W_max the next stage begins at its
     /// own window: K is 0.
     fn on_rto(&mut self, conn: &mut Conn) {
         conn.forget_recovery(); // RFC 9002 appendix B.8
-        conn.cwnd = conn.min_window();
+        conn.cwnd = conn.timeout_window();
         self.w_max = 0;
         self.epoch = None;
         self.slow_start.pace(conn);

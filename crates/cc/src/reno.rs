@@ -62,7 +62,7 @@ impl CongestionControl for Reno {
     /// Persistent congestion, RFC 9002 section 7.6.2.
     fn on_rto(&mut self, conn: &mut Conn) {
         conn.forget_recovery();
-        conn.cwnd = conn.min_window();
+        conn.cwnd = conn.timeout_window();
         self.acked = 0;
         self.slow_start.pace(conn);
     }

@@ -133,7 +133,9 @@ impl Flight {
             board.on_sent(chunk, pn);
         }
         if let Some(tcp) = &mut self.tcp {
-            tcp.on_sent(state.send_time(), self.in_flight == 0);
+            // The first segment that is missing, sent again, has the whole timeout to arrive.
+            let is_head = self.scoreboard.as_ref().is_some_and(|board| board.first() == chunk.id);
+            tcp.on_sent(state.send_time(), self.in_flight == 0 || is_head);
         }
         self.packets.push_back(Sent { state, chunk, fate: Fate::InFlight });
         self.in_flight += 1;

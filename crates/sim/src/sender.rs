@@ -265,7 +265,9 @@ impl Sender {
         self.transmit(now, chunk, send);
         if let Some(tcp) = &mut self.flight.tcp {
             tcp.on_probe(now, self.next_chunk, new.is_none());
-            self.flight.replace(chunk, &mut self.cc);
+            if new.is_none() {
+                self.flight.replace(chunk, &mut self.cc);
+            }
         }
     }
 

@@ -86,7 +86,7 @@ impl Tcp {
         self.recovery.is_some()
     }
 
-    /// A segment was sent; nothing had been in flight before the first.
+    /// A segment was sent. The timeout starts with the first that is unacknowledged.
     pub(crate) fn on_sent(&mut self, now: Instant, is_first: bool) {
         self.advanced = now;
         if is_first {

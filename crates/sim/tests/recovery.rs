@@ -95,25 +95,29 @@ fn after_a_tail(data: Option<u64>, ack: Option<u64>) -> (u64, u64) {
     (sim.flow(0).stats().lost_packets, sim.flow(0).snapshot().cwnd)
 }
 
-/// One ACK in five is lost, and no data. A probe whose DSACK is lost as well ends in a timeout, as it
-/// does in a kernel, which takes for lost what was under way: some five of the 133 bursts. None is counted
-/// in a bulk flow.
+/// One ACK in five is lost, and no data. None is counted as lost in a bulk flow. Of 133 bursts every
+/// fifth loses its last ACK, and of the probes that follow every fifth its DSACK: a timeout is
+/// the end, as it is in a kernel, and takes the two to four segments without an ACK for lost.
 #[test]
 fn tcp_counts_few_losses_where_only_acks_are_lost() {
     let pauses = Application::OnOff { on: MS.times(50), off: MS.times(400) };
-    for (application, most) in [(Application::Bulk, 0.0), (pauses, 0.004)] {
+    for (application, most) in [(Application::Bulk, 0), (pauses, 133 / 25 * 5)] {
         let receive_window = ReceiveWindow::Fixed(100_000);
         let flow =
             FlowConfig { application, receive_window, ..FlowConfig::tcp_bulk(Algorithm::Cubic) };
         let sim = run(&config(mbit(20), 20.0, vec![flow]), 60_000);
         assert_eq!(sim.link(0).stats.tail_dropped.packets, 0, "the queue was to be long enough");
         let stats = sim.flow(0).stats();
-        let part = stats.lost_packets as f64 / stats.sent_packets as f64;
         println!(
             "{application:?}: {} of {} counted as lost",
             stats.lost_packets, stats.sent_packets
         );
-        assert!(part <= most, "{} of {} sent", stats.lost_packets, stats.sent_packets);
+        assert!(
+            stats.lost_packets <= most,
+            "{} of {} sent",
+            stats.lost_packets,
+            stats.sent_packets
+        );
     }
 }
 
@@ -150,7 +154,10 @@ fn a_tcp_timeout_leaves_a_window_of_one_segment() {
     sim.run_until(at(4_900));
     assert!(sim.flow(0).stats().sent_packets - before <= 2, "timeouts back off");
     sim.run_until(at(8_000));
-    assert!(sim.flow(0).received() > 10_000_000, "it goes on afterwards");
+    let before = sim.flow(0).received();
+    sim.run_until(at(12_000));
+    let part = (sim.flow(0).received() - before) as f64 * 8e-6 / 4.0 / (20.0 * 1448.0 / 1500.0);
+    assert!(part > 0.8, "{part} of the link three seconds after the outage");
 }
 
 /// Ten packets a millisecond apart share an ACK. It leaves when the newest arrives, and so does that

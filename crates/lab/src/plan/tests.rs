@@ -308,7 +308,7 @@ fn red_on_a_trace_takes_the_packet_time_of_its_mean_rate() {
     let text = "cc = \"bbr3\"\n[path]\nrtt = \"40ms\"\nbuffer = \"100kB\"\ntrace = \"link.trace\"\n\
                 queue = { red = { min = \"20kB\", max = \"60kB\" } }\n";
     let plan = Plan::parse(text, "x.toml", "x", dir.path(), Edition::default()).expect("a plan");
-    let setup = plan.runs[0].setup().expect("it was checked");
+    let setup = plan.grid.runs[0].setup().expect("it was checked");
     let ElementConfig::Bottleneck { queue: QueueConfig::Red(red), .. } =
         &setup.config.links[0].row[0]
     else {

@@ -225,6 +225,13 @@ void BPF_PROG(bbr3_cong_control, struct sock *sk, __u32 ack, int flag, const str
 	cong_control(sk, rs);
 }
 
+/* As TCP calls it before Linux 6.10. */
+SEC("struct_ops")
+void BPF_PROG(bbr3_cong_control_6_9, struct sock *sk, const struct rate_sample *rs)
+{
+	cong_control(sk, rs);
+}
+
 SEC("struct_ops")
 __u32 BPF_PROG(bbr3_min_tso_segs, struct sock *sk)
 {
@@ -308,17 +315,24 @@ __u32 BPF_PROG(bbr3_sndbuf_expand, struct sock *sk)
 	return 3;
 }
 
+#define OPERATIONS(on_ack)                                       \
+	{                                                        \
+		.name = "bbr3",                                  \
+		.flags = TCP_CONG_NON_RESTRICTED,                \
+		.init = (void *)bbr3_start,                      \
+		.release = (void *)bbr3_release,                 \
+		.cong_control = (void *)(on_ack),                \
+		.ssthresh = (void *)bbr3_ssthresh,               \
+		.undo_cwnd = (void *)bbr3_undo_cwnd,             \
+		.cwnd_event = (void *)bbr3_cwnd_event,           \
+		.set_state = (void *)bbr3_set_state,             \
+		.min_tso_segs = (void *)bbr3_min_tso_segs,       \
+		.sndbuf_expand = (void *)bbr3_sndbuf_expand,     \
+	}
+
+/* The loader registers the one that fits the kernel: src/kernel/variant.rs. */
 SEC(".struct_ops.link")
-struct tcp_congestion_ops bbr3_ops = {
-	.name = "bbr3",
-	.flags = TCP_CONG_NON_RESTRICTED,
-	.init = (void *)bbr3_start,
-	.release = (void *)bbr3_release,
-	.cong_control = (void *)bbr3_cong_control,
-	.ssthresh = (void *)bbr3_ssthresh,
-	.undo_cwnd = (void *)bbr3_undo_cwnd,
-	.cwnd_event = (void *)bbr3_cwnd_event,
-	.set_state = (void *)bbr3_set_state,
-	.min_tso_segs = (void *)bbr3_min_tso_segs,
-	.sndbuf_expand = (void *)bbr3_sndbuf_expand,
-};
+struct tcp_congestion_ops bbr3_ops = OPERATIONS(bbr3_cong_control);
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops bbr3_ops_6_9 = OPERATIONS(bbr3_cong_control_6_9);

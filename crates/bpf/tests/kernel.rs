@@ -5,12 +5,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs};
 
 use fullpipe_bpf::kernel::{self, Error, Loaded, Options};
+use nix::libc;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::sockopt::TcpCongestion;
@@ -112,7 +113,7 @@ fn unloading_under_a_hundred_connections_loses_no_byte() {
     let before = in_the_kernel();
     let Some(loaded) = load(&options("fullpipe_test2")) else { return };
     let loaded = Mutex::new(Some(loaded));
-    let halfway = std::sync::Barrier::new(100);
+    let halfway = Barrier::new(100);
     thread::scope(|scope| {
         for seed in 0..100 {
             let (loaded, halfway) = (&loaded, &halfway);
@@ -244,7 +245,7 @@ fn status_tells_the_model_of_each_connection() {
             let min_rtt = one.min_rtt.expect("it has samples");
             assert!((1_000..20_000_000).contains(&min_rtt), "{one:?}");
         });
-        assert_eq!(kernel::unload().expect("it is pinned"), "fullpipe_test5");
+        assert_eq!(kernel::unload().expect("it is pinned").name, "fullpipe_test5");
     });
     assert_nothing_is_left(&before);
 }
@@ -257,6 +258,11 @@ fn a_kernel_that_cannot_is_told_what_it_lacks() {
         assert!(matches!(says(), Error::NoBtf), "{}", says());
         fs::write("/sys/kernel/btf/vmlinux", b"types\0of an older kernel\0").expect("a tmpfs");
         assert!(matches!(says(), Error::NoStructOps), "{}", says());
+        // It takes struct_ops, but lacks what came later.
+        fs::write("/sys/kernel/btf/vmlinux", b"\0bpf_struct_ops_tcp_congestion_ops\0")
+            .expect("a tmpfs");
+        let said = says().to_string();
+        assert!(said.starts_with("this is Linux ") && said.contains("6.4 or later"), "{said}");
         for error in [Error::NoBtf, Error::NoStructOps] {
             let line = error.to_string();
             assert!(line.contains("CONFIG_") && !line.contains('\n'), "{line}");
@@ -283,11 +289,141 @@ fn a_pinned_default_is_shown_and_unloaded_again() {
         assert!(kernel::load(&Options { name: "other".to_owned(), ..options.clone() }).is_err());
         let again = kernel::load(&options);
         assert!(matches!(again, Err(Error::AlreadyLoaded(_))), "{again:?}");
-        assert_eq!(kernel::unload().expect("it is pinned"), "fullpipe_test3");
+        assert_eq!(kernel::unload().expect("it is pinned").name, "fullpipe_test3");
         assert_eq!(default(), old_default);
         assert!(!fs::exists("/sys/fs/bpf/fullpipe").expect("bpffs"));
     });
     assert_nothing_is_left(&before);
+}
+
+#[test]
+fn of_two_loaders_at_once_one_wins_and_stays() {
+    let _one = KERNEL.lock();
+    apart(CloneFlags::CLONE_NEWNET, || {
+        cover("/sys/fs/bpf", "bpf");
+        set_default("reno");
+        for round in 0..8 {
+            let both = Barrier::new(2);
+            let load = |number: u8| {
+                let name = format!("fullpipe_two{number}");
+                both.wait();
+                kernel::load(&Options { default: true, pin: true, ..options(&name) })
+            };
+            let results = thread::scope(|scope| {
+                let threads = [0, 1].map(|number| scope.spawn(move || load(number)));
+                threads.map(|thread| thread.join().expect("it does not panic"))
+            });
+            if let [Err(Error::NotRoot | Error::NoBtf | Error::NoStructOps), _] = &results {
+                return eprintln!("skipped: this machine cannot load it");
+            }
+            let winners: Vec<usize> = (0..2).filter(|&i| results[i].is_ok()).collect();
+            assert_eq!(winners.len(), 1, "round {round}: {results:?}");
+            let name = format!("fullpipe_two{}", winners[0]);
+            let status = kernel::status().expect("root reads it").expect("it is pinned");
+            assert_eq!((&status.name, status.is_default), (&name, true), "round {round}");
+            assert!(available().contains(&name), "round {round}: {}", available());
+            drop(results);
+            assert_eq!(kernel::unload().expect("it is pinned").name, name);
+            assert_eq!(default(), "reno", "round {round}");
+        }
+    });
+}
+
+/// Pins without the registration itself.
+#[test]
+fn what_a_killed_loader_pinned_is_in_nobodys_way() {
+    let _one = KERNEL.lock();
+    apart(CloneFlags::CLONE_NEWNET, || {
+        cover("/sys/fs/bpf", "bpf");
+        let pinned = Options { pin: true, ..options("fullpipe_test10") };
+        let Some(loaded) = load(&pinned) else { return };
+        drop(loaded);
+        fs::remove_file("/sys/fs/bpf/fullpipe/link").expect("root removes it");
+        let end = Instant::now() + Duration::from_secs(5);
+        while available().contains("fullpipe_test10") {
+            assert!(Instant::now() < end, "it is left");
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(kernel::status().expect("root reads it").is_none(), "nothing is loaded");
+        drop(load(&pinned).expect("as before"));
+        assert_eq!(kernel::unload().expect("it is pinned").name, "fullpipe_test10");
+    });
+}
+
+/// A namespace that is made while the program is the default of the system's first one inherits it.
+#[test]
+fn unloading_puts_the_default_back_in_every_namespace() {
+    let _one = KERNEL.lock();
+    apart(CloneFlags::CLONE_NEWNET, || {
+        cover("/sys/fs/bpf", "bpf");
+        set_default("reno");
+        let Some(loaded) =
+            load(&Options { default: true, pin: true, ..options("fullpipe_test11") })
+        else {
+            return;
+        };
+        drop(loaded);
+        let (ready, asked) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET).expect("root");
+                set_default("fullpipe_test11");
+                ready.wait();
+                asked.wait();
+                default()
+            });
+            ready.wait();
+            let unloaded = kernel::unload().expect("it is pinned");
+            asked.wait();
+            assert_eq!(other.join().expect("it has one"), "reno");
+            assert_eq!((unloaded.put_back, unloaded.kept), (1, 0));
+        });
+        assert_eq!(default(), "reno");
+    });
+}
+
+/// Takes capabilities away from the calling thread: all but these, by their numbers in
+/// linux/capability.h.
+fn keep_capabilities(kept: &[u32]) {
+    #[repr(C)]
+    struct Header(u32, i32);
+    const VERSION_3: u32 = 0x2008_0522;
+    let mut sets = [[0u32; 3]; 2];
+    for capability in kept {
+        // Effective and permitted, in halves of 32 bits.
+        sets[*capability as usize / 32][..2]
+            .iter_mut()
+            .for_each(|set| *set |= 1 << (capability % 32));
+    }
+    // SAFETY: capset() reads a header and two structs of three words.
+    let done = unsafe { libc::syscall(libc::SYS_capset, &Header(VERSION_3, 0), sets.as_ptr()) };
+    assert_eq!(done, 0, "a process may give up what it has");
+}
+
+#[test]
+fn a_lacking_capability_is_named() {
+    const PERFMON: u32 = 38;
+    const BPF: u32 = 39;
+    let _one = KERNEL.lock();
+    if load(&options("fullpipe_test12")).is_none() {
+        return;
+    }
+    let load_with = |kept: &'static [u32]| {
+        let load = || {
+            keep_capabilities(kept);
+            kernel::load(&options("fullpipe_test12")).map(drop)
+        };
+        thread::spawn(load).join().expect("it does not panic")
+    };
+    load_with(&[PERFMON, BPF]).expect("these are what is needed");
+    for (kept, lacking) in [(&[BPF], "CAP_PERFMON"), (&[PERFMON], "CAP_BPF")] {
+        let said = load_with(kept).expect_err(lacking).to_string();
+        assert!(said.ends_with(&format!("lacks {lacking}")), "without {lacking}: {said}");
+    }
+    let said = load_with(&[]).expect_err("without all").to_string();
+    for part in ["root", "CAP_BPF", "CAP_PERFMON"] {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[test]

@@ -99,8 +99,18 @@ mod linux {
                 None => print("nothing is pinned\n"),
             },
             Action::Unload => {
-                let name = kernel::unload().map_err(fail)?;
-                print(&format!("{name} is out of the kernel\n"))
+                let unloaded = kernel::unload().map_err(fail)?;
+                if unloaded.put_back > 0 {
+                    let count = unloaded.put_back;
+                    say(&format!(
+                        "{count} other network namespaces have their earlier default again"
+                    ));
+                }
+                if unloaded.kept > 0 {
+                    let (count, name) = (unloaded.kept, &unloaded.name);
+                    say(&format!("{count} other network namespaces keep {name} as their default"));
+                }
+                print(&format!("{} is out of the kernel\n", unloaded.name))
             }
             Action::Figures { duration } => figures(*duration),
         }

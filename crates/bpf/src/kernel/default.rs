@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Error, sysctl};
+use super::{Error, namespaces, sysctl};
 
 /// Where runs have the names of their namespaces too, which is why it may go at any time.
 const DIRECTORY: &str = "/run/fullpipe";
@@ -53,12 +53,33 @@ pub(super) fn take(name: &str, previous: &str) -> Result<(), Error> {
 }
 
 /// Puts `previous` back, unless somebody chose a third one meanwhile.
-pub(super) fn put_back(name: &str, previous: String) -> Result<(), Error> {
+pub(super) fn put_back(name: &str, previous: String) -> Result<Elsewhere, Error> {
+    let elsewhere = put_back_elsewhere(name, &previous);
     if sysctl::default()? == name {
         set(previous)?;
     }
     forget(&note_of(name)?);
-    Ok(())
+    Ok(elsewhere)
+}
+
+/// Other network namespaces whose default a program was when it went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Elsewhere {
+    /// In how many the default was put back.
+    pub(super) put_back: usize,
+    /// How many keep it.
+    pub(super) kept: usize,
+}
+
+/// A namespace inherits the default of the first one, so it gets back what that has.
+fn put_back_elsewhere(name: &str, previous: &str) -> Elsewhere {
+    let put_back = || {
+        let is_it = sysctl::default().is_ok_and(|default| default == name);
+        is_it.then(|| set(previous.to_owned()).is_ok())
+    };
+    let done: Vec<bool> = namespaces::in_others(put_back).into_iter().flatten().collect();
+    let put_back = done.iter().filter(|is_done| **is_done).count();
+    Elsewhere { put_back, kept: done.len() - put_back }
 }
 
 /// Puts back what was the default of this network namespace before programs that are gone: what killed
@@ -82,6 +103,9 @@ pub fn put_back_left_over() -> Result<Option<PutBack>, Error> {
         previous = Some(before);
     }
     let default = previous.map(set).transpose()?;
+    if let Some(default) = &default {
+        put_back_elsewhere(&gone, default);
+    }
     for file in files {
         forget(&file);
     }

@@ -1,6 +1,6 @@
 //! What can go wrong, each in one line that says what would be right.
 
-use std::io;
+use std::{fs, io};
 
 /// Why the program was not loaded, shown or unloaded.
 #[derive(Debug, thiserror::Error)]
@@ -34,12 +34,32 @@ pub enum Error {
         "this kernel takes no congestion control from BPF: Linux 6.4 or later with CONFIG_BPF_JIT=y is needed"
     )]
     NoStructOps,
+    /// The kernel is older than what the program needs.
+    #[error("this is Linux {release}: 6.4 or later is needed to load a congestion control")]
+    TooOld {
+        /// As uname says it.
+        release: String,
+    },
+    /// The kernel's TCP asks its congestion control in a way that this program does not know.
+    #[error(
+        "this kernel calls cong_control with {} arguments; this program knows it with 4 (since 6.10) and with 2",
+        .arguments.map_or("unknown".to_owned(), |n| n.to_string())
+    )]
+    OtherSignature {
+        /// How many, where that can be told.
+        arguments: Option<usize>,
+    },
     /// Pins need the file system.
     #[error("/sys/fs/bpf is not mounted, which --pin needs: mount -t bpf bpf /sys/fs/bpf")]
     NoBpfFileSystem,
     /// Not root.
-    #[error("loading a congestion control needs root (CAP_BPF and CAP_NET_ADMIN)")]
+    #[error(
+        "loading a congestion control needs root (CAP_BPF and CAP_PERFMON, for --default also CAP_NET_ADMIN)"
+    )]
     NotRoot,
+    /// One of the two capabilities is there.
+    #[error("loading a congestion control needs CAP_BPF and CAP_PERFMON; this process lacks {0}")]
+    Lacks(&'static str),
     /// The object is not what this program was built with.
     #[error("the embedded program is not as this loader knows it: build fullpipe anew")]
     NoName,
@@ -61,6 +81,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The lock cannot be taken.
+    #[error("/run/fullpipe-kernel.lock: {source}")]
+    Lock {
+        /// What the system said.
+        source: io::Error,
+    },
     /// The note of what the default was cannot be made or read.
     #[error("the note in /run/fullpipe of what the default was: {source}")]
     Note {
@@ -77,11 +103,31 @@ pub enum Error {
     },
 }
 
+/// Capabilities by their numbers in linux/capability.h. The last one stands for both others as well.
+const BPF: u32 = 39;
+const PERFMON: u32 = 38;
+const SYS_ADMIN: u32 = 21;
+
 impl Error {
+    /// Why the kernel refused to load something. It answers a lack of rights and a program that it does not
+    /// accept alike.
     pub(super) fn load(error: libbpf_rs::Error) -> Self {
-        match error.kind() {
-            libbpf_rs::ErrorKind::PermissionDenied => Self::NotRoot,
-            _ => Self::Load(error),
+        if error.kind() != libbpf_rs::ErrorKind::PermissionDenied {
+            return Self::Load(error);
+        }
+        match (has(BPF), has(PERFMON)) {
+            (true, true) => Self::Load(error),
+            (true, false) => Self::Lacks("CAP_PERFMON"),
+            (false, true) => Self::Lacks("CAP_BPF"),
+            (false, false) => Self::NotRoot,
         }
     }
+}
+
+/// Whether this thread has a capability, or the one that stands for it.
+fn has(capability: u32) -> bool {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    [capability, SYS_ADMIN].iter().any(|capability| effective >> capability & 1 == 1)
 }

@@ -6,20 +6,29 @@
 mod cost;
 mod default;
 mod error;
+mod lock;
+mod namespaces;
 mod status;
 mod sysctl;
+mod variant;
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::{fs, io};
 
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, PrintLevel};
+use libbpf_rs::{
+    ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject, PrintLevel,
+};
 
 pub use cost::{Cost, Counting};
 pub use default::{PutBack, put_back_left_over};
 pub use error::Error;
 pub use status::{Connection, Status, status};
+pub use variant::check;
+
+use lock::Lock;
+use variant::Variant;
 
 /// The object that `build.rs` made.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bbr3.bpf.o"));
@@ -27,17 +36,17 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bbr3.bpf.o"));
 /// The name by which TCP knows the program, unless another is chosen.
 pub const DEFAULT_NAME: &str = "bbr3";
 
+/// [`Options::max_connections`] unless something else is chosen: half a gigabyte.
+pub const DEFAULT_MAX_CONNECTIONS: u32 = 65_536;
+
 /// Where pins are.
 const PINS: &str = "/sys/fs/bpf/fullpipe";
 const LINK: &str = "link";
 const REGISTRATION: &str = "registration";
 const CONNECTIONS: &str = "connections";
 
-/// The constants that are set before loading: is_ecn_low_latency, one byte.
-const SETTINGS: &str = ".rodata.ecn";
-
-/// The program's entry that costs most.
-const ON_ACK: &str = "bbr3_cong_control";
+/// `struct settings` of `c/flow.h`.
+const SETTINGS: &str = ".rodata.settings";
 
 /// Longest name of a congestion control: TCP_CA_NAME_MAX with the zero at its end.
 const NAME_SIZE: usize = 16;
@@ -54,12 +63,21 @@ pub struct Options {
     /// CE marks on the paths of this machine mean a queue of well under a millisecond: respond to them as
     /// Linux's BBRv3 does on routes with ECN_LOW. Without it marks are counted and change nothing.
     pub low_latency_ecn: bool,
+    /// How many connections may have state in the kernel at once, of all users and namespaces: 8 KB each,
+    /// charged to the memory cgroup of the process that loads the program. Those above it go on as Reno.
+    pub max_connections: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let name = DEFAULT_NAME.to_owned();
-        Self { name, default: false, pin: false, low_latency_ecn: false }
+        Self {
+            name,
+            default: false,
+            pin: false,
+            low_latency_ecn: false,
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+        }
     }
 }
 
@@ -110,21 +128,6 @@ impl Drop for Loaded {
     }
 }
 
-/// Whether this kernel takes such a program.
-///
-/// # Errors
-///
-/// [`Error::NoBtf`] or [`Error::NoStructOps`], by what its type information says.
-pub fn check() -> Result<(), Error> {
-    let types = fs::read("/sys/kernel/btf/vmlinux").map_err(|_| Error::NoBtf)?;
-    let wanted = b"bpf_struct_ops_tcp_congestion_ops\0";
-    if types.windows(wanted.len()).any(|name| name == wanted) {
-        Ok(())
-    } else {
-        Err(Error::NoStructOps)
-    }
-}
-
 /// Loads the program and registers it as a congestion control. Before that, puts back a default that a
 /// killed process left.
 ///
@@ -134,6 +137,8 @@ pub fn check() -> Result<(), Error> {
 pub fn load(options: &Options) -> Result<Loaded, Error> {
     check_name(&options.name)?;
     check()?;
+    // Pins and defaults are root's, and shared.
+    let _lock = (options.pin || options.default).then(Lock::take).transpose()?;
     if sysctl::available()?.contains(&options.name) {
         let is_pinned = registration()?.is_some_and(|(pinned, _)| pinned == options.name);
         let why = if is_pinned { Error::AlreadyLoaded } else { Error::NameTaken };
@@ -144,26 +149,19 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
     }
     default::put_back_left_over()?;
     let standing_default = options.default.then(default::standing).transpose()?;
-    libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
-    let mut open = ObjectBuilder::default()
-        .name(DEFAULT_NAME)
-        .and_then(|builder| builder.open_memory(OBJECT))
-        .map_err(Error::Load)?;
-    for mut map in open.maps_mut().filter(|map| map.map_type() == MapType::StructOps) {
-        let value = map.initial_value_mut().ok_or(Error::NoName)?;
-        value.get_mut(..NAME_SIZE).ok_or(Error::NoName)?.copy_from_slice(&field(&options.name));
-    }
-    let mut settings = open.maps_mut().find(|map| map.name() == SETTINGS).ok_or(Error::NoName)?;
-    let is_ecn_low_latency = settings.initial_value_mut().and_then(|value| value.first_mut());
-    let is_ecn_low_latency = is_ecn_low_latency.ok_or(Error::NoName)?;
-    *is_ecn_low_latency = options.low_latency_ecn.into();
+    let variant = Variant::of_this_kernel()?;
+    let open = open(options, variant)?;
     let mut object = open.load().map_err(Error::load)?;
 
-    let on_ack = object.progs().find(|program| program.name() == ON_ACK).ok_or(Error::NoName)?;
+    let on_ack =
+        object.progs().find(|program| program.name() == variant.on_ack()).ok_or(Error::NoName)?;
     let on_ack = on_ack.as_fd().try_clone_to_owned().map_err(Error::Cost)?;
     let mut operations =
-        object.maps_mut().find(|map| map.map_type() == MapType::StructOps).ok_or(Error::NoName)?;
-    let link = operations.attach_struct_ops().map_err(Error::load)?;
+        object.maps_mut().find(|map| map.name() == variant.operations()).ok_or(Error::NoName)?;
+    let link = operations.attach_struct_ops().map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Error::NameTaken(options.name.clone()),
+        _ => Error::load(error),
+    })?;
     let mut loaded = Loaded {
         name: options.name.clone(),
         previous_default: None,
@@ -187,19 +185,61 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
     Ok(loaded)
 }
 
-/// Takes a pinned program out of the kernel, and puts back what was the default before it. Returns
-/// its name.
+/// The object with what was chosen for it, and with the variant for this kernel alone.
+fn open(options: &Options, variant: Variant) -> Result<OpenObject, Error> {
+    libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
+    let mut open = ObjectBuilder::default()
+        .name(DEFAULT_NAME)
+        .and_then(|builder| builder.open_memory(OBJECT))
+        .map_err(Error::Load)?;
+    for other in Variant::ALL.into_iter().filter(|other| *other != variant) {
+        let mut map = open.maps_mut().find(|map| map.name() == other.operations());
+        map.as_mut().ok_or(Error::NoName)?.set_autocreate(false).map_err(Error::Load)?;
+        let mut program = open.progs_mut().find(|program| program.name() == other.on_ack());
+        program.as_mut().ok_or(Error::NoName)?.set_autoload(false);
+    }
+    let mut settings = options.max_connections.to_ne_bytes().to_vec();
+    settings.push(options.low_latency_ecn.into());
+    for (name, value) in
+        [(variant.operations(), &field(&options.name)[..]), (SETTINGS, &settings[..])]
+    {
+        let mut map = open.maps_mut().find(|map| map.name() == name).ok_or(Error::NoName)?;
+        let initial = map.initial_value_mut().ok_or(Error::NoName)?;
+        initial.get_mut(..value.len()).ok_or(Error::NoName)?.copy_from_slice(value);
+    }
+    Ok(open)
+}
+
+/// What was taken out of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unloaded {
+    /// Its name.
+    pub name: String,
+    /// In how many network namespaces beside this one it was the default, and what was before is again. A
+    /// namespace inherits the default of the first one when it is made.
+    pub put_back: usize,
+    /// In how many it stays the default although it is gone, because the system refused to change that.
+    pub kept: usize,
+}
+
+/// Takes a pinned program out of the kernel, and puts back what was the default before it: in this network
+/// namespace, and in all others that have inherited it.
 ///
 /// # Errors
 ///
 /// [`Error::NotPinned`] when nothing is pinned, and whatever the system refuses.
-pub fn unload() -> Result<String, Error> {
-    let (name, previous) = registration()?.ok_or(Error::NotPinned)?;
-    if !previous.is_empty() {
-        default::put_back(&name, previous)?;
+pub fn unload() -> Result<Unloaded, Error> {
+    if registration()?.is_none() {
+        return Err(Error::NotPinned);
     }
+    let _lock = Lock::take()?;
+    let (name, previous) = registration()?.ok_or(Error::NotPinned)?;
+    let elsewhere = match previous.is_empty() {
+        true => default::Elsewhere::default(),
+        false => default::put_back(&name, previous)?,
+    };
     remove_pins().map_err(|source| Error::Pins { source })?;
-    Ok(name)
+    Ok(Unloaded { name, put_back: elsewhere.put_back, kept: elsewhere.kept })
 }
 
 fn pin(object: &libbpf_rs::Object, loaded: &mut Loaded) -> Result<(), Error> {
@@ -228,15 +268,16 @@ fn remove_pins() -> io::Result<()> {
 /// What is pinned, if anything is: its name, and the default before it, empty if it did not become the
 /// default.
 fn registration() -> Result<Option<(String, String)>, Error> {
-    let path = Path::new(PINS).join(REGISTRATION);
-    match fs::symlink_metadata(&path) {
+    let pins = Path::new(PINS);
+    // The link is pinned last and removed first: what lies there without it is not loaded.
+    match fs::symlink_metadata(pins.join(LINK)) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Err(Error::NotRoot);
         }
         Err(_) => return Ok(None),
         Ok(_) => {}
     }
-    let map = MapHandle::from_pinned_path(path).map_err(Error::load)?;
+    let map = MapHandle::from_pinned_path(pins.join(REGISTRATION)).map_err(Error::load)?;
     let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(Error::Pin)?;
     let value = value.filter(|value| value.len() == 2 * NAME_SIZE).ok_or(Error::NoName)?;
     let text = |field: &[u8]| String::from_utf8_lossy(field).trim_end_matches('\0').to_owned();
@@ -260,10 +301,14 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether there is a BPF file system, and nothing of ours in it.
+/// Whether there is a BPF file system, and nothing of ours in it. To be asked with the lock held: what
+/// another loader pinned before it was killed is removed.
 fn check_pins() -> Result<(), Error> {
-    if Path::new(PINS).exists() {
+    if Path::new(PINS).join(LINK).exists() {
         return Err(Error::AlreadyPinned);
+    }
+    if Path::new(PINS).exists() {
+        remove_pins().map_err(|source| Error::Pins { source })?;
     }
     let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
     let has = mounts.lines().any(|line| {

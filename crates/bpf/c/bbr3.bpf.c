@@ -15,13 +15,6 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 
 #define MAX_INITIAL_CWND 1024
 
-/*
- * Marks on the paths of this machine mean a queue of well under a millisecond. The loader sets it. Linux's
- * BBRv3 takes that from the route (RTAX_FEATURE_ECN_LOW), which a stock kernel does not have: that ECN was
- * negotiated does not say what a mark means.
- */
-const volatile bool is_ecn_low_latency SEC(".rodata.ecn") = false;
-
 static __u32 packets_in_flight(const struct tcp_sock *tp)
 {
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
@@ -161,7 +154,7 @@ static struct flow *start(struct sock *sk)
 	f->conn.smss = max64(tp->mss_cache, 1);
 	f->conn.initial_cwnd = f->initial_packets * f->conn.smss;
 	bbr3_init(&f->bbr, &f->conn, now_of(tp), seed,
-		  is_ecn_low_latency && tp->ecn_flags & TCP_ECN_MODE_ANY);
+		  settings.is_ecn_low_latency && tp->ecn_flags & TCP_ECN_MODE_ANY);
 	f->conn.srtt = (uint64_t)(tp->srtt_us >> 3) * 1000;
 	init_pacing_rate(&f->conn);
 	set_controls(sk, f);

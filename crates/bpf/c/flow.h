@@ -43,8 +43,19 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* How many connections may have state at once. Set before the program is loaded. */
-const volatile __u32 max_connections = 65536;
+/* Set by the loader. */
+struct settings {
+	/* How many connections may have state at once. */
+	__u32 max_connections;
+	/*
+	 * Marks on the paths of this machine mean a queue of well under a millisecond. Linux's BBRv3 takes that
+	 * from the route (RTAX_FEATURE_ECN_LOW), which a stock kernel does not have: that ECN was negotiated does
+	 * not say what a mark means.
+	 */
+	bool is_ecn_low_latency;
+};
+
+const volatile struct settings settings SEC(".rodata.settings") = { 0 };
 
 /* How many have. */
 __u32 connections_now;
@@ -55,7 +66,7 @@ __u32 connections_now;
  */
 static struct flow *create_flow(struct sock *sk)
 {
-	if (__sync_fetch_and_add(&connections_now, 1) < max_connections) {
+	if (__sync_fetch_and_add(&connections_now, 1) < settings.max_connections) {
 		struct flow *f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
 		if (f)

@@ -35,13 +35,24 @@ fn marking() -> TunConfig {
     TunConfig { uplink: way().into(), downlink, epoch: None, realtime: true }
 }
 
-/// Sends for two seconds, with ECN negotiated or without: what the program knew at the end, and how many
-/// packets the path marked.
-fn send(loaded: &Loaded, ecn: bool) -> (Connection, u64) {
+/// Values of net.ipv4.tcp_ecn.
+const WITHOUT: &str = "0";
+const CLASSIC: &str = "1";
+const ACCURATE: &str = "3";
+
+/// Whether this kernel can negotiate accurate ECN.
+fn has_accurate_ecn() -> bool {
+    let link = TunLink::start(&marking()).expect("a link");
+    let set = link.server().enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", ACCURATE));
+    set.expect("inside").is_ok()
+}
+
+/// Sends for two seconds: what the program knew at the end, and how many packets the
+/// path marked.
+fn send(loaded: &Loaded, ecn: &str) -> (Connection, u64) {
     let link = TunLink::start(&marking()).expect("a link");
     for end in [link.server(), link.client()] {
-        let value = if ecn { "1" } else { "0" };
-        let set = end.enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", value));
+        let set = end.enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", ecn));
         set.expect("inside").expect("every Linux has it");
     }
     let listener = link.client().enter(|| TcpListener::bind((CLIENT, 7)));
@@ -72,7 +83,7 @@ fn send(loaded: &Loaded, ecn: bool) -> (Connection, u64) {
     let queue_ms = report.downlink.queue_delay.mean() / 1e6;
     let stats = report.downlink.stats;
     let megabits = stats.carried.bytes as f64 * 8.0 / 1e6 / begun.elapsed().as_secs_f64();
-    println!("ECN {ecn}: {megabits:.1} Mbit/s, a mean queue of {queue_ms:.2} ms");
+    println!("tcp_ecn {ecn}: {megabits:.1} Mbit/s, a mean queue of {queue_ms:.2} ms");
     (connection, stats.marked.packets)
 }
 
@@ -90,15 +101,22 @@ fn marks_are_responded_to_where_they_are_said_to_mean_a_short_queue() {
     if let Err(error) = tun::available() {
         return eprintln!("skipped: {error}");
     }
-    let (with, marked) = send(&loaded, true);
+    let (with, marked) = send(&loaded, CLASSIC);
     assert!(marked > 0 && with.marked > 0, "{marked} packets, {with:?}");
     assert!(with.ecn_alpha.is_some_and(|alpha| alpha < 256), "{with:?}");
-    let (without, marked) = send(&loaded, false);
+    let (without, marked) = send(&loaded, WITHOUT);
     assert_eq!((marked, without.marked, without.ecn_alpha), (0, 0, None), "{without:?}");
+    if has_accurate_ecn() {
+        let (accurate, marked) = send(&loaded, ACCURATE);
+        assert!(marked > 0 && accurate.marked > 0, "{marked} packets, {accurate:?}");
+        assert!(accurate.ecn_alpha.is_some_and(|alpha| alpha < 256), "{accurate:?}");
+    } else {
+        eprintln!("skipped: accurate ECN, which this kernel does not have");
+    }
     drop(loaded);
     // Negotiation alone does not say what a mark means: they are counted, and change nothing.
     let loaded = kernel::load(&options(false)).expect("as before");
-    let (unanswered, marked) = send(&loaded, true);
+    let (unanswered, marked) = send(&loaded, CLASSIC);
     assert!(marked > 0 && unanswered.marked > 0, "{marked} packets, {unanswered:?}");
     assert_eq!(unanswered.ecn_alpha, None, "{unanswered:?}");
 }

@@ -35,6 +35,9 @@ enum Action {
         /// Respond to CE marks: they mean a queue of well under a millisecond on every path of this machine
         #[arg(long)]
         low_latency_ecn: bool,
+        /// How many connections may have its state, 8 KB each; those above it go on as Reno
+        #[arg(long, value_name = "N", default_value_t = 65_536)]
+        max_connections: u32,
     },
     /// Show what is pinned, and the model of every connection that uses it
     Status,
@@ -88,12 +91,15 @@ mod linux {
 
     pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         match &args.action {
-            Action::Load { name, default, pin, low_latency_ecn } => load(&Options {
-                name: name.clone(),
-                default: *default,
-                pin: *pin,
-                low_latency_ecn: *low_latency_ecn,
-            }),
+            Action::Load { name, default, pin, low_latency_ecn, max_connections } => {
+                load(&Options {
+                    name: name.clone(),
+                    default: *default,
+                    pin: *pin,
+                    low_latency_ecn: *low_latency_ecn,
+                    max_connections: *max_connections,
+                })
+            }
             Action::Status => match kernel::status().map_err(fail)? {
                 Some(status) => print(&describe(&status)),
                 None => print("nothing is pinned\n"),

@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use fullpipe_emu::tun::{self, TunConfig, TunLink};
 use fullpipe_path::{Link, Probability, QueueLimit};
 use nix::libc::linger;
 use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::{Linger, TcpCongestion};
+use nix::sys::socket::sockopt::{Linger, RcvBuf, TcpCongestion};
 
 pub(crate) fn sleep_ms(ms: u64) {
     thread::sleep(Duration::from_millis(ms));
 }
 
 /// `None`, and a line why, where this machine cannot.
-fn load(name: &str) -> Option<Loaded> {
-    match kernel::load(&Options { name: name.to_owned(), ..Options::default() }) {
+fn load(options: &Options) -> Option<Loaded> {
+    match kernel::load(options) {
         Ok(loaded) => Some(loaded),
         Err(error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps)) => {
             eprintln!("skipped: {error}");
@@ -54,7 +54,11 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn start(name: &str, of: &LinkOf) -> Option<Self> {
-        let loaded = load(name)?;
+        Self::with(Options { name: name.to_owned(), ..Options::default() }, of)
+    }
+
+    pub(crate) fn with(options: Options, of: &LinkOf) -> Option<Self> {
+        let loaded = load(&options)?;
         if let Err(error) = tun::available() {
             eprintln!("skipped: {error}");
             return None;
@@ -75,7 +79,7 @@ impl Bench {
             realtime: true,
         };
         let link = TunLink::start(&config).expect("a link");
-        Some(Self { link, loaded, name: name.to_owned() })
+        Some(Self { link, loaded, name: options.name })
     }
 
     /// A flow that always has something to send.
@@ -85,8 +89,10 @@ impl Bench {
         let address = listener.local_addr().expect("it has one");
         let received = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&received);
+        let (accepted, receiver) = mpsc::channel();
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("it connects");
+            let _ = accepted.send(stream.try_clone().expect("a descriptor"));
             let mut chunk = vec![0; 1 << 18];
             while let Ok(n @ 1..) = stream.read(&mut chunk) {
                 count.fetch_add(n as u64, Ordering::Relaxed);
@@ -95,7 +101,8 @@ impl Bench {
         let stream = self.link.server().enter(|| TcpStream::connect(address));
         let stream = stream.expect("inside").expect("a connection");
         let mut writer = stream.try_clone().expect("a descriptor");
-        let flow = Flow { bench: self, stream, received };
+        let receiver = receiver.recv().expect("it accepts");
+        let flow = Flow { bench: self, stream, receiver, received };
         flow.choose(&self.name);
         thread::spawn(move || while writer.write_all(&[7; 1 << 16]).is_ok() {});
         flow
@@ -137,12 +144,18 @@ impl Bench {
 pub(crate) struct Flow<'a> {
     bench: &'a Bench,
     stream: TcpStream,
+    receiver: TcpStream,
     received: Arc<AtomicU64>,
 }
 
 impl Flow<'_> {
     pub(crate) fn choose(&self, name: &str) {
         setsockopt(&self.stream, TcpCongestion, &OsString::from(name)).expect("the name is known");
+    }
+
+    /// How much the receiver keeps at most. With less than it has, it drops what came out of order.
+    pub(crate) fn limit_receiver(&self, bytes: usize) {
+        setsockopt(&self.receiver, RcvBuf, &bytes).expect("a socket");
     }
 
     /// Bytes that the receiver has read.

@@ -7,7 +7,8 @@ mod bench;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use bench::{Bench, LinkOf, sleep_ms};
+use bench::{Bench, Flow, LinkOf, sleep_ms};
+use fullpipe_bpf::kernel::Options;
 
 /// More than a round trip without any packet, while the program looks for bandwidth: all that was in
 /// flight is lost, and its retransmission timer finds that out.
@@ -93,6 +94,24 @@ fn without_memory_for_its_state_a_flow_goes_on_as_reno_until_there_is_some() {
 }
 
 #[test]
+fn connections_above_the_limit_go_on_as_reno() {
+    let link = LinkOf { mbit: 50, rtt_ms: 10, queue_bytes: 250_000, loss: 0.0 };
+    let name = "fullpipe_limit".to_owned();
+    let options = Options { name, max_connections: 2, ..Options::default() };
+    let Some(bench) = Bench::with(options, &link) else { return };
+    let mut flows: Vec<_> = (0..3).map(|_| bench.flow()).collect();
+    sleep_ms(1_000);
+    let states =
+        |flows: &[Flow<'_>]| flows.iter().filter(|flow| flow.try_state().is_some()).count();
+    assert_eq!(states(&flows), 2);
+    assert!(flows.iter().all(|flow| flow.received() > 300_000), "each has its share");
+    // The place of one that left is the next one's.
+    drop(flows.remove(0));
+    sleep_ms(500);
+    assert_eq!(states(&flows), 2);
+}
+
+#[test]
 fn a_flow_that_chose_another_algorithm_keeps_no_state() {
     let link = LinkOf { mbit: 50, rtt_ms: 10, queue_bytes: 250_000, loss: 0.0 };
     let Some(bench) = Bench::start("fullpipe_leave", &link) else { return };
@@ -106,6 +125,32 @@ fn a_flow_that_chose_another_algorithm_keeps_no_state() {
     sleep_ms(300);
     let again = flow.state();
     assert!(again.delivered > 0 && again.state != "unknown", "{again:?}");
+}
+
+/// A receiver that runs out of memory drops what it had acknowledged selectively. TCP has no delivery-rate
+/// sample then until all of it is repaired.
+#[test]
+fn the_window_grows_again_after_a_receiver_reneged() {
+    let link = LinkOf { mbit: 50, rtt_ms: 40, queue_bytes: 250_000, loss: 0.01 };
+    let Some(bench) = Bench::start("fullpipe_renege", &link) else { return };
+    let flow = bench.flow();
+    sleep_ms(1_500);
+    let reneged = || bench.counter("TcpExt", "TCPSACKReneging");
+    let end = Instant::now() + Duration::from_secs(20);
+    while reneged() == 0 {
+        if Instant::now() > end {
+            return eprintln!("skipped: this receiver does not renege");
+        }
+        flow.limit_receiver(4_096);
+        sleep_ms(60);
+        flow.limit_receiver(8 << 20);
+        sleep_ms(200);
+    }
+    let before = flow.received();
+    sleep_ms(2_000);
+    let megabits = (flow.received() - before) as f64 * 8.0 / 2e6;
+    println!("{megabits:.1} Mbit/s after the receiver reneged; {:?}", flow.state());
+    assert!(megabits > 10.0, "{megabits:.1} Mbit/s of 50");
 }
 
 /// Measures; asserts only that a flow survives. `LOSS_SECONDS` says how long each run takes.

@@ -94,7 +94,8 @@ pub struct PieConfig {
     pub limit: QueueLimit,
     /// QDELAY_REF.
     pub target: Duration,
-    /// T_UPDATE, above 0.
+    /// T_UPDATE, above 0 and at most 300 ms. The gains are scaled to it (RFC 8033 section 4.2): beyond 21 times
+    /// the 15 ms that they are given for, none would hold the queue.
     pub update: Duration,
     /// MAX_BURST: nothing is dropped so long after the queue was calm.
     pub max_burst: Duration,
@@ -179,7 +180,8 @@ impl QueueConfig {
                 c.codel.limit.validate()
             }
             Self::Pie(c) => {
-                rule("pie", above_0(c.update), "give an update period above 0")?;
+                let update = above_0(c.update) && c.update <= Duration::from_millis(300);
+                rule("pie", update, "give an update period above 0 and of at most 300ms")?;
                 c.limit.validate()
             }
             Self::Red(c) => {

@@ -377,3 +377,43 @@ fn codel_on_a_trace_sees_the_time_until_the_opportunity() {
     // After an interval the queue is cut down to the one packet that CoDel leaves alone.
     assert_eq!((dropped, waits.last()), (1, Some(&199)), "{waits:?}");
 }
+
+/// RFC 8289 section 4.4: what waits in all queues for the link keeps it busy. A hundred flows with a packet each
+/// are a standing queue of 98 ms, although none of them has another packet behind it.
+#[test]
+fn fq_codel_signals_a_queue_that_many_flows_make_together() {
+    let mut path = wire(QueueConfig::FqCoDel(FqCoDelConfig::new()));
+    let (mut marked, mut waits) = (0_usize, Vec::new());
+    for flow in 0..100 {
+        path.send(at(0), packet(flow, Ecn::Ect0), u64::from(flow)).expect("room");
+    }
+    for _ in 0..20_000 {
+        let next = path.next_event().expect("one is always inside");
+        let Some(Event::Delivered(d)) = path.poll(next) else { panic!("marks, no drops") };
+        marked += usize::from(d.ecn == Ecn::Ce);
+        waits.push(d.queued.as_nanos() / MS);
+        path.send(next, packet(d.payload as u32, Ecn::Ect0), d.payload).expect("room");
+    }
+    let mean = waits.iter().sum::<u64>() as f64 / waits.len() as f64;
+    assert!((97.0..100.0).contains(&mean), "{mean} ms");
+    // A flow that was found empty comes back as a new one, and waits little once. In all other turns it is above
+    // the target, and a signal is due.
+    let above = waits.iter().filter(|ms| **ms >= 5).count();
+    assert!(marked > 10_000 && marked <= above, "{marked} of {above} that waited for 5 ms");
+}
+
+/// Linux: what overflow drops counts for the next signals of that queue.
+#[test]
+fn fq_codel_signals_more_often_after_an_overflow() {
+    let signals = |limit| {
+        let config = CoDelConfig::new(QueueLimit::Packets(limit));
+        let mut path =
+            wire(QueueConfig::FqCoDel(FqCoDelConfig { codel: config, ..<_>::default() }));
+        load(&mut path, Ecn::Ect0, MS / 2, 1_500 * MS);
+        (path.stats().marked.packets, path.stats().tail_dropped.packets)
+    };
+    let (calm, none) = signals(100_000);
+    let (full, dropped) = signals(200);
+    assert!(none == 0 && dropped > 500, "{none} {dropped}");
+    assert!(full > 4 * calm, "{full} marks after overflows, {calm} without");
+}

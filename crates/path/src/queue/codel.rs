@@ -36,15 +36,17 @@ impl CoDel {
         from + Duration::from_nanos(nanos as u64)
     }
 
-    /// `dodequeue`: the front, and whether it may be dropped.
-    fn take(&mut self, fifo: &mut Fifo, now: Instant) -> (Option<Waiting>, bool) {
+    /// `dodequeue`: the front, and whether it may be dropped. `others` is what waits in other queues for the same
+    /// link: section 4.4 asks for the occupancy of all of them.
+    fn take(&mut self, fifo: &mut Fifo, others: u64, now: Instant) -> (Option<Waiting>, bool) {
         let Some(front) = fifo.pop() else {
             self.first_above = None;
             return (None, false);
         };
         let sojourn = now.since(front.arrived);
-        // Less than a full packet behind it: the queue is no longer than a wire must have it.
-        if sojourn < self.config.target || fifo.size().bytes <= u64::from(MTU_BYTES) {
+        // Section 4.1: a drop that leaves no more than a packet would starve the link.
+        let left = fifo.size().bytes + others;
+        if sojourn < self.config.target || left <= u64::from(MTU_BYTES) {
             self.first_above = None;
             return (Some(front), false);
         }
@@ -62,10 +64,11 @@ impl CoDel {
     pub(crate) fn dequeue(
         &mut self,
         fifo: &mut Fifo,
+        others: u64,
         pool: &mut Pool,
         now: Instant,
     ) -> Option<Waiting> {
-        let (mut front, mut may_drop) = self.take(fifo, now);
+        let (mut front, mut may_drop) = self.take(fifo, others, now);
         if self.dropping {
             if !may_drop {
                 self.dropping = false;
@@ -77,7 +80,7 @@ impl CoDel {
                     self.drop_next = self.control_law(self.drop_next);
                     break;
                 }
-                (front, may_drop) = self.take(fifo, now);
+                (front, may_drop) = self.take(fifo, others, now);
                 if may_drop {
                     self.drop_next = self.control_law(self.drop_next);
                 } else {
@@ -86,7 +89,7 @@ impl CoDel {
             }
         } else if may_drop && let Some(packet) = front {
             if !pool.mark_or_drop(self.config.ecn, packet.key) {
-                (front, _) = self.take(fifo, now);
+                (front, _) = self.take(fifo, others, now);
             }
             self.start_dropping(now);
         }
@@ -96,6 +99,12 @@ impl CoDel {
             pool.mark(packet.key);
         }
         front
+    }
+
+    /// So many packets of the queue were dropped because there was no room: a stronger signal is due. RFC 8290
+    /// does not say so; Linux's FQ-CoDel does it.
+    pub(crate) fn overflowed(&mut self, packets: u64) {
+        self.count += packets;
     }
 
     /// A recent dropping state is taken up where it controlled the queue.
@@ -138,6 +147,6 @@ impl CoDelQueue {
     }
 
     pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<Waiting> {
-        self.codel.dequeue(&mut self.fifo, pool, now)
+        self.codel.dequeue(&mut self.fifo, 0, pool, now)
     }
 }

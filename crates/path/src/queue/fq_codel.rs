@@ -79,19 +79,20 @@ impl FqCoDel {
         Ok(())
     }
 
-    /// Half of the longest queue goes, from its head, but no more than a batch.
+    /// Half of the longest queue goes, from its head, but no more than a batch. The RFC says half of its
+    /// packets; Linux and ns-3 take half of its bytes, which is the same where packets are of one size.
     fn drop_from_the_fattest(&mut self, pool: &mut Pool) {
         let bytes = |flow: &Flow| flow.fifo.size().bytes;
         let Some(fattest) = self.flows.iter_mut().max_by_key(|flow| bytes(flow)) else { return };
         let enough = bytes(fattest) / 2;
-        for _ in 0..DROP_BATCH {
-            let Some(front) = fattest.fifo.pop() else { return };
+        let mut dropped = 0;
+        while dropped < DROP_BATCH && bytes(fattest) > enough {
+            let Some(front) = fattest.fifo.pop() else { break };
             self.size.remove(front.bytes);
             pool.drop(DropReason::TailDrop, front.key);
-            if bytes(fattest) <= enough {
-                return;
-            }
+            dropped += 1;
         }
+        fattest.codel.overflowed(dropped);
     }
 
     /// Section 4.2.
@@ -107,7 +108,8 @@ impl FqCoDel {
                 continue;
             }
             let before = flow.fifo.size();
-            let packet = flow.codel.dequeue(&mut flow.fifo, pool, now);
+            let others = self.size.bytes - before.bytes;
+            let packet = flow.codel.dequeue(&mut flow.fifo, others, pool, now);
             self.size = self.size.minus(before).plus(flow.fifo.size());
             if let Some(packet) = packet {
                 flow.credit -= i64::from(packet.bytes);

@@ -7,9 +7,10 @@ use crate::probability::Dice;
 use crate::queue::{Fifo, Waiting};
 use crate::{Count, DropReason, PieConfig};
 
-/// Section 4.2, in 1/Hz.
+/// Section 4.2, in Hz, for an update every 15 ms.
 const ALPHA: f64 = 0.125;
 const BETA: f64 = 1.25;
+const UPDATE: Duration = Duration::from_millis(15);
 /// Section 5.1: marks above this probability would no longer be heard.
 const MARK_BELOW: f64 = 0.1;
 /// Below this a probability is none: decay alone would never get there.
@@ -31,11 +32,20 @@ pub(crate) struct Pie {
     accumulated: f64,
     burst_allowance: Duration,
     next_update: Instant,
+    /// The gains for the configured period, in Hz.
+    alpha: f64,
+    beta: f64,
 }
 
 impl Pie {
+    /// Section 4.2: with half the period alpha is half as large, and beta larger by alpha / 4. So alpha is
+    /// proportional to the period, and beta + alpha / 2 stays what it is.
     pub(crate) fn new(config: PieConfig, dice: Dice) -> Self {
+        let periods = config.update.as_nanos() as f64 / UPDATE.as_nanos() as f64;
+        let alpha = ALPHA * periods;
         Self {
+            alpha,
+            beta: BETA + (ALPHA - alpha) / 2.0,
             config,
             dice,
             fifo: Fifo::default(),
@@ -71,7 +81,8 @@ impl Pie {
     fn update_probability(&mut self) {
         let seconds = |d: Duration| d.as_nanos() as f64 / 1e9;
         let (delay, before) = (seconds(self.delay), seconds(self.delay_before));
-        let step = ALPHA * (delay - seconds(self.config.target)) + BETA * (delay - before);
+        let error = delay - seconds(self.config.target);
+        let step = self.alpha * error + self.beta * (delay - before);
         let mut step = step / tuning(self.probability);
         if self.probability >= 0.1 && step > 0.02 {
             step = 0.02;
@@ -103,7 +114,7 @@ impl Pie {
             return Err(DropReason::TailDrop);
         }
         if self.burst_allowance == Duration::ZERO && self.signals(held.bytes) {
-            let marks = self.config.ecn && self.probability <= MARK_BELOW;
+            let marks = self.config.ecn && self.probability < MARK_BELOW;
             if !(marks && pool.mark(key)) {
                 return Err(DropReason::Aqm);
             }
@@ -192,6 +203,21 @@ mod tests {
         close(update(&mut pie, 520), 0.22);
         (pie.delay_before, pie.probability) = (Duration::ZERO, 0.5);
         close(update(&mut pie, 0), (0.5 - 0.125 * 0.015) * 0.98);
+    }
+
+    /// The rule of section 4.2, by hand: half the period, half of alpha, and beta + alpha / 4.
+    #[test]
+    fn the_gains_follow_the_period() {
+        let of = |ms| {
+            let config = PieConfig::new(QueueLimit::Packets(1000));
+            let config = PieConfig { update: Duration::from_micros(ms), ..config };
+            let pie = Pie::new(config, Dice::new(1, 0));
+            (pie.alpha, pie.beta)
+        };
+        assert_eq!(of(15_000), (0.125, 1.25));
+        assert_eq!(of(7_500), (0.0625, 1.25 + 0.125 / 4.0));
+        assert_eq!(of(3_750), (0.03125, 1.25 + 0.125 / 4.0 + 0.0625 / 4.0));
+        assert_eq!(of(30_000), (0.25, 1.25 - 0.25 / 4.0));
     }
 
     #[test]

@@ -40,11 +40,20 @@ pub(crate) trait CongestionControl {
     fn on_congestion(&mut self, _conn: &mut Conn, _congestion: &Congestion<'_>) {}
     /// An ACK that acknowledged new data.
     fn on_ack(&mut self, _conn: &mut Conn, _rs: &RateSample) {}
-    /// Retransmission timeout, or persistent congestion.
+    /// Retransmission timeout, or persistent congestion. The losses were handled before.
     fn on_rto(&mut self, _conn: &mut Conn) {}
     /// The last episode's losses were none.
     fn on_spurious_loss(&mut self, _conn: &mut Conn) {}
     /// C.SMSS changed.
     fn on_mtu_update(&mut self, _conn: &mut Conn) {}
+    /// Whether CE marks have an answer; without one the transport does not ask for them.
+    fn wants_ecn(&self) -> bool {
+        true
+    }
+    /// Windows that the transport's send buffer should hold. Two: one in flight, and one for what is
+    /// written meanwhile.
+    fn send_buffer_windows(&self) -> u64 {
+        2
+    }
     fn snapshot(&self, conn: &Conn) -> Snapshot;
 }

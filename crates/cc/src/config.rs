@@ -3,7 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::units::{Gain, Rate};
+use crate::snapshot::StateHook;
+use crate::units::{Duration, Gain, Rate};
 
 /// A congestion control algorithm. Names carry their version: `bbr3`, never `bbr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,7 +96,27 @@ pub struct StartupGains {
     pub cwnd: Gain,
 }
 
-/// The numbers that belong to the transport and not to the algorithm.
+/// How rarely a receiver acknowledges, where it was asked to do so less often than RFC 9000 section
+/// 13.2 has it (draft-ietf-quic-ack-frequency). `bbr3` keeps that much more in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckFrequency {
+    /// Ack-Eliciting Threshold: packets that may arrive without an ACK.
+    pub threshold_packets: u32,
+    /// Requested Max Ack Delay: an ACK comes after this at the latest. In whole microseconds, as the
+    /// frame has it.
+    pub max_delay: Duration,
+}
+
+/// How long a timer may be late without loss of rate, unless [`Config::pacing_granularity`] says
+/// otherwise.
+pub const CREDIT_TIME: Duration = Duration::from_millis(2);
+
+/// The numbers that belong to the transport and not to the algorithm. Made by [`Config::new`]; there
+/// is no default, because flows must not share a seed:
+///
+/// ```compile_fail
+/// let config = fullpipe_cc::Config::default();
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// C.SMSS in bytes: QUIC's maximum datagram size, TCP's effective MSS. At least 1.
@@ -107,6 +128,23 @@ pub struct Config {
     pub seed: u64,
     /// Decides the offload budget.
     pub transport: Transport,
+    /// How rarely the receiver acknowledges; `None`: as RFC 9000 section 13.2 has it, or TCP.
+    pub ack_frequency: Option<AckFrequency>,
+    /// C.has_selective_acks: whether the transport sees more than one loss per round trip. Without,
+    /// one loss ends a probe of `bbr3` and, in recovery, its Startup.
+    pub has_selective_acks: bool,
+    /// The round trip that the handshake measured (SYN and SYN-ACK, or Initial and Handshake), if there
+    /// was one before the flow starts: the first pacing rate follows from it.
+    pub handshake_rtt: Option<Duration>,
+    /// How late the transport's timer may be without loss of rate; the pacer lets that much of its rate
+    /// pass at once, but no more than a part of the shortest round trip ([`crate::Controller::burst_bound`]).
+    /// At most 4.29 s, which 32 bits of nanoseconds hold.
+    pub pacing_granularity: Duration,
+    /// The most that the pacing rate may be, in bytes per second (SO_MAX_PACING_RATE of Linux). A flow
+    /// that would not be paced is paced at this. At least 1.
+    pub max_pacing_rate: Option<Rate>,
+    /// Called after each change of state, for logs like qlog.
+    pub on_state_change: Option<StateHook>,
     /// Whether `bbr1` widens its window by the aggregation that it sees in the ACKs, as Linux does
     /// since 5.0; without it, it is the BBR of before, whose window is two BDP. Others ignore it.
     pub bbr1_ack_aggregation: bool,
@@ -125,22 +163,28 @@ pub struct Config {
     pub ecn: bool,
 }
 
-impl Default for Config {
-    fn default() -> Self {
+impl Config {
+    /// The configuration of a QUIC flow with datagrams of 1200 bytes. `seed` is the flow's own: two
+    /// flows with one seed probe for bandwidth at the same moments.
+    pub const fn new(seed: u64) -> Self {
         Self {
             smss: 1200,
             initial_cwnd: None,
-            seed: 1,
+            seed,
             transport: Transport::Quic,
+            ack_frequency: None,
+            has_selective_acks: true,
+            handshake_rtt: None,
+            pacing_granularity: CREDIT_TIME,
+            max_pacing_rate: None,
+            on_state_change: None,
             bbr1_ack_aggregation: true,
             startup_gains: None,
             paced: true,
             ecn: false,
         }
     }
-}
 
-impl Config {
     /// C.InitialCwnd in bytes for a given SMSS.
     pub(crate) fn initial_cwnd(&self, smss: u64) -> u64 {
         let standard = (10 * smss).min(14_720.max(2 * smss));

@@ -1,7 +1,7 @@
 //! The connection's own state (the draft's C): what every algorithm shares.
 
-use crate::config::{Config, Transport};
-use crate::sampler::{PacketState, RateSample, Sampler, SendOrder};
+use crate::config::{AckFrequency, Config, Transport};
+use crate::sampler::{Measured, PacketState, RateSample, RttSample, Sampler, SendOrder};
 use crate::units::{Duration, Gain, Instant, Rate};
 
 /// The largest send quantum in bytes: what one segmentation offload takes.
@@ -10,9 +10,6 @@ pub(crate) const MAX_QUANTUM: u64 = 65_536;
 /// "Infinity" of a volume in bytes.
 pub(crate) const INFINITE: u64 = u64::MAX;
 
-/// An RTT below this counts as this: a zero would make every rate infinite.
-const MIN_RTT_SAMPLE: Duration = Duration::from_micros(1);
-
 #[derive(Clone, Debug)]
 pub(crate) struct Conn {
     /// C.SMSS in bytes.
@@ -20,6 +17,11 @@ pub(crate) struct Conn {
     /// C.InitialCwnd in bytes.
     pub(crate) initial_cwnd: u64,
     pub(crate) transport: Transport,
+    /// C.has_selective_acks.
+    pub(crate) has_selective_acks: bool,
+    /// Config::ack_frequency in packets and microseconds; 0 packets without.
+    ack_threshold: u32,
+    max_ack_delay_us: u32,
     /// Whether a window-based algorithm is paced.
     pub(crate) is_paced: bool,
     /// C.cwnd in bytes.
@@ -31,6 +33,8 @@ pub(crate) struct Conn {
     inflight_was_set: bool,
     /// C.pacing_rate; [`Rate::MAX`] holds nothing back.
     pub(crate) pacing_rate: Rate,
+    /// The most that [`Self::set_pacing_rate`] sets.
+    max_pacing_rate: Rate,
     /// C.send_quantum in bytes.
     pub(crate) send_quantum: u64,
     pub(crate) sampler: Sampler,
@@ -39,9 +43,10 @@ pub(crate) struct Conn {
     srtt: Duration,
     latest_rtt: Duration,
     /// The first packet that was, or will be, sent after the newest recovery episode began, RFC 9002
-    /// section 7.3.2; `None` when there was no episode. Stays after the episode's end: packets sent
-    /// before this still belong to it.
-    recovery_start: Option<SendOrder>,
+    /// section 7.3.2, if there was one. Stays after the episode's end: packets sent before this still
+    /// belong to it.
+    recovery_start: SendOrder,
+    has_recovery_start: bool,
     in_recovery: bool,
     /// CE marks were answered in the newest episode: its losses may be none, but not its congestion.
     episode_has_marks: bool,
@@ -49,39 +54,81 @@ pub(crate) struct Conn {
     awaits_repair: bool,
     /// Whether a CE mark counts as the loss of a packet.
     pub(crate) marks_are_losses: bool,
-    /// C.is_cwnd_limited holds until this much has left the path: see [`Self::mark_cwnd_limited`].
-    cwnd_limited_until: Option<u64>,
+    /// C.is_cwnd_limited holds while less than this has left the path: see [`Self::mark_cwnd_limited`].
+    cwnd_limited_before: u64,
 }
 
 impl Conn {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         let smss = u64::from(config.smss.max(1));
         let initial_cwnd = config.initial_cwnd(smss);
-        Self {
+        let max_pacing_rate = config.max_pacing_rate.unwrap_or(Rate::MAX);
+        let max_pacing_rate = max_pacing_rate.max(Rate::from_bytes_per_sec(1));
+        let handshake = config.handshake_rtt.map(Measured::exactly);
+        let handshake_rtt = handshake.and_then(Measured::rtt);
+        let mut conn = Self {
             smss,
             initial_cwnd,
             transport: config.transport,
+            has_selective_acks: config.has_selective_acks,
+            ack_threshold: 0,
+            max_ack_delay_us: 0,
             is_paced: config.paced,
             cwnd: initial_cwnd,
             inflight: 0,
             inflight_was_set: false,
-            pacing_rate: Rate::MAX,
+            pacing_rate: max_pacing_rate,
+            max_pacing_rate,
             send_quantum: 2 * smss,
-            sampler: Sampler::new(now),
-            srtt: Duration::ZERO,
-            latest_rtt: Duration::ZERO,
-            recovery_start: None,
+            sampler: Sampler::new(now, handshake_rtt.unwrap_or(Duration::MAX)),
+            srtt: handshake_rtt.unwrap_or(Duration::ZERO),
+            latest_rtt: handshake_rtt.unwrap_or(Duration::ZERO),
+            recovery_start: SendOrder::default(),
+            has_recovery_start: false,
             in_recovery: false,
             episode_has_marks: false,
             awaits_repair: false,
             marks_are_losses: true,
-            cwnd_limited_until: None,
-        }
+            cwnd_limited_before: 0,
+        };
+        conn.set_ack_frequency(config.ack_frequency);
+        conn
     }
 
     /// C.pacing_rate; `None` before the first estimate of an algorithm that needs one.
     pub(crate) fn pacing_rate(&self) -> Option<Rate> {
         (self.pacing_rate != Rate::MAX).then_some(self.pacing_rate)
+    }
+
+    /// Paces at `rate` from now on, within what the caller of the crate allows. A rate of zero would
+    /// never end, and is taken for one byte per second.
+    pub(crate) fn set_pacing_rate(&mut self, rate: Rate) {
+        self.pacing_rate = self.possible_pacing_rate(rate);
+    }
+
+    /// What [`Self::set_pacing_rate`] makes of `rate`.
+    pub(crate) fn possible_pacing_rate(&self, rate: Rate) -> Rate {
+        rate.max(Rate::from_bytes_per_sec(1)).min(self.max_pacing_rate)
+    }
+
+    /// What the receiver may hold back before it acknowledges, in bytes: draft-ietf-ccwg-bbr,
+    /// "BBR.offload_budget", for QUIC with fewer ACKs. `bw` is BBR.max_bw.
+    pub(crate) fn unacknowledged_by_delay(&self, bw: Rate) -> u64 {
+        let max_delay = Duration::from_micros(self.max_ack_delay_us.into());
+        u64::from(self.ack_threshold).saturating_mul(self.smss).min(bw.bytes_in(max_delay))
+    }
+
+    pub(crate) fn set_ack_frequency(&mut self, ack_frequency: Option<AckFrequency>) {
+        let micros = |d: Duration| u32::try_from(d.as_nanos() / 1_000).unwrap_or(u32::MAX);
+        (self.ack_threshold, self.max_ack_delay_us) =
+            ack_frequency.map_or((0, 0), |f| (f.threshold_packets, micros(f.max_delay)));
+    }
+
+    /// The flow goes on over another path, on which nothing is in flight yet.
+    pub(crate) fn begin_path(&mut self) {
+        self.sampler.begin_path();
+        self.inflight = 0;
+        self.awaits_repair = false;
     }
 
     /// Takes acknowledged or lost packets out of C.inflight.
@@ -106,7 +153,8 @@ impl Conn {
 
     /// An episode begins `now`: it lasts until the acknowledgement of a packet that is not sent yet.
     pub(crate) fn begin_recovery(&mut self, now: Instant) {
-        self.recovery_start = Some(self.sampler.next_order(now));
+        self.recovery_start = self.sampler.next_order(now);
+        self.has_recovery_start = true;
         self.in_recovery = true;
         self.episode_has_marks = false;
     }
@@ -118,13 +166,13 @@ impl Conn {
 
     /// Persistent congestion, RFC 9002 appendix B.8: every packet counts again, whenever it was sent.
     pub(crate) fn forget_recovery(&mut self) {
-        self.recovery_start = None;
+        self.has_recovery_start = false;
         self.in_recovery = false;
     }
 
     /// Whether a packet left after the newest recovery episode began, or there was none.
     pub(crate) fn sent_after_recovery_start(&self, sent: SendOrder) -> bool {
-        self.recovery_start.is_none_or(|start| !start.is_after(sent))
+        !self.has_recovery_start || !self.recovery_start.is_after(sent)
     }
 
     /// A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion), if the
@@ -175,12 +223,12 @@ impl Conn {
     /// Notes that the window is full now. Like the app-limited mark it holds for one packet-timed
     /// round trip: until all that is now in flight has left the path.
     pub(crate) fn mark_cwnd_limited(&mut self) {
-        self.cwnd_limited_until = Some(self.departed().saturating_add(self.inflight));
+        self.cwnd_limited_before = self.departed().saturating_add(self.inflight).saturating_add(1);
     }
 
     /// C.is_cwnd_limited: whether C.cwnd was fully used at any point of the last round trip.
     pub(crate) fn is_cwnd_limited(&self) -> bool {
-        self.cwnd_limited_until.is_some_and(|until| self.departed() <= until)
+        self.departed() < self.cwnd_limited_before
     }
 
     /// Paces a window-based algorithm: `gain` windows in a smoothed round trip. Above one, so that
@@ -190,8 +238,8 @@ impl Conn {
             self.send_quantum = MAX_QUANTUM.max(2 * self.smss);
         } else if let Some(srtt) = self.srtt() {
             let rate = gain.of_rate(Rate::from_volume(self.cwnd, srtt));
-            self.pacing_rate = rate.max(Rate::from_bytes_per_sec(1));
-            let quantum = rate.bytes_in(Duration::from_millis(1));
+            self.set_pacing_rate(rate);
+            let quantum = self.pacing_rate.bytes_in(Duration::from_millis(1));
             self.send_quantum = quantum.min(MAX_QUANTUM).max(2 * self.smss);
         }
     }
@@ -232,11 +280,13 @@ impl Conn {
         &mut self,
         now: Instant,
         p: &PacketState,
-        rtt: Option<Duration>,
+        rtt: Option<RttSample>,
     ) -> RateSample {
-        let rtt = rtt.unwrap_or(now.since(p.send_time())).max(MIN_RTT_SAMPLE);
-        self.update_srtt(rtt);
-        self.sampler.generate(now, p, rtt)
+        let measured = Measured::new(rtt, now.since(p.send_time()));
+        if let Some(rtt) = measured.rtt() {
+            self.update_srtt(rtt);
+        }
+        self.sampler.generate(now, p, measured)
     }
 
     #[inline]

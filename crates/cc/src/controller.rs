@@ -5,19 +5,19 @@ use core::fmt;
 use crate::algo::{Congestion, CongestionControl, Marks};
 use crate::bbr1::Bbr1;
 use crate::bbr3::{Bbr3, Draft, Linux};
-use crate::config::{Algorithm, Config};
+use crate::config::{AckFrequency, Algorithm, Config};
 use crate::conn::{Conn, MAX_QUANTUM};
 use crate::cubic::Cubic;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
 use crate::reno::Reno;
-use crate::sampler::{MAX_SIZE, PacketState, SendOrder};
-use crate::snapshot::Snapshot;
-use crate::units::{Duration, Instant, Rate};
+use crate::sampler::{MAX_SIZE, PacketState, RttSample, SendOrder};
+use crate::snapshot::{Snapshot, State, StateChange, StateHook};
+use crate::units::{Instant, Rate};
 
 /// Whether a packet may leave now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Send {
+pub enum SendDecision {
     /// Up to `quantum` bytes may leave at once; at least one full packet.
     Now {
         /// Bytes, bounded by the pacer's credit, C.send_quantum and the window.
@@ -60,11 +60,12 @@ macro_rules! each {
 /// Congestion control of one flow on one path.
 ///
 /// ```
-/// use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant, Send};
+/// use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant, SendDecision};
 ///
 /// let mut now = Instant::from_nanos(1_000);
-/// let mut cc = Controller::new(Algorithm::Bbr3, Config::default(), now);
-/// assert!(matches!(cc.can_send(now), Send::Now { .. }));
+/// let seed = 17; // another one for each flow
+/// let mut cc = Controller::new(Algorithm::Bbr3, Config::new(seed), now);
+/// assert!(matches!(cc.can_send(now), SendDecision::Now { .. }));
 /// let packet = cc.on_sent(now, 1200); // keep this beside the packet
 ///
 /// now += Duration::from_millis(40);
@@ -73,12 +74,64 @@ macro_rules! each {
 /// ack.finish();
 /// assert_eq!(cc.snapshot().srtt, Some(Duration::from_millis(40)));
 /// ```
+///
+/// What a transport could do wrong does not compile, or fails a debug assertion. While a batch is
+/// open, nothing else can be called:
+///
+/// ```compile_fail
+/// # use fullpipe_cc::{Algorithm, Config, Controller, Instant};
+/// # let now = Instant::default();
+/// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+/// let mut ack = cc.ack(now);
+/// cc.can_send(now);
+/// ack.finish();
+/// ```
+///
+/// Nothing but [`Controller::on_sent`] makes the state of a packet, so none can be invented:
+///
+/// ```compile_fail
+/// let packet = fullpipe_cc::PacketState::default();
+/// ```
+///
+/// and it can't be thrown away without a word:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # use fullpipe_cc::{Algorithm, Config, Controller, Instant};
+/// # let now = Instant::default();
+/// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+/// cc.on_sent(now, 1200);
+/// ```
+///
+/// A timeout is a part of a batch, as its losses are, so it comes neither before nor after them:
+///
+/// ```compile_fail
+/// # use fullpipe_cc::{Algorithm, Config, Controller, Instant};
+/// # let now = Instant::default();
+/// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+/// cc.on_rto(now);
+/// ```
+///
+/// A migration needs a new seed, and a rate its unit:
+///
+/// ```compile_fail
+/// # use fullpipe_cc::{Algorithm, Config, Controller, Instant};
+/// # let now = Instant::default();
+/// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+/// cc.on_migration(now, &Config::new(17));
+/// ```
+/// ```compile_fail
+/// # use fullpipe_cc::Config;
+/// let config = Config { max_pacing_rate: Some(1_000_000), ..Config::new(17) };
+/// ```
 #[derive(Clone)]
 pub struct Controller {
     conn: Conn,
     pacer: Pacer,
     algo: Algo,
-    algorithm: Algorithm,
+    hook: Option<StateHook>,
+    /// The state when `hook` was last asked for.
+    last_state: State,
 }
 
 impl Controller {
@@ -93,29 +146,57 @@ impl Controller {
             Algorithm::Reno => Algo::Reno(Reno::new(&mut conn)),
             Algorithm::Fixed(rate) => Algo::Fixed(Fixed::new(&mut conn, rate)),
         };
-        let pacer = Pacer::new(now, conn.pacing_rate, conn.send_quantum);
-        Self { conn, pacer, algo, algorithm }
+        let pacer = Pacer::new(now, config.pacing_granularity, conn.pacing_rate, conn.send_quantum);
+        let last_state = each!(&algo, a => a.snapshot(&conn)).state;
+        Self { conn, pacer, algo, hook: config.on_state_change, last_state }
     }
 
     /// The algorithm that was chosen.
     pub fn algorithm(&self) -> Algorithm {
-        self.algorithm
+        match &self.algo {
+            Algo::Bbr3(_) => Algorithm::Bbr3,
+            Algo::Bbr3Linux(_) => Algorithm::Bbr3Linux,
+            Algo::Bbr1(_) => Algorithm::Bbr1,
+            Algo::Cubic(_) => Algorithm::Cubic,
+            Algo::Reno(_) => Algorithm::Reno,
+            Algo::Fixed(fixed) => Algorithm::Fixed(fixed.rate()),
+        }
     }
 
     /// Whether a full packet may leave now.
     #[inline]
-    pub fn can_send(&mut self, now: Instant) -> Send {
+    pub fn can_send(&mut self, now: Instant) -> SendDecision {
         if self.conn.is_window_full() {
             self.conn.mark_cwnd_limited();
-            return Send::CwndLimited;
+            return SendDecision::CwndLimited;
         }
         let credit = self.pacer.available(now, self.conn.smss);
         if credit == 0 {
-            return Send::At(self.pacer.ready_at(self.conn.smss));
+            return SendDecision::At(self.pacer.ready_at(self.conn.smss));
         }
         let room = self.conn.cwnd - self.conn.inflight;
         let quantum = credit.min(self.conn.send_quantum).min(room).max(self.conn.smss);
-        Send::Now { quantum }
+        SendDecision::Now { quantum }
+    }
+
+    /// When `bytes` may leave at once, as far as the pacer is concerned: for a transport that waits
+    /// until it can fill an aggregate instead of sending packet by packet. Never more than `now` if they
+    /// may leave now; the time for [`Self::burst_bound`] if they are more than that.
+    pub fn ready_at(&mut self, now: Instant, bytes: u64) -> Instant {
+        self.pacer.available(now, bytes);
+        self.pacer.ready_at(bytes).max(now)
+    }
+
+    /// Whether the algorithm answers CE marks. Where it does not, the transport must not mark its packets
+    /// as ECN-capable: a queue would mark instead of dropping, to no effect (RFC 3168 section 5).
+    pub fn wants_ecn(&self) -> bool {
+        each!(&self.algo, a => a.wants_ecn())
+    }
+
+    /// How many windows the transport's send buffer should hold, so that it never runs empty: what
+    /// Linux has as `sndbuf_expand`.
+    pub fn send_buffer_windows(&self) -> u64 {
+        each!(&self.algo, a => a.send_buffer_windows())
     }
 
     /// A packet of `bytes` left `now`; an aggregate that leaves as one counts as one packet, of up
@@ -158,6 +239,7 @@ impl Controller {
             ce_packets: 0,
             rtt: None,
             inflight: None,
+            timeout: false,
             cc: self,
         }
     }
@@ -183,14 +265,6 @@ impl Controller {
         self.conn.mark_cwnd_limited();
     }
 
-    /// A retransmission timeout that declares everything lost; in QUIC, persistent congestion
-    /// (RFC 9002 section 7.6). Report the lost packets in an ACK batch as well, before this.
-    pub fn on_rto(&mut self, now: Instant) {
-        self.enter_recovery(now);
-        each!(&mut self.algo, a => a.on_rto(&mut self.conn));
-        self.update_pacer(now);
-    }
-
     /// Every packet of the recent recovery episode that was marked lost has arrived after all. An
     /// episode that answered CE marks as well stays as it is: those were no error.
     pub fn on_spurious_loss(&mut self, now: Instant) {
@@ -205,14 +279,33 @@ impl Controller {
     /// `packet` is out of the transport's sight, neither acknowledged nor lost: its keys were
     /// discarded, or it was a probe that is not repeated.
     pub fn on_discarded(&mut self, packet: &PacketState) {
+        if !self.conn.sampler.is_of_this_path(packet) {
+            return;
+        }
         self.conn.inflight = self.conn.inflight.saturating_sub(packet.size());
     }
 
-    /// The flow goes on over another path: the model stays, and nothing is in flight there yet
-    /// (RFC 9002 section 9.4 would have a new model for an address that is not known to be the
-    /// same host; make a new controller then).
+    /// The flow goes on from or to another address, and the path is held to be the same (RFC 9000
+    /// section 9.4: only the port changed): the model stays, and nothing is in flight there yet. What
+    /// the transport still says of packets from before is ignored.
     pub fn forget_flight(&mut self) {
-        self.conn.set_inflight(0);
+        self.conn.begin_path();
+    }
+
+    /// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew, with a seed that
+    /// no other flow has; that of `config` is not used. What the transport still says of packets from
+    /// before is ignored.
+    pub fn on_migration(&mut self, now: Instant, seed: u64, config: &Config) {
+        let mut fresh = Self::new(self.algorithm(), Config { seed, ..*config }, now);
+        fresh.conn.sampler.begin_path_after(&self.conn.sampler);
+        fresh.last_state = self.last_state;
+        *self = fresh;
+        self.update_pacer(now);
+    }
+
+    /// The receiver was asked to acknowledge more or less often; `None`: as RFC 9000 section 13.2 has it.
+    pub fn on_ack_frequency(&mut self, ack_frequency: Option<AckFrequency>) {
+        self.conn.set_ack_frequency(ack_frequency);
     }
 
     /// C.SMSS is `smss` bytes from now on.
@@ -280,7 +373,28 @@ impl Controller {
 
     #[inline]
     fn update_pacer(&mut self, now: Instant) {
-        self.pacer.set_rate(now, self.conn.pacing_rate, self.conn.send_quantum);
+        let min_rtt = self.conn.sampler.min_rtt();
+        self.pacer.set_rate(now, self.conn.pacing_rate, self.conn.send_quantum, min_rtt);
+        if self.hook.is_some() {
+            self.call_hook(now);
+        }
+    }
+
+    /// Tells whoever asked for it that the state is another one.
+    #[cold]
+    fn call_hook(&mut self, now: Instant) {
+        let snapshot = self.snapshot();
+        let (from, to) = (self.last_state, snapshot.state);
+        if let Some(hook) = self.hook.filter(|_| from != to) {
+            self.last_state = to;
+            (hook.call)(hook.flow, &StateChange { now, from, to, snapshot });
+        }
+    }
+
+    #[cold]
+    fn time_out(&mut self, now: Instant) {
+        self.enter_recovery(now);
+        each!(&mut self.algo, a => a.on_rto(&mut self.conn));
     }
 
     /// Opens a recovery episode at its first loss, before the algorithm hears of the loss; does
@@ -348,23 +462,48 @@ pub struct AckBatch<'a> {
     newly_acked: u64,
     newly_acked_after_recovery: u64,
     ce_packets: u64,
-    rtt: Option<Duration>,
+    rtt: Option<RttSample>,
     inflight: Option<u64>,
+    timeout: bool,
 }
 
 impl AckBatch<'_> {
     /// `packet` is newly acknowledged.
     #[inline]
     pub fn acked(&mut self, packet: &PacketState) {
-        self.left_flight += packet.size();
-        self.count_acked(packet);
+        if self.cc.conn.sampler.is_of_this_path(packet) {
+            self.left_flight += packet.size();
+            self.count_acked(packet);
+        }
+    }
+
+    /// `total` bytes are newly acknowledged; `newest` is the packet among them that was sent last. For
+    /// transports that keep no state of the others. Debug builds assert that `newest` is among them.
+    ///
+    /// While an episode of recovery lasts, `newest` alone is taken to be sent after it began: that is what
+    /// ends it, and RFC 9002 section 7.3.2 grants no growth for the others.
+    pub fn acked_bytes(&mut self, newest: &PacketState, total: u64) {
+        debug_assert!(total >= newest.size(), "the newest packet is more than all of them");
+        if self.cc.conn.sampler.is_of_this_path(newest) {
+            let others = total.saturating_sub(newest.size());
+            self.left_flight = self.left_flight.saturating_add(total);
+            self.newly_acked = self.newly_acked.saturating_add(others);
+            if !self.cc.conn.in_recovery() && self.cc.conn.sent_after_recovery_start(newest.order())
+            {
+                self.newly_acked_after_recovery =
+                    self.newly_acked_after_recovery.saturating_add(others);
+            }
+            self.count_acked(newest);
+        }
     }
 
     /// `packet` was marked lost, and is now acknowledged after all: it counts as delivered, and
     /// takes nothing out of flight a second time.
     #[inline]
     pub fn acked_after_loss(&mut self, packet: &PacketState) {
-        self.count_acked(packet);
+        if self.cc.conn.sampler.is_of_this_path(packet) {
+            self.count_acked(packet);
+        }
     }
 
     #[inline]
@@ -381,6 +520,9 @@ impl AckBatch<'_> {
     /// `packet` is newly marked lost. Report losses in the order in which the packets were sent.
     pub fn lost(&mut self, packet: &PacketState) {
         let conn = &mut self.cc.conn;
+        if !conn.sampler.is_of_this_path(packet) {
+            return;
+        }
         conn.leave_flight(packet.size());
         conn.count_lost(packet.size());
         each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
@@ -388,10 +530,24 @@ impl AckBatch<'_> {
         self.newest_lost = Some(self.newest_lost.map_or(sent, |newest| newest.latest(sent)));
     }
 
-    /// The transport's own round-trip sample for this ACK, where it knows better than the time
-    /// since the newest acknowledged packet was sent (TCP timestamps, for one).
+    /// A retransmission timeout that declares everything lost; in QUIC, persistent congestion
+    /// (RFC 9002 section 7.6). Report the lost packets in the same batch; the order is no matter.
     #[inline]
-    pub fn rtt(&mut self, rtt: Duration) {
+    pub fn timeout(&mut self) {
+        self.timeout = true;
+    }
+
+    /// The transport's own round-trip sample for this ACK, where it knows better than the time
+    /// since the newest acknowledged packet was sent (TCP timestamps, for one), or knows that this
+    /// time is none. It says how exact the sample is:
+    ///
+    /// ```compile_fail
+    /// # use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant};
+    /// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), Instant::default());
+    /// cc.ack(Instant::default()).rtt(Duration::from_millis(40));
+    /// ```
+    #[inline]
+    pub fn rtt(&mut self, rtt: RttSample) {
         self.rtt = Some(rtt);
     }
 
@@ -435,6 +591,9 @@ impl AckBatch<'_> {
             if let Some(sent) = self.newest_lost {
                 _ = cc.on_congestion(self.now, sent, true, None);
             }
+            if self.timeout {
+                cc.time_out(self.now);
+            }
             return cc.update_pacer(self.now);
         };
         let mut rs = cc.conn.sample(self.now, newest, self.rtt);
@@ -459,6 +618,9 @@ impl AckBatch<'_> {
             }
         }
         each!(&mut cc.algo, a => a.on_ack(&mut cc.conn, &rs));
+        if self.timeout {
+            cc.time_out(self.now);
+        }
         cc.update_pacer(self.now);
     }
 }

@@ -237,7 +237,7 @@ mod tests {
     const SMSS: u64 = 1_000;
 
     fn conn() -> Conn {
-        Conn::new(&Config { smss: SMSS as u32, ..Config::default() }, Instant::default())
+        Conn::new(&Config { smss: SMSS as u32, ..Config::new(1) }, Instant::default())
     }
 
     fn lose(cubic: &mut Cubic, conn: &mut Conn) {
@@ -279,7 +279,7 @@ mod tests {
         for _ in 0..=20 {
             let packet = conn.sampler.on_sent(now, SMSS, false, conn.cwnd);
             now += rtt;
-            let mut rs = conn.sample(now, &packet, Some(rtt));
+            let mut rs = conn.sample(now, &packet, None);
             rs.newly_acked_after_recovery = conn.cwnd;
             cubic.on_ack(&mut conn, &rs);
         }

@@ -6,21 +6,30 @@ use crate::snapshot::{Snapshot, State};
 use crate::units::{Duration, Rate};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Fixed;
+pub(crate) struct Fixed {
+    /// As it was asked for.
+    rate: Rate,
+}
 
 impl Fixed {
     pub(crate) fn new(conn: &mut Conn, rate: Rate) -> Self {
         conn.cwnd = INFINITE / 2;
-        // A rate of zero would never end.
-        let rate = rate.max(Rate::from_bytes_per_sec(1));
-        conn.pacing_rate = rate;
-        let quantum = rate.bytes_in(Duration::from_millis(1));
+        conn.set_pacing_rate(rate);
+        let quantum = conn.pacing_rate.bytes_in(Duration::from_millis(1));
         conn.send_quantum = quantum.min(MAX_QUANTUM).max(2 * conn.smss);
-        Self
+        Self { rate }
+    }
+
+    pub(crate) const fn rate(&self) -> Rate {
+        self.rate
     }
 }
 
 impl CongestionControl for Fixed {
+    fn wants_ecn(&self) -> bool {
+        false
+    }
+
     fn snapshot(&self, conn: &Conn) -> Snapshot {
         Snapshot::of(conn, "fixed", State::Fixed)
     }

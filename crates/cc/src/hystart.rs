@@ -92,8 +92,9 @@ impl SlowStart {
         if rs.prior_delivered >= self.round_end {
             self.start_round(conn);
         }
+        let Some(rtt) = rs.rtt else { return };
         self.samples = self.samples.saturating_add(1);
-        self.min_rtt = self.min_rtt.min(rs.rtt);
+        self.min_rtt = self.min_rtt.min(rtt);
         if self.samples < N_RTT_SAMPLE {
             return;
         }
@@ -175,7 +176,7 @@ mod tests {
 
     impl Rounds {
         fn new() -> Self {
-            let conn = Conn::new(&Config::default(), Instant::default());
+            let conn = Conn::new(&Config::new(1), Instant::default());
             Self { conn, slow_start: SlowStart::new() }
         }
 
@@ -185,7 +186,7 @@ mod tests {
                 .collect();
             for p in &packets {
                 self.conn.sampler.count_delivered(SMSS);
-                let rs = self.conn.sample(Instant::default() + rtt, p, Some(rtt));
+                let rs = self.conn.sample(Instant::default() + rtt, p, None);
                 self.slow_start.observe(&self.conn, &rs);
                 if self.slow_start.is_in(&self.conn) {
                     self.conn.cwnd += self.slow_start.growth(&self.conn, SMSS);

@@ -8,9 +8,9 @@
 //! 1. [`Controller::can_send`] before a packet, [`Controller::on_sent`] after it; the returned
 //!    [`PacketState`] stays beside the packet.
 //! 2. [`Controller::ack`] for each ACK and each firing of the loss timer; in the batch
-//!    [`AckBatch::acked`], [`AckBatch::lost`] and the rest in any order, then [`AckBatch::finish`].
-//! 3. [`Controller::on_app_limited`], [`Controller::on_rto`], [`Controller::on_spurious_loss`] and
-//!    [`Controller::on_mtu_update`] when they happen.
+//!    [`AckBatch::acked`], [`AckBatch::lost`], [`AckBatch::timeout`] and the rest in any order, then [`AckBatch::finish`].
+//! 3. [`Controller::on_app_limited`], [`Controller::on_spurious_loss`], [`Controller::on_mtu_update`] and
+//!    [`Controller::on_migration`] when they happen.
 //!
 //! [`Controller::snapshot`] returns all that the algorithm believes, by the draft's names.
 //!
@@ -44,9 +44,10 @@ mod snapshot;
 mod test_link;
 pub mod units;
 
-pub use config::{Algorithm, Config, StartupGains, Transport, UnknownAlgorithm};
-pub use controller::{AckBatch, Controller, Send};
-pub use pacer::CREDIT_TIME;
-pub use sampler::PacketState;
-pub use snapshot::{BbrSnapshot, Snapshot, State};
+pub use config::{
+    AckFrequency, Algorithm, CREDIT_TIME, Config, StartupGains, Transport, UnknownAlgorithm,
+};
+pub use controller::{AckBatch, Controller, SendDecision};
+pub use sampler::{PacketState, RttSample};
+pub use snapshot::{BbrSnapshot, Snapshot, State, StateChange, StateHook};
 pub use units::{Duration, Gain, Instant, Rate};

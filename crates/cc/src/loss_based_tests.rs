@@ -3,10 +3,12 @@
 use std::vec::Vec;
 
 use crate::test_link::{Link, MS, SMSS};
-use crate::{Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, Send, State};
+use crate::{
+    Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, SendDecision, State,
+};
 
 const BOTH: [Algorithm; 2] = [Algorithm::Cubic, Algorithm::Reno];
-const UNPACED: fn() -> Config = || Config { paced: false, ..Config::default() };
+const UNPACED: fn() -> Config = || Config { paced: false, ..Config::new(1) };
 
 /// The buffer of the test link never overflows: it is the rise of the round trip that ends slow
 /// start. It is seen a round trip after the queue began, and the window doubles in each: CSS begins
@@ -80,7 +82,7 @@ fn without_pacing_the_window_is_all_that_holds_a_packet_back() {
             link.step(&mut || false);
             assert_eq!(link.cc.pacing_rate(), None);
             let free = link.cc.inflight() + SMSS <= link.cc.cwnd();
-            let sendable = matches!(link.cc.can_send(link.now), Send::Now { .. });
+            let sendable = matches!(link.cc.can_send(link.now), SendDecision::Now { .. });
             assert_eq!(sendable, free, "{algorithm}: {:?}", link.cc);
         }
         assert_eq!(link.cc.send_quantum(), 65_536);
@@ -119,13 +121,13 @@ fn after_one_window(algorithm: Algorithm, config: Config, ssthresh: bool, per_ac
 fn the_window_grows_by_bytes_and_not_by_acks() {
     for per_ack in [1, 2, 16] {
         for algorithm in BOTH {
-            let paced = after_one_window(algorithm, Config::default(), false, per_ack);
+            let paced = after_one_window(algorithm, Config::new(1), false, per_ack);
             assert_eq!(paced, 128 * SMSS, "{algorithm}, {per_ack}");
             let unpaced = after_one_window(algorithm, UNPACED(), false, per_ack);
             let limited = 64 + 64 / per_ack as u64 * per_ack.min(8) as u64;
             assert_eq!(unpaced, limited * SMSS, "{algorithm}, {per_ack}");
         }
-        for config in [Config::default(), UNPACED()] {
+        for config in [Config::new(1), UNPACED()] {
             let reno = after_one_window(Algorithm::Reno, config, true, per_ack);
             // Each byte counts by the window of its ACK, which grows within the round.
             assert!((32 * SMSS + SMSS - SMSS / 32..=33 * SMSS).contains(&reno), "{reno}");

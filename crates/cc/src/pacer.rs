@@ -1,7 +1,8 @@
 //! The pacer: turns a rate into departure times.
 //!
 //! A bucket of credit in bytes that fills at the pacing rate. Its depth is the stated bound on a
-//! burst: the send quantum, or what the rate gives in 2 ms, whichever is larger. A timer that comes
+//! burst: the send quantum, or what the rate gives in 2 ms or a quarter of the shortest round trip,
+//! whichever of the two is shorter, if that is more than the quantum. A timer that comes
 //! late by less than that loses nothing; one that comes later loses rate rather than sending a
 //! larger burst. Fractions of a byte are carried over, so the long-run rate is never exceeded, and
 //! a packet that was sent without credit (a probe, say) is paid for by those after it.
@@ -11,8 +12,9 @@
 
 use crate::units::{Duration, Instant, NANOS_PER_SEC, Rate};
 
-/// How long a timer may be late without loss of rate.
-pub const CREDIT_TIME: Duration = Duration::from_millis(2);
+/// A burst is no longer than this part of the shortest round trip. A window's worth of credit would
+/// let the whole window leave at once, however exact the timers are.
+const MIN_RTT_DIVISOR: u64 = 4;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
@@ -23,13 +25,15 @@ pub(crate) struct Pacer {
     quantum: u64,
     /// Bytes that may leave now; negative after a packet that was not waited for.
     credit: i64,
-    /// Credit under one byte, in bytes times nanoseconds per second.
-    fraction: u64,
     updated: Instant,
+    /// Credit under one byte, in bytes times nanoseconds per second.
+    fraction: u32,
+    /// How long a timer may be late without loss of rate, in nanoseconds.
+    granularity: u32,
 }
 
 impl Pacer {
-    pub(crate) fn new(now: Instant, rate: Rate, quantum: u64) -> Self {
+    pub(crate) fn new(now: Instant, granularity: Duration, rate: Rate, quantum: u64) -> Self {
         let mut pacer = Self {
             rate: Rate::ZERO,
             depth: 0,
@@ -37,8 +41,9 @@ impl Pacer {
             credit: i64::MAX,
             fraction: 0,
             updated: now,
+            granularity: u32::try_from(granularity.as_nanos()).unwrap_or(u32::MAX),
         };
-        pacer.set_rate(now, rate, quantum);
+        pacer.set_rate(now, rate, quantum, Duration::MAX);
         pacer
     }
 
@@ -47,23 +52,26 @@ impl Pacer {
         self.depth
     }
 
-    /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth.
+    /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth. A new `min_rtt`
+    /// alone, the shortest round trip, changes nothing before the rate or the quantum do.
     #[inline]
-    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate, quantum: u64) {
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate, quantum: u64, min_rtt: Duration) {
         let rate = rate.max(Rate::from_bytes_per_sec(1));
         // The depth follows from the two, and the credit is within it.
         if rate != self.rate || quantum != self.quantum {
-            self.change_rate(now, rate, quantum);
+            self.change_rate(now, rate, quantum, min_rtt);
         }
     }
 
-    fn change_rate(&mut self, now: Instant, rate: Rate, quantum: u64) {
+    fn change_rate(&mut self, now: Instant, rate: Rate, quantum: u64, min_rtt: Duration) {
         if rate != self.rate {
             self.refill(now);
             self.rate = rate;
         }
         self.quantum = quantum;
-        self.depth = self.rate.bytes_in(CREDIT_TIME).max(quantum).min(i64::MAX as u64);
+        let part = Duration::from_nanos(min_rtt.as_nanos() / MIN_RTT_DIVISOR);
+        let credit = self.rate.bytes_in(part.min(Duration::from_nanos(self.granularity.into())));
+        self.depth = credit.max(quantum).min(i64::MAX as u64);
         self.credit = self.credit.min(self.depth as i64);
     }
 
@@ -77,10 +85,11 @@ impl Pacer {
         // The credit is never above the depth, so that the difference is exact in 64 bits.
         let missing = self.depth.wrapping_sub(self.credit as u64);
         let rate = self.rate.as_bytes_per_sec();
-        match rate.checked_mul(elapsed.as_nanos()).and_then(|p| p.checked_add(self.fraction)) {
+        match rate.checked_mul(elapsed.as_nanos()).and_then(|p| p.checked_add(self.fraction.into()))
+        {
             Some(earned) if earned / NANOS_PER_SEC < missing => {
                 self.credit += (earned / NANOS_PER_SEC) as i64;
-                self.fraction = earned % NANOS_PER_SEC;
+                self.fraction = (earned % NANOS_PER_SEC) as u32;
             }
             // Full. The product overflows only after more than the time that fills any bucket.
             _ => {
@@ -99,13 +108,13 @@ impl Pacer {
         if credit >= packet.min(self.depth) { credit.max(packet) } else { 0 }
     }
 
-    /// When `packet` bytes will have been earned. Call after [`Self::available`] said no.
+    /// When `packet` bytes will have been earned, as of the newest call of [`Self::available`].
     pub(crate) fn ready_at(&self, packet: u64) -> Instant {
         let wanted = packet.min(self.depth) as i64;
         let missing = wanted.saturating_sub(self.credit).max(0) as u64;
         let rate = self.rate.as_bytes_per_sec();
         let wait = match missing.checked_mul(NANOS_PER_SEC) {
-            Some(p) => Duration::from_nanos((p - self.fraction.min(p)).div_ceil(rate)),
+            Some(p) => Duration::from_nanos(p.saturating_sub(self.fraction.into()).div_ceil(rate)),
             None => self.rate.time_for(missing),
         };
         self.updated + wait
@@ -122,13 +131,14 @@ impl Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::CREDIT_TIME;
     use proptest::prelude::*;
 
     const PACKET: u64 = 1_200;
 
     fn sent_by(rate: Rate, lateness: impl Fn(u64) -> Duration, span: Duration) -> u64 {
         let start = Instant::from_nanos(3);
-        let mut pacer = Pacer::new(start, rate, 2 * PACKET);
+        let mut pacer = Pacer::new(start, CREDIT_TIME, rate, 2 * PACKET);
         let (mut now, mut sent, mut n) = (start, 0, 0);
         while now.since(start) < span {
             while pacer.available(now, PACKET) >= PACKET {
@@ -163,7 +173,8 @@ mod tests {
     #[test]
     fn a_small_packet_costs_its_own_size() {
         let start = Instant::from_nanos(1);
-        let mut pacer = Pacer::new(start, Rate::from_bytes_per_sec(1_000_000), 2 * PACKET);
+        let mut pacer =
+            Pacer::new(start, CREDIT_TIME, Rate::from_bytes_per_sec(1_000_000), 2 * PACKET);
         let burst = pacer.burst_bound();
         let mut sent = 0;
         while pacer.available(start, 40) >= 40 && sent < 10 * burst {
@@ -182,7 +193,7 @@ mod tests {
         ) {
             let rate = Rate::from_bytes_per_sec(rate);
             let mut now = Instant::from_nanos(1_000);
-            let mut pacer = Pacer::new(now, rate, 2 * PACKET);
+            let mut pacer = Pacer::new(now, CREDIT_TIME, rate, 2 * PACKET);
             let bound = pacer.burst_bound();
             let mut log: std::vec::Vec<(Instant, u64)> = std::vec::Vec::new();
             for (gap, bytes) in steps {

@@ -53,6 +53,21 @@ impl PacketState {
         (self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS)) & 1 == 1
     }
 
+    /// Two states for the two parts of an aggregate: its first `bytes`, and the rest. For a transport
+    /// whose peer acknowledges, or that loses, a part of what was sent as one. Use the parts from then
+    /// on, and the whole no more.
+    ///
+    /// Debug builds assert that the aggregate has so many bytes.
+    pub fn split(self, bytes: u32) -> (Self, Self) {
+        let first = u64::from(bytes).min(self.size());
+        debug_assert_eq!(first, u64::from(bytes), "split beyond the end of the aggregate");
+        let with_size = |size: u64| Self {
+            packed: self.packed & !(MAX_SIZE << TX_IN_FLIGHT_BITS) | size << TX_IN_FLIGHT_BITS,
+            ..self
+        };
+        (with_size(first), with_size(self.size() - first))
+    }
+
     pub(crate) const fn index(&self) -> PacketIndex {
         PacketIndex((self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS + 1)) as u16)
     }
@@ -70,7 +85,7 @@ impl PacketState {
 
 /// A place in the order of sending: the time, and the number among packets of the same instant. A
 /// transport often sends several packets at one reading of its clock, so the time alone is no order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SendOrder {
     time: Instant,
     index: PacketIndex,
@@ -89,20 +104,33 @@ impl SendOrder {
     }
 }
 
-/// Bytes lost or taken for lost, of which the low 48 bits, and above them the CE marks in packets, of
-/// which the low 16: both are only asked for what they grew by within a round trip, and a packet has
-/// 48 bytes.
+/// Bytes lost or taken for lost, of which the low 40 bits; above them the CE marks in packets, of which
+/// the low 16; and above these the generation of the path, of which the low 8. Losses and marks are only
+/// asked for what they grew by within a round trip, and a packet has 48 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Losses(u64);
 
 impl Losses {
-    const MARKS_SHIFT: u32 = 48;
+    const MARKS_SHIFT: u32 = 40;
     const LOST_MASK: u64 = (1 << Self::MARKS_SHIFT) - 1;
+    const PATH_SHIFT: u32 = 56;
 
     const fn add(self, lost: u64, marks: u64) -> Self {
         let lost = self.0.wrapping_add(lost) & Self::LOST_MASK;
-        let marks = (self.0 >> Self::MARKS_SHIFT).wrapping_add(marks) << Self::MARKS_SHIFT;
-        Self(lost | marks)
+        let marks = ((self.0 >> Self::MARKS_SHIFT) as u16).wrapping_add(marks as u16) as u64;
+        let path = self.0 >> Self::PATH_SHIFT << Self::PATH_SHIFT;
+        Self(lost | marks << Self::MARKS_SHIFT | path)
+    }
+
+    /// The same volumes on the next path.
+    const fn on_next_path(self) -> Self {
+        Self(self.0.wrapping_add(1 << Self::PATH_SHIFT))
+    }
+
+    /// Whether both are of the same path.
+    #[inline]
+    const fn is_same_path(self, other: Self) -> bool {
+        (self.0 ^ other.0) >> Self::PATH_SHIFT == 0
     }
 
     #[inline]
@@ -118,7 +146,7 @@ impl Losses {
 
 /// A packet's number modulo 4096: enough to see that two packets were neighbours, and which of two
 /// that left in the same instant was the later one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PacketIndex(u16);
 
 impl PacketIndex {
@@ -133,12 +161,68 @@ impl PacketIndex {
     }
 }
 
+/// A transport's round-trip sample for one ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RttSample {
+    /// Measured as finely as the clock that [`crate::Controller::on_sent`] is told.
+    Exact(Duration),
+    /// Measured by a coarse clock, as by TCP timestamps of a millisecond: up to `granularity` more
+    /// than the truth. It is a sample like any other, but rates are judged by what is certain of it.
+    Coarse {
+        /// The sample.
+        rtt: Duration,
+        /// The step of the clock.
+        granularity: Duration,
+    },
+    /// No sample: the ACK may be that of the first copy or of the second (Karn's algorithm, RFC 6298
+    /// section 3).
+    Ambiguous,
+}
+
+/// A round-trip sample as the sampler takes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    rtt: Option<Duration>,
+    /// No round trip was shorter.
+    at_least: Duration,
+}
+
+/// An RTT below this counts as this: a zero would make every rate infinite.
+const MIN_RTT_SAMPLE: Duration = Duration::from_micros(1);
+
+impl Measured {
+    #[inline]
+    pub(crate) const fn exactly(rtt: Duration) -> Self {
+        let nanos = rtt.as_nanos();
+        let least = MIN_RTT_SAMPLE.as_nanos();
+        let rtt = Duration::from_nanos(if nanos > least { nanos } else { least });
+        Self { rtt: Some(rtt), at_least: rtt }
+    }
+
+    /// The sample of an ACK whose newest packet left `elapsed` ago.
+    #[inline]
+    pub(crate) fn new(sample: Option<RttSample>, elapsed: Duration) -> Self {
+        match sample {
+            None => Self::exactly(elapsed),
+            Some(RttSample::Exact(rtt)) => Self::exactly(rtt),
+            Some(RttSample::Coarse { rtt, granularity }) => {
+                Self { at_least: (rtt - granularity).max(MIN_RTT_SAMPLE), ..Self::exactly(rtt) }
+            }
+            Some(RttSample::Ambiguous) => Self { rtt: None, at_least: Duration::MAX },
+        }
+    }
+
+    pub(crate) const fn rtt(self) -> Option<Duration> {
+        self.rtt
+    }
+}
+
 /// What one ACK says about the path (the draft's RS).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateSample {
     pub(crate) now: Instant,
-    /// RS.rtt.
-    pub(crate) rtt: Duration,
+    /// RS.rtt; `None` when the transport has no sample for this ACK.
+    pub(crate) rtt: Option<Duration>,
     /// RS.delivery_rate; zero when there is no reliable sample.
     pub(crate) delivery_rate: Rate,
     pub(crate) is_app_limited: bool,
@@ -177,7 +261,8 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    pub(crate) fn new(now: Instant) -> Self {
+    /// `min_rtt` is [`Duration::MAX`] before the first sample.
+    pub(crate) fn new(now: Instant, min_rtt: Duration) -> Self {
         Self {
             delivered: 0,
             lost: 0,
@@ -185,7 +270,7 @@ impl Sampler {
             delivered_time: now,
             first_send_time: now,
             app_limited: 0,
-            min_rtt: Duration::MAX,
+            min_rtt,
             next_index: 0,
         }
     }
@@ -258,6 +343,28 @@ impl Sampler {
         SendOrder { time: now, index: PacketIndex(self.next_index as u16 & INDEX_MASK) }
     }
 
+    /// The flow goes on over another path: packets from before are not of this path.
+    pub(crate) fn begin_path(&mut self) {
+        self.losses = self.losses.on_next_path();
+    }
+
+    /// Begins the path after that of `before`, for a sampler made anew.
+    pub(crate) fn begin_path_after(&mut self, before: &Self) {
+        self.losses = Losses(before.losses.0 >> Losses::PATH_SHIFT << Losses::PATH_SHIFT);
+        self.begin_path();
+    }
+
+    /// Whether `p` was sent over the path that the flow uses now.
+    #[inline]
+    pub(crate) const fn is_of_this_path(&self, p: &PacketState) -> bool {
+        self.losses.is_same_path(p.losses)
+    }
+
+    /// The shortest round trip of the connection; [`Duration::MAX`] before the first sample.
+    pub(crate) const fn min_rtt(&self) -> Duration {
+        self.min_rtt
+    }
+
     /// Bytes lost since `p` was sent, with those that were marked where a mark counts as a loss.
     pub(crate) fn lost_since(&self, p: &PacketState) -> u64 {
         self.losses.lost_since(p.losses)
@@ -272,8 +379,8 @@ impl Sampler {
     /// so that InitRateSample() has nothing left to reset (the pseudo-code forgets RS.delivered and
     /// RS.prior_delivered). The volumes of the ACK itself are the caller's to fill in.
     #[inline]
-    pub(crate) fn generate(&mut self, now: Instant, p: &PacketState, rtt: Duration) -> RateSample {
-        self.min_rtt = self.min_rtt.min(rtt);
+    pub(crate) fn generate(&mut self, now: Instant, p: &PacketState, rtt: Measured) -> RateSample {
+        self.min_rtt = self.min_rtt.min(rtt.at_least);
         self.delivered_time = now;
         self.first_send_time = p.send_time;
         if self.app_limited != 0 && self.delivered > self.app_limited {
@@ -287,7 +394,7 @@ impl Sampler {
         let reliable = interval >= self.min_rtt;
         RateSample {
             now,
-            rtt,
+            rtt: rtt.rtt,
             delivery_rate: if reliable {
                 Rate::from_volume(delivered, interval)
             } else {
@@ -310,11 +417,12 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const RTT: Measured = Measured::exactly(MS);
 
     #[test]
     fn packet_state_is_six_words_and_keeps_what_it_was_given() {
         assert_eq!(core::mem::size_of::<PacketState>(), 48);
-        let mut s = Sampler::new(Instant::from_nanos(7));
+        let mut s = Sampler::new(Instant::from_nanos(7), Duration::MAX);
         s.mark_app_limited(0);
         let p = s.on_sent(Instant::from_nanos(9), 65_535, true, 123_456_789);
         assert_eq!((p.size(), p.tx_in_flight(), p.index()), (65_535, 123_456_789, PacketIndex(0)));
@@ -332,9 +440,9 @@ mod tests {
     /// Losses and marks share a word; neither is seen in the other, also where one begins anew.
     #[test]
     fn what_was_lost_and_marked_since_is_exact_across_the_wrap() {
-        let mut s = Sampler::new(Instant::default());
-        for (lost, marks) in [(0, 0), ((1 << 48) - 1, 65_535), (1 << 48, 65_536)] {
-            (s.lost, s.losses) = (lost, Losses(0).add(lost, marks));
+        let mut s = Sampler::new(Instant::default(), Duration::MAX);
+        for (lost, marks) in [(0, 0), ((1 << 40) - 1, 65_535), (1 << 40, 65_536)] {
+            (s.lost, s.losses) = (lost, Losses(0).on_next_path().add(lost, marks));
             let p = s.on_sent(Instant::default(), 1, true, 1);
             assert_eq!((s.lost_since(&p), s.marks_since(&p)), (0, 0));
             s.count_marks(3, 0);
@@ -342,14 +450,15 @@ mod tests {
             s.count_lost(7_000);
             s.count_marks(1, 100);
             assert_eq!((s.lost_since(&p), s.marks_since(&p)), (7_100, 4));
-            let rs = s.generate(Instant::default(), &p, Duration::from_millis(1));
+            let rs = s.generate(Instant::default(), &p, RTT);
             assert_eq!((rs.lost, s.lost()), (7_100, lost + 7_000));
+            assert!(s.is_of_this_path(&p));
         }
     }
 
     #[test]
     fn neighbours_are_seen_across_the_wrap_of_the_index() {
-        let mut s = Sampler::new(Instant::default());
+        let mut s = Sampler::new(Instant::default(), Duration::MAX);
         let mut last = s.on_sent(Instant::default(), 1, true, 1);
         for _ in 0..10_000 {
             let next = s.on_sent(Instant::default(), 1, false, 1);
@@ -368,7 +477,7 @@ mod tests {
     fn the_longer_interval_gives_the_rate() {
         for (send_gap, ack_gap) in [(1, 1), (1, 2), (2, 1)] {
             let t0 = Instant::from_nanos(1);
-            let mut s = Sampler::new(t0);
+            let mut s = Sampler::new(t0, Duration::MAX);
             let sent: [PacketState; 10] = core::array::from_fn(|i| {
                 s.on_sent(t0 + MS.times(send_gap * i as u64), 1000, i == 0, 1000 * (i as u64 + 1))
             });
@@ -376,7 +485,8 @@ mod tests {
             for (i, p) in sent.iter().enumerate() {
                 let now = t0 + MS.times(40 + ack_gap * i as u64);
                 s.count_delivered(p.size());
-                rate = s.generate(now, p, now.since(p.send_time())).delivery_rate;
+                rate =
+                    s.generate(now, p, Measured::exactly(now.since(p.send_time()))).delivery_rate;
             }
             // Nothing had been delivered when the last packet left: its sample is all ten packets
             // over the time since the first one left.
@@ -392,16 +502,16 @@ mod tests {
     #[test]
     fn a_sample_shorter_than_the_shortest_round_trip_has_no_rate() {
         let t0 = Instant::from_nanos(5);
-        let mut s = Sampler::new(t0);
+        let mut s = Sampler::new(t0, Duration::MAX);
         let p = s.on_sent(t0, 1000, true, 1000);
         s.count_delivered(p.size());
-        let rs = s.generate(t0 + MS, &p, MS.times(2));
+        let rs = s.generate(t0 + MS, &p, Measured::exactly(MS.times(2)));
         assert_eq!(rs.delivery_rate, Rate::ZERO);
     }
 
     #[test]
     fn the_app_limited_mark_of_an_empty_connection_still_limits() {
-        let mut s = Sampler::new(Instant::default());
+        let mut s = Sampler::new(Instant::default(), Duration::MAX);
         s.mark_app_limited(0);
         assert!(s.on_sent(Instant::default(), 1, true, 1).is_app_limited());
     }

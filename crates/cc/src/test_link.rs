@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::vec::Vec;
 
 use crate::{
-    Algorithm, BbrSnapshot, Config, Controller, Duration, Instant, PacketState, Rate, Send, State,
+    Algorithm, BbrSnapshot, Config, Controller, Duration, Instant, PacketState, Rate, SendDecision,
+    State,
 };
 
 pub(crate) const SMSS: u64 = 1_200;
@@ -64,7 +65,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(algorithm: Algorithm, mbit: u64, rtt: Duration) -> Self {
-        Self::with(algorithm, mbit, rtt, Config::default())
+        Self::with(algorithm, mbit, rtt, Config::new(1))
     }
 
     pub(crate) fn with(algorithm: Algorithm, mbit: u64, rtt: Duration, config: Config) -> Self {
@@ -106,7 +107,7 @@ impl Link {
         }
         loop {
             match self.cc.can_send(self.now) {
-                Send::Now { .. } => {
+                SendDecision::Now { .. } => {
                     let packet = self.cc.on_sent(self.now, self.size as u32);
                     let (now, size) = (self.now, self.size);
                     let lost = self.policer.as_mut().is_some_and(|p| p.drops(now, size));
@@ -123,8 +124,8 @@ impl Link {
                         marked,
                     });
                 }
-                Send::At(at) => return Some(at),
-                Send::CwndLimited => return None,
+                SendDecision::At(at) => return Some(at),
+                SendDecision::CwndLimited => return None,
             }
         }
     }

@@ -115,7 +115,7 @@ impl<'a> Lab<'a> {
         downlink.row.splice(0..0, data);
         let mut uplink = PathConfig::from(Link { delay, ..Link::default() });
         uplink.row.splice(0..0, acks);
-        let flows = vec![FlowConfig::bulk(Algorithm::Bbr3)];
+        let flows = vec![FlowConfig::bulk(Algorithm::Bbr3, 1)];
         let sim = Sim::new(&SimConfig::new(downlink, uplink, flows))?;
         let now = sim.flow(0).snapshot();
         Ok(Fixture { sim, rate, rtt, before: now, after: now, steps: 0, stop: self.stop })

@@ -64,7 +64,7 @@ fn of_simulator(s: &Scenario, algorithm: Algorithm) -> Figures {
     let queue = s.buffer.limit_on(s.rate, s.rtt);
     let link = Link { rate: Some(s.rate), delay: half, queue, loss: s.loss, seed: s.seed };
     let back = Link { delay: half, ..Link::default() };
-    let mut flow = FlowConfig::tcp_bulk(algorithm);
+    let mut flow = FlowConfig::tcp_bulk(algorithm, 1);
     flow.cc.seed = s.seed;
     let config = SimConfig::new(PathConfig::from(link), back.into(), vec![flow]);
     let mut sim = Sim::new(&config).expect("a simulation");

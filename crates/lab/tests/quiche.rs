@@ -218,11 +218,11 @@ impl Path {
         }
         let flows = (0..flows)
             .map(|i| FlowConfig {
-                cc: Config { smss: DATAGRAM_BYTES as u32, ..Config::default() },
+                cc: Config { smss: DATAGRAM_BYTES as u32, ..Config::new(1) },
                 start: Duration::from_secs(2).times(u64::from(i)),
                 application: Application::Bytes(bytes),
                 extra_rtt: Duration::from_millis(if shared { 4 } else { 0 }),
-                ..FlowConfig::bulk(Algorithm::Bbr3)
+                ..FlowConfig::bulk(Algorithm::Bbr3, 1)
             })
             .collect();
         let row = |row| PathConfig { row, seed: 1 };

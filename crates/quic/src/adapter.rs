@@ -101,7 +101,7 @@ struct Inner {
 impl NoqController {
     fn new(algorithm: Algorithm, seed: u64, base: NoqInstant, mtu: u16) -> Self {
         let config =
-            Config { smss: u32::from(mtu), seed, transport: Transport::Quic, ..Config::default() };
+            Config { smss: u32::from(mtu), transport: Transport::Quic, ..Config::new(seed) };
         let start = Instant::default();
         Self {
             inner: Mutex::new(Inner {
@@ -178,11 +178,11 @@ impl Inner {
             // Counted after the ACK and before its losses.
             ack.resync_inflight(in_flight.saturating_sub(lost_bytes));
         }
+        if core::mem::take(&mut batch.persistent_congestion) {
+            ack.timeout();
+        }
         ack.finish();
         batch.acks_ended = false;
-        if core::mem::take(&mut batch.persistent_congestion) {
-            self.core.on_rto(now);
-        }
         if let Some(newest) = newest_acked {
             let rtt = now.since(newest);
             self.flight.forget_before(newest - (FORGET_AFTER + rtt.times(4)));

@@ -37,7 +37,7 @@ fn bulk(algorithm: Algorithm, flows: usize, mbit: u64) -> Sim {
     let up = Link { delay, ..Link::default() };
     let flows = (0..flows)
         .map(|seed| {
-            let mut flow = FlowConfig::bulk(algorithm);
+            let mut flow = FlowConfig::bulk(algorithm, 1);
             flow.cc.seed = seed as u64;
             flow
         })

@@ -202,11 +202,11 @@ pub struct FlowConfig {
 
 impl FlowConfig {
     /// QUIC without an end from the start on, in datagrams of 1452 bytes: what it finds on a path
-    /// with an MTU of 1500 that may be IPv6.
-    pub fn bulk(algorithm: Algorithm) -> Self {
+    /// with an MTU of 1500 that may be IPv6. `seed` is the flow's own.
+    pub fn bulk(algorithm: Algorithm, seed: u64) -> Self {
         Self {
             algorithm,
-            cc: Config { smss: 1452, ..Config::default() },
+            cc: Config { smss: 1452, ..Config::new(seed) },
             start: Duration::ZERO,
             stop: None,
             application: Application::Bulk,
@@ -221,9 +221,9 @@ impl FlowConfig {
     }
 
     /// The same over TCP with an MTU of 1500: segments of 1448 bytes, ACKs delayed by up to 40 ms
-    /// as Linux does.
-    pub fn tcp_bulk(algorithm: Algorithm) -> Self {
-        let bulk = Self::bulk(algorithm);
+    /// as Linux does. `seed` is the flow's own.
+    pub fn tcp_bulk(algorithm: Algorithm, seed: u64) -> Self {
+        let bulk = Self::bulk(algorithm, seed);
         Self {
             cc: Config { smss: 1448, transport: Transport::Tcp, ..bulk.cc },
             acks: AckPolicy { every: 2, max_delay: Duration::from_millis(40) },

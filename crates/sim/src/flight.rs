@@ -419,6 +419,9 @@ impl Flight {
                         // Send times rise with the numbers: this is the earliest.
                         self.loss_time = Some(lost_at);
                         self.oldest_in_flight = pn;
+                        if losses.persistent_congestion && self.tcp.is_none() {
+                            batch.timeout();
+                        }
                         return losses;
                     }
                     packet.fate = Fate::Lost;
@@ -438,6 +441,9 @@ impl Flight {
             }
         }
         self.oldest_in_flight = largest;
+        if losses.persistent_congestion && self.tcp.is_none() {
+            batch.timeout();
+        }
         losses
     }
 

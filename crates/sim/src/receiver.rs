@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn receiver() -> Receiver {
-        Receiver::new(&FlowConfig::bulk(Algorithm::Reno))
+        Receiver::new(&FlowConfig::bulk(Algorithm::Reno, 1))
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_policy_of_four_waits_for_four() {
         let acks = AckPolicy { every: 4, ..AckPolicy::default() };
-        let mut r = Receiver::new(&FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Reno) });
+        let mut r = Receiver::new(&FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Reno, 1) });
         let acked: Vec<bool> = (0..8).map(|i| take(&mut r, i, i).is_some()).collect();
         assert_eq!(acked, [false, false, false, true, false, false, false, true]);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Controller, Duration, Instant, Send, Snapshot};
+use fullpipe_cc::{Controller, Duration, Instant, RttSample, SendDecision, Snapshot};
 
 use crate::config::{Application, FlowConfig, ReceiveWindow};
 use crate::flight::{Flight, Losses};
@@ -243,9 +243,9 @@ impl Sender {
                 break None;
             }
             match self.cc.can_send(now) {
-                Send::CwndLimited => break None,
-                Send::At(at) => break Some(at),
-                Send::Now { .. } => match self.next_chunk(now, payload) {
+                SendDecision::CwndLimited => break None,
+                SendDecision::At(at) => break Some(at),
+                SendDecision::Now { .. } => match self.next_chunk(now, payload) {
                     Some(chunk) => self.transmit(now, chunk, &mut send),
                     None => break None,
                 },
@@ -318,7 +318,7 @@ impl Sender {
         let mut batch = self.cc.ack(now);
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
-        self.count(now, losses);
+        self.count(losses);
         false
     }
 
@@ -326,10 +326,10 @@ impl Sender {
     fn time_out(&mut self, now: Instant) {
         let mut batch = self.cc.ack(now);
         let losses = self.flight.time_out(now, &mut batch);
+        batch.timeout();
         batch.finish();
         self.stats.lost_packets += losses.packets;
         self.stats.lost_bytes += losses.bytes;
-        self.cc.on_rto(now);
         if let Some(tcp) = &mut self.flight.tcp {
             tcp.on_timeout(now, self.next_chunk);
         }
@@ -368,7 +368,7 @@ impl Sender {
         let mut batch = self.cc.ack(now);
         self.flight.tell_acked(&mut batch);
         if let Some(rtt) = news.rtt {
-            batch.rtt(rtt);
+            batch.rtt(RttSample::Exact(rtt));
         }
         batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
@@ -381,7 +381,7 @@ impl Sender {
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
         if losses.packets > 0 {
-            self.count(now, losses);
+            self.count(losses);
         }
         if self.source.buffer.is_some() {
             let arrived = self.flight.arrived_bytes();
@@ -411,15 +411,13 @@ impl Sender {
         true
     }
 
-    fn count(&mut self, now: Instant, losses: Losses) {
+    fn count(&mut self, losses: Losses) {
         self.stats.lost_packets += losses.packets;
         self.stats.lost_bytes += losses.bytes;
-        if let Some(tcp) = &mut self.flight.tcp {
-            if losses.packets > 0 {
-                tcp.on_losses(self.next_chunk);
-            }
-        } else if losses.persistent_congestion {
-            self.cc.on_rto(now);
+        if let Some(tcp) = &mut self.flight.tcp
+            && losses.packets > 0
+        {
+            tcp.on_losses(self.next_chunk);
         }
     }
 }

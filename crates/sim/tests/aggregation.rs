@@ -25,7 +25,7 @@ fn goodput(mbit: u64, algorithm: Algorithm, bbr1_ack_aggregation: bool) -> f64 {
     };
     let downlink = PathConfig { row: vec![bottleneck, delay.clone()], seed: 1 };
     let uplink = PathConfig { row: vec![delay, batches], seed: 2 };
-    let mut flow = FlowConfig::tcp_bulk(algorithm);
+    let mut flow = FlowConfig::tcp_bulk(algorithm, 1);
     flow.cc.bbr1_ack_aggregation = bbr1_ack_aggregation;
     let mut sim = Sim::new(&SimConfig::new(downlink, uplink, vec![flow])).expect("a sound path");
     sim.run_until(Instant::default() + Duration::from_secs(SECS));

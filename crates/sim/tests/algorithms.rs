@@ -40,7 +40,7 @@ fn at(secs: f64) -> Instant {
 
 /// Application Mbit/s and the 95th percentile of the queueing delay in ms.
 fn bulk(link: &Link, algorithm: Algorithm, secs: f64) -> (f64, f64) {
-    let mut sim = link.sim(vec![FlowConfig::bulk(algorithm)]);
+    let mut sim = link.sim(vec![FlowConfig::bulk(algorithm, 1)]);
     sim.run_until(at(secs));
     let goodput = sim.flow(0).received() as f64 * 8e-6 / secs;
     (goodput, sim.queue_delay_ns(0).value_at_quantile(0.95) as f64 / 1e6)
@@ -111,7 +111,7 @@ fn renos_teeth_are_as_deep_as_the_buffer() {
     let link = Link { mbit: 10.0, rtt_ms: 40, buffer_bdp: 1.0, loss: 0.0 };
     let (goodput, _) = bulk(&link, Algorithm::Reno, 60.0);
     assert!(goodput > 0.97 * possible(10.0), "{goodput}");
-    let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Reno)]);
+    let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Reno, 1)]);
     sim.run_until(at(20.0));
     let (mut least, mut most) = (u64::MAX, 0);
     while sim.now() < at(60.0) {
@@ -131,7 +131,7 @@ fn startup_finds_any_bandwidth() {
         [(0.064, 40), (0.064, 1000), (1.0, 1), (1000.0, 1), (10_000.0, 10), (100.0, 1000)]
     {
         let link = Link { mbit, rtt_ms, buffer_bdp: 3.0, loss: 0.0 };
-        let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Bbr3)]);
+        let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Bbr3, 1)]);
         let limit = at(30.0 + rtt_ms as f64 * 0.06);
         let found = |sim: &Sim| sim.flow(0).snapshot().bbr.is_some_and(|bbr| bbr.full_bw_reached);
         while !found(&sim) && sim.now() < limit {
@@ -157,7 +157,7 @@ fn startup_finds_any_bandwidth() {
 fn startup_ends_also_where_probe_rtt_cuts_its_rounds() {
     for (rtt_ms, within_secs) in [(1_700, 80.0), (2_500, 120.0), (4_000, 180.0)] {
         let link = Link { mbit: 1.0, rtt_ms, buffer_bdp: 4.0, loss: 0.0 };
-        let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Bbr3)]);
+        let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Bbr3, 1)]);
         sim.run_until(at(within_secs));
         let now = sim.flow(0).snapshot();
         let bbr = now.bbr.expect("a flow of BBR");
@@ -170,7 +170,7 @@ fn startup_ends_also_where_probe_rtt_cuts_its_rounds() {
 #[test]
 fn startups_gains_of_before_queue_more() {
     let [before, now] = [Some(Gain::percent(289)), None].map(|gain| {
-        let mut flow = FlowConfig::bulk(Algorithm::Bbr3);
+        let mut flow = FlowConfig::bulk(Algorithm::Bbr3, 1);
         flow.cc.startup_gains = gain.map(|both| StartupGains { pacing: both, cwnd: both });
         let mut sim = FAST.sim(vec![flow]);
         sim.run_until(at(1.0));
@@ -185,10 +185,9 @@ fn startups_gains_of_before_queue_more() {
 fn two_flows_share() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
         let link = Link { mbit: 50.0, rtt_ms: 40, buffer_bdp: 1.0, loss: 0.0 };
-        let mut second = FlowConfig::bulk(algorithm);
+        let mut second = FlowConfig::bulk(algorithm, 2);
         second.start = Duration::from_secs(1);
-        second.cc.seed = 2;
-        let mut sim = link.sim(vec![FlowConfig::bulk(algorithm), second]);
+        let mut sim = link.sim(vec![FlowConfig::bulk(algorithm, 1), second]);
         sim.run_until(at(30.0));
         let before = [0, 1].map(|i| sim.flow(i).received());
         sim.run_until(at(60.0));
@@ -206,7 +205,7 @@ fn a_transfer_completes_whatever_is_lost() {
             let link = Link { mbit: 10.0, rtt_ms: 30, buffer_bdp: 1.0, loss };
             let flow = FlowConfig {
                 application: Application::Bytes(200_000),
-                ..FlowConfig::bulk(algorithm)
+                ..FlowConfig::bulk(algorithm, 1)
             };
             let mut sim = link.sim(vec![flow]);
             sim.run_until(at(120.0));
@@ -219,8 +218,10 @@ fn a_transfer_completes_whatever_is_lost() {
 /// The empty path gives the delay, the serialisation and nothing else, to the nanosecond.
 #[test]
 fn the_round_trip_of_an_empty_path_is_exact() {
-    let flow =
-        FlowConfig { application: Application::Bytes(1_000), ..FlowConfig::bulk(Algorithm::Reno) };
+    let flow = FlowConfig {
+        application: Application::Bytes(1_000),
+        ..FlowConfig::bulk(Algorithm::Reno, 1)
+    };
     let link = Link { mbit: 10.0, rtt_ms: 40, buffer_bdp: 1.0, loss: 0.0 };
     let mut sim = link.sim(vec![flow]);
     sim.run_until(at(1.0));
@@ -235,7 +236,7 @@ fn the_round_trip_of_an_empty_path_is_exact() {
 #[test]
 fn a_run_repeats_and_another_seed_is_another_run() {
     let run = |seed| {
-        let mut flow = FlowConfig::bulk(Algorithm::Bbr3);
+        let mut flow = FlowConfig::bulk(Algorithm::Bbr3, 1);
         flow.cc.seed = seed;
         let mut sim = Link { loss: 0.01, ..FAST }.sim(vec![flow]);
         sim.run_until(at(8.0));

@@ -36,7 +36,7 @@ fn response(algorithm: Algorithm, every: u64) -> f64 {
     down.row.insert(0, ElementConfig::Loss(loss));
     let up = Link { delay, ..Link::default() };
     // Not paced: the formulas know nothing but the window.
-    let mut flow = FlowConfig::bulk(algorithm);
+    let mut flow = FlowConfig::bulk(algorithm, 1);
     flow.cc.paced = false;
     let mut sim = Sim::new(&SimConfig::new(down, up.into(), vec![flow])).expect("a sound path");
     let lost = |sim: &Sim| sim.link(0).stats.random_lost.packets;

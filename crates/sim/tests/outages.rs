@@ -21,7 +21,7 @@ fn through_an_outage(algorithm: Algorithm, from: u64, to: u64) -> Sim {
         Link { rate: Some(RATE), queue, delay, seed: 11, ..Link::default() }.into();
     downlink.row.insert(0, ElementConfig::Blackhole(vec![(ms(from), ms(to))]));
     let uplink = Link { delay, seed: 12, ..Link::default() }.into();
-    let flows = vec![FlowConfig::bulk(algorithm)];
+    let flows = vec![FlowConfig::bulk(algorithm, 1)];
     Sim::new(&SimConfig::new(downlink, uplink, flows)).expect("a sound path")
 }
 

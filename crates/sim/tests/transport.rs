@@ -43,7 +43,7 @@ fn is_near(seen: f64, wanted: f64, part: f64) -> bool {
 #[test]
 fn tcp_fills_the_link_as_quic_does_but_for_the_headers() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
-        let [quic, tcp] = [FlowConfig::bulk(algorithm), FlowConfig::tcp_bulk(algorithm)]
+        let [quic, tcp] = [FlowConfig::bulk(algorithm, 1), FlowConfig::tcp_bulk(algorithm, 1)]
             .map(|flow| goodput(&mut sim(mbit(50), 250_000, vec![flow]), 0, 5_000, 20_000));
         // Application bytes in a packet on the wire: 1415 of 1480, and 1448 of 1500.
         let (quic, tcp) = (quic / (50.0 * 1415.0 / 1480.0), tcp / (50.0 * 1448.0 / 1500.0));
@@ -53,7 +53,7 @@ fn tcp_fills_the_link_as_quic_does_but_for_the_headers() {
 
 #[test]
 fn every_byte_arrives_once_and_in_order_whatever_is_lost() {
-    for flow in [FlowConfig::bulk(Algorithm::Bbr3), FlowConfig::tcp_bulk(Algorithm::Bbr3)] {
+    for flow in [FlowConfig::bulk(Algorithm::Bbr3, 1), FlowConfig::tcp_bulk(Algorithm::Bbr3, 1)] {
         for percent in [1, 5, 20] {
             let bytes = 3_000_001;
             let application = Application::Bytes(bytes);
@@ -83,7 +83,7 @@ fn every_byte_arrives_once_and_in_order_whatever_is_lost() {
 #[test]
 fn a_receive_window_limits_to_itself_per_round_trip() {
     let receive_window = ReceiveWindow::Fixed(200_000);
-    for flow in [FlowConfig::bulk(Algorithm::Bbr3), FlowConfig::tcp_bulk(Algorithm::Cubic)] {
+    for flow in [FlowConfig::bulk(Algorithm::Bbr3, 1), FlowConfig::tcp_bulk(Algorithm::Cubic, 1)] {
         let mut sim = sim(mbit(1_000), 5_000_000, vec![FlowConfig { receive_window, ..flow }]);
         let seen = goodput(&mut sim, 0, 2_000, 10_000);
         let most = 200_000.0 * 8.0 / 40_000.0;
@@ -94,7 +94,7 @@ fn a_receive_window_limits_to_itself_per_round_trip() {
 #[test]
 fn a_window_that_grows_lets_the_link_be_filled() {
     let receive_window = ReceiveWindow::Auto { initial: 64_000, max: 10_000_000 };
-    let flow = FlowConfig { receive_window, ..FlowConfig::bulk(Algorithm::Bbr3) };
+    let flow = FlowConfig { receive_window, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
     let seen = goodput(&mut sim(mbit(100), 500_000, vec![flow]), 0, 3_000, 10_000);
     assert!(seen > 0.9 * 100.0 * 1415.0 / 1480.0, "{seen} Mbit/s");
 }
@@ -104,14 +104,14 @@ fn a_window_that_grows_lets_the_link_be_filled() {
 #[test]
 fn a_send_buffer_is_latency() {
     let buffer = 4_000_000;
-    let flow = FlowConfig { send_buffer: Some(buffer), ..FlowConfig::bulk(Algorithm::Bbr3) };
+    let flow = FlowConfig { send_buffer: Some(buffer), ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
     let mut sim = sim(mbit(100), 500_000, vec![flow]);
     let seen = goodput(&mut sim, 0, 5_000, 20_000);
     let littles = buffer as f64 * 8e-3 / seen - 20.0;
     let p50_ms = sim.latency_ns().value_at_quantile(0.5) as f64 / 1e6;
     assert!(is_near(p50_ms, littles, 0.03), "{p50_ms} beside {littles} ms");
 
-    let unbounded = FlowConfig::bulk(Algorithm::Bbr3);
+    let unbounded = FlowConfig::bulk(Algorithm::Bbr3, 1);
     let mut just_in_time = self::sim(mbit(100), 500_000, vec![unbounded]);
     just_in_time.run_until(at(20_000));
     let p50_ms = just_in_time.latency_ns().value_at_quantile(0.5) as f64 / 1e6;
@@ -123,7 +123,7 @@ fn an_empty_path_takes_its_delay_to_the_nanosecond() {
     let extra_rtt = Duration::from_nanos(1_234_567);
     let application = Application::Bytes(1_000);
     let acks = AckPolicy { every: 1, max_delay: MS };
-    let flow = FlowConfig { application, acks, extra_rtt, ..FlowConfig::bulk(Algorithm::Reno) };
+    let flow = FlowConfig { application, acks, extra_rtt, ..FlowConfig::bulk(Algorithm::Reno, 1) };
     let mut config = config(mbit(10), 100_000, vec![flow]);
     config.links.push(config.links[0].clone());
     let mut sim = Sim::new(&config).expect("a sound path");
@@ -138,7 +138,7 @@ fn an_empty_path_takes_its_delay_to_the_nanosecond() {
 fn a_receiver_acknowledges_as_often_as_it_was_told() {
     for every in [1, 2, 10] {
         let acks = AckPolicy { every, max_delay: MS.times(25) };
-        let flow = FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Bbr3) };
+        let flow = FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
         let mut sim = sim(mbit(100), 500_000, vec![flow]);
         sim.run_until(at(5_000));
         let packets = sim.link(0).stats.delivered.packets as f64;
@@ -152,7 +152,7 @@ fn a_receiver_acknowledges_as_often_as_it_was_told() {
 #[test]
 fn a_chain_of_bottlenecks_is_shared() {
     let one = |link| Some(Route { first: link, last: link });
-    let flow = FlowConfig::bulk(Algorithm::Bbr3);
+    let flow = FlowConfig::bulk(Algorithm::Bbr3, 1);
     let mut flows: Vec<FlowConfig> = (0..3).map(|i| FlowConfig { route: one(i), ..flow }).collect();
     flows.push(flow);
     for (i, flow) in flows.iter_mut().enumerate() {
@@ -172,7 +172,7 @@ fn a_chain_of_bottlenecks_is_shared() {
 
 #[test]
 fn cross_traffic_reacts_to_nothing_and_takes_its_rate() {
-    let mut config = config(mbit(100), 500_000, vec![FlowConfig::bulk(Algorithm::Bbr3)]);
+    let mut config = config(mbit(100), 500_000, vec![FlowConfig::bulk(Algorithm::Bbr3, 1)]);
     config.cross.push(CrossTraffic::constant(mbit(60)));
     let mut sim = Sim::new(&config).expect("a sound path");
     let seen = goodput(&mut sim, 0, 5_000, 20_000);
@@ -184,7 +184,7 @@ fn cross_traffic_reacts_to_nothing_and_takes_its_rate() {
 #[test]
 fn a_limited_application_gets_its_rate() {
     let application = Application::RateLimited { rate: mbit(5), write_bytes: 10_000 };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Bbr3) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
     let mut sim = sim(mbit(100), 500_000, vec![flow]);
     let seen = goodput(&mut sim, 0, 1_000, 11_000);
     assert!(is_near(seen, 5.0, 0.005), "{seen} Mbit/s");
@@ -194,7 +194,7 @@ fn a_limited_application_gets_its_rate() {
 #[test]
 fn an_application_that_pauses_sends_half_of_the_time() {
     let application = Application::OnOff { on: MS.times(500), off: MS.times(500) };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Bbr3) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
     let mut sim = sim(mbit(50), 250_000, vec![flow]);
     let seen = goodput(&mut sim, 0, 5_000, 25_000);
     assert!((0.44..0.51).contains(&(seen / (50.0 * 1415.0 / 1480.0))), "{seen} Mbit/s");
@@ -210,7 +210,7 @@ fn an_application_that_pauses_sends_half_of_the_time() {
 fn an_answer_takes_a_round_trip() {
     let think = MS.times(100);
     let application = Application::RequestResponse { response_bytes: 1_000, think };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Cubic) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Cubic, 1) };
     let mut sim = sim(mbit(10), 100_000, vec![flow]);
     sim.run_until(at(10_000));
     let times = sim.flow(0).completion_ns().expect("answers are timed");
@@ -222,7 +222,7 @@ fn an_answer_takes_a_round_trip() {
 #[test]
 fn short_connections_come_and_go() {
     let application = Application::ShortFlows { bytes: 50_000, mean_interval: MS.times(20) };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Cubic) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Cubic, 1) };
     let mut sim = sim(mbit(100), 500_000, vec![flow]);
     sim.run_until(at(60_000));
     let times = sim.flow(0).completion_ns().expect("connections are timed");
@@ -240,7 +240,7 @@ fn short_connections_come_and_go() {
 #[test]
 fn marks_reach_the_controller_and_spare_the_packets() {
     let queue = |ecn| {
-        let flow = FlowConfig { ecn, ..FlowConfig::bulk(Algorithm::Reno) };
+        let flow = FlowConfig { ecn, ..FlowConfig::bulk(Algorithm::Reno, 1) };
         let mut config = config(mbit(50), 1_000_000, vec![flow]);
         let limit = QueueLimit::Packets(700);
         let mark_above = QueueLimit::Packets(20);

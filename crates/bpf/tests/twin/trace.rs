@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Send, Snapshot};
+use fullpipe_cc::{SendDecision, Snapshot};
 use proptest::prelude::*;
 
 use crate::native::Native;
@@ -191,8 +191,7 @@ impl Run<'_> {
             }
             Step::Rto => {
                 let lost = self.flight.drain(..).map(|f| f.packet).collect();
-                self.ack(&Ack { lost, ..Ack::default() })?;
-                self.twins.rto(self.now)?;
+                self.ack(&Ack { lost, timeout: true, ..Ack::default() })?;
             }
             Step::SpuriousLoss => self.twins.spurious_loss(self.now)?,
             Step::Smss(smss) => {
@@ -229,9 +228,9 @@ impl Run<'_> {
     fn send_allowed(&mut self, packets: &mut u32) -> Result<Option<u64>, Difference> {
         while *packets > 0 {
             match self.twins.can_send(self.now) {
-                Send::Now { .. } => self.send(self.smss)?,
-                Send::At(at) => return Ok(Some(at.as_nanos())),
-                Send::CwndLimited => return Ok(None),
+                SendDecision::Now { .. } => self.send(self.smss)?,
+                SendDecision::At(at) => return Ok(Some(at.as_nanos())),
+                SendDecision::CwndLimited => return Ok(None),
             }
             *packets -= 1;
         }

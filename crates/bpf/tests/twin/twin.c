@@ -234,7 +234,11 @@ void twin_discarded(struct twin *t, const struct packet *p)
 	t->c.inflight = sub_sat(t->c.inflight, p->size);
 }
 
-void twin_forget_flight(struct twin *t) { t->c.inflight = 0; }
+void twin_forget_flight(struct twin *t)
+{
+	t->c.inflight = 0;
+	t->awaits_repair = false;
+}
 
 void twin_smss(struct twin *t, uint64_t smss, uint64_t initial_cwnd)
 {

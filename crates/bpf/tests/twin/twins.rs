@@ -2,7 +2,8 @@
 //! believe the same.
 
 use fullpipe_cc::{
-    Algorithm, Config, Controller, Duration, Instant, PacketState, Send, Snapshot, Transport,
+    Algorithm, Config, Controller, Duration, Instant, PacketState, RttSample, SendDecision,
+    Snapshot, Transport,
 };
 
 use crate::model::{self, VIEW};
@@ -34,6 +35,8 @@ pub(crate) struct Ack {
     pub(crate) acked_after_loss: Vec<Packet>,
     pub(crate) ce: u64,
     pub(crate) rtt: Option<u64>,
+    /// The retransmission timer fired. C is told of it after the losses.
+    pub(crate) timeout: bool,
 }
 
 /// The two do not believe the same.
@@ -51,10 +54,9 @@ impl Twins {
         let config = Config {
             smss: start.smss,
             initial_cwnd: Some(start.initial_cwnd * u64::from(start.smss)),
-            seed: start.seed,
             transport: Transport::Tcp,
             ecn: start.ecn,
-            ..Config::default()
+            ..Config::new(start.seed)
         };
         let now = Instant::from_nanos(start.now);
         let rust = Controller::new(Algorithm::Bbr3Linux, config, now);
@@ -81,9 +83,9 @@ impl Twins {
     }
 
     /// The pacer is Rust's alone: TCP has its own.
-    pub(crate) fn can_send(&mut self, now: u64) -> Send {
+    pub(crate) fn can_send(&mut self, now: u64) -> SendDecision {
         let send = self.rust.can_send(Instant::from_nanos(now));
-        if send == Send::CwndLimited {
+        if send == SendDecision::CwndLimited {
             self.c.cwnd_limited();
         }
         send
@@ -115,11 +117,17 @@ impl Twins {
         batch.ce(ack.ce);
         self.c.ce(ack.ce);
         if let Some(rtt) = ack.rtt {
-            batch.rtt(Duration::from_nanos(rtt));
+            batch.rtt(RttSample::Exact(Duration::from_nanos(rtt)));
             self.c.rtt(rtt);
+        }
+        if ack.timeout {
+            batch.timeout();
         }
         batch.finish();
         self.c.finish(now);
+        if ack.timeout {
+            self.c.rto(now);
+        }
         self.compare("ack")
     }
 
@@ -127,12 +135,6 @@ impl Twins {
         self.rust.on_app_limited();
         self.c.app_limited();
         self.compare("app-limited")
-    }
-
-    pub(crate) fn rto(&mut self, now: u64) -> Result<(), Difference> {
-        self.rust.on_rto(Instant::from_nanos(now));
-        self.c.rto(now);
-        self.compare("rto")
     }
 
     pub(crate) fn spurious_loss(&mut self, now: u64) -> Result<(), Difference> {

@@ -12,7 +12,7 @@ pub mod report;
 use std::collections::VecDeque;
 use std::hint::black_box;
 
-use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant, Rate, Send, State};
+use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant, Rate, SendDecision, State};
 
 /// What one send and every packet of the trace weighs, in bytes.
 pub const PACKET: u32 = 1200;
@@ -80,8 +80,7 @@ pub fn counts(trace: &[Entry], scope: Scope) -> (u64, u64) {
 /// Records the trace: bbr3 over a link that delivers in order and loses one packet.
 pub fn record() -> Vec<Entry> {
     let mut now = Instant::default();
-    let mut cc =
-        Controller::new(Algorithm::Bbr3, Config { smss: PACKET, ..Config::default() }, now);
+    let mut cc = Controller::new(Algorithm::Bbr3, Config { smss: PACKET, ..Config::new(1) }, now);
     let mut link_free = now;
     let mut arrivals = VecDeque::new();
     let mut trace = Vec::new();
@@ -91,9 +90,9 @@ pub fn record() -> Vec<Entry> {
         // The second of each two packets brings the ACK of both.
         let ack_at = arrivals.get(1).map(|(at, _)| *at);
         let send_at = match cc.can_send(now) {
-            Send::Now { .. } => Some(now),
-            Send::At(at) => Some(at),
-            Send::CwndLimited => None,
+            SendDecision::Now { .. } => Some(now),
+            SendDecision::At(at) => Some(at),
+            SendDecision::CwndLimited => None,
         };
         let next = match (ack_at, send_at) {
             (Some(ack), Some(send)) => ack.min(send),
@@ -117,7 +116,7 @@ pub fn record() -> Vec<Entry> {
             ack.finish();
             let inflight = cc.inflight();
             trace.push(Entry { now, event: Event::Ack { inflight }, is_cruise });
-        } else if matches!(cc.can_send(now), Send::Now { .. }) {
+        } else if matches!(cc.can_send(now), SendDecision::Now { .. }) {
             link_free = link_free.max(now) + RATE.time_for(u64::from(PACKET));
             arrivals.push_back((link_free + RTT, cc.on_sent(now, PACKET)));
             trace.push(Entry { now, event: Event::Send, is_cruise });
@@ -215,7 +214,7 @@ pub struct Core(pub Controller);
 impl Core {
     /// A controller of `algorithm` at the trace's beginning.
     pub fn new(algorithm: Algorithm) -> Self {
-        let config = Config { smss: PACKET, ..Config::default() };
+        let config = Config { smss: PACKET, ..Config::new(1) };
         Self(Controller::new(algorithm, config, Instant::default()))
     }
 }

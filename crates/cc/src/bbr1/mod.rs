@@ -83,7 +83,7 @@ pub(crate) struct Bbr1 {
 
 impl Bbr1 {
     pub(crate) fn new(conn: &mut Conn, now: Instant, config: &Config) -> Self {
-        let bbr = Self {
+        let mut bbr = Self {
             state: State::Startup,
             cycle_index: 0,
             cycle_stamp: now,
@@ -116,6 +116,10 @@ impl Bbr1 {
         };
         conn.marks_are_losses = false; // Linux's BBRv1 ignores them
         bbr.init_pacing_rate(conn);
+        if let Some(rtt) = conn.srtt() {
+            bbr.has_seen_rtt = true; // the handshake's
+            bbr.min_rtt = rtt;
+        }
         bbr
     }
 
@@ -215,6 +219,16 @@ impl CongestionControl for Bbr1 {
         self.full_bw_count = 0;
         self.policer.reset();
         self.leave_recovery(conn);
+    }
+
+    /// Linux's BBRv1 does not answer marks.
+    fn wants_ecn(&self) -> bool {
+        false
+    }
+
+    /// As Linux: a flight that recovers is twice its window, and one is written meanwhile.
+    fn send_buffer_windows(&self) -> u64 {
+        3
     }
 
     fn on_mtu_update(&mut self, conn: &mut Conn) {

@@ -82,7 +82,7 @@ fn probe_bw_begins_anywhere_but_with_the_drain() {
     let mut first = [0; 2];
     for seed in 0..64 {
         let mut link =
-            Link::with(Algorithm::Bbr1, 10, MS.times(10), Config { seed, ..Config::default() });
+            Link::with(Algorithm::Bbr1, 10, MS.times(10), Config { seed, ..Config::new(1) });
         link.run_to(State::ProbeBw);
         match link.gain() {
             125 => first[0] += 1,
@@ -203,7 +203,7 @@ fn a_policer_is_recognised_and_obeyed_for_48_rounds() {
 #[test]
 fn the_window_bridges_the_silence_between_clumps_of_acks() {
     let run = |bbr1_ack_aggregation| {
-        let config = Config { bbr1_ack_aggregation, ..Config::default() };
+        let config = Config { bbr1_ack_aggregation, ..Config::new(1) };
         let mut link = Link::with(Algorithm::Bbr1, 50, MS.times(10), config);
         link.run(Duration::from_secs(1));
         link.clump = MS.times(60);
@@ -247,9 +247,9 @@ fn a_timeout_keeps_the_model_and_gives_the_window_back() {
     let (before, cwnd) = (link.bbr(), link.cc.cwnd());
     link.now += Duration::from_secs(1);
     let mut batch = link.cc.ack(link.now);
+    batch.timeout();
     link.flight.drain(..).for_each(|f| batch.lost(&f.packet));
     batch.finish();
-    link.cc.on_rto(link.now);
     assert_eq!((link.cc.inflight(), link.cc.cwnd()), (0, SMSS));
     assert_eq!((link.bbr().max_bw, link.bbr().min_rtt), (before.max_bw, before.min_rtt));
     link.run(MS.times(130));

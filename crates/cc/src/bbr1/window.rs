@@ -57,7 +57,7 @@ impl Bbr1 {
     pub(super) fn init_pacing_rate(&self, conn: &mut Conn) {
         let bw = Rate::from_volume(conn.initial_cwnd, conn.srtt().unwrap_or(NOMINAL_RTT));
         let rate = PACING_MARGIN.of_rate(HIGH_GAIN.of_rate(bw));
-        conn.pacing_rate = rate.max(Rate::from_bytes_per_sec(1));
+        conn.set_pacing_rate(rate);
     }
 
     /// Until the pipe was full once the rate only rises. Without an estimate there is nothing to set
@@ -65,7 +65,7 @@ impl Bbr1 {
     pub(super) fn set_pacing_rate_with_gain(&self, conn: &mut Conn, gain: Gain) {
         let rate = PACING_MARGIN.of_rate(gain.of_rate(self.bw()));
         if rate > Rate::ZERO && (self.full_bw_reached || rate > conn.pacing_rate) {
-            conn.pacing_rate = rate;
+            conn.set_pacing_rate(rate);
         }
     }
 

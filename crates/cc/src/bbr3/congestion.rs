@@ -118,7 +118,7 @@ impl<F: Flavour> Bbr3<F> {
             return; // no packet of a probe, or the probe was judged already
         }
         let lost = conn.sampler.lost_since(packet);
-        if Self::is_inflight_too_high(lost, packet.tx_in_flight()) {
+        if Self::is_inflight_too_high(conn, lost, packet.tx_in_flight()) {
             self.too_high = Some(TooHigh {
                 inflight: Self::inflight_at_loss(packet, lost),
                 is_app_limited: packet.is_app_limited(),
@@ -152,7 +152,7 @@ impl<F: Flavour> Bbr3<F> {
         // The draft leaves ECN's response open, and wants CE to be congestion: marks count as lost
         // volume, and are judged by the sample of the ACK that brought them.
         let marked = marks.map(|marks| marks.sample).filter(|rs| {
-            !F::P.answers_ecn && self.is_bw_probe_sample && Self::is_loss_too_high(rs)
+            !F::P.answers_ecn && self.is_bw_probe_sample && Self::is_loss_too_high(conn, rs)
         });
         let marked = marked
             .map(|rs| TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited });

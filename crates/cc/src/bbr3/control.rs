@@ -18,10 +18,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn init_pacing_rate(&mut self, conn: &mut Conn) {
         let rtt = conn.srtt().unwrap_or(NOMINAL_RTT);
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
-        // A first round trip of hours would make it zero, and a rate of zero would never end.
-        let rate =
-            self.startup_gains.pacing.of_rate(nominal_bandwidth).max(Rate::from_bytes_per_sec(1));
-        conn.pacing_rate = rate;
+        conn.set_pacing_rate(self.startup_gains.pacing.of_rate(nominal_bandwidth));
     }
 
     /// SetPacingRateWithGain(), "Pacing Rate: C.pacing_rate". Until the pipe was full once the rate
@@ -29,7 +26,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn set_pacing_rate_with_gain(&mut self, conn: &mut Conn, pacing_gain: Gain) {
         let rate = PACING_MARGIN.of_rate(pacing_gain.of_rate(self.bw));
         if rate > Rate::ZERO && (self.full_bw_reached || rate > conn.pacing_rate) {
-            conn.pacing_rate = rate;
+            conn.set_pacing_rate(rate);
         }
     }
 
@@ -96,7 +93,8 @@ impl<F: Flavour> Bbr3<F> {
             Transport::Quic => 1,
             Transport::Tcp => TCP_OFFLOAD_QUANTA,
         };
-        let offload_budget = quanta * conn.send_quantum;
+        let delayed = conn.unacknowledged_by_delay(self.max_bw);
+        let offload_budget = (quanta * conn.send_quantum).saturating_add(delayed);
         let cap = inflight_cap.max(offload_budget).max(self.min_pipe_cwnd(conn));
         if self.state == State::ProbeBwUp { cap.saturating_add(2 * conn.smss) } else { cap }
     }

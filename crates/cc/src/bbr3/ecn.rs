@@ -52,6 +52,10 @@ impl Ecn {
         }
     }
 
+    pub(super) const fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// `None` while there is no response to marks.
     pub(super) fn alpha(&self) -> Option<Gain> {
         self.is_eligible.then_some(Gain::per_256(self.alpha))

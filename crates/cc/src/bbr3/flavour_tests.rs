@@ -31,14 +31,14 @@ fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {
 }
 
 pub(super) fn plain<F: Flavour>() -> (Bbr3<F>, Conn) {
-    cruising(&Config::default())
+    cruising(&Config::new(1))
 }
 
 /// An ACK of one packet in the middle of a round.
 pub(super) fn sample(rate: Rate) -> RateSample {
     RateSample {
         now: Instant::default() + MS,
-        rtt: MS.times(40),
+        rtt: Some(MS.times(40)),
         delivery_rate: rate,
         is_app_limited: false,
         delivered: BDP,
@@ -339,7 +339,7 @@ fn linux_takes_the_margin_for_lost_bandwidth() {
 
 /// A cruising flow of Linux's flavour on a path of 2 ms whose marks mean something.
 fn marked_path() -> (Bbr3<Linux>, Conn) {
-    let (mut bbr, conn) = cruising::<Linux>(&Config { ecn: true, ..Config::default() });
+    let (mut bbr, conn) = cruising::<Linux>(&Config { ecn: true, ..Config::new(1) });
     bbr.min_rtt = MS.times(2);
     bbr.renew_bdp(&conn);
     (bbr, conn)
@@ -386,7 +386,7 @@ fn marks_count_on_short_paths_that_have_them() {
         (true, MS.times(5) + Duration::from_nanos(1), false),
         (false, MS, false),
     ] {
-        let (mut bbr, mut conn) = cruising::<Linux>(&Config { ecn, ..Config::default() });
+        let (mut bbr, mut conn) = cruising::<Linux>(&Config { ecn, ..Config::new(1) });
         bbr.min_rtt = min_rtt;
         bbr.renew_bdp(&conn);
         round(&mut bbr, &mut conn, 100);
@@ -453,7 +453,7 @@ fn two_marked_rounds_end_startup() {
 #[test]
 fn the_response_to_marks_shortens_the_queue() {
     let mean_queue_us = |ecn| {
-        let config = Config { ecn, ..Config::default() };
+        let config = Config { ecn, ..Config::new(1) };
         let mut link = Link::with(Algorithm::Bbr3Linux, 100, MS, config);
         link.mark_above = Duration::from_micros(200);
         let (mut sum, mut count, end) = (0, 0, link.now + Duration::from_secs(20));

@@ -227,6 +227,14 @@ impl<F: Flavour> Bbr3<F> {
         conn.marks_are_losses = !F::P.answers_ecn;
         bbr.init_pacing_rate(conn);
         bbr.enter_startup();
+        if let Some(rtt) = conn.srtt() {
+            // The handshake's: "BBR.min_rtt = C.srtt ? C.srtt : Infinity".
+            bbr.has_seen_rtt = true;
+            bbr.min_rtt = rtt;
+            bbr.probe_rtt_min_delay = rtt;
+            bbr.probe_rtt_min_expiry = now + params::PROBE_RTT_INTERVAL;
+            bbr.renew_bdp(conn);
+        }
         bbr
     }
 
@@ -319,6 +327,16 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
 
     fn on_spurious_loss(&mut self, conn: &mut Conn) {
         self.handle_spurious_loss_detection(conn);
+    }
+
+    /// The draft takes CE for congestion. Linux's flavour answers it where the path has low-latency ECN.
+    fn wants_ecn(&self) -> bool {
+        !F::P.answers_ecn || self.ecn.is_on()
+    }
+
+    /// As Linux: a flight that recovers is twice its window, and one is written meanwhile.
+    fn send_buffer_windows(&self) -> u64 {
+        3
     }
 
     fn on_mtu_update(&mut self, conn: &mut Conn) {

@@ -8,7 +8,7 @@ use super::params::{
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
-use crate::units::{Gain, Rate};
+use crate::units::{Duration, Gain, Instant, Rate};
 
 impl<F: Flavour> Bbr3<F> {
     /// UpdateRound(), "BBR.round_count: Tracking Packet-Timed Round Trips". The packet that counts
@@ -117,21 +117,21 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn update_min_rtt(&mut self, conn: &Conn, rs: &RateSample) {
         self.probe_rtt_expired = rs.now > self.probe_rtt_min_expiry;
         let is_min_rtt_expired = rs.now > self.min_rtt_expiry;
-        if rs.rtt < self.probe_rtt_min_delay || self.probe_rtt_expired || is_min_rtt_expired {
-            self.renew_min_rtt(conn, rs);
+        let Some(rtt) = rs.rtt else { return };
+        if rtt < self.probe_rtt_min_delay || self.probe_rtt_expired || is_min_rtt_expired {
+            self.renew_min_rtt(conn, rs.now, rtt);
         }
     }
 
     /// The part of UpdateMinRTT() for a shorter RTT, or none for too long.
     #[cold]
-    fn renew_min_rtt(&mut self, conn: &Conn, rs: &RateSample) {
-        if rs.rtt < self.probe_rtt_min_delay || self.probe_rtt_expired {
-            self.probe_rtt_min_delay = rs.rtt;
-            self.probe_rtt_min_expiry = rs.now + PROBE_RTT_INTERVAL;
+    fn renew_min_rtt(&mut self, conn: &Conn, now: Instant, rtt: Duration) {
+        if rtt < self.probe_rtt_min_delay || self.probe_rtt_expired {
+            self.probe_rtt_min_delay = rtt;
+            self.probe_rtt_min_expiry = now + PROBE_RTT_INTERVAL;
         }
-        let min_rtt_expired = rs.now > self.min_rtt_expiry
-            && !self.probe_rtt_expired
-            && self.state != State::ProbeRtt;
+        let min_rtt_expired =
+            now > self.min_rtt_expiry && !self.probe_rtt_expired && self.state != State::ProbeRtt;
         if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
             self.min_rtt = self.probe_rtt_min_delay;
             // Both count from BBR.probe_rtt_min_stamp.

@@ -206,7 +206,7 @@ impl<F: Flavour> Bbr3<F> {
         }
         if F::P.judges_acks {
             self.judge_ack(conn, rs);
-        } else if self.inflight_longterm != INFINITE && !Self::is_loss_too_high(rs) {
+        } else if self.inflight_longterm != INFINITE && !Self::is_loss_too_high(conn, rs) {
             self.raise_inflight_longterm(conn, rs);
         }
         false
@@ -215,7 +215,7 @@ impl<F: Flavour> Bbr3<F> {
     /// Linux judges the sample of each ACK as it judges each lost packet: a probe may end although
     /// the packets that were lost since left before it, or were only marked.
     fn judge_ack(&mut self, conn: &Conn, rs: &RateSample) {
-        if !Self::is_loss_too_high(rs) && !self.ecn.is_mark_rate_too_high {
+        if !Self::is_loss_too_high(conn, rs) && !self.ecn.is_mark_rate_too_high {
             if self.inflight_longterm != INFINITE {
                 self.raise_inflight_longterm(conn, rs);
             }
@@ -259,14 +259,15 @@ impl<F: Flavour> Bbr3<F> {
     }
 
     /// IsInflightTooHigh(), "Probing for Bandwidth In ProbeBW", for the sample of an ACK.
-    pub(super) fn is_loss_too_high(rs: &RateSample) -> bool {
-        Self::is_inflight_too_high(rs.lost, rs.tx_in_flight)
+    pub(super) fn is_loss_too_high(conn: &Conn, rs: &RateSample) -> bool {
+        Self::is_inflight_too_high(conn, rs.lost, rs.tx_in_flight)
     }
 
     /// IsInflightTooHigh(), "Probing for Bandwidth In ProbeBW": volumes lost since, and in flight
-    /// at, the departure of one packet.
-    pub(super) fn is_inflight_too_high(lost: u64, tx_in_flight: u64) -> bool {
-        lost > F::P.loss_thresh.of(tx_in_flight)
+    /// at, the departure of one packet. Without selective ACKs one loss a round trip is all that can
+    /// be seen.
+    pub(super) fn is_inflight_too_high(conn: &Conn, lost: u64, tx_in_flight: u64) -> bool {
+        lost > F::P.loss_thresh.of(tx_in_flight) || (lost > 0 && !conn.has_selective_acks)
     }
 
     /// HandleInflightTooHigh(), "Probing for Bandwidth In ProbeBW". `rs` is RS there.

@@ -27,11 +27,12 @@ impl<F: Flavour> Bbr3<F> {
     /// Asked at the end of each loss round: such a round begins at its first loss, so that recovery
     /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts. Linux
     /// counts ACKs that report losses (loss_events_in_round), whatever the number of ranges.
-    /// Every transport of this crate has selective acknowledgements.
+    /// Without selective ACKs any loss will do.
     #[cold]
     pub(super) fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
         let events = core::mem::take(&mut self.loss_events_in_round);
-        if self.full_bw_reached || events < STARTUP_FULL_LOSS_COUNT || !Self::is_loss_too_high(rs) {
+        let enough = if conn.has_selective_acks { STARTUP_FULL_LOSS_COUNT } else { 1 };
+        if self.full_bw_reached || events < enough || !Self::is_loss_too_high(conn, rs) {
             return;
         }
         self.undo_state = Some(State::Startup);

@@ -77,7 +77,7 @@ fn every_state_has_its_gains() {
 fn a_late_start_of_the_clock_is_no_reason_for_probe_rtt() {
     let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(20));
     link.now = Instant::from_nanos(1 << 60);
-    link.cc = Controller::new(Algorithm::Bbr3, Config::default(), link.now);
+    link.cc = Controller::new(Algorithm::Bbr3, Config::new(1), link.now);
     link.run(Duration::from_secs(1));
     assert!(!link.states.contains(&State::ProbeRtt), "{:?}", link.states);
 }
@@ -313,9 +313,9 @@ fn a_timeout_keeps_the_model_and_gives_the_window_back() {
     link.now += Duration::from_secs(1);
     let flight: Vec<PacketState> = link.flight.drain(..).map(|f| f.packet).collect();
     let mut batch = link.cc.ack(link.now);
+    batch.timeout();
     flight.iter().for_each(|p| batch.lost(p));
     batch.finish();
-    link.cc.on_rto(link.now);
     assert_eq!((link.cc.inflight(), link.cc.cwnd()), (0, SMSS));
     assert_eq!((link.bbr().max_bw, link.bbr().min_rtt), (before.max_bw, before.min_rtt));
     link.run(MS.times(130));

@@ -1,13 +1,15 @@
 //! Numbers at the ends of their range. Links of 10 Gbit/s and more carry aggregates, so that the
 //! tests stay short.
 
+use fullpipe_cc::RttSample;
+
 use crate::{
     Algorithm, BBRS, Config, Controller, Duration, Instant, Link, MS, SMSS, START, State,
     acknowledge, bbr, controller, send,
 };
 
 fn with_packets_of(smss: u32, algorithm: Algorithm, mbit: u64, rtt: Duration) -> Link {
-    Link::with(algorithm, mbit, rtt, Config { smss, ..Config::default() })
+    Link::with(algorithm, mbit, rtt, Config { smss, ..Config::new(1) })
 }
 
 /// How much of the link's rate is delivered within `time`, in per mille.
@@ -132,7 +134,7 @@ fn without_a_bandwidth_the_window_is_bounded() {
             now += MS.times(10);
             let mut batch = cc.ack(now);
             packets.iter().for_each(|p| batch.acked(p));
-            batch.rtt(MS.times(500));
+            batch.rtt(RttSample::Exact(MS.times(500)));
             batch.finish();
         }
         assert_eq!(bbr(&cc).max_bw.as_bytes_per_sec(), 0, "{algorithm}");
@@ -160,7 +162,7 @@ fn a_start_near_the_end_of_the_clock_is_a_start() {
         let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(20));
         link.now = Instant::from_nanos(start);
         link.free = link.now;
-        link.cc = Controller::new(Algorithm::Bbr3, Config::default(), link.now);
+        link.cc = Controller::new(Algorithm::Bbr3, Config::new(1), link.now);
         link.run(MS.times(900));
         assert_eq!(link.state(), State::ProbeBwCruise, "{start}");
     }

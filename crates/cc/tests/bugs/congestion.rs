@@ -2,13 +2,13 @@
 
 use crate::{
     Algorithm, Config, Controller, Duration, Instant, MS, PacketState, START, State, acknowledge,
-    bbr, lose, send,
+    bbr, lose, send, time_out,
 };
 
 const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
 
 fn with_window(algorithm: Algorithm, packets: u64) -> Controller {
-    let config = Config { initial_cwnd: Some(packets * 1_200), ..Config::default() };
+    let config = Config { initial_cwnd: Some(packets * 1_200), ..Config::new(1) };
     Controller::new(algorithm, config, START)
 }
 
@@ -159,8 +159,7 @@ fn after_persistent_congestion_no_byte_is_of_the_recovery_before() {
         let mut cc = with_window(algorithm, 100);
         let packets = send(&mut cc, START, 20);
         let now = START + Duration::from_secs(2);
-        lose(&mut cc, now, &packets[..19]);
-        cc.on_rto(now);
+        time_out(&mut cc, now, &packets[..19]);
         assert_eq!((cc.cwnd(), cc.snapshot().state), (2 * 1_200, State::SlowStart), "{algorithm}");
         acknowledge(&mut cc, now + MS, &packets[19..]);
         assert_eq!(cc.cwnd(), 3 * 1_200, "{algorithm}: a byte for each that is acknowledged");

@@ -41,11 +41,13 @@
 //! | S8 | an ACK of data never sent raises the rate | a sample needs a `PacketState`, which only `on_sent` makes; the adapter finds none for such a number (`numbers_may_be_skipped_and_come_back_in_any_order`), and noq ends the connection |
 
 use fullpipe_cc::{
-    Algorithm, BbrSnapshot, Config, Controller, Duration, Instant, PacketState, Rate, Send, State,
+    Algorithm, BbrSnapshot, Config, Controller, Duration, Instant, PacketState, Rate, SendDecision,
+    State,
 };
 
 mod arithmetic;
 mod congestion;
+mod interface;
 mod probe_bw;
 mod recovery;
 mod sampler;
@@ -65,7 +67,7 @@ const BBRS: [Algorithm; 2] = [Algorithm::Bbr3, Algorithm::Bbr1];
 const START: Instant = Instant::from_nanos(77);
 
 fn controller(algorithm: Algorithm) -> Controller {
-    Controller::new(algorithm, Config::default(), START)
+    Controller::new(algorithm, Config::new(1), START)
 }
 
 fn bbr(cc: &Controller) -> BbrSnapshot {
@@ -87,6 +89,14 @@ fn acknowledge(cc: &mut Controller, now: Instant, packets: &[PacketState]) {
 /// One firing of the loss timer that takes all of `packets`.
 fn lose(cc: &mut Controller, now: Instant, packets: &[PacketState]) {
     let mut batch = cc.ack(now);
+    packets.iter().for_each(|p| batch.lost(p));
+    batch.finish();
+}
+
+/// A retransmission timeout that takes all of `packets`.
+fn time_out(cc: &mut Controller, now: Instant, packets: &[PacketState]) {
+    let mut batch = cc.ack(now);
+    batch.timeout();
     packets.iter().for_each(|p| batch.lost(p));
     batch.finish();
 }

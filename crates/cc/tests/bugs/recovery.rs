@@ -1,6 +1,6 @@
 //! ProbeRTT, idleness, loss and what comes after.
 
-use crate::{Algorithm, BBRS, Duration, Link, MS, PacketState, Rate, SMSS, State, lose};
+use crate::{Algorithm, BBRS, Duration, Link, MS, PacketState, Rate, SMSS, State, lose, time_out};
 
 /// R1: ProbeRTT took two rounds for one (mvfst 38a0ea21). On a path longer than its 200 ms it lasts
 /// until the window is down, a round trip, and one round after that.
@@ -41,8 +41,7 @@ fn probe_rtt_ends_where_half_a_bdp_is_below_the_floor() {
 fn black_hole(link: &mut Link) {
     link.now += Duration::from_secs(1);
     let flight: Vec<PacketState> = link.flight.drain(..).map(|f| f.packet).collect();
-    lose(&mut link.cc, link.now, &flight);
-    link.cc.on_rto(link.now);
+    time_out(&mut link.cc, link.now, &flight);
     link.free = link.now;
 }
 

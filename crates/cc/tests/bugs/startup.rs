@@ -1,5 +1,7 @@
 //! Startup ends when the pipe is full, no sooner and no later; Drain ends.
 
+use fullpipe_cc::RttSample;
+
 use crate::{
     Algorithm, BBRS, Config, Duration, Link, MS, Rate, SMSS, START, State, acknowledge, bbr,
     controller, send,
@@ -37,7 +39,7 @@ fn an_ack_without_a_rate_is_no_round_without_growth() {
             now += MS.times(if round == 0 { 20 } else { 10 });
             let mut batch = cc.ack(now);
             packets.iter().for_each(|p| batch.acked(p));
-            batch.rtt(MS.times(20)); // longer than the interval: no reliable rate
+            batch.rtt(RttSample::Exact(MS.times(20))); // longer than the interval: no reliable rate
             batch.finish();
         }
         let bbr = bbr(&cc);
@@ -105,7 +107,7 @@ fn startup_outgrows_a_slow_first_round_trip() {
 fn any_initial_window_finds_the_rate() {
     for algorithm in BBRS {
         for (packets, rounds) in [(1, 12), (2, 11), (10, 9), (32, 8)] {
-            let config = Config { initial_cwnd: Some(packets * SMSS), ..Config::default() };
+            let config = Config { initial_cwnd: Some(packets * SMSS), ..Config::new(1) };
             let mut link = Link::with(algorithm, 100, MS.times(40), config);
             while link.bbr().max_bw.as_bytes_per_sec() < link.rate.as_bytes_per_sec() * 9 / 10 {
                 link.step(&mut || false);

@@ -1,8 +1,8 @@
 //! What the transport and the core tell each other.
 
 use crate::{
-    Algorithm, BBRS, Config, Controller, Duration, Link, MS, Rate, START, Send, State, acknowledge,
-    bbr, controller, send,
+    Algorithm, BBRS, Config, Controller, Duration, Link, MS, Rate, START, SendDecision, State,
+    acknowledge, bbr, controller, send,
 };
 
 /// W2: a rate was computed and nothing held to it (quinn #2481, freenet #2674, tquic #272). ACKs in
@@ -35,19 +35,21 @@ fn a_quantum_is_within_the_burst_that_may_pass() {
     for (mbit, smss) in [(1, 1_200), (10, 9_000), (100, 1_200), (10_000, 1_200), (100_000, 65_000)]
     {
         let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
-        let config = Config { smss, ..Config::default() };
+        let config = Config { smss, ..Config::new(1) };
         let mut cc = Controller::new(Algorithm::Fixed(rate), config, START);
         let (mut now, mut sent) = (START, Vec::new());
         for _ in 0..500 {
             match cc.can_send(now) {
-                Send::Now { quantum } => {
+                SendDecision::Now { quantum } => {
                     assert!(quantum <= cc.burst_bound() && quantum <= cc.send_quantum());
                     assert!(quantum >= u64::from(smss));
                     let _unanswered = cc.on_sent(now, quantum as u32);
                     sent.push((now, quantum));
                 }
-                Send::At(at) => now = at + Duration::from_micros(sent.len() as u64 % 7 * 100),
-                Send::CwndLimited => panic!("a fixed rate has no window"),
+                SendDecision::At(at) => {
+                    now = at + Duration::from_micros(sent.len() as u64 % 7 * 100)
+                }
+                SendDecision::CwndLimited => panic!("a fixed rate has no window"),
             }
         }
         for (i, (start, _)) in sent.iter().enumerate() {
@@ -89,7 +91,7 @@ fn the_first_round_trip_replaces_the_nominal_one_everywhere() {
 fn a_round_is_a_round_trip_however_it_is_acknowledged() {
     for algorithm in BBRS {
         for (smss, clump_ms) in [(1_200, 0), (1_200, 10), (9_000, 0), (300, 40)] {
-            let config = Config { smss, ..Config::default() };
+            let config = Config { smss, ..Config::new(1) };
             let mut link = Link::with(algorithm, 50, MS.times(40), config);
             link.clump = MS.times(clump_ms).max(Duration::from_nanos(1));
             link.run_to(if algorithm == Algorithm::Bbr1 {
@@ -115,7 +117,7 @@ fn before_the_first_delivery_a_new_mtu_makes_window_and_rate_anew() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
         for mtu in [1, 576, 1_452, 9_000, u32::MAX] {
             let mut cc = controller(algorithm);
-            let config = Config { smss: mtu, ..Config::default() };
+            let config = Config { smss: mtu, ..Config::new(1) };
             cc.on_mtu_update(START, mtu, &config);
             let fresh = Controller::new(algorithm, config, START);
             // BBR has a floor of four packets besides, CUBIC and Reno one of two.
@@ -138,7 +140,7 @@ fn a_new_mtu_on_the_way_keeps_the_rate_and_scales_what_counts_in_packets() {
             let mut link = Link::new(algorithm, 20, MS.times(20));
             link.run(Duration::from_secs(2));
             let (before, cwnd) = (link.bbr(), link.cc.cwnd());
-            let config = Config { smss: mtu, ..Config::default() };
+            let config = Config { smss: mtu, ..Config::new(1) };
             link.cc.on_mtu_update(link.now, mtu, &config);
             link.size = u64::from(mtu);
             let after = link.bbr();
@@ -157,7 +159,7 @@ fn a_new_mtu_on_the_way_keeps_the_rate_and_scales_what_counts_in_packets() {
     // A window of four small packets holds no large one.
     let mut link = Link::new(Algorithm::Bbr3, 1, Duration::from_micros(500));
     link.run(Duration::from_secs(2));
-    let config = Config { smss: 9_000, ..Config::default() };
+    let config = Config { smss: 9_000, ..Config::new(1) };
     link.cc.on_mtu_update(link.now, 9_000, &config);
     assert!(link.cc.cwnd() >= 4 * 9_000, "{}", link.cc.cwnd());
 }

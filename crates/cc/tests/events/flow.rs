@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use fullpipe_cc::{AckBatch, Config, Controller, Duration, Instant, PacketState, Send};
+use fullpipe_cc::{
+    AckBatch, Config, Controller, Duration, Instant, PacketState, RttSample, SendDecision,
+};
 
 use super::{Event, Property, Start, mtu};
 
@@ -27,6 +29,8 @@ pub(crate) struct Flow {
     legal: bool,
     /// Marked lost; may arrive after all.
     lost: Vec<PacketState>,
+    /// Sent over a path before: whatever is said of them, nothing changes.
+    old: Vec<PacketState>,
     /// Acknowledged, for the transport that acknowledges twice.
     acked: Vec<PacketState>,
     pub(super) sent_bytes: u64,
@@ -58,6 +62,7 @@ impl Flow {
             config: start.config,
             legal: start.legal,
             lost: Vec::new(),
+            old: Vec::new(),
             acked: Vec::new(),
             sent_bytes: 0,
             acked_bytes: 0,
@@ -100,10 +105,7 @@ impl Flow {
             Event::Resync { value } => self.resync(value),
             Event::Discard { which } => self.discard(which),
             Event::Probe { size } => _ = self.send(self.size(size, 0)),
-            Event::Forget => {
-                self.cc.forget_flight();
-                self.outstanding.clear();
-            }
+            Event::Forget { migrates } => self.change_path(migrates),
             Event::Illegal { .. } if self.legal => {}
             Event::Illegal { what, which } => self.misbehave(what, which),
         }
@@ -130,11 +132,11 @@ impl Flow {
     fn send_allowed(&mut self, class: u8, count: u8, wait: u8) {
         for _ in 0..=count % 32 {
             match self.cc.can_send(self.now) {
-                Send::Now { quantum } => {
+                SendDecision::Now { quantum } => {
                     let bytes = u64::from(self.size(class, count)).min(quantum).min(65_536);
                     _ = self.send(bytes as u32);
                 }
-                Send::At(t) if wait % 2 == 1 => self.now = t,
+                SendDecision::At(t) if wait % 2 == 1 => self.now = t,
                 _ => return,
             }
         }
@@ -170,7 +172,7 @@ impl Flow {
             gone.iter().for_each(|p| ack.lost(p));
             late.iter().for_each(|p| ack.acked_after_loss(p));
             ack.ce(marks);
-            rtt.into_iter().for_each(|rtt| ack.rtt(rtt));
+            rtt.into_iter().for_each(|rtt| ack.rtt(RttSample::Exact(rtt)));
         });
         self.count_acked(&packets);
         self.count_lost(gone);
@@ -182,6 +184,11 @@ impl Flow {
         // Every other instant the batch is dropped instead of finished.
         let finish = self.now.as_nanos().is_multiple_of(2);
         let mut ack = self.cc.ack(self.now);
+        if let Some(old) = self.old.pop() {
+            ack.acked(&old);
+            ack.lost(&old);
+            ack.acked_after_loss(&old);
+        }
         say(&mut ack);
         if finish {
             ack.finish();
@@ -234,8 +241,12 @@ impl Flow {
 
     /// Loses all that is outstanding and fires the retransmission timer.
     pub(crate) fn time_out(&mut self) {
-        self.lose(usize::MAX);
-        self.cc.on_rto(self.now);
+        let packets = core::mem::take(&mut self.outstanding);
+        self.batch(|ack| {
+            ack.timeout();
+            packets.iter().for_each(|p| ack.lost(p));
+        });
+        self.count_lost(packets);
         self.raise_bound(self.cc.inflight().saturating_add(self.smss));
         self.last = Last::Timeout;
     }
@@ -257,6 +268,21 @@ impl Flow {
         self.smss = u64::from(smss);
         self.cc.on_mtu_update(self.now, smss, &self.config);
         self.raise_bound(self.cc.initial_cwnd().max(self.floor()));
+    }
+
+    fn change_path(&mut self, migrates: bool) {
+        self.old.append(&mut self.outstanding);
+        self.old.append(&mut self.lost);
+        self.acked.clear();
+        if migrates {
+            self.cc.on_migration(self.now, self.now.as_nanos(), &self.config);
+            self.resynced = false;
+            (self.sent_bytes, self.acked_bytes) = (0, 0);
+            (self.late_bytes, self.lost_bytes) = (0, 0);
+            self.raise_bound(self.cc.cwnd());
+        } else {
+            self.cc.forget_flight();
+        }
     }
 
     fn resync(&mut self, value: u8) {
@@ -307,7 +333,7 @@ impl Flow {
                     self.batch(|ack| {
                         ack.acked(&p);
                         ack.ce(u64::MAX);
-                        ack.rtt(rtt);
+                        ack.rtt(RttSample::Exact(rtt));
                     });
                     self.count_acked(&[p]);
                     self.last = Last::Ack;

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Algorithm, Duration, Instant, PacketState, Rate, Send};
+use fullpipe_cc::{Algorithm, Duration, Instant, PacketState, Rate, SendDecision};
 
 use super::Flow;
 
@@ -42,7 +42,7 @@ impl Fate {
 /// long. What was sent without asking the pacer is paid for first, at the rate of that time.
 pub(crate) fn bound(flow: &mut Flow) -> Duration {
     let debt = match flow.cc.can_send(flow.now) {
-        Send::At(t) => t.since(flow.now),
+        SendDecision::At(t) => t.since(flow.now),
         _ => Duration::ZERO,
     };
     let packet = flow.cc.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(SMSS.into()));
@@ -136,13 +136,13 @@ fn settle(flow: &mut Flow, fate: Fate) {
 fn advance(flow: &mut Flow, link: &mut Link) -> u64 {
     let ack_at = link.acks.front().map(|(at, _)| *at);
     let send_at = match flow.cc.can_send(flow.now) {
-        Send::Now { .. } => {
+        SendDecision::Now { .. } => {
             let packet = flow.send(SMSS);
             link.enqueue(flow.now, packet);
             return 0;
         }
-        Send::At(t) => Some(t),
-        Send::CwndLimited => None,
+        SendDecision::At(t) => Some(t),
+        SendDecision::CwndLimited => None,
     };
     match (ack_at, send_at) {
         (Some(ack), send) if send.is_none_or(|send| ack <= send) => {

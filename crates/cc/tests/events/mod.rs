@@ -59,8 +59,10 @@ pub(crate) enum Event {
     Probe {
         size: u8,
     },
-    /// The flow moves to another path.
-    Forget,
+    /// The flow moves to another path, and begins anew there or not.
+    Forget {
+        migrates: bool,
+    },
     /// Something that no transport should do.
     Illegal {
         what: u8,
@@ -84,7 +86,7 @@ impl Event {
             27 => Self::Resync { value: a },
             28 => Self::Discard { which: a },
             29 => Self::Probe { size: a },
-            30 if a < 64 => Self::Forget,
+            30 if a < 64 => Self::Forget { migrates: a % 2 == 1 },
             _ => Self::Illegal { what: a, which: b },
         }
     }
@@ -126,7 +128,7 @@ impl Start {
             startup_gains: (window & 32 == 0)
                 .then_some(StartupGains { pacing: Gain::percent(289), cwnd: Gain::percent(289) }),
             ecn: window & 16 == 0,
-            ..Config::default()
+            ..Config::new(1)
         };
         Self { algorithm, config, now: Instant::from_nanos(now), legal }
     }

@@ -1,6 +1,6 @@
 //! What must hold for a flow after each event.
 
-use fullpipe_cc::{Algorithm, PacketState, Rate, Send};
+use fullpipe_cc::{Algorithm, PacketState, Rate, SendDecision};
 
 use super::flow::{Flow, Last};
 
@@ -90,15 +90,15 @@ impl Flow {
     fn check_departure(&self) {
         let mut cc = self.cc.clone();
         match cc.can_send(self.now) {
-            Send::Now { quantum } => assert!(quantum >= self.smss, "quantum {quantum}"),
+            SendDecision::Now { quantum } => assert!(quantum >= self.smss, "quantum {quantum}"),
             // The last instant of the clock has no future.
-            Send::At(t) if t.as_nanos() == u64::MAX => {}
-            Send::At(t) => {
+            SendDecision::At(t) if t.as_nanos() == u64::MAX => {}
+            SendDecision::At(t) => {
                 assert!(t > self.now, "wait until {t:?}, and it is {:?}", self.now);
                 let then = cc.can_send(t);
-                assert!(matches!(then, Send::Now { .. }), "at the time given: {then:?}");
+                assert!(matches!(then, SendDecision::Now { .. }), "at the time given: {then:?}");
             }
-            Send::CwndLimited => {
+            SendDecision::CwndLimited => {
                 let full = self.cc.inflight().saturating_add(self.smss) > self.cc.cwnd();
                 assert!(full, "no room said, and there is");
             }

@@ -369,9 +369,10 @@ fn flow_config(
     field: &str,
     net: &Net,
 ) -> Result<FlowConfig, Wrong> {
+    let seed = 0; // each flow made of this one has its own
     let mut flow = match table.transport {
-        Carrier::Quic => FlowConfig::bulk(algorithm),
-        Carrier::Tcp => FlowConfig::tcp_bulk(algorithm),
+        Carrier::Quic => FlowConfig::bulk(algorithm, seed),
+        Carrier::Tcp => FlowConfig::tcp_bulk(algorithm, seed),
     };
     if let Some(mss) = table.mss {
         if !(100..=65_000).contains(&mss) {

@@ -80,11 +80,9 @@ pub(crate) fn config(s: &Scenario, cc: CongestionControl) -> Result<SimConfig, R
         Amount::Duration(_) => Application::Bulk,
     };
     let flow = |i: u32| {
-        let mut flow =
-            FlowConfig { start: s.start_of(i), application, ..FlowConfig::bulk(algorithm) };
         // Flows that probed at the same times would be no test of how they share.
-        flow.cc.seed = stream_seed(s.seed, Stream::Controller, u64::from(i));
-        flow
+        let seed = stream_seed(s.seed, Stream::Controller, u64::from(i));
+        FlowConfig { start: s.start_of(i), application, ..FlowConfig::bulk(algorithm, seed) }
     };
     let (downlink, uplink): (PathConfig, PathConfig) = s.directions();
     let flows = (0..s.flows).map(flow).collect();

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use fullpipe_cc::{AckFrequency, RttSample, StateChange, StateHook};
 
 use crate::{
-    Algorithm, Config, Controller, Duration, Instant, Link, MS, Rate, SMSS, START,
-    SendDecision, State, acknowledge, bbr, controller, lose, send,
+    Algorithm, Config, Controller, Duration, Instant, Link, MS, Rate, SMSS, START, SendDecision,
+    State, acknowledge, bbr, controller, lose, send,
 };
 
 const PACED: [Algorithm; 4] = [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno];

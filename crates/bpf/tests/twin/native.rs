@@ -12,7 +12,7 @@ use crate::model::VIEW;
 /// `struct packet` of `twin.c`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-pub(crate) struct Packet([u64; 10]);
+pub(crate) struct Packet([u64; 11]);
 
 /// `struct twin` of `twin.c`.
 type State = *mut c_void;

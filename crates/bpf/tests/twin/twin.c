@@ -10,7 +10,7 @@
 
 struct packet {
 	uint64_t delivered, lost, marks, delivered_time, first_send_time, send_time;
-	uint64_t tx_in_flight, size, index, is_app_limited;
+	uint64_t tx_in_flight, size, index, is_app_limited, path;
 };
 
 struct twin {
@@ -21,6 +21,8 @@ struct twin {
 	bool has_recovery_start;
 	uint64_t recovery_time, recovery_index;
 	bool awaits_repair;
+	/* Counts changes of path. What is said of packets from before is ignored. */
+	uint64_t path;
 	/* The batch of one ACK. */
 	struct {
 		bool has_newest, has_lost;
@@ -92,6 +94,7 @@ void twin_sent(struct twin *t, uint64_t now, uint64_t size, struct packet *p)
 		.size = size,
 		.index = t->next_index++ & INDEX_MASK,
 		.is_app_limited = t->c.app_limited != 0,
+		.path = t->path,
 	};
 }
 
@@ -113,6 +116,8 @@ static bool is_newer(const struct packet *p, const struct packet *q)
 
 void twin_acked(struct twin *t, const struct packet *p, bool after_loss)
 {
+	if (p->path != t->path)
+		return;
 	if (!after_loss)
 		t->ack.left_flight += p->size;
 	if (!t->ack.has_newest || is_newer(p, &t->ack.newest))
@@ -123,6 +128,8 @@ void twin_acked(struct twin *t, const struct packet *p, bool after_loss)
 
 void twin_lost(struct twin *t, const struct packet *p)
 {
+	if (p->path != t->path)
+		return;
 	t->c.inflight = sub_sat(t->c.inflight, p->size);
 	t->c.lost = add_sat(t->c.lost, p->size);
 	if (t->c.app_limited)
@@ -231,11 +238,13 @@ void twin_spurious_loss(struct twin *t)
 
 void twin_discarded(struct twin *t, const struct packet *p)
 {
-	t->c.inflight = sub_sat(t->c.inflight, p->size);
+	if (p->path == t->path)
+		t->c.inflight = sub_sat(t->c.inflight, p->size);
 }
 
 void twin_forget_flight(struct twin *t)
 {
+	t->path++;
 	t->c.inflight = 0;
 	t->awaits_repair = false;
 }

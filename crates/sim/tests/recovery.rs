@@ -34,7 +34,7 @@ fn run(config: &SimConfig, ms: u64) -> Sim {
 }
 
 fn both(algorithm: Algorithm) -> [FlowConfig; 2] {
-    [FlowConfig::bulk(algorithm), FlowConfig::tcp_bulk(algorithm)]
+    [FlowConfig::bulk(algorithm, 1), FlowConfig::tcp_bulk(algorithm, 1)]
 }
 
 /// One request in twenty is lost, and asked again after a timeout. An answer of 100 kB takes 4 round
@@ -78,7 +78,7 @@ fn tcp_counts_a_loss_that_a_probe_repaired() {
 /// and the ACK of these numbers.
 fn after_a_tail(data: Option<u64>, ack: Option<u64>) -> (u64, u64) {
     let acks = AckPolicy { every: 2, max_delay: MS.times(40) };
-    let flow = FlowConfig { acks, ..FlowConfig::tcp_bulk(Algorithm::Reno) };
+    let flow = FlowConfig { acks, ..FlowConfig::tcp_bulk(Algorithm::Reno, 1) };
     let mut config = config(mbit(20), 0.0, vec![flow]);
     let listed =
         |number: Option<u64>| ElementConfig::Loss(LossConfig::Listed(number.into_iter().collect()));
@@ -104,7 +104,7 @@ fn tcp_counts_few_losses_where_only_acks_are_lost() {
     for (application, most) in [(Application::Bulk, 0), (pauses, 133 / 25 * 5)] {
         let receive_window = ReceiveWindow::Fixed(100_000);
         let flow =
-            FlowConfig { application, receive_window, ..FlowConfig::tcp_bulk(Algorithm::Cubic) };
+            FlowConfig { application, receive_window, ..FlowConfig::tcp_bulk(Algorithm::Cubic, 1) };
         let sim = run(&config(mbit(20), 20.0, vec![flow]), 60_000);
         assert_eq!(sim.link(0).stats.tail_dropped.packets, 0, "the queue was to be long enough");
         let stats = sim.flow(0).stats();
@@ -126,7 +126,7 @@ fn tcp_counts_few_losses_where_only_acks_are_lost() {
 #[test]
 fn tcp_learns_that_packets_are_reordered() {
     let goodput = |reordering| {
-        let mut flow = FlowConfig::tcp_bulk(Algorithm::Cubic);
+        let mut flow = FlowConfig::tcp_bulk(Algorithm::Cubic, 1);
         flow.tcp.reordering = reordering;
         let mut config = config(mbit(50), 0.0, vec![flow]);
         let packets = Selection::Random(Probability::new(0.01).expect("a probability"));
@@ -144,7 +144,7 @@ fn tcp_learns_that_packets_are_reordered() {
 /// 200 ms later; the window is one segment then, and the next timeout comes after twice the time.
 #[test]
 fn a_tcp_timeout_leaves_a_window_of_one_segment() {
-    let mut config = config(mbit(20), 0.0, vec![FlowConfig::tcp_bulk(Algorithm::Cubic)]);
+    let mut config = config(mbit(20), 0.0, vec![FlowConfig::tcp_bulk(Algorithm::Cubic, 1)]);
     let dark = ElementConfig::Blackhole(vec![(MS.times(3_000), MS.times(5_000))]);
     config.links[0].row.insert(0, dark);
     let mut sim = Sim::new(&config).expect("a sound path");
@@ -167,7 +167,7 @@ fn a_tcp_timeout_leaves_a_window_of_one_segment() {
 fn a_round_trip_is_that_of_the_newest_packet_of_an_ack() {
     let acks = AckPolicy { every: 10, max_delay: MS.times(40) };
     let algorithm = Algorithm::Fixed(Rate::from_bytes_per_sec(1_448_000));
-    for flow in [FlowConfig::bulk(algorithm), FlowConfig::tcp_bulk(algorithm)] {
+    for flow in [FlowConfig::bulk(algorithm, 1), FlowConfig::tcp_bulk(algorithm, 1)] {
         let sim = run(&config(mbit(100), 0.0, vec![FlowConfig { acks, ..flow }]), 10_000);
         let p50_ms = sim.rtt_ns().value_at_quantile(0.5) as f64 / 1e6;
         assert!((40.0..40.5).contains(&p50_ms), "{:?}: {p50_ms} ms", flow.cc.transport);
@@ -179,14 +179,14 @@ fn a_round_trip_is_that_of_the_newest_packet_of_an_ack() {
 /// halves Reno's initial window.
 #[test]
 fn no_persistent_congestion_before_the_first_round_trip() {
-    let mut config = config(mbit(20), 0.0, vec![FlowConfig::bulk(Algorithm::Reno)]);
+    let mut config = config(mbit(20), 0.0, vec![FlowConfig::bulk(Algorithm::Reno, 1)]);
     let dark = ElementConfig::Blackhole(vec![(Duration::ZERO, MS.times(3_000))]);
     config.links[0].row.insert(0, dark);
     let mut sim = Sim::new(&config).expect("a sound path");
     while sim.flow(0).stats().lost_packets == 0 {
         sim.step();
     }
-    let smss = u64::from(FlowConfig::bulk(Algorithm::Reno).cc.smss);
+    let smss = u64::from(FlowConfig::bulk(Algorithm::Reno, 1).cc.smss);
     let cwnd = sim.flow(0).snapshot().cwnd;
     assert!(cwnd >= 4 * smss, "{cwnd} bytes are {} packets", cwnd / smss);
 }
@@ -195,7 +195,7 @@ fn no_persistent_congestion_before_the_first_round_trip() {
 #[test]
 fn another_group_of_connections_moves_no_start() {
     let application = Application::ShortFlows { bytes: 3_000, mean_interval: MS.times(50) };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Cubic) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Cubic, 1) };
     let path = PathConfig::from(Link { delay: MS.times(20), ..Link::default() });
     let received = |flows| {
         let mut sim =

@@ -417,3 +417,28 @@ fn fq_codel_signals_more_often_after_an_overflow() {
     assert!(none == 0 && dropped > 500, "{none} {dropped}");
     assert!(full > 4 * calm, "{full} marks after overflows, {calm} without");
 }
+
+/// The figures of ns-3's test of CoDel: of 20 packets that came at once one is taken after 10 ms, two after 210 ms
+/// and one after 420 ms. The first takes none with it, the second one, the third none; by the control law drops are
+/// due 100 and 100 + 71 ms after the first, so that the last takes two.
+#[test]
+fn codel_drops_what_ns_3_says() {
+    let rate = RateConfig::mahimahi("10\n210\n210\n420\n").expect("a trace");
+    let mut path = path(vec![ElementConfig::Bottleneck { rate, queue: codel(false) }]);
+    for i in 0..20 {
+        path.send(at(0), Header::from(1_500), i).expect("room");
+    }
+    let mut events = Vec::new();
+    while let Some(event) = path.poll(at(420 * MS)) {
+        events.push(match event {
+            Event::Dropped(d) => (d.at.as_nanos() / MS, d.payload, false),
+            Event::Delivered(d) => (d.at.as_nanos() / MS, d.payload, true),
+        });
+    }
+    events.sort_unstable();
+    let wanted = [(10, 0), (210, 2), (210, 3), (420, 6)].map(|(ms, i)| (ms, i, true));
+    let dropped = [(210, 1), (420, 4), (420, 5)].map(|(ms, i)| (ms, i, false));
+    let mut all = [&wanted[..], &dropped[..]].concat();
+    all.sort_unstable();
+    assert_eq!(events, all);
+}

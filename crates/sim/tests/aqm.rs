@@ -1,0 +1,90 @@
+//! Active queue management with 1, 5, 20 and 100 Reno flows, beside what the RFCs promise.
+//!
+//! The flows are long, have no ECN and fill a link of 50 Mbit/s over 100 ms, the longest round trip that the
+//! defaults of all four disciplines are made for. Their first 20 s are left out.
+
+use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_path::{
+    CoDelConfig, DualPi2Config, ElementConfig, FqCoDelConfig, Link, PathConfig, PieConfig,
+    QueueConfig, QueueLimit,
+};
+use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+
+/// The mean queueing delay in ms, sampled every 5 ms, and the share of the link that was used.
+fn seen(queue: QueueConfig, flows: u64) -> (f64, f64) {
+    let delay = Duration::from_millis(50);
+    let rate = Rate::from_bits_per_sec(50_000_000);
+    let bottleneck = ElementConfig::Bottleneck { rate: rate.into(), queue };
+    let row = vec![bottleneck, ElementConfig::Delay(delay)];
+    let down = PathConfig { row, seed: 7 };
+    let up = Link { delay, ..Link::default() };
+    let flow = |i| FlowConfig {
+        // Not all at once.
+        start: Duration::from_millis(i * 37),
+        ..FlowConfig::tcp_bulk(Algorithm::Reno, i)
+    };
+    let config = SimConfig::new(down, up.into(), (0..flows).map(flow).collect());
+    let mut sim = Sim::new(&config).expect("a sound path");
+    let at = |ms| Instant::default() + Duration::from_millis(ms);
+    let (mut sum, mut n) = (0, 0);
+    sim.run_until(at(20_000));
+    let before = sim.link(0).stats.carried.bytes;
+    for ms in (20_000..80_000).step_by(5) {
+        sim.run_until(at(ms));
+        sum += sim.link(0).queue.delay.as_nanos();
+        n += 1;
+    }
+    sim.run_until(at(80_000));
+    let carried = sim.link(0).stats.carried.bytes - before;
+    (sum as f64 / f64::from(n) / 1e6, carried as f64 / rate.as_bytes_per_sec() as f64 / 60.0)
+}
+
+const FLOWS: [u64; 4] = [1, 5, 20, 100];
+
+fn limit() -> QueueLimit {
+    QueueLimit::Packets(10_000)
+}
+
+/// For each of `FLOWS`: the range of the mean delay in ms, and the least share of the link.
+fn assert_within(name: &str, queue: QueueConfig, wanted: [(std::ops::Range<f64>, f64); 4]) {
+    for (flows, (delays, least)) in FLOWS.into_iter().zip(wanted) {
+        let (delay, used) = seen(queue, flows);
+        println!("{name}, {flows} flows: {delay:.2} ms, {used:.3} of the link");
+        assert!(delays.contains(&delay), "{name}, {flows} flows: {delay} ms, not in {delays:?}");
+        assert!(used >= least, "{name}, {flows} flows: {used} of the link, not {least}");
+    }
+}
+
+/// RFC 8289 section 4.3: less than 10 ms. Section 3.2: a Reno flow that is held to 5 % of its round trip swings
+/// between half and all of 1.05 BDP, which uses 1 - (1 - f)^2 / (4 (1 + f)) of the link, 0.785; 3 % less are allowed.
+/// With 100 flows the RFC's figure is not kept: each has 4 packets a round trip, so that a drop takes away little, and
+/// the control law, which `path/tests/oracles.rs` holds to the RFC's, raises the rate of drops slowly.
+#[test]
+fn codel_keeps_its_delay() {
+    let wanted = [(0.0..10.0, 0.76), (0.0..10.0, 0.92), (0.0..10.0, 0.97), (10.0..25.0, 0.99)];
+    assert_within("CoDel", QueueConfig::CoDel(CoDelConfig::new(limit())), wanted);
+}
+
+/// The same for each queue (RFC 8290 section 5.2.2). The delay is that of all queues together.
+#[test]
+fn fq_codel_keeps_its_delay() {
+    let wanted = [(0.0..10.0, 0.76), (0.0..10.0, 0.92), (0.0..10.0, 0.95), (10.0..20.0, 0.99)];
+    assert_within("FQ-CoDel", QueueConfig::FqCoDel(FqCoDelConfig::new()), wanted);
+}
+
+/// RFC 8033 section 4.2: 15 ms, here within 15 % where enough flows keep the link full; fewer leave it empty for a
+/// part of each sawtooth.
+#[test]
+fn pie_keeps_its_target() {
+    let wanted =
+        [(0.0..17.25, 0.8), (8.0..17.25, 0.95), (12.75..17.25, 0.98), (12.75..17.25, 0.99)];
+    assert_within("PIE", QueueConfig::Pie(PieConfig::new(limit())), wanted);
+}
+
+/// RFC 9332 appendix A.1: 15 ms for the classic queue, with the same tolerance.
+#[test]
+fn dualpi2_keeps_its_target() {
+    let wanted =
+        [(0.0..17.25, 0.8), (8.0..17.25, 0.95), (12.75..17.25, 0.98), (12.75..17.25, 0.99)];
+    assert_within("DualPI2", QueueConfig::DualPi2(DualPi2Config::new(limit())), wanted);
+}

@@ -107,27 +107,26 @@ impl Link {
         }
         loop {
             match self.cc.can_send(self.now) {
-                SendDecision::Now { .. } => {
-                    let packet = self.cc.on_sent(self.now, self.size as u32);
-                    let (now, size) = (self.now, self.size);
-                    let lost = self.policer.as_mut().is_some_and(|p| p.drops(now, size));
-                    let marked = self.free.since(now) > self.mark_above;
-                    if !lost {
-                        self.free = self.free.max(now) + self.rate.time_for(size);
-                    }
-                    let clump = self.clump.as_nanos();
-                    let nanos = (self.free.max(now) + self.rtt).as_nanos().div_ceil(clump) * clump;
-                    self.flight.push_back(Flight {
-                        ack: Instant::from_nanos(nanos),
-                        packet,
-                        lost,
-                        marked,
-                    });
-                }
+                SendDecision::Now { .. } => self.send_packet(),
                 SendDecision::At(at) => return Some(at),
                 SendDecision::CwndLimited => return None,
             }
         }
+    }
+
+    /// A full packet leaves, allowed or not.
+    pub(crate) fn send_packet(&mut self) {
+        let packet = self.cc.on_sent(self.now, self.size as u32);
+        let (now, size) = (self.now, self.size);
+        let lost = self.policer.as_mut().is_some_and(|p| p.drops(now, size));
+        let marked = self.free.since(now) > self.mark_above;
+        if !lost {
+            self.free = self.free.max(now) + self.rate.time_for(size);
+        }
+        let clump = self.clump.as_nanos();
+        let nanos = (self.free.max(now) + self.rtt).as_nanos().div_ceil(clump) * clump;
+        let ack = Instant::from_nanos(nanos);
+        self.flight.push_back(Flight { ack, packet, lost, marked });
     }
 
     /// The next thing that happens; `lose` says which packets never arrive.

@@ -25,6 +25,9 @@ pub(crate) struct Flow {
     pub(crate) outstanding: Vec<PacketState>,
     /// The longest round trip that an ACK told of: the flow's own idea of a long time.
     pub(crate) longest_rtt: Duration,
+    /// The longest time without an ACK of data.
+    longest_silence: Duration,
+    last_ack: Instant,
     config: Config,
     legal: bool,
     /// Marked lost; may arrive after all.
@@ -59,6 +62,8 @@ impl Flow {
             smss: u64::from(start.config.smss),
             outstanding: Vec::new(),
             longest_rtt: Duration::ZERO,
+            longest_silence: Duration::ZERO,
+            last_ack: start.now,
             config: start.config,
             legal: start.legal,
             lost: Vec::new(),
@@ -106,6 +111,12 @@ impl Flow {
             Event::Discard { which } => self.discard(which),
             Event::Probe { size } => _ = self.send(self.size(size, 0)),
             Event::Forget { migrates } => self.change_path(migrates),
+            Event::Outage { times, wait, is_probed } => self.pass_outage(times, wait, is_probed),
+            Event::Restart { exponent, is_told, count } => self.restart(exponent, is_told, count),
+            Event::AtOnce { lost, sent, acked } => self.act_at_once(lost, sent, acked),
+            Event::Everything { nth_acked, nth_lost, flags } => {
+                self.report_everything(nth_acked, nth_lost, flags);
+            }
             Event::Illegal { .. } if self.legal => {}
             Event::Illegal { what, which } => self.misbehave(what, which),
         }
@@ -121,6 +132,11 @@ impl Flow {
         }
     }
 
+    /// The longest time without an ACK of data, up to now.
+    pub(crate) fn longest_silence(&self) -> Duration {
+        self.longest_silence.max(self.now.since(self.last_ack))
+    }
+
     /// Sends one packet, allowed or not.
     pub(crate) fn send(&mut self, bytes: u32) -> PacketState {
         let packet = self.cc.on_sent(self.now, bytes);
@@ -129,7 +145,7 @@ impl Flow {
         packet
     }
 
-    fn send_allowed(&mut self, class: u8, count: u8, wait: u8) {
+    pub(super) fn send_allowed(&mut self, class: u8, count: u8, wait: u8) {
         for _ in 0..=count % 32 {
             match self.cc.can_send(self.now) {
                 SendDecision::Now { quantum } => {
@@ -180,7 +196,7 @@ impl Flow {
         self.last = Last::Ack;
     }
 
-    fn batch(&mut self, say: impl FnOnce(&mut AckBatch<'_>)) {
+    pub(super) fn batch(&mut self, say: impl FnOnce(&mut AckBatch<'_>)) {
         // Every other instant the batch is dropped instead of finished.
         let finish = self.now.as_nanos().is_multiple_of(2);
         let mut ack = self.cc.ack(self.now);
@@ -207,15 +223,19 @@ impl Flow {
     }
 
     /// The sample that the controller takes of an ACK of these packets.
-    fn note_round_trip(&mut self, acked: &[PacketState]) {
+    pub(super) fn note_round_trip(&mut self, acked: &[PacketState]) {
         if let Some(newest) = acked.iter().map(PacketState::send_time).max() {
             self.longest_rtt = self.longest_rtt.max(self.now.since(newest));
         }
     }
 
-    fn count_acked(&mut self, packets: &[PacketState]) {
+    pub(super) fn count_acked(&mut self, packets: &[PacketState]) {
         let bytes: u64 = packets.iter().map(PacketState::size).sum();
         self.acked_bytes += bytes;
+        if !packets.is_empty() {
+            self.longest_silence = self.longest_silence();
+            self.last_ack = self.now;
+        }
         self.raise_bound(self.window_bound.saturating_add(bytes));
         self.raise_bound(self.floor());
         if self.conserves_packets() {
@@ -223,17 +243,17 @@ impl Flow {
         }
     }
 
-    fn count_late(&mut self, packets: &[PacketState]) {
+    pub(super) fn count_late(&mut self, packets: &[PacketState]) {
         self.count_acked(packets);
         self.late_bytes += packets.iter().map(PacketState::size).sum::<u64>();
     }
 
-    fn count_lost(&mut self, packets: Vec<PacketState>) {
+    pub(super) fn count_lost(&mut self, packets: Vec<PacketState>) {
         self.lost_bytes += packets.iter().map(PacketState::size).sum::<u64>();
         self.lost.extend(packets);
     }
 
-    fn lose(&mut self, count: usize) {
+    pub(super) fn lose(&mut self, count: usize) {
         let count = count.min(self.outstanding.len());
         let packets: Vec<PacketState> = self.outstanding.drain(..count).collect();
         self.report(&[], packets);
@@ -249,6 +269,12 @@ impl Flow {
         self.count_lost(packets);
         self.raise_bound(self.cc.inflight().saturating_add(self.smss));
         self.last = Last::Timeout;
+    }
+
+    /// All packets that were lost, to be reported as arrived, or the last one.
+    pub(super) fn take_late(&mut self, all: bool) -> Vec<PacketState> {
+        let from = if all { 0 } else { self.lost.len().saturating_sub(1) };
+        self.lost.split_off(from)
     }
 
     fn find_losses_spurious(&mut self) {

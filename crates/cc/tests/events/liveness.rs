@@ -40,6 +40,10 @@ impl Fate {
 /// and the ProbeRTT that lets it rise are over, then the window and the rate grow by a quarter a
 /// round. Round trips count by the flow's own clock: after an ACK that took a day, ten days are not
 /// long. What was sent without asking the pacer is paid for first, at the rate of that time.
+///
+/// Silence counts too, where something was lost before it: that is no idleness, and the first ACK after it
+/// gives a rate of one packet in all of that time, as in Linux. Where the filter has nothing better, the
+/// next packets leave at this rate.
 pub(crate) fn bound(flow: &mut Flow) -> Duration {
     let debt = match flow.cc.can_send(flow.now) {
         SendDecision::At(t) => t.since(flow.now),
@@ -48,6 +52,7 @@ pub(crate) fn bound(flow: &mut Flow) -> Duration {
     let packet = flow.cc.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(SMSS.into()));
     Duration::from_secs(BOUND_SECS)
         + flow.longest_rtt.times(BOUND_ROUND_TRIPS)
+        + flow.longest_silence().times(BOUND_SILENCES)
         + packet.times(BOUND_PACKETS)
         + debt
 }
@@ -56,6 +61,8 @@ pub(crate) fn bound(flow: &mut Flow) -> Duration {
 const BOUND_SECS: u64 = 15;
 const BOUND_ROUND_TRIPS: u64 = 2;
 const BOUND_PACKETS: u64 = 2;
+/// Two packets at half of the rate, less the pacing margin.
+const BOUND_SILENCES: u64 = 5;
 
 /// BBRv1 believes in a policer for 48 rounds, at whatever rate it thought to have seen, with a packet
 /// in flight at a time if that is low enough; no other algorithm may take so long.

@@ -4,6 +4,7 @@
 //! An event is four bytes, so that a fuzzer can mutate it and a failing sequence shrinks. What a
 //! transport may do is *legal*; what a broken one may do (and a controller must survive) is not.
 
+mod combined;
 mod flow;
 pub(crate) mod liveness;
 mod property;
@@ -63,6 +64,30 @@ pub(crate) enum Event {
     Forget {
         migrates: bool,
     },
+    /// Timeouts in succession.
+    Outage {
+        times: u8,
+        wait: u8,
+        is_probed: bool,
+    },
+    /// Silence with nothing in flight.
+    Restart {
+        exponent: u8,
+        is_told: bool,
+        count: u8,
+    },
+    /// Losses, repairs and their ACKs at one time.
+    AtOnce {
+        lost: u8,
+        sent: u8,
+        acked: u8,
+    },
+    /// A report of ACKs, losses, marks and late packets.
+    Everything {
+        nth_acked: u8,
+        nth_lost: u8,
+        flags: u8,
+    },
     /// Something that no transport should do.
     Illegal {
         what: u8,
@@ -73,6 +98,14 @@ pub(crate) enum Event {
 impl Event {
     /// The event that four bytes stand for: every value is one.
     pub(crate) fn decode([kind, a, b, c]: [u8; 4]) -> Self {
+        // Values that only repeat others otherwise: inputs that were found before mean what they meant.
+        match kind {
+            236..=238 => return Self::Outage { times: a, wait: b, is_probed: c % 2 == 0 },
+            239..=241 => return Self::Restart { exponent: a, is_told: c % 4 != 0, count: b },
+            242..=244 => return Self::AtOnce { lost: a, sent: b, acked: c },
+            245..=248 => return Self::Everything { nth_acked: a, nth_lost: b, flags: c },
+            _ => {}
+        }
         match kind % 32 {
             0..=8 => Self::Send { size: a, count: b, wait: c },
             9..=17 => Self::Ack { from: a, count: b, flags: c },

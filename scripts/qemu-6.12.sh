@@ -7,9 +7,11 @@
 #   scripts/qemu-6.12.sh 'fullpipe kernel load --pin; fullpipe kernel status'      # a script of one's own
 #   cargo test --release -p fullpipe-emu --test netem --no-run                     # the tests of netem: says where
 #   FULLPIPE=target/release/deps/netem-HASH scripts/qemu-6.12.sh 'NETEM=needed fullpipe --nocapture'
+#   KERNEL=6.1 scripts/qemu-6.12.sh 'fullpipe kernel load'                         # one that is too old: is refused
 #
 # Needs Debian 12 or later with its security archive, qemu-system-x86, xz, cpio and dpkg. FULLPIPE names another
-# binary than target/release/fullpipe. Everything is downloaded to and built in a directory that goes with it.
+# binary than target/release/fullpipe, KERNEL another version of Debian's kernels. Everything is downloaded to and
+# built in a directory that goes with it.
 set -euo pipefail
 
 # 25 s, so that the ProbeRTTs of both bbrs (one in 5 s, one in 10 s) have their share.
@@ -21,6 +23,7 @@ $compare
 $compare --link netem
 $compare --flows 4"}
 here=$(cd "$(dirname "$0")/.." && pwd)
+kernel=${KERNEL:-6.12}
 fullpipe=$(realpath "${FULLPIPE:-$here/target/release/fullpipe}")
 modules=(tun veth tcp_bbr sch_netem sch_fq)
 
@@ -37,9 +40,9 @@ trap stop EXIT
 trap 'exit 130' INT TERM
 cd "$work"
 
-image=$(apt-cache search --names-only '^linux-image-6\.12\.[0-9+deb.]*-cloud-amd64(-unsigned)?$' |
+image=$(apt-cache search --names-only '^linux-image-'"${kernel//./\\.}"'\.[0-9+deb.-]*-cloud-amd64(-unsigned)?$' |
     cut -d' ' -f1 | sort -V | tail -1)
-[ -n "$image" ] || die "apt knows no linux-image-6.12.*-cloud-amd64: apt-get update, with Debian's security archive"
+[ -n "$image" ] || die "apt knows no linux-image-$kernel.*-cloud-amd64: apt-get update, with Debian's security archive"
 apt-get download -qq "$image" busybox-static 2>/dev/null || die "cannot download $image and busybox-static"
 for package in *.deb; do dpkg-deb -x "$package" packages; done
 

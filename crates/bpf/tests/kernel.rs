@@ -28,7 +28,9 @@ fn options(name: &str) -> Options {
 fn load(options: &Options) -> Option<Loaded> {
     match kernel::load(options) {
         Ok(loaded) => Some(loaded),
-        Err(error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps)) => {
+        Err(
+            error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps | Error::TooOld { .. }),
+        ) => {
             eprintln!("skipped: {error}");
             None
         }

@@ -27,7 +27,9 @@ pub(crate) fn sleep_ms(ms: u64) {
 fn load(options: &Options) -> Option<Loaded> {
     match kernel::load(options) {
         Ok(loaded) => Some(loaded),
-        Err(error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps)) => {
+        Err(
+            error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps | Error::TooOld { .. }),
+        ) => {
             eprintln!("skipped: {error}");
             None
         }

@@ -3,6 +3,7 @@
 #![cfg(all(feature = "kernel", target_os = "linux"))]
 
 mod bench;
+mod soak;
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -42,24 +42,20 @@ static void note_flight(struct flow *f, const struct tcp_sock *tp)
 		.lost = tp->lost,
 	};
 
-	make_note(&f->notes, &now, tp->data_segs_out);
+	make_note(&f->notes, &now, tp->data_segs_out, f->conn.smss);
 }
 
 /* Verified by itself: the search is a loop of many branches. */
-__noinline __u32 find_note_of_ack(const struct flow *f, __u32 end_seq, __u32 sent_us, bool is_retrans)
+__noinline __u32 flow_note_of_ack(const struct flow *f, __u32 end_seq, __u32 sent_us, bool is_retrans)
 {
-	if (!f)
-		return 0;
-	__u32 ago = is_retrans ? 0 : find_next_note(&f->notes, end_seq);
-
-	return ago ? ago : find_note(&f->notes, end_seq, sent_us, is_retrans);
+	return f ? find_note_of_ack(&f->notes, end_seq, sent_us, is_retrans) : 0;
 }
 
 /* The note of the packet that an ACK is about. */
 static const struct note *acked_note(struct flow *f, const struct tcp_sock *tp,
 				     const struct rate_sample *rs)
 {
-	__u32 ago = find_note_of_ack(f, rs->last_end_seq, tp->first_tx_mstamp, rs->is_retrans);
+	__u32 ago = flow_note_of_ack(f, rs->last_end_seq, tp->first_tx_mstamp, rs->is_retrans);
 
 	if (!ago)
 		return NULL;
@@ -95,6 +91,32 @@ SELDOM void report_marks(struct flow *f, const struct tcp_sock *tp, const struct
 	f->seen_marks = tp->delivered_ce;
 }
 
+/* TCP's delivery-rate sample, with what was noted when its packet left. */
+static inline void take_sample(struct flow *f, const struct tcp_sock *tp, const struct rate_sample *rs,
+			       struct bbr3_sample *sample)
+{
+	uint64_t smss = f->conn.smss;
+	const struct note *sent = acked_note(f, tp, rs);
+
+	sample->delivered = rs->delivered * smss;
+	sample->prior_delivered = sub_sat(f->conn.delivered, sample->delivered);
+	if (rs->interval_us > 0)
+		sample->delivery_rate =
+			rate_from_volume(sample->delivered, rs->interval_us * 1000);
+	sample->is_app_limited = rs->is_app_limited;
+	f->samples++;
+	if (!sent) {
+		f->samples_without_note++;
+		sample->tx_in_flight = sample->prior_inflight;
+	} else {
+		sample->tx_in_flight = smss * (rs->is_retrans ? sent->in_flight + 1 :
+						flight_of(sent, rs->last_end_seq, smss));
+		sample->lost = (__u32)(tp->lost - sent->lost) * smss;
+	}
+	if (tp->delivered_ce != f->seen_marks)
+		report_marks(f, tp, rs);
+}
+
 /*
  * Reports what an ACK delivered. Without a sample of the delivery rate (TCP has none for as long as a receiver
  * has taken back what it had acknowledged selectively) the window grows all the same.
@@ -102,34 +124,13 @@ SELDOM void report_marks(struct flow *f, const struct tcp_sock *tp, const struct
 static void report_acked(struct flow *f, struct tcp_sock *tp, const struct rate_sample *rs, __u32 packets)
 {
 	struct bbr3_conn *c = &f->conn;
-	bool has_sample = rs->delivered >= 0 && rs->prior_mstamp;
-	uint64_t delivered = has_sample ? rs->delivered * c->smss : 0;
-	struct bbr3_sample sample = {
-		.now = now_of(tp),
-		.rtt = rtt_of(f, rs),
-		.delivery_rate = has_sample && rs->interval_us > 0 ?
-					 rate_from_volume(delivered, rs->interval_us * 1000) : 0,
-		.delivered = delivered,
-		.prior_delivered = has_sample ? sub_sat(c->delivered, delivered) : 0,
-		.newly_acked = packets * c->smss,
-		.tx_in_flight = has_sample ? rs->prior_in_flight * c->smss : 0,
-		.lost = 0,
-		.prior_inflight = rs->prior_in_flight * c->smss,
-		.is_app_limited = rs->is_app_limited,
-	};
-	const struct note *sent = has_sample ? acked_note(f, tp, rs) : NULL;
+	struct bbr3_sample sample = bbr3_without_sample(now_of(tp), rtt_of(f, rs), packets * c->smss,
+							rs->prior_in_flight * c->smss);
 
-	f->samples += has_sample;
-	f->samples_without_note += has_sample && !sent;
-	if (sent) {
-		sample.tx_in_flight = rs->is_retrans ? (sent->in_flight + 1) * c->smss :
-			flight_of(sent, rs->last_end_seq, c->smss) * c->smss;
-		sample.lost = (__u32)(tp->lost - sent->lost) * c->smss;
-	}
+	if (rs->delivered >= 0 && rs->prior_mstamp)
+		take_sample(f, tp, rs, &sample);
 	if (rs->rtt_us >= 0)
 		update_srtt(c, sample.rtt);
-	if (has_sample && tp->delivered_ce != f->seen_marks)
-		report_marks(f, tp, rs);
 	c->app_limited = 0;
 	flow_ack(f, &sample);
 	if (c->app_limited)

@@ -317,6 +317,21 @@ static inline void bbr3_ack(struct bbr3 *b, struct bbr3_conn *c, const struct bb
 	b->is_mark_rate_too_high = false;
 }
 
+/*
+ * What an ACK of new data says without a delivery-rate sample: the window grows, and nothing is learned of the
+ * path but its round trip.
+ */
+static inline struct bbr3_sample bbr3_without_sample(uint64_t now, uint64_t rtt, uint64_t newly_acked,
+						     uint64_t prior_inflight)
+{
+	return (struct bbr3_sample){
+		.now = now,
+		.rtt = rtt,
+		.newly_acked = newly_acked,
+		.prior_inflight = prior_inflight,
+	};
+}
+
 /* A retransmission timeout. Its losses are told as others are. */
 static inline void bbr3_rto(struct bbr3 *b, struct bbr3_conn *c)
 {

@@ -41,25 +41,34 @@ struct notes {
 
 static inline bool is_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
 
-/* Whether a note tells what another one would, after so many more packets were sent. */
-static inline bool still_holds(const struct note *last, const struct note *now, uint32_t sent)
+/* What was in flight with a packet that ends there and was sent once, in packets. */
+static inline uint32_t flight_of(const struct note *sent, uint32_t end_seq, uint32_t smss)
 {
-	uint32_t left_flight = last->in_flight + sent - now->in_flight;
+	return sent->in_flight + ((uint32_t)(end_seq - sent->seq) + smss - 1) / smss;
+}
 
-	return left_flight <= now->in_flight / MAX_FLIGHT_ERROR &&
-	       now->lost - last->lost <= now->in_flight / MAX_LOST_ERROR;
+/*
+ * Whether a note says of the next packet what another one would. Packets that were sent again, acknowledged or
+ * lost since then make the difference.
+ */
+static inline bool still_holds(const struct note *last, const struct note *now, uint32_t smss)
+{
+	uint32_t share = now->in_flight / MAX_FLIGHT_ERROR;
+	uint32_t error = flight_of(last, now->seq, smss) - now->in_flight;
+
+	return error + share <= 2 * share && now->lost - last->lost <= now->in_flight / MAX_LOST_ERROR;
 }
 
 /* Packets may be sent now; sent counts those that were. */
-static inline void make_note(struct notes *n, const struct note *now, uint32_t sent)
+static inline void make_note(struct notes *n, const struct note *now, uint32_t sent, uint32_t smss)
 {
-	struct note *last = &n->note[(n->made - 1) & (NOTES - 1)];
-	uint32_t since = sent - n->sent;
+	const struct note *last = &n->note[(n->made - 1) & (NOTES - 1)];
+	bool is_used = sent != n->sent;
 
-	if (n->made && since && still_holds(last, now, since))
+	if (n->made && is_used && still_holds(last, now, smss))
 		return;
 	/* A note that no packet was sent under is replaced. */
-	if (!n->made || since)
+	if (!n->made || is_used)
 		n->made++;
 	n->sent = sent;
 	n->note[(n->made - 1) & (NOTES - 1)] = *now;
@@ -79,7 +88,9 @@ static inline uint32_t find_note(const struct notes *n, uint32_t end_seq, uint32
 {
 	uint32_t known = n->made < NOTES ? n->made : NOTES, newer = 0;
 
+#ifdef __clang__
 #pragma clang loop unroll(disable)
+#endif
 	for (uint32_t step = NOTES / 2; step; step /= 2) {
 		const struct note *at = &n->note[(n->made - newer - step) & (NOTES - 1)];
 
@@ -97,7 +108,9 @@ static inline uint32_t find_next_note(const struct notes *n, uint32_t end_seq)
 
 	if (ago == 0 || ago > NOTES || !is_before(n->note[n->acked & (NOTES - 1)].seq, end_seq))
 		return 0;
+#ifdef __clang__
 #pragma clang loop unroll(disable)
+#endif
 	for (uint32_t i = 0; i < NEARBY; i++, ago--) {
 		if (ago == 1 || !is_before(n->note[(n->made - ago + 1) & (NOTES - 1)].seq, end_seq))
 			return ago;
@@ -105,10 +118,13 @@ static inline uint32_t find_next_note(const struct notes *n, uint32_t end_seq)
 	return 0;
 }
 
-/* The packet's in full packets, itself included: what was in flight, and what was sent since the note. */
-static inline uint32_t flight_of(const struct note *sent, uint32_t end_seq, uint32_t smss)
+/* The number of the note of the packet that an ACK is about, as find_note(). */
+static inline uint32_t find_note_of_ack(const struct notes *n, uint32_t end_seq, uint32_t sent_us,
+					bool is_retrans)
 {
-	return sent->in_flight + ((uint32_t)(end_seq - sent->seq) + smss - 1) / smss;
+	uint32_t ago = is_retrans ? 0 : find_next_note(n, end_seq);
+
+	return ago ? ago : find_note(n, end_seq, sent_us, is_retrans);
 }
 
 #endif

@@ -53,7 +53,7 @@ fn send(stream: &TcpStream, seed: u64, stop: &AtomicBool) -> u64 {
 
 /// Compares every byte until the end; how many there were.
 fn receive(stream: &mut TcpStream) -> u64 {
-    stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
+    stream.set_read_timeout(Some(Duration::from_secs(300))).expect("a timeout");
     let mut seed = [0; 8];
     stream.read_exact(&mut seed).expect("it goes on");
     let seed = u64::from_ne_bytes(seed);
@@ -182,7 +182,9 @@ fn soak() {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(files.min(hard)), hard)
         .expect("up to the hard limit");
-    let link = LinkOf { mbit: 100, rtt_ms: 20, queue_bytes: 500_000, loss: 0.01 };
+    // Room for the least window of each, or most would wait for their timers.
+    let (rtt_ms, queue_bytes) = (20 + connections * 3 / 10, 500_000 + connections * 4_000);
+    let link = LinkOf { mbit: 100, rtt_ms, queue_bytes, loss: 0.01 };
     let (log, allocated, unreclaimable) = (Log::start(), allocations(), unreclaimable_kilobytes());
     let Some(bench) = Bench::start("fullpipe_soak0", &link) else { return };
     let listener = bench.link.client().enter(|| TcpListener::bind((CLIENT, 0)));

@@ -6,6 +6,7 @@
 
 mod model;
 mod native;
+mod notes;
 mod trace;
 mod twins;
 
@@ -87,4 +88,53 @@ fn the_twins_believe_the_same_after_every_event() {
         assert_eq!(seen.states.len(), 7, "the traces miss a state: {:?}", seen.states);
         assert_eq!(seen.bounds.len(), 11, "the traces miss something: {:?}", seen.bounds);
     }
+}
+
+#[test]
+fn a_note_is_found_for_every_packet() {
+    let directory = tempfile::tempdir().expect("a place for the library");
+    if let Some(native) = native(&directory) {
+        notes::hold(&native);
+    }
+}
+
+/// While TCP repairs what a receiver took back, its ACKs bring no delivery-rate sample.
+#[test]
+fn without_a_sample_the_window_grows_and_nothing_is_learned() {
+    let directory = tempfile::tempdir().expect("a place for the library");
+    let Some(native) = native(&directory) else { return };
+    const MS: u64 = 1_000_000;
+    let (smss, rtt) = (1_000, 10 * MS);
+    let mut flow = native.flow(smss, 10 * smss, 1, false, 0);
+    let value = |flow: &native::Flow, name: &str| {
+        let at = model::VIEW.iter().position(|variable| *variable == name).expect("it is there");
+        flow.view()[at]
+    };
+    // A few round trips of ten packets, so that there is a model.
+    let mut now = 0;
+    for _ in 0..5 {
+        let packets: Vec<_> = (0..10).map(|_| flow.sent(now, smss)).collect();
+        now += rtt;
+        flow.ack();
+        packets.iter().for_each(|packet| flow.acked(packet, false));
+        flow.finish(now);
+    }
+    // All of a flight is lost to a timeout.
+    let packets: Vec<_> = (0..10).map(|_| flow.sent(now, smss)).collect();
+    flow.ack();
+    packets.iter().for_each(|packet| flow.lost(packet));
+    flow.finish(now);
+    flow.rto(now);
+    let learned = ["max_bw", "round_count", "inflight_longterm", "bw_shortterm", "full_bw"];
+    let before = learned.map(|name| value(&flow, name));
+    let cwnd = value(&flow, "cwnd");
+    assert!(cwnd <= 4 * smss, "a timeout leaves {cwnd} bytes");
+    let mut windows = vec![cwnd];
+    for _ in 0..3 {
+        now += rtt;
+        flow.ack_without_sample(now, rtt, 2 * smss);
+        windows.push(value(&flow, "cwnd"));
+    }
+    assert!(windows.windows(2).all(|pair| pair[1] >= pair[0] + 2 * smss), "{windows:?}");
+    assert_eq!(learned.map(|name| value(&flow, name)), before);
 }

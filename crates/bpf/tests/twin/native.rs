@@ -14,6 +14,16 @@ use crate::model::VIEW;
 #[repr(C)]
 pub(crate) struct Packet([u64; 11]);
 
+/// `struct note` of `notes.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Note {
+    pub(crate) seq: u32,
+    pub(crate) sent_us: u32,
+    pub(crate) in_flight: u32,
+    pub(crate) lost: u32,
+}
+
 /// `struct twin` of `twin.c`.
 type State = *mut c_void;
 
@@ -36,6 +46,11 @@ struct Functions {
     init: unsafe extern "C" fn(State, u64, u64, u64, bool, u64),
     view: unsafe extern "C" fn(*const c_void, *mut u64),
     size: unsafe extern "C" fn() -> c_ulong,
+    ack_without_sample: unsafe extern "C" fn(State, u64, u64, u64),
+    notes_size: unsafe extern "C" fn() -> c_ulong,
+    notes_make: unsafe extern "C" fn(*mut c_void, *const Note, u32, u32),
+    notes_find: unsafe extern "C" fn(*mut c_void, u32, u32, bool, *mut Note) -> bool,
+    notes_flight: unsafe extern "C" fn(*const Note, u32, u32) -> u32,
 }
 
 /// The compiled twin.
@@ -98,6 +113,11 @@ impl Native {
             init: function!("twin_init"),
             view: function!("twin_view"),
             size: function!("twin_size"),
+            ack_without_sample: function!("twin_ack_without_sample"),
+            notes_size: function!("notes_size"),
+            notes_make: function!("notes_make"),
+            notes_find: function!("notes_find"),
+            notes_flight: function!("notes_flight"),
         };
         Self { functions: Rc::new(functions), _library: Rc::new(library) }
     }
@@ -118,6 +138,39 @@ impl Native {
         // SAFETY: as large as the C compiler says, and aligned to 8 bytes.
         unsafe { (self.functions.init)(address, smss, initial_cwnd, seed, ecn, now) };
         Flow { native: self.clone(), state }
+    }
+}
+
+/// The notes of a connection.
+pub(crate) struct Notes {
+    native: Native,
+    state: Vec<u32>,
+}
+
+// SAFETY of what follows: the state is as large as notes_size() says and of zeroes, as in a new connection;
+// the notes are references.
+impl Notes {
+    pub(crate) fn new(native: &Native) -> Self {
+        let size = unsafe { (native.functions.notes_size)() } as usize;
+        Self { native: native.clone(), state: vec![0; size.div_ceil(4)] }
+    }
+
+    /// So many packets were sent until now.
+    pub(crate) fn make(&mut self, now: &Note, sent: u32, smss: u32) {
+        let make = self.native.functions.notes_make;
+        unsafe { make(self.state.as_mut_ptr().cast(), now, sent, smss) }
+    }
+
+    pub(crate) fn find(&mut self, end_seq: u32, sent_us: u32, is_retrans: bool) -> Option<Note> {
+        let mut note = Note::default();
+        let state = self.state.as_mut_ptr().cast();
+        let find = self.native.functions.notes_find;
+        unsafe { find(state, end_seq, sent_us, is_retrans, &mut note) }.then_some(note)
+    }
+
+    /// What was in flight with the packet that ends there, in packets.
+    pub(crate) fn flight(&self, note: &Note, end_seq: u32, smss: u32) -> u32 {
+        unsafe { (self.native.functions.notes_flight)(note, end_seq, smss) }
     }
 }
 
@@ -162,6 +215,11 @@ impl Flow {
 
     pub(crate) fn finish(&mut self, now: u64) {
         unsafe { (self.native.functions.finish)(self.address(), now) }
+    }
+
+    pub(crate) fn ack_without_sample(&mut self, now: u64, rtt: u64, newly_acked: u64) {
+        let ack = self.native.functions.ack_without_sample;
+        unsafe { ack(self.address(), now, rtt, newly_acked) }
     }
 
     pub(crate) fn app_limited(&mut self) {

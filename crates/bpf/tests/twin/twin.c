@@ -4,6 +4,7 @@
  * fullpipe-cc has them in controller.rs, conn.rs and sampler.rs. In the kernel TCP does this.
  */
 #include "bbr3.h"
+#include "notes.h"
 
 #define INDEX_MASK 4095
 #define MARKS_MASK 65535
@@ -277,4 +278,37 @@ void twin_view(const struct twin *t, uint64_t *out)
 
 	for (unsigned i = 0; i < sizeof(view) / sizeof(*view); i++)
 		out[i] = view[i];
+}
+
+/* An ACK of new data without a delivery-rate sample, as TCP reports while a receiver's reneging is repaired. */
+void twin_ack_without_sample(struct twin *t, uint64_t now, uint64_t rtt, uint64_t newly_acked)
+{
+	struct bbr3_sample rs = bbr3_without_sample(now, rtt, newly_acked, t->c.inflight);
+
+	t->c.delivered += newly_acked;
+	bbr3_ack(&t->b, &t->c, &rs);
+}
+
+unsigned long notes_size(void) { return sizeof(struct notes); }
+
+void notes_make(struct notes *n, const struct note *now, uint32_t sent, uint32_t smss)
+{
+	make_note(n, now, sent, smss);
+}
+
+/* The note of a packet, as bbr3.bpf.c looks it up after an ACK; false when there is none any more. */
+bool notes_find(struct notes *n, uint32_t end_seq, uint32_t sent_us, bool is_retrans, struct note *found)
+{
+	uint32_t ago = find_note_of_ack(n, end_seq, sent_us, is_retrans);
+
+	if (!ago)
+		return false;
+	n->acked = n->made - ago;
+	*found = n->note[n->acked & (NOTES - 1)];
+	return true;
+}
+
+uint32_t notes_flight(const struct note *note, uint32_t end_seq, uint32_t smss)
+{
+	return flight_of(note, end_seq, smss);
 }

@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, 
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::say;
+use crate::{INITIAL_RTT, parse_timeout, say};
 use output::Output;
 use target::Target;
 
@@ -47,6 +47,12 @@ pub(crate) struct Args {
     /// Trust the certificates in this PEM file, issuers or the server's own, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Give up when the server does not answer for this long
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_timeout)]
+    connect_timeout: fullpipe_cc::Duration,
+    /// Give up when nothing of the file arrives for this long
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_timeout)]
+    stall_timeout: fullpipe_cc::Duration,
 }
 
 const EXAMPLES: &str = "\
@@ -90,7 +96,7 @@ async fn fetch(
     };
     let mut bytes = 0;
     let outcome = tokio::select! {
-        outcome = receive(&client, target, &mut output, &mut bytes) => outcome,
+        outcome = receive(args, &client, target, &mut output, &mut bytes) => outcome,
         () = interrupt.wait() => Err(Failure::Interrupted("interrupted".to_owned())),
     };
     client.close().await;
@@ -113,8 +119,10 @@ async fn connect(args: &Args, target: &Target) -> Result<Client, Failure> {
         congestion: args.cc,
         transport: TransportSettings {
             keep_alive: Some(KEEP_ALIVE),
+            initial_rtt: Some(INITIAL_RTT),
             ..TransportSettings::default()
         },
+        handshake_timeout: args.connect_timeout,
         ..ClientOptions::default()
     };
     Client::connect_to_any(&addresses, &target.host, &verify, options).await.map_err(refused)
@@ -135,6 +143,7 @@ fn refused(error: ClientError) -> Failure {
 
 /// Moves the body and counts it; ends with the seconds that this took.
 async fn receive(
+    args: &Args,
     client: &Client,
     target: &Target,
     output: &mut Output,
@@ -143,8 +152,16 @@ async fn receive(
     let bar = progress_bar(output);
     let start = Instant::now();
     let cannot_fetch = |error| Failure::run(format!("cannot fetch {}: {error}", target.path));
-    let mut response: Response = client.get(&target.path).await.map_err(cannot_fetch)?;
-    while let Some(chunk) = response.chunk().await.map_err(cannot_fetch)? {
+    let stalled = |_| {
+        let (path, timeout) = (&target.path, args.stall_timeout);
+        Failure::run(format!("cannot fetch {path}: nothing arrived for {timeout}"))
+    };
+    let stall = args.stall_timeout.into();
+    let response = tokio::time::timeout(stall, client.get(&target.path)).await;
+    let mut response: Response = response.map_err(stalled)?.map_err(cannot_fetch)?;
+    loop {
+        let chunk = tokio::time::timeout(stall, response.chunk()).await;
+        let Some(chunk) = chunk.map_err(stalled)?.map_err(cannot_fetch)? else { break };
         output.write(&chunk).await.map_err(|error| cannot_write(output, &error))?;
         *bytes += chunk.len() as u64;
         bar.set_position(*bytes);

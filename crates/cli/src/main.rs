@@ -11,11 +11,12 @@ mod get;
 mod interrupt;
 mod kernel;
 mod live;
+mod log;
 mod run;
 mod serve;
 mod sweep;
 
-use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -84,12 +85,26 @@ fn start_log(command: &Command) {
         _ => "warn",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    // Without colours: whatever else is no plain text on a line came from a peer, and the writer escapes it.
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
-        .with_ansi(stderr().is_terminal())
-        .with_writer(stderr)
+        .with_ansi(false)
+        .with_writer(|| log::Escaping(stderr()))
         .init();
+}
+
+/// The RTT that a handshake assumes before one was measured. noq's 333 ms make a handshake whose packets are lost
+/// wait three times as long.
+const INITIAL_RTT: fullpipe_cc::Duration = fullpipe_cc::Duration::from_millis(100);
+
+/// A time that something may take: more than none.
+fn parse_timeout(text: &str) -> Result<fullpipe_cc::Duration, String> {
+    let time = fullpipe_lab::units::parse_duration(text).map_err(|error| error.to_string())?;
+    match time {
+        fullpipe_cc::Duration::ZERO => Err("a timeout must be more than 0".to_owned()),
+        time => Ok(time),
+    }
 }
 
 /// Help and version go out as clap has them; an error becomes the one line that all bad input gets.

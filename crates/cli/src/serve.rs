@@ -2,12 +2,18 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use fullpipe_quic::{ALPN, CongestionControl, Content, Server, ServerOptions, ServerTls};
+use fullpipe_cc::Duration;
+use fullpipe_lab::units;
+use fullpipe_quic::{
+    ALPN, CongestionControl, Content, Limits, Secret, Server, ServerOptions, ServerTls,
+    TransportSettings,
+};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::{INITIAL_RTT, parse_timeout};
 
 /// Serve the files under a directory over QUIC (hq-interop)
 ///
@@ -31,6 +37,75 @@ pub(crate) struct Args {
     /// The private key of --cert, PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
+    /// Keep the secret behind resets and tokens in DIR, so that clients of a server that was killed hear of it from
+    /// the one that is started after it; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// The limits that a user can set; without one, it is as `Limits` has it.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Connections at one time; further ones are refused [default: 4096]
+    #[arg(long, value_name = "COUNT")]
+    max_connections: Option<usize>,
+    /// Handshakes at one time with clients whose address is not validated; further ones must first return a token
+    /// (Retry), and with 0 all [default: 64]
+    #[arg(long, value_name = "COUNT")]
+    retry_above: Option<usize>,
+    /// Requests that a client may have open on one connection [default: 100]
+    #[arg(long, value_name = "COUNT")]
+    max_requests: Option<u32>,
+    /// Files open at one time; further requests wait, then get 503 [default: 1024, or less if the process may open
+    /// less]
+    #[arg(long, value_name = "COUNT")]
+    max_files: Option<usize>,
+    /// Bytes written and not acknowledged, of all connections together, beyond 256 kB of each [default: 1GiB]
+    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
+    max_memory: Option<u64>,
+    /// How long a handshake may take [default: 20s]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    handshake_timeout: Option<Duration>,
+    /// How long a request may take to arrive [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    request_timeout: Option<Duration>,
+    /// How long a client may take nothing of its answers [default: 2min]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    stall_timeout: Option<Duration>,
+    /// Silence after which a connection is lost [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    idle_timeout: Option<Duration>,
+}
+
+impl LimitArgs {
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        set(&mut limits.connections, self.max_connections);
+        set(&mut limits.unvalidated_handshakes, self.retry_above);
+        set(&mut limits.requests, self.max_requests);
+        set(&mut limits.open_files, self.max_files);
+        set(&mut limits.send_memory, self.max_memory);
+        set(&mut limits.handshake_timeout, self.handshake_timeout.map(Into::into));
+        set(&mut limits.request_timeout, self.request_timeout.map(Into::into));
+        set(&mut limits.stall_timeout, self.stall_timeout.map(Into::into));
+        limits
+    }
+
+    fn transport(&self) -> TransportSettings {
+        let mut transport =
+            TransportSettings { initial_rtt: Some(INITIAL_RTT), ..TransportSettings::default() };
+        set(&mut transport.idle_timeout, self.idle_timeout);
+        transport
+    }
+}
+
+fn set<T>(limit: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *limit = given;
+    }
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
@@ -43,7 +118,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
     let interrupt = Interrupt::install()?;
     let outcome = runtime.block_on(async {
-        let options = ServerOptions { congestion: args.cc, ..ServerOptions::default() };
+        let options = ServerOptions {
+            congestion: args.cc,
+            transport: args.limits.transport(),
+            limits: args.limits.limits(),
+            secret: args.state.as_deref().map(secret).transpose()?,
+            ..ServerOptions::default()
+        };
         let content = Content::Dir(args.dir.clone());
         let server =
             Server::bind(args.listen, &tls, content, options).map_err(Failure::bad_input)?;
@@ -55,6 +136,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // A read from a disk that does not answer holds its thread for ever.
     runtime.shutdown_background();
     outcome
+}
+
+fn secret(state: &Path) -> Result<Secret, Failure> {
+    let path = state.join("secret");
+    Secret::load_or_create(&path)
+        .map_err(|error| Failure::bad_input(format!("cannot use {path:?}: {error}")))
 }
 
 /// The certificate, and what to call it.

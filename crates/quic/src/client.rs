@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fullpipe_cc::{Algorithm, Duration};
@@ -11,8 +12,8 @@ use noq::{
 };
 use tokio::task::JoinSet;
 
-use crate::runtime::runtime;
-use crate::{CongestionControl, Refusal, TlsError, TransportSettings, Verify};
+use crate::runtime::FineRuntime;
+use crate::{CongestionControl, Escaped, Refusal, TlsError, TransportSettings, Verify};
 
 /// How much later than the one before each further address is tried (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -78,7 +79,7 @@ pub enum ClientError {
         timeout: Duration,
     },
     /// There is a server, and its certificate does not show that it is the right one.
-    #[error("the certificate of {address} is not trusted: {reason}")]
+    #[error("the certificate of {address} is not trusted: {}", Escaped(.reason))]
     Untrusted {
         /// The server.
         address: SocketAddr,
@@ -86,7 +87,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The two ends did not agree.
-    #[error("no connection to {address}: {source}")]
+    #[error("no connection to {address}: {}", Escaped(.source))]
     Handshake {
         /// The server.
         address: SocketAddr,
@@ -97,7 +98,7 @@ pub enum ClientError {
     #[error("a request path begins with \"/\" and has visible ASCII only, unlike {0:?}")]
     Path(String),
     /// The connection ended before the answer did.
-    #[error("the connection was lost: {0}")]
+    #[error("the connection was lost: {}", Escaped(.0))]
     Lost(#[from] ConnectionError),
     /// The server gives no body, or no more of it.
     #[error("the server reset the stream with code {code}{}", meaning(*code))]
@@ -186,8 +187,9 @@ impl Client {
             return Err(ClientError::NoRuntime);
         }
         let mut config = verify.config()?;
-        config.transport_config(options.transport.config(options.congestion, options.seed));
-        let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime())
+        let transport = options.transport.transport(options.congestion, options.seed);
+        config.transport_config(Arc::new(transport));
+        let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, FineRuntime::new())
             .map_err(ClientError::Socket)?;
         let connecting = endpoint
             .connect_with(config, server, server_name)

@@ -23,12 +23,23 @@ pub enum Refusal {
     Forbidden,
     /// No such file.
     NotFound,
-    /// The file could not be read to its end.
+    /// The client did not finish its request, or took nothing of the answer, in time.
+    Timeout,
+    /// The file could not be read to its end, or was cut off while it was sent.
     Internal,
+    /// The server lacks descriptors or memory now; the same request may succeed later.
+    Unavailable,
 }
 
 impl Refusal {
-    const ALL: [Self; 4] = [Self::BadRequest, Self::Forbidden, Self::NotFound, Self::Internal];
+    const ALL: [Self; 6] = [
+        Self::BadRequest,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::Timeout,
+        Self::Internal,
+        Self::Unavailable,
+    ];
 
     /// The application error code of the stream's reset.
     pub const fn code(self) -> u32 {
@@ -36,7 +47,9 @@ impl Refusal {
             Self::BadRequest => 400,
             Self::Forbidden => 403,
             Self::NotFound => 404,
+            Self::Timeout => 408,
             Self::Internal => 500,
+            Self::Unavailable => 503,
         }
     }
 
@@ -56,7 +69,9 @@ impl fmt::Display for Refusal {
             Self::BadRequest => "bad request",
             Self::Forbidden => "forbidden",
             Self::NotFound => "not found",
+            Self::Timeout => "timeout",
             Self::Internal => "server error",
+            Self::Unavailable => "unavailable for now",
         })
     }
 }

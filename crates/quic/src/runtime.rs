@@ -2,8 +2,9 @@
 //!
 //! tokio counts time in milliseconds and rounds up. A pacer that waits for one packet of 0.12 ms
 //! then sends in bursts of one to two milliseconds, which is a queue of as much at the bottleneck,
-//! and noise of as much in every rate sample. A timerfd wakes within some ten microseconds; it is
-//! asked to wait no less than `LEAST_WAIT`. Where there is none, tokio's timers serve.
+//! and noise of as much in every rate sample. A timerfd wakes within some ten microseconds; a timer is
+//! asked to wait no less than `LEAST_WAIT`. All timers of an endpoint share one timerfd, so that a
+//! connection needs no descriptor. Where there is none, tokio's timers serve.
 
 use std::future::Future;
 use std::io;
@@ -13,28 +14,35 @@ use std::time::Instant;
 
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 
-/// The shortest wait. A pacer asks to be woken for every single packet; at 100 Mbit/s that is
-/// every 0.12 ms, and the processor time that it costs delays the ACKs, which is noise again.
-/// Measured there, 10 s of bbr3: the 95th percentile of the queue was 39 to 42 ms with no least
-/// wait, 32 to 33 ms with this, 33 to 37 ms with 0.5 ms.
-#[cfg(target_os = "linux")]
-const LEAST_WAIT: std::time::Duration = std::time::Duration::from_micros(250);
-
-/// The runtime of every endpoint of this crate.
-pub(crate) fn runtime() -> Arc<dyn Runtime> {
-    Arc::new(FineRuntime)
+/// The runtime of one endpoint.
+#[derive(Debug)]
+pub(crate) struct FineRuntime {
+    #[cfg(target_os = "linux")]
+    timers: Option<Arc<linux::Timers>>,
 }
 
-#[derive(Debug)]
-struct FineRuntime;
+impl FineRuntime {
+    /// Needs a tokio runtime around the caller.
+    pub(crate) fn new() -> Arc<Self> {
+        #[cfg(target_os = "linux")]
+        let timers = linux::Timers::start()
+            // Out of file descriptors, most likely: coarser timers are better than none.
+            .inspect_err(
+                |error| tracing::warn!(%error, "no timerfd: pacing in steps of a millisecond"),
+            )
+            .ok();
+        Arc::new(Self {
+            #[cfg(target_os = "linux")]
+            timers,
+        })
+    }
+}
 
 impl Runtime for FineRuntime {
     fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
         #[cfg(target_os = "linux")]
-        match linux::Timer::new(deadline) {
-            Ok(timer) => return Box::pin(timer),
-            // Out of file descriptors, most likely: a coarser timer is better than none.
-            Err(error) => tracing::warn!(%error, "no timerfd: pacing in steps of a millisecond"),
+        if let Some(timers) = &self.timers {
+            return Box::pin(linux::Timer::new(timers.clone(), deadline));
         }
         TokioRuntime.new_timer(deadline)
     }
@@ -54,11 +62,14 @@ impl Runtime for FineRuntime {
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::collections::BTreeMap;
     use std::io;
     use std::os::fd::{AsFd, AsRawFd, RawFd};
     use std::pin::Pin;
-    use std::task::{Context, Poll, ready};
-    use std::time::Instant;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex, PoisonError, Weak};
+    use std::task::{Context, Poll, Waker};
+    use std::time::{Duration, Instant};
 
     use nix::sys::time::TimeSpec;
     use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -66,11 +77,17 @@ mod linux {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    use super::LEAST_WAIT;
+    /// The shortest wait. A pacer asks to be woken for every single packet; at 100 Mbit/s that is
+    /// every 0.12 ms, and the processor time that it costs delays the ACKs, which is noise again.
+    /// Measured there, 10 s of bbr3: the 95th percentile of the queue was 39 to 42 ms with no least
+    /// wait, 32 to 33 ms with this, 33 to 37 ms with 0.5 ms.
+    const LEAST_WAIT: Duration = Duration::from_micros(250);
+    /// What the timerfd is set to when its task should look whether it is still needed.
+    const AT_ONCE: Duration = Duration::from_nanos(1);
 
-    /// [`TimerFd`] as tokio wants it.
+    /// [`TimerFd`] as tokio wants it, owned by the task and by those who set it.
     #[derive(Debug)]
-    struct Fd(TimerFd);
+    struct Fd(Arc<TimerFd>);
 
     impl AsRawFd for Fd {
         fn as_raw_fd(&self) -> RawFd {
@@ -78,55 +95,138 @@ mod linux {
         }
     }
 
+    /// Who waits, by time; the number tells apart who waits for the same.
+    type Waiting = BTreeMap<(Instant, u64), Waker>;
+
+    /// The timers of one endpoint.
     #[derive(Debug)]
-    pub(super) struct Timer {
-        fd: AsyncFd<Fd>,
-        deadline: Instant,
+    pub(super) struct Timers {
+        fd: Arc<TimerFd>,
+        waiting: Mutex<Waiting>,
+        next: AtomicU64,
     }
 
-    impl Timer {
-        pub(super) fn new(deadline: Instant) -> io::Result<Self> {
+    impl Timers {
+        pub(super) fn start() -> io::Result<Arc<Self>> {
             let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
-            let fd = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+            let fd = Arc::new(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
             // Its successor is `unsafe`, because a source may change its descriptor. `Fd` owns one
             // and never does, and this crate has no unsafe code.
             #[allow(deprecated)]
-            let fd = AsyncFd::with_interest(Fd(fd), Interest::READABLE)?;
-            let mut timer = Self { fd, deadline };
-            timer.arm(deadline)?;
-            Ok(timer)
+            let readable = AsyncFd::with_interest(Fd(fd.clone()), Interest::READABLE)?;
+            let timers = Arc::new(Self { fd, waiting: Mutex::default(), next: AtomicU64::new(0) });
+            tokio::spawn(wake_the_due(readable, Arc::downgrade(&timers)));
+            Ok(timers)
         }
 
-        fn arm(&mut self, deadline: Instant) -> io::Result<()> {
-            self.deadline = deadline;
-            let wait = deadline.saturating_duration_since(Instant::now()).max(LEAST_WAIT);
-            let wait = Expiration::OneShot(TimeSpec::from(wait));
-            Ok(self.fd.get_ref().0.set(wait, TimerSetTimeFlags::empty())?)
+        fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Wakes the timerfd's task after a time.
+        fn set(&self, wait: Duration) {
+            let wait = Expiration::OneShot(TimeSpec::from(wait.max(AT_ONCE)));
+            if let Err(error) = self.fd.set(wait, TimerSetTimeFlags::empty()) {
+                // Only a descriptor that is no timerfd can refuse.
+                tracing::error!(%error, "a timer could not be set");
+            }
+        }
+
+        /// Takes out everyone whose time has come, and sets the timerfd for the next.
+        fn due(&self) -> Vec<Waker> {
+            let now = Instant::now();
+            let mut waiting = self.waiting();
+            let mut due = Vec::new();
+            while let Some(first) = waiting.first_entry() {
+                let (at, _) = *first.key();
+                if at > now {
+                    self.set(at - now);
+                    break;
+                }
+                due.push(first.remove());
+            }
+            due
+        }
+    }
+
+    impl Drop for Timers {
+        fn drop(&mut self) {
+            self.set(AT_ONCE);
+        }
+    }
+
+    /// Runs as long as the timers are there.
+    async fn wake_the_due(fd: AsyncFd<Fd>, timers: Weak<Timers>) {
+        while let Ok(mut ready) = fd.readable().await {
+            // Reading takes the expiration off. That there is none is no error: the time was set anew meanwhile.
+            let _expired = fd.get_ref().0.wait();
+            ready.clear_ready();
+            let Some(timers) = timers.upgrade() else { return };
+            for waker in timers.due() {
+                waker.wake();
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    pub(super) struct Timer {
+        timers: Arc<Timers>,
+        id: u64,
+        deadline: Instant,
+        /// When it wakes its task; `None` while nobody waits.
+        at: Option<Instant>,
+    }
+
+    impl Timer {
+        pub(super) fn new(timers: Arc<Timers>, deadline: Instant) -> Self {
+            let id = timers.next.fetch_add(1, Ordering::Relaxed);
+            Self { timers, id, deadline, at: None }
+        }
+
+        fn cancel(&mut self) {
+            if let Some(at) = self.at.take() {
+                self.timers.waiting().remove(&(at, self.id));
+            }
         }
     }
 
     impl AsyncTimer for Timer {
         fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
-            if let Err(error) = self.arm(deadline) {
-                // Only a timer that is none can refuse; `poll` then goes by the clock.
-                tracing::error!(%error, "a timer could not be set");
+            if deadline != self.deadline {
+                self.cancel();
+                self.deadline = deadline;
             }
         }
 
-        fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-            loop {
-                if Instant::now() >= self.deadline {
-                    return Poll::Ready(());
-                }
-                match ready!(self.fd.poll_read_ready(cx)) {
-                    // An expiration of an earlier deadline: take it off and wait on.
-                    Ok(mut ready) => {
-                        let _expired = self.fd.get_ref().0.wait();
-                        ready.clear_ready();
-                    }
-                    Err(_) => return Poll::Ready(()),
-                }
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+            let now = Instant::now();
+            if now >= self.deadline {
+                self.cancel();
+                return Poll::Ready(());
             }
+            let at = self.at.filter(|at| *at > now);
+            let at = at.unwrap_or_else(|| self.deadline.max(now + LEAST_WAIT));
+            let mut waiting = self.timers.waiting();
+            if let Some(old) = self.at
+                && old != at
+            {
+                waiting.remove(&(old, self.id));
+            }
+            waiting.insert((at, self.id), cx.waker().clone());
+            // Whoever is first sets the timerfd; the others' time comes after.
+            let first = waiting.first_key_value().is_some_and(|(key, _)| *key == (at, self.id));
+            if first && self.at != Some(at) {
+                self.timers.set(at - now);
+            }
+            drop(waiting);
+            self.at = Some(at);
+            Poll::Pending
+        }
+    }
+
+    impl Drop for Timer {
+        fn drop(&mut self) {
+            self.cancel();
         }
     }
 }
@@ -140,7 +240,7 @@ mod tests {
     /// A hundred waits of 100 us take well under what a clock of milliseconds makes of them.
     #[tokio::test]
     async fn waits_are_shorter_than_a_millisecond() {
-        let runtime = runtime();
+        let runtime = FineRuntime::new();
         let begin = Instant::now();
         let mut timer = runtime.new_timer(begin);
         for _ in 0..100 {
@@ -158,11 +258,45 @@ mod tests {
     #[tokio::test]
     async fn a_timer_that_is_moved_waits_for_its_new_time() {
         let begin = Instant::now();
-        let mut timer = runtime().new_timer(begin + Duration::from_millis(1));
+        let mut timer = FineRuntime::new().new_timer(begin + Duration::from_millis(1));
         std::thread::sleep(Duration::from_millis(2));
         let deadline = Instant::now() + Duration::from_millis(20);
         timer.as_mut().reset(deadline);
         poll_fn(|cx| timer.as_mut().poll(cx)).await;
         assert!(Instant::now() >= deadline);
+    }
+
+    /// A thousand timers on one descriptor: each at its time, whatever the order in which they are set, moved
+    /// and dropped.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn many_timers_share_a_descriptor_and_keep_their_times() {
+        let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        let runtime = FineRuntime::new();
+        let before = descriptors();
+        let mut waits = Vec::new();
+        for i in 0..1000_u64 {
+            let deadline = Instant::now() + Duration::from_millis(1 + i * 7919 % 50);
+            let mut timer = runtime.new_timer(Instant::now() + Duration::from_secs(1000));
+            waits.push(tokio::spawn(async move {
+                // Waits for the first deadline, until it is moved to the second.
+                let moved = tokio::time::timeout(
+                    Duration::from_millis(1),
+                    poll_fn(|cx| timer.as_mut().poll(cx)),
+                );
+                assert!(moved.await.is_err(), "early");
+                timer.as_mut().reset(deadline);
+                if i % 10 != 0 {
+                    poll_fn(|cx| timer.as_mut().poll(cx)).await;
+                    assert!(Instant::now() >= deadline, "early");
+                }
+            }));
+        }
+        assert!(descriptors() < before + 20, "{before} descriptors, then {}", descriptors());
+        for wait in waits {
+            tokio::time::timeout(Duration::from_secs(10), wait)
+                .await
+                .expect("in time")
+                .expect("at its time");
+        }
     }
 }

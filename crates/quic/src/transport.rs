@@ -1,7 +1,6 @@
 //! The few numbers of noq's transport that this project sets; all others are noq's defaults.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 
 use fullpipe_cc::Duration;
 use noq::{IdleTimeout, TransportConfig, VarInt};
@@ -31,6 +30,9 @@ pub struct TransportSettings {
     /// Silence after which this end sends a PING to keep the connection. `None`, the default, lets
     /// it end; a reader that may pause for longer than the idle timeout wants less than that.
     pub keep_alive: Option<Duration>,
+    /// The RTT that is assumed before one was measured, for the timers of the handshake. `None`, the default, is
+    /// noq's 333 ms (RFC 9002 section 6.2.2). Where handshake packets are lost, less saves much time.
+    pub initial_rtt: Option<Duration>,
 }
 
 impl Default for TransportSettings {
@@ -41,13 +43,14 @@ impl Default for TransportSettings {
             send_window: 64_000_000,
             idle_timeout: Duration::from_secs(30),
             keep_alive: None,
+            initial_rtt: None,
         }
     }
 }
 
 impl TransportSettings {
     /// These settings for noq, with a controller.
-    pub(crate) fn config(&self, congestion: CongestionControl, seed: u64) -> Arc<TransportConfig> {
+    pub(crate) fn transport(&self, congestion: CongestionControl, seed: u64) -> TransportConfig {
         let idle_ms = VarInt::from_u64(self.idle_timeout.as_nanos() / 1_000_000);
         let mut config = TransportConfig::default();
         config
@@ -57,7 +60,10 @@ impl TransportSettings {
             .max_idle_timeout(Some(IdleTimeout::from(idle_ms.unwrap_or(VarInt::MAX))))
             .keep_alive_interval(self.keep_alive.map(Into::into))
             .congestion_controller_factory(congestion.factory(seed));
-        Arc::new(config)
+        if let Some(rtt) = self.initial_rtt {
+            config.initial_rtt(rtt.into());
+        }
+        config
     }
 }
 

@@ -79,13 +79,18 @@ impl Output {
         self.writer.write_all(bytes).await
     }
 
-    /// Writes what is buffered, and gives a file its name.
+    /// Writes what is buffered, and gives a file its name once it is on the disk: a name that survives a crash
+    /// must not be that of half a file. A directory that cannot be synchronised is no failure.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         self.writer.flush().await?;
-        match self.rename.take() {
-            Some(Rename { from, to }) => from.persist(to).map_err(|error| error.error),
-            None => Ok(()),
+        let Some(Rename { from, to }) = self.rename.take() else { return Ok(()) };
+        self.writer.get_ref().sync_all().await?;
+        let directory = directory_of(&to).to_owned();
+        from.persist(to).map_err(|error| error.error)?;
+        if let Ok(directory) = File::open(directory).await {
+            let _ = directory.sync_all().await;
         }
+        Ok(())
     }
 }
 
@@ -95,14 +100,18 @@ fn temporary_beside(
     path: &Path,
     mode: Option<Permissions>,
 ) -> io::Result<(std::fs::File, TempPath)> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let temporary = tempfile::Builder::new()
         .prefix(".fullpipe-")
         .suffix(".part")
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+        .tempfile_in(directory_of(path))?;
     if let Some(mode) = mode {
         temporary.as_file().set_permissions(mode)?;
     }
     Ok(temporary.into_parts())
+}
+
+fn directory_of(path: &Path) -> &Path {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    directory.unwrap_or(Path::new("."))
 }

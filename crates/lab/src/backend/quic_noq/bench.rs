@@ -9,7 +9,8 @@ use fullpipe_cc::Duration;
 use fullpipe_emu::{LinkReport, LinkSample};
 use fullpipe_quic::noq::Connection;
 use fullpipe_quic::{
-    ClientOptions, Content, OnAccept, Server, ServerOptions, ServerTls, TransportSettings, Verify,
+    ClientOptions, Content, Limits, OnAccept, Server, ServerOptions, ServerTls, TransportSettings,
+    Verify,
 };
 use hdrhistogram::Histogram;
 use tokio::runtime::Runtime;
@@ -224,11 +225,17 @@ fn server_options(job: &Job, accepted: Connections) -> ServerOptions {
             all[place] = Some(connection);
         }
     });
+    let mut limits = Limits::default();
+    // A Retry would be a round trip that is the server's and not the path's.
+    limits.unvalidated_handshakes = limits.connections;
+    limits.handshake_timeout = client_options(job).handshake_timeout.into();
     ServerOptions {
         congestion: job.cc,
         seed: job.seed,
         transport: transport(job),
         on_accept: Some(on_accept),
+        limits,
+        ..ServerOptions::default()
     }
 }
 

@@ -1,0 +1,199 @@
+//! The files under one directory. The kernel resolves each path below the directory (openat2 with
+//! `RESOLVE_BENEATH`), so nothing that changes under it while a request is answered leads out of it.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
+use nix::sys::stat::Mode;
+use percent_encoding::percent_decode_str;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Body;
+use crate::ServeError;
+use crate::hq::Refusal;
+
+/// How often a name is resolved again when a directory was renamed meanwhile, which openat2 answers with EAGAIN.
+const ATTEMPTS: usize = 16;
+/// How long a request waits for a descriptor before it is refused: as long as a burst of small files takes.
+const WAIT_FOR_DESCRIPTOR: Duration = Duration::from_secs(5);
+/// Calls to the file system at one time.
+const AT_ONCE: usize = 16;
+
+/// An open directory, and how many files under it may be open at once.
+pub(crate) struct Directory {
+    root: Arc<OwnedFd>,
+    open_files: Arc<Semaphore>,
+    disk: Disk,
+}
+
+/// A regular file as it was when it was opened.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) file: Arc<File>,
+    /// Its length then; what is added later is not part of the answer.
+    pub(crate) bytes: u64,
+    pub(crate) disk: Disk,
+    _descriptor: OwnedSemaphorePermit,
+}
+
+/// Where calls run that may wait for a disk: on a few threads, because each keeps its memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk(Arc<Semaphore>);
+
+impl Disk {
+    fn new() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+
+    /// What `call` gives; `None` if it panicked.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let permit = self.0.clone().acquire_owned().await.ok()?;
+        let call = move || {
+            // With the call, even when nobody waits for it any more.
+            let _permit = permit;
+            call()
+        };
+        tokio::task::spawn_blocking(call).await.ok()
+    }
+}
+
+impl Directory {
+    /// Opens the directory itself. What it names must be a directory that can be read.
+    pub(crate) fn open(dir: &Path, open_files: usize) -> Result<Self, ServeError> {
+        let error = |source| ServeError::Directory { path: dir.to_owned(), source };
+        // Listed once, because whoever starts the server should hear now that the directory cannot be read.
+        std::fs::read_dir(dir).map_err(error)?;
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let root = open(dir, flags, Mode::empty()).map_err(|errno| error(errno.into()))?;
+        // A kernel before 5.6 has no openat2, and a sandbox may forbid it.
+        openat2(&root, ".", how(OFlag::O_PATH)).map_err(|errno| error(errno.into()))?;
+        let open_files = Arc::new(Semaphore::new(open_files));
+        Ok(Self { root: Arc::new(root), open_files, disk: Disk::new() })
+    }
+
+    /// Opens the regular file that `path`, percent-encoded as in a request, names.
+    pub(crate) async fn find(&self, path: &str) -> Result<Body, Refusal> {
+        let relative = relative_path(path)?;
+        let permit = self.open_files.clone().acquire_owned();
+        let permit = match tokio::time::timeout(WAIT_FOR_DESCRIPTOR, permit).await {
+            Ok(Ok(permit)) => permit,
+            Ok(Err(_)) | Err(_) => return Err(Refusal::Unavailable),
+        };
+        let root = self.root.clone();
+        let opened = self.disk.run(move || open_regular(&root, &relative)).await;
+        let (file, bytes) = opened.ok_or(Refusal::Internal)??;
+        let (file, disk) = (Arc::new(file), self.disk.clone());
+        Ok(Body::File(OpenFile { file, bytes, disk, _descriptor: permit }))
+    }
+}
+
+fn how(flags: OFlag) -> OpenHow {
+    let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve)
+}
+
+/// Opens a regular file and nothing else. The type is asked of the descriptor, which no renaming changes, and
+/// `O_NONBLOCK` opens a FIFO without a writer.
+fn open_regular(root: &OwnedFd, relative: &Path) -> Result<(File, u64), Refusal> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mut opened = Err(Errno::EAGAIN);
+    for _ in 0..ATTEMPTS {
+        opened = openat2(root, relative, how(flags));
+        if !matches!(opened, Err(Errno::EAGAIN | Errno::EINTR)) {
+            break;
+        }
+    }
+    let file = File::from(opened.map_err(refusal_for)?);
+    let metadata = file.metadata().map_err(|_| Refusal::Internal)?;
+    if !metadata.is_file() {
+        return Err(Refusal::Forbidden);
+    }
+    Ok((file, metadata.len()))
+}
+
+fn refusal_for(errno: Errno) -> Refusal {
+    match errno {
+        // EXDEV: the path leaves the directory. ENXIO: a socket, or a device without a driver.
+        Errno::EXDEV | Errno::EACCES | Errno::EPERM | Errno::ENXIO => Refusal::Forbidden,
+        // What the server lacks now and may have later; EAGAIN: directories that are renamed all the time.
+        Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EAGAIN => Refusal::Unavailable,
+        Errno::EIO => Refusal::Internal,
+        _ => Refusal::NotFound,
+    }
+}
+
+/// The path below the root that a request names. Each segment must be one plain file name after
+/// decoding, so `.`, `..`, an empty one, and one that hides a separator or a NUL are refused.
+fn relative_path(path: &str) -> Result<PathBuf, Refusal> {
+    let mut relative = PathBuf::new();
+    for segment in path.strip_prefix('/').ok_or(Refusal::BadRequest)?.split('/') {
+        let name = percent_decode_str(segment).decode_utf8().map_err(|_| Refusal::BadRequest)?;
+        let mut components = Path::new(name.as_ref()).components();
+        match (components.next(), components.next()) {
+            (Some(Component::Normal(only)), None) if only == name.as_ref() => relative.push(only),
+            _ => return Err(Refusal::Forbidden),
+        }
+        if name.contains(['\0', '\\']) {
+            return Err(Refusal::Forbidden);
+        }
+    }
+    Ok(relative)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_plain_names_below_the_root() {
+        for (path, relative) in [
+            ("/a", "a"),
+            ("/a/b.txt", "a/b.txt"),
+            ("/with%20space", "with space"),
+            ("/%C3%A9", "é"),
+            ("/...", "..."),
+            ("/a..b", "a..b"),
+            // Decoded once and no more: this names a file with a percent sign.
+            ("/%252e%252e", "%2e%2e"),
+        ] {
+            assert_eq!(relative_path(path), Ok(PathBuf::from(relative)), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_could_leave_the_root_is_refused_without_a_look_at_the_disk() {
+        for path in [
+            "/",
+            "//etc/passwd",
+            "/..",
+            "/../etc/passwd",
+            "/a/../../etc/passwd",
+            "/a/..",
+            "/.",
+            "/./a",
+            "/a/",
+            "/%2e%2e/etc/passwd",
+            "/%2E%2e/etc/passwd",
+            "/.%2e/etc/passwd",
+            "/..%2fetc%2fpasswd",
+            "/%2fetc/passwd",
+            "/a%2f..%2f..%2fetc/passwd",
+            "/a%00",
+            "/%00/../etc/passwd",
+            "/..%5cetc",
+            "/a%5cb",
+        ] {
+            assert_eq!(relative_path(path), Err(Refusal::Forbidden), "{path}");
+        }
+        assert_eq!(relative_path("/%ff"), Err(Refusal::BadRequest));
+        assert_eq!(relative_path("etc/passwd"), Err(Refusal::BadRequest));
+    }
+}

@@ -1,0 +1,79 @@
+//! What a server gives: the files under one directory, or data without a file.
+
+mod dir;
+mod send;
+
+use std::path::PathBuf;
+
+use dir::{Directory, Disk, OpenFile};
+
+use crate::ServeError;
+use crate::hq::Refusal;
+
+pub(crate) use send::{SendError, Sending};
+
+/// What the server answers with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// The regular files under this directory. A path that leaves it is refused and never read:
+    /// `..` however it is encoded, an absolute symbolic link, and a relative one to somewhere else.
+    Dir(PathBuf),
+    /// `GET /bulk/<bytes>` gives that many bytes, `GET /bulk` gives bytes until the client stops:
+    /// [`bulk_block`](crate::bulk_block()) over and over. No file is touched.
+    Bulk,
+}
+
+/// [`Content`] that was opened once.
+pub(crate) enum Source {
+    Directory(Directory),
+    Bulk,
+}
+
+/// The answer to one request.
+#[derive(Debug)]
+pub(crate) enum Body {
+    File(OpenFile),
+    Bulk { bytes: u64 },
+}
+
+impl Source {
+    /// `open_files` bounds the files that are open at one time.
+    pub(crate) fn new(content: Content, open_files: usize) -> Result<Self, ServeError> {
+        match content {
+            Content::Dir(dir) => Directory::open(&dir, open_files).map(Self::Directory),
+            Content::Bulk => Ok(Self::Bulk),
+        }
+    }
+
+    pub(crate) async fn open(&self, path: &str) -> Result<Body, Refusal> {
+        match self {
+            Self::Directory(directory) => directory.find(path).await,
+            Self::Bulk => bulk_length(path).map(|bytes| Body::Bulk { bytes }),
+        }
+    }
+}
+
+fn bulk_length(path: &str) -> Result<u64, Refusal> {
+    if path == "/bulk" {
+        return Ok(u64::MAX);
+    }
+    let count = path.strip_prefix("/bulk/").ok_or(Refusal::NotFound)?;
+    count.parse().map_err(|_| Refusal::BadRequest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bulk_takes_a_count_or_none() {
+        assert_eq!(bulk_length("/bulk"), Ok(u64::MAX));
+        assert_eq!(bulk_length("/bulk/0"), Ok(0));
+        assert_eq!(bulk_length("/bulk/100000000"), Ok(100_000_000));
+        assert_eq!(bulk_length("/bulk/"), Err(Refusal::BadRequest));
+        assert_eq!(bulk_length("/bulk/-1"), Err(Refusal::BadRequest));
+        assert_eq!(bulk_length("/bulk/1e9"), Err(Refusal::BadRequest));
+        assert_eq!(bulk_length("/bulk/99999999999999999999"), Err(Refusal::BadRequest));
+        assert_eq!(bulk_length("/etc/passwd"), Err(Refusal::NotFound));
+    }
+}

@@ -1,0 +1,302 @@
+//! As much of QUIC's frames as it takes to find a PATH_CHALLENGE and to change an ACK (RFC 9000 section 19).
+
+use std::ops::Range;
+
+const ACK: u64 = 0x02;
+const ACK_ECN: u64 = 0x03;
+const PATH_CHALLENGE: u64 = 0x1a;
+/// The type of the frame that answers a PATH_CHALLENGE, as it is written.
+pub(super) const PATH_RESPONSE: u8 = 0x1b;
+/// Type and data of either.
+pub(super) const PATH_FRAME_BYTES: usize = 9;
+
+/// Reads what is left of a packet's payload.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn skip(&mut self, bytes: u64) -> Option<()> {
+        let end = self.at.checked_add(usize::try_from(bytes).ok()?)?;
+        (end <= self.bytes.len()).then(|| self.at = end)
+    }
+
+    fn integer(&mut self) -> Option<u64> {
+        let first = *self.bytes.get(self.at)?;
+        let length = 1 << (first >> 6);
+        let more = self.bytes.get(self.at + 1..self.at + length)?;
+        self.at += length;
+        Some(more.iter().fold(u64::from(first & 0x3f), |value, byte| value << 8 | u64::from(*byte)))
+    }
+
+    fn integers(&mut self, count: u64) -> Option<()> {
+        (0..count).try_for_each(|_| self.integer().map(drop))
+    }
+
+    fn with_length(&mut self) -> Option<()> {
+        let length = self.integer()?;
+        self.skip(length)
+    }
+
+    /// Passes over the frame that begins here, and gives its type. `None`: it is cut off, or of an unknown type.
+    fn frame(&mut self) -> Option<u64> {
+        let kind = self.integer()?;
+        match kind {
+            // PADDING, PING, HANDSHAKE_DONE, IMMEDIATE_ACK
+            0x00 | 0x01 | 0x1e | 0x1f => {}
+            ACK | ACK_ECN => {
+                self.integers(2)?;
+                let ranges = self.integer()?;
+                self.integer()?;
+                self.integers(ranges.checked_mul(2)?)?;
+                if kind == ACK_ECN {
+                    self.integers(3)?;
+                }
+            }
+            // RESET_STREAM
+            0x04 => self.integers(3)?,
+            // STOP_SENDING, MAX_STREAM_DATA, STREAM_DATA_BLOCKED
+            0x05 | 0x11 | 0x15 => self.integers(2)?,
+            // CRYPTO
+            0x06 => {
+                self.integer()?;
+                self.with_length()?;
+            }
+            // NEW_TOKEN
+            0x07 => self.with_length()?,
+            // STREAM: with an offset, with a length
+            0x08..=0x0f => {
+                self.integers(1 + (kind >> 2 & 1))?;
+                if kind & 2 != 0 { self.with_length()? } else { self.at = self.bytes.len() }
+            }
+            // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID
+            0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.integers(1)?,
+            // NEW_CONNECTION_ID, with a reset token
+            0x18 => {
+                self.integers(2)?;
+                let length = *self.bytes.get(self.at)?;
+                self.skip(1 + u64::from(length) + 16)?;
+            }
+            // PATH_CHALLENGE, PATH_RESPONSE
+            0x1a | 0x1b => self.skip(8)?,
+            // CONNECTION_CLOSE
+            0x1c => {
+                self.integers(2)?;
+                self.with_length()?;
+            }
+            0x1d => {
+                self.integer()?;
+                self.with_length()?;
+            }
+            // DATAGRAM
+            0x30 => self.at = self.bytes.len(),
+            0x31 => self.with_length()?,
+            // ACK_FREQUENCY
+            0xaf => self.integers(4)?,
+            _ => return None,
+        }
+        Some(kind)
+    }
+}
+
+/// A PATH_CHALLENGE in a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Challenge {
+    pub(super) data: [u8; 8],
+    /// Whether the packet has nothing else that its receiver acknowledges.
+    pub(super) alone: bool,
+}
+
+/// The PATH_CHALLENGE of a payload, if it has one.
+pub(super) fn challenge(payload: &[u8]) -> Option<Challenge> {
+    let mut reader = Reader { bytes: payload, at: 0 };
+    let (mut found, mut others) = (None, false);
+    while reader.at < payload.len() {
+        let begin = reader.at;
+        match reader.frame() {
+            Some(PATH_CHALLENGE) => found = payload.get(begin + 1..begin + PATH_FRAME_BYTES),
+            Some(0 | ACK | ACK_ECN) => {}
+            Some(_) => others = true,
+            None => {
+                others = true;
+                break;
+            }
+        }
+    }
+    Some(Challenge { data: found?.try_into().ok()?, alone: !others })
+}
+
+/// A packet in which not all frames are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unknown;
+
+/// The payload without these packet numbers in its ACK frames; `None` if there are none of them in it.
+pub(super) fn without_acks(payload: &[u8], numbers: &[u64]) -> Result<Option<Vec<u8>>, Unknown> {
+    let mut reader = Reader { bytes: payload, at: 0 };
+    let mut changed = None;
+    let mut copied = 0;
+    while reader.at < payload.len() {
+        let begin = reader.at;
+        let kind = reader.frame().ok_or(Unknown)?;
+        if !matches!(kind, ACK | ACK_ECN) {
+            continue;
+        }
+        let frame = &payload[begin..reader.at];
+        let ack = Ack::read(frame).ok_or(Unknown)?;
+        if !numbers.iter().any(|number| ack.ranges.iter().any(|range| range.contains(number))) {
+            continue;
+        }
+        let out = changed.get_or_insert_with(|| Vec::with_capacity(payload.len() + 16));
+        out.extend_from_slice(&payload[copied..begin]);
+        ack.write_without(numbers, out);
+        copied = reader.at;
+    }
+    if let Some(out) = &mut changed {
+        out.extend_from_slice(&payload[copied..]);
+    }
+    Ok(changed)
+}
+
+/// An ACK frame: its ranges from the newest to the oldest, each with its end excluded.
+struct Ack<'a> {
+    kind: u64,
+    delay: u64,
+    ranges: Vec<Range<u64>>,
+    ecn: &'a [u8],
+}
+
+impl<'a> Ack<'a> {
+    fn read(frame: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader { bytes: frame, at: 0 };
+        let (kind, largest, delay) = (reader.integer()?, reader.integer()?, reader.integer()?);
+        let more = reader.integer()?;
+        let mut smallest = largest.checked_sub(reader.integer()?)?;
+        let mut ranges = vec![smallest..largest + 1];
+        for _ in 0..more {
+            let largest = smallest.checked_sub(reader.integer()?.checked_add(2)?)?;
+            smallest = largest.checked_sub(reader.integer()?)?;
+            ranges.push(smallest..largest + 1);
+        }
+        Some(Self { kind, delay, ranges, ecn: &frame[reader.at..] })
+    }
+
+    fn write_without(mut self, numbers: &[u64], out: &mut Vec<u8>) {
+        for number in numbers {
+            self.ranges = self
+                .ranges
+                .into_iter()
+                .flat_map(|range| {
+                    let inside = range.contains(number);
+                    let upper = if inside { number + 1..range.end } else { range.clone() };
+                    let lower = if inside { range.start..*number } else { 0..0 };
+                    [upper, lower]
+                })
+                .filter(|range| !range.is_empty())
+                .collect();
+        }
+        let Some((first, rest)) = self.ranges.split_first() else {
+            // PADDING, so that the packet is not empty.
+            return out.push(0);
+        };
+        write(self.kind, out);
+        write(first.end - 1, out);
+        write(self.delay, out);
+        write(rest.len() as u64, out);
+        write(first.end - 1 - first.start, out);
+        let mut smallest = first.start;
+        for range in rest {
+            write(smallest - range.end - 1, out);
+            write(range.end - 1 - range.start, out);
+            smallest = range.start;
+        }
+        out.extend_from_slice(self.ecn);
+    }
+}
+
+/// A variable-length integer (RFC 9000 section 16).
+fn write(value: u64, out: &mut Vec<u8>) {
+    let bytes = value.to_be_bytes();
+    let (skip, prefix) = match value {
+        0..0x40 => (7, 0),
+        0x40..0x4000 => (6, 0x40),
+        0x4000..0x4000_0000 => (4, 0x80),
+        _ => (0, 0xc0),
+    };
+    let start = out.len();
+    out.extend_from_slice(&bytes[skip..]);
+    out[start] |= prefix;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack(largest: u64, first: u64, more: &[(u64, u64)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for value in [ACK, largest, 25, more.len() as u64, first] {
+            write(value, &mut out);
+        }
+        for (gap, length) in more {
+            write(*gap, &mut out);
+            write(*length, &mut out);
+        }
+        out
+    }
+
+    fn acknowledged(frame: &[u8]) -> Vec<u64> {
+        let mut numbers: Vec<u64> =
+            Ack::read(frame).expect("an ACK").ranges.into_iter().flatten().collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn a_number_is_taken_out_of_an_ack_and_nothing_else() {
+        // 90-100, 70-80 and 60.
+        let whole = ack(100, 10, &[(8, 10), (8, 0)]);
+        let all = acknowledged(&whole);
+        assert_eq!(all.len(), 23);
+        for taken in [&[100][..], &[90], &[95], &[60], &[75, 76], &[100, 60, 70], &[99, 100]] {
+            let left = without_acks(&whole, taken).expect("known").expect("changed");
+            let expected: Vec<u64> = all.iter().copied().filter(|n| !taken.contains(n)).collect();
+            assert_eq!(acknowledged(&left), expected, "without {taken:?}");
+        }
+        for other in [&[][..], &[85], &[101, 59, 0]] {
+            assert_eq!(without_acks(&whole, other), Ok(None));
+        }
+        assert_eq!(without_acks(&ack(7, 0, &[]), &[7]), Ok(Some(vec![0])), "PADDING is left");
+    }
+
+    #[test]
+    fn what_is_around_an_ack_stays() {
+        let around = |ack: &[u8]| {
+            let stream = [0x0a, 4, 3, 1, 2, 3];
+            [&[1][..], ack, &[0x10, 9], ack, &stream].concat()
+        };
+        let changed =
+            without_acks(&around(&ack(9, 3, &[])), &[9]).expect("known").expect("changed");
+        assert_eq!(changed, around(&ack(8, 2, &[])));
+        // ECN counts stay as they were.
+        let mut ecn = ack(9, 3, &[]);
+        ecn[0] = 3;
+        ecn.extend_from_slice(&[5, 6, 7]);
+        let changed = without_acks(&ecn, &[6]).expect("known").expect("changed");
+        assert_eq!(changed[changed.len() - 3..], [5, 6, 7]);
+        assert_eq!(without_acks(&[0x21, 0, 0], &[1]), Err(Unknown));
+        assert_eq!(without_acks(&[2, 9], &[9]), Err(Unknown));
+    }
+
+    #[test]
+    fn a_challenge_is_found_among_other_frames() {
+        let data = [1, 2, 3, 4, 5, 6, 7, 8];
+        let frame = [&[0x1a][..], &data].concat();
+        let found = |before: &[u8], after: &[u8]| challenge(&[before, &frame, after].concat());
+        assert_eq!(found(&[], &[0; 50]), Some(Challenge { data, alone: true }));
+        assert_eq!(found(&ack(9, 3, &[]), &[]), Some(Challenge { data, alone: true }));
+        assert_eq!(found(&[1], &[]), Some(Challenge { data, alone: false }));
+        assert_eq!(found(&[], &[0x08, 0, 0x1a, 9, 9]), Some(Challenge { data, alone: false }));
+        assert_eq!(found(&[], &[0x80, 0, 0, 0x77]), Some(Challenge { data, alone: false }));
+        assert_eq!(challenge(&[0x08, 0, 0x1a, 1, 2, 3, 4, 5, 6, 7, 8]), None, "it is data");
+    }
+}

@@ -1,0 +1,149 @@
+//! What anybody on the way can read of QUIC packets: the long headers of version 1 (RFC 9000 section 17.2).
+
+/// The smallest datagram that may begin a connection (RFC 9000 section 14.1).
+pub(super) const MIN_INITIAL_BYTES: usize = 1200;
+pub(super) const VERSION_1: u32 = 1;
+
+/// The types of packets with a long header in version 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LongType {
+    Initial,
+    ZeroRtt,
+    Handshake,
+    Retry,
+}
+
+/// A long header of version 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LongHeader<'a> {
+    pub(super) kind: LongType,
+    pub(super) destination: &'a [u8],
+    pub(super) source: &'a [u8],
+}
+
+/// The version of a packet with a long header; `None` for a short one.
+pub(super) fn long_version(packet: &[u8]) -> Option<u32> {
+    let (first, rest) = packet.split_first()?;
+    if first & 0x80 == 0 {
+        return None;
+    }
+    // A packet that is too short for a version is not of any that there is.
+    Some(rest.first_chunk().map_or(u32::MAX, |bytes| u32::from_be_bytes(*bytes)))
+}
+
+/// The long headers of version 1 in a datagram, up to the first thing that is none.
+pub(super) fn long_headers(datagram: &[u8]) -> impl Iterator<Item = LongHeader<'_>> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        let mut reader = Reader(rest);
+        let header = reader.header()?;
+        // A header without a packet that fits behind it is the last.
+        rest = reader.skip_packet(header.kind).unwrap_or_default();
+        Some(header)
+    })
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    /// A variable-length integer (RFC 9000 section 16).
+    fn integer(&mut self) -> Option<usize> {
+        let first = self.byte()?;
+        let more = self.take((1 << (first >> 6)) - 1)?;
+        let value =
+            more.iter().fold(u64::from(first & 0x3f), |value, byte| value << 8 | u64::from(*byte));
+        usize::try_from(value).ok()
+    }
+
+    fn header(&mut self) -> Option<LongHeader<'a>> {
+        if long_version(self.0)? != VERSION_1 {
+            return None;
+        }
+        let kind = match (self.byte()? >> 4) & 3 {
+            0 => LongType::Initial,
+            1 => LongType::ZeroRtt,
+            2 => LongType::Handshake,
+            _ => LongType::Retry,
+        };
+        self.take(4)?;
+        let length = self.byte()?;
+        let destination = self.take(length.into())?;
+        let length = self.byte()?;
+        let source = self.take(length.into())?;
+        Some(LongHeader { kind, destination, source })
+    }
+
+    /// What comes after the packet whose header was read up to the connection IDs.
+    fn skip_packet(mut self, kind: LongType) -> Option<&'a [u8]> {
+        if kind == LongType::Retry {
+            return None;
+        }
+        if kind == LongType::Initial {
+            let token = self.integer()?;
+            self.take(token)?;
+        }
+        let length = self.integer()?;
+        self.take(length)?;
+        Some(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coalesced_packets_are_found_one_after_the_other() {
+        // Initial with a token of 2 bytes and 3 bytes of packet, Handshake with 4, a short header.
+        let datagram = [
+            &[0xc0, 0, 0, 0, 1, 2, 0xd1, 0xd2, 1, 0x51, 2, 9, 9, 0x40, 3, 7, 7, 7][..],
+            &[0xe5, 0, 0, 0, 1, 2, 0xd3, 0xd4, 0, 4, 8, 8, 8, 8],
+            &[0x40, 1, 2, 3],
+        ]
+        .concat();
+        let found: Vec<LongHeader<'_>> = long_headers(&datagram).collect();
+        assert_eq!(
+            found,
+            [
+                LongHeader { kind: LongType::Initial, destination: &[0xd1, 0xd2], source: &[0x51] },
+                LongHeader { kind: LongType::Handshake, destination: &[0xd3, 0xd4], source: &[] },
+            ]
+        );
+        // However it is cut off, nothing is read beyond its end.
+        for end in 0..datagram.len() {
+            assert!(long_headers(&datagram[..end]).count() <= 2);
+        }
+        let mut other = datagram;
+        other[4] = 2;
+        assert_eq!(long_headers(&other).count(), 0, "not this version");
+    }
+
+    #[test]
+    fn any_bytes_can_be_read() {
+        let mut state = 1_u64;
+        for length in 0..300 {
+            let bytes: Vec<u8> = (0..length)
+                .map(|_| {
+                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    (state >> 56) as u8
+                })
+                .collect();
+            let mut version_1 = [&[0xc0, 0, 0, 0, 1][..], &bytes].concat();
+            for kind in 0..4 {
+                version_1[0] = 0xc0 | kind << 4;
+                assert!(long_headers(&version_1).count() <= version_1.len());
+            }
+            let _any = long_headers(&bytes).count();
+        }
+    }
+}

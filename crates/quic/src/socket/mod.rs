@@ -1,0 +1,244 @@
+//! The server's UDP socket between noq and the system: what noq never gets to see, and what it may not send.
+
+mod aging;
+mod frames;
+mod guard;
+mod header;
+mod paths;
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use noq::udp::{RecvMeta, Transmit};
+use noq::{AsyncUdpSocket, UdpSender, crypto};
+
+pub(crate) use guard::Guard;
+use guard::Permit;
+use header::{MIN_INITIAL_BYTES, VERSION_1, long_version};
+
+impl Guard {
+    /// The socket with this guard before it.
+    pub(crate) fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
+        Box::new(Socket { inner: socket, guard: self.clone() })
+    }
+
+    /// The server's TLS, so that the guard sees when a path is validated.
+    pub(crate) fn watch(
+        &self,
+        tls: Arc<dyn crypto::ServerConfig>,
+    ) -> Arc<dyn crypto::ServerConfig> {
+        Arc::new(paths::Crypto { inner: tls, guard: self.clone() })
+    }
+}
+
+#[derive(Debug)]
+struct Socket {
+    inner: Box<dyn AsyncUdpSocket>,
+    guard: Guard,
+}
+
+impl AsyncUdpSocket for Socket {
+    fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
+        Box::pin(Sender {
+            inner: self.inner.create_sender(),
+            guard: self.guard.clone(),
+            validated: None,
+        })
+    }
+
+    fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
+        let now = Instant::now();
+        for (buf, meta) in bufs.iter_mut().zip(meta.iter_mut()).take(count) {
+            meta.len = keep_acceptable(&mut buf[..meta.len], meta.stride);
+            for datagram in buf[..meta.len].chunks(meta.stride.max(1)) {
+                self.guard.received(meta.addr, datagram, now);
+            }
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_receive_segments(&self) -> NonZeroUsize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+/// Moves the datagrams that noq may see together, and gives the bytes that they have. All but the last of what was
+/// received as one has the length `stride`.
+fn keep_acceptable(received: &mut [u8], stride: usize) -> usize {
+    let stride = stride.max(1);
+    if received.chunks(stride).all(is_acceptable) {
+        return received.len();
+    }
+    let (mut kept, mut at) = (0, 0);
+    while at < received.len() {
+        let end = received.len().min(at + stride);
+        if is_acceptable(&received[at..end]) {
+            received.copy_within(at..end, kept);
+            kept += end - at;
+        }
+        at = end;
+    }
+    kept
+}
+
+/// A packet of a version that the server does not speak is answered only in a datagram that could begin a connection
+/// (RFC 9000 section 6.1), for an answer would be longer than what asks for it. Version 0 is an answer itself.
+fn is_acceptable(datagram: &[u8]) -> bool {
+    match long_version(datagram) {
+        None | Some(VERSION_1) => true,
+        Some(0) => false,
+        Some(_) => datagram.len() >= MIN_INITIAL_BYTES,
+    }
+}
+
+#[derive(Debug)]
+struct Sender {
+    inner: Pin<Box<dyn UdpSender>>,
+    guard: Guard,
+    /// The address that everything may be sent to, and until which generation.
+    validated: Option<(SocketAddr, u64)>,
+}
+
+impl Sender {
+    /// A datagram of a handshake. It waits until the client may be sent more.
+    fn send_or_wait(
+        &mut self,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let (to, waker) = (transmit.destination, Some(cx.waker()));
+        let permit = self.guard.permit(to, transmit.contents, waker);
+        let contents = match &permit {
+            Permit::Validated(generation) => {
+                self.validated = Some((to, *generation));
+                return self.inner.as_mut().poll_send(transmit, cx);
+            }
+            Permit::Counted => transmit.contents,
+            Permit::Instead(small) => small,
+            Permit::No => return Poll::Pending,
+        };
+        let sent = self.inner.as_mut().poll_send(&Transmit { contents, ..*transmit }, cx);
+        if sent.is_pending() {
+            self.guard.take_back(to, contents);
+        }
+        sent
+    }
+
+    /// What a connection sends that has been validated elsewhere: it must not wait for this path. Each datagram
+    /// is sent by itself; what may not be sent is lost, as noq will find.
+    fn send_or_lose(
+        &mut self,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
+        for datagram in transmit.contents.chunks(size) {
+            let permit = self.guard.permit(transmit.destination, datagram, None);
+            let contents = match &permit {
+                Permit::Validated(generation) => {
+                    self.validated = Some((transmit.destination, *generation));
+                    datagram
+                }
+                Permit::Counted => datagram,
+                Permit::Instead(small) => small,
+                Permit::No => continue,
+            };
+            let one = Transmit { contents, segment_size: None, ..*transmit };
+            // One that the system does not take now is lost as well.
+            if let Poll::Ready(Err(error)) = self.inner.as_mut().poll_send(&one, cx) {
+                return Poll::Ready(Err(error));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl UdpSender for Sender {
+    fn poll_send(
+        mut self: Pin<&mut Self>,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let to = transmit.destination;
+        match self.validated {
+            Some(known) if known == (to, self.guard.generation()) => {
+                self.inner.as_mut().poll_send(transmit, cx)
+            }
+            Some(_) if self.guard.is_validated(to) => {
+                self.validated = Some((to, self.guard.generation()));
+                self.inner.as_mut().poll_send(transmit, cx)
+            }
+            Some(_) => self.send_or_lose(transmit, cx),
+            None => self.send_or_wait(transmit, cx),
+        }
+    }
+
+    /// One at a time until the peer is validated, so that each can be counted and held back.
+    fn max_transmit_segments(&self) -> NonZeroUsize {
+        match self.validated {
+            Some(_) => self.inner.max_transmit_segments(),
+            None => NonZeroUsize::MIN,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_versions_pass_only_in_full_datagrams() {
+        let datagram = |version: u32, bytes: usize| {
+            let mut datagram = vec![0xc0; bytes];
+            datagram[1..5].copy_from_slice(&version.to_be_bytes());
+            datagram
+        };
+        for (version, bytes, passes) in [
+            (1, 30, true),
+            (1, 1200, true),
+            (2, 1199, false),
+            (2, 1200, true),
+            (0xff00_001d, 1199, false),
+            (0x6b33_43cf, 100, false),
+            (0, 1200, false),
+        ] {
+            assert_eq!(
+                is_acceptable(&datagram(version, bytes)),
+                passes,
+                "{version:#x}, {bytes} bytes"
+            );
+        }
+        assert!(is_acceptable(&[0x40]), "a short header");
+        assert!(!is_acceptable(&[0xc0, 0, 0]), "no room for a version");
+    }
+
+    #[test]
+    fn what_is_left_of_a_batch_keeps_its_order_and_its_lengths() {
+        let short = |fill: u8| [&[0x40][..], &[fill; 9]].concat();
+        let bad = [&[0xc0, 9, 9, 9, 9][..], &[0; 5]].concat();
+        let mut batch = [short(1), bad.clone(), bad.clone(), short(2), bad, vec![0x40, 3]].concat();
+        let kept = keep_acceptable(&mut batch, 10);
+        assert_eq!(batch[..kept], [short(1), short(2), vec![0x40, 3]].concat());
+        let mut nothing = vec![0xc0; 25];
+        assert_eq!(keep_acceptable(&mut nothing, 10), 0);
+    }
+}

@@ -1,0 +1,246 @@
+//! A QUIC client that a test drives by hand: noq without its endpoint, so that the test decides which datagrams
+//! are sent, from which socket, and which are ignored.
+#![allow(dead_code, unreachable_pub)]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use fullpipe_quic::noq::crypto::rustls::QuicClientConfig;
+use noq_proto::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
+    Event, FourTuple, MtuDiscoveryConfig, StreamId, TransportConfig, VarInt,
+};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring;
+use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+/// Believes every server; a test of attacks has nobody to protect.
+#[derive(Debug)]
+struct Believe;
+
+impl ServerCertVerifier for Believe {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// What the client allows the server, which is as much as it can, and how it pads.
+pub fn config(initial_mtu: u16) -> ClientConfig {
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Believe))
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"hq-interop".to_vec()];
+    let mut config =
+        ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("a cipher suite")));
+    let mut transport = TransportConfig::default();
+    transport
+        .stream_receive_window(VarInt::from_u32(1 << 30))
+        .receive_window(VarInt::from_u32(1 << 30))
+        .initial_mtu(initial_mtu)
+        .mtu_discovery_config(None::<MtuDiscoveryConfig>);
+    config.transport_config(Arc::new(transport));
+    config
+}
+
+/// One connection. Nothing happens in it but what the test calls.
+pub struct RawClient {
+    pub socket: UdpSocket,
+    pub server: SocketAddr,
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    pub connection: Connection,
+    pub connected: bool,
+    pub lost: Option<String>,
+    /// Bytes of UDP payload that were sent and received so far.
+    pub sent: u64,
+    pub received: u64,
+}
+
+impl RawClient {
+    /// Begins a connection; nothing is sent yet.
+    pub fn new(server: SocketAddr, config: ClientConfig) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket.set_nonblocking(true).expect("a nonblocking socket");
+        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
+        let (handle, connection) =
+            endpoint.connect(Instant::now(), config, server, "localhost").expect("a connection");
+        Self {
+            socket,
+            server,
+            endpoint,
+            handle,
+            connection,
+            connected: false,
+            lost: None,
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    /// A connection whose handshake is done.
+    pub fn connect(server: SocketAddr) -> Self {
+        let mut client = Self::new(server, config(1200));
+        client.drive_until(Duration::from_secs(20), |client| client.connected);
+        assert!(client.connected, "no connection: {:?}", client.lost);
+        client.drive(Duration::from_millis(50));
+        client
+    }
+
+    /// The datagrams that the connection wants to send now.
+    pub fn datagrams(&mut self) -> Vec<Vec<u8>> {
+        let now = Instant::now();
+        if self.connection.poll_timeout().is_some_and(|at| at <= now) {
+            self.connection.handle_timeout(now);
+        }
+        self.exchange_events();
+        let (mut all, mut buffer) = (Vec::new(), Vec::new());
+        let most = NonZeroUsize::new(10).expect("not zero");
+        while let Some(transmit) = self.connection.poll_transmit(now, most, &mut buffer) {
+            let segment = transmit.segment_size.unwrap_or(transmit.size);
+            all.extend(buffer[..transmit.size].chunks(segment).map(<[u8]>::to_vec));
+            buffer.clear();
+        }
+        all
+    }
+
+    /// Sends what is to be sent, from the client's own socket.
+    pub fn transmit(&mut self) {
+        for datagram in self.datagrams() {
+            self.sent += datagram.len() as u64;
+            // A full socket buffer is a lost packet.
+            let _ = self.socket.send_to(&datagram, self.server);
+        }
+    }
+
+    /// Takes in everything that has arrived.
+    pub fn receive(&mut self) {
+        let mut buffer = [0; 65_536];
+        while let Ok((len, from)) = self.socket.recv_from(&mut buffer) {
+            self.received += len as u64;
+            self.take_in(from, &buffer[..len]);
+        }
+    }
+
+    /// Takes in one datagram.
+    pub fn take_in(&mut self, from: SocketAddr, datagram: &[u8]) {
+        let (now, mut reply) = (Instant::now(), Vec::new());
+        let data = BytesMut::from(datagram);
+        let event = self.endpoint.handle(now, FourTuple::from_remote(from), None, data, &mut reply);
+        if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+            self.connection.handle_event(event);
+        }
+        self.exchange_events();
+        while let Some(event) = self.connection.poll() {
+            match event {
+                Event::Connected => self.connected = true,
+                Event::ConnectionLost { reason } => self.lost = Some(reason.to_string()),
+                _ => {}
+            }
+        }
+    }
+
+    fn exchange_events(&mut self) {
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
+                self.connection.handle_event(event);
+            }
+        }
+    }
+
+    /// Sends and receives as a client does, for this long.
+    pub fn drive(&mut self, time: Duration) {
+        self.drive_until(time, |_| false);
+    }
+
+    /// Sends and receives until something is so, or the time is over.
+    pub fn drive_until(&mut self, time: Duration, done: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + time;
+        while !done(self) && Instant::now() < end {
+            self.transmit();
+            self.receive();
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        self.transmit();
+    }
+
+    /// Opens a stream of a request and writes these bytes; sent with the next `transmit`.
+    pub fn request(&mut self, bytes: &[u8], finish: bool) -> Option<StreamId> {
+        let id = self.connection.streams().open(Dir::Bi)?;
+        // As much as the server's windows let through.
+        let _ = self.connection.send_stream(id).write(bytes);
+        if finish {
+            self.connection.send_stream(id).finish().expect("finished");
+        }
+        Some(id)
+    }
+
+    /// Everything that has arrived of a stream, or the code of its reset.
+    pub fn read(&mut self, id: StreamId) -> Result<Vec<u8>, u64> {
+        let mut body = Vec::new();
+        let mut stream = self.connection.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return Ok(body) };
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk.bytes),
+                Ok(None) | Err(noq_proto::ReadError::Blocked) => break,
+                Err(noq_proto::ReadError::Reset(code)) => return Err(code.into_inner()),
+            }
+        }
+        let _window_update_goes_with_the_next_transmit = chunks.finalize();
+        Ok(body)
+    }
+
+    /// Closes with this reason; sent with the next `transmit`.
+    pub fn close(&mut self, reason: &[u8]) {
+        self.connection.close(Instant::now(), VarInt::from_u32(0), Bytes::copy_from_slice(reason));
+    }
+}
+
+/// Bytes that arrive at a socket within a time.
+pub fn bytes_within(socket: &UdpSocket, time: Duration) -> u64 {
+    let (end, mut total, mut buffer) = (Instant::now() + time, 0, [0; 65_536]);
+    socket.set_nonblocking(true).expect("a nonblocking socket");
+    while Instant::now() < end {
+        match socket.recv_from(&mut buffer) {
+            Ok((len, _)) => total += len as u64,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    total
+}

@@ -42,6 +42,8 @@ pub(crate) trait CongestionControl {
     fn on_ack(&mut self, _conn: &mut Conn, _rs: &RateSample) {}
     /// Retransmission timeout, or persistent congestion. The losses were handled before.
     fn on_rto(&mut self, _conn: &mut Conn) {}
+    /// The transport lowers the window to `cwnd` after idleness.
+    fn on_idle(&mut self, _conn: &mut Conn, _cwnd: u64) {}
     /// The last episode's losses were none.
     fn on_spurious_loss(&mut self, _conn: &mut Conn) {}
     /// C.SMSS changed.

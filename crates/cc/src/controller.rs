@@ -265,6 +265,14 @@ impl Controller {
         self.conn.mark_cwnd_limited();
     }
 
+    /// The flow was idle for so long that its transport trusts no more than `cwnd` bytes of the window
+    /// (RFC 5681 section 4.1, RFC 2861). `cubic` and `reno` obey, and keep three quarters of the window as
+    /// threshold; the others pace, and have their own rules for a restart.
+    pub fn on_idle(&mut self, now: Instant, cwnd: u64) {
+        each!(&mut self.algo, a => a.on_idle(&mut self.conn, cwnd));
+        self.update_pacer(now);
+    }
+
     /// Every packet of the recent recovery episode that was marked lost has arrived after all. An
     /// episode that answered CE marks as well stays as it is: those were no error.
     pub fn on_spurious_loss(&mut self, now: Instant) {

@@ -215,6 +215,16 @@ impl CongestionControl for Cubic {
         }
     }
 
+    /// RFC 5681 section 4.1, and the threshold of RFC 2861: three quarters of the window stay known.
+    fn on_idle(&mut self, conn: &mut Conn, cwnd: u64) {
+        if cwnd < conn.cwnd {
+            let known = conn.cwnd - conn.cwnd / 4;
+            self.slow_start.set_ssthresh(self.slow_start.ssthresh().max(known));
+            conn.cwnd = cwnd.max(conn.smss);
+            self.slow_start.pace(conn);
+        }
+    }
+
     fn on_mtu_update(&mut self, conn: &mut Conn) {
         conn.cwnd = conn.cwnd.max(conn.min_window());
         // The rate of a smaller window would hold this one back.

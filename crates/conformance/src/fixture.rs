@@ -115,7 +115,13 @@ impl<'a> Lab<'a> {
         downlink.row.splice(0..0, data);
         let mut uplink = PathConfig::from(Link { delay, ..Link::default() });
         uplink.row.splice(0..0, acks);
-        let flows = vec![FlowConfig::bulk(Algorithm::Bbr3, 1)];
+        // The case is the controller's: its host is exact, and the connection is there.
+        let flow = FlowConfig {
+            jitter: Duration::ZERO,
+            handshake: false,
+            ..FlowConfig::bulk(Algorithm::Bbr3, 1)
+        };
+        let flows = vec![flow];
         let sim = Sim::new(&SimConfig::new(downlink, uplink, flows))?;
         let now = sim.flow(0).snapshot();
         Ok(Fixture { sim, rate, rtt, before: now, after: now, steps: 0, stop: self.stop })

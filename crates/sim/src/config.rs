@@ -8,6 +8,9 @@ use crate::{ACK_BYTES, MAX_ACK_DELAY, OVERHEAD_BYTES};
 /// Bytes of IPv4 (20), TCP (20) and its timestamp option (12, RFC 7323) around a segment's payload.
 pub const IPV4_TCP_HEADER_BYTES: u32 = 52;
 
+/// [`FlowConfig::jitter`] when nothing else is said: what a host's interrupts and its scheduler add.
+pub const DEFAULT_JITTER: Duration = Duration::from_micros(100);
+
 /// Links, and what is sent over them.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
@@ -114,11 +117,14 @@ pub struct AckPolicy {
     pub every: u32,
     /// After how long at the latest (max_ack_delay).
     pub max_delay: Duration,
+    /// So many packets are acknowledged one by one when a connection starts, and after a pause longer
+    /// than a retransmission timeout: Linux's quick ACKs.
+    pub quick: u32,
 }
 
 impl Default for AckPolicy {
     fn default() -> Self {
-        Self { every: 2, max_delay: MAX_ACK_DELAY }
+        Self { every: 2, max_delay: MAX_ACK_DELAY, quick: 0 }
     }
 }
 
@@ -158,11 +164,21 @@ pub struct TcpConfig {
     /// The least part of the variance in a retransmission timeout: it is the smoothed round trip and
     /// at least this.
     pub rto_min: Duration,
+    /// Whether `cubic` and `reno` halve their window for each timeout of a pause, down to the initial one:
+    /// `net.ipv4.tcp_slow_start_after_idle`.
+    pub idle_restart: bool,
+    /// Whether `cubic` and `reno` send by Proportional Rate Reduction while they recover (RFC 9937).
+    pub prr: bool,
 }
 
 impl Default for TcpConfig {
     fn default() -> Self {
-        Self { reordering: Reordering::Rack, rto_min: Duration::from_millis(200) }
+        Self {
+            reordering: Reordering::Rack,
+            rto_min: Duration::from_millis(200),
+            idle_restart: true,
+            prr: true,
+        }
     }
 }
 
@@ -194,6 +210,12 @@ pub struct FlowConfig {
     pub acks: AckPolicy,
     /// What only [`Transport::Tcp`] has.
     pub tcp: TcpConfig,
+    /// How late the sender's host is at the most: each time that an ACK or a timer lets it send, it does
+    /// so after a random part of this. Without it flows lock into phases with the queue, and who
+    /// finds it full is decided by nanoseconds (Floyd and Jacobson 1992).
+    pub jitter: Duration,
+    /// Whether the connection begins with a handshake of one round trip, which measures it.
+    pub handshake: bool,
     /// Round-trip time of this flow above that of its links: added on its way back.
     pub extra_rtt: Duration,
     /// The links that it passes; `None` for all.
@@ -215,18 +237,20 @@ impl FlowConfig {
             ecn: Ecn::NotEct,
             acks: AckPolicy::default(),
             tcp: TcpConfig::default(),
+            jitter: DEFAULT_JITTER,
+            handshake: true,
             extra_rtt: Duration::ZERO,
             route: None,
         }
     }
 
     /// The same over TCP with an MTU of 1500: segments of 1448 bytes, ACKs delayed by up to 40 ms
-    /// as Linux does. `seed` is the flow's own.
+    /// after 16 quick ones, as Linux does. `seed` is the flow's own.
     pub fn tcp_bulk(algorithm: Algorithm, seed: u64) -> Self {
         let bulk = Self::bulk(algorithm, seed);
         Self {
             cc: Config { smss: 1448, transport: Transport::Tcp, ..bulk.cc },
-            acks: AckPolicy { every: 2, max_delay: Duration::from_millis(40) },
+            acks: AckPolicy { every: 2, max_delay: Duration::from_millis(40), quick: 16 },
             ..bulk
         }
     }
@@ -244,6 +268,12 @@ impl FlowConfig {
     /// What a packet on the wire has beyond what congestion control counts.
     pub(crate) fn header_bytes(&self) -> u32 {
         if self.is_tcp() { IPV4_TCP_HEADER_BYTES } else { IPV4_UDP_HEADER_BYTES }
+    }
+
+    /// A packet of a handshake on the wire: TCP's SYN with its usual options, QUIC's padded Initial (RFC
+    /// 9000 section 14.1).
+    pub(crate) fn handshake_bytes(&self) -> u32 {
+        if self.is_tcp() { 60 } else { 1200 + IPV4_UDP_HEADER_BYTES }
     }
 
     /// An ACK on the wire.

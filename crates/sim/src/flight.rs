@@ -44,6 +44,8 @@ pub(crate) struct News {
     pub(crate) spurious: bool,
     /// The round trip that it measured: of the newest packet.
     pub(crate) rtt: Option<Duration>,
+    /// What it acknowledges for the first time, as congestion control counts it.
+    pub(crate) delivered_bytes: u64,
     /// TCP: a tail loss probe repaired a loss that is seen by this alone.
     pub(crate) repaired_loss: bool,
 }
@@ -225,7 +227,9 @@ impl Flight {
             self.newest_rtt = now.since(packet.state.send_time());
         }
         let spurious = late && self.missing.is_empty();
-        News { any: !self.acked.is_empty(), spurious, rtt, repaired_loss }
+        let size = |(i, _): &(usize, bool)| self.packets[*i].state.size();
+        let delivered_bytes = self.acked.iter().map(size).sum();
+        News { any: !self.acked.is_empty(), spurious, rtt, delivered_bytes, repaired_loss }
     }
 
     /// How many of the oldest packets these are, when they are just that, and no other packet's fate

@@ -4,7 +4,7 @@ use fullpipe_cc::{Duration, Instant, Snapshot};
 use hdrhistogram::Histogram;
 
 use crate::config::{Application, FlowConfig, Route};
-use crate::random::Exponential;
+use crate::random::{Exponential, Jitter};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::tally::Tally;
@@ -43,6 +43,9 @@ pub struct SentPacket {
     pub sent: Instant,
 }
 
+/// After how long the first packet of a handshake is sent again.
+const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The most doublings of a request's timeout.
 const MAX_BACKOFF: u32 = 10;
 
@@ -52,10 +55,19 @@ pub(crate) enum Wish {
     Nothing,
     /// Look whether something can be sent.
     Send,
+    /// Begin the connection.
+    Handshake,
     /// The receiver's application asks the sender's for the answer of this number.
     Request(u64),
     /// A new connection of its kind.
     Connect,
+}
+
+/// The seeds of what a flow draws.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seeds {
+    pub(crate) starts: u64,
+    pub(crate) jitter: u64,
 }
 
 /// The request at hand of [`Application::RequestResponse`], at the receiver.
@@ -69,6 +81,14 @@ struct Request {
     /// When it is sent again; `None` once a part of the answer shows that it arrived.
     resend: Option<Instant>,
     timeouts: u32,
+}
+
+/// The handshake of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Handshake {
+    /// Its first packet was sent then, so many times in all, and is sent again at the last time.
+    Asked(Instant, u32, Instant),
+    Done,
 }
 
 /// A flow of a simulation.
@@ -92,6 +112,9 @@ pub struct Flow {
     /// When the application does its next step.
     pub(crate) wakes: Option<Instant>,
     is_on: bool,
+    handshake: Option<Handshake>,
+    /// How late its sender's host is.
+    pub(crate) jitter: Jitter,
     request: Option<Request>,
     /// Requests that the receiver made, and that the sender answered.
     requests: u64,
@@ -103,7 +126,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(config: FlowConfig, route: Route, start: Instant, chance: u64) -> Self {
+    pub(crate) fn new(config: FlowConfig, route: Route, start: Instant, seeds: Seeds) -> Self {
         let completes = matches!(
             config.application,
             Application::RequestResponse { .. } | Application::ShortFlows { .. }
@@ -122,10 +145,12 @@ impl Flow {
             end: None,
             wakes: Some(start),
             is_on: false,
+            handshake: (!config.handshake).then_some(Handshake::Done),
+            jitter: Jitter::new(config.jitter, seeds.jitter),
             request: None,
             requests: 0,
             answers: 0,
-            chance: Exponential::new(chance),
+            chance: Exponential::new(seeds.starts),
             completion_ns: completes.then(Tally::new),
         }
     }
@@ -183,7 +208,10 @@ impl Flow {
 
     /// When the application does its next step, or a request is sent again.
     pub(crate) fn wakes(&self) -> Option<Instant> {
-        let resend = self.request.and_then(|request| request.resend);
+        let resend = match self.handshake {
+            Some(Handshake::Asked(_, _, resend)) => Some(resend),
+            _ => self.request.and_then(|request| request.resend),
+        };
         self.wakes.map_or(resend, |at| Some(resend.map_or(at, |resend| resend.min(at))))
     }
 
@@ -193,6 +221,11 @@ impl Flow {
             (self.wakes, self.request) = (None, None);
             self.sender.pause();
             return Wish::Nothing;
+        }
+        if !matches!(self.config.application, Application::ShortFlows { .. })
+            && let Some(wish) = self.connect(now)
+        {
+            return wish;
         }
         if let Some(again) = self.resend(now) {
             return again;
@@ -246,6 +279,31 @@ impl Flow {
             self.wakes = Some(self.wakes.map_or(stop, |at| at.min(stop)));
         }
         wish
+    }
+
+    /// Begins the connection, or waits until it is there. The first packet is sent again after a second,
+    /// and then after twice the time (RFC 6298 section 2.1, RFC 9002 section 6.2.2).
+    fn connect(&mut self, now: Instant) -> Option<Wish> {
+        let (first, times) = match self.handshake {
+            Some(Handshake::Done) => return None,
+            None => (now, 0),
+            Some(Handshake::Asked(_, _, resend)) if resend > now => return Some(Wish::Nothing),
+            Some(Handshake::Asked(first, times, _)) => (first, times),
+        };
+        let wait = INITIAL_TIMEOUT.times(1 << times.min(MAX_BACKOFF));
+        self.handshake = Some(Handshake::Asked(first, times + 1, now + wait));
+        self.wakes = self.config.stop.map(|stop| Instant::default() + stop);
+        Some(Wish::Handshake)
+    }
+
+    /// The other side's part of the handshake arrived; whether that is news. A round trip of a packet
+    /// that was sent once is the first sample.
+    pub(crate) fn on_connected(&mut self, now: Instant) -> bool {
+        let Some(Handshake::Asked(first, times, _)) = self.handshake else { return false };
+        self.handshake = Some(Handshake::Done);
+        self.wakes = Some(now);
+        self.sender.connect(&self.config, now, (times == 1).then(|| now.since(first)));
+        true
     }
 
     /// Sends the request at hand again when no part of its answer came within the sender's timeout,

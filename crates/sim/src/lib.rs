@@ -34,13 +34,15 @@
 //!   trips of the newest segment of an ACK, by timestamps (RFC 7323) where copies make that ambiguous;
 //!   RACK-TLP (RFC 8985) with DSACK (RFC 2883), and a retransmission timeout (RFC 6298) with Linux's
 //!   minimum.
-//! - Both: delayed ACKs, flow control with a fixed or a growing window, a send buffer.
+//!   The window after idleness, PRR (RFC 9937) and quick ACKs are Linux's.
+//! - Both: a handshake of one round trip, a host that is late by a random part of 0.1 ms, delayed ACKs, flow control with a fixed or a growing window, a send buffer.
 #![forbid(unsafe_code)]
 
 mod config;
 mod flight;
 mod flow;
 mod packet;
+mod prr;
 mod random;
 mod receiver;
 mod recovery;
@@ -54,8 +56,8 @@ mod timers;
 mod window;
 
 pub use config::{
-    AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, IPV4_TCP_HEADER_BYTES,
-    ReceiveWindow, Reordering, Route, SimConfig, SimError, TcpConfig,
+    AckPolicy, Application, Arrivals, CrossTraffic, DEFAULT_JITTER, FlowConfig,
+    IPV4_TCP_HEADER_BYTES, ReceiveWindow, Reordering, Route, SimConfig, SimError, TcpConfig,
 };
 pub use flow::{Flow, SenderStats, SentPacket};
 pub use random::{Stream, stream_seed};

@@ -11,6 +11,12 @@ pub(crate) struct Chunk {
     pub(crate) bytes: u32,
 }
 
+impl Chunk {
+    /// What the sender's part of the handshake carries, in place of data.
+    pub(crate) const HANDSHAKE: Self =
+        Self { id: u64::MAX, written: Instant::from_nanos(0), bytes: 0 };
+}
+
 /// A packet of a flow, from its sender to its receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Data {
@@ -75,4 +81,6 @@ pub(crate) enum Up {
     Ack(Ack),
     /// The receiver's application wants the answer of this number.
     Request(u64),
+    /// The receiver's part of the handshake.
+    Handshake,
 }

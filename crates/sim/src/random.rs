@@ -1,6 +1,6 @@
 //! Chance, the same on every machine.
 
-use fullpipe_cc::Duration;
+use fullpipe_cc::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
@@ -19,6 +19,8 @@ pub enum Stream {
     Connection,
     /// The packets of cross traffic.
     Cross,
+    /// A flow's host: [`crate::FlowConfig::jitter`].
+    Jitter,
 }
 
 /// The seed of one stream of a run: a hash of the run's seed, the kind and the index of its kind.
@@ -37,6 +39,29 @@ const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)
+}
+
+/// Evenly distributed times below a bound.
+#[derive(Clone, Debug)]
+pub(crate) struct Jitter {
+    bound_ns: u64,
+    rng: Pcg64Mcg,
+}
+
+impl Jitter {
+    pub(crate) fn new(bound: Duration, seed: u64) -> Self {
+        Self { bound_ns: bound.as_nanos(), rng: Pcg64Mcg::seed_from_u64(seed) }
+    }
+
+    /// `at`, and a random time below the bound.
+    #[inline]
+    pub(crate) fn after(&mut self, at: Instant) -> Instant {
+        if self.bound_ns == 0 {
+            return at;
+        }
+        let part = (u128::from(self.rng.next_u64()) * u128::from(self.bound_ns)) >> 64;
+        at + Duration::from_nanos(part as u64)
+    }
 }
 
 /// Exponentially distributed times, as between the events of a Poisson process.
@@ -93,10 +118,10 @@ mod tests {
 
     #[test]
     fn no_two_streams_of_any_two_seeds_are_one() {
-        use Stream::{Connection, Controller, Cross, Link, Starts, Uplink};
+        use Stream::{Connection, Controller, Cross, Jitter, Link, Starts, Uplink};
         let mut seen = std::collections::HashSet::new();
         for seed in 0..200 {
-            for stream in [Link, Uplink, Controller, Starts, Connection, Cross] {
+            for stream in [Link, Uplink, Controller, Starts, Connection, Cross, Jitter] {
                 for index in 0..100 {
                     assert!(
                         seen.insert(stream_seed(seed, stream, index)),

@@ -11,6 +11,9 @@ use crate::packet::{Ack, Chunk, Data, Named};
 use crate::reports::{Ranges, Sack};
 use crate::window::Window;
 
+/// What a round trip and this make is a pause: the timeout with Linux's minimum.
+const QUICK_PAUSE: Duration = Duration::from_millis(200);
+
 /// What the receiver remembers for its next ACK.
 #[derive(Debug)]
 enum Report {
@@ -27,6 +30,10 @@ pub(crate) struct Receiver {
     largest: Option<(u64, Instant)>,
     unacked: u32,
     ce_packets: u64,
+    /// Packets that are still acknowledged one by one.
+    quick: u32,
+    /// When the newest packet came.
+    newest: Option<Instant>,
     ack_deadline: Option<Instant>,
     /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is missing.
     ahead: VecDeque<(u32, Instant)>,
@@ -50,6 +57,8 @@ impl Receiver {
             largest: None,
             unacked: 0,
             ce_packets: 0,
+            quick: config.acks.quick,
+            newest: None,
             ack_deadline: None,
             ahead: VecDeque::new(),
             next_chunk: 0,
@@ -82,16 +91,29 @@ impl Receiver {
             self.largest = Some((data.pn, now));
         }
         self.unacked += 1;
+        let is_quick = self.policy.quick > 0 && self.is_quick(now, rtt);
         let is_marked = ecn == Ecn::Ce;
         self.ce_packets += u64::from(is_marked);
         // Out of order, a hole that closes, a mark: the sender wants to know at once.
-        if !in_order || is_marked || self.unacked >= self.policy.every {
+        if !in_order || is_marked || is_quick || self.unacked >= self.policy.every {
             return Some(self.acknowledge(now));
         }
         if self.ack_deadline.is_none() {
             self.ack_deadline = Some(now + self.policy.max_delay);
         }
         None
+    }
+
+    /// Whether this packet is one of those that are acknowledged at once, as Linux does it
+    /// (`tcp_event_data_recv`); a pause begins their count anew.
+    fn is_quick(&mut self, now: Instant, rtt: Duration) -> bool {
+        let pause = self.newest.replace(now).map_or(Duration::ZERO, |newest| now.since(newest));
+        if pause > rtt + QUICK_PAUSE {
+            self.quick = self.policy.quick;
+        }
+        let is_quick = self.quick > 0;
+        self.quick = self.quick.saturating_sub(1);
+        is_quick
     }
 
     #[inline]
@@ -190,6 +212,23 @@ mod tests {
         let mut r = Receiver::new(&FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Reno, 1) });
         let acked: Vec<bool> = (0..8).map(|i| take(&mut r, i, i).is_some()).collect();
         assert_eq!(acked, [false, false, false, true, false, false, false, true]);
+    }
+
+    #[test]
+    fn the_first_packets_and_those_after_a_pause_are_acknowledged_one_by_one() {
+        let acks = AckPolicy { quick: 3, ..AckPolicy::default() };
+        let mut r = Receiver::new(&FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Reno, 1) });
+        let mut acked = |pn: u64, ms| {
+            let now = NOW + Duration::from_millis(ms);
+            let rtt = Duration::from_millis(40);
+            r.on_packet(now, &packet(pn, pn), Ecn::NotEct, rtt, |_, _| {}).is_some()
+        };
+        let start: Vec<bool> = (0..6).map(|pn| acked(pn, pn)).collect();
+        assert_eq!(start, [true, true, true, false, true, false]);
+        assert!(acked(6, 240), "the second one");
+        assert!(!acked(7, 480), "no pause");
+        let again: Vec<bool> = (8..13).map(|pn| acked(pn, 730)).collect();
+        assert_eq!(again, [true, true, true, false, true]);
     }
 
     #[test]

@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Controller, Duration, Instant, RttSample, SendDecision, Snapshot};
+use fullpipe_cc::{
+    Algorithm, Config, Controller, Duration, Instant, RttSample, SendDecision, Snapshot,
+};
 
 use crate::config::{Application, FlowConfig, ReceiveWindow};
 use crate::flight::{Flight, Losses};
 use crate::flow::{SenderStats, SentPacket};
 use crate::packet::{Ack, Chunk, Named};
+use crate::prr::Prr;
 use crate::receiver::Receiver;
 use crate::tcp::{Alarm, Tcp};
 
@@ -88,6 +91,9 @@ pub(crate) struct Sender {
     pto_count: u32,
     last_sent: Instant,
     last_sent_bytes: u32,
+    /// Of a TCP recovery, where PRR governs it.
+    prr: Option<Prr>,
+    has_prr: bool,
     pub(crate) stats: SenderStats,
 }
 
@@ -124,6 +130,10 @@ impl Sender {
             pto_count: 0,
             last_sent: now,
             last_sent_bytes: 0,
+            prr: None,
+            has_prr: config.is_tcp()
+                && config.tcp.prr
+                && matches!(config.algorithm, Algorithm::Cubic | Algorithm::Reno),
             stats: SenderStats::default(),
         }
     }
@@ -183,6 +193,33 @@ impl Sender {
         }
     }
 
+    /// The handshake is over, and measured this round trip.
+    pub(crate) fn connect(&mut self, config: &FlowConfig, now: Instant, rtt: Option<Duration>) {
+        let cc = Config { handshake_rtt: rtt, ..config.cc };
+        self.cc = Controller::new(config.algorithm, cc, now);
+        if let Some(rtt) = rtt {
+            self.flight.rtt.update(now, rtt, Duration::ZERO);
+        }
+        self.last_sent = now;
+    }
+
+    /// The application writes after a pause: Linux's `tcp_cwnd_restart` halves the window for each timeout
+    /// that passed, down to the initial one.
+    fn restart_after_idle(&mut self, now: Instant) {
+        let Some(tcp) = self.flight.tcp.as_ref().filter(|tcp| tcp.config().idle_restart) else {
+            return;
+        };
+        if self.flight.in_flight > 0 || !self.flight.retransmit.is_empty() {
+            return;
+        }
+        let rto = tcp.rto(&self.flight.rtt).as_nanos();
+        let timeouts = now.since(self.last_sent).as_nanos() / rto.max(1);
+        if timeouts > 0 {
+            let cwnd = self.cc.cwnd() >> timeouts.min(63);
+            self.cc.on_idle(now, cwnd.max(self.cc.initial_cwnd().min(self.cc.cwnd())));
+        }
+    }
+
     pub(crate) fn pause(&mut self) {
         self.source.unsent = Some(0);
         self.source.written = self.source.sent;
@@ -191,6 +228,7 @@ impl Sender {
     }
 
     pub(crate) fn write(&mut self, now: Instant, bytes: u64) {
+        self.restart_after_idle(now);
         // Before the new data is queued: then there is still nothing to send.
         self.check_if_application_limited();
         if self.source.buffer.is_some() {
@@ -201,6 +239,7 @@ impl Sender {
     }
 
     pub(crate) fn resume(&mut self, now: Instant) {
+        self.restart_after_idle(now);
         self.check_if_application_limited();
         if self.source.buffer.is_some() {
             self.source.fill(now, 0);
@@ -243,6 +282,14 @@ impl Sender {
                 break None;
             }
             match self.cc.can_send(now) {
+                // It goes by what arrives, and is not paced.
+                SendDecision::CwndLimited if self.prr_allows() => {
+                    match self.next_chunk(now, payload) {
+                        Some(chunk) => self.transmit(now, chunk, &mut send),
+                        None => break None,
+                    }
+                }
+                SendDecision::Now { .. } if self.prr.is_some() && !self.prr_allows() => break None,
                 SendDecision::CwndLimited => break None,
                 SendDecision::At(at) => break Some(at),
                 SendDecision::Now { .. } => match self.next_chunk(now, payload) {
@@ -255,6 +302,10 @@ impl Sender {
             (Some(paced), Some(alarm)) => Some(paced.min(alarm)),
             (paced, alarm) => paced.or(alarm),
         }
+    }
+
+    fn prr_allows(&self) -> bool {
+        self.prr.is_some_and(|prr| prr.may_send(self.cc.inflight()))
     }
 
     /// Sends a packet whatever window and pacer say: something new, or a repetition.
@@ -279,6 +330,9 @@ impl Sender {
         self.flight.push(state, chunk);
         self.last_sent = now;
         self.last_sent_bytes = bytes;
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(u64::from(bytes));
+        }
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(bytes);
         send(pn, chunk, bytes);
@@ -315,9 +369,13 @@ impl Sender {
             self.pto_count = (self.pto_count + 1).min(MAX_BACKOFF);
             return true;
         }
+        let flight = self.cc.inflight();
         let mut batch = self.cc.ack(now);
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
+        if self.has_prr {
+            self.reduce(flight, 0, losses);
+        }
         self.count(losses);
         false
     }
@@ -333,6 +391,7 @@ impl Sender {
         if let Some(tcp) = &mut self.flight.tcp {
             tcp.on_timeout(now, self.next_chunk);
         }
+        self.prr = None;
     }
 
     /// After how long without an answer a request is sent again.
@@ -364,7 +423,9 @@ impl Sender {
             if let Some(tcp) = &mut self.flight.tcp {
                 tcp.on_spurious_loss();
             }
+            self.prr = None;
         }
+        let flight = self.cc.inflight();
         let mut batch = self.cc.ack(now);
         self.flight.tell_acked(&mut batch);
         if let Some(rtt) = news.rtt {
@@ -380,6 +441,9 @@ impl Sender {
         }
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
+        if self.has_prr {
+            self.reduce(flight, news.delivered_bytes, losses);
+        }
         if losses.packets > 0 {
             self.count(losses);
         }
@@ -409,6 +473,22 @@ impl Sender {
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
         batch.finish();
         true
+    }
+
+    /// Proportional rate reduction, before the losses of an ACK are counted: `flight` was in flight before
+    /// it, and it delivered so much.
+    fn reduce(&mut self, flight: u64, delivered: u64, losses: Losses) {
+        let in_recovery = self.flight.tcp.as_ref().is_some_and(Tcp::in_recovery);
+        let (inflight, smss) = (self.cc.inflight(), u64::from(self.payload));
+        if !in_recovery {
+            self.prr = None;
+            if losses.packets > 0 {
+                self.prr = Some(Prr::new(self.cc.cwnd(), flight, inflight, smss));
+            }
+        }
+        if let Some(prr) = &mut self.prr {
+            prr.on_ack(delivered, losses.packets > 0, inflight, smss);
+        }
     }
 
     fn count(&mut self, losses: Losses) {

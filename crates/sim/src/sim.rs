@@ -9,7 +9,7 @@ use fullpipe_path::{ConfigError, Path, PathSample, Probability, Selection};
 use hdrhistogram::Histogram;
 
 use crate::config::{CrossTraffic, Route, SimConfig, SimError};
-use crate::flow::Flow;
+use crate::flow::{Flow, Seeds};
 use crate::packet::{Data, Up};
 use crate::random::{Exponential, Stream, stream_seed};
 use crate::tally::Tally;
@@ -109,8 +109,9 @@ impl Sim {
         for (i, flow) in config.flows.iter().enumerate() {
             flow.validate()?;
             let start = Instant::default() + flow.start;
-            let chance = stream_seed(config.seed, Stream::Starts, i as u64);
-            sim.flows.push(Flow::new(*flow, Route::checked(flow.route, n)?, start, chance));
+            let seed = |stream| stream_seed(config.seed, stream, i as u64);
+            let seeds = Seeds { starts: seed(Stream::Starts), jitter: seed(Stream::Jitter) };
+            sim.flows.push(Flow::new(*flow, Route::checked(flow.route, n)?, start, seeds));
             sim.arm(Timer::Application, i as u32, start);
         }
         Ok(sim)

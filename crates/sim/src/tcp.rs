@@ -82,6 +82,10 @@ impl Tcp {
         }
     }
 
+    pub(crate) fn config(&self) -> &TcpConfig {
+        &self.config
+    }
+
     pub(crate) fn in_recovery(&self) -> bool {
         self.recovery.is_some()
     }

@@ -34,6 +34,11 @@ impl Link {
     }
 }
 
+/// A flow whose data leaves at once, and to the nanosecond.
+fn exact(flow: FlowConfig) -> FlowConfig {
+    FlowConfig { jitter: Duration::ZERO, handshake: false, ..flow }
+}
+
 fn at(secs: f64) -> Instant {
     Instant::default() + Duration::from_nanos((secs * 1e9) as u64)
 }
@@ -220,7 +225,7 @@ fn a_transfer_completes_whatever_is_lost() {
 fn the_round_trip_of_an_empty_path_is_exact() {
     let flow = FlowConfig {
         application: Application::Bytes(1_000),
-        ..FlowConfig::bulk(Algorithm::Reno, 1)
+        ..exact(FlowConfig::bulk(Algorithm::Reno, 1))
     };
     let link = Link { mbit: 10.0, rtt_ms: 40, buffer_bdp: 1.0, loss: 0.0 };
     let mut sim = link.sim(vec![flow]);

@@ -18,10 +18,16 @@ fn seen(queue: QueueConfig, flows: u64) -> (f64, f64) {
     let row = vec![bottleneck, ElementConfig::Delay(delay)];
     let down = PathConfig { row, seed: 7 };
     let up = Link { delay, ..Link::default() };
-    let flow = |i| FlowConfig {
-        // Not all at once.
-        start: Duration::from_millis(i * 37),
-        ..FlowConfig::tcp_bulk(Algorithm::Reno, i)
+    let flow = |i| {
+        let mut flow = FlowConfig {
+            // Not all at once.
+            start: Duration::from_millis(i * 37),
+            ..FlowConfig::tcp_bulk(Algorithm::Reno, i)
+        };
+        // The formulas halve the window at once. With PRR a lone flow's queue stays for another round trip, and
+        // the next drop finds it: two halvings in one sawtooth.
+        flow.tcp.prr = false;
+        flow
     };
     let config = SimConfig::new(down, up.into(), (0..flows).map(flow).collect());
     let mut sim = Sim::new(&config).expect("a sound path");

@@ -13,6 +13,11 @@ fn mbit(n: u64) -> Rate {
     Rate::from_bits_per_sec(n * 1_000_000)
 }
 
+/// A flow whose data leaves at once, and to the nanosecond.
+fn exact(flow: FlowConfig) -> FlowConfig {
+    FlowConfig { jitter: Duration::ZERO, handshake: false, ..flow }
+}
+
 fn at(ms: u64) -> Instant {
     Instant::default() + MS.times(ms)
 }
@@ -77,8 +82,8 @@ fn tcp_counts_a_loss_that_a_probe_repaired() {
 /// Segments counted as lost, and the window, after two writes of 20 segments; without the data packet
 /// and the ACK of these numbers.
 fn after_a_tail(data: Option<u64>, ack: Option<u64>) -> (u64, u64) {
-    let acks = AckPolicy { every: 2, max_delay: MS.times(40) };
-    let flow = FlowConfig { acks, ..FlowConfig::tcp_bulk(Algorithm::Reno, 1) };
+    let acks = AckPolicy { every: 2, max_delay: MS.times(40), quick: 0 };
+    let flow = FlowConfig { acks, ..exact(FlowConfig::tcp_bulk(Algorithm::Reno, 1)) };
     let mut config = config(mbit(20), 0.0, vec![flow]);
     let listed =
         |number: Option<u64>| ElementConfig::Loss(LossConfig::Listed(number.into_iter().collect()));
@@ -103,8 +108,13 @@ fn tcp_counts_few_losses_where_only_acks_are_lost() {
     let pauses = Application::OnOff { on: MS.times(50), off: MS.times(400) };
     for (application, most) in [(Application::Bulk, 0), (pauses, 133 / 25 * 5)] {
         let receive_window = ReceiveWindow::Fixed(100_000);
-        let flow =
-            FlowConfig { application, receive_window, ..FlowConfig::tcp_bulk(Algorithm::Cubic, 1) };
+        let mut flow = FlowConfig {
+            application,
+            receive_window,
+            ..exact(FlowConfig::tcp_bulk(Algorithm::Cubic, 1))
+        };
+        // Every second segment is acknowledged, and the window outlives the pauses.
+        (flow.acks.quick, flow.tcp.idle_restart) = (0, false);
         let sim = run(&config(mbit(20), 20.0, vec![flow]), 60_000);
         assert_eq!(sim.link(0).stats.tail_dropped.packets, 0, "the queue was to be long enough");
         let stats = sim.flow(0).stats();
@@ -165,7 +175,7 @@ fn a_tcp_timeout_leaves_a_window_of_one_segment() {
 /// longer.
 #[test]
 fn a_round_trip_is_that_of_the_newest_packet_of_an_ack() {
-    let acks = AckPolicy { every: 10, max_delay: MS.times(40) };
+    let acks = AckPolicy { every: 10, max_delay: MS.times(40), quick: 0 };
     let algorithm = Algorithm::Fixed(Rate::from_bytes_per_sec(1_448_000));
     for flow in [FlowConfig::bulk(algorithm, 1), FlowConfig::tcp_bulk(algorithm, 1)] {
         let sim = run(&config(mbit(100), 0.0, vec![FlowConfig { acks, ..flow }]), 10_000);

@@ -188,6 +188,28 @@ fn every_flow_can_be_said() {
     assert_eq!(delays, 15_000_000);
 }
 
+#[test]
+fn a_flow_says_how_its_host_and_its_tcp_behave() {
+    let text = format!(
+        "cc = \"cubic\"\n{PATH}[[flow]]\ntransport = \"tcp\"\njitter = \"1ms\"\nhandshake = false\n\
+         quick_acks = 0\nreordering = \"threshold\"\nrto_min = \"1s\"\nidle_restart = false\nprr = false\n"
+    );
+    let flow = setup(&text).config.flows[0];
+    assert_eq!(
+        (flow.jitter, flow.handshake, flow.acks.quick),
+        (Duration::from_millis(1), false, 0)
+    );
+    let tcp = fullpipe_sim::TcpConfig {
+        reordering: fullpipe_sim::Reordering::Threshold,
+        rto_min: Duration::from_secs(1),
+        idle_restart: false,
+        prr: false,
+    };
+    assert_eq!(flow.tcp, tcp);
+    let said = wrong(&format!("cc = \"cubic\"\n{PATH}[[flow]]\nprr = true\n"));
+    assert!(said.contains("flow[0].prr: only tcp has it"), "{said}");
+}
+
 /// Links, way back and controllers of 20 seeds draw 100 different sequences: no seed's link draws what
 /// another seed's other link does.
 #[test]

@@ -5,15 +5,15 @@ use std::path::Path;
 use fullpipe_cc::{Algorithm, Duration, Rate, StartupGains};
 use fullpipe_path::{ConfigError, Ecn, ElementConfig, MTU_BYTES, PathConfig, RateConfig};
 use fullpipe_sim::{
-    AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, ReceiveWindow, Route, SimConfig,
-    Stream, stream_seed,
+    AckPolicy, Application, Arrivals, CrossTraffic, FlowConfig, ReceiveWindow, Reordering, Route,
+    SimConfig, Stream, TcpConfig, stream_seed,
 };
 
 use super::elements::{Element, Frame, Wire};
 use super::error::Wrong;
 use super::quantity::{Chance, Room};
 use super::schema::{
-    App, Carrier, CrossTable, Document, FlowTable, LinkTable, Marks, PathTable, Spacing,
+    App, Carrier, CrossTable, Document, FlowTable, Late, LinkTable, Marks, PathTable, Spacing,
 };
 use super::{MAX_FLOWS, MAX_ROWS};
 use crate::units::{Buffer, show_duration};
@@ -399,7 +399,11 @@ fn flow_config(
     flow.acks = AckPolicy {
         every: table.ack_every.unwrap_or(flow.acks.every),
         max_delay: table.ack_delay.map_or(flow.acks.max_delay, |t| t.0),
+        quick: table.quick_acks.unwrap_or(flow.acks.quick),
     };
+    flow.jitter = table.jitter.map_or(flow.jitter, |t| t.0);
+    flow.handshake = table.handshake.unwrap_or(flow.handshake);
+    flow.tcp = tcp_config(table, field)?;
     if flow.acks.every == 0 {
         return Err(Wrong::new(format!("{field}.ack_every"), "0 is never; write at least 1"));
     }
@@ -428,6 +432,33 @@ fn flow_config(
         }
     };
     Ok(flow)
+}
+
+/// What only TCP has.
+fn tcp_config(table: &FlowTable, field: &str) -> Result<TcpConfig, Wrong> {
+    let fields = [
+        ("reordering", table.reordering.is_some()),
+        ("rto_min", table.rto_min.is_some()),
+        ("idle_restart", table.idle_restart.is_some()),
+        ("prr", table.prr.is_some()),
+    ];
+    if let Some((name, _)) = fields.iter().find(|(_, is_there)| *is_there)
+        && table.transport != Carrier::Tcp
+    {
+        let why = "only tcp has it; write transport = \"tcp\" too, or leave it out";
+        return Err(Wrong::new(format!("{field}.{name}"), why));
+    }
+    let standard = TcpConfig::default();
+    Ok(TcpConfig {
+        reordering: match table.reordering {
+            None => standard.reordering,
+            Some(Late::Rack) => Reordering::Rack,
+            Some(Late::Threshold) => Reordering::Threshold,
+        },
+        rto_min: table.rto_min.map_or(standard.rto_min, |t| t.0),
+        idle_restart: table.idle_restart.unwrap_or(standard.idle_restart),
+        prr: table.prr.unwrap_or(standard.prr),
+    })
 }
 
 fn application(app: App, field: &str) -> Result<Application, Wrong> {

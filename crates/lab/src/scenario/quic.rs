@@ -98,6 +98,9 @@ fn check_flow(flow: &FlowTable, place: &str) -> Result<(), Wrong> {
         ("send_buffer", flow.send_buffer.is_some()),
         ("receive_window", flow.receive_window.is_some()),
         ("extra_rtt", flow.extra_rtt.is_some()),
+        ("jitter", flow.jitter.is_some()),
+        ("handshake", flow.handshake.is_some()),
+        ("quick_acks", flow.quick_acks.is_some()),
         ("route", flow.route.is_some()),
     ];
     match fields.iter().find(|(_, is_there)| *is_there) {

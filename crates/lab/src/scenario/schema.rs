@@ -142,6 +142,14 @@ pub(super) struct FlowTable {
     /// The window's start, from which it grows to `receive_window`.
     pub(super) receive_window_initial: Option<Room>,
     pub(super) extra_rtt: Option<Time>,
+    /// How late the sender's host is at the most.
+    pub(super) jitter: Option<Time>,
+    pub(super) handshake: Option<bool>,
+    pub(super) quick_acks: Option<u32>,
+    pub(super) reordering: Option<Late>,
+    pub(super) rto_min: Option<Time>,
+    pub(super) idle_restart: Option<bool>,
+    pub(super) prr: Option<bool>,
     /// The links that it passes, `"1-2"`.
     pub(super) route: Option<String>,
 }
@@ -171,6 +179,13 @@ impl Default for FlowTable {
             receive_window: None,
             receive_window_initial: None,
             extra_rtt: None,
+            jitter: None,
+            handshake: None,
+            quick_acks: None,
+            reordering: None,
+            rto_min: None,
+            idle_restart: None,
+            prr: None,
             route: None,
         }
     }
@@ -182,6 +197,14 @@ pub(super) enum Carrier {
     #[default]
     Quic,
     Tcp,
+}
+
+/// How TCP tells what is lost from what is late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Late {
+    Rack,
+    Threshold,
 }
 
 /// Whether a flow understands marks, and how it takes them.

@@ -8,7 +8,7 @@ use fullpipe_path::{Delivered, Ecn, Event, Header, IPV4_UDP_HEADER_BYTES};
 use super::{CROSS, Sim, Timer};
 use crate::REQUEST_BYTES;
 use crate::config::{Application, Arrivals, CrossTraffic, FlowConfig};
-use crate::flow::{Flow, Wish};
+use crate::flow::{Flow, Seeds, Wish};
 use crate::packet::{Chunk, Data, Up};
 use crate::random::{Stream, stream_seed};
 use crate::timers::NEVER;
@@ -95,6 +95,10 @@ impl Sim {
     fn on_data(&mut self, data: &Data, ecn: Ecn) {
         let now = self.now;
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
+        if data.chunk.id == Chunk::HANDSHAKE.id {
+            let bytes = flow.config.handshake_bytes();
+            return self.send_up(data.flow, bytes, Up::Handshake);
+        }
         let rtt = flow.sender.smoothed_rtt();
         let latency = &mut self.latency_ns;
         let ack = flow.receiver.on_packet(now, data, ecn, rtt, |_, written| {
@@ -146,16 +150,34 @@ impl Sim {
         let Some(flow) = self.alive(i) else { return };
         match up {
             Up::Request(number) => flow.on_request(now, *number),
+            Up::Handshake => {
+                if flow.on_connected(now) {
+                    if let Some(rtt) = flow.sender.latest_rtt() {
+                        self.rtt_ns.record(rtt.as_nanos());
+                    }
+                    self.on_application(i);
+                }
+                return;
+            }
             Up::Ack(ack) => {
                 if let Some(rtt) = flow.sender.on_ack(now, ack, &mut flow.receiver) {
                     self.rtt_ns.record(rtt.as_nanos());
                 }
             }
         }
-        self.pump(i);
+        self.wake_sender(i);
         if i as usize >= self.flows.len() {
             self.retire_if_over(i);
         }
+    }
+
+    /// Lets a flow's host send what it may, when it gets to it.
+    #[inline]
+    fn wake_sender(&mut self, i: u32) {
+        let now = self.now;
+        let Some(flow) = self.alive(i) else { return };
+        let at = flow.jitter.after(now);
+        if at > now { self.arm(Timer::Sender, i, at) } else { self.pump(i) }
     }
 
     #[inline]
@@ -198,8 +220,10 @@ impl Sim {
     fn on_application(&mut self, i: u32) {
         let now = self.now;
         let Some(flow) = self.alive(i) else { return };
-        if let Some(at) = flow.wakes().filter(|at| *at > now) {
-            return self.arm(Timer::Application, i, at);
+        match flow.wakes() {
+            None => return,
+            Some(at) if at > now => return self.arm(Timer::Application, i, at),
+            Some(_) => {}
         }
         let wish = flow.on_wake(now);
         let wakes = flow.wakes();
@@ -212,8 +236,19 @@ impl Sim {
             Wish::Request(number) => {
                 self.send_up(i, REQUEST_BYTES + IPV4_UDP_HEADER_BYTES, Up::Request(number));
             }
+            Wish::Handshake => self.send_handshake(i),
             Wish::Connect => self.connect(i),
         }
+    }
+
+    /// Sends the sender's part of a handshake.
+    fn send_handshake(&mut self, i: u32) {
+        let now = self.now;
+        let Some(flow) = self.alive(i) else { return };
+        let (first, bytes) = (flow.route.first, flow.config.handshake_bytes());
+        let data = Data { flow: i, pn: 0, sent: now, chunk: Chunk::HANDSHAKE };
+        let _ = self.links[first].path.send(now, header(i, bytes, Ecn::NotEct), data);
+        self.refresh(first);
     }
 
     /// Starts the next connection of [`Application::ShortFlows`].
@@ -228,7 +263,8 @@ impl Sim {
             ..template.config
         };
         config.cc.seed = stream_seed(config.cc.seed, Stream::Connection, number as u64);
-        let mut flow = Flow::new(config, template.route, self.now, 0);
+        let jitter = stream_seed(config.cc.seed, Stream::Jitter, 0);
+        let mut flow = Flow::new(config, template.route, self.now, Seeds { starts: 0, jitter });
         flow.parent = Some(parent);
         self.short.push(Some(Box::new(flow)));
         self.on_application((self.flows.len() + number) as u32);
@@ -273,7 +309,7 @@ impl Sim {
         if is_new {
             self.due[first] = nanos(path.next_event());
         }
-        deadline
+        deadline.map(|at| flow.jitter.after(at))
     }
 
     fn send_cross(&mut self, i: usize) {

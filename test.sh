@@ -37,6 +37,7 @@ run_long() {
     say "generated cases at their full number"
     PROPTEST_CASES=5000 cargo test --workspace --release --locked --test properties
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test twin
+    PROPTEST_CASES=10000 cargo test --workspace --release --locked --lib invariants -- --nocapture
 
     # BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
     say "the kernel program"

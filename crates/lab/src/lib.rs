@@ -8,6 +8,8 @@ pub mod backend;
 pub mod expect;
 pub mod explain;
 pub mod figures;
+#[cfg(test)]
+mod invariants;
 pub mod metrics;
 pub mod observe;
 pub mod output;

@@ -114,6 +114,7 @@ impl Bottleneck {
             }
             State::Serving { key, bytes, until } => {
                 self.carried.add(bytes);
+                pool[key].left_queue = until;
                 self.next(pool, until);
                 Some(key)
             }

@@ -44,7 +44,7 @@ impl<T: Clone> Carrier<T> {
         stats: &mut PathStats,
     ) -> Result<(), Dropped<T>> {
         self.advance(now);
-        let meta = Meta { header, corrupted: false, queued: Duration::ZERO };
+        let meta = Meta { header, corrupted: false, queued: Duration::ZERO, left_queue: now };
         let (key, dropped) = self.row.send(now, meta);
         self.put(key, payload);
         self.copy_payloads();
@@ -119,14 +119,15 @@ impl<T: Clone> Carrier<T> {
         self.copy_payloads();
         // Every packet in the row has its payload.
         let payload = self.payloads[key.index()].take()?;
-        let Meta { header, corrupted, queued } = self.row.pool.remove(key);
+        let Meta { header, corrupted, queued, left_queue } = self.row.pool.remove(key);
         let Header { wire_bytes, ecn, .. } = header;
         if let Some(reason) = dropped {
             stats.count_drop(reason, wire_bytes);
             return Some(Event::Dropped(Dropped { at, reason, wire_bytes, payload }));
         }
         stats.delivered.add(wire_bytes);
-        Some(Event::Delivered(Delivered { at, queued, wire_bytes, ecn, corrupted, payload }))
+        let delivered = Delivered { at, queued, left_queue, wire_bytes, ecn, corrupted, payload };
+        Some(Event::Delivered(delivered))
     }
 
     pub(crate) fn advance(&mut self, now: Instant) {

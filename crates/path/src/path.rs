@@ -16,6 +16,8 @@ pub struct Delivered<T> {
     /// Queueing delay: the time between its arrival at a bottleneck and the start of its own
     /// serialisation, of all bottlenecks together.
     pub queued: Duration,
+    /// When its last bit left the last bottleneck that it passed; on a path without one, when it entered.
+    pub left_queue: Instant,
     /// Its size on the wire.
     pub wire_bytes: u32,
     /// Its ECN codepoint now.

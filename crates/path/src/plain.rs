@@ -178,7 +178,8 @@ impl<T> Plain<T> {
         let Coming { at, queued, header, payload } = self.coming.pop_front()?;
         let Header { wire_bytes, ecn, .. } = header;
         stats.delivered.add(wire_bytes);
-        Some(Delivered { at, queued, wire_bytes, ecn, corrupted: false, payload })
+        let left_queue = at - self.delay;
+        Some(Delivered { at, queued, left_queue, wire_bytes, ecn, corrupted: false, payload })
     }
 
     #[inline]

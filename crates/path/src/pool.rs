@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use fullpipe_cc::Duration;
+use fullpipe_cc::{Duration, Instant};
 
 use crate::packet::{Ecn, Header};
 use crate::{Count, DropReason};
@@ -24,6 +24,8 @@ pub(crate) struct Meta {
     pub(crate) corrupted: bool,
     /// Time waited so far, in every queue that the packet passed.
     pub(crate) queued: Duration,
+    /// When it left the last bottleneck so far, or else entered the path.
+    pub(crate) left_queue: Instant,
 }
 
 /// Room for packets, and a note of what happened to others than the one that an element returns.
@@ -45,7 +47,7 @@ impl Pool {
             return key;
         }
         self.packets.push(meta);
-        // Four thousand million packets of 24 bytes do not fit in memory.
+        // Four thousand million packets of 40 bytes do not fit in memory.
         Key((self.packets.len() - 1) as u32)
     }
 

@@ -162,7 +162,7 @@ impl Flow {
     }
 
     /// What the sender did so far. Connections of [`Application::ShortFlows`] count when they are
-    /// over.
+    /// over; [`Sim::sender_stats`](crate::Sim::sender_stats) counts those that are open too.
     pub fn stats(&self) -> SenderStats {
         let mut stats = self.sender.stats;
         stats.add(self.over);
@@ -199,6 +199,12 @@ impl Flow {
     /// or from a connection's start to its last byte ([`Application::ShortFlows`]).
     pub fn completion_ns(&self) -> Option<Histogram<u64>> {
         self.completion_ns.as_ref().map(Tally::histogram)
+    }
+
+    /// Whether an answer of [`Application::RequestResponse`] was asked for and is not complete.
+    pub(crate) fn awaits_answer(&self) -> bool {
+        matches!(self.config.application, Application::RequestResponse { .. })
+            && self.received < self.answer.0
     }
 
     /// Whether its application has fallen silent for good.

@@ -9,7 +9,7 @@ use fullpipe_path::{ConfigError, Path, PathSample, Probability, Selection};
 use hdrhistogram::Histogram;
 
 use crate::config::{CrossTraffic, Route, SimConfig, SimError};
-use crate::flow::{Flow, Seeds};
+use crate::flow::{Flow, Seeds, SenderStats};
 use crate::packet::{Data, Up};
 use crate::random::{Exponential, Stream, stream_seed};
 use crate::tally::Tally;
@@ -35,7 +35,8 @@ impl Timer {
 #[derive(Debug)]
 struct Link {
     path: Path<Data>,
-    queue_delay_ns: Tally,
+    /// One for each part of the run, see [`Sim::begin_part`].
+    queue_delay_ns: Vec<Tally>,
 }
 
 #[derive(Debug)]
@@ -67,6 +68,10 @@ pub struct Sim {
     latency_ns: Tally,
     /// Packets that came out of a last link.
     delivered_packets: u64,
+    /// Flows that have not reached an end.
+    unfinished: usize,
+    /// When each part of the run but the first began.
+    parts: Vec<Instant>,
 }
 
 impl Sim {
@@ -92,9 +97,11 @@ impl Sim {
             rtt_ns: Tally::new(),
             latency_ns: Tally::new(),
             delivered_packets: 0,
+            unfinished: config.flows.len(),
+            parts: Vec::new(),
         };
         for link in &config.links {
-            sim.links.push(Link { path: Path::new(link)?, queue_delay_ns: Tally::new() });
+            sim.links.push(Link { path: Path::new(link)?, queue_delay_ns: vec![Tally::new()] });
         }
         // First, because the timers of flows are numbered after theirs.
         for (i, cross) in config.cross.iter().enumerate() {
@@ -132,6 +139,11 @@ impl Sim {
         &self.flows[i]
     }
 
+    /// How many links there are.
+    pub fn links(&self) -> usize {
+        self.links.len()
+    }
+
     /// A link's queue and counters now; the index is that of the configuration.
     pub fn link(&self, i: usize) -> PathSample {
         self.links[i].path.sample(self.now)
@@ -144,7 +156,49 @@ impl Sim {
 
     /// Queueing delay of every packet that came through a link, in nanoseconds.
     pub fn queue_delay_ns(&self, link: usize) -> Histogram<u64> {
-        self.links[link].queue_delay_ns.histogram()
+        self.queue_delays_so_far_ns(link).pop().unwrap_or_else(|| Tally::new().histogram())
+    }
+
+    /// The same of the packets that had left the link's bottleneck at the start (none), at each call of
+    /// [`Self::begin_part`], and until now. A packet counts when it comes out of the link: one that is under
+    /// way now is missing from all of them.
+    pub fn queue_delays_so_far_ns(&self, link: usize) -> Vec<Histogram<u64>> {
+        let mut so_far = vec![Tally::new().histogram()];
+        for part in &self.links[link].queue_delay_ns {
+            let sum = so_far[so_far.len() - 1].clone() + part.histogram();
+            so_far.push(sum);
+        }
+        so_far
+    }
+
+    /// From now on packets that leave a bottleneck are counted apart from those before, see
+    /// [`Self::queue_delays_so_far_ns`].
+    pub fn begin_part(&mut self) {
+        self.parts.push(self.now);
+        self.links.iter_mut().for_each(|link| link.queue_delay_ns.push(Tally::new()));
+    }
+
+    /// What the sender of a flow did so far; for [`Application::ShortFlows`] those of all its connections.
+    ///
+    /// [`Application::ShortFlows`]: crate::Application::ShortFlows
+    pub fn sender_stats(&self, flow: usize) -> SenderStats {
+        let mut stats = self.flows[flow].stats();
+        self.open_connections(flow).for_each(|open| stats.add(open.stats()));
+        stats
+    }
+
+    /// Requests and connections of a flow that have begun and are not complete; `None` for applications
+    /// that have neither.
+    pub fn incomplete(&self, flow: usize) -> Option<u64> {
+        let of = &self.flows[flow];
+        let connections = self.open_connections(flow).filter(|open| open.end().is_none()).count();
+        of.completion_ns.is_some().then(|| u64::from(of.awaits_answer()) + connections as u64)
+    }
+
+    /// The connections of [`Application::ShortFlows`] whose sender does not know yet that all has arrived.
+    fn open_connections(&self, flow: usize) -> impl Iterator<Item = &Flow> {
+        let open = self.short.iter().flatten().map(|open| &**open);
+        open.filter(move |open| open.parent == Some(flow as u32))
     }
 
     /// The round-trip sample of every ACK of all flows, in nanoseconds.
@@ -165,7 +219,7 @@ impl Sim {
 
     /// Whether every flow has an end and reached it.
     pub fn is_done(&self) -> bool {
-        self.flows.iter().all(|f| f.end().is_some())
+        self.unfinished == 0
     }
 
     /// A link's rate from now on.
@@ -209,6 +263,19 @@ impl Sim {
     pub fn resume(&mut self, flow: usize) {
         self.flows[flow].sender.resume(self.now);
         self.pump(flow as u32);
+    }
+
+    /// Lets everything happen until `time`, or until every flow has reached its end: then the time is that
+    /// of the last one's last byte.
+    pub fn run_until_done(&mut self, time: Instant) {
+        while !self.is_done() {
+            let (at, source) = self.next();
+            if at > time.as_nanos() || at == NEVER {
+                self.now = self.now.max(time);
+                break;
+            }
+            self.happen(at, source);
+        }
     }
 
     /// Lets everything happen until `time`.

@@ -14,7 +14,7 @@ pub(super) fn fig9(out: &mut Outcome, plays: &[Plays]) {
     for cc in plays[0].values("cc") {
         let mut rtts: Vec<f64> = plays[0].runs(&[cc]).map(|run| run.figure("rtt_ms.p50")).collect();
         let n = rtts.len() as f64;
-        medians.push((cc, percentile(&mut rtts, 0.5).unwrap_or(f64::NAN)));
+        medians.push((cc, percentile(&mut rtts, 50).unwrap_or(f64::NAN)));
         let points = rtts.into_iter().enumerate().map(|(i, rtt)| (100.0 * i as f64 / n, rtt));
         panel.lines.push(Line::new(cc, points));
     }

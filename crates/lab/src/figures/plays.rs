@@ -134,7 +134,9 @@ impl<'a> Play<'a> {
 
     /// From `from` on, in seconds, until its flows have converged on a path of this round trip.
     pub(super) fn convergence_s(self, from: f64, rtt_s: f64) -> Option<f64> {
-        Course::of(&self.0.series, None, from, f64::INFINITY).value(Metric::Convergence, rtt_s)
+        let lives: Vec<_> = self.0.flows.iter().map(|f| (f.start_s, f.end_s)).collect();
+        Course::of(&self.0.series, &lives, None, from, f64::INFINITY)
+            .value(Metric::Convergence, rtt_s)
     }
 
     pub(super) fn end(self) -> f64 {

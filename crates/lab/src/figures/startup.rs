@@ -46,7 +46,7 @@ pub(super) fn fig5(out: &mut Outcome, plays: &[Plays]) {
             "{}: queue after 1 s {} ms on average, {} ms at p95",
             run.at("cc"),
             show(mean(queue.iter().copied())),
-            show(percentile(&mut queue, 0.95).unwrap_or(f64::NAN))
+            show(percentile(&mut queue, 95).unwrap_or(f64::NAN))
         ));
     }
     out.note("each alone over QUIC, a buffer of 6 BDP");

@@ -14,15 +14,35 @@ pub(crate) struct Course<'a> {
     /// The last row of each of these flows before.
     before: BTreeMap<usize, &'a SeriesRow>,
     from: f64,
+    /// Start and end of each flow in seconds; nothing of those that do not count.
+    lives: Vec<(f64, f64)>,
 }
+
+/// The rows of one moment: their goodput is that of the time since the moment before.
+struct Moment<'a> {
+    from: f64,
+    to: f64,
+    rows: &'a [&'a SeriesRow],
+}
+
+/// Times in rows are rounded to this.
+const TICK_S: f64 = 1e-4;
 
 /// Until every flow stays within so much of its share, for so many round trips.
 const NEAR: f64 = 0.1;
 const NEAR_RTTS: f64 = 5.0;
 
 impl<'a> Course<'a> {
-    pub(crate) fn of(rows: &'a [SeriesRow], flows: Option<&[usize]>, from: f64, to: f64) -> Self {
-        let is_ours = |row: &&SeriesRow| flows.is_none_or(|flows| flows.contains(&row.flow));
+    /// `lives` are start and end of each flow of the run, in seconds.
+    pub(crate) fn of(
+        rows: &'a [SeriesRow],
+        lives: &[(f64, f64)],
+        flows: Option<&[usize]>,
+        from: f64,
+        to: f64,
+    ) -> Self {
+        let counts = |flow: &usize| flows.is_none_or(|flows| flows.contains(flow));
+        let is_ours = |row: &&SeriesRow| counts(&row.flow);
         let mut before = BTreeMap::new();
         let mut ours = Vec::new();
         for row in rows.iter().filter(is_ours) {
@@ -32,7 +52,9 @@ impl<'a> Course<'a> {
                 ours.push(row);
             }
         }
-        Self { rows: ours, before, from }
+        let gone = (f64::INFINITY, f64::NEG_INFINITY);
+        let lives = lives.iter().enumerate().map(|(i, life)| if counts(&i) { *life } else { gone });
+        Self { rows: ours, before, from, lives: lives.collect() }
     }
 
     /// A figure; `rtt_s` is the round trip of the empty path.
@@ -56,11 +78,11 @@ impl<'a> Course<'a> {
         match stat {
             Stat::Last => last,
             Stat::Mean => last.map(|_| all.iter().sum::<f64>() / all.len() as f64),
-            Stat::Min => percentile(&mut all, 0.0),
-            Stat::P50 => percentile(&mut all, 0.5),
-            Stat::P95 => percentile(&mut all, 0.95),
-            Stat::P99 => percentile(&mut all, 0.99),
-            Stat::Max => percentile(&mut all, 1.0),
+            Stat::Min => percentile(&mut all, 0),
+            Stat::P50 => percentile(&mut all, 50),
+            Stat::P95 => percentile(&mut all, 95),
+            Stat::P99 => percentile(&mut all, 99),
+            Stat::Max => percentile(&mut all, 100),
         }
     }
 
@@ -93,31 +115,53 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// From the last start of a flow to the first moment from which every flow's goodput, over five
-    /// round trips, is within a tenth of the mean.
+    /// From the last start of a flow, or the window's beginning, to the first moment from which the goodput of
+    /// every flow that is there, over five round trips, is within a tenth of the mean. A moment is this
+    /// beginning or a row's time; where rows are further apart than five round trips, one row is what counts.
     fn convergence(&self, rtt_s: f64) -> Option<f64> {
-        let mut flows: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
-        for rows in self.moments() {
-            for row in rows {
-                flows.entry(row.flow).or_default().push((row.t_s, row.goodput_mbps));
-            }
-        }
-        let newest = flows.values().filter_map(|rows| rows.first()).map(|r| r.0);
-        let start = newest.fold(self.from, f64::max);
-        let times: Vec<f64> = self.moments().map(|m| m[0].t_s).filter(|t| *t >= start).collect();
-        let (window, end) = (NEAR_RTTS * rtt_s, *times.last()?);
-        let mean = |rows: &[(f64, f64)], t: f64| {
-            let first = rows.partition_point(|r| r.0 <= t);
-            let last = rows.partition_point(|r| r.0 <= t + window);
-            let inside = &rows[first..last];
-            inside.iter().map(|r| r.1).sum::<f64>() / inside.len().max(1) as f64
-        };
-        let found = times.iter().take_while(|t| **t + window <= end).find(|t| {
-            let got: Vec<f64> = flows.values().map(|rows| mean(rows, **t)).collect();
-            let share = got.iter().sum::<f64>() / got.len() as f64;
-            share > 0.0 && got.iter().all(|g| (g / share - 1.0).abs() <= NEAR)
+        let moments: Vec<Moment<'_>> = self.covered().collect();
+        let end = moments.last()?.to;
+        let starts = self.lives.iter().map(|life| life.0).filter(|start| *start < end);
+        let start = starts.fold(self.from, f64::max);
+        let later = moments.iter().map(|m| m.to).filter(|t| *t > start);
+        let found = std::iter::once(start).chain(later).find(|t| {
+            let first = moments.partition_point(|m| m.from < t - TICK_S);
+            let behind = moments.partition_point(|m| m.to <= t + NEAR_RTTS * rtt_s + TICK_S);
+            let span = moments.get(first..behind.max(first + 1));
+            let is_whole = t + NEAR_RTTS * rtt_s <= end + TICK_S;
+            is_whole && span.is_some_and(|span| self.is_fair(span))
         });
         found.map(|t| t - start)
+    }
+
+    /// Whether the flows that are there at the first of these moments stay for all of them, and get about the
+    /// same.
+    fn is_fair(&self, span: &[Moment<'_>]) -> bool {
+        let (Some(first), Some(last)) = (span.first(), span.last()) else { return false };
+        let mut sums = vec![0.0; self.lives.len()];
+        for moment in span {
+            for row in moment.rows {
+                sums[row.flow] += (moment.to - moment.from) * row.goodput_mbps;
+            }
+        }
+        let is_there =
+            |life: &(f64, f64)| life.0 <= first.from + TICK_S && life.1 > first.from + TICK_S;
+        let there: Vec<usize> = (0..sums.len()).filter(|i| is_there(&self.lives[*i])).collect();
+        if there.iter().any(|i| self.lives[*i].1 < last.to - TICK_S) {
+            return false;
+        }
+        let got: Vec<f64> = there.into_iter().map(|i| sums[i]).collect();
+        let share = got.iter().sum::<f64>() / got.len() as f64;
+        share > 0.0 && got.iter().all(|g| (g / share - 1.0).abs() <= NEAR)
+    }
+
+    /// The rows of each moment with the time that their goodput covers.
+    fn covered(&self) -> impl Iterator<Item = Moment<'_>> {
+        let mut from = self.before.values().map(|row| row.t_s).fold(0.0, f64::max);
+        self.rows.chunk_by(|a, b| a.t_s == b.t_s).map(move |rows| {
+            let to = rows[0].t_s;
+            Moment { from: std::mem::replace(&mut from, to), to, rows }
+        })
     }
 
     /// Of the times with some flow in ProbeRTT the share that has a moment with all of them in it.

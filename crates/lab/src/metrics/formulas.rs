@@ -37,12 +37,12 @@ pub fn jain(goodputs: impl IntoIterator<Item = u64>) -> f64 {
     if squares == 0.0 { 1.0 } else { round(sum * sum / (n * squares), 6) }
 }
 
-/// The value of which a share `q` of all is no larger, by the nearest rank; nothing of none. Brings them
-/// into their order.
-pub(crate) fn percentile(values: &mut [f64], q: f64) -> Option<f64> {
+/// The least value that `percent` of all do not exceed (nearest rank: the one at place `percent` × n ÷ 100,
+/// rounded up, counted from 1); the least of all for 0, nothing of none. Sorts the values.
+pub(crate) fn percentile(values: &mut [f64], percent: usize) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    values.get((last as f64 * q).round() as usize).copied()
+    let rank = (values.len() * percent).div_ceil(100).max(1);
+    values.get(rank - 1).copied()
 }
 
 /// Milliseconds, to the microsecond.
@@ -120,6 +120,18 @@ mod tests {
         assert_eq!(jain([3, 1]), 0.8);
         assert_eq!(jain([7]), 1.0);
         assert_eq!(jain([0, 0]), 1.0);
+    }
+
+    #[test]
+    fn a_percentile_is_the_value_of_the_nearest_rank() {
+        let of = |n: u32, percent| {
+            percentile(&mut (1..=n).rev().map(f64::from).collect::<Vec<_>>(), percent)
+        };
+        // The known answers of the definition: the 2nd of 4, the 19th of 20, the 99th of 100.
+        assert_eq!((of(4, 50), of(20, 95), of(100, 99)), (Some(2.0), Some(19.0), Some(99.0)));
+        assert_eq!((of(5, 50), of(10, 95), of(3, 99)), (Some(3.0), Some(10.0), Some(3.0)));
+        assert_eq!((of(7, 0), of(7, 100), of(1, 50)), (Some(1.0), Some(7.0), Some(1.0)));
+        assert_eq!(of(0, 50), None);
     }
 
     #[test]

@@ -25,22 +25,35 @@ pub(crate) struct Mark {
     pub(crate) rtt_ns: Histogram<u64>,
     pub(crate) latency_ns: Histogram<u64>,
     pub(crate) completion_ns: Vec<Option<Histogram<u64>>>,
+    /// Requests and connections that had begun and were not complete.
+    pub(crate) incomplete: Vec<Option<u64>>,
 }
 
 impl Mark {
-    pub(crate) fn of(sim: &Sim, links: usize) -> Self {
-        let links = 0..links;
+    /// Queueing delays are missing: packets that have left the queue by now are still under way.
+    pub(crate) fn of(sim: &Sim) -> Self {
+        let (flows, links) = (0..sim.flows().len(), 0..sim.links());
         let now = sim.now().since(Instant::default());
         Self {
             at: now,
             taken: now,
             received: sim.flows().iter().map(|f| f.received()).collect(),
-            sent: sim.flows().iter().map(|f| f.stats()).collect(),
-            links: links.clone().map(|i| sim.link(i).stats).collect(),
-            queue_ns: links.map(|i| sim.queue_delay_ns(i)).collect(),
+            sent: flows.clone().map(|i| sim.sender_stats(i)).collect(),
+            links: links.map(|i| sim.link(i).stats).collect(),
+            queue_ns: Vec::new(),
             rtt_ns: sim.rtt_ns(),
             latency_ns: sim.latency_ns(),
             completion_ns: sim.flows().iter().map(|f| f.completion_ns()).collect(),
+            incomplete: flows.map(|i| sim.incomplete(i)).collect(),
+        }
+    }
+}
+
+/// Gives each mark the queueing delays of the packets that had left the queue by then.
+fn add_queue_delays(marks: &mut [Mark], sim: &Sim) {
+    for link in 0..sim.links() {
+        for (mark, so_far) in marks.iter_mut().zip(sim.queue_delays_so_far_ns(link)) {
+            mark.queue_ns.push(so_far);
         }
     }
 }
@@ -62,11 +75,13 @@ pub(crate) struct Measured<'a> {
     pub(crate) series: Vec<SeriesRow>,
 }
 
-/// The moments at which windows begin or end, inside the run.
-pub(crate) fn moments(probes: &[Probe], duration: Duration) -> Vec<Duration> {
+/// The moments at which windows begin or end or flows stop, inside the run.
+pub(crate) fn moments(probes: &[Probe], setup: &Setup) -> Vec<Duration> {
+    let duration = setup.duration;
     let ends = probes.iter().flat_map(|p| [p.window.from, p.window.to]).flatten();
+    let stops = setup.flows.iter().filter_map(|flow| flow.stop);
     let mut moments: Vec<Duration> =
-        ends.filter(|t| *t > Duration::ZERO && *t < duration).collect();
+        ends.chain(stops).filter(|t| *t > Duration::ZERO && *t < duration).collect();
     moments.sort();
     moments.dedup();
     moments
@@ -86,19 +101,17 @@ impl<'a> Measured<'a> {
     pub(crate) fn of_sim(
         setup: &'a Setup,
         sim: &Sim,
-        marks: Vec<Mark>,
+        mut marks: Vec<Mark>,
         series: Vec<SeriesRow>,
     ) -> Self {
+        add_queue_delays(&mut marks, sim);
         let now = sim.now().since(Instant::default());
         let since = |t: Instant| t.since(Instant::default());
-        // When every flow has an end, the run is over with the last byte and not when somebody looked.
-        let ends = sim.flows().iter().map(|f| f.end()).collect::<Option<Vec<_>>>();
-        let end = ends.and_then(|all| all.into_iter().max()).map_or(now, since);
         let lives = sim.flows().iter().zip(&setup.flows).map(|(flow, label)| {
-            let stop = label.stop.unwrap_or(end).min(end);
-            Life { start: since(flow.start()).min(end), end: flow.end().map_or(stop, since) }
+            let stop = label.stop.unwrap_or(now).min(now);
+            Life { start: since(flow.start()).min(now), end: flow.end().map_or(stop, since) }
         });
-        Self::new(setup, lives.collect(), end, marks, series)
+        Self::new(setup, lives.collect(), now, marks, series)
     }
 
     /// Nothing where there is no such thing: a percentile of no packets, a share of no goodput.
@@ -180,7 +193,8 @@ impl Span<'_> {
 
     fn of_course(&self, metric: Metric, flows: Option<&[usize]>) -> Option<f64> {
         let (from, to) = (seconds(self.from), seconds(self.to));
-        let course = Course::of(&self.all.series, flows, from, to);
+        let lives: Vec<_> = (0..self.all.lives.len()).map(|i| self.all.life_s(i)).collect();
+        let course = Course::of(&self.all.series, &lives, flows, from, to);
         course.value(metric, self.all.empty_rtt_ms() / 1e3)
     }
 
@@ -191,7 +205,7 @@ impl Span<'_> {
         match metric {
             Metric::Goodput => {
                 let (start, end) = self.life(flows)?;
-                Some(mbps(self.received(flows), end - start))
+                Some(mbps(self.received_alive(flows), end - start))
             }
             Metric::Share => {
                 let everyone: Vec<usize> = (0..self.all.lives.len()).collect();
@@ -206,6 +220,14 @@ impl Span<'_> {
                 });
                 self.stat(stat, pairs.collect::<Vec<_>>())
             }
+            Metric::Completions => {
+                let done = |of: &Option<Histogram<u64>>| of.as_ref().map(Histogram::len);
+                let each = flows.iter().filter_map(|&i| {
+                    Some(done(&self.b.completion_ns[i])? - done(&self.a.completion_ns[i])?)
+                });
+                total(each)
+            }
+            Metric::Censored => total(flows.iter().filter_map(|&i| self.b.incomplete[i])),
             Metric::RetransmitRate => Some(ratio(sum(|s| s.lost_bytes), sum(|s| s.sent_bytes))),
             Metric::SentBytes => Some(sum(|s| s.sent_bytes) as f64),
             Metric::CompletedBytes => Some(self.received(flows) as f64),
@@ -241,6 +263,16 @@ impl Span<'_> {
         flows.iter().map(|&i| self.b.received[i] - self.a.received[i]).sum()
     }
 
+    /// The same without what was read after a flow's stop, which is behind the time of its goodput.
+    fn received_alive(&self, flows: &[usize]) -> u64 {
+        let each = flows.iter().map(|&i| {
+            let end = self.all.lives[i].end;
+            let last = self.all.marks.iter().find(|m| m.at >= end && end < self.to);
+            last.unwrap_or(self.b).received[i].saturating_sub(self.a.received[i])
+        });
+        each.sum()
+    }
+
     /// From the first start to the last end of these flows, as far as they are in the window.
     fn life(&self, flows: &[usize]) -> Option<(Duration, Duration)> {
         let lives = flows.iter().map(|&i| self.all.lives[i]);
@@ -253,7 +285,7 @@ impl Span<'_> {
     fn jain(&self) -> f64 {
         let there = (0..self.all.lives.len()).filter_map(|i| {
             let (start, end) = self.life(&[i])?;
-            Some(bits_per_sec(self.received(&[i]), end - start))
+            Some(bits_per_sec(self.received_alive(&[i]), end - start))
         });
         jain(there)
     }
@@ -284,6 +316,11 @@ impl Span<'_> {
     }
 }
 
+/// The sum; nothing of none.
+fn total(each: impl Iterator<Item = u64>) -> Option<f64> {
+    each.reduce(|a, b| a + b).map(|sum| sum as f64)
+}
+
 fn mbps(bytes: u64, time: Duration) -> f64 {
     bits_per_sec(bytes, time) as f64 / 1e6
 }
@@ -311,7 +348,9 @@ fn capacity_bytes(link: &PathConfig, from: Duration, to: Duration) -> Option<u64
                 let started = times.partition_point(|at| *at <= rest) as u64;
                 t.as_nanos() / period * times.len() as u64 + started
             };
-            Some((until(to) - until(from)) * u64::from(MTU_BYTES))
+            // Those at the very start of a run are in it.
+            let before = if from == Duration::ZERO { 0 } else { until(from) };
+            Some((until(to) - before) * u64::from(MTU_BYTES))
         }
         _ => None,
     }

@@ -58,6 +58,10 @@ pub enum Metric {
     Latency(Stat),
     /// From a request to the last byte of its answer, or of a short connection.
     Completion(Stat),
+    /// Answers and short connections of which the last byte was read.
+    Completions,
+    /// Those that had begun and were not complete at the end.
+    Censored,
     /// Packets that a link dropped over those that arrived.
     LossRate,
     /// Bytes that senders declared lost over those that they sent.
@@ -105,12 +109,14 @@ impl Metric {
                 metrics.extend(all(Self::Rtt));
                 metrics.extend(all(Self::Latency));
                 metrics.extend(all(Self::Completion));
+                metrics.extend([Self::Completions, Self::Censored]);
                 metrics.extend([Self::LossRate, Self::RetransmitRate, Self::SentBytes]);
                 metrics.extend([Self::CompletedBytes, Self::Elapsed, Self::Power]);
             }
             Level::Flow => {
                 metrics.extend([Self::Goodput, Self::Share]);
                 metrics.extend(all(Self::Completion));
+                metrics.extend([Self::Completions, Self::Censored]);
                 metrics.extend([Self::RetransmitRate, Self::SentBytes]);
                 metrics.extend([Self::CompletedBytes, Self::Elapsed]);
             }
@@ -184,6 +190,8 @@ impl Metric {
             Self::Rtt(_) => "rtt_ms",
             Self::Latency(_) => "latency_ms",
             Self::Completion(_) => "completion_ms",
+            Self::Completions => "completions",
+            Self::Censored => "censored",
             Self::LossRate => "loss_rate",
             Self::RetransmitRate => "retransmit_rate",
             Self::SentBytes => "sent_bytes",

@@ -21,5 +21,8 @@ pub(crate) use sampled::{Column, Condition, Count};
 
 /// Whether a run over quic brings this figure: what only the two applications could tell it does not.
 pub(crate) fn is_measured_over_quic(probe: &Probe) -> bool {
-    !matches!(probe.metric, Metric::Latency(_) | Metric::Completion(_))
+    !matches!(
+        probe.metric,
+        Metric::Latency(_) | Metric::Completion(_) | Metric::Completions | Metric::Censored
+    )
 }

@@ -102,7 +102,7 @@ fn what_is_sampled_is_what_the_series_says() {
     assert_eq!(values[0], o.series.iter().map(inflight).max().map(|b| b as f64));
     let mut sorted: Vec<u64> = o.series.iter().map(inflight).collect();
     sorted.sort_unstable();
-    assert_eq!(values[1], Some(sorted[sorted.len() / 2] as f64));
+    assert_eq!(values[1], Some(sorted[(sorted.len() - 1) / 2] as f64));
     assert_eq!(values[2], o.series.last().and_then(|r| r.srtt_ms));
     let bw: Vec<f64> = o.series.iter().filter_map(|r| r.max_bw_mbps).collect();
     let mean = bw.iter().sum::<f64>() / bw.len() as f64;

@@ -214,7 +214,12 @@ mod tests {
 
     fn push(q: &mut DualPi2, pool: &mut Pool, now: Instant, ecn: Ecn) {
         let header = crate::Header { ecn, ..crate::Header::from(1_000) };
-        let key = pool.add(Meta { header, corrupted: false, queued: Duration::ZERO });
+        let key = pool.add(Meta {
+            header,
+            corrupted: false,
+            queued: Duration::ZERO,
+            left_queue: Instant::default(),
+        });
         q.enqueue(pool, now, key, Count::default()).expect("room");
     }
 

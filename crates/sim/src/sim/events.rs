@@ -29,7 +29,9 @@ impl Sim {
                 // A corrupted packet fails its checksum behind the link.
                 && !d.corrupted
             {
-                link.queue_delay_ns.record(d.queued.as_nanos());
+                let later = self.parts.iter().rev().take_while(|begun| d.left_queue <= **begun);
+                let part = link.queue_delay_ns.len() - 1 - later.count();
+                link.queue_delay_ns[part].record(d.queued.as_nanos());
                 if self.links.len() == 1 || self.is_last_link(source, d) {
                     self.delivered_packets += 1;
                     self.on_data(&d.payload, d.ecn);
@@ -107,6 +109,7 @@ impl Sim {
         let before = flow.received;
         let wakes = flow.on_read(now, data.chunk.written);
         let (read, parent) = (flow.received - before, flow.parent);
+        let (start, flow_end) = (flow.start, flow.end());
         match ack {
             Some(ack) => {
                 let bytes = flow.ack_bytes;
@@ -114,8 +117,17 @@ impl Sim {
             }
             None => self.arm_receiver(data.flow),
         }
-        if let Some(parent) = parent {
-            self.flows[parent as usize].received += read;
+        // Nothing is read after an end.
+        let end = flow_end.filter(|_| read > 0);
+        match parent {
+            None => self.unfinished -= usize::from(end.is_some()),
+            Some(parent) => {
+                let parent = &mut self.flows[parent as usize];
+                parent.received += read;
+                if let (Some(end), Some(times)) = (end, &mut parent.completion_ns) {
+                    times.record(end.since(start).as_nanos());
+                }
+            }
         }
         if let Some(at) = wakes {
             self.arm(Timer::Application, data.flow, at);
@@ -275,11 +287,8 @@ impl Sim {
         let place = i as usize - self.flows.len();
         let is_over = |f: &Flow| f.end().is_some() && f.sender.is_idle();
         let Some(flow) = self.short[place].take_if(|f| is_over(f)) else { return };
-        let (Some(parent), Some(end)) = (flow.parent, flow.end()) else { return };
-        let parent = &mut self.flows[parent as usize];
-        parent.over.add(flow.sender.stats);
-        if let Some(times) = &mut parent.completion_ns {
-            times.record(end.since(flow.start).as_nanos());
+        if let Some(parent) = flow.parent {
+            self.flows[parent as usize].over.add(flow.sender.stats);
         }
     }
 

@@ -97,7 +97,7 @@ fn play(
     let mut log = Log {
         interval: interval(&setup).map(|i| i.max(SHORTEST_INTERVAL)),
         next: Duration::ZERO,
-        moments: moments(&plan.probes, setup.duration),
+        moments: moments(&plan.probes, &setup),
         sights: Vec::new(),
         marks: Vec::new(),
         rtt_ns: realtime::times(),
@@ -187,6 +187,7 @@ impl Log {
             rtt_ns: self.rtt_ns.clone(),
             latency_ns: realtime::times(),
             completion_ns: vec![None; self.senders.len()],
+            incomplete: vec![None; self.senders.len()],
         });
         Ok(())
     }

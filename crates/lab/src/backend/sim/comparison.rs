@@ -62,7 +62,8 @@ pub(crate) fn run(
         if let Amount::Duration(d) = scenario.amount {
             until = until.min(d);
         }
-        sim.run_until(Instant::default() + until);
+        // Nothing counts that happens after the last byte.
+        sim.run_until_done(Instant::default() + until);
     };
     recorder.push_last(row(&sim));
     if total(&sim) == 0 && interrupted {
@@ -153,7 +154,7 @@ fn result(
         .collect();
     let down = sim.link(0).stats;
     let sum = |count: fn(&fullpipe_sim::SenderStats) -> u64| -> u64 {
-        sim.flows().iter().map(|f| count(&f.stats())).sum()
+        (0..sim.flows().len()).map(|i| count(&sim.sender_stats(i))).sum()
     };
     AlgorithmResult {
         cc: cc.to_string(),

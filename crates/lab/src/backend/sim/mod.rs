@@ -134,9 +134,8 @@ fn play(
     watcher: &mut Watcher<'_>,
     stop: &AtomicBool,
 ) -> Result<Vec<Mark>, ExperimentError> {
-    let links = setup.config.links.len();
-    let mut moments = moments(probes, setup.duration).into_iter().peekable();
-    let mut marks = vec![Mark::of(sim, links)];
+    let mut moments = moments(probes, setup).into_iter().peekable();
+    let mut marks = vec![Mark::of(sim)];
     let mut now = Duration::ZERO;
     while now < setup.duration && !sim.is_done() {
         if stop.load(Ordering::Relaxed) {
@@ -146,16 +145,18 @@ fn play(
         let mut until = setup.duration.min(now + PATIENCE);
         until = moments.peek().map_or(until, |t| until.min(*t));
         until = recorder.as_ref().map_or(until, |r| until.min(r.next));
-        sim.run_until(Instant::default() + until);
-        now = until;
+        // Nothing counts that happens after the last byte.
+        sim.run_until_done(Instant::default() + until);
+        now = sim.now().since(Instant::default());
         if let Some(recorder) = recorder.as_mut().filter(|r| r.next <= now) {
             recorder.push(now, sim)?;
         }
         if moments.next_if(|t| *t <= now).is_some() {
-            marks.push(Mark::of(sim, links));
+            marks.push(Mark::of(sim));
+            sim.begin_part();
         }
     }
-    marks.push(Mark::of(sim, links));
+    marks.push(Mark::of(sim));
     Ok(marks)
 }
 

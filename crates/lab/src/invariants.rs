@@ -1,0 +1,183 @@
+//! What holds for every scenario, on scenarios drawn at random. `PROPTEST_CASES` sets their number.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_cc::{Instant, Rate};
+use fullpipe_path::{ElementConfig, IPV4_UDP_HEADER_BYTES, MTU_BYTES, PathConfig, RateConfig};
+use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Route, Sim, SimConfig};
+
+use crate::backend::sim::{Series, run};
+use crate::metrics::{Figures, Outcome};
+use crate::{Edition, Plan};
+
+#[path = "../tests/generator/mod.rs"]
+mod generator;
+
+/// Scenarios in `test.sh`.
+const CASES: u64 = 300;
+
+#[test]
+fn every_scenario_keeps_its_invariants() {
+    let dir = tempfile::tempdir().expect("a directory");
+    generator::write_traces(dir.path());
+    let (mut valid, mut broken, cases) = (0, Vec::new(), generator::cases(CASES));
+    for case in 0..cases {
+        let text = generator::scenario(&mut generator::Chance::of(case));
+        let Ok(plan) = Plan::parse(&text, "x.toml", "x", dir.path(), Edition::default()) else {
+            continue;
+        };
+        valid += 1;
+        if let Err(why) = check(&plan) {
+            broken.push(format!("case {case}: {why}\n{text}"));
+        }
+    }
+    let first = broken.iter().take(5).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(broken.is_empty(), "{} of {valid} scenarios broke one\n{first}", broken.len());
+    println!("{valid} of {cases} scenarios were valid");
+    assert!(valid * 10 >= cases * 8, "{valid} of {cases} scenarios were valid");
+}
+
+fn check(plan: &Plan) -> Result<(), String> {
+    let stop = AtomicBool::new(false);
+    let of = |series| run(plan, 0, series, None, &stop).map_err(|e| e.to_string());
+    // What a sweep runs, and what `run` runs.
+    let (outcome, recorded) = (of(Series::Asked)?, of(Series::Rows(97))?);
+    same(&outcome, &recorded)?;
+    let setup = plan.grid.runs[0].setup().map_err(|w| w.to_string())?;
+    figures(&outcome, &setup.config)?;
+    let mut sim = Sim::new(&setup.config).map_err(|e| e.to_string())?;
+    sim.run_until(Instant::default() + setup.duration);
+    conservation(&sim, &setup.config)
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// Who records a series sees the same run.
+fn same(a: &Outcome, b: &Outcome) -> Result<(), String> {
+    ensure(a.metrics == b.metrics, || format!("metrics {:?} and {:?}", a.metrics, b.metrics))?;
+    ensure(a.flows == b.flows, || format!("flows {:?} and {:?}", a.flows, b.flows))?;
+    ensure(a.links == b.links, || format!("links {:?} and {:?}", a.links, b.links))?;
+    ensure(a.probes == b.probes, || format!("probes {:?} and {:?}", a.probes, b.probes))
+}
+
+fn get(figures: &Figures, name: &str) -> f64 {
+    figures.get(name).copied().flatten().unwrap_or(0.0)
+}
+
+fn figures(o: &Outcome, config: &SimConfig) -> Result<(), String> {
+    for (i, link) in o.links.iter().enumerate() {
+        let utilization = get(link, "utilization");
+        ensure((0.0..=1.0).contains(&utilization), || {
+            format!("link {i}: utilization {utilization}")
+        })?;
+        let loss = get(link, "loss_rate");
+        ensure((0.0..=1.0).contains(&loss), || format!("link {i}: loss rate {loss}"))?;
+    }
+    for (i, (flow, of)) in o.flows.iter().zip(&config.flows).enumerate() {
+        let goodput = get(&flow.metrics, "goodput_mbps");
+        let fastest = route(of.route, config).filter_map(|i| fastest(&config.links[i]));
+        let most = fastest.min().map_or(f64::INFINITY, |rate| rate.as_bits_per_sec() as f64 / 1e6);
+        ensure(goodput <= most, || format!("flow {i}: {goodput} Mbit/s over {most} Mbit/s"))?;
+        let (sent, read) =
+            (get(&flow.metrics, "sent_bytes"), get(&flow.metrics, "completed_bytes"));
+        ensure(sent >= read, || format!("flow {i}: {read} bytes read of {sent} sent"))?;
+    }
+    let [before, s_before, after, s_after, read_before, read_after] = o.probes[..] else {
+        return Err(format!("no six probes: {:?}", o.probes));
+    };
+    // A packet counts whole in the window in which its last bit leaves.
+    let packets = config.flows.iter().map(|f| u64::from(f.cc.smss) + 52);
+    let packet = packets.max().unwrap_or(0).max(u64::from(MTU_BYTES)) as f64;
+    for (part, seconds) in [(before, s_before), (after, s_after)] {
+        let (Some(part), Some(seconds)) = (part, seconds) else { continue };
+        let Some(rate) = constant(&config.links[0]) else { continue };
+        let over = (part - 1.0) * seconds * rate.as_bytes_per_sec() as f64;
+        ensure(over <= packet, || format!("utilization {part} in a window of {seconds} s"))?;
+    }
+    let (read, parts) = (get(&o.metrics, "completed_bytes"), [read_before, read_after]);
+    let sum: f64 = parts.into_iter().flatten().sum();
+    ensure(read == sum, || format!("{read} bytes read, {parts:?} in the two windows"))
+}
+
+/// The links that a flow passes.
+fn route(route: Option<Route>, config: &SimConfig) -> impl Iterator<Item = usize> {
+    let all = Route { first: 0, last: config.links.len() - 1 };
+    let Route { first, last } = route.unwrap_or(all);
+    first..=last
+}
+
+/// The highest rate of a link's slowest bottleneck; nothing where one follows a trace.
+fn fastest(link: &PathConfig) -> Option<Rate> {
+    let rates = link.row.iter().filter_map(|element| match element {
+        ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. } => Some(*rate),
+        ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } => {
+            steps.iter().map(|step| step.1).max()
+        }
+        _ => None,
+    });
+    rates.min()
+}
+
+/// The rate of a link's first bottleneck, where it has one that stays.
+fn constant(link: &PathConfig) -> Option<Rate> {
+    let mut rates = link.row.iter().filter_map(|element| match element {
+        ElementConfig::Bottleneck { rate, .. } => Some(rate),
+        _ => None,
+    });
+    match rates.next() {
+        Some(RateConfig::Constant(rate)) => Some(*rate),
+        _ => None,
+    }
+}
+
+/// Bytes come from somewhere and go somewhere, link after link.
+fn conservation(sim: &Sim, config: &SimConfig) -> Result<(), String> {
+    let mut passed_on = 0;
+    for (i, link) in config.links.iter().enumerate() {
+        let stats = sim.link(i).stats;
+        let (arrived, copied) = (stats.arrived.bytes, stats.duplicated.bytes);
+        // Were more gone than came, the difference would have passed zero.
+        ensure(stats.inside.bytes <= arrived + copied, || format!("link {i}: {stats:?}"))?;
+        ensure(stats.carried.bytes <= arrived + copied, || format!("link {i}: {stats:?}"))?;
+        let sent: u64 = (0..config.flows.len())
+            .filter(|f| route(config.flows[*f].route, config).next() == Some(i))
+            .map(|f| {
+                let stats = sim.sender_stats(f);
+                stats.sent_bytes + stats.sent_packets * header_bytes(config, f)
+            })
+            .sum();
+        ensure(sent <= arrived, || format!("link {i}: {sent} bytes sent, {arrived} arrived"))?;
+        let foreign = config.cross.iter().any(|c| route(c.route, config).next() == Some(i));
+        ensure(foreign || arrived <= sent + passed_on, || {
+            format!("link {i}: {arrived} bytes arrived, {sent} sent and {passed_on} passed on")
+        })?;
+        passed_on = stats.delivered.bytes;
+        let is_corrupting = link.row.iter().any(|e| matches!(e, ElementConfig::Corruption(_)));
+        let is_ended = |r: Option<Route>| route(r, config).last() == Some(i);
+        let ends = config.flows.iter().any(|f| is_ended(f.route))
+            || config.cross.iter().any(|c| is_ended(c.route));
+        if let Some(next) =
+            (i + 1 < config.links.len()).then(|| sim.link(i + 1).stats.arrived.bytes)
+        {
+            ensure(is_corrupting || ends || next >= passed_on, || {
+                format!("link {i}: {passed_on} bytes passed on, {next} arrived")
+            })?;
+        }
+    }
+    for (f, flow) in sim.flows().iter().enumerate() {
+        let (sent, read) = (sim.sender_stats(f).sent_bytes, flow.received());
+        ensure(read <= sent, || format!("flow {f}: {read} bytes read of {sent} sent"))?;
+    }
+    Ok(())
+}
+
+/// IP and UDP, or IP and TCP with timestamps.
+fn header_bytes(config: &SimConfig, flow: usize) -> u64 {
+    match config.flows[flow].cc.transport {
+        fullpipe_cc::Transport::Tcp => u64::from(IPV4_TCP_HEADER_BYTES),
+        _ => u64::from(IPV4_UDP_HEADER_BYTES),
+    }
+}

@@ -13,38 +13,38 @@ const TRACES: [(&str, &str); 2] = [
 ];
 
 /// Writes the traces that drawn scenarios name into their directory.
-pub fn write_traces(dir: &Path) {
+pub(crate) fn write_traces(dir: &Path) {
     for (name, text) in TRACES {
         std::fs::write(dir.join(name), text).expect("a file");
     }
 }
 
 /// How many cases a test runs: `PROPTEST_CASES`, as for the other property tests, or else `default`.
-pub fn cases(default: u64) -> u64 {
+pub(crate) fn cases(default: u64) -> u64 {
     std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
 /// Random choices.
-pub struct Chance(Pcg64Mcg);
+pub(crate) struct Chance(Pcg64Mcg);
 
 impl Chance {
     /// Those of case number `case`.
-    pub fn of(case: u64) -> Self {
+    pub(crate) fn of(case: u64) -> Self {
         Self(Pcg64Mcg::seed_from_u64(case))
     }
 
     /// A number from `from` to `to`, both included.
-    pub fn number(&mut self, from: u64, to: u64) -> u64 {
+    pub(crate) fn number(&mut self, from: u64, to: u64) -> u64 {
         from + self.0.next_u64() % (to - from + 1)
     }
 
     /// True once in `n` times.
-    pub fn once_in(&mut self, n: u64) -> bool {
+    pub(crate) fn once_in(&mut self, n: u64) -> bool {
         self.number(1, n) == 1
     }
 
     /// One of these.
-    pub fn one_of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
+    pub(crate) fn one_of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
         all[self.number(0, all.len() as u64 - 1) as usize]
     }
 
@@ -57,7 +57,7 @@ impl Chance {
 
 /// A scenario that is valid but for rare combinations, and takes a fraction of a second: up to 4 s of up to
 /// 50 Mbit/s.
-pub fn scenario(chance: &mut Chance) -> String {
+pub(crate) fn scenario(chance: &mut Chance) -> String {
     let ms = chance.number(200, 4000);
     let mut file = String::new();
     let seed = chance.number(0, 1000);

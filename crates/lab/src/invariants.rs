@@ -48,6 +48,7 @@ fn check(plan: &Plan) -> Result<(), String> {
     figures(&outcome, &setup.config)?;
     let mut sim = Sim::new(&setup.config).map_err(|e| e.to_string())?;
     sim.run_until(Instant::default() + setup.duration);
+    sim.begin_part();
     conservation(&sim, &setup.config)
 }
 

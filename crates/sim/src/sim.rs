@@ -173,9 +173,15 @@ impl Sim {
 
     /// From now on packets that leave a bottleneck are counted apart from those before, see
     /// [`Self::queue_delays_so_far_ns`].
+    ///
+    /// What is due in the links until now happens first, so that their counters are exact, whatever their
+    /// disciplines; [`Self::link`] alone only looks.
     pub fn begin_part(&mut self) {
         self.parts.push(self.now);
-        self.links.iter_mut().for_each(|link| link.queue_delay_ns.push(Tally::new()));
+        for link in &mut self.links {
+            link.path.advance(self.now);
+            link.queue_delay_ns.push(Tally::new());
+        }
     }
 
     /// What the sender of a flow did so far; for [`Application::ShortFlows`] those of all its connections.

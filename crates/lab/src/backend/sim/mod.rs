@@ -152,10 +152,11 @@ fn play(
             recorder.push(now, sim)?;
         }
         if moments.next_if(|t| *t <= now).is_some() {
-            marks.push(Mark::of(sim));
             sim.begin_part();
+            marks.push(Mark::of(sim));
         }
     }
+    sim.begin_part();
     marks.push(Mark::of(sim));
     Ok(marks)
 }

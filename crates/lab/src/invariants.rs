@@ -1,6 +1,5 @@
 //! What holds for every scenario, on scenarios drawn at random. `PROPTEST_CASES` sets their number.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::{Instant, Rate};

@@ -203,8 +203,7 @@ impl Flow {
 
     /// Whether an answer of [`Application::RequestResponse`] was asked for and is not complete.
     pub(crate) fn awaits_answer(&self) -> bool {
-        matches!(self.config.application, Application::RequestResponse { .. })
-            && self.received < self.answer.0
+        self.request.is_some()
     }
 
     /// Whether its application has fallen silent for good.

@@ -95,7 +95,7 @@ fn a_connection_is_complete_with_its_last_byte_and_not_with_its_acknowledgment()
     let o = outcome(
         "cc = \"cubic\"\nduration = \"2s\"\n\
          path = { rate = \"8mbit\", rtt = \"20ms\", up = [{ delay = \"5s\" }] }\n\
-         [[flow]]\napp = { short_flows = { bytes = \"1kB\", every = \"100ms\" } }\n",
+         [[flow]]\nhandshake = false\napp = { short_flows = { bytes = \"1kB\", every = \"100ms\" } }\n",
     );
     let m = &o.metrics;
     let done = figure(m, "completions");
@@ -124,7 +124,7 @@ fn convergence(head: &str, flows: &str, window: &str) -> Option<f64> {
 
 /// Flows of a fixed rate: what they get is known.
 fn fixed(rate: &str, more: &str) -> String {
-    format!("[[flow]]\ncc = \"fixed:{rate}\"\n{more}\n")
+    format!("[[flow]]\ncc = \"fixed:{rate}\"\nhandshake = false\n{more}\n")
 }
 
 #[test]

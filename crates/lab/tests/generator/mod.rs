@@ -256,6 +256,9 @@ fn flow(chance: &mut Chance, file: &mut String, links: u64, ms: u64) {
         flow.text("transport", "tcp");
     }
     if chance.once_in(2) {
+        flow.bare("handshake", "false");
+    }
+    if chance.once_in(2) {
         flow.bare("app", application(chance));
     }
     if chance.once_in(4) {

@@ -11,26 +11,25 @@
 #include "bbr3.h"
 #include "notes.h"
 
+/* From the end of notes to the middle of bbr is what every ACK reads: six cache lines, which are mostly cold. */
 struct flow {
-	__u32 initial_packets;
+	struct notes notes;
 	/* What of tp->delivered and tp->lost is in conn, and of tp->delivered_ce in bbr. */
 	__u32 seen_delivered;
 	__u32 seen_lost;
 	__u32 seen_marks;
-	/* The end of the last packet that was reported as lost. */
-	__u32 lost_end_seq;
-	/*
-	 * ACKs with a delivery-rate sample, and those of them whose packet has no note any more; packets that
-	 * were lost, and those of them that were not found in the retransmission queue.
-	 */
+	/* ACKs with a delivery-rate sample. */
 	__u32 samples;
-	__u32 samples_without_note;
-	__u32 losses;
-	__u32 losses_not_found;
-	/* Beside them what an ACK reads of the algorithm. */
 	struct bbr3_conn conn;
 	struct bbr3 bbr;
-	struct notes notes;
+	__u32 initial_packets;
+	/* The end of the last packet that was reported as lost. */
+	__u32 lost_end_seq;
+	/* Samples whose packet has no note any more. */
+	__u32 samples_without_note;
+	/* Packets that were lost, and those of them that were not found in the retransmission queue. */
+	__u32 losses;
+	__u32 losses_not_found;
 };
 
 /* The kernel's allocation holds 72 bytes beside it, and what is above 8 KB would take 16. */

@@ -30,13 +30,13 @@ struct note {
 };
 
 struct notes {
-	/* Notes made so far. */
+	struct note note[NOTES];
+	/* Notes made so far. These numbers come last: what else an ACK reads is beside them. */
 	uint32_t made;
 	/* The number of the note that the last ACK was of, counted as made is. */
 	uint32_t acked;
 	/* Packets that were sent until the last note was made. */
 	uint32_t sent;
-	struct note note[NOTES];
 };
 
 static inline bool is_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }

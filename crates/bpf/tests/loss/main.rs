@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use bench::{Bench, Flow, LinkOf, sleep_ms};
-use fullpipe_bpf::kernel::Options;
+use fullpipe_bpf::kernel::{Cost, Counting, Options};
 
 /// More than a round trip without any packet, while the program looks for bandwidth: all that was in
 /// flight is lost, and its retransmission timer finds that out.
@@ -180,5 +180,33 @@ fn goodput_and_retransmissions_under_loss() {
             state.losses
         );
         assert!(megabits > mbit as f64 / 4.0, "{megabits:.1} Mbit/s of {mbit}");
+    }
+}
+
+/// Measures what an ACK costs, beside a program that returns at once; asserts only that both were counted.
+#[test]
+fn what_an_ack_costs() {
+    for (mbit, rtt_ms, loss) in [(400, 20, 0.0), (100, 100, 0.0), (100, 100, 0.01)] {
+        let link = LinkOf { mbit, rtt_ms, queue_bytes: mbit * rtt_ms * 125, loss };
+        let Some(bench) = Bench::start("fullpipe_cost", &link) else { return };
+        let _counting = Counting::start().expect("root");
+        let flow = bench.flow();
+        // A kernel's names of programs have 15 letters. Another process may have loaded one too.
+        let empty = || {
+            let programs = libbpf_rs::query::ProgInfoIter::default();
+            let named =
+                programs.filter(|program| program.name.to_string_lossy() == "bbr3_sndbuf_exp");
+            let newest = named.max_by_key(|program| program.id).expect("it is loaded");
+            Cost { runs: newest.run_cnt, nanos: newest.run_time_ns }
+        };
+        sleep_ms(1_500);
+        let before = (bench.loaded.ack_cost().expect("it is counted"), empty());
+        sleep_ms(3_000);
+        let after = (bench.loaded.ack_cost().expect("it is counted"), empty());
+        let (ack, empty) = ((after.0 - before.0).mean(), (after.1 - before.1).mean());
+        println!(
+            "{mbit} Mbit/s, {rtt_ms} ms, loss {loss}: {ack:.0?} ns an ACK, {empty:.0?} ns an empty program"
+        );
+        assert!(flow.received() > 0 && ack.is_some());
     }
 }

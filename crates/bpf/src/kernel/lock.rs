@@ -20,7 +20,8 @@ impl Lock {
     /// Waits until nobody else has it.
     pub(super) fn take() -> Result<Self, Error> {
         loop {
-            let file = OpenOptions::new().write(true).create(true).mode(0o600).open(PATH);
+            let file =
+                OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(PATH);
             let file = file.map_err(|source| match source.kind() {
                 io::ErrorKind::PermissionDenied => Error::NotRoot,
                 _ => Error::Lock { source },

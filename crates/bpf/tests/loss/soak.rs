@@ -145,7 +145,7 @@ fn disturb(bench: &Bench, senders: &Mutex<Vec<Arc<TcpStream>>>, seconds: u64) {
     while Instant::now() < end {
         let streams = senders.lock().expect("nobody panics with it").clone();
         for stream in &streams {
-            if random(&mut state) % 10 != 0 {
+            if !random(&mut state).is_multiple_of(10) {
                 continue;
             }
             let name = match random(&mut state) % 4 {

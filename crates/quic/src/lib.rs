@@ -23,7 +23,7 @@ mod transport;
 
 pub use adapter::{NoqController, controller_factory};
 pub use bulk::bulk_block;
-pub use client::{Client, ClientError, ClientOptions, Response};
+pub use client::{Client, ClientError, ClientOptions, Connector, Response};
 pub use congestion::{CongestionControl, NoqAlgorithm, UnknownCongestionControl};
 pub use content::Content;
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
@@ -31,5 +31,5 @@ pub use log::Escaped;
 pub use noq;
 pub use secret::Secret;
 pub use server::{Limits, OnAccept, ServeError, Server, ServerOptions};
-pub use tls::{Fingerprint, ServerTls, TlsError, Verify};
+pub use tls::{Cipher, Fingerprint, ServerTls, TlsError, UnknownCipher, Verify};
 pub use transport::TransportSettings;

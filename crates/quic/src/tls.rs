@@ -1,8 +1,10 @@
 //! Who a server says it is, and whether a client believes it. TLS is rustls with ring.
 
+mod cipher;
 mod server;
 mod verify;
 
+pub use cipher::{Cipher, UnknownCipher};
 pub use server::{Fingerprint, ServerTls};
 pub use verify::Verify;
 

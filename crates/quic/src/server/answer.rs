@@ -131,6 +131,6 @@ impl From<WriteError> for Outcome {
 }
 
 /// Resets the stream; that it was closed before is no news.
-fn refuse(send: &mut SendStream, refusal: Refusal) {
+pub(super) fn refuse(send: &mut SendStream, refusal: Refusal) {
     let _ = send.reset(refusal.var_int());
 }

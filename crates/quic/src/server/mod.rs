@@ -21,7 +21,7 @@ pub(crate) use window::Window;
 use crate::content::Source;
 use crate::runtime::FineRuntime;
 use crate::socket::Guard;
-use crate::{CongestionControl, Content, Secret, ServerTls, TransportSettings};
+use crate::{CongestionControl, Content, Secret, ServerTls, TlsError, TransportSettings};
 use admission::Admission;
 use connection::Shared;
 
@@ -90,6 +90,9 @@ pub enum ServeError {
     /// The socket cannot carry QUIC.
     #[error("cannot use the socket: {0}")]
     Socket(#[source] std::io::Error),
+    /// The TLS that it was given.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// There is nothing to make keys of.
     #[error("cannot make a secret: {0}")]
     Secret(#[source] std::io::Error),
@@ -103,6 +106,7 @@ pub enum ServeError {
 pub struct Server {
     endpoint: Endpoint,
     address: SocketAddr,
+    shared: Arc<Shared>,
 }
 
 impl Server {
@@ -137,7 +141,7 @@ impl Server {
         let guard = Guard::new(options.transport.idle_timeout.into());
         let mut transport = options.transport.transport(options.congestion, options.seed);
         limits.apply_to(&mut transport);
-        let mut config = tls.config();
+        let mut config = tls.config()?;
         config.crypto = guard.watch(config.crypto.clone());
         config
             .transport_config(Arc::new(transport))
@@ -161,8 +165,8 @@ impl Server {
             options.transport.send_window,
             guard,
         ));
-        tokio::spawn(connection::accept(endpoint.clone(), Admission::new(&limits), shared));
-        Ok(Self { endpoint, address })
+        tokio::spawn(connection::accept(endpoint.clone(), Admission::new(&limits), shared.clone()));
+        Ok(Self { endpoint, address, shared })
     }
 
     /// The address that it listens on, with the port that it has.
@@ -173,6 +177,16 @@ impl Server {
     /// noq's endpoint, for its counters.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// Takes no new connection and no new request, lets the answers that are on their way end, but no longer than
+    /// `grace`, and shuts down.
+    pub async fn finish(self, grace: Duration) {
+        self.shared.end();
+        if tokio::time::timeout(grace, self.shared.idle()).await.is_err() {
+            tracing::info!("some answers were not done in time");
+        }
+        self.shutdown().await;
     }
 
     /// Closes all connections, whatever they carry, and waits until the peers were told, but no

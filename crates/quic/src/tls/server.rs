@@ -2,18 +2,21 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use noq::crypto::rustls::QuicServerConfig;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
-use rustls::Error;
 use rustls::crypto::ring;
+use rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
+use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{Error, KeyLogFile};
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use sha2::{Digest, Sha256};
 
-use super::{TlsError, read_certificates, read_key, setup};
+use super::cipher::initial_suite;
+use super::{Cipher, TlsError, read_certificates, read_key, setup};
 use crate::ALPN;
 
 /// A self-signed certificate is made anew at every start, so it need not live long.
@@ -21,27 +24,38 @@ const SELF_SIGNED_VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
 /// Clocks differ: a certificate that begins now is not valid yet for some.
 const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
-/// A certificate chain with its private key, and rustls set up to present them.
+/// Sessions that can be resumed; more than these are forgotten. Each takes about a kilobyte.
+const SESSIONS: usize = 4096;
+
+/// A certificate chain with its private key, and what else a server's TLS is told. Clones share the certificate, so that
+/// [`reload`](Self::reload) changes it for all of them.
 #[derive(Clone)]
 pub struct ServerTls {
-    chain: Vec<CertificateDer<'static>>,
-    config: Arc<QuicServerConfig>,
+    current: Arc<Current>,
+    cipher: Cipher,
+    early_data: bool,
+}
+
+/// The certificate that is presented now.
+#[derive(Debug)]
+struct Current(RwLock<Arc<CertifiedKey>>);
+
+impl Current {
+    fn get(&self) -> Arc<CertifiedKey> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.get())
+    }
 }
 
 impl ServerTls {
     /// The chain in `certificate`, the server's own first, and its private key in `key`; both PEM.
     pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let chain = read_certificates(certificate)?;
-        Self::new(chain, read_key(key)?).map_err(|error| match error {
-            Error::InconsistentKeys(_) => {
-                TlsError::Pair { certificate: certificate.to_owned(), key: key.to_owned() }
-            }
-            Error::InvalidCertificate(error) => TlsError::Certificate {
-                path: certificate.to_owned(),
-                reason: format!("it is no X.509 certificate ({error})"),
-            },
-            error => TlsError::Key { path: key.to_owned(), reason: error.to_string() },
-        })
+        read_pair(certificate, key).map(Self::new)
     }
 
     /// A fresh key and a certificate for these DNS names and IP addresses that it signs itself,
@@ -57,41 +71,82 @@ impl ServerTls {
         params.not_after = (now + SELF_SIGNED_VALIDITY).into();
         let certificate = params.self_signed(&key)?;
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-        Self::new(vec![certificate.into()], key.into()).map_err(setup)
+        let provider = ring::default_provider();
+        CertifiedKey::from_der(vec![certificate.into()], key.into(), &provider)
+            .map(Self::new)
+            .map_err(setup)
     }
 
-    fn new(
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<Self, Error> {
-        let mut config =
-            rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-                .with_protocol_versions(&[&TLS13])?
-                .with_no_client_auth()
-                .with_single_cert(chain.clone(), key)?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
-        let config =
-            QuicServerConfig::try_from(config).map_err(|e| Error::General(e.to_string()))?;
-        Ok(Self { chain, config: Arc::new(config) })
+    fn new(certified: CertifiedKey) -> Self {
+        let current = Arc::new(Current(RwLock::new(Arc::new(certified))));
+        Self { current, cipher: Cipher::default(), early_data: false }
+    }
+
+    /// With this cipher suite alone.
+    pub fn with_cipher(self, cipher: Cipher) -> Self {
+        Self { cipher, ..self }
+    }
+
+    /// Takes requests in a client's first packets (0-RTT) when it resumes a session. Such packets can be sent again by
+    /// anybody who saw them, which is harmless for requests that only read. A session is resumed once.
+    pub fn with_early_data(self) -> Self {
+        Self { early_data: true, ..self }
+    }
+
+    /// Presents another certificate from the next handshake on. On an error it stays as it was.
+    pub fn reload(&self, certificate: &Path, key: &Path) -> Result<(), TlsError> {
+        let certified = Arc::new(read_pair(certificate, key)?);
+        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = certified;
+        Ok(())
     }
 
     /// The certificates that the server presents, its own first.
-    pub fn certificates(&self) -> &[CertificateDer<'static>] {
-        &self.chain
+    pub fn certificates(&self) -> Vec<CertificateDer<'static>> {
+        self.current.get().cert.clone()
     }
 
     /// The SHA-256 fingerprint of the server's own certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         let mut hash = Sha256::new();
-        if let Some(own) = self.chain.first() {
+        if let Some(own) = self.current.get().cert.first() {
             hash.update(own);
         }
         Fingerprint(hash.finalize().into())
     }
 
-    pub(crate) fn config(&self) -> noq::ServerConfig {
-        noq::ServerConfig::with_crypto(self.config.clone())
+    pub(crate) fn config(&self) -> Result<noq::ServerConfig, TlsError> {
+        let mut config = rustls::ServerConfig::builder_with_provider(self.cipher.provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(setup)?
+            .with_no_client_auth()
+            .with_cert_resolver(self.current.clone());
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.key_log = Arc::new(KeyLogFile::new());
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        if self.early_data {
+            // In QUIC it is all or nothing (RFC 9001 section 4.6.1).
+            config.max_early_data_size = u32::MAX;
+        }
+        let initial = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
+        let config = QuicServerConfig::with_initial(Arc::new(config), initial).map_err(setup)?;
+        Ok(noq::ServerConfig::with_crypto(Arc::new(config)))
     }
+}
+
+/// A chain and its key, which must belong together.
+fn read_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
+    let chain = read_certificates(certificate)?;
+    let provider = ring::default_provider();
+    CertifiedKey::from_der(chain, read_key(key)?, &provider).map_err(|error| match error {
+        Error::InconsistentKeys(_) => {
+            TlsError::Pair { certificate: certificate.to_owned(), key: key.to_owned() }
+        }
+        Error::InvalidCertificate(error) => TlsError::Certificate {
+            path: certificate.to_owned(),
+            reason: format!("it is no X.509 certificate ({error})"),
+        },
+        error => TlsError::Key { path: key.to_owned(), reason: error.to_string() },
+    })
 }
 
 /// The SHA-256 of a certificate, printed as `openssl x509 -fingerprint -sha256` does.

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use noq::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::ParsedCertificate;
 use rustls::version::TLS13;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, DigitallySignedStruct, Error, KeyLogFile, RootCertStore, SignatureScheme,
+};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use super::{TlsError, read_certificates, setup};
+use super::cipher::initial_suite;
+use super::{Cipher, TlsError, read_certificates, setup};
 use crate::ALPN;
 
 /// What makes a client believe a server's certificate.
@@ -30,9 +33,9 @@ pub enum Verify {
 }
 
 impl Verify {
-    /// rustls for a client that checks like this.
-    pub(crate) fn config(&self) -> Result<noq::ClientConfig, TlsError> {
-        let provider = Arc::new(ring::default_provider());
+    /// rustls for a client that checks like this. Connections with one configuration share their sessions.
+    pub(crate) fn config(&self, cipher: Cipher) -> Result<noq::ClientConfig, TlsError> {
+        let provider = cipher.provider();
         let mut config = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])
             .map_err(setup)?
@@ -40,7 +43,11 @@ impl Verify {
             .with_custom_certificate_verifier(self.verifier(provider)?)
             .with_no_client_auth();
         config.alpn_protocols = vec![ALPN.to_vec()];
-        let config = QuicClientConfig::try_from(config).map_err(setup)?;
+        config.key_log = Arc::new(KeyLogFile::new());
+        // Sent only by whoever asks for it; see `Connector::connect_early`.
+        config.enable_early_data = true;
+        let initial = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
+        let config = QuicClientConfig::with_initial(Arc::new(config), initial).map_err(setup)?;
         Ok(noq::ClientConfig::new(Arc::new(config)))
     }
 

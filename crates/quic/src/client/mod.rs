@@ -1,0 +1,136 @@
+//! The client: one connection, and any number of requests over it.
+
+mod connector;
+mod error;
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, UdpSocket};
+
+use bytes::Bytes;
+use fullpipe_cc::{Algorithm, Duration};
+use noq::{Connection, Endpoint, RecvStream, VarInt};
+
+pub use connector::Connector;
+pub use error::ClientError;
+
+use crate::{Cipher, CongestionControl, TransportSettings, Verify};
+
+/// How long [`Client::close`] waits for its goodbye to be sent.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Packets that one look at a stream takes, so that a fast stream is not locked for each of them.
+const CHUNKS_AT_ONCE: usize = 64;
+
+/// What a client may be told beyond the server and how to check it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientOptions {
+    /// The controller of what the client sends: requests, and no bulk.
+    pub congestion: CongestionControl,
+    /// Seed of the controller's randomised probe times.
+    pub seed: u64,
+    /// Flow control and timeouts.
+    pub transport: TransportSettings,
+    /// How long the handshake may take before the server counts as not there.
+    pub handshake_timeout: Duration,
+    /// The cipher suites that are offered.
+    pub cipher: Cipher,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            congestion: CongestionControl::Fullpipe(Algorithm::Bbr3),
+            seed: 1,
+            transport: TransportSettings::default(),
+            handshake_timeout: Duration::from_secs(10),
+            cipher: Cipher::Any,
+        }
+    }
+}
+
+/// A connection to a server.
+pub struct Client {
+    endpoint: Endpoint,
+    connection: Connection,
+}
+
+impl Client {
+    /// Connects once, from any free port; see [`Connector::connect`].
+    pub async fn connect(
+        server: SocketAddr,
+        server_name: &str,
+        verify: &Verify,
+        options: ClientOptions,
+    ) -> Result<Self, ClientError> {
+        Connector::new(verify, options)?.connect(server, server_name).await
+    }
+
+    /// Connects once, from a socket that is bound already; see [`Connector::connect_from`].
+    pub async fn connect_from(
+        socket: UdpSocket,
+        server: SocketAddr,
+        server_name: &str,
+        verify: &Verify,
+        options: ClientOptions,
+    ) -> Result<Self, ClientError> {
+        Connector::new(verify, options)?.connect_from(socket, server, server_name).await
+    }
+
+    /// Connects once, to whichever address answers first; see [`Connector::connect_to_any`].
+    pub async fn connect_to_any(
+        servers: &[SocketAddr],
+        server_name: &str,
+        verify: &Verify,
+        options: ClientOptions,
+    ) -> Result<Self, ClientError> {
+        Connector::new(verify, options)?.connect_to_any(servers, server_name).await
+    }
+
+    /// noq's connection, for its counters and its controller.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Asks for `path`, which begins with a slash and is percent-encoded as in a URL. The answer
+    /// is there when its first bytes are; a refusal shows as a reset when they are read.
+    pub async fn get(&self, path: &str) -> Result<Response, ClientError> {
+        if !path.starts_with('/') || !path.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(ClientError::Path(path.to_owned()));
+        }
+        let (mut send, recv) = self.connection.open_bi().await?;
+        send.write_all(format!("GET {path}\r\n").as_bytes()).await?;
+        send.finish().map_err(|_| ClientError::Closed)?;
+        Ok(Response { recv, read_ahead: VecDeque::new() })
+    }
+
+    /// Tells the server that this was all, and waits until it was sent, but no longer than a
+    /// second.
+    pub async fn close(self) {
+        self.connection.close(VarInt::from_u32(0), b"");
+        if tokio::time::timeout(GOODBYE.into(), self.endpoint.wait_all_draining()).await.is_err() {
+            tracing::debug!("the server was not told that the client is done");
+        }
+    }
+}
+
+/// The body of an answer, as it arrives. Dropping it before its end asks the server to stop.
+pub struct Response {
+    recv: RecvStream,
+    read_ahead: VecDeque<Bytes>,
+}
+
+impl Response {
+    /// The next bytes in order, never empty; `None` after the last.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
+        loop {
+            if let Some(chunk) = self.read_ahead.pop_front() {
+                return Ok(Some(chunk));
+            }
+            let mut chunks: [Bytes; CHUNKS_AT_ONCE] = [const { Bytes::new() }; CHUNKS_AT_ONCE];
+            let Some(count) = self.recv.read_many_chunks(&mut chunks).await? else {
+                return Ok(None);
+            };
+            let chunks = chunks.into_iter().take(count);
+            self.read_ahead.extend(chunks.filter(|chunk| !chunk.is_empty()));
+        }
+    }
+}

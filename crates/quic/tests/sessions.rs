@@ -1,0 +1,169 @@
+//! Sessions that are resumed, cipher suites, certificates that change, and a server that ends well.
+
+mod common;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{fetch, loopback};
+use fullpipe_quic::{
+    Cipher, Client, ClientError, ClientOptions, Connector, Content, Server, ServerOptions,
+    ServerTls, Verify, bulk_block,
+};
+
+fn serve(tls: &ServerTls) -> Server {
+    Server::bind(loopback(), tls, Content::Bulk, ServerOptions::default()).expect("a server")
+}
+
+fn tls() -> ServerTls {
+    ServerTls::self_signed(&["localhost"]).expect("a certificate")
+}
+
+/// The server has another certificate by then, which the client does not trust: it is not asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_resumed_needs_no_certificate() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (cert, key) = (dir.path().join("cert"), dir.path().join("key"));
+    let verify = write_pair(dir.path());
+    let tls = ServerTls::from_pem_files(&cert, &key).expect("a pair");
+    let server = serve(&tls);
+    let connector = Connector::new(&verify, ClientOptions::default()).expect("TLS");
+    let first = connector.connect(server.local_addr(), "localhost").await.expect("connected");
+    fetch(&first, "/bulk/10").await.expect("a body");
+    // The tickets come behind the handshake.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    write_pair(dir.path());
+    tls.reload(&cert, &key).expect("a pair");
+    let second = connector.connect(server.local_addr(), "localhost").await.expect("resumed");
+    assert_eq!(fetch(&second, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
+    let options = ClientOptions::default();
+    let stranger = Client::connect(server.local_addr(), "localhost", &verify, options).await;
+    assert!(stranger.is_err(), "whoever has no session sees the certificate");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
+    for early in [true, false] {
+        let tls = if early { tls().with_early_data() } else { tls() };
+        let server = serve(&tls);
+        let verify = Verify::Certificates(tls.certificates());
+        let connector = Connector::new(&verify, ClientOptions::default()).expect("TLS");
+        let address = server.local_addr();
+        let first = connector.connect_early(address, "localhost").await.expect("connected");
+        assert!(first.connection().handshake_data().is_some(), "there was nothing to resume");
+        fetch(&first, "/bulk/10").await.expect("a body");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let second = connector.connect_early(address, "localhost").await.expect("connected");
+        assert_eq!(second.connection().handshake_data().is_none(), early, "before the handshake");
+        // Had the server not taken it, this would be an error.
+        let body = fetch(&second, "/bulk/100000").await.expect("a body");
+        assert_eq!(body.len(), 100_000);
+    }
+}
+
+/// The server that gave the session is gone, and the one in its place does not know it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_was_not_taken_early_can_be_made_anew() {
+    let tls = tls().with_early_data();
+    let verify = Verify::Certificates(tls.certificates());
+    let connector = Connector::new(&verify, ClientOptions::default()).expect("TLS");
+    let first = serve(&tls);
+    let client = connector.connect(first.local_addr(), "localhost").await.expect("connected");
+    fetch(&client, "/bulk/10").await.expect("a body");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let second = serve(&tls);
+    let client = connector.connect_early(second.local_addr(), "localhost").await.expect("begun");
+    let error = fetch(&client, "/bulk/10").await.expect_err("not taken");
+    assert!(matches!(error, ClientError::EarlyDataRejected), "{error}");
+    assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_ends_agree_on_the_one_cipher_or_on_none() {
+    let suites = [Cipher::Any, Cipher::Aes128, Cipher::Aes256, Cipher::ChaCha20];
+    for server_cipher in suites {
+        let tls = tls().with_cipher(server_cipher);
+        let server = serve(&tls);
+        let verify = Verify::Certificates(tls.certificates());
+        for cipher in suites {
+            let options = ClientOptions { cipher, ..ClientOptions::default() };
+            let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
+            let agree =
+                cipher == server_cipher || cipher == Cipher::Any || server_cipher == Cipher::Any;
+            match client {
+                Ok(client) => {
+                    assert!(agree, "{cipher} with {server_cipher}");
+                    assert_eq!(fetch(&client, "/bulk/70000").await.expect("a body").len(), 70_000);
+                }
+                Err(error) => {
+                    assert!(!agree, "{cipher} with {server_cipher}: {error}");
+                    assert!(matches!(error, ClientError::Handshake { .. }), "{error}");
+                }
+            }
+        }
+    }
+}
+
+fn write_pair(dir: &Path) -> Verify {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    std::fs::write(dir.join("cert"), made.cert.pem()).expect("a file");
+    std::fs::write(dir.join("key"), made.signing_key.serialize_pem()).expect("a file");
+    Verify::Certificates(vec![made.cert.der().clone()])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_is_read_again_counts_for_new_connections() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (cert, key) = (dir.path().join("cert"), dir.path().join("key"));
+    let old = write_pair(dir.path());
+    let tls = ServerTls::from_pem_files(&cert, &key).expect("a pair");
+    let server = serve(&tls);
+    let connect = async |verify: &Verify| {
+        Client::connect(server.local_addr(), "localhost", verify, ClientOptions::default()).await
+    };
+    let before = connect(&old).await.expect("connected");
+    let new = write_pair(dir.path());
+    tls.reload(&cert, &key).expect("a pair");
+    assert!(connect(&old).await.is_err(), "the old one is gone");
+    connect(&new).await.expect("connected");
+    fetch(&before, "/bulk/10").await.expect("a connection from before goes on");
+    // Half a pair changes nothing.
+    std::fs::write(&key, "no key").expect("a file");
+    assert!(tls.reload(&cert, &key).is_err());
+    connect(&new).await.expect("connected");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_finishes_its_answers_and_takes_no_more() {
+    let (server, verify) = common::start(Content::Bulk, ServerOptions::default());
+    let address = server.local_addr();
+    let client = Client::connect(address, "localhost", &verify, ClientOptions::default()).await;
+    let client = client.expect("connected");
+    let mut response = client.get("/bulk/30000000").await.expect("an answer");
+    let mut bytes = response.chunk().await.expect("data").expect("no end").len();
+    let ending = tokio::spawn(server.finish(Duration::from_secs(20)));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let refused = fetch(&client, "/bulk/10").await.expect_err("no new request");
+    assert!(matches!(refused, ClientError::Reset { code: 503 }), "{refused}");
+    let options = ClientOptions::default();
+    assert!(Client::connect(address, "localhost", &verify, options).await.is_err());
+    assert!(!ending.is_finished(), "an answer is on its way");
+    while let Some(chunk) = response.chunk().await.expect("it goes on to its end") {
+        bytes += chunk.len();
+    }
+    assert_eq!(bytes, 30_000_000);
+    ending.await.expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_waits_no_longer_than_it_should() {
+    let (server, verify) = common::start(Content::Bulk, ServerOptions::default());
+    let options = ClientOptions::default();
+    let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
+    let client = client.expect("connected");
+    let mut response = client.get("/bulk").await.expect("an answer");
+    response.chunk().await.expect("data");
+    let start = Instant::now();
+    server.finish(Duration::from_millis(300)).await;
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}

@@ -46,6 +46,13 @@ pub(crate) enum Step {
     LateAck,
     /// Everything in flight is lost, and the timer fires.
     Rto,
+    /// Timeouts in succession, the first after so many ms and the time doubled each time, with a probe sent
+    /// after each.
+    Outage(u8, u64),
+    /// The timer fires in the report that acknowledges and loses every so manieth.
+    RtoReport(u8, u8, u64),
+    /// The oldest packets are lost, and as many are sent again in the same instant.
+    RepairAtOnce(u8),
     SpuriousLoss,
     Smss(u32),
     Discard,
@@ -93,6 +100,10 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(acked, lost, ce, rtt)| Step::Report(acked, lost, ce, rtt)),
         1 => Just(Step::LateAck),
         1 => Just(Step::Rto),
+        1 => (1u8..6, 1u64..1_000).prop_map(|(times, ms)| Step::Outage(times, ms)),
+        1 => (1u8..8, 1u8..8, 0u64..20)
+            .prop_map(|(acked, lost, ce)| Step::RtoReport(acked, lost, ce)),
+        1 => (1u8..20).prop_map(Step::RepairAtOnce),
         1 => Just(Step::SpuriousLoss),
         1 => (200u32..9_000).prop_map(Step::Smss),
         1 => Just(Step::Discard),
@@ -182,16 +193,29 @@ impl Run<'_> {
                     self.send(bytes)?;
                 }
             }
-            Step::Report(acked, lost, ce, rtt) => self.report(acked, lost, ce, rtt)?,
+            Step::Report(acked, lost, ce, rtt) => self.report(acked, lost, ce, rtt, false)?,
             Step::LateAck => {
                 if let Some(packet) = self.last_lost.take() {
                     let ack = Ack { acked_after_loss: vec![packet], ..Ack::default() };
                     self.ack(&ack)?;
                 }
             }
-            Step::Rto => {
-                let lost = self.flight.drain(..).map(|f| f.packet).collect();
-                self.ack(&Ack { lost, timeout: true, ..Ack::default() })?;
+            Step::Rto => self.time_out()?,
+            Step::Outage(times, ms) => {
+                for n in 0..times {
+                    self.now += (ms * MS) << n;
+                    self.time_out()?;
+                    self.send(self.smss)?;
+                }
+            }
+            Step::RtoReport(acked, lost, ce) => self.report(acked, lost, ce, None, true)?,
+            Step::RepairAtOnce(packets) => {
+                let packets = usize::from(packets).min(self.flight.len());
+                let lost = self.flight.drain(..packets).map(|f| f.packet).collect();
+                self.ack(&Ack { lost, ..Ack::default() })?;
+                for _ in 0..packets {
+                    self.send(self.smss)?;
+                }
             }
             Step::SpuriousLoss => self.twins.spurious_loss(self.now)?,
             Step::Smss(smss) => {
@@ -265,14 +289,21 @@ impl Run<'_> {
         if ack.acked.is_empty() && ack.lost.is_empty() { Ok(()) } else { self.ack(&ack) }
     }
 
+    /// Everything in flight is lost, and the timer fires.
+    fn time_out(&mut self) -> Result<(), Difference> {
+        let lost = self.flight.drain(..).map(|f| f.packet).collect();
+        self.ack(&Ack { lost, timeout: true, ..Ack::default() })
+    }
+
     fn report(
         &mut self,
         nth_acked: u8,
         nth_lost: u8,
         ce: u64,
         rtt_us: Option<u64>,
+        timeout: bool,
     ) -> Result<(), Difference> {
-        let mut ack = Ack { ce, rtt: rtt_us.map(|us| us * 1_000), ..Ack::default() };
+        let mut ack = Ack { ce, timeout, rtt: rtt_us.map(|us| us * 1_000), ..Ack::default() };
         let mut rest = VecDeque::new();
         for (n, f) in self.flight.drain(..).enumerate() {
             if n % usize::from(nth_acked) == 0 {

@@ -89,6 +89,8 @@ pub(crate) struct Sender {
     ce_packets: u64,
     flight: Flight,
     pto_count: u32,
+    /// The alarm when packets were sent last; ACKs since may have moved it.
+    alarm_at: Option<Instant>,
     last_sent: Instant,
     last_sent_bytes: u32,
     /// Of a TCP recovery, where PRR governs it.
@@ -128,6 +130,7 @@ impl Sender {
                 config.is_tcp().then(|| Tcp::new(config.tcp, now)),
             ),
             pto_count: 0,
+            alarm_at: None,
             last_sent: now,
             last_sent_bytes: 0,
             prr: None,
@@ -298,7 +301,8 @@ impl Sender {
                 },
             }
         };
-        match (paced_until, self.alarm()) {
+        self.alarm_at = self.alarm();
+        match (paced_until, self.alarm_at) {
             (Some(paced), Some(alarm)) => Some(paced.min(alarm)),
             (paced, alarm) => paced.or(alarm),
         }
@@ -356,8 +360,12 @@ impl Sender {
 
     /// Fires what is due; whether that is a probe.
     pub(crate) fn on_timer(&mut self, now: Instant) -> bool {
+        if self.alarm_at.is_none_or(|at| at > now) {
+            // The pacer's time has come, or an ACK's, and nothing else.
+            return false;
+        }
         if self.alarm().is_none_or(|at| at > now) {
-            // The pacer's time has come, and nothing else.
+            // ACKs have moved it since.
             return false;
         }
         self.check_if_application_limited();

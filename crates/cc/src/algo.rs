@@ -1,5 +1,8 @@
 //! What an algorithm is told. The controller calls these in the draft's order; each may change the
 //! control parameters in [`Conn`]: cwnd, pacing rate, send quantum.
+//!
+//! The algorithms of this crate are written against it, and so are those of others: see
+//! `CustomAlgorithm` (feature `custom`).
 
 use crate::conn::Conn;
 use crate::sampler::{PacketState, RateSample};
@@ -7,27 +10,32 @@ use crate::snapshot::Snapshot;
 use crate::units::Instant;
 
 /// A congestion that the transport detected, whatever the number of packets.
-pub(crate) struct Congestion<'a> {
-    pub(crate) now: Instant,
+pub struct Congestion<'a> {
+    /// When it was detected.
+    pub now: Instant,
     /// Whether it opened a recovery episode: loss-based algorithms react once an episode.
-    pub(crate) new_episode: bool,
+    pub new_episode: bool,
     /// Whether packets were lost.
-    pub(crate) has_losses: bool,
+    pub has_losses: bool,
     /// The CE marks, if there were any.
-    pub(crate) marks: Option<Marks<'a>>,
+    pub marks: Option<Marks<'a>>,
 }
 
 /// The CE marks that an ACK brought. Volumes are bytes, each mark one SMSS.
-pub(crate) struct Marks<'a> {
+pub struct Marks<'a> {
     /// The sample of that ACK.
-    pub(crate) sample: &'a RateSample,
+    pub sample: &'a RateSample,
     /// Marked by this ACK.
-    pub(crate) newly_marked: u64,
+    pub newly_marked: u64,
     /// Marked over the sample: since the newest acknowledged packet was sent.
-    pub(crate) marked: u64,
+    pub marked: u64,
 }
 
-pub(crate) trait CongestionControl {
+/// A congestion control algorithm.
+///
+/// A method may do anything to the control parameters of [`Conn`]. It must leave a window of at least one
+/// SMSS, a quantum of at least one SMSS, and, if it paces, a rate above 0. It must not allocate or panic.
+pub trait CongestionControl {
     /// A packet is about to leave, nothing is in flight, and the application was the limit.
     fn on_restart_from_idle(&mut self, _conn: &mut Conn, _now: Instant) {}
     /// One packet was marked lost; C.lost counts it, C.inflight no longer does.
@@ -57,5 +65,6 @@ pub(crate) trait CongestionControl {
     fn send_buffer_windows(&self) -> u64 {
         2
     }
+    /// All that the algorithm believes; [`Snapshot::of`] has what all share.
     fn snapshot(&self, conn: &Conn) -> Snapshot;
 }

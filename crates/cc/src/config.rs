@@ -24,6 +24,9 @@ pub enum Algorithm {
     /// No control at all: this pacing rate, and a window that never limits. It measures pacers and
     /// paths; it is no choice for a network that anybody else uses.
     Fixed(Rate),
+    /// One of another crate.
+    #[cfg(feature = "custom")]
+    Custom(&'static crate::CustomAlgorithm),
 }
 
 impl Algorithm {
@@ -39,6 +42,8 @@ impl Algorithm {
             Self::Cubic => "cubic",
             Self::Reno => "reno",
             Self::Fixed(_) => "fixed",
+            #[cfg(feature = "custom")]
+            Self::Custom(algorithm) => algorithm.name,
         }
     }
 }

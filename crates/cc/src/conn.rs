@@ -10,8 +10,10 @@ pub(crate) const MAX_QUANTUM: u64 = 65_536;
 /// "Infinity" of a volume in bytes.
 pub(crate) const INFINITE: u64 = u64::MAX;
 
+/// What every algorithm shares: the connection as the sampler and the controller keep it, and the three
+/// control parameters, which the algorithm sets: window, pacing rate and send quantum.
 #[derive(Clone, Debug)]
-pub(crate) struct Conn {
+pub struct Conn {
     /// C.SMSS in bytes.
     pub(crate) smss: u64,
     /// C.InitialCwnd in bytes.
@@ -65,7 +67,7 @@ impl Conn {
         let max_pacing_rate = config.max_pacing_rate.unwrap_or(Rate::MAX);
         let max_pacing_rate = max_pacing_rate.max(Rate::from_bytes_per_sec(1));
         let handshake = config.handshake_rtt.map(Measured::exactly);
-        let handshake_rtt = handshake.and_then(Measured::rtt);
+        let handshake_rtt = handshake.map(Measured::rtt);
         let mut conn = Self {
             smss,
             initial_cwnd,
@@ -96,13 +98,13 @@ impl Conn {
     }
 
     /// C.pacing_rate; `None` before the first estimate of an algorithm that needs one.
-    pub(crate) fn pacing_rate(&self) -> Option<Rate> {
+    pub fn pacing_rate(&self) -> Option<Rate> {
         (self.pacing_rate != Rate::MAX).then_some(self.pacing_rate)
     }
 
     /// Paces at `rate` from now on, within what the caller of the crate allows. A rate of zero would
     /// never end, and is taken for one byte per second.
-    pub(crate) fn set_pacing_rate(&mut self, rate: Rate) {
+    pub fn set_pacing_rate(&mut self, rate: Rate) {
         self.pacing_rate = self.possible_pacing_rate(rate);
     }
 
@@ -147,7 +149,9 @@ impl Conn {
         self.inflight_was_set = true;
     }
 
-    pub(crate) const fn in_recovery(&self) -> bool {
+    /// Whether an episode of recovery lasts: since a loss or a mark, and until a packet is acknowledged
+    /// that was sent after it.
+    pub const fn in_recovery(&self) -> bool {
         self.in_recovery
     }
 
@@ -166,12 +170,20 @@ impl Conn {
 
     /// Persistent congestion, RFC 9002 appendix B.8: every packet counts again, whenever it was sent.
     pub(crate) fn forget_recovery(&mut self) {
+        self.recovery_start = SendOrder::default();
         self.has_recovery_start = false;
         self.in_recovery = false;
     }
 
     /// Whether a packet left after the newest recovery episode began, or there was none.
+    #[inline]
     pub(crate) fn sent_after_recovery_start(&self, sent: SendOrder) -> bool {
+        sent.time > self.recovery_start.time || self.sent_after_recovery_start_within(sent)
+    }
+
+    /// The rest of the question, where the time does not answer it.
+    #[cold]
+    fn sent_after_recovery_start_within(&self, sent: SendOrder) -> bool {
         !self.has_recovery_start || !self.recovery_start.is_after(sent)
     }
 
@@ -227,13 +239,13 @@ impl Conn {
     }
 
     /// C.is_cwnd_limited: whether C.cwnd was fully used at any point of the last round trip.
-    pub(crate) fn is_cwnd_limited(&self) -> bool {
+    pub fn is_cwnd_limited(&self) -> bool {
         self.departed() < self.cwnd_limited_before
     }
 
     /// Paces a window-based algorithm: `gain` windows in a smoothed round trip. Above one, so that
     /// the window stays the limit (RFC 9002 section 7.7). Without pacing the window is all there is.
-    pub(crate) fn pace_by_window(&mut self, gain: Gain) {
+    pub fn pace_by_window(&mut self, gain: Gain) {
         if !self.is_paced {
             self.send_quantum = MAX_QUANTUM.max(2 * self.smss);
         } else if let Some(srtt) = self.srtt() {
@@ -246,18 +258,70 @@ impl Conn {
 
     /// Whether the newest ACK may raise a loss-based window: RFC 9002 section 7.8 forbids it when
     /// the window was not used. A flow that only its pacer held back did use it.
-    pub(crate) fn may_grow(&self, rs: &RateSample) -> bool {
+    pub fn may_grow(&self, rs: &RateSample) -> bool {
         !rs.is_app_limited || self.is_cwnd_limited()
     }
 
+    /// C.SMSS in bytes.
+    pub fn smss(&self) -> u64 {
+        self.smss
+    }
+
+    /// C.InitialCwnd in bytes.
+    pub fn initial_cwnd(&self) -> u64 {
+        self.initial_cwnd
+    }
+
+    /// C.cwnd in bytes.
+    pub fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    /// The window is `bytes` from now on, and at least one SMSS.
+    pub fn set_cwnd(&mut self, bytes: u64) {
+        self.cwnd = bytes.max(self.smss);
+    }
+
+    /// C.inflight in bytes.
+    pub fn inflight(&self) -> u64 {
+        self.inflight
+    }
+
+    /// C.send_quantum in bytes.
+    pub fn send_quantum(&self) -> u64 {
+        self.send_quantum
+    }
+
+    /// Sends up to `bytes` at once from now on: no more than one segmentation offload takes, and no less
+    /// than two packets.
+    pub fn set_send_quantum(&mut self, bytes: u64) {
+        self.send_quantum = bytes.min(MAX_QUANTUM).max(2 * self.smss);
+    }
+
+    /// C.delivered in bytes.
+    pub fn delivered(&self) -> u64 {
+        self.sampler.delivered
+    }
+
+    /// C.lost in bytes.
+    pub fn lost(&self) -> u64 {
+        self.sampler.lost()
+    }
+
+    /// The shortest round trip of the connection.
+    pub fn min_rtt(&self) -> Option<Duration> {
+        let min_rtt = self.sampler.min_rtt();
+        (min_rtt != Duration::MAX).then_some(min_rtt)
+    }
+
     /// The smallest window of a loss-based algorithm, RFC 9002 section 7.2.
-    pub(crate) fn min_window(&self) -> u64 {
+    pub fn min_window(&self) -> u64 {
         2 * self.smss
     }
 
     /// The window of a loss-based algorithm after a timeout: RFC 9002 section 7.6.2 has the smallest
     /// window, RFC 5681 section 3.1 one full segment.
-    pub(crate) fn timeout_window(&self) -> u64 {
+    pub fn timeout_window(&self) -> u64 {
         match self.transport {
             Transport::Quic => self.min_window(),
             Transport::Tcp => self.smss,
@@ -265,12 +329,12 @@ impl Conn {
     }
 
     /// C.srtt, after the first sample.
-    pub(crate) fn srtt(&self) -> Option<Duration> {
+    pub fn srtt(&self) -> Option<Duration> {
         (self.srtt != Duration::ZERO).then_some(self.srtt)
     }
 
     /// The newest round-trip sample.
-    pub(crate) fn latest_rtt(&self) -> Option<Duration> {
+    pub fn latest_rtt(&self) -> Option<Duration> {
         (self.latest_rtt != Duration::ZERO).then_some(self.latest_rtt)
     }
 
@@ -282,9 +346,19 @@ impl Conn {
         p: &PacketState,
         rtt: Option<RttSample>,
     ) -> RateSample {
-        let measured = Measured::new(rtt, now.since(p.send_time()));
-        if let Some(rtt) = measured.rtt() {
-            self.update_srtt(rtt);
+        if let Some(rtt) = rtt {
+            return self.sample_by_transport(now, p, rtt);
+        }
+        let measured = Measured::exactly(now.since(p.send_time()));
+        self.update_srtt(measured.rtt());
+        self.sampler.generate(now, p, measured)
+    }
+
+    #[cold]
+    fn sample_by_transport(&mut self, now: Instant, p: &PacketState, rtt: RttSample) -> RateSample {
+        let measured = Measured::by_transport(rtt);
+        if measured.rtt() != Duration::MAX {
+            self.update_srtt(measured.rtt());
         }
         self.sampler.generate(now, p, measured)
     }

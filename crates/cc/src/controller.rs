@@ -8,6 +8,8 @@ use crate::bbr3::{Bbr3, Draft, Linux};
 use crate::config::{AckFrequency, Algorithm, Config};
 use crate::conn::{Conn, MAX_QUANTUM};
 use crate::cubic::Cubic;
+#[cfg(feature = "custom")]
+use crate::custom::Custom;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
 use crate::reno::Reno;
@@ -41,6 +43,8 @@ enum Algo {
     Cubic(Cubic),
     Reno(Reno),
     Fixed(Fixed),
+    #[cfg(feature = "custom")]
+    Custom(Custom),
 }
 
 /// Runs the same call on whichever algorithm is inside.
@@ -53,6 +57,8 @@ macro_rules! each {
             Algo::Cubic($a) => $call,
             Algo::Reno($a) => $call,
             Algo::Fixed($a) => $call,
+            #[cfg(feature = "custom")]
+            Algo::Custom($a) => $call,
         }
     };
 }
@@ -145,6 +151,10 @@ impl Controller {
             Algorithm::Cubic => Algo::Cubic(Cubic::new(&mut conn)),
             Algorithm::Reno => Algo::Reno(Reno::new(&mut conn)),
             Algorithm::Fixed(rate) => Algo::Fixed(Fixed::new(&mut conn, rate)),
+            #[cfg(feature = "custom")]
+            Algorithm::Custom(algorithm) => {
+                Algo::Custom(Custom::new(algorithm, &mut conn, now, &config))
+            }
         };
         let pacer = Pacer::new(now, config.pacing_granularity, conn.pacing_rate, conn.send_quantum);
         let last_state = each!(&algo, a => a.snapshot(&conn)).state;
@@ -160,6 +170,8 @@ impl Controller {
             Algo::Cubic(_) => Algorithm::Cubic,
             Algo::Reno(_) => Algorithm::Reno,
             Algo::Fixed(fixed) => Algorithm::Fixed(fixed.rate()),
+            #[cfg(feature = "custom")]
+            Algo::Custom(custom) => Algorithm::Custom(custom.algorithm),
         }
     }
 

@@ -92,7 +92,7 @@ impl SlowStart {
         if rs.prior_delivered >= self.round_end {
             self.start_round(conn);
         }
-        let Some(rtt) = rs.rtt else { return };
+        let Some(rtt) = rs.rtt() else { return };
         self.samples = self.samples.saturating_add(1);
         self.min_rtt = self.min_rtt.min(rtt);
         if self.samples < N_RTT_SAMPLE {

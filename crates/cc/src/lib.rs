@@ -20,6 +20,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "custom")]
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
@@ -30,6 +32,8 @@ mod config;
 mod conn;
 mod controller;
 mod cubic;
+#[cfg(feature = "custom")]
+mod custom;
 mod filter;
 mod fixed;
 mod hystart;
@@ -44,10 +48,14 @@ mod snapshot;
 mod test_link;
 pub mod units;
 
+pub use algo::{Congestion, CongestionControl, Marks};
 pub use config::{
     AckFrequency, Algorithm, CREDIT_TIME, Config, StartupGains, Transport, UnknownAlgorithm,
 };
+pub use conn::Conn;
 pub use controller::{AckBatch, Controller, SendDecision};
-pub use sampler::{PacketState, RttSample};
+#[cfg(feature = "custom")]
+pub use custom::{CustomAlgorithm, CustomControl};
+pub use sampler::{PacketState, RateSample, RttSample};
 pub use snapshot::{BbrSnapshot, Snapshot, State, StateChange, StateHook};
 pub use units::{Duration, Gain, Instant, Rate};

@@ -87,7 +87,7 @@ impl PacketState {
 /// transport often sends several packets at one reading of its clock, so the time alone is no order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SendOrder {
-    time: Instant,
+    pub(crate) time: Instant,
     index: PacketIndex,
 }
 
@@ -182,7 +182,8 @@ pub enum RttSample {
 /// A round-trip sample as the sampler takes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measured {
-    rtt: Option<Duration>,
+    /// [`Duration::MAX`] for none.
+    rtt: Duration,
     /// No round trip was shorter.
     at_least: Duration,
 }
@@ -196,50 +197,63 @@ impl Measured {
         let nanos = rtt.as_nanos();
         let least = MIN_RTT_SAMPLE.as_nanos();
         let rtt = Duration::from_nanos(if nanos > least { nanos } else { least });
-        Self { rtt: Some(rtt), at_least: rtt }
+        Self { rtt, at_least: rtt }
     }
 
-    /// The sample of an ACK whose newest packet left `elapsed` ago.
-    #[inline]
-    pub(crate) fn new(sample: Option<RttSample>, elapsed: Duration) -> Self {
+    /// What a transport said.
+    pub(crate) fn by_transport(sample: RttSample) -> Self {
         match sample {
-            None => Self::exactly(elapsed),
-            Some(RttSample::Exact(rtt)) => Self::exactly(rtt),
-            Some(RttSample::Coarse { rtt, granularity }) => {
-                Self { at_least: (rtt - granularity).max(MIN_RTT_SAMPLE), ..Self::exactly(rtt) }
+            RttSample::Exact(rtt) => Self::exactly(rtt),
+            RttSample::Coarse { rtt, granularity } => {
+                let at_least = (rtt - granularity).max(MIN_RTT_SAMPLE);
+                Self { at_least, ..Self::exactly(rtt) }
             }
-            Some(RttSample::Ambiguous) => Self { rtt: None, at_least: Duration::MAX },
+            RttSample::Ambiguous => Self { rtt: Duration::MAX, at_least: Duration::MAX },
         }
     }
 
-    pub(crate) const fn rtt(self) -> Option<Duration> {
+    /// [`Duration::MAX`] for none.
+    #[inline]
+    pub(crate) const fn rtt(self) -> Duration {
         self.rtt
     }
 }
 
 /// What one ACK says about the path (the draft's RS).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RateSample {
-    pub(crate) now: Instant,
-    /// RS.rtt; `None` when the transport has no sample for this ACK.
-    pub(crate) rtt: Option<Duration>,
+pub struct RateSample {
+    /// When the ACK came.
+    pub now: Instant,
+    /// RS.rtt; [`Duration::MAX`] when the transport has no sample for this ACK.
+    pub(crate) rtt: Duration,
     /// RS.delivery_rate; zero when there is no reliable sample.
-    pub(crate) delivery_rate: Rate,
-    pub(crate) is_app_limited: bool,
+    pub delivery_rate: Rate,
+    /// RS.is_app_limited: whether the newest acknowledged packet was sent while the application was the
+    /// limit.
+    pub is_app_limited: bool,
     /// RS.delivered: bytes delivered since the newest acknowledged packet was sent.
-    pub(crate) delivered: u64,
-    pub(crate) prior_delivered: u64,
+    pub delivered: u64,
+    /// RS.prior_delivered: C.delivered in bytes when the newest acknowledged packet was sent.
+    pub prior_delivered: u64,
     /// RS.newly_acked in bytes.
-    pub(crate) newly_acked: u64,
+    pub newly_acked: u64,
     /// The part of `newly_acked` that was sent after the current recovery episode began.
-    pub(crate) newly_acked_after_recovery: u64,
+    pub newly_acked_after_recovery: u64,
     /// RS.tx_in_flight, of the newest acknowledged packet (erratum: also set on plain ACKs).
-    pub(crate) tx_in_flight: u64,
+    pub tx_in_flight: u64,
     /// RS.lost: bytes lost between the newest acknowledged packet's departure and now, with those that
     /// were marked where a mark counts as a loss.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// C.inflight before this ACK removed anything.
-    pub(crate) prior_inflight: u64,
+    pub prior_inflight: u64,
+}
+
+impl RateSample {
+    /// RS.rtt; `None` when the transport has no sample for this ACK.
+    #[inline]
+    pub fn rtt(&self) -> Option<Duration> {
+        (self.rtt != Duration::MAX).then_some(self.rtt)
+    }
 }
 
 /// The connection's side of the sampler (the draft's C).

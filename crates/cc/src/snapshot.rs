@@ -125,7 +125,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The part that every algorithm shares.
-    pub(crate) fn of(conn: &Conn, algorithm: &'static str, state: State) -> Self {
+    pub fn of(conn: &Conn, algorithm: &'static str, state: State) -> Self {
         Self {
             algorithm,
             state,

@@ -2,11 +2,26 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::adapter::controller_factory;
-use fullpipe_cc::Algorithm;
+use fullpipe_cc::{Algorithm, Config, Controller, CustomAlgorithm, Instant, UnknownAlgorithm};
 use noq::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
+
+/// The algorithms of other crates that names are looked up in besides our own.
+static CUSTOM: OnceLock<Vec<&'static CustomAlgorithm>> = OnceLock::new();
+
+/// Lets names mean algorithms of other crates, from now on and in the whole process: what a program does
+/// once, before it reads any name. Later calls change nothing.
+pub fn register_algorithms(custom: &[&'static CustomAlgorithm]) {
+    CUSTOM.get_or_init(|| custom.to_vec());
+}
+
+/// The algorithm of that name: one of ours, or one that was registered.
+pub fn algorithm_by_name(name: &str) -> Result<Algorithm, UnknownAlgorithm> {
+    let custom = CUSTOM.get().and_then(|all| all.iter().find(|custom| custom.name == name));
+    name.parse().or_else(|unknown| custom.map(|c| Algorithm::Custom(c)).ok_or(unknown))
+}
 
 /// The controller of a connection. An algorithm of another stack is always written `stack:name`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +66,16 @@ impl CongestionControl {
         }
     }
 
+    /// Whether CE marks have an answer. Where they have none, packets must not ask for them.
+    pub(crate) fn wants_ecn(self) -> bool {
+        match self {
+            Self::Fullpipe(algorithm) => {
+                Controller::new(algorithm, Config::new(0), Instant::default()).wants_ecn()
+            }
+            Self::Noq(_) => true,
+        }
+    }
+
     /// What builds a controller for each path of each connection. `seed` drives the randomised
     /// probe times of our algorithms; noq seeds its own.
     pub(crate) fn factory(self, seed: u64) -> Arc<dyn ControllerFactory + Send + Sync> {
@@ -84,8 +109,7 @@ impl FromStr for CongestionControl {
             "noq:bbr3" => Ok(Self::Noq(NoqAlgorithm::Bbr3)),
             "noq:cubic" => Ok(Self::Noq(NoqAlgorithm::Cubic)),
             "noq:reno" => Ok(Self::Noq(NoqAlgorithm::NewReno)),
-            ours => ours
-                .parse()
+            ours => algorithm_by_name(ours)
                 .map(Self::Fullpipe)
                 .map_err(|_| UnknownCongestionControl(name.to_owned())),
         }

@@ -14,6 +14,7 @@ mod congestion;
 mod content;
 mod hq;
 mod log;
+mod not_ect;
 mod runtime;
 mod secret;
 mod server;
@@ -24,7 +25,10 @@ mod transport;
 pub use adapter::{NoqController, controller_factory};
 pub use bulk::bulk_block;
 pub use client::{Client, ClientError, ClientOptions, Connector, Response};
-pub use congestion::{CongestionControl, NoqAlgorithm, UnknownCongestionControl};
+pub use congestion::{
+    CongestionControl, NoqAlgorithm, UnknownCongestionControl, algorithm_by_name,
+    register_algorithms,
+};
 pub use content::Content;
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
 pub use log::Escaped;

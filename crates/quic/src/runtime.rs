@@ -14,16 +14,21 @@ use std::time::Instant;
 
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 
+use crate::CongestionControl;
+use crate::not_ect::NotEct;
+
 /// The runtime of one endpoint.
 #[derive(Debug)]
 pub(crate) struct FineRuntime {
+    /// What the endpoint's connections run.
+    congestion: CongestionControl,
     #[cfg(target_os = "linux")]
     timers: Option<Arc<linux::Timers>>,
 }
 
 impl FineRuntime {
     /// Needs a tokio runtime around the caller.
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(congestion: CongestionControl) -> Arc<Self> {
         #[cfg(target_os = "linux")]
         let timers = linux::Timers::start()
             // Out of file descriptors, most likely: coarser timers are better than none.
@@ -32,6 +37,7 @@ impl FineRuntime {
             )
             .ok();
         Arc::new(Self {
+            congestion,
             #[cfg(target_os = "linux")]
             timers,
         })
@@ -52,7 +58,8 @@ impl Runtime for FineRuntime {
     }
 
     fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Box<dyn AsyncUdpSocket>> {
-        TokioRuntime.wrap_udp_socket(socket)
+        let socket = TokioRuntime.wrap_udp_socket(socket)?;
+        if self.congestion.wants_ecn() { Ok(socket) } else { Ok(Box::new(NotEct(socket))) }
     }
 
     fn now(&self) -> Instant {
@@ -237,10 +244,12 @@ mod tests {
     use std::future::poll_fn;
     use std::time::Duration;
 
+    const OURS: CongestionControl = CongestionControl::Fullpipe(fullpipe_cc::Algorithm::Bbr3);
+
     /// A hundred waits of 100 us take well under what a clock of milliseconds makes of them.
     #[tokio::test]
     async fn waits_are_shorter_than_a_millisecond() {
-        let runtime = FineRuntime::new();
+        let runtime = FineRuntime::new(OURS);
         let begin = Instant::now();
         let mut timer = runtime.new_timer(begin);
         for _ in 0..100 {
@@ -258,7 +267,7 @@ mod tests {
     #[tokio::test]
     async fn a_timer_that_is_moved_waits_for_its_new_time() {
         let begin = Instant::now();
-        let mut timer = FineRuntime::new().new_timer(begin + Duration::from_millis(1));
+        let mut timer = FineRuntime::new(OURS).new_timer(begin + Duration::from_millis(1));
         std::thread::sleep(Duration::from_millis(2));
         let deadline = Instant::now() + Duration::from_millis(20);
         timer.as_mut().reset(deadline);
@@ -271,7 +280,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn many_timers_share_a_descriptor_and_keep_their_times() {
         let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-        let runtime = FineRuntime::new();
+        let runtime = FineRuntime::new(OURS);
         let before = descriptors();
         let mut waits = Vec::new();
         for i in 0..1000_u64 {

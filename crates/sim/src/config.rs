@@ -203,7 +203,7 @@ pub struct FlowConfig {
     pub send_buffer: Option<u64>,
     /// The receiver's flow control.
     pub receive_window: ReceiveWindow,
-    /// The ECN codepoint of its packets. A receiver counts what arrives with CE and says so at once
+    /// The ECN codepoint of its packets, if the algorithm answers marks. A receiver counts what arrives with CE and says so at once
     /// (RFC 9000 section 13.2.1); the controller hears how many packets were marked.
     pub ecn: Ecn,
     /// When the receiver acknowledges.

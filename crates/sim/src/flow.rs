@@ -1,6 +1,7 @@
 //! One flow: its two ends, and what its application does when.
 
 use fullpipe_cc::{Duration, Instant, Snapshot};
+use fullpipe_path::Ecn;
 use hdrhistogram::Histogram;
 
 use crate::config::{Application, FlowConfig, Route};
@@ -126,18 +127,22 @@ pub struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(config: FlowConfig, route: Route, start: Instant, seeds: Seeds) -> Self {
+    pub(crate) fn new(mut config: FlowConfig, route: Route, start: Instant, seeds: Seeds) -> Self {
         let completes = matches!(
             config.application,
             Application::RequestResponse { .. } | Application::ShortFlows { .. }
         );
+        let sender = Sender::new(&config, start);
+        if !sender.wants_ecn() {
+            config.ecn = Ecn::NotEct;
+        }
         Self {
             config,
             route,
             header_bytes: config.header_bytes(),
             ack_bytes: config.ack_bytes(),
             start,
-            sender: Sender::new(&config, start),
+            sender,
             receiver: Receiver::new(&config),
             parent: None,
             over: SenderStats::default(),

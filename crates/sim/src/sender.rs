@@ -141,6 +141,11 @@ impl Sender {
         }
     }
 
+    /// Whether CE marks have an answer.
+    pub(crate) fn wants_ecn(&self) -> bool {
+        self.cc.wants_ecn()
+    }
+
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.cc.snapshot()
     }

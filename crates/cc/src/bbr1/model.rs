@@ -83,7 +83,7 @@ impl Bbr1 {
     /// crate which ACK was delayed, and ProbeRTT follows at once.
     pub(super) fn update_min_rtt(&mut self, rs: &RateSample) -> bool {
         let expired = rs.now > self.min_rtt_stamp + MIN_RTT_WINDOW;
-        let Some(rtt) = rs.rtt else { return expired };
+        let Some(rtt) = rs.rtt() else { return expired };
         if rtt < self.min_rtt || expired {
             self.min_rtt = rtt;
             self.min_rtt_stamp = rs.now;

@@ -38,7 +38,7 @@ pub(super) fn plain<F: Flavour>() -> (Bbr3<F>, Conn) {
 pub(super) fn sample(rate: Rate) -> RateSample {
     RateSample {
         now: Instant::default() + MS,
-        rtt: Some(MS.times(40)),
+        rtt: MS.times(40),
         delivery_rate: rate,
         is_app_limited: false,
         delivered: BDP,

@@ -8,7 +8,7 @@ use super::params::{
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
-use crate::units::{Duration, Gain, Instant, Rate};
+use crate::units::{Gain, Rate};
 
 impl<F: Flavour> Bbr3<F> {
     /// UpdateRound(), "BBR.round_count: Tracking Packet-Timed Round Trips". The packet that counts
@@ -117,15 +117,15 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn update_min_rtt(&mut self, conn: &Conn, rs: &RateSample) {
         self.probe_rtt_expired = rs.now > self.probe_rtt_min_expiry;
         let is_min_rtt_expired = rs.now > self.min_rtt_expiry;
-        let Some(rtt) = rs.rtt else { return };
-        if rtt < self.probe_rtt_min_delay || self.probe_rtt_expired || is_min_rtt_expired {
-            self.renew_min_rtt(conn, rs.now, rtt);
+        if rs.rtt < self.probe_rtt_min_delay || self.probe_rtt_expired || is_min_rtt_expired {
+            self.renew_min_rtt(conn, rs);
         }
     }
 
     /// The part of UpdateMinRTT() for a shorter RTT, or none for too long.
     #[cold]
-    fn renew_min_rtt(&mut self, conn: &Conn, now: Instant, rtt: Duration) {
+    fn renew_min_rtt(&mut self, conn: &Conn, rs: &RateSample) {
+        let (now, Some(rtt)) = (rs.now, rs.rtt()) else { return };
         if rtt < self.probe_rtt_min_delay || self.probe_rtt_expired {
             self.probe_rtt_min_delay = rtt;
             self.probe_rtt_min_expiry = now + PROBE_RTT_INTERVAL;

@@ -266,7 +266,7 @@ impl<'de> Deserialize<'de> for Cc {
         let wrong = |e: fullpipe_cc::UnknownAlgorithm| {
             D::Error::custom(format_args!("'{}': {e}, and fixed:RATE", name.escape_debug()))
         };
-        name.parse().map(Self).map_err(wrong)
+        fullpipe_quic::algorithm_by_name(&name).map(Self).map_err(wrong)
     }
 }
 

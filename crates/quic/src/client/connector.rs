@@ -106,7 +106,8 @@ impl Connector {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ClientError::NoRuntime);
         }
-        let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, FineRuntime::new())
+        let runtime = FineRuntime::new(self.options.congestion);
+        let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime)
             .map_err(ClientError::Socket)?;
         let connecting = endpoint
             .connect_with(self.config.clone(), server, server_name)

@@ -149,7 +149,7 @@ impl Server {
             .max_incoming(MAX_INCOMING)
             .incoming_buffer_size(INCOMING_BYTES)
             .incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BYTES);
-        let runtime = FineRuntime::new();
+        let runtime = FineRuntime::new(options.congestion);
         let socket = guard.wrap(runtime.wrap_udp_socket(socket).map_err(ServeError::Socket)?);
         let endpoint = Endpoint::new_with_abstract_socket(
             keys.endpoint_config(),

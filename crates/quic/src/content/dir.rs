@@ -1,5 +1,6 @@
-//! The files under one directory. The kernel resolves each path below the directory (openat2 with
-//! `RESOLVE_BENEATH`), so nothing that changes under it while a request is answered leads out of it.
+//! The files under one directory. Linux resolves each path below the directory (openat2 with `RESOLVE_BENEATH`), so
+//! nothing that changes under it while a request is answered leads out of it. Other systems have no such call: there
+//! each name is opened below the one before it, and no symbolic link is followed.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -8,7 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
+#[cfg(any(test, not(target_os = "linux")))]
+use nix::fcntl::openat;
+use nix::fcntl::{OFlag, open};
+#[cfg(target_os = "linux")]
+use nix::fcntl::{OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::Mode;
 use percent_encoding::percent_decode_str;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -74,7 +79,7 @@ impl Directory {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = open(dir, flags, Mode::empty()).map_err(|errno| error(errno.into()))?;
         // A kernel before 5.6 has no openat2, and a sandbox may forbid it.
-        openat2(&root, ".", how(OFlag::O_PATH)).map_err(|errno| error(errno.into()))?;
+        open_below(&root, Path::new("."), OFlag::O_RDONLY).map_err(|errno| error(errno.into()))?;
         let open_files = Arc::new(Semaphore::new(open_files));
         Ok(Self { root: Arc::new(root), open_files, disk: Disk::new() })
     }
@@ -95,9 +100,31 @@ impl Directory {
     }
 }
 
-fn how(flags: OFlag) -> OpenHow {
+/// Opens what `relative` names below `root`. A link that stays below `root` is followed.
+#[cfg(target_os = "linux")]
+fn open_below(root: &OwnedFd, relative: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve)
+    openat2(root, relative, OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_below(root: &OwnedFd, relative: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
+    open_by_names(root, relative, flags)
+}
+
+/// Opens each name of `relative` below the one before it. A symbolic link gives `ELOOP` or `ENOTDIR`.
+#[cfg(any(test, not(target_os = "linux")))]
+fn open_by_names(root: &OwnedFd, relative: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
+    let always = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut opened: Option<OwnedFd> = None;
+    let mut names = relative.components().peekable();
+    while let Some(name) = names.next() {
+        let kind =
+            if names.peek().is_some() { OFlag::O_RDONLY | OFlag::O_DIRECTORY } else { flags };
+        let parent = opened.as_ref().unwrap_or(root);
+        opened = Some(openat(parent, name.as_os_str(), kind | always, Mode::empty())?);
+    }
+    opened.ok_or(Errno::ENOENT)
 }
 
 /// Opens a regular file and nothing else. The type is asked of the descriptor, which no renaming changes, and
@@ -106,7 +133,7 @@ fn open_regular(root: &OwnedFd, relative: &Path) -> Result<(File, u64), Refusal>
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut opened = Err(Errno::EAGAIN);
     for _ in 0..ATTEMPTS {
-        opened = openat2(root, relative, how(flags));
+        opened = open_below(root, relative, flags);
         if !matches!(opened, Err(Errno::EAGAIN | Errno::EINTR)) {
             break;
         }
@@ -122,7 +149,9 @@ fn open_regular(root: &OwnedFd, relative: &Path) -> Result<(File, u64), Refusal>
 fn refusal_for(errno: Errno) -> Refusal {
     match errno {
         // EXDEV: the path leaves the directory. ENXIO: a socket, or a device without a driver.
-        Errno::EXDEV | Errno::EACCES | Errno::EPERM | Errno::ENXIO => Refusal::Forbidden,
+        Errno::EXDEV | Errno::ELOOP | Errno::EACCES | Errno::EPERM | Errno::ENXIO => {
+            Refusal::Forbidden
+        }
         // What the server lacks now and may have later; EAGAIN: directories that are renamed all the time.
         Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EAGAIN => Refusal::Unavailable,
         Errno::EIO => Refusal::Internal,
@@ -165,6 +194,23 @@ mod tests {
             ("/%252e%252e", "%2e%2e"),
         ] {
             assert_eq!(relative_path(path), Ok(PathBuf::from(relative)), "{path}");
+        }
+    }
+
+    #[test]
+    fn without_openat2_no_link_is_followed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(dir.path().join("sub")).expect("a directory");
+        std::fs::write(dir.path().join("sub/file"), "text").expect("a file");
+        for (link, to) in [("out", "/etc"), ("up", ".."), ("inside", "sub/file")] {
+            std::os::unix::fs::symlink(to, dir.path().join(link)).expect("a link");
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let root = open(dir.path(), flags, Mode::empty()).expect("the directory");
+        let opens = |path: &str| open_by_names(&root, Path::new(path), OFlag::O_RDONLY).is_ok();
+        assert!(opens("sub/file"));
+        for refused in ["out/passwd", "up/x", "inside", "sub/none", "sub/file/x"] {
+            assert!(!opens(refused), "{refused}");
         }
     }
 

@@ -172,7 +172,7 @@ impl<'a> Ack<'a> {
         let (kind, largest, delay) = (reader.integer()?, reader.integer()?, reader.integer()?);
         let more = reader.integer()?;
         let mut smallest = largest.checked_sub(reader.integer()?)?;
-        let mut ranges = vec![smallest..largest + 1];
+        let mut ranges: Vec<_> = std::iter::once(smallest..largest + 1).collect();
         for _ in 0..more {
             let largest = smallest.checked_sub(reader.integer()?.checked_add(2)?)?;
             smallest = largest.checked_sub(reader.integer()?)?;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_lab::explain::{self, ExplainError, Story};
 use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{Amount, Edition, Over, Plan, Scenario};
+use fullpipe_lab::{BackendChoice, Edition, Options, Plan};
 use fullpipe_path::Probability;
 use fullpipe_quic::CongestionControl;
 
@@ -31,8 +31,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 0, allow_negative_numbers = true)]
     flow: usize,
     /// What carries the file's flows: sim (a virtual clock), or quic (real packets, in real time)
-    #[arg(long, value_name = "BACKEND", default_value = "sim")]
-    over: Over,
+    #[arg(long, visible_alias = "over", value_name = "BACKEND", default_value = "sim")]
+    backend: BackendChoice,
     /// The algorithm: bbr3, bbr3-linux, bbr1, cubic or reno
     #[arg(long, value_name = "NAME", default_value = "bbr3")]
     cc: CongestionControl,
@@ -66,9 +66,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(file) => of_file(args, file, &stop)?,
         None => {
             check_without_file(args).map_err(Failure::BadInput)?;
-            let scenario = scenario(args);
-            scenario.validate().map_err(Failure::bad_input)?;
-            explain::tell(&scenario, args.cc, &stop).map_err(Failure::run)?
+            let plan = options(args).plan().map_err(Failure::BadInput)?;
+            explain::tell(&plan, 0, 0, args.backend, &stop).map_err(Failure::run)?
         }
     };
     if args.json {
@@ -93,8 +92,12 @@ fn check_without_file(args: &Args) -> Result<(), String> {
         ));
     }
     let option = match args {
-        Args { over: Over::Tcp, .. } => return Err("there is no story over tcp".to_owned()),
-        Args { over: Over::Quic, .. } => "--over quic",
+        Args { backend, .. } if backend.is_realtime() => {
+            let option = format!("--backend {backend}");
+            return Err(format!(
+                "{option} needs a scenario file: fullpipe explain FILE.toml {option}"
+            ));
+        }
         Args { run: Some(_), .. } => "--run",
         Args { flow: 1.., .. } => "--flow",
         _ => return Ok(()),
@@ -102,26 +105,24 @@ fn check_without_file(args: &Args) -> Result<(), String> {
     Err(format!("{option} needs a scenario file: fullpipe explain FILE.toml {option}"))
 }
 
-fn scenario(args: &Args) -> Scenario {
-    Scenario {
-        over: Over::Sim,
+fn options(args: &Args) -> Options {
+    Options {
         cc: vec![args.cc.into()],
-        rate: args.rate,
-        rtt: args.rtt,
-        buffer: args.buffer,
-        loss: args.loss,
-        amount: Amount::Duration(args.duration),
+        rate: units::show_rate(args.rate),
+        rtt: units::show_duration(args.rtt),
+        buffer: args.buffer.to_string(),
+        loss: units::show_loss(args.loss.as_f64()),
+        duration: units::show_duration(args.duration),
         seed: args.seed,
-        ..Scenario::default()
+        ..Options::default()
     }
 }
 
 fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure> {
-    let edition = Edition { over_quic: args.over == Over::Quic, ..Edition::default() };
+    let edition = Edition { backend: Some(args.backend.name()), ..Edition::default() };
     let plan = Plan::load(file, edition).map_err(Failure::bad_input)?;
-    if args.over == Over::Quic {
-        plan.check_over_quic(file).map_err(Failure::bad_input)?;
-    }
+    let name = file.display().to_string();
+    plan.check_backend(args.backend, &name).map_err(Failure::bad_input)?;
     let run = match (args.run, plan.grid.runs.as_slice()) {
         (Some(run), _) => run,
         (None, [_]) => 0,
@@ -140,7 +141,7 @@ fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure
             )));
         }
     };
-    explain::tell_of(&plan, run, args.flow, args.over, stop).map_err(|error| match error {
+    explain::tell(&plan, run, args.flow, args.backend, stop).map_err(|error| match error {
         ExplainError::Input(why) => Failure::bad_input(format!("{}: {why}", file.display())),
         ExplainError::Run(error) => Failure::run(error),
     })

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fullpipe_lab::BackendChoice;
 use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, News, page, run_all, svg};
-use fullpipe_lab::output::report;
-use fullpipe_lab::{Edition, Over};
+use fullpipe_lab::output::page as files;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -29,8 +29,8 @@ pub(crate) struct Args {
     all: bool,
     /// What carries the flows: sim (a virtual clock), or quic (real packets on a link inside this process,
     /// in real time, one run after the other; some figures, for shorter than published)
-    #[arg(long, value_name = "BACKEND", default_value = "sim")]
-    over: Over,
+    #[arg(long, visible_alias = "over", value_name = "BACKEND", default_value = "sim")]
+    backend: BackendChoice,
     /// Run the longest tables at their published length too
     #[arg(long)]
     full: bool,
@@ -88,14 +88,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         std::fs::create_dir_all(dir).map_err(|e| {
             Failure::bad_input(format!("cannot make the directory {}: {e}", dir.display()))
         })?;
-        report::check_writable(&dir.join(file)).map_err(Failure::bad_input)?;
+        files::check_writable(&dir.join(file)).map_err(Failure::bad_input)?;
     }
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
-    let edition = Edition { full: args.full, over_quic: args.over == Over::Quic };
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let mut spoken = Instant::now();
-    let results = run_all(&figures, edition, jobs, &stop, |news| match news {
+    let results = run_all(&figures, args.backend, args.full, jobs, &stop, |news| match news {
         News::Figure(result) if !args.json && written.is_ok() => {
             written = print(&line(result));
             spoken = Instant::now();
@@ -110,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     written?;
     let interrupted = results.len() < figures.len();
     if let Some(dir) = args.out.as_ref().filter(|_| !results.is_empty()) {
-        page::write(dir, &results, args.over).map_err(Failure::run)?;
+        page::write(dir, &results, args.backend).map_err(Failure::run)?;
         say(&format!("page: {}", dir.join(page::FILE).display()));
     }
     if let Some(dir) = args.svg.as_ref().filter(|_| !results.is_empty()) {
@@ -132,26 +131,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The figures that were asked for; over quic all that run there.
+/// The figures that were asked for, which the backend can run; with --all, all that it can.
 fn chosen(args: &Args) -> Result<Vec<&'static Figure>, Failure> {
-    let quic = || FIGURES.iter().filter(|f| f.runs_over_quic());
-    match args.over {
-        Over::Sim if args.all => Ok(FIGURES.iter().collect()),
-        Over::Quic if args.all => Ok(quic().collect()),
-        Over::Sim => Ok(args.names.clone()),
-        Over::Quic => match args.names.iter().find(|f| !f.runs_over_quic()) {
-            None => Ok(args.names.clone()),
-            Some(figure) => {
-                let names: Vec<_> = quic().map(|f| f.name).collect();
-                Err(Failure::bad_input(format!(
-                    "{} does not run over quic; there are {}",
-                    figure.name,
-                    names.join(", ")
-                )))
-            }
-        },
-        Over::Tcp => Err(Failure::bad_input("figures run over sim and quic; leave out --over")),
+    let backend = args.backend;
+    let all = || FIGURES.iter().filter(move |f| f.runs_over(backend));
+    if args.all {
+        return Ok(all().collect());
     }
+    let Some(figure) = args.names.iter().find(|f| !f.runs_over(backend)) else {
+        return Ok(args.names.clone());
+    };
+    let names: Vec<_> = all().map(|f| f.name).collect();
+    let there = match names.join(", ") {
+        none if none.is_empty() => "no figure does".to_owned(),
+        names => format!("there are {names}"),
+    };
+    Err(Failure::bad_input(format!("{} does not run over {backend}; {there}", figure.name)))
 }
 
 fn print_json(object: &impl Serialize) -> Result<(), Failure> {
@@ -160,11 +155,11 @@ fn print_json(object: &impl Serialize) -> Result<(), Failure> {
 
 fn entry(figure: &Figure) -> Entry {
     let Figure { name, title, source, .. } = *figure;
-    Entry { name, title, source, over_quic: figure.runs_over_quic() }
+    Entry { name, title, source, over_quic: figure.runs_over(BackendChoice::QUIC) }
 }
 
 fn list() -> String {
-    let quic = |f: &Figure| if f.runs_over_quic() { "; over quic too" } else { "" };
+    let quic = |f: &Figure| if f.runs_over(BackendChoice::QUIC) { "; over quic too" } else { "" };
     let each =
         FIGURES.iter().map(|f| format!("{:<12} {} ({}{})\n", f.name, f.title, f.source, quic(f)));
     let list: String = each.collect();

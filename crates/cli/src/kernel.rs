@@ -78,8 +78,8 @@ mod linux {
     use std::time::Duration;
 
     use fullpipe_bpf::kernel::{self, Connection, Cost, Counting, Error, Loaded, Options, Status};
-    use fullpipe_lab::figures::kernel::{self as kernel_figures, Contender, Plan};
-    use fullpipe_lab::{Amount, KernelCc, Scenario};
+    use fullpipe_lab::KernelCc;
+    use fullpipe_lab::figures::kernel::{self as kernel_figures, Campaign, Contender};
 
     use super::{Action, Args};
     use crate::failure::Failure;
@@ -150,8 +150,10 @@ mod linux {
 
     fn figures(duration: fullpipe_cc::Duration) -> Result<(), Failure> {
         // What cannot be measured is not to be loaded for it.
-        let any_path = Scenario { amount: Amount::Duration(duration), ..Scenario::default() };
-        any_path.validate().map_err(Failure::bad_input)?;
+        if duration == fullpipe_cc::Duration::ZERO {
+            let why = "--duration is 0 and nothing could happen; write a time like 10s";
+            return Err(Failure::bad_input(why));
+        }
         let stop = Interrupt::install()?.flag();
         let name = format!("bbr3_{}", std::process::id());
         let options = Options { name: name.clone(), ..Options::default() };
@@ -167,14 +169,14 @@ mod linux {
             contender("linux:bbr", "bbr")?,
             contender("linux:cubic", "cubic")?,
         ];
-        let plan = Plan { beside: contenders[2].cc, contenders, duration, loopback: LOOPBACK };
+        let campaign = Campaign { contenders, duration, loopback: LOOPBACK };
         let mut before = Cost::default();
         let mut cost = |contender: &Contender| match contender.cc.name() == name {
             true => cost_since(&loaded, &mut before),
             false => "-".to_owned(),
         };
         let tell = &mut |line: &str| say(line);
-        let table = kernel_figures::run(&plan, "cong_control ns", &mut cost, &stop, tell);
+        let table = kernel_figures::run(&campaign, "cong_control ns", &mut cost, &stop, tell);
         print(&table.map_err(Failure::run)?)?;
         match stop.load(Ordering::Relaxed) {
             true => Err(Failure::Interrupted("interrupted; this is the table so far".to_owned())),

@@ -7,6 +7,7 @@
 mod clean;
 mod compare;
 mod conformance;
+mod experiment;
 mod explain;
 mod failure;
 mod figures;

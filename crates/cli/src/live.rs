@@ -4,7 +4,7 @@
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use fullpipe_lab::Tick;
+use fullpipe_lab::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::say;
@@ -26,6 +26,7 @@ const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 /// The display of one run.
 pub(crate) struct Live {
     name: String,
+    silent: bool,
     bar: Option<ProgressBar>,
     /// Mbit/s of each flow, or of all, and last the queue in milliseconds.
     lines: Vec<Vec<f64>>,
@@ -35,7 +36,7 @@ pub(crate) struct Live {
 impl Live {
     /// A run that begins now; `amount` is how much there is of it.
     pub(crate) fn start(name: String, amount: &str) -> Self {
-        let live = Self::quiet(name);
+        let live = Self::quiet(name, false);
         match &live.bar {
             Some(bar) => bar.set_message(amount.to_owned()),
             None => say(&format!("{}: running, {amount}", live.name)),
@@ -43,9 +44,10 @@ impl Live {
         live
     }
 
-    /// The same for a run that may well be over at once: nothing is said of its start.
-    pub(crate) fn quiet(name: String) -> Self {
-        let bar = stderr().is_terminal().then(|| {
+    /// The same for a run that may well be over at once: nothing is said of its start. With `silent`, nothing
+    /// is said at all.
+    pub(crate) fn quiet(name: String, silent: bool) -> Self {
+        let bar = (!silent && stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(WHOLE);
             // A constant that every run on a terminal shows; a plain bar is no worse than none.
             if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}") {
@@ -54,13 +56,37 @@ impl Live {
             bar.set_prefix(name.clone());
             bar
         });
-        Self { name, bar, lines: Vec::new(), spoken: Instant::now() }
+        Self { name, silent, bar, lines: Vec::new(), spoken: Instant::now() }
     }
 
-    pub(crate) fn tick(&mut self, tick: &Tick) {
+    /// Several runs at a time.
+    pub(crate) fn of_runs(name: &str, all: usize, silent: bool) -> Self {
+        let live = Self::quiet(name.to_owned(), silent);
+        if let Some(bar) = &live.bar {
+            bar.set_message(format!("0 of {all} runs"));
+        }
+        live
+    }
+
+    /// So many runs of all are over.
+    pub(crate) fn runs(&mut self, done: usize, all: usize) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position((done as u64 * WHOLE) / all.max(1) as u64);
+                bar.set_message(format!("{done} of {all} runs"));
+            }
+            None if !self.silent && self.spoken.elapsed() >= PATIENCE => {
+                say(&format!("{}: {done} of {all} runs are over", self.name));
+                self.spoken = Instant::now();
+            }
+            None => {}
+        }
+    }
+
+    pub(crate) fn tick(&mut self, tick: &Progress) {
         let elapsed_s = tick.elapsed.as_nanos() as f64 / 1e9;
         let Some(bar) = &self.bar else {
-            if self.spoken.elapsed() >= PATIENCE {
+            if !self.silent && self.spoken.elapsed() >= PATIENCE {
                 let percent = tick.done * 100.0;
                 say(&match elapsed_s {
                     0.0 => format!("{}: connecting", self.name),
@@ -90,7 +116,7 @@ impl Live {
     }
 }
 
-fn remember(lines: &mut Vec<Vec<f64>>, tick: &Tick) {
+fn remember(lines: &mut Vec<Vec<f64>>, tick: &Progress) {
     let mbit = |bps: u64| bps as f64 / 1e6;
     let mut values: Vec<f64> = match tick.flow_bps.len() {
         n if n > MAX_FLOWS => vec![mbit(tick.flow_bps.iter().sum())],
@@ -146,7 +172,7 @@ mod tests {
 
     #[test]
     fn flows_have_a_line_each_unless_they_are_many() {
-        let tick = |flows: usize| Tick {
+        let tick = |flows: usize| Progress {
             elapsed: fullpipe_cc::Duration::from_secs(1),
             done: 0.5,
             flow_bps: vec![8_000_000; flows],

@@ -5,14 +5,16 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fullpipe_lab::run::{self, Progress, SweepError};
+use fullpipe_lab::output::table;
+use fullpipe_lab::run::{self, SweepError, SweepProgress};
 use fullpipe_lab::units;
 use fullpipe_lab::{Edition, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::experiment::{answer, judge};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::run::{answer, expectations, load, text, verdicts};
+use crate::run::load;
 use crate::{print, say};
 
 /// A longer table is not read but queried.
@@ -44,8 +46,7 @@ Examples:
   python3 -c 'import pandas; print(pandas.read_parquet(\"buffers/summary.parquet\"))'";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let plans = load(std::slice::from_ref(&args.file), Edition::default())?;
-    let Some(plan) = plans.first() else { return Ok(()) };
+    let plan = &load(&args.file, Edition::default())?;
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
     let stop = Interrupt::install()?.flag();
@@ -58,12 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         // The directory is not one for this sweep.
         error => Failure::bad_input(error),
     })?;
-    let verdicts = verdicts(plan, &outcomes);
+    let verdicts = judge(plan, &outcomes);
     if outcomes.len() <= MAX_LINES {
-        print(&text(plan, &outcomes, &verdicts))?;
-    } else {
-        print(&expectations(&verdicts))?;
+        print(&format!("{}\n{}", plan.name, table::runs(&plan.name, &outcomes).to_text()))?;
     }
+    print(&verdicts.iter().map(table::verdict).collect::<String>())?;
     print(&format!("{} runs in {}\n", outcomes.len(), args.out.display()))?;
     answer(verdicts.iter().filter(|v| !v.met).count())
 }
@@ -90,8 +90,8 @@ impl Display {
         Self { bar, name: plan.name.clone() }
     }
 
-    fn show(&mut self, progress: Progress) {
-        let Progress { before, done, all } = progress;
+    fn show(&mut self, progress: SweepProgress) {
+        let SweepProgress { before, done, all } = progress;
         match &self.bar {
             Some(bar) => {
                 bar.set_position(done as u64);

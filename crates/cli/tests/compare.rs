@@ -35,24 +35,21 @@ fn has(object: &Value, fields: &[&str]) {
     }
 }
 
-const SCENARIO: &[&str] = &[
-    "over",
-    "cc",
-    "rate_bps",
-    "rtt_ms",
-    "buffer",
-    "buffer_bytes",
-    "buffer_packets",
-    "loss",
-    "flows",
-    "stagger_s",
-    "duration_s",
-    "bytes",
+const RUN: &[&str] = &[
+    "run",
+    "scenario",
+    "backend",
+    "at",
     "seed",
+    "rate_mbps",
+    "empty_rtt_ms",
+    "metrics",
+    "flows",
+    "links",
+    "series",
 ];
-const RESULT: &[&str] = &[
-    "cc",
-    "goodput_bps",
+const METRICS: &[&str] = &[
+    "goodput_mbps",
     "utilization",
     "completed_bytes",
     "elapsed_s",
@@ -68,31 +65,33 @@ const RESULT: &[&str] = &[
     "loss_rate",
     "retransmit_rate",
     "jain",
-    "interrupted",
 ];
-const SERIES: &[&str] = &[
+const ROW: &[&str] = &[
     "t_s",
-    "goodput_bps",
+    "flow",
+    "goodput_mbps",
     "queue_ms",
     "rtt_ms",
     "cwnd_bytes",
     "inflight_bytes",
-    "pacing_bps",
+    "pacing_mbps",
     "state",
 ];
 
-fn check_result(result: &Value, flows: usize) {
-    has(result, RESULT);
-    has(&result["series"], SERIES);
-    let rows = result["series"]["t_s"].as_array().map_or(0, Vec::len);
-    assert!(rows > 5, "{rows} rows");
-    for column in SERIES {
-        assert_eq!(result["series"][column].as_array().map(Vec::len), Some(rows), "{column}");
+fn check_run(run: &Value, flows: usize) {
+    has(run, RUN);
+    for metric in METRICS {
+        assert!(run["metrics"][metric].is_number(), "{metric} of {}", run["metrics"]);
     }
-    let each = result["flows"].as_array().expect("flows");
+    let rows = run["series"].as_array().expect("rows");
+    assert!(rows.len() > 5, "{} rows", rows.len());
+    rows.iter().for_each(|row| has(row, ROW));
+    let each = run["flows"].as_array().expect("flows");
     assert_eq!(each.len(), flows);
     for flow in each {
-        has(flow, &["goodput_bps", "completed_bytes", "start_s", "end_s"]);
+        has(flow, &["name", "cc", "start_s", "end_s", "metrics"]);
+        assert!(flow["metrics"]["goodput_mbps"].is_number(), "{flow}");
+        assert!(flow["metrics"]["completed_bytes"].is_number(), "{flow}");
     }
 }
 
@@ -106,45 +105,67 @@ fn json_is_one_object_with_every_field_and_nothing_beside_it() {
     );
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let object = json(&said);
-    has(&object["scenario"], SCENARIO);
-    assert_eq!(object["scenario"]["over"], "quic");
-    assert_eq!(object["scenario"]["rate_bps"], 20_000_000);
-    assert_eq!(object["scenario"]["rtt_ms"], 20.0);
-    assert_eq!(object["scenario"]["buffer_bytes"], 100_000);
-    assert_eq!(object["scenario"]["loss"], 0.001);
-    assert_eq!(object["scenario"]["duration_s"], 2.0);
-    assert_eq!(object["scenario"]["seed"], 7);
-    assert_eq!(object["interrupted"], false);
-    let results = object["results"].as_array().expect("results");
-    assert_eq!(results.len(), 2);
-    for (result, cc) in results.iter().zip(["bbr3", "noq:cubic"]) {
-        assert_eq!(result["cc"], cc);
-        check_result(result, 1);
-        has(result, &["emulator.lateness_us.p50", "emulator.lateness_us.p99", "emulator.trusted"]);
-        assert!(result["completed_bytes"].as_u64() > Some(0));
+    assert_eq!((&object["schema_version"], &object["interrupted"]), (&1.into(), &false.into()));
+    let scenario = &object["scenarios"][0];
+    assert_eq!(
+        (&scenario["scenario"], &scenario["link"]),
+        (&"20mbit 20ms 2bdp 0.1%".into(), &"udp".into())
+    );
+    let toml = scenario["toml"].as_str().expect("a file");
+    for line in [
+        "rate = \"20mbit\"",
+        "buffer = \"2bdp\"",
+        "loss = \"0.1%\"",
+        "duration = \"2s\"",
+        "seed = 7",
+    ] {
+        assert!(toml.contains(line), "{line} in {toml}");
+    }
+    let runs = scenario["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2);
+    for (run, cc) in runs.iter().zip(["bbr3", "noq:cubic"]) {
+        assert_eq!((&run["flows"][0]["cc"], &run["backend"]), (&cc.into(), &"quic".into()));
+        assert_eq!((&run["rate_mbps"], &run["seed"]), (&20.0.into(), &7.into()));
+        check_run(run, 1);
+        has(run, &["emulator.lateness_us.p50", "emulator.lateness_us.p99", "emulator.trusted"]);
+        assert!(run["metrics"]["completed_bytes"].as_f64() > Some(0.0));
     }
     assert!(names(dir.path()).is_empty(), "a report that nobody asked for");
 }
 
 #[test]
-fn without_a_path_the_object_holds_two_scenarios() {
+fn without_a_path_there_are_two_paths() {
     let dir = here();
     let said = compare(dir.path(), "--over sim --duration 2s --json --report both.html");
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let object = json(&said);
-    let scenarios = object["scenarios"].as_array().expect("scenarios");
-    assert_eq!(scenarios.len(), 2);
-    for (s, (buffer, loss)) in scenarios.iter().zip([(3_000_000, 0.0), (500_000, 0.01)]) {
-        has(&s["scenario"], SCENARIO);
-        assert_eq!(s["scenario"]["buffer_bytes"], buffer);
-        assert_eq!(s["scenario"]["loss"], loss);
-        let results = s["results"].as_array().expect("results");
-        assert_eq!(results.iter().map(|r| &r["cc"]).collect::<Vec<_>>(), ["bbr3", "cubic"]);
-        for result in results {
-            check_result(result, 1);
-        }
+    let runs = object["scenarios"][0]["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 4);
+    let places = [
+        ("100mbit 40ms 6bdp", "bbr3"),
+        ("100mbit 40ms 6bdp", "cubic"),
+        ("100mbit 40ms 1bdp 1%", "bbr3"),
+        ("100mbit 40ms 1bdp 1%", "cubic"),
+    ];
+    for (run, (path, cc)) in runs.iter().zip(places) {
+        assert_eq!((&run["at"][0][1], &run["at"][1][1]), (&path.into(), &cc.into()));
+        check_run(run, 1);
     }
     assert_eq!(names(dir.path()), ["both.html"]);
+}
+
+/// What compare made of its options runs as a file, and comes to the same.
+#[test]
+fn the_options_are_a_file() {
+    let dir = here();
+    let said =
+        compare(dir.path(), "--backend sim --cc bbr3 --loss 0.5% --flows 2 --duration 2s --json");
+    let ours = json(&said)["scenarios"][0].clone();
+    std::fs::write(dir.path().join("same.toml"), ours["toml"].as_str().expect("a file"))
+        .expect("written");
+    let said = run(fullpipe(dir.path(), &["run", "same.toml", "--json"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(json(&said)["scenarios"][0]["runs"], ours["runs"]);
 }
 
 #[test]
@@ -157,11 +178,13 @@ fn the_table_has_a_row_for_each_run_and_names_the_report() {
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let text = String::from_utf8(said.stdout).expect("UTF-8");
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("path") && lines[0].ends_with("jain"), "{text}");
-    for (line, cc) in lines[2..].iter().zip(["bbr3", "cubic", "reno"]) {
-        assert!(line.starts_with("100mbit 40ms 300pkts 2 flows") && line.contains(cc), "{text}");
+    assert_eq!(lines[0], "100mbit 40ms 300pkts 2 flows");
+    assert!(lines[1].starts_with("run") && lines[1].ends_with("jain"), "{text}");
+    for (line, cc) in lines[3..].iter().zip(["bbr3", "cubic", "reno"]) {
+        assert!(line.starts_with(cc), "{text}");
     }
-    assert_eq!(lines[5..], ["report: fullpipe-report.html"], "{text}");
+    assert!(lines.iter().all(|line| line.len() <= 80), "{text}");
+    assert_eq!(lines[6..], ["report: fullpipe-report.html"], "{text}");
     assert_eq!(names(dir.path()), ["fullpipe-report.html"]);
     let page = std::fs::read_to_string(dir.path().join("fullpipe-report.html")).expect("a page");
     assert!(page.ends_with("</html>\n"));
@@ -175,33 +198,33 @@ fn bad_input_is_one_line_and_starts_nothing() {
     for (line, says) in [
         ("--cc bbr", "there are bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3"),
         ("--cc bbr3,", "unknown algorithm"),
-        ("--cc bbr3,bbr3", "bbr3 is named twice"),
-        ("--rate 0", "--rate is 0"),
+        ("--cc bbr3,bbr3", "--cc: 'bbr3' is named twice"),
+        ("--rate 0", "--rate: '0bit' carries nothing; write a rate like 100mbit"),
         ("--rate fast", "write a rate like 100mbit"),
         ("--rate -5mbit", "'-5mbit' is not a rate"),
         ("--rate 100mbps", "bytes"),
         ("--rtt 40", "'40' has no unit"),
         ("--rtt 1h", "write a time like 40ms"),
-        ("--buffer 1000", "too small for one packet of 1500"),
-        ("--buffer 0pkts", "too small for one packet"),
+        ("--buffer 1000", "--buffer: "),
+        ("--buffer 0pkts", "--buffer: "),
         ("--buffer 6M", "write a buffer like 1bdp"),
         ("--loss 100%", "below 100%"),
         ("--loss 2", "if you meant 2%"),
         ("--loss -1%", "'-1%' is not a loss"),
-        ("--flows 0", "--flows 0 is outside 1 to"),
-        ("--flows 1001", "--flows 1001 is outside 1 to"),
+        ("--flows 0", "--flows: 0 flows are none; write at least 1"),
+        ("--flows 1001", "--flows: 1001 flows does not run over quic; write --backend sim"),
         ("--flows two", "'two' is no whole number; write a whole number like 2"),
         ("--rate 100", "'100' has no unit; write a rate like 100mbit"),
         ("--flows -1", "'-1' is below 0; write a whole number like 2"),
-        ("--duration 0s", "--duration is 0"),
-        ("--bytes 0", "--bytes is 0"),
+        ("--duration 0s", "--duration: 0 and nothing could happen"),
+        ("--bytes 0", "--bytes: bytes of 0"),
         ("--bytes 1MB --duration 1s", "cannot be used with"),
-        ("--flows 3 --stagger 10s", "starts after the end"),
-        ("--over udp", "there are quic, sim and tcp"),
+        ("--flows 3 --stagger 10s", "--stagger: a flow starts at 20s, and the run ends at 10s"),
+        ("--over udp", "there are sim, quic, tcp"),
         ("--over tcp --cc bbr1", "bbr1 does not run over tcp"),
-        ("--cc linux:bbr", "linux:bbr is the kernel's and runs over tcp alone"),
+        ("--cc linux:bbr", "linux:bbr does not run over quic; write --backend tcp"),
         ("--cc linux:", "write one like linux:bbr"),
-        ("--over sim --cc noq:bbr3", "cannot run over sim"),
+        ("--over sim --cc noq:bbr3", "noq:bbr3 does not run over sim; write --backend quic"),
         ("--seed x", "'x' is no whole number"),
         ("--report no/such/dir.html", "cannot write the report"),
         ("--report file/report.html", "cannot write the report"),
@@ -253,11 +276,17 @@ fn ctrl_c_keeps_the_results_so_far() {
     assert!(output.stderr.ends_with("interrupted; these are the results so far\n"));
     let object = json(&output);
     assert_eq!(object["interrupted"], true);
-    let results = object["results"].as_array().expect("results");
+    let results = object["scenarios"][0]["runs"].as_array().expect("runs");
     assert_eq!(results.len(), 2, "{}", output.stderr);
-    assert_eq!((&results[0]["cc"], &results[0]["interrupted"]), (&"cubic".into(), &false.into()));
-    assert_eq!((&results[1]["cc"], &results[1]["interrupted"]), (&"bbr3".into(), &true.into()));
-    assert!(results[1]["elapsed_s"].as_f64() < Some(2.0));
+    assert_eq!(
+        (&results[0]["flows"][0]["cc"], &results[0]["interrupted"]),
+        (&"cubic".into(), &Value::Null)
+    );
+    assert_eq!(
+        (&results[1]["flows"][0]["cc"], &results[1]["interrupted"]),
+        (&"bbr3".into(), &true.into())
+    );
+    assert!(results[1]["metrics"]["elapsed_s"].as_f64() < Some(2.0));
     assert_eq!(names(dir.path()), ["so-far.html"]);
 }
 

@@ -61,9 +61,9 @@ fn a_story_is_one_object_too() {
         (&["--cc", "noq:bbr3"][..], "fullpipe compare --cc noq:bbr3"),
         (&["--cc", "noq:bbr3", "--over", "quic"], "fullpipe compare --cc noq:bbr3"),
         (&["--rate", "0"], "--rate"),
-        (&["--duration", "0s"], "--duration is 0"),
-        (&["--over", "quic"], "--over quic needs a scenario file"),
-        (&["--over", "quic", "--cc", "bbr3"], "--over quic needs a scenario file"),
+        (&["--duration", "0s"], "--duration: 0 and nothing could happen"),
+        (&["--over", "quic"], "--backend quic needs a scenario file"),
+        (&["--over", "quic", "--cc", "bbr3"], "--backend quic needs a scenario file"),
         (&["--run", "1", "--duration", "1s"], "--run needs a scenario file"),
         (&["--flow", "1", "--duration", "1s"], "--flow needs a scenario file"),
     ] {
@@ -92,7 +92,7 @@ fn a_figure_that_runs_over_quic_does_and_another_is_refused() {
     );
     for (args, says) in [
         (["fig2", "--over=quic"], "fig2 does not run over quic; there are fig3, fig4"),
-        (["fig4", "--over=tcp"], "figures run over sim and quic"),
+        (["fig4", "--over=tcp"], "fig4 does not run over tcp; no figure does"),
     ] {
         let said = run(fullpipe(dir.path(), &["figures", args[0], args[1]]));
         assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);

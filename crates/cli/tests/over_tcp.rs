@@ -105,21 +105,19 @@ fn the_kernels_algorithms_have_the_same_results_as_the_others() {
         tcp("--cc linux:cubic,linux:reno --rate 20mbit --rtt 20ms --duration 3s --flows 2 --json");
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("one object");
-    assert_eq!(object["scenario"]["over"], "tcp");
+    let scenario = &object["scenarios"][0];
     for (i, cc) in ["linux:cubic", "linux:reno"].into_iter().enumerate() {
-        let r = &object["results"][i];
-        assert_eq!(r["cc"], cc);
-        let goodput = r["goodput_bps"].as_f64().expect("a number");
-        assert!(goodput > 4e6 && goodput < 20e6, "{cc}: {goodput}");
-        assert!(r["rtt_ms"]["min"].as_f64() >= Some(20.0), "{cc}: {}", r["rtt_ms"]);
-        for unsent in ["bounded", "unbounded"] {
-            let latency = &r["app_latency_ms"][unsent];
-            assert!(latency["min"].as_f64() >= Some(10.0), "{cc} {unsent}: {latency}");
+        let r = &scenario["runs"][i];
+        assert_eq!((&r["flows"][0]["cc"], &r["backend"]), (&cc.into(), &"tcp".into()));
+        let goodput = r["metrics"]["goodput_mbps"].as_f64().expect("a number");
+        assert!(goodput > 4.0 && goodput < 20.0, "{cc}: {goodput}");
+        for (metric, least) in [("rtt_ms.min", 20.0), ("latency_ms.min", 10.0)] {
+            assert!(r["metrics"][metric].as_f64() >= Some(least), "{cc}: {}", r["metrics"]);
         }
-        let rows = r["series"]["t_s"].as_array().expect("a series").len();
-        assert!(rows > 100, "{rows} rows in 3 s, one every 10 ms");
-        for column in ["delivery_bps", "retransmitted_bytes", "pacing_bps", "cwnd_bytes"] {
-            assert_eq!(r["series"][column].as_array().expect(column).len(), rows, "{column}");
+        let rows = r["series"].as_array().expect("a series");
+        assert!(rows.len() > 100, "{} rows in 3 s, of two flows one every 6 ms", rows.len());
+        for column in ["delivery_mbps", "cwnd_bytes", "inflight_bytes", "srtt_ms"] {
+            assert!(rows.iter().all(|row| row[column].is_number()), "{column}");
         }
     }
     assert_eq!(interfaces(), before);
@@ -213,11 +211,13 @@ mod kernel {
         assert_eq!(said.code, Some(0), "{}", said.stderr);
         assert!(said.stderr.contains("over tcp bbr3 is bbr3-linux"), "{}", said.stderr);
         let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("one object");
-        let [ours, reno] = [0, 1].map(|i| &object["results"][i]);
-        assert_eq!((&ours["cc"], &reno["cc"]), (&"bbr3-linux".into(), &"linux:reno".into()));
-        let goodput = ours["goodput_bps"].as_f64().expect("a number");
-        assert!(goodput > 10e6 && goodput < 20e6, "{goodput}");
-        let states = ours["series"]["state"].as_array().expect("a series");
+        let [ours, reno] = [0, 1].map(|i| &object["scenarios"][0]["runs"][i]);
+        let cc = |run: &serde_json::Value| run["flows"][0]["cc"].clone();
+        assert_eq!((cc(ours), cc(reno)), ("bbr3-linux".into(), "linux:reno".into()));
+        let goodput = ours["metrics"]["goodput_mbps"].as_f64().expect("a number");
+        assert!(goodput > 10.0 && goodput < 20.0, "{goodput}");
+        let rows = ours["series"].as_array().expect("a series");
+        let states: Vec<_> = rows.iter().map(|row| row["state"].clone()).collect();
         for state in ["Startup", "Drain", "ProbeBW_CRUISE"] {
             assert!(states.contains(&state.into()), "{state} of {states:?}");
         }
@@ -365,13 +365,13 @@ fn netem_is_the_link_where_the_kernel_has_it() {
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     assert!(said.stderr.contains("over the kernel's netem"), "{}", said.stderr);
     let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("one object");
-    assert_eq!(object["scenario"]["link"], "netem");
-    let result = &object["results"][0];
-    let goodput = result["goodput_bps"].as_f64().expect("a goodput");
-    assert!((15e6..20e6).contains(&goodput), "{goodput}");
-    assert!(result["rtt_ms"]["min"].as_f64() >= Some(20.0), "{}", result["rtt_ms"]);
+    assert_eq!(object["scenarios"][0]["link"], "netem");
+    let result = &object["scenarios"][0]["runs"][0];
+    let goodput = result["metrics"]["goodput_mbps"].as_f64().expect("a goodput");
+    assert!((15.0..20.0).contains(&goodput), "{goodput}");
+    assert!(result["metrics"]["rtt_ms.min"].as_f64() >= Some(20.0), "{}", result["metrics"]);
     // A buffer of 1 BDP, which CUBIC fills.
-    let p95 = result["queue_ms"]["p95"].as_f64().expect("a queue");
+    let p95 = result["metrics"]["queue_ms.p95"].as_f64().expect("a queue");
     assert!((10.0..=20.1).contains(&p95), "{p95}");
     assert!(result["emulator"].is_null());
     assert_eq!(interfaces(), before);
@@ -391,10 +391,11 @@ fn quic_runs_between_the_namespaces_too() {
     // The ends end before their network does.
     assert!(!said.stderr.contains("WARN"), "{}", said.stderr);
     let result: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
-    assert_eq!(result["scenario"]["link"], "tun");
-    let goodput = result["results"][0]["goodput_bps"].as_f64().expect("a goodput");
-    assert!((12e6..20e6).contains(&goodput), "{goodput}");
-    let rtt_ms = result["results"][0]["rtt_ms"]["min"].as_f64().expect("a round trip");
+    assert_eq!(result["scenarios"][0]["link"], "tun");
+    let metrics = &result["scenarios"][0]["runs"][0]["metrics"];
+    let goodput = metrics["goodput_mbps"].as_f64().expect("a goodput");
+    assert!((12.0..20.0).contains(&goodput), "{goodput}");
+    let rtt_ms = metrics["rtt_ms.min"].as_f64().expect("a round trip");
     // Smoothed, of two flows that begin together: some of what they queue in Startup may be in it.
     assert!((20.0..35.0).contains(&rtt_ms), "{rtt_ms}");
     assert_eq!(interfaces(), before);
@@ -403,9 +404,9 @@ fn quic_runs_between_the_namespaces_too() {
 #[test]
 fn a_link_that_a_backend_does_not_have_is_refused() {
     for (line, why) in [
-        ("--over tcp --link udp --cc linux:cubic", "write --link tun"),
+        ("--over tcp --link udp --cc linux:cubic", "write --link tun or --link netem"),
         ("--over sim --link tun", "leave it out"),
-        ("--link netem", "write --over tcp, or --link tun"),
+        ("--link netem", "write --link udp or --link tun"),
         ("--over tcp --link wire --cc linux:cubic", "there are udp, tun and netem"),
     ] {
         let line: Vec<&str> = std::iter::once("compare").chain(line.split_whitespace()).collect();
@@ -413,4 +414,29 @@ fn a_link_that_a_backend_does_not_have_is_refused() {
         assert_eq!(said.code, Some(2), "{}", said.stderr);
         assert!(said.stderr.contains(why) && said.stderr.lines().count() == 1, "{}", said.stderr);
     }
+}
+
+/// A scenario file over the kernel's TCP: algorithms, applications and a chain of links in one run.
+#[test]
+fn a_scenario_file_runs_over_tcp() {
+    if !available() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = "name = \"mixed\"\nduration = \"4s\"\n\
+        expect = [\"goodput_mbps >= 4\", \"flow[call].goodput_mbps >= 0.4\", \"latency_ms.min >= 10\"]\n\
+        [[link]]\nrate = \"20mbit\"\ndelay = \"5ms\"\n[[link]]\nrate = \"10mbit\"\ndelay = \"5ms\"\nbuffer = \"2bdp\"\n\
+        [[flow]]\ncc = \"linux:reno\"\n[[flow]]\ncc = \"cubic\"\nstart = \"500ms\"\n\
+        [[flow]]\nname = \"call\"\ncc = \"reno\"\napp = { rate_limited = { rate = \"800kbit\", write = \"1000B\" } }\n\
+        [[flow]]\nname = \"web\"\ncc = \"cubic\"\napp = { request_response = { response = \"20kB\", think = \"100ms\" } }\n";
+    std::fs::write(dir.path().join("mixed.toml"), text).expect("a file");
+    let said = run(fullpipe(dir.path(), &["run", "mixed.toml", "--backend", "tcp", "--json"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("one object");
+    let result = &object["scenarios"][0]["runs"][0];
+    let ccs: Vec<_> = (0..4).map(|i| result["flows"][i]["cc"].clone()).collect();
+    assert_eq!(ccs, ["linux:reno", "linux:cubic", "linux:reno", "linux:cubic"]);
+    let web = &result["flows"][3]["metrics"];
+    assert!(web["completion_ms.p50"].as_f64() >= Some(20.0), "{web}");
+    assert!(result["metrics"]["goodput_mbps"].as_f64() < Some(10.0), "{}", result["metrics"]);
 }

@@ -192,7 +192,7 @@ fn qlogs_go_where_they_can_and_a_bad_directory_is_told_before_anything_runs() {
     }
     assert_same(&dir.path().join("one"), &dir.path().join("two/deep"));
     let before = names(dir.path());
-    let rows: [(&[&str], &str); 4] = [
+    let rows: [(&[&str], &str); 3] = [
         (&["run", "a.toml", "--qlog", "a.toml"], "--qlog: cannot write a.toml: "),
         (
             &["run", "a.toml", "--qlog", "a.toml/x"],
@@ -202,7 +202,6 @@ fn qlogs_go_where_they_can_and_a_bad_directory_is_told_before_anything_runs() {
             &["run", "a.toml", "b.toml", "--qlog", "new"],
             "a.toml and b.toml: both scenarios are '___q'",
         ),
-        (&["run", "a.toml", "--over", "quic", "--qlog", "new"], "--qlog is written over sim alone"),
     ];
     for (args, telling) in rows {
         let said = run(fullpipe(dir.path(), args));
@@ -266,10 +265,19 @@ fn over_quic_runs_what_it_can_and_says_what_it_cannot() {
         assert_eq!(run["flows"].as_array().map(Vec::len), Some(2));
     }
     for (rest, telling) in [
-        ("[[flow]]\n[[flow]]\ncc = \"reno\"\n", "q.toml:5: flow[1].cc: not over quic yet"),
-        ("[[flow]]\nstart = \"1s\"\n", "q.toml:4: flow[0].start: over quic the first flow"),
-        ("[[flow]]\nmss = 1200\n", "q.toml:4: flow[0].mss: not over quic yet"),
-        ("[[cross]]\nrate = \"1mbit\"\n", "q.toml:3: cross: not over quic yet"),
+        (
+            "[[flow]]\n[[flow]]\ncc = \"linux:bbr\"\n",
+            "q.toml:5: flow[1].cc: linux:bbr does not run over quic",
+        ),
+        (
+            "[[flow]]\nstart = \"1s\"\n",
+            "q.toml:4: flow[0].start: a run without a flow that starts at 0s does not",
+        ),
+        (
+            "[[flow]]\nmss = 1200\n",
+            "q.toml:4: flow[0].mss: mss does not run over quic; write --backend sim",
+        ),
+        ("[[cross]]\nrate = \"1mbit\"\n", "q.toml:3: cross: cross traffic does not run over quic"),
         ("expect = [\"latency_ms.p50 < 9\"]\n", "q.toml:3: expect[0]: latency_ms.p50 is not"),
     ] {
         let said = quic(&format!("cc = \"bbr3\"\n{path}{rest}"));

@@ -6,8 +6,8 @@ use fullpipe_cc::{Instant, Rate};
 use fullpipe_path::{ElementConfig, IPV4_UDP_HEADER_BYTES, MTU_BYTES, PathConfig, RateConfig};
 use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Route, Sim, SimConfig};
 
-use crate::backend::sim::{Series, run};
-use crate::metrics::{Figures, Outcome};
+use crate::metrics::{Figures, RunResult};
+use crate::run::{RunOptions, run_point};
 use crate::{Edition, Plan};
 
 #[path = "../tests/generator/mod.rs"]
@@ -39,14 +39,17 @@ fn every_scenario_keeps_its_invariants() {
 
 fn check(plan: &Plan) -> Result<(), String> {
     let stop = AtomicBool::new(false);
-    let of = |series| run(plan, 0, series, None, &stop).map_err(|e| e.to_string());
+    let of = |rows| {
+        let options = RunOptions { rows, ..RunOptions::default() };
+        run_point(plan, 0, &options, &stop, &mut |_| ()).map_err(|e| e.to_string())
+    };
     // What a sweep runs, and what `run` runs.
-    let (outcome, recorded) = (of(Series::Asked)?, of(Series::Rows(97))?);
+    let (outcome, recorded) = (of(None)?, of(Some(97))?);
     same(&outcome, &recorded)?;
-    let setup = plan.grid.runs[0].setup().map_err(|w| w.to_string())?;
+    let setup = plan.grid.runs[0].scenario().map_err(|w| w.to_string())?;
     figures(&outcome, &setup.config)?;
     let mut sim = Sim::new(&setup.config).map_err(|e| e.to_string())?;
-    sim.run_until(Instant::default() + setup.duration);
+    sim.run_until(Instant::default() + setup.duration.unwrap_or(fullpipe_cc::Duration::MAX));
     sim.begin_part();
     conservation(&sim, &setup.config)
 }
@@ -56,7 +59,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 }
 
 /// Who records a series sees the same run.
-fn same(a: &Outcome, b: &Outcome) -> Result<(), String> {
+fn same(a: &RunResult, b: &RunResult) -> Result<(), String> {
     ensure(a.metrics == b.metrics, || format!("metrics {:?} and {:?}", a.metrics, b.metrics))?;
     ensure(a.flows == b.flows, || format!("flows {:?} and {:?}", a.flows, b.flows))?;
     ensure(a.links == b.links, || format!("links {:?} and {:?}", a.links, b.links))?;
@@ -67,7 +70,7 @@ fn get(figures: &Figures, name: &str) -> f64 {
     figures.get(name).copied().flatten().unwrap_or(0.0)
 }
 
-fn figures(o: &Outcome, config: &SimConfig) -> Result<(), String> {
+fn figures(o: &RunResult, config: &SimConfig) -> Result<(), String> {
     for (i, link) in o.links.iter().enumerate() {
         let utilization = get(link, "utilization");
         ensure((0.0..=1.0).contains(&utilization), || {

@@ -1,6 +1,6 @@
 //! The lab: an experiment goes through it once, from left to right.
 //!
-//! scenario (a file, or flags) -> plan (grid, expectations) -> backend -> observations -> metrics ->
+//! scenario (a file, or options) -> plan (grid, expectations) -> backend -> observations -> metrics ->
 //! expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). `figures` and `explain` stand on that.
 #![forbid(unsafe_code)]
 
@@ -8,6 +8,7 @@ pub mod backend;
 pub mod expect;
 pub mod explain;
 pub mod figures;
+mod formulas;
 #[cfg(test)]
 mod invariants;
 pub mod metrics;
@@ -18,9 +19,8 @@ pub mod run;
 pub mod scenario;
 pub mod units;
 
-pub use backend::{RunError, check, clean, run};
-pub use observe::Tick;
-pub use plan::Plan;
-pub use scenario::{
-    Amount, Cc, Edition, KernelCc, LinkKind, Over, Scenario, ScenarioError, UnknownCc,
-};
+pub use backend::{BackendChoice, RunError, clean};
+pub use observe::Progress;
+pub use plan::{Options, Plan};
+pub use run::{RunOptions, check_machine, run_point};
+pub use scenario::{Cc, Edition, KernelCc, LinkKind, UnknownCc};

@@ -11,11 +11,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
-use fullpipe_lab::units::Buffer;
-use fullpipe_lab::{Amount, Over, Scenario, check, run};
-use fullpipe_path::{Link, PathConfig, Probability};
-use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig};
+use fullpipe_lab::{BackendChoice, Edition, Options, Plan, RunOptions, check_machine, run_point};
 
 /// The switch.
 const RUNS: &str = "FULLPIPE_BESIDE_LINUX";
@@ -25,8 +21,6 @@ const RUNS: &str = "FULLPIPE_BESIDE_LINUX";
 const GOODPUT: f64 = 0.03;
 const RTT: f64 = 0.20;
 const COMPLETION: f64 = 0.10;
-
-const TIME: Duration = Duration::from_secs(20);
 
 /// What a flow sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,21 +58,27 @@ const CASES: [Case; 10] = [
     case(10, 100, 2.0, 0.0, Sends::Short),
 ];
 
-fn scenario(case: Case, cc: &str, seed: u64) -> Scenario {
-    Scenario {
-        over: Over::Tcp,
+fn plan(case: Case, cc: &str, seed: u64) -> Plan {
+    let options = Options {
         cc: vec![cc.parse().expect(cc)],
-        rate: Rate::from_bits_per_sec(case.mbit * 1_000_000),
-        rtt: Duration::from_millis(case.rtt_ms),
-        buffer: Buffer::Bdp(case.buffer_bdp),
-        loss: Probability::new(case.loss).expect("a probability"),
-        amount: match case.sends {
-            Sends::ForTime => Amount::Duration(TIME),
-            Sends::Short => Amount::Bytes(SHORT_BYTES),
-        },
+        rate: format!("{}mbit", case.mbit),
+        rtt: format!("{}ms", case.rtt_ms),
+        buffer: format!("{}bdp", case.buffer_bdp),
+        loss: case.loss.to_string(),
+        duration: "20s".to_owned(),
+        bytes: (case.sends == Sends::Short).then(|| SHORT_BYTES.to_string()),
         seed,
-        ..Scenario::default()
-    }
+        ..Options::default()
+    };
+    options.plan().expect("sound options")
+}
+
+/// The same with flows that speak TCP as the kernel does, which paces CUBIC only where it is asked to.
+fn simulated_plan(case: Case, cc: &str, seed: u64) -> Plan {
+    let text =
+        plan(case, cc, seed).text + "transport = \"tcp\"\npaced = false\nhandshake = false\n";
+    let plan = Plan::parse(&text, "tcp.toml", "tcp", "".as_ref(), Edition::default());
+    plan.expect("a sound file")
 }
 
 const SHORT_BYTES: u64 = 100_000;
@@ -87,38 +87,16 @@ const SHORT_BYTES: u64 = 100_000;
 /// byte in ms, and nothing.
 type Figures = (f64, f64);
 
-fn of_linux(s: &Scenario) -> (Figures, bool) {
-    let r = run(s, s.cc[0], &AtomicBool::new(false), &mut |_| ()).expect("a result");
-    let trusted = r.emulator.expect("a link").trusted;
-    let figures = match s.amount {
-        Amount::Bytes(_) => ((r.flows[0].end_s - r.flows[0].start_s) * 1e3, 0.0),
-        Amount::Duration(_) => (r.goodput_bps as f64 / 1e6, r.rtt_ms.expect("round trips").p50),
+fn measure(plan: &Plan, case: Case, backend: BackendChoice) -> (Figures, bool) {
+    let options = RunOptions { backend, ..RunOptions::default() };
+    let run = run_point(plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("a result");
+    let figure = |name: &str| run.metrics[name].expect(name);
+    let trusted = run.emulator.as_ref().is_none_or(|e| e.trusted);
+    let figures = match case.sends {
+        Sends::Short => ((run.flows[0].end_s - run.flows[0].start_s) * 1e3, 0.0),
+        Sends::ForTime => (figure("goodput_mbps"), figure("rtt_ms.p50")),
     };
     (figures, trusted)
-}
-
-fn of_simulator(s: &Scenario, algorithm: Algorithm) -> Figures {
-    let half = Duration::from_nanos(s.rtt.as_nanos() / 2);
-    let queue = s.buffer.limit_on(s.rate, s.rtt);
-    let link = Link { rate: Some(s.rate), delay: half, queue, loss: s.loss, seed: s.seed };
-    let back = Link { delay: half, ..Link::default() };
-    let mut flow = FlowConfig::tcp_bulk(algorithm, s.seed);
-    if let Amount::Bytes(bytes) = s.amount {
-        flow.application = Application::Bytes(bytes);
-    }
-    // The kernel paces CUBIC only where the socket or the qdisc asks for it.
-    flow.cc.paced = false;
-    let config = SimConfig::new(PathConfig::from(link), back.into(), vec![flow]);
-    let mut sim = Sim::new(&SimConfig { seed: s.seed, ..config }).expect("a simulation");
-    sim.run_until(Instant::default() + TIME);
-    if let Some(end) = sim.flow(0).end() {
-        // A completion counts from the handshake's beginning here.
-        let connected = Instant::default() + s.rtt + s.rate.time_for(60);
-        return (end.since(connected).as_nanos() as f64 / 1e6, 0.0);
-    }
-    let bits = sim.flows()[0].received() as f64 * 8.0;
-    let rtt = sim.rtt_ns().value_at_quantile(0.5) as f64 / 1e6;
-    (bits / (TIME.as_nanos() as f64 / 1e9) / 1e6, rtt)
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {
@@ -137,7 +115,8 @@ fn the_simulator_is_as_fast_as_the_kernel() {
         eprintln!("skipped: it takes minutes; set {RUNS}=5 for five runs of each path, as root");
         return;
     };
-    if let Err(missing) = check(&scenario(CASES[0], "linux:bbr", 1)) {
+    let options = RunOptions { backend: BackendChoice::TCP, ..RunOptions::default() };
+    if let Err(missing) = check_machine(&plan(CASES[0], "linux:bbr", 1), &options) {
         eprintln!("skipped: {missing}");
         return;
     }
@@ -146,14 +125,17 @@ fn the_simulator_is_as_fast_as_the_kernel() {
     );
     let mut apart = Vec::new();
     for case in CASES {
-        for (ours, linux) in [(Algorithm::Bbr1, "linux:bbr"), (Algorithm::Cubic, "linux:cubic")] {
+        for (ours, linux) in [("bbr1", "linux:bbr"), ("cubic", "linux:cubic")] {
             let seeds = 1..=runs.max(1);
-            let kernel: Vec<_> =
-                seeds.clone().map(|i| of_linux(&scenario(case, linux, i))).collect();
+            let kernel: Vec<_> = seeds
+                .clone()
+                .map(|i| measure(&plan(case, linux, i), case, BackendChoice::TCP))
+                .collect();
             let untrusted = kernel.iter().filter(|(_, trusted)| !trusted).count();
             let kernel: Vec<Figures> = kernel.into_iter().map(|(figures, _)| figures).collect();
-            let simulated: Vec<Figures> =
-                seeds.map(|i| of_simulator(&scenario(case, linux, i), ours)).collect();
+            let simulated: Vec<Figures> = seeds
+                .map(|i| measure(&simulated_plan(case, ours, i), case, BackendChoice::SIM).0)
+                .collect();
             let (k, s) = (medians(&kernel), medians(&simulated));
             let off = |s: f64, k: f64| if k > 0.0 { s / k - 1.0 } else { 0.0 };
             let (first, rtt) = (off(s.0, k.0), off(s.1, k.1));

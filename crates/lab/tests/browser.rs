@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::Edition;
+use fullpipe_lab::BackendChoice;
 use fullpipe_lab::figures::{FIGURES, page, run_all};
 use serde_json::Value;
 
@@ -93,8 +93,9 @@ fn facts(browser: &str, dir: &Path, file: &Path, flags: &[&str]) -> Value {
 fn write_page(dir: &Path) -> PathBuf {
     let figures: Vec<_> = FIGURES.iter().filter(|f| FIGURES_SHOWN.contains(&f.name)).collect();
     let stop = AtomicBool::new(false);
-    let results = run_all(&figures, Edition::default(), 2, &stop, |_| ()).expect("sound files");
-    let text = page::render(&results, fullpipe_lab::Over::Sim).expect("a page");
+    let results =
+        run_all(&figures, BackendChoice::SIM, false, 2, &stop, |_| ()).expect("sound files");
+    let text = page::render(&results, BackendChoice::SIM).expect("a page");
     let text = text.replacen("<head>", &format!("<head>{LISTEN}"), 1);
     let file = dir.join("figures.html");
     std::fs::write(&file, text.replacen("</body>", &format!("{LOOK}</body>"), 1)).expect("a file");

@@ -3,8 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_cc::{Duration, Rate};
-use fullpipe_lab::{Amount, Scenario, run};
+use fullpipe_lab::{BackendChoice, Options, RunOptions, run_point};
 
 fn held() -> (usize, usize) {
     let count = |dir: &str| std::fs::read_dir(dir).expect(dir).count();
@@ -13,15 +12,18 @@ fn held() -> (usize, usize) {
 
 #[test]
 fn a_run_leaves_no_thread_and_no_socket() {
-    let scenario = Scenario {
-        rate: Rate::from_bits_per_sec(20_000_000),
+    let options = Options {
+        rate: "20mbit".to_owned(),
         flows: 3,
-        amount: Amount::Duration(Duration::from_millis(500)),
-        ..Scenario::default()
+        duration: "500ms".to_owned(),
+        ..Options::default()
     };
+    let plan = options.plan().expect("sound options");
+    let options = RunOptions { backend: BackendChoice::QUIC, ..RunOptions::default() };
     let before = held();
-    for cc in &scenario.cc {
-        run(&scenario, *cc, &AtomicBool::new(false), &mut |_| ()).expect("a result");
-        assert_eq!(held(), before, "threads and descriptors after {cc}");
+    for run in 0..plan.grid.runs.len() {
+        let stop = AtomicBool::new(false);
+        run_point(&plan, run, &options, &stop, &mut |_| ()).expect("a result");
+        assert_eq!(held(), before, "threads and descriptors after run {run}");
     }
 }

@@ -4,22 +4,21 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::Plan;
-use fullpipe_lab::backend::{Series, run_simulated};
-use fullpipe_lab::metrics::{Figures, Outcome};
-use fullpipe_lab::scenario::Edition;
+use fullpipe_lab::metrics::{Figures, RunResult};
+use fullpipe_lab::{Edition, Plan, RunOptions, run_point};
 
 fn plan(text: &str) -> Plan {
     let edition = Edition::default();
     Plan::parse(text, "x.toml", "x", Path::new(""), edition).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn outcome_with(series: Series, text: &str) -> Outcome {
-    run_simulated(&plan(text), 0, series, None, &AtomicBool::new(false)).expect("it runs")
+fn outcome_with(rows: Option<u64>, text: &str) -> RunResult {
+    let options = RunOptions { rows, ..RunOptions::default() };
+    run_point(&plan(text), 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs")
 }
 
-fn outcome(text: &str) -> Outcome {
-    outcome_with(Series::Asked, text)
+fn outcome(text: &str) -> RunResult {
+    outcome_with(None, text)
 }
 
 fn figure(figures: &Figures, name: &str) -> f64 {
@@ -45,9 +44,9 @@ const TRANSFER: &str = "cc = \"cubic\"\nduration = \"60s\"\n\
 
 #[test]
 fn nothing_counts_that_happens_after_the_last_byte() {
-    let sweep = outcome_with(Series::Asked, TRANSFER);
-    let run = outcome_with(Series::Rows(500), TRANSFER);
-    let often = outcome_with(Series::Asked, &format!("interval = \"1ms\"\n{TRANSFER}"));
+    let sweep = outcome_with(None, TRANSFER);
+    let run = outcome_with(Some(500), TRANSFER);
+    let often = outcome_with(None, &format!("interval = \"1ms\"\n{TRANSFER}"));
     for other in [&run, &often] {
         assert_eq!(sweep.metrics, other.metrics);
         assert_eq!(sweep.links, other.links);

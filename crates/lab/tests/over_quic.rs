@@ -3,128 +3,167 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_cc::{Duration, Rate};
-use fullpipe_lab::output::results::AlgorithmResult;
-use fullpipe_lab::units::Buffer;
-use fullpipe_lab::{Amount, Cc, RunError, Scenario, run};
+use fullpipe_lab::metrics::RunResult;
+use fullpipe_lab::{
+    BackendChoice, Edition, Options, Plan, Progress, RunError, RunOptions, run_point,
+};
 
-fn scenario() -> Scenario {
-    Scenario {
-        rate: Rate::from_bits_per_sec(20_000_000),
-        rtt: Duration::from_millis(20),
-        buffer: Buffer::Bdp(2.0),
-        amount: Amount::Duration(Duration::from_secs(2)),
-        ..Scenario::default()
+fn options() -> Options {
+    Options {
+        rate: "20mbit".to_owned(),
+        rtt: "20ms".to_owned(),
+        buffer: "2bdp".to_owned(),
+        duration: "2s".to_owned(),
+        ..Options::default()
     }
 }
 
-fn cc(name: &str) -> Cc {
-    name.parse().expect(name)
+fn run(
+    options: &Options,
+    name: &str,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<RunResult, RunError> {
+    let options = Options { cc: vec![name.parse().expect(name)], ..options.clone() };
+    let plan = options.plan().expect("sound options");
+    let over =
+        RunOptions { backend: BackendChoice::QUIC, rows: Some(500), ..RunOptions::default() };
+    run_point(&plan, 0, &over, stop, watch)
 }
 
-fn finish(scenario: &Scenario, name: &str) -> AlgorithmResult {
-    run(scenario, cc(name), &AtomicBool::new(false), &mut |_| ()).expect("a result")
+fn finish(options: &Options, name: &str) -> RunResult {
+    run(options, name, &AtomicBool::new(false), &mut |_| ()).expect("a result")
+}
+
+fn figure(run: &RunResult, name: &str) -> f64 {
+    run.metrics[name].expect(name)
 }
 
 /// What is true of every result, whatever the machine.
-fn check_sanity(s: &Scenario, r: &AlgorithmResult) {
-    let rate = s.rate.as_bits_per_sec();
-    assert!(r.goodput_bps > rate / 10, "goodput {}", r.goodput_bps);
+fn check_sanity(r: &RunResult) {
+    let goodput = figure(r, "goodput_mbps");
+    assert!(goodput > 2.0, "goodput {goodput}");
     // A link that carries more than its rate is none. The buffer may empty itself after the end.
-    assert!(r.goodput_bps < rate && r.utilization <= 1.02, "{} {}", r.goodput_bps, r.utilization);
-    assert!(r.utilization * rate as f64 > r.goodput_bps as f64 * 0.99);
-    let q = r.queue_ms;
-    assert!(q.p50 <= q.p95 && q.p95 <= q.p99 && q.p99 <= q.max, "{q:?}");
-    let rtt = r.rtt_ms.expect("round trips");
-    assert!(rtt.min >= 20.0 && rtt.min <= rtt.p50 && rtt.p50 <= rtt.p95, "{rtt:?}");
-    assert!((0.0..=1.0).contains(&r.loss_rate) && (0.0..=1.0).contains(&r.retransmit_rate));
-    let n = r.series.t_s.len();
-    assert!(n > 10 && n <= 2000, "{n} rows");
-    for length in [
-        r.series.goodput_bps.len(),
-        r.series.queue_ms.len(),
-        r.series.rtt_ms.len(),
-        r.series.cwnd_bytes.len(),
-        r.series.inflight_bytes.len(),
-        r.series.pacing_bps.len(),
-        r.series.state.len(),
-    ] {
-        assert_eq!(length, n);
-    }
-    assert!(r.series.t_s.windows(2).all(|w| w[0] < w[1]));
-    let sum: u64 = r.flows.iter().map(|f| f.completed_bytes).sum();
-    assert_eq!(sum, r.completed_bytes);
+    let utilization = figure(r, "utilization");
+    assert!(goodput < 20.0 && utilization <= 1.02, "{goodput} {utilization}");
+    assert!(utilization * 20.0 > goodput * 0.99);
+    let stats = |family: &str| {
+        ["p50", "p95", "p99", "max"].map(|stat| figure(r, &format!("{family}.{stat}")))
+    };
+    assert!(stats("queue_ms").is_sorted(), "{:?}", stats("queue_ms"));
+    assert!(
+        stats("rtt_ms").is_sorted() && figure(r, "rtt_ms.min") >= 20.0,
+        "{:?}",
+        stats("rtt_ms")
+    );
+    let rates = ["loss_rate", "retransmit_rate"].map(|name| figure(r, name));
+    assert!(rates.iter().all(|rate| (0.0..=1.0).contains(rate)), "{rates:?}");
+    let moments = r.series.chunk_by(|a, b| a.t_s == b.t_s).count();
+    assert!(moments > 10 && moments <= 2000, "{moments} moments");
+    assert!(r.series.windows(2).all(|w| w[0].t_s <= w[1].t_s));
+    let sum: f64 = r.flows.iter().map(|f| f.metrics["completed_bytes"].expect("bytes")).sum();
+    assert_eq!(sum, figure(r, "completed_bytes"));
     assert!(r.emulator.is_some());
 }
 
 #[test]
 fn a_run_by_time_ends_at_its_time_and_its_figures_agree() {
     for name in ["bbr3", "cubic", "noq:cubic"] {
-        let s = scenario();
-        let mut ticks = Vec::new();
-        let r = run(&s, cc(name), &AtomicBool::new(false), &mut |t| ticks.push(t)).expect(name);
-        check_sanity(&s, &r);
-        assert!(r.elapsed_s >= 2.0 && r.elapsed_s < 2.5, "{name}: {}", r.elapsed_s);
+        let mut told = Vec::new();
+        let r = run(&options(), name, &AtomicBool::new(false), &mut |t| told.push(t)).expect(name);
+        check_sanity(&r);
+        let elapsed = figure(&r, "elapsed_s");
+        assert!((2.0..2.5).contains(&elapsed), "{name}: {elapsed}");
         assert!(!r.interrupted);
-        assert!(ticks.len() > 5 && ticks.windows(2).all(|w| w[0].done <= w[1].done), "{name}");
-        let states = r.series.state.iter().flatten().count();
+        assert!(told.len() > 5 && told.windows(2).all(|w| w[0].done <= w[1].done), "{name}");
+        let states = r.series.iter().filter(|row| row.state.is_some()).count();
         assert_eq!(states > 0, !name.contains(':'), "{name}: only ours name their state");
     }
 }
 
 #[test]
 fn a_run_by_volume_moves_exactly_that() {
-    let s = Scenario { amount: Amount::Bytes(3_000_001), flows: 2, ..scenario() };
-    let r = finish(&s, "cubic");
-    check_sanity(&s, &r);
-    assert!(r.flows.iter().all(|f| f.completed_bytes == 3_000_001), "{:?}", r.flows);
-    assert!(r.elapsed_s > 2.4, "6 MB take 2.4 s at 20 Mbit/s: {}", r.elapsed_s);
+    let o = Options { bytes: Some("3000001".to_owned()), flows: 2, ..options() };
+    let r = finish(&o, "cubic");
+    check_sanity(&r);
+    let bytes = |f: &fullpipe_lab::metrics::FlowResult| f.metrics["completed_bytes"];
+    assert!(r.flows.iter().all(|f| bytes(f) == Some(3_000_001.0)), "{:?}", r.flows);
+    let elapsed = figure(&r, "elapsed_s");
+    assert!(elapsed > 2.4, "6 MB take 2.4 s at 20 Mbit/s: {elapsed}");
 }
 
 #[test]
 fn flows_start_one_after_the_other() {
-    let s = Scenario { flows: 3, stagger: Duration::from_millis(500), ..scenario() };
-    let r = finish(&s, "bbr3");
-    check_sanity(&s, &r);
+    let o = Options { flows: 3, stagger: "500ms".to_owned(), ..options() };
+    let r = finish(&o, "bbr3");
+    check_sanity(&r);
     for (i, flow) in r.flows.iter().enumerate() {
         let due = 0.5 * i as f64;
         assert!(flow.start_s >= due && flow.start_s < due + 0.4, "{i}: {}", flow.start_s);
-        assert!(flow.completed_bytes > 0, "{i}");
-        assert_eq!(flow.series_goodput_bps.len(), r.series.t_s.len());
+        assert!(flow.metrics["completed_bytes"] > Some(0.0), "{i}");
+        assert!(r.series.iter().any(|row| row.flow == i), "{i}");
     }
-    assert!(r.jain > 1.0 / 3.0 && r.jain <= 1.0, "{}", r.jain);
+    let jain = figure(&r, "jain");
+    assert!(jain > 1.0 / 3.0 && jain <= 1.0, "{jain}");
 }
 
 #[test]
 fn random_loss_is_what_was_asked_for() {
-    let s = Scenario { loss: fullpipe_lab::units::parse_loss("5%").expect("5%"), ..scenario() };
-    let r = finish(&s, "bbr3");
-    check_sanity(&s, &r);
-    assert!(r.loss_rate > 0.025 && r.loss_rate < 0.15, "{}", r.loss_rate);
-    assert!(r.retransmit_rate > 0.02, "{}", r.retransmit_rate);
+    let r = finish(&Options { loss: "5%".to_owned(), ..options() }, "bbr3");
+    check_sanity(&r);
+    let loss = figure(&r, "loss_rate");
+    assert!(loss > 0.025 && loss < 0.15, "{loss}");
+    assert!(figure(&r, "retransmit_rate") > 0.02, "{:?}", r.metrics);
 }
 
 #[test]
 fn a_run_that_is_stopped_keeps_what_there_is() {
     let stop = AtomicBool::new(false);
-    let s = Scenario { amount: Amount::Duration(Duration::from_secs(60)), ..scenario() };
-    let r = run(&s, cc("bbr3"), &stop, &mut |tick| {
-        if tick.elapsed > Duration::from_secs(1) {
+    let o = Options { duration: "60s".to_owned(), ..options() };
+    let r = run(&o, "bbr3", &stop, &mut |progress| {
+        if progress.elapsed > fullpipe_cc::Duration::from_secs(1) {
             stop.store(true, Ordering::Relaxed);
         }
     });
     let r = r.expect("the result so far");
-    check_sanity(&s, &r);
-    assert!(r.interrupted && r.elapsed_s >= 1.0 && r.elapsed_s < 5.0, "{}", r.elapsed_s);
+    let elapsed = figure(&r, "elapsed_s");
+    assert!(r.interrupted && (1.0..5.0).contains(&elapsed), "{elapsed}");
 
     let stop = AtomicBool::new(true);
-    let nothing = run(&s, cc("bbr3"), &stop, &mut |_| ()).expect_err("no result");
+    let nothing = run(&o, "bbr3", &stop, &mut |_| ()).expect_err("no result");
     assert!(matches!(nothing, RunError::StoppedEarly), "{nothing}");
 }
 
+/// Two algorithms, three applications and a chain of two links in one run.
 #[test]
-fn a_scenario_that_is_none_is_refused_before_anything_starts() {
-    let s = Scenario { rate: Rate::ZERO, ..scenario() };
-    let error = run(&s, cc("bbr3"), &AtomicBool::new(false), &mut |_| ()).expect_err("no result");
-    assert!(matches!(error, RunError::Scenario(_)), "{error}");
+fn flows_differ_in_algorithm_and_application_and_share_a_chain() {
+    let text = "duration = \"4s\"\n[[link]]\nrate = \"20mbit\"\ndelay = \"5ms\"\n\
+        [[link]]\nrate = \"10mbit\"\ndelay = \"5ms\"\nbuffer = \"2bdp\"\n\
+        [[flow]]\ncc = \"bbr3\"\n[[flow]]\ncc = \"cubic\"\nstart = \"500ms\"\n\
+        [[flow]]\nname = \"call\"\ncc = \"bbr3\"\napp = { rate_limited = { rate = \"800kbit\", write = \"1000B\" } }\n\
+        [[flow]]\nname = \"web\"\ncc = \"noq:cubic\"\napp = { request_response = { response = \"20kB\", think = \"100ms\" } }\n";
+    let plan = Plan::parse(text, "x.toml", "x", "".as_ref(), Edition::default()).expect("sound");
+    plan.check_backend(BackendChoice::QUIC, "x.toml").expect("it has all of this");
+    let over =
+        RunOptions { backend: BackendChoice::QUIC, rows: Some(100), ..RunOptions::default() };
+    let r = run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()).expect("a result");
+    let ccs: Vec<&str> = r.flows.iter().map(|f| f.cc.as_str()).collect();
+    assert_eq!(ccs, ["bbr3", "cubic", "bbr3", "noq:cubic"]);
+    let states = |flow: usize| {
+        r.series
+            .iter()
+            .filter(|row| row.flow == flow)
+            .filter_map(|row| row.state.as_deref())
+            .collect::<Vec<_>>()
+    };
+    assert!(states(0).contains(&"Drain") && states(3).is_empty(), "each has its own algorithm");
+    assert!(states(1).iter().all(|s| !s.starts_with("Probe")), "{:?}", states(1));
+    let goodput = figure(&r, "goodput_mbps");
+    assert!(goodput > 4.0 && goodput < 10.0, "the second link is the bottleneck: {goodput}");
+    let of = |flow: usize, name: &str| r.flows[flow].metrics[name];
+    let call = of(2, "goodput_mbps").expect("goodput");
+    assert!(call > 0.4 && call < 0.9, "it writes 0.8 Mbit/s: {call}");
+    assert!(figure(&r, "latency_ms.min") >= 10.0, "{:?}", r.metrics);
+    assert!(of(3, "completion_ms.p50") >= Some(20.0), "{:?}", r.flows[3]);
+    assert_eq!(of(0, "completion_ms.p50"), None);
 }

@@ -29,11 +29,11 @@ pub use congestion::{
     CongestionControl, NoqAlgorithm, UnknownCongestionControl, algorithm_by_name,
     register_algorithms,
 };
-pub use content::Content;
+pub use content::{Content, STAMP_BYTES, written_at};
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
 pub use log::Escaped;
 pub use noq;
 pub use secret::Secret;
-pub use server::{Limits, OnAccept, ServeError, Server, ServerOptions};
+pub use server::{Choose, Limits, OnAccept, ServeError, Server, ServerOptions};
 pub use tls::{Cipher, Fingerprint, ServerTls, TlsError, UnknownCipher, Verify};
 pub use transport::TransportSettings;

@@ -35,6 +35,7 @@ use std::time;
 
 use fullpipe_cc::Instant;
 use fullpipe_path::PathConfig;
+use hdrhistogram::Histogram;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::clock::Clock;
@@ -153,6 +154,11 @@ impl TunLink {
             kernel_drops,
             endpoint_drops,
         }
+    }
+
+    /// Queueing delay in nanoseconds of every packet that left towards the clients so far.
+    pub fn queue_delay_ns(&self) -> Histogram<u64> {
+        self.shared.model().queue_delay.histogram().clone()
     }
 
     /// Stops the link, removes the namespaces, and says what happened.

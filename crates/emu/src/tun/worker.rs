@@ -25,6 +25,8 @@ const READS_A_TURN: usize = 32;
 pub(super) struct Model {
     pub(super) downlink: Path<Vec<u8>>,
     pub(super) uplink: Path<Vec<u8>>,
+    /// Queueing delay of the packets that left the downlink.
+    pub(super) queue_delay: Nanos,
 }
 
 /// What the thread and the handle both see.
@@ -39,7 +41,10 @@ impl Shared {
         let wrong = |direction| move |source| EmuError::Path { direction, source };
         let downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
         let uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
-        Ok(Self { model: Mutex::new(Model { downlink, uplink }), counters: Vec::new() })
+        Ok(Self {
+            model: Mutex::new(Model { downlink, uplink, queue_delay: Nanos::new() }),
+            counters: Vec::new(),
+        })
     }
 
     pub(super) fn with_counters(self, counters: [Counters; 2]) -> Self {
@@ -202,6 +207,9 @@ impl Worker {
                     Event::Delivered(delivered) => self.due.push(delivered),
                     Event::Dropped(dropped) => self.pool.push(dropped.payload),
                 }
+            }
+            if direction == Direction::Down {
+                self.due.iter().for_each(|packet| model.queue_delay.record(packet.queued));
             }
         }
         let outcome = &mut self.outcomes[direction as usize];

@@ -5,26 +5,37 @@ use fullpipe_emu::EmuError;
 use fullpipe_quic::{ClientError, ServeError, TlsError};
 use fullpipe_sim::SimError;
 
-use crate::output::StoreError;
-use crate::scenario::ScenarioError;
+use crate::scenario::{Cc, KernelCc};
 
 /// A run that gave no result: one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)]
 pub enum RunError {
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    /// A scenario that was not checked against the backend.
     #[error("{0}")]
-    NotOverQuic(String),
+    Scenario(String),
+    #[error("a file cannot be written: {0}")]
+    Store(Box<dyn std::error::Error + Send + Sync>),
     #[error("the emulated link failed: {0}")]
     Link(#[from] EmuError),
-    #[error("--over tcp cannot run here: {0}")]
+    #[error("backend tcp cannot run here: {0}")]
     NotOverTcpHere(EmuError),
     #[error("--link tun cannot run here: {0}")]
     NotOverTunHere(EmuError),
     #[error("--link netem cannot run here: {0}, or write --link tun")]
     NotOverNetemHere(EmuError),
+    #[error(
+        "--link netem has a rate, a buffer, random loss and a delay alone; write --link tun for {0}"
+    )]
+    NotOverNetem(String),
+    #[error(
+        "{0} over tcp is a program for the kernel that this fullpipe was built without; build it with \
+         `--features kernel` (needs clang-19, libelf-dev and zlib1g-dev), or write linux:NAME for one that is loaded"
+    )]
+    BuiltWithoutKernel(Cc),
+    #[error("this kernel has no {0}; it has {1}")]
+    NotInKernel(KernelCc, String),
     #[cfg(all(feature = "kernel", target_os = "linux"))]
     #[error(transparent)]
     Program(#[from] fullpipe_bpf::kernel::Error),
@@ -49,23 +60,8 @@ pub enum RunError {
          again on a quieter machine"
     )]
     LateStart(Duration),
-    #[error("stopped before the first request")]
+    #[error("stopped before there was a result")]
     StoppedEarly,
     #[error("a thread ended without a word")]
     Lost,
-}
-
-/// A simulation that gave no outcome: one line.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs)]
-pub enum ExperimentError {
-    #[error("{0}")]
-    Setup(String),
-    #[error("no such simulation: {0}")]
-    Sim(#[from] SimError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("interrupted")]
-    Interrupted,
 }

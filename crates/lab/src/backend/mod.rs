@@ -1,43 +1,192 @@
 //! What carries the flows of a run.
+//!
+//! A backend says what it has, runs a scenario, and gives what it saw. It knows nothing of metrics,
+//! expectations or pages. [`BACKENDS`] is the list of them; nobody else asks which one it is.
 
 mod error;
-pub(crate) mod quic_noq;
-pub(crate) mod realtime;
-mod series;
-pub(crate) mod sim;
+mod link;
+mod quic_noq;
+mod realtime;
+mod sim;
 #[cfg(target_os = "linux")]
-pub(crate) mod tcp_linux;
+mod tcp_linux;
+#[cfg(test)]
+mod toy;
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-use crate::observe::Tick;
-use crate::output::results::AlgorithmResult;
-use crate::scenario::{Cc, LinkKind, Over, Scenario, ScenarioError};
+use fullpipe_cc::Duration;
+use fullpipe_sim::Application;
 
-pub use error::{ExperimentError, RunError};
-pub use realtime::log::run_over_quic;
-pub use sim::{Series, run as run_simulated, run_watched};
+pub use error::RunError;
 
-/// Whether a scenario can be run, and on this machine.
-///
-/// # Errors
-/// What is wrong with it, or what the machine lacks, in one line.
-pub fn check(scenario: &Scenario) -> Result<(), RunError> {
-    scenario.validate()?;
-    match scenario.over {
-        #[cfg(target_os = "linux")]
-        Over::Quic if scenario.link == Some(LinkKind::Tun) => {
-            fullpipe_emu::tun::available().map_err(RunError::NotOverTunHere)
+use crate::observe::{FlowSample, Observations, Progress, Sampling};
+use crate::scenario::{Cc, Feature, LinkKind, Need, Scenario};
+
+/// Every backend, the usual one of scenario files first.
+static BACKENDS: &[&dyn Backend] = &[
+    &sim::Sim,
+    &quic_noq::QuicNoq,
+    #[cfg(target_os = "linux")]
+    &tcp_linux::TcpLinux,
+    #[cfg(test)]
+    &toy::Toy,
+];
+
+/// Something that can carry the flows of a scenario.
+pub(crate) trait Backend: Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Whether it runs in real time, so that runs beside each other would disturb each other.
+    fn is_realtime(&self) -> bool;
+
+    /// The links that it has, the usual one first; none where the path is a part of it.
+    fn links(&self) -> &'static [LinkKind];
+
+    /// What a flow with this congestion control runs there; nothing where it has none of that name.
+    fn algorithm(&self, cc: Cc) -> Option<Cc>;
+
+    /// Whether it has this. Algorithms are asked for by [`Self::algorithm`].
+    fn has(&self, feature: &Feature) -> bool;
+
+    /// Whether it times this application's writes until they are read.
+    fn times_writes_of(&self, application: &Application) -> bool;
+
+    /// Whether it sees each link of a chain by itself.
+    fn sees_each_link(&self) -> bool;
+
+    /// Whether this machine can run it, before anything is started.
+    fn check(&self, scenario: &Scenario, link: Option<LinkKind>) -> Result<(), RunError>;
+
+    /// Runs a scenario whose needs it has, until it is over or `stop` is set. When this returns, everything
+    /// that it started has ended.
+    fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError>;
+}
+
+/// Called with the samples of a flow as they are taken: its number, the time, and what it shows.
+pub(crate) type OnSample<'a> = dyn FnMut(usize, Duration, &FlowSample) -> Result<(), RunError> + 'a;
+
+/// What a run is to bring beside its last counters.
+pub(crate) struct Request<'a> {
+    /// The moments for which marks are wanted, in order.
+    pub(crate) moments: &'a [Duration],
+    pub(crate) sampling: Sampling,
+    /// One of the backend's, or the usual one.
+    pub(crate) link: Option<LinkKind>,
+    pub(crate) stop: &'a AtomicBool,
+    /// Called about ten times a second of real time.
+    pub(crate) watch: &'a mut dyn FnMut(Progress),
+    pub(crate) on_sample: &'a mut OnSample<'a>,
+}
+
+/// A backend that was chosen by its name.
+#[derive(Clone, Copy)]
+pub struct BackendChoice(&'static dyn Backend);
+
+impl BackendChoice {
+    /// The simulator.
+    pub const SIM: Self = Self(&sim::Sim);
+    /// QUIC by noq.
+    pub const QUIC: Self = Self(&quic_noq::QuicNoq);
+
+    /// The kernel's TCP.
+    #[cfg(target_os = "linux")]
+    pub const TCP: Self = Self(&tcp_linux::TcpLinux);
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// What it can and does.
+    pub(crate) fn get(self) -> &'static dyn Backend {
+        self.0
+    }
+
+    /// Whether it runs in real time, one run after the other.
+    pub fn is_realtime(self) -> bool {
+        self.0.is_realtime()
+    }
+
+    /// The link that it takes when this one is asked for; nothing where it has none.
+    ///
+    /// # Errors
+    /// It has no such link: which it has.
+    pub fn link(self, asked: Option<LinkKind>) -> Result<Option<LinkKind>, String> {
+        let all = self.0.links();
+        match asked {
+            None => Ok(all.first().copied()),
+            Some(link) if all.contains(&link) => Ok(Some(link)),
+            Some(_) if all.is_empty() => {
+                Err(format!("backend {} has no link to choose; leave it out", self.name()))
+            }
+            Some(link) => {
+                let all: Vec<_> = all.iter().map(|l| format!("--link {l}")).collect();
+                Err(format!(
+                    "backend {} has no link {link}; write {}",
+                    self.name(),
+                    all.join(" or ")
+                ))
+            }
         }
-        #[cfg(not(target_os = "linux"))]
-        Over::Quic if scenario.link == Some(LinkKind::Tun) => {
-            Err(ScenarioError::TunOnlyOnLinux.into())
+    }
+
+    /// Why it cannot serve this need of a scenario; nothing where it can.
+    pub(crate) fn lacks(self, need: &Need) -> Option<String> {
+        let has = |backend: &dyn Backend| match &need.feature {
+            Feature::Algorithm(cc) => backend.algorithm(*cc).is_some(),
+            feature => backend.has(feature),
+        };
+        if has(self.0) {
+            return None;
         }
-        Over::Quic | Over::Sim => Ok(()),
-        #[cfg(target_os = "linux")]
-        Over::Tcp => tcp_linux::check(scenario),
-        #[cfg(not(target_os = "linux"))]
-        Over::Tcp => Err(ScenarioError::OnlyOnLinux.into()),
+        let others: Vec<_> = BACKENDS.iter().filter(|b| has(**b)).map(|b| b.name()).collect();
+        let instead = match others.join(" or ") {
+            none if none.is_empty() => "no backend has it".to_owned(),
+            others => format!("write --backend {others}"),
+        };
+        Some(format!("{} does not run over {}; {instead}", need.feature, self.name()))
+    }
+}
+
+impl PartialEq for BackendChoice {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl fmt::Debug for BackendChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for BackendChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no backend has.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("unknown backend '{name}'; there are {}", .all.join(", "))]
+pub struct UnknownBackend {
+    name: String,
+    all: Vec<&'static str>,
+}
+
+impl FromStr for BackendChoice {
+    type Err = UnknownBackend;
+
+    fn from_str(name: &str) -> Result<Self, UnknownBackend> {
+        let found = BACKENDS.iter().find(|b| b.name() == name);
+        found.map(|b| Self(*b)).ok_or_else(|| UnknownBackend {
+            name: name.escape_debug().to_string(),
+            all: BACKENDS.iter().map(|b| b.name()).collect(),
+        })
     }
 }
 
@@ -63,26 +212,5 @@ pub fn clean() -> Result<Vec<String>, RunError> {
     Ok(done)
 }
 
-/// Runs one algorithm of a scenario on a fresh path, until it is done or `stop` is set; then the
-/// result is what there is so far, and says so. `watch` is called on this thread about ten times a
-/// second of a real-time run.
-///
-/// When this returns, everything that it started has ended.
-///
-/// # Errors
-/// The scenario is none, or there is nothing that could be called a result.
-pub fn run(
-    scenario: &Scenario,
-    cc: Cc,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(Tick),
-) -> Result<AlgorithmResult, RunError> {
-    check(scenario)?;
-    match (scenario.over, cc) {
-        (Over::Quic, Cc::Program(cc)) => quic_noq::run(scenario, cc, stop, watch),
-        (Over::Sim, Cc::Program(cc)) => sim::comparison::run(scenario, cc, stop, watch),
-        #[cfg(target_os = "linux")]
-        (Over::Tcp, cc) => tcp_linux::run(scenario, cc, stop, watch),
-        (over, cc) => Err(ScenarioError::wrong_backend(cc, over).into()),
-    }
-}
+#[cfg(test)]
+mod tests;

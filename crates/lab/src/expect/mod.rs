@@ -208,7 +208,8 @@ fn axis_of(axis: Option<&str>, value: &str, grid: &Grid) -> Result<(String, Stri
 
 /// Whether some run has that flow or link, and lasts until the window begins.
 fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
-    let has_series = |run: &crate::scenario::Run| run.setup().is_ok_and(|s| s.interval.is_some());
+    let has_series =
+        |run: &crate::scenario::Run| run.scenario().is_ok_and(|s| s.interval.is_some());
     if probe.metric.needs_series() && !grid.runs.iter().any(has_series) {
         let why = "is measured by samples; write how often, interval = \"20ms\"";
         return Err(format!("{} {why}", probe.metric));
@@ -216,20 +217,21 @@ fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
     let (mut flows, mut links, mut longest) = (0, 0, Duration::ZERO);
     let mut names: Vec<String> = Vec::new();
     for run in &grid.runs {
-        let Ok(setup) = run.setup() else { continue };
+        let Ok(scenario) = run.scenario() else { continue };
         let is_there = match &probe.scope {
             Scope::Run => true,
-            Scope::Flow(Which::Number(n)) => *n < setup.flows.len(),
-            Scope::Flow(Which::Name(name)) => setup.flows.iter().any(|f| f.name == *name),
-            Scope::Link(n) => *n < setup.config.links.len(),
+            Scope::Flow(Which::Number(n)) => *n < scenario.flows.len(),
+            Scope::Flow(Which::Name(name)) => scenario.flows.iter().any(|f| f.name == *name),
+            Scope::Link(n) => *n < scenario.config.links.len(),
         };
-        let is_long_enough = probe.window.from.is_none_or(|from| from < setup.duration);
+        let is_long_enough =
+            probe.window.from.is_none_or(|from| from < scenario.duration.unwrap_or(Duration::MAX));
         if is_there && is_long_enough {
             return Ok(());
         }
-        longest = longest.max(setup.duration);
-        (flows, links) = (flows.max(setup.flows.len()), links.max(setup.config.links.len()));
-        for flow in setup.flows {
+        longest = longest.max(scenario.duration.unwrap_or(Duration::MAX));
+        (flows, links) = (flows.max(scenario.flows.len()), links.max(scenario.config.links.len()));
+        for flow in scenario.flows {
             if !names.contains(&flow.name) {
                 names.push(flow.name);
             }

@@ -2,8 +2,8 @@
 //! true, and where its bytes waited.
 //!
 //! A [`Narrator`] sees nothing but an algorithm's [`Snapshot`] and the truth of the path, so that it can
-//! tell of any algorithm that anybody drives; [`tell()`] drives one in the simulator, and looks after
-//! every event; [`tell_of`] does the same for a flow of a scenario file, or looks at it over QUIC.
+//! tell of any algorithm that anybody drives; [`tell()`] drives a flow of a plan in the simulator and looks
+//! after every event, or looks at it every few milliseconds of real time.
 
 mod tell;
 mod why;
@@ -12,9 +12,9 @@ mod words;
 use fullpipe_cc::{Duration, Instant, Snapshot};
 use serde::Serialize;
 
-use crate::metrics::{millis, millis_of, ratio, seconds};
+use crate::formulas::{millis, millis_of, ratio, seconds};
 
-pub use tell::{ExplainError, tell, tell_of};
+pub use tell::{ExplainError, tell};
 
 /// What is true of a path, whatever an algorithm believes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]

@@ -4,17 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::{Duration, Instant, Rate, Transport};
 use fullpipe_path::{ElementConfig, IPV4_UDP_HEADER_BYTES, PathConfig, RateConfig};
-use fullpipe_quic::CongestionControl;
 use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Sim, SimConfig};
 
 use super::{Narrator, Story, Truth, Waiting};
-use crate::RunError;
-use crate::backend::realtime::log::sights;
-use crate::backend::sim::comparison as over_sim;
-use crate::metrics::millis;
+use crate::backend::{BackendChoice, RunError};
+use crate::formulas::millis;
 use crate::plan::Plan;
-use crate::scenario::Setup;
-use crate::scenario::{Amount, Over, Scenario};
+use crate::run::observe;
+use crate::scenario::Scenario;
 
 /// Between two looks at a flow over QUIC, whose events nobody tells: shorter than any stay in a state.
 const LOOK: Duration = Duration::from_millis(5);
@@ -30,60 +27,41 @@ pub enum ExplainError {
     Run(#[from] RunError),
 }
 
-/// Runs one flow over the simulator and tells its story; one that was stopped is told so far.
-///
-/// # Errors
-/// The scenario is none, has more than one flow, or the algorithm is not ours.
-pub fn tell(s: &Scenario, cc: CongestionControl, stop: &AtomicBool) -> Result<Story, ExplainError> {
-    s.validate().map_err(RunError::from)?;
-    let config = over_sim::config(s, cc)?;
-    let truth = truth(&config, 0).map_err(ExplainError::Input)?;
-    let end = match s.amount {
-        Amount::Duration(d) => Some(d),
-        Amount::Bytes(_) => None,
-    };
-    let path = crate::output::summary::in_words(&s.record());
-    Ok(simulate(&config, 0, end, truth, &cc.to_string(), path, stop)?)
-}
-
 /// Runs a point of a scenario file and tells the story of one of its flows; over QUIC from what it shows
 /// every few milliseconds.
 ///
 /// # Errors
 /// There is no such point or flow, the path changes while it runs, or it cannot be run.
-pub fn tell_of(
+pub fn tell(
     plan: &Plan,
     run: usize,
     flow: usize,
-    over: Over,
+    backend: BackendChoice,
     stop: &AtomicBool,
 ) -> Result<Story, ExplainError> {
-    let setup = plan.grid.runs.get(run).map(|r| r.setup()).ok_or_else(|| {
+    let scenario = plan.grid.runs.get(run).map(|r| r.scenario()).ok_or_else(|| {
         let last = plan.grid.runs.len() - 1;
         ExplainError::Input(format!("run {run} of 0 to {last}; write --run {last}"))
     })?;
-    let setup = setup.map_err(|wrong| ExplainError::Input(wrong.to_string()))?;
-    let label = setup.flows.get(flow).ok_or_else(|| {
-        let last = setup.flows.len() - 1;
+    let scenario = scenario.map_err(|wrong| ExplainError::Input(wrong.to_string()))?;
+    let label = scenario.flows.get(flow).ok_or_else(|| {
+        let last = scenario.flows.len() - 1;
         ExplainError::Input(format!("flow {flow} of 0 to {last}; write --flow {last}"))
     })?;
-    let truth = truth(&setup.config, flow).map_err(ExplainError::Input)?;
-    let cc = label.cc.clone();
-    let path = in_words(plan, run, flow, &setup);
-    match over {
-        Over::Sim => {
-            let end = Some(setup.duration);
-            Ok(simulate(&setup.config, flow, end, truth, &cc, path, stop)?)
-        }
-        Over::Quic => watch(plan, run, flow, truth, cc, path, stop),
-        Over::Tcp => Err(ExplainError::Input("there is no story over tcp".to_owned())),
+    let truth = truth(&scenario.config, flow).map_err(ExplainError::Input)?;
+    let cc = label.cc.to_string();
+    let path = in_words(plan, run, flow, &scenario);
+    match backend.is_realtime() {
+        // Every event of a simulation can be looked at.
+        false => Ok(simulate(&scenario.config, flow, scenario.duration, truth, &cc, path, stop)?),
+        true => watch(plan, run, flow, backend, truth, cc, path, stop),
     }
 }
 
-fn in_words(plan: &Plan, run: usize, flow: usize, setup: &Setup) -> String {
+fn in_words(plan: &Plan, run: usize, flow: usize, scenario: &Scenario) -> String {
     let at = &plan.grid.runs[run].at;
     let at: String = at.iter().map(|(axis, value)| format!(", {axis} {value}")).collect();
-    let flows = match setup.flows.len() {
+    let flows = match scenario.flows.len() {
         1 => String::new(),
         n => format!(", flow {flow} of {n}"),
     };
@@ -126,35 +104,46 @@ fn simulate(
     Ok(Story { interrupted, ..story })
 }
 
+#[expect(clippy::too_many_arguments, reason = "the parts of a story, for its one caller")]
 fn watch(
     plan: &Plan,
     run: usize,
     flow: usize,
+    backend: BackendChoice,
     truth: Truth,
     cc: String,
     path: String,
     stop: &AtomicBool,
 ) -> Result<Story, ExplainError> {
-    let (sights, emulator) = sights(plan, run, LOOK, stop)?;
     let mut narrator: Option<Narrator> = None;
     let (mut waiting, mut received) = (Waiting::default(), 0);
-    for sight in &sights {
-        let now = Instant::default() + sight.t;
-        let seen = &sight.flows[flow];
-        if let Some(snapshot) = &seen.snapshot {
-            match &mut narrator {
-                None => narrator = Some(Narrator::new(truth, now, *snapshot)),
-                Some(narrator) => narrator.look(now, snapshot, waiting),
+    let seen = observe(
+        plan,
+        run,
+        backend,
+        LOOK,
+        &mut |of, t, sample| {
+            if let Some(snapshot) = sample.model.filter(|_| of == flow) {
+                let now = Instant::default() + t;
+                match &mut narrator {
+                    None => narrator = Some(Narrator::new(truth, now, snapshot)),
+                    Some(narrator) => narrator.look(now, &snapshot, waiting),
+                }
+                waiting = Waiting { bytes: sample.queue.bytes, delay: sample.queue.delay };
+                received = sample.received;
             }
-        }
-        let queue = sight.link.queue;
-        waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
-        received = seen.received;
-    }
-    let narrator = narrator.ok_or(RunError::StoppedEarly)?;
-    let trust = emulator.warning.map_or(String::new(), |w| format!(" (not to be trusted: {w})"));
-    let path = format!("{path}, over real QUIC, looked at every {LOOK}{trust}");
-    Ok(Story { interrupted: stop.load(Ordering::Relaxed), ..narrator.finish(cc, path, received) })
+            Ok(())
+        },
+        stop,
+    )?;
+    let narrator = narrator.ok_or_else(|| {
+        ExplainError::Input(format!("{cc} over {backend} does not show what it believes"))
+    })?;
+    let warning = seen.emulator.and_then(|emulator| emulator.warning);
+    let trust = warning.map_or(String::new(), |w| format!(" (not to be trusted: {w})"));
+    let path = format!("{path}, over real packets ({backend}), looked at every {LOOK}{trust}");
+    let interrupted = seen.interrupted;
+    Ok(Story { interrupted, ..narrator.finish(cc, path, received) })
 }
 
 /// What is true of a flow's path; why there is no such thing, if there is none.

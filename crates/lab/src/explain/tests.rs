@@ -1,24 +1,25 @@
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_cc::{Duration, Rate};
-use fullpipe_path::Probability;
-
 use super::*;
-use crate::plan::Plan;
+use crate::backend::BackendChoice;
+use crate::plan::{Options, Plan};
 use crate::scenario::Edition;
-use crate::units::Buffer;
-use crate::{Amount, Over, Scenario};
+
+fn of_options(options: &Options, stop: bool) -> Story {
+    let plan = options.plan().expect("sound options");
+    tell(&plan, 0, 0, BackendChoice::SIM, &AtomicBool::new(stop)).expect("a story")
+}
 
 fn story(cc: &str, buffer: f64, loss: f64) -> Story {
-    let s = Scenario {
-        over: Over::Sim,
-        rate: Rate::from_bits_per_sec(50_000_000),
-        buffer: Buffer::Bdp(buffer),
-        loss: Probability::new(loss).expect("a probability"),
-        amount: Amount::Duration(Duration::from_secs(12)),
-        ..Scenario::default()
+    let options = Options {
+        cc: vec![cc.parse().expect(cc)],
+        rate: "50mbit".to_owned(),
+        buffer: format!("{buffer}bdp"),
+        loss: loss.to_string(),
+        duration: "12s".to_owned(),
+        ..Options::default()
     };
-    tell(&s, cc.parse().expect(cc), &AtomicBool::new(false)).expect("a story")
+    of_options(&options, false)
 }
 
 fn find<'a>(s: &'a Story, state: &str) -> &'a Chapter {
@@ -46,8 +47,8 @@ fn bbr3_tells_of_every_state_and_knows_the_path() {
 #[test]
 fn a_story_that_was_stopped_says_so() {
     let told = |stop| {
-        let s = Scenario { over: Over::Sim, ..Scenario::default() };
-        tell(&s, "reno".parse().expect("a name"), &AtomicBool::new(stop)).expect("a story")
+        let cc = vec!["reno".parse().expect("a name")];
+        of_options(&Options { cc, ..Options::default() }, stop)
     };
     assert!(told(true).interrupted && !told(false).interrupted);
 }
@@ -114,7 +115,7 @@ fn a_flow_of_a_file_has_the_story_that_its_flags_would_have() {
         "cc = [\"cubic\", \"bbr3\"]\nduration = \"12s\"\n\
          path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\n",
     );
-    let file = tell_of(&plan, 1, 0, Over::Sim, &AtomicBool::new(false)).expect("a story");
+    let file = tell(&plan, 1, 0, BackendChoice::SIM, &AtomicBool::new(false)).expect("a story");
     assert_eq!((file.cc.as_str(), file.path.as_str()), ("bbr3", "the path of x, cc bbr3"));
     assert_eq!((&file.chapters, file.truth), (&flags.chapters, flags.truth));
 }
@@ -124,14 +125,15 @@ fn a_late_flow_begins_with_its_start_and_what_is_not_there_is_said() {
     let two = "path = { rate = \"10mbit\", rtt = \"40ms\" }\nduration = \"9s\"\n\
         flow = [{ cc = \"cubic\" }, { cc = \"bbr3\", start = \"3s\" }]\n";
     let stop = AtomicBool::new(false);
-    let late = tell_of(&plan(two), 0, 1, Over::Sim, &stop).expect("a story");
+    let late = tell(&plan(two), 0, 1, BackendChoice::SIM, &stop).expect("a story");
     assert_eq!((late.chapters[0].state, late.elapsed_s), ("Startup", 6.0));
     let steps = "cc = \"bbr3\"\n[path]\nrate = \"1mbit\"\nrtt = \"40ms\"\n\
         steps = [{ at = \"1s\", rate = \"2mbit\" }]\n";
     for (text, run, flow, says) in
         [(two, 1, 0, "run 1 of 0 to 0"), (two, 0, 2, "flow 2 of 0 to 1"), (steps, 0, 0, "changes")]
     {
-        let error = tell_of(&plan(text), run, flow, Over::Sim, &stop).expect_err(says).to_string();
+        let error =
+            tell(&plan(text), run, flow, BackendChoice::SIM, &stop).expect_err(says).to_string();
         assert!(error.contains(says) && error.contains("; "), "{error}");
     }
 }

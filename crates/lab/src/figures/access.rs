@@ -1,12 +1,12 @@
 //! Access links: figures 9 and 10 of the paper, and the retransmissions of BBRv3's slides.
 
+use super::checks::{Checks, show};
 use super::drawing::{Drawing, Kind, Line, Panel, Scale, Table};
-use super::outcome::{Outcome, show};
-use super::plays::{Plays, number};
-use crate::metrics::percentile;
+use super::runs::{FileRuns, number};
+use crate::formulas::percentile;
 
 /// Figure 9: the median round trip over a population.
-pub(super) fn fig9(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn fig9(out: &mut Checks, plays: &[FileRuns]) {
     let mut panel =
         Panel::new("Median round trip of each link, the shortest first", "Links, %", "ms")
             .scales(Scale::Linear, Scale::Log);
@@ -24,7 +24,7 @@ pub(super) fn fig9(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// BBRv3's retransmissions against BBRv1's.
-pub(super) fn retx(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn retx(out: &mut Checks, plays: &[FileRuns]) {
     let mut table = Table::new(&["", "retransmitted %", "received GB"]);
     let mut panel = Panel::new("Retransmitted, all links together", "", "%");
     let mut bars = Vec::new();
@@ -43,8 +43,8 @@ pub(super) fn retx(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// Figure 10: eight flows on a mobile link behind a gateway with a lot of memory.
-pub(super) fn fig10(out: &mut Outcome, plays: &[Plays]) {
-    let rtt_s = |run: super::plays::Play<'_>| run.figure("rtt_ms.p50") / 1e3;
+pub(super) fn fig10(out: &mut Checks, plays: &[FileRuns]) {
+    let rtt_s = |run: super::runs::FigureRun<'_>| run.figure("rtt_ms.p50") / 1e3;
     let mut panel =
         Panel::new("Median round trip", "Buffer, packets", "s").scales(Scale::Log, Scale::Log);
     panel.lines = plays[0].lines("cc", "buffer", rtt_s);

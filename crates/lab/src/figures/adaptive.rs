@@ -1,14 +1,14 @@
 //! Figure 3 of the paper: the rate of the link doubles, and falls back.
 
+use super::checks::Checks;
 use super::drawing::{Drawing, Kind, Line, Panel};
-use super::outcome::Outcome;
-use super::plays::Plays;
+use super::runs::FileRuns;
 
 /// What a full datagram has of the bytes that the link carries for it.
 const PAYLOAD: f64 = 1452.0 / 1480.0;
 
 /// Figure 3.
-pub(super) fn fig3(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn fig3(out: &mut Checks, plays: &[FileRuns]) {
     let x = "Time, s";
     let mut panels = [
         Panel::new("Round trip", x, "ms"),
@@ -18,7 +18,7 @@ pub(super) fn fig3(out: &mut Outcome, plays: &[Plays]) {
     for run in plays[0].runs(&[]) {
         let lines = [
             run.line(0, |r| r.rtt_ms.unwrap_or(f64::NAN)),
-            run.line(0, |r| r.inflight_bytes as f64 / 1e3),
+            run.line(0, |r| r.inflight_bytes.unwrap_or(0) as f64 / 1e3),
             run.line(0, |r| r.max_bw_mbps.unwrap_or(f64::NAN)),
         ];
         for (panel, line) in panels.iter_mut().zip(lines) {

@@ -1,15 +1,15 @@
 //! ACKs in bursts: what BBR loses without its estimate of aggregation.
 
+use super::checks::{Checks, show};
 use super::drawing::{Drawing, Kind, Line, Panel, Table};
-use super::outcome::{Outcome, show};
-use super::plays::Plays;
+use super::runs::FileRuns;
 
 /// What was published for the two links: without, with, CUBIC.
 const PUBLISHED: [(&str, [f64; 3]); 2] =
     [("2.4 GHz", [73.0, 102.0, 100.0]), ("5 GHz", [362.0, 593.0, 601.0])];
 
 /// Without extra_acked, with it, CUBIC; on two links.
-pub(super) fn aggregation(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn aggregation(out: &mut Checks, plays: &[FileRuns]) {
     let names = ["without", "with", "CUBIC", "bbr3"];
     let mut table = Table::new(&["link", "without", "with", "CUBIC", "bbr3", "published"]);
     let mut panels = Vec::new();

@@ -1,8 +1,8 @@
 //! Figures 1 and 2 of the paper: where the two limits meet, and BBR's walk about that point.
 
+use super::checks::Checks;
 use super::drawing::{Band, Drawing, Kind, Line, Panel};
-use super::outcome::Outcome;
-use super::plays::{Play, Plays, largest, mean, number};
+use super::runs::{FigureRun, FileRuns, largest, mean, number};
 use crate::observe::SeriesRow;
 
 /// The round trip of the empty path for a full segment on 10 Mbit/s and 40 ms, and what is under way in it.
@@ -14,9 +14,9 @@ const RTPROP_MS: f64 = 41.184;
 const GOODPUT_MBPS: f64 = 10.0 * 1415.0 / 1480.0;
 
 /// Figure 1: a window of fixed size on a path with a buffer of one BDP.
-pub(super) fn fig1(out: &mut Outcome, plays: &[Plays]) {
-    let bdps = |run: Play<'_>| number(run.at("receive_window")) / 1448.0 * 1500.0 / BDP_BYTES;
-    let panel = |title: &str, y: &str, value: &dyn Fn(Play<'_>) -> f64| {
+pub(super) fn fig1(out: &mut Checks, plays: &[FileRuns]) {
+    let bdps = |run: FigureRun<'_>| number(run.at("receive_window")) / 1448.0 * 1500.0 / BDP_BYTES;
+    let panel = |title: &str, y: &str, value: &dyn Fn(FigureRun<'_>) -> f64| {
         let points = plays[0].runs(&[]).map(|run| (bdps(run), value(run)));
         let line = Line::new("measured", points).kind(Kind::Marked);
         Panel::new(title, "In flight, BDP", y).with(line)
@@ -36,7 +36,7 @@ pub(super) fn fig1(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// Figure 2: 700 ms of BBRv1's steady state.
-pub(super) fn fig2(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn fig2(out: &mut Checks, plays: &[FileRuns]) {
     let Some(run) = plays[0].run(&[]) else { return };
     let rows: Vec<&SeriesRow> = run.rows(0).filter(|r| r.t_s > 3.0 && r.t_s <= 9.0).collect();
     let changes = |to_probe: bool| {
@@ -70,7 +70,7 @@ pub(super) fn fig2(out: &mut Outcome, plays: &[Plays]) {
     out.drawing = Drawing::of(vec![
         Panel::new("Round trip", x, "ms").with(Line::new("RTT", rtts)),
         Panel::new("In flight", x, "kB")
-            .with(Line::new("inflight", line(&|r| r.inflight_bytes as f64 / 1e3))),
+            .with(Line::new("inflight", line(&|r| r.inflight_bytes.unwrap_or(0) as f64 / 1e3))),
         Panel::new("Max filter, and the pacing gain above it", x, "Mbit/s")
             .with(Line::new("max_bw", line(&|r| nan(r.max_bw_mbps))))
             .bands(gain_bands(&gains)),

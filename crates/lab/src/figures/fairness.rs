@@ -1,10 +1,10 @@
 //! Flows of one kind beside each other: figure 6 of the paper, the two fixes of BBRv3's slides.
 
+use super::checks::{Checks, show};
 use super::drawing::{Line, Panel, Table};
-use super::outcome::{Outcome, show};
-use super::plays::{Play, Plays};
+use super::runs::{FigureRun, FileRuns};
 
-fn shares(run: Play<'_>, title: &str, window: f64) -> Panel {
+fn shares(run: FigureRun<'_>, title: &str, window: f64) -> Panel {
     let mut panel = Panel::new(title, "Time, s", "Mbit/s");
     for flow in 0..run.0.flows.len() {
         panel.lines.push(Line::new(format!("flow {flow}"), run.goodput_line(flow, window)));
@@ -13,7 +13,7 @@ fn shares(run: Play<'_>, title: &str, window: f64) -> Panel {
 }
 
 /// Figure 6: five flows that start one after the other.
-pub(super) fn fig6(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn fig6(out: &mut Checks, plays: &[FileRuns]) {
     for run in plays[0].runs(&["1"]) {
         let name = run.at("cc");
         out.drawing.panels.push(shares(run, &format!("Shares of five {name} flows"), 0.2));
@@ -26,7 +26,7 @@ pub(super) fn fig6(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// The fixes: convergence with loss, and without.
-pub(super) fn fix(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn fix(out: &mut Checks, plays: &[FileRuns]) {
     let mut table =
         Table::new(&["seed", "Jain, all of it", "converged after s", "loss %", "queue p50 ms"]);
     for run in plays[0].runs(&[]) {

@@ -1,15 +1,15 @@
 //! The two measurements of the QUIC interop runner: goodput, and goodput beside one TCP flow.
 
+use super::checks::{Checks, show};
 use super::drawing::{Drawing, Line, Panel, Table};
-use super::outcome::{Outcome, show};
-use super::plays::Plays;
+use super::runs::FileRuns;
 
 /// 10 MB alone.
-pub(super) fn goodput(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn goodput(out: &mut Checks, plays: &[FileRuns]) {
     let mut panel = Panel::new("Goodput of the first of five", "Time, s", "Mbit/s");
     for run in plays[0].runs(&["1"]) {
         panel.lines.push(Line::new(run.at("cc"), run.goodput_line(0, 0.1)));
-        let states = run.rows(0).filter(|r| r.state == "ProbeRTT").count() as f64;
+        let states = run.rows(0).filter(|r| r.state.as_deref() == Some("ProbeRTT")).count() as f64;
         out.note(format!(
             "{}: the link is idle for {} % of the time, and ProbeRTT lasts {} % of it",
             run.at("cc"),
@@ -24,7 +24,7 @@ pub(super) fn goodput(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// 25 MB beside one TCP flow of CUBIC.
-pub(super) fn crosstraffic(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn crosstraffic(out: &mut Checks, plays: &[FileRuns]) {
     let mut table = Table::new(&["seed", "over QUIC", "Mbit/s", "TCP, all 90 s, Mbit/s"]);
     for run in plays[0].runs(&[]) {
         let figures = [0, 1].map(|flow| show(run.of_flow(flow, "goodput_mbps")));

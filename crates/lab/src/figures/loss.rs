@@ -1,11 +1,11 @@
 //! Goodput under random loss: figure 8 of the paper, and nsperf's table.
 
+use super::checks::{Checks, show};
 use super::drawing::{Drawing, Kind, Line, Panel, Scale, Table};
-use super::outcome::{Outcome, show};
-use super::plays::{Plays, number};
+use super::runs::{FileRuns, number};
 
 /// Figure 8.
-pub(super) fn fig8(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn fig8(out: &mut Checks, plays: &[FileRuns]) {
     out.drawing = draw(&plays[0], 100.0);
     for name in ["bbr3", "bbr1"] {
         out.note(shares(&plays[0], name, 100.0));
@@ -14,7 +14,7 @@ pub(super) fn fig8(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// Goodput over the loss, beside what the link of so many Mbit/s lets pass.
-fn draw(plays: &Plays, link: f64) -> Drawing {
+fn draw(plays: &FileRuns, link: f64) -> Drawing {
     let mut panel = Panel::new("Goodput under random loss", "Loss, %", "Mbit/s")
         .scales(Scale::Log, Scale::Linear);
     let (algorithms, losses) = (plays.values("cc"), plays.values("loss"));
@@ -37,7 +37,7 @@ fn draw(plays: &Plays, link: f64) -> Drawing {
     Drawing::of(vec![panel]).table(table)
 }
 
-fn shares(plays: &Plays, cc: &str, link: f64) -> String {
+fn shares(plays: &FileRuns, cc: &str, link: f64) -> String {
     let each = plays.runs(&[cc]).map(|run| {
         let loss = run.at("loss");
         let share = run.figure("goodput_mbps") / (link * (1.0 - number(loss) / 100.0));
@@ -47,7 +47,7 @@ fn shares(plays: &Plays, cc: &str, link: f64) -> String {
 }
 
 /// nsperf's random_loss.
-pub(super) fn random_loss(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn random_loss(out: &mut Checks, plays: &[FileRuns]) {
     out.drawing = draw(&plays[0], 1000.0);
     out.note(shares(&plays[0], "bbr3", 1000.0));
     out.note("1 Gbit/s, 100 ms, 1 BDP");

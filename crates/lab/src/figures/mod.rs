@@ -9,6 +9,7 @@ mod adaptive;
 mod aggregation;
 mod asymptotes;
 mod catalogue;
+mod checks;
 mod drawing;
 mod fairness;
 mod interop;
@@ -16,12 +17,11 @@ mod interop;
 pub mod kernel;
 mod loss;
 mod nsperf;
-mod outcome;
 pub mod page;
-mod plays;
 mod quiche;
 mod rfc9743;
 mod run;
+mod runs;
 mod smoltcp;
 mod startup;
 pub mod svg;
@@ -31,10 +31,10 @@ mod wan;
 use serde::Serialize;
 
 pub use catalogue::FIGURES;
+use checks::Checks;
 pub use drawing::{Drawing, Kind, Line, Panel, Scale, Table};
-use outcome::Outcome;
-use plays::Plays;
 pub use run::{News, run_all};
+use runs::FileRuns;
 
 /// A figure that can be run.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Figure {
     /// What runs, and what must be seen of it.
     files: &'static [File],
     /// Draws it, and looks for what a file cannot say.
-    draw: fn(&mut Outcome, &[Plays]),
+    draw: fn(&mut Checks, &[FileRuns]),
 }
 
 /// A scenario file that is in the program.

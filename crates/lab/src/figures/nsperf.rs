@@ -1,21 +1,21 @@
 //! The tables of Google's nsperf: beside CUBIC, in shallow buffers, in bloated ones, with marks.
 
+use super::checks::{Checks, show};
 use super::drawing::{Drawing, Kind, Line, Panel, Scale};
-use super::outcome::{Outcome, show};
-use super::plays::{Play, Plays};
+use super::runs::{FigureRun, FileRuns};
 
 /// CUBIC beside one other on 50 Mbit/s and 30 ms, and the harm that it takes.
-pub(super) fn coexist(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn coexist(out: &mut Checks, plays: &[FileRuns]) {
     let mut panel = Panel::new("Share of the flow beside CUBIC", "Buffer, BDP", "%")
         .scales(Scale::Log, Scale::Linear);
     panel.lines = plays[0].lines("cc", "buffer", |run| 100.0 * run.of_flow(1, "share"));
     panel.lines.push(Line::new("fair", [(0.1, 50.0), (16.0, 50.0)]).kind(Kind::Dashed));
-    let goodput = |run: Play<'_>, flow| run.of_flow(flow, "goodput_mbps");
-    let harmed = |run: Play<'_>| {
+    let goodput = |run: FigureRun<'_>, flow| run.of_flow(flow, "goodput_mbps");
+    let harmed = |run: FigureRun<'_>| {
         let like = plays[0].run(&["cubic", run.at("buffer")]);
         like.map_or(f64::NAN, |like| harm(goodput(run, 0), goodput(like, 0).min(goodput(like, 1))))
     };
-    let share = |run: Play<'_>, flow| show(100.0 * run.of_flow(flow, "share"));
+    let share = |run: FigureRun<'_>, flow| show(100.0 * run.of_flow(flow, "share"));
     let table =
         plays[0].table("buffer", "cc", "CUBIC's and the other's share, % (harm)", &[], |run| {
             let both = format!("{} | {}", share(run, 0), share(run, 1));
@@ -39,8 +39,8 @@ pub(super) fn harm(beside_ours: f64, beside_its_like: f64) -> f64 {
 }
 
 /// 1 to 100 flows on a buffer of a fiftieth of a BDP: retransmissions.
-pub(super) fn shallow(out: &mut Outcome, plays: &[Plays]) {
-    let retransmitted = |run: Play<'_>| 100.0 * run.figure("retransmit_rate");
+pub(super) fn shallow(out: &mut Checks, plays: &[FileRuns]) {
+    let retransmitted = |run: FigureRun<'_>| 100.0 * run.figure("retransmit_rate");
     let mut panel = Panel::new("Retransmitted with a buffer of 0.02 BDP", "Flows", "%")
         .scales(Scale::Log, Scale::Log);
     panel.lines = plays[0].lines("cc", "count", retransmitted);
@@ -52,7 +52,7 @@ pub(super) fn shallow(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// Two flows in buffers of 1 to 100 BDP.
-pub(super) fn bufferbloat(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn bufferbloat(out: &mut Checks, plays: &[FileRuns]) {
     let mut panel = Panel::new("Median round trip of two flows", "Buffer, BDP", "ms")
         .scales(Scale::Log, Scale::Log);
     panel.lines = plays[0].lines("cc", "buffer", |run| run.figure("rtt_ms.p50"));
@@ -64,7 +64,7 @@ pub(super) fn bufferbloat(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// 1 to 100 flows where CoDel marks what waited for 242 us.
-pub(super) fn ecn_bulk(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn ecn_bulk(out: &mut Checks, plays: &[FileRuns]) {
     let mut panel = Panel::new("Median queue", "Flows", "ms").scales(Scale::Log, Scale::Linear);
     panel.lines = plays[0].lines("variant", "count", |run| run.figure("queue_ms.p50"));
     let corner = "flows: Mbit/s, queue p50 ms, retransmitted %";

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::drawing::{Band, Drawing, Kind, Line, Panel, Scale, Table};
 use super::{FIGURES, FigureResult};
-use crate::Over;
-use crate::output::report::{self, ReportError, escape, plotly_script};
+use crate::backend::BackendChoice;
+use crate::output::page::{self, PageError, escape, plotly_script};
 
 /// The page's name in its directory.
 pub const FILE: &str = "figures.html";
@@ -59,16 +59,20 @@ pub(super) const BANDS: [(&str, &str); 8] = [
 ///
 /// # Errors
 /// The file cannot be written; nothing is left of it then.
-pub fn write(dir: &Path, results: &[FigureResult], over: Over) -> Result<(), ReportError> {
-    report::write_text(&dir.join(FILE), &render(results, over)?)
+pub fn write(
+    dir: &Path,
+    results: &[FigureResult],
+    backend: BackendChoice,
+) -> Result<(), PageError> {
+    page::write_text(&dir.join(FILE), &render(results, backend)?)
 }
 
 /// The whole page.
 ///
 /// # Errors
-/// [`ReportError::NoScript`] when the plotting library no longer holds its script.
-pub fn render(results: &[FigureResult], over: Over) -> Result<String, ReportError> {
-    let script = plotly_script().ok_or(ReportError::NoScript)?;
+/// [`PageError::NoScript`] when the plotting library no longer holds its script.
+pub fn render(results: &[FigureResult], backend: BackendChoice) -> Result<String, PageError> {
+    let script = plotly_script().ok_or(PageError::NoScript)?;
     let mut page = String::with_capacity(script.len() + (4 << 20));
     let seen = results.iter().filter(|r| r.seen).count();
     let _ = write!(
@@ -85,10 +89,10 @@ pub fn render(results: &[FigureResult], over: Over) -> Result<String, ReportErro
     }
     page.push_str("</nav>\n");
     for r in results {
-        section(&mut page, r, over);
+        section(&mut page, r, backend);
     }
     let version = env!("CARGO_PKG_VERSION");
-    let how = if over == Over::Quic { "real packets over QUIC" } else { "simulated" };
+    let how = if backend.is_realtime() { "real packets" } else { "simulated" };
     let _ = write!(
         page,
         "<footer>fullpipe {version}, {how}. Drag to zoom, double-click to return; panels of one time \
@@ -98,7 +102,7 @@ pub fn render(results: &[FigureResult], over: Over) -> Result<String, ReportErro
     Ok(page)
 }
 
-fn section(page: &mut String, r: &FigureResult, over: Over) {
+fn section(page: &mut String, r: &FigureResult, backend: BackendChoice) {
     let figure = FIGURES.iter().find(|f| f.name == r.name);
     let (title, source) = figure.map_or(("", ""), |f| (f.title, f.source));
     let (verdict, class) = if r.seen { ("seen", "seen") } else { ("not seen", "missed") };
@@ -128,7 +132,10 @@ fn section(page: &mut String, r: &FigureResult, over: Over) {
     for table in &r.drawing.tables {
         rows(page, table);
     }
-    let again = if over == Over::Quic { " --over quic" } else { "" };
+    let again = match backend.is_realtime() {
+        true => format!(" --backend {backend}"),
+        false => String::new(),
+    };
     let shorter = r.shortened.as_ref().map_or_else(String::new, |s| format!(" Shortened: {s}."));
     let _ = write!(
         page,

@@ -1,11 +1,11 @@
 //! The figures of QUICHE's simulator: 4 Mbit/s, 30 ms each way, QUIC.
 
+use super::checks::{Checks, show};
 use super::drawing::{Drawing, Line, Panel, Table};
-use super::outcome::{Outcome, show};
-use super::plays::Plays;
+use super::runs::FileRuns;
 
 /// All of them, as one table.
-pub(super) fn quiche(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn quiche(out: &mut Checks, plays: &[FileRuns]) {
     let title = "From 10 Mbit/s to 100 kbit/s at 10 s";
     let mut panel = Panel::new(title, "Time, s", "bandwidth believed, Mbit/s");
     if let Some(run) = plays[0].run(&["down a hundredfold"]) {

@@ -1,8 +1,8 @@
 //! RFC 9743: how a new congestion control is to be evaluated, scenario by scenario.
 
+use super::checks::{Checks, show};
 use super::drawing::Table;
-use super::outcome::{Outcome, show};
-use super::plays::Plays;
+use super::runs::FileRuns;
 use crate::expect::Verdict;
 
 /// Sections that nothing can be run for, and what there is to say.
@@ -26,7 +26,7 @@ const WORDS: [(&str, &str, &str); 4] = [
 ];
 
 /// A row for each thing that is looked at, with the scenario that shows it.
-pub(super) fn rfc9743(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn rfc9743(out: &mut Checks, plays: &[FileRuns]) {
     let mut table = Table::new(&["section", "scenario", "result", "limit", "where to look"]);
     for play in plays {
         let section = play.name.replacen('-', " ", 1).replace('-', " ");

@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::AtomicBool;
 
-use super::outcome::{Outcome, show};
-use super::plays::Plays;
+use super::checks::{Checks, show};
+use super::runs::FileRuns;
 use super::{Figure, FigureResult};
-use crate::RunError;
-use crate::backend::realtime::log::run_over_quic;
-use crate::backend::{ExperimentError, Series, run_simulated};
-use crate::metrics;
-use crate::output::results::EmulatorRecord;
+use crate::backend::{BackendChoice, RunError};
+use crate::metrics::RunResult;
+use crate::observe::EmulatorRecord;
 use crate::plan::Plan;
-use crate::scenario::{Edition, FileError};
+use crate::run::{RunOptions, each, run_point};
+use crate::scenario::{Edition, FileError, backends_with_tables};
 
 /// A point of one of the files of a figure.
 #[derive(Clone, Copy)]
@@ -26,14 +24,15 @@ struct Work {
 
 /// A figure under way: the runs of each file that are over, and how many are not.
 struct UnderWay {
-    runs: Vec<Vec<metrics::Outcome>>,
+    runs: Vec<Vec<RunResult>>,
     left: usize,
 }
 
 impl Figure {
-    /// Whether its files say what of it runs over QUIC.
-    pub fn runs_over_quic(&self) -> bool {
-        self.files.iter().all(|file| file.text.contains("\n[over_quic]\n"))
+    /// Whether it runs there: in the simulator always, elsewhere where its files say what of it does.
+    pub fn runs_over(&self, backend: BackendChoice) -> bool {
+        let says = |text| backends_with_tables(text).contains(&backend.name());
+        !backend.is_realtime() || self.files.iter().all(|file| says(file.text))
     }
 
     pub(super) fn plans(&self, edition: Edition) -> Result<Vec<Plan>, FileError> {
@@ -47,8 +46,8 @@ impl Figure {
     }
 
     /// Whether what has to be seen was seen.
-    fn judge(&self, plans: &[Plan], files: Vec<Vec<metrics::Outcome>>) -> FigureResult {
-        let mut out = Outcome::default();
+    fn judge(&self, plans: &[Plan], files: Vec<Vec<RunResult>>) -> FigureResult {
+        let mut out = Checks::default();
         let mut shortened: Vec<&str> = Vec::new();
         let mut plays = Vec::with_capacity(files.len());
         for ((plan, mut runs), file) in plans.iter().zip(files).zip(self.files) {
@@ -62,7 +61,7 @@ impl Figure {
             }
             shortened.extend(plan.shortened.as_deref());
             let (name, about) = (plan.name.clone(), plan.about.clone().unwrap_or_default());
-            plays.push(Plays { name, about, file: file.name, runs, verdicts });
+            plays.push(FileRuns { name, about, file: file.name, runs, verdicts });
         }
         let shortened = (!shortened.is_empty()).then(|| shortened.join(", "));
         (self.draw)(&mut out, &plays);
@@ -126,52 +125,44 @@ pub enum News<'a> {
 /// A scenario file makes no sense, which is a bug.
 pub fn run_all(
     figures: &[&Figure],
-    edition: Edition,
+    backend: BackendChoice,
+    full: bool,
     jobs: usize,
     stop: &AtomicBool,
     mut tell: impl FnMut(News<'_>),
 ) -> Result<Vec<FigureResult>, FileError> {
+    let edition = Edition { full, backend: Some(backend.name()) };
     let plans = figures.iter().map(|f| f.plans(edition)).collect::<Result<Vec<_>, _>>()?;
-    if edition.over_quic {
-        let files = figures.iter().flat_map(|f| f.files).map(|file| Path::new(file.name));
-        for (plan, file) in plans.iter().flatten().zip(files) {
-            plan.check_over_quic(file)?;
-        }
+    let files = figures.iter().flat_map(|f| f.files);
+    for (plan, file) in plans.iter().flatten().zip(files) {
+        plan.check_backend(backend, file.name)?;
     }
     let work = work(&plans);
     let mut under_way: Vec<Option<UnderWay>> =
         plans.iter().map(|p| Some(UnderWay::of(p))).collect();
-    let (next, all) = (AtomicUsize::new(0), work.len());
-    let (done, results) = mpsc::channel();
+    let all = work.len();
+    let jobs = if backend.is_realtime() { 1 } else { jobs };
     let mut in_order: BTreeMap<usize, FigureResult> = BTreeMap::new();
-    let mut told = 0;
-    std::thread::scope(|scope| {
-        let jobs = if edition.over_quic { 1 } else { jobs };
-        for _ in 0..jobs.clamp(1, all.max(1)) {
-            let (done, next, work, plans) = (done.clone(), &next, &work, &plans);
-            scope.spawn(move || {
-                while let Some(one) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = perform(*one, plans, edition, stop);
-                    let Some(result) = result else { return };
-                    if done.send(result).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(done);
-        for (done, (work, run)) in results.iter().enumerate() {
-            tell(News::Runs { done: done + 1, all });
+    let (mut told, mut done) = (0, 0);
+    each(
+        &work,
+        jobs,
+        |one| perform(one, &plans, backend, stop),
+        |work, run| {
+            // One that was stopped; so are those that follow.
+            let Some(run) = run else { return true };
+            done += 1;
+            tell(News::Runs { done, all });
             let Work { figure: place, file, .. } = work;
             let figure = figures[place];
-            let Some(mine) = &mut under_way[place] else { continue };
+            let Some(mine) = &mut under_way[place] else { return true };
             let result = match run {
                 Err(why) => figure.failed(why),
                 Ok(run) => {
                     mine.runs[file].push(run);
                     mine.left -= 1;
                     if mine.left > 0 {
-                        continue;
+                        return true;
                     }
                     let runs = std::mem::take(&mut mine.runs);
                     figure.judge(&plans[place], runs)
@@ -183,8 +174,9 @@ pub fn run_all(
                 tell(News::Figure(result));
                 told += 1;
             }
-        }
-    });
+            true
+        },
+    );
     // After an interruption there may be gaps: what is behind one was not told yet.
     in_order.range(told..).for_each(|(_, result)| tell(News::Figure(result)));
     Ok(in_order.into_values().collect())
@@ -208,27 +200,19 @@ fn work(plans: &[Vec<Plan>]) -> Vec<Work> {
     work
 }
 
-/// What came of it, or why it cannot be simulated; nothing when it was stopped.
+/// What came of it, or why it cannot be run; nothing when it was stopped.
 fn perform(
     work: Work,
     plans: &[Vec<Plan>],
-    edition: Edition,
+    backend: BackendChoice,
     stop: &AtomicBool,
-) -> Option<(Work, Result<metrics::Outcome, String>)> {
+) -> Option<Result<RunResult, String>> {
     let plan = &plans[work.figure][work.file];
-    let failed = |e: String| Some((work, Err(format!("{}, run {}: {e}", plan.name, work.point))));
-    if edition.over_quic {
-        let run = run_over_quic(plan, work.point, Series::Asked, stop, &mut |_| ());
-        return match run {
-            Ok(run) if run.interrupted => None,
-            Ok(run) => Some((work, Ok(run))),
-            Err(RunError::StoppedEarly) => None,
-            Err(e) => failed(e.to_string()),
-        };
-    }
-    match run_simulated(plan, work.point, Series::Asked, None, stop) {
-        Ok(run) => Some((work, Ok(run))),
-        Err(ExperimentError::Interrupted) => None,
-        Err(e) => failed(e.to_string()),
+    let options = RunOptions { backend, ..RunOptions::default() };
+    match run_point(plan, work.point, &options, stop, &mut |_| ()) {
+        Ok(run) if run.interrupted => None,
+        Ok(run) => Some(Ok(run)),
+        Err(RunError::StoppedEarly) => None,
+        Err(e) => Some(Err(format!("{}, run {}: {e}", plan.name, work.point))),
     }
 }

@@ -1,15 +1,15 @@
 //! The link of the smoltcp report: 400 Mbit/s, 20 ms, 3 GB.
 
+use super::checks::{Checks, show};
 use super::drawing::{Drawing, Line, Panel, Table};
-use super::outcome::{Outcome, show};
-use super::plays::{Play, Plays};
+use super::runs::{FigureRun, FileRuns};
 use crate::observe::SeriesRow;
 
 /// The variants in which nothing waits for its turn at the sender: over TCP and over QUIC.
 const PLAIN: [&str; 2] = ["unsent bounded", "QUIC"];
 
 /// Both buffers, with unsent data bounded and with their send buffer; and what broke theirs.
-pub(super) fn smoltcp(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn smoltcp(out: &mut Checks, plays: &[FileRuns]) {
     let mut table = Table::new(&[
         "",
         "buffer",
@@ -53,17 +53,19 @@ pub(super) fn smoltcp(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// Where the rest of the rate went, and when there was a queue.
-fn costs(run: Play<'_>) -> String {
+fn costs(run: FigureRun<'_>) -> String {
     let n = run.rows(0).count().max(1) as f64;
     let share =
         |of: &dyn Fn(&SeriesRow) -> bool| 100.0 * run.rows(0).filter(|r| of(r)).count() as f64 / n;
-    let probing =
-        |r: &SeriesRow| ["ProbeBW_UP", "ProbeBW_DOWN", "Startup", "Drain"].contains(&&*r.state);
+    let probing = |r: &SeriesRow| {
+        ["ProbeBW_UP", "ProbeBW_DOWN", "Startup", "Drain"]
+            .contains(&r.state.as_deref().unwrap_or_default())
+    };
     let queued = share(&|r| r.queue_ms > 5.0);
     format!(
         "the link is idle {} % of the time and ProbeRTT lasts {} % of it; the queue is above 5 ms {} % of the time, {} % of it in Startup, Drain, UP and DOWN",
         show(share(&|r| r.queue_ms == 0.0)),
-        show(share(&|r| r.state == "ProbeRTT")),
+        show(share(&|r| r.state.as_deref() == Some("ProbeRTT"))),
         show(queued),
         show(100.0 * share(&|r| r.queue_ms > 5.0 && probing(r)) / queued.max(1e-9))
     )

@@ -1,14 +1,14 @@
 //! Figures 4 and 5 of the paper, and the tuning of Startup from BBRv3's slides.
 
+use super::checks::{Checks, show};
 use super::drawing::{Drawing, Kind, Line, Panel, Table};
-use super::outcome::{Outcome, show};
-use super::plays::{Plays, mean};
-use crate::metrics::percentile;
+use super::runs::{FileRuns, mean};
+use crate::formulas::percentile;
 /// What 10 Mbit/s hold in 40 ms, in kB.
 const BDP_KB: f64 = 50.0;
 
 /// RTT and inflight of the three algorithms, with the states of bbr3 behind them.
-fn draw(plays: &Plays) -> Drawing {
+fn draw(plays: &FileRuns) -> Drawing {
     let x = "Time, s";
     let mut rtt = Panel::new("Round trip", x, "ms");
     let mut inflight = Panel::new("In flight", x, "kB");
@@ -16,7 +16,9 @@ fn draw(plays: &Plays) -> Drawing {
     for run in plays.runs(&[]) {
         let name = run.at("cc");
         rtt.lines.push(Line::new(name, run.line(0, |r| r.rtt_ms.unwrap_or(f64::NAN))));
-        inflight.lines.push(Line::new(name, run.line(0, |r| r.inflight_bytes as f64 / 1e3)));
+        inflight
+            .lines
+            .push(Line::new(name, run.line(0, |r| r.inflight_bytes.unwrap_or(0) as f64 / 1e3)));
         end = run.end();
     }
     for (name, level) in [("BDP", BDP_KB), ("BDP and buffer", 7.0 * BDP_KB)] {
@@ -27,7 +29,7 @@ fn draw(plays: &Plays) -> Drawing {
 }
 
 /// Figure 4: the first second.
-pub(super) fn fig4(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn fig4(out: &mut Checks, plays: &[FileRuns]) {
     for run in plays[0].runs(&[]) {
         let last = run.rows(0).last().map_or(f64::NAN, |r| r.queue_ms);
         let peak = run.figure("queue_ms.max");
@@ -39,7 +41,7 @@ pub(super) fn fig4(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// Figure 5: the first eight seconds.
-pub(super) fn fig5(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn fig5(out: &mut Checks, plays: &[FileRuns]) {
     for run in plays[0].runs(&[]).filter(|run| run.at("cc") != "cubic") {
         let mut queue: Vec<f64> = run.rows(0).filter(|r| r.t_s > 1.0).map(|r| r.queue_ms).collect();
         out.note(format!(
@@ -54,7 +56,7 @@ pub(super) fn fig5(out: &mut Outcome, plays: &[Plays]) {
 }
 
 /// The tuning of Startup's gains: 2.89 and 2.89 before, 2.77 and 2.0 now.
-pub(super) fn tuning(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn tuning(out: &mut Checks, plays: &[FileRuns]) {
     let mut table = Table::new(&["buffer", "gains", "queue mean ms", "queue max ms", "loss %"]);
     for buffer in plays[0].values("buffer") {
         let mut panel = Panel::new(&format!("Queue with a buffer of {buffer}"), "Time, s", "ms");

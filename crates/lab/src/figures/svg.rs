@@ -11,7 +11,7 @@ use super::FigureResult;
 use super::drawing::{Band, Drawing, Kind, Line, Panel};
 use super::page::{BANDS, colour, height, thin};
 use super::ticks::Axis;
-use crate::output::report::{self, ReportError};
+use crate::output::page::{self, PageError};
 
 /// Pixels of a picture: a page's width at 12 pixels a line.
 const WIDTH: u32 = 760;
@@ -40,11 +40,11 @@ type DrawError = DrawingAreaErrorKind<std::io::Error>;
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn write(dir: &Path, results: &[FigureResult]) -> Result<Vec<String>, ReportError> {
+pub fn write(dir: &Path, results: &[FigureResult]) -> Result<Vec<String>, PageError> {
     let mut names = Vec::new();
     for result in results.iter().filter(|r| !r.drawing.panels.is_empty()) {
         let name = format!("{}.svg", result.name);
-        report::write_text(&dir.join(&name), &render(&result.drawing)?)?;
+        page::write_text(&dir.join(&name), &render(&result.drawing)?)?;
         names.push(name);
     }
     Ok(names)
@@ -53,10 +53,10 @@ pub fn write(dir: &Path, results: &[FigureResult]) -> Result<Vec<String>, Report
 /// The picture as text.
 ///
 /// # Errors
-/// [`ReportError::Svg`] when the plotting library refuses something, which is a bug.
-pub fn render(drawing: &Drawing) -> Result<String, ReportError> {
+/// [`PageError::Svg`] when the plotting library refuses something, which is a bug.
+pub fn render(drawing: &Drawing) -> Result<String, PageError> {
     let mut text = String::new();
-    draw(drawing, &mut text).map_err(|e| ReportError::Svg(e.to_string()))?;
+    draw(drawing, &mut text).map_err(|e| PageError::Svg(e.to_string()))?;
     Ok(text)
 }
 

@@ -1,6 +1,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
+use crate::backend::BackendChoice;
 use crate::scenario::Edition;
 
 fn figure(name: &str) -> &'static Figure {
@@ -10,7 +11,8 @@ fn figure(name: &str) -> &'static Figure {
 /// What comes of a figure; nothing when it is stopped at once.
 fn result(name: &str, stopped: bool) -> Option<FigureResult> {
     let stop = AtomicBool::new(stopped);
-    let all = run_all(&[figure(name)], Edition::default(), 1, &stop, |_| ()).expect("sound files");
+    let all =
+        run_all(&[figure(name)], BackendChoice::SIM, false, 1, &stop, |_| ()).expect("sound files");
     all.into_iter().next()
 }
 
@@ -42,7 +44,7 @@ fn a_figure_that_is_stopped_has_no_result() {
 
 #[test]
 fn what_is_not_seen_is_told_first() {
-    let mut out = outcome::Outcome::default();
+    let mut out = checks::Checks::default();
     out.at_most("lost", 0.5, 0.1);
     out.at_most("queue ms", 3.0, 5.0);
     out.note("a note");
@@ -51,17 +53,17 @@ fn what_is_not_seen_is_told_first() {
     assert_eq!(result.figure, "lost 0.5; queue ms 3");
     assert_eq!(result.target, "<= 0.1; <= 5");
     assert_eq!(result.detail, "not seen: lost 0.5. a note");
-    let mut out = outcome::Outcome::default();
+    let mut out = checks::Checks::default();
     out.within("gain", f64::NAN, 0.0, 1.0);
     assert!(!out.result("x", None).seen, "not a number is nothing seen");
-    assert!(!outcome::Outcome::default().result("x", None).seen, "nor is no check");
+    assert!(!checks::Checks::default().result("x", None).seen, "nor is no check");
 }
 
 #[test]
 fn every_figure_can_be_built_in_every_edition_and_expects_something() {
-    for (full, over_quic) in [(false, false), (true, false), (false, true)] {
+    for (full, backend) in [(false, None), (true, None), (false, Some("quic"))] {
         for figure in &FIGURES {
-            let plans = figure.plans(Edition { full, over_quic });
+            let plans = figure.plans(Edition { full, backend });
             let plans = plans.unwrap_or_else(|e| panic!("{e}"));
             assert!(!plans.is_empty(), "{}", figure.name);
             for plan in plans {
@@ -95,7 +97,7 @@ fn a_figure_of_many_files_says_how_much_of_each_was_seen() {
         margin: Some(-0.5),
         at: vec![("seed".into(), "7".into())],
     };
-    let mut out = outcome::Outcome::default();
+    let mut out = checks::Checks::default();
     out.verdicts("a", &[verdict(true), verdict(true)]);
     out.verdicts("b", &[verdict(true), verdict(false)]);
     let result = out.result("x", None);
@@ -104,7 +106,7 @@ fn a_figure_of_many_files_says_how_much_of_each_was_seen() {
         (result.target.as_str(), result.detail.as_str()),
         ("all 2; all 2", "not seen: b: 1 met")
     );
-    let mut out = outcome::Outcome::default();
+    let mut out = checks::Checks::default();
     out.verdict(&verdict(false));
     let result = out.result("x", None);
     assert_eq!((result.figure.as_str(), result.target.as_str()), ("jain 0.5 (7)", ">= 1"));
@@ -121,7 +123,7 @@ fn harm_is_what_cubic_lacks() {
 fn the_page_is_complete_and_needs_nothing_beside_it() {
     let run = |name: &str| result(name, false).expect("a result");
     let results = [run("fig2"), run("fig4"), run("tuning")];
-    let page = page::render(&results, crate::Over::Sim).expect("a page");
+    let page = page::render(&results, BackendChoice::SIM).expect("a page");
     assert_eq!(page.matches("* plotly.js v").count(), 1, "the script stands there once");
     assert!(!page.contains("<script src") && !page.contains("<link"));
     for r in &results {
@@ -139,15 +141,19 @@ fn the_page_is_complete_and_needs_nothing_beside_it() {
 
 #[test]
 fn what_runs_over_quic_says_what_it_leaves_out() {
-    let over = Edition { over_quic: true, ..Edition::default() };
-    let figures: Vec<&Figure> = FIGURES.iter().filter(|f| f.runs_over_quic()).collect();
+    let over = Edition { backend: Some("quic"), ..Edition::default() };
+    let figures: Vec<&Figure> =
+        FIGURES.iter().filter(|f| f.runs_over(BackendChoice::QUIC)).collect();
     let names: Vec<&str> = figures.iter().map(|f| f.name).collect();
     for name in ["fig3", "fig4", "fig5", "fig8", "smoltcp", "goodput"] {
         assert!(names.contains(&name), "{name} of {names:?}");
     }
     // Stopped before the first run: what is left is that every file can run.
     let stop = AtomicBool::new(true);
-    assert_eq!(run_all(&figures, over, 2, &stop, |_| ()).expect("sound files"), []);
+    assert_eq!(
+        run_all(&figures, BackendChoice::QUIC, false, 2, &stop, |_| ()).expect("sound files"),
+        []
+    );
     let shorter = |name: &str| {
         let text = figure(name).files[0].text;
         let plan = crate::plan::Plan::parse(text, name, name, "".as_ref(), over);

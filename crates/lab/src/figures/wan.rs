@@ -1,19 +1,19 @@
 //! Figure 7 of the paper: long paths whose shallow switches lose packets in rare bursts.
 
+use super::checks::{Checks, show};
 use super::drawing::{Drawing, Kind, Line, Panel};
-use super::outcome::{Outcome, show};
-use super::plays::{Play, Plays};
+use super::runs::{FigureRun, FileRuns};
 
 /// Bits of a transfer.
 const TRANSFER: f64 = 64e6;
 
 /// Mbit/s of all transfers: their bytes over the time that they took.
-fn rate(run: Play<'_>) -> f64 {
+fn rate(run: FigureRun<'_>) -> f64 {
     TRANSFER / 1e3 / run.figure("completion_ms.mean")
 }
 
 /// Figure 7.
-pub(super) fn fig7(out: &mut Outcome, plays: &[Plays]) {
+pub(super) fn fig7(out: &mut Checks, plays: &[FileRuns]) {
     let transfers = |cc: &str| {
         plays[0].runs(&["transfers", cc]).map(|r| (r.at("rtt"), rate(r))).collect::<Vec<_>>()
     };
@@ -23,7 +23,7 @@ pub(super) fn fig7(out: &mut Outcome, plays: &[Plays]) {
         let ratios = transfers(cc)
             .into_iter()
             .zip(&cubic)
-            .map(|((rtt, rate), (_, cubic))| (super::plays::number(rtt), rate / cubic));
+            .map(|((rtt, rate), (_, cubic))| (super::runs::number(rtt), rate / cubic));
         let ratios: Vec<(f64, f64)> = ratios.collect();
         let each = ratios.iter().map(|(rtt, r)| format!("{} at {} ms", show(*r), show(*rtt)));
         let each = each.collect::<Vec<_>>().join(", ");

@@ -1,85 +1,38 @@
 //! The figures of a run: counters and distributions are looked at where a window begins and ends, and
 //! what lies between is their difference. The formulas stand in docs/results.md.
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
-use fullpipe_sim::{SenderStats, Sim};
+use fullpipe_sim::SenderStats;
 use hdrhistogram::Histogram;
 
-use super::course::Course;
-use super::{Metric, Probe, Scope, Stat, Which, Window};
-use crate::metrics::{bits_per_sec, jain, millis_of, ratio, seconds};
-use crate::observe::SeriesRow;
-use crate::scenario::Setup;
+use super::{
+    Figures, FlowResult, Level, Metric, Probe, RunResult, Scope, SeriesValues, Stat, Which, Window,
+};
+use crate::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
+use crate::observe::{Mark, Observations};
+use crate::scenario::{Flow, Scenario};
 
-/// Everything that was counted until one moment.
-pub(crate) struct Mark {
-    /// The moment that was asked for.
-    pub(crate) at: Duration,
-    /// When it really was: later, where a thread has to wake for it.
-    pub(crate) taken: Duration,
-    pub(crate) received: Vec<u64>,
-    pub(crate) sent: Vec<SenderStats>,
-    pub(crate) links: Vec<PathStats>,
-    pub(crate) queue_ns: Vec<Histogram<u64>>,
-    pub(crate) rtt_ns: Histogram<u64>,
-    pub(crate) latency_ns: Histogram<u64>,
-    pub(crate) completion_ns: Vec<Option<Histogram<u64>>>,
-    /// Requests and connections that had begun and were not complete.
-    pub(crate) incomplete: Vec<Option<u64>>,
+/// Which run of which scenario it was, and what is asked of it beside its metrics.
+pub(crate) struct Place<'a> {
+    pub(crate) scenario: &'a str,
+    pub(crate) backend: &'a str,
+    pub(crate) run: usize,
+    pub(crate) at: &'a [(String, String)],
+    pub(crate) probes: &'a [Probe],
 }
 
-impl Mark {
-    /// Queueing delays are missing: packets that have left the queue by now are still under way.
-    pub(crate) fn of(sim: &Sim) -> Self {
-        let (flows, links) = (0..sim.flows().len(), 0..sim.links());
-        let now = sim.now().since(Instant::default());
-        Self {
-            at: now,
-            taken: now,
-            received: sim.flows().iter().map(|f| f.received()).collect(),
-            sent: flows.clone().map(|i| sim.sender_stats(i)).collect(),
-            links: links.map(|i| sim.link(i).stats).collect(),
-            queue_ns: Vec::new(),
-            rtt_ns: sim.rtt_ns(),
-            latency_ns: sim.latency_ns(),
-            completion_ns: sim.flows().iter().map(|f| f.completion_ns()).collect(),
-            incomplete: flows.map(|i| sim.incomplete(i)).collect(),
-        }
-    }
-}
-
-/// Gives each mark the queueing delays of the packets that had left the queue by then.
-fn add_queue_delays(marks: &mut [Mark], sim: &Sim) {
-    for link in 0..sim.links() {
-        for (mark, so_far) in marks.iter_mut().zip(sim.queue_delays_so_far_ns(link)) {
-            mark.queue_ns.push(so_far);
-        }
-    }
-}
-
-/// When a flow was there.
-#[derive(Clone, Copy)]
-pub(crate) struct Life {
-    pub(crate) start: Duration,
-    pub(crate) end: Duration,
-}
-
-/// A run that is over, with the marks of all windows.
-pub(crate) struct Measured<'a> {
-    setup: &'a Setup,
-    /// The first is the start, the last the end.
-    marks: Vec<Mark>,
-    lives: Vec<Life>,
-    end: Duration,
-    pub(crate) series: Vec<SeriesRow>,
+/// A run that is over, and what it was a run of.
+pub(crate) struct Measurement<'a> {
+    scenario: &'a Scenario,
+    seen: Observations,
 }
 
 /// The moments at which windows begin or end or flows stop, inside the run.
-pub(crate) fn moments(probes: &[Probe], setup: &Setup) -> Vec<Duration> {
-    let duration = setup.duration;
+pub(crate) fn moments(probes: &[Probe], scenario: &Scenario) -> Vec<Duration> {
+    let duration = scenario.duration.unwrap_or(Duration::MAX);
     let ends = probes.iter().flat_map(|p| [p.window.from, p.window.to]).flatten();
-    let stops = setup.flows.iter().filter_map(|flow| flow.stop);
+    let stops = scenario.config.flows.iter().filter_map(|flow| flow.stop);
     let mut moments: Vec<Duration> =
         ends.chain(stops).filter(|t| *t > Duration::ZERO && *t < duration).collect();
     moments.sort();
@@ -87,31 +40,52 @@ pub(crate) fn moments(probes: &[Probe], setup: &Setup) -> Vec<Duration> {
     moments
 }
 
-impl<'a> Measured<'a> {
-    pub(crate) fn new(
-        setup: &'a Setup,
-        lives: Vec<Life>,
-        end: Duration,
-        marks: Vec<Mark>,
-        series: Vec<SeriesRow>,
-    ) -> Self {
-        Self { setup, marks, lives, end, series }
+impl<'a> Measurement<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, seen: Observations) -> Self {
+        Self { scenario, seen }
     }
 
-    pub(crate) fn of_sim(
-        setup: &'a Setup,
-        sim: &Sim,
-        mut marks: Vec<Mark>,
-        series: Vec<SeriesRow>,
-    ) -> Self {
-        add_queue_delays(&mut marks, sim);
-        let now = sim.now().since(Instant::default());
-        let since = |t: Instant| t.since(Instant::default());
-        let lives = sim.flows().iter().zip(&setup.flows).map(|(flow, label)| {
-            let stop = label.stop.unwrap_or(now).min(now);
-            Life { start: since(flow.start()).min(now), end: flow.end().map_or(stop, since) }
+    /// All figures of the run.
+    pub(crate) fn result(self, place: &Place<'_>) -> RunResult {
+        let whole = |scope: Scope, level: Level| -> Figures {
+            let probe = |metric| Probe { scope: scope.clone(), metric, window: Window::default() };
+            let all = Metric::of(level).into_iter();
+            all.map(|m| (m.to_string(), self.value(&probe(m)))).collect()
+        };
+        let flow = |(i, flow): (usize, &Flow)| {
+            let times = self.seen.times[i];
+            FlowResult {
+                name: flow.name.clone(),
+                cc: flow.cc.to_string(),
+                start_s: seconds(times.start),
+                end_s: seconds(times.end),
+                metrics: whole(Scope::Flow(Which::Number(i)), Level::Flow),
+            }
+        };
+        let links = 0..self.scenario.config.links.len();
+        let rate = self.scenario.config.links.first().and_then(|link| {
+            link.row.iter().find_map(|element| match element {
+                ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. } => Some(rate),
+                _ => None,
+            })
         });
-        Self::new(setup, lives.collect(), now, marks, series)
+        let result = RunResult {
+            run: place.run,
+            scenario: place.scenario.to_owned(),
+            backend: place.backend.to_owned(),
+            at: place.at.to_vec(),
+            seed: self.scenario.seed,
+            rate_mbps: rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+            empty_rtt_ms: self.empty_rtt_ms(),
+            metrics: whole(Scope::Run, Level::Run),
+            flows: self.scenario.flows.iter().enumerate().map(flow).collect(),
+            links: links.map(|i| whole(Scope::Link(i), Level::Link)).collect(),
+            probes: place.probes.iter().map(|p| self.value(p)).collect(),
+            series: Vec::new(),
+            emulator: self.seen.emulator.clone(),
+            interrupted: self.seen.interrupted,
+        };
+        RunResult { series: self.seen.series, ..result }
     }
 
     /// Nothing where there is no such thing: a percentile of no packets, a share of no goodput.
@@ -119,9 +93,9 @@ impl<'a> Measured<'a> {
         let span = self.span(probe.window)?;
         let flows: Option<Vec<usize>> = match &probe.scope {
             Scope::Run => None,
-            Scope::Flow(Which::Number(n)) => Some(self.lives.get(*n).map(|_| vec![*n])?),
+            Scope::Flow(Which::Number(n)) => Some(self.seen.times.get(*n).map(|_| vec![*n])?),
             Scope::Flow(Which::Name(name)) => {
-                let flows = self.setup.flows.iter().enumerate();
+                let flows = self.scenario.flows.iter().enumerate();
                 Some(flows.filter(|(_, f)| f.name == *name).map(|(i, _)| i).collect())
             }
             Scope::Link(n) => return span.of_link(probe.metric, *n),
@@ -135,7 +109,7 @@ impl<'a> Measured<'a> {
 
     /// The round trip of the empty path for a full packet, in milliseconds.
     fn empty_rtt_ms(&self) -> f64 {
-        let config = &self.setup.config;
+        let config = &self.scenario.config;
         let there = config.links.iter().map(PathConfig::least_delay);
         let delay = there.fold(config.uplink.least_delay(), |sum, d| sum + d);
         let wires = config.links.iter().flat_map(|link| &link.row).filter_map(|e| match e {
@@ -148,16 +122,16 @@ impl<'a> Measured<'a> {
     }
 
     /// When a flow was there, in seconds.
-    pub(crate) fn life_s(&self, flow: usize) -> (f64, f64) {
-        let life = self.lives[flow];
+    fn life_s(&self, flow: usize) -> (f64, f64) {
+        let life = self.seen.times[flow];
         (seconds(life.start), seconds(life.end))
     }
 
     fn span(&self, window: Window) -> Option<Span<'_>> {
         let from = window.from.unwrap_or(Duration::ZERO);
-        let to = window.to.unwrap_or(self.end).min(self.end);
-        let a = self.marks.iter().rfind(|m| m.at <= from)?;
-        let b = self.marks.iter().find(|m| m.at >= to).or(self.marks.last())?;
+        let to = window.to.unwrap_or(self.seen.end).min(self.seen.end);
+        let a = self.seen.marks.iter().rfind(|m| m.at <= from)?;
+        let b = self.seen.marks.iter().find(|m| m.at >= to).or(self.seen.marks.last())?;
         let from = from.max(a.taken);
         let to = if b.at == to { b.taken } else { to };
         (from < to).then_some(Span { all: self, a, b, from, to })
@@ -166,7 +140,7 @@ impl<'a> Measured<'a> {
 
 /// What lies between two marks.
 struct Span<'a> {
-    all: &'a Measured<'a>,
+    all: &'a Measurement<'a>,
     a: &'a Mark,
     b: &'a Mark,
     from: Duration,
@@ -175,7 +149,7 @@ struct Span<'a> {
 
 impl Span<'_> {
     fn of_run(&self, metric: Metric) -> Option<f64> {
-        let everyone: Vec<usize> = (0..self.all.lives.len()).collect();
+        let everyone: Vec<usize> = (0..self.all.seen.times.len()).collect();
         match metric {
             Metric::Goodput => Some(mbps(self.received(&everyone), self.time())),
             Metric::Jain => Some(self.jain()),
@@ -193,8 +167,8 @@ impl Span<'_> {
 
     fn of_course(&self, metric: Metric, flows: Option<&[usize]>) -> Option<f64> {
         let (from, to) = (seconds(self.from), seconds(self.to));
-        let lives: Vec<_> = (0..self.all.lives.len()).map(|i| self.all.life_s(i)).collect();
-        let course = Course::of(&self.all.series, &lives, flows, from, to);
+        let lives: Vec<_> = (0..self.all.seen.times.len()).map(|i| self.all.life_s(i)).collect();
+        let course = SeriesValues::of(&self.all.seen.series, &lives, flows, from, to);
         course.value(metric, self.all.empty_rtt_ms() / 1e3)
     }
 
@@ -208,7 +182,7 @@ impl Span<'_> {
                 Some(mbps(self.received_alive(flows), end - start))
             }
             Metric::Share => {
-                let everyone: Vec<usize> = (0..self.all.lives.len()).collect();
+                let everyone: Vec<usize> = (0..self.all.seen.times.len()).collect();
                 let all = self.received(&everyone);
                 (all > 0).then(|| ratio(self.received(flows), all))
             }
@@ -240,7 +214,8 @@ impl Span<'_> {
         let (a, b) = (self.a.links.get(link)?, self.b.links.get(link)?);
         match metric {
             Metric::Utilization => {
-                let can = capacity_bytes(&self.all.setup.config.links[link], self.from, self.to)?;
+                let can =
+                    capacity_bytes(&self.all.scenario.config.links[link], self.from, self.to)?;
                 Some(ratio(b.carried.bytes - a.carried.bytes, can))
             }
             Metric::Queue(stat) => {
@@ -266,8 +241,8 @@ impl Span<'_> {
     /// The same without what was read after a flow's stop, which is behind the time of its goodput.
     fn received_alive(&self, flows: &[usize]) -> u64 {
         let each = flows.iter().map(|&i| {
-            let end = self.all.lives[i].end;
-            let last = self.all.marks.iter().find(|m| m.at >= end && end < self.to);
+            let end = self.all.seen.times[i].end;
+            let last = self.all.seen.marks.iter().find(|m| m.at >= end && end < self.to);
             last.unwrap_or(self.b).received[i].saturating_sub(self.a.received[i])
         });
         each.sum()
@@ -275,7 +250,7 @@ impl Span<'_> {
 
     /// From the first start to the last end of these flows, as far as they are in the window.
     fn life(&self, flows: &[usize]) -> Option<(Duration, Duration)> {
-        let lives = flows.iter().map(|&i| self.all.lives[i]);
+        let lives = flows.iter().map(|&i| self.all.seen.times[i]);
         let start = lives.clone().map(|l| l.start).min()?.max(self.from);
         let end = lives.map(|l| l.end).max()?.min(self.to);
         (start < end).then_some((start, end))
@@ -283,7 +258,7 @@ impl Span<'_> {
 
     /// Over the flows that were there at all in this time.
     fn jain(&self) -> f64 {
-        let there = (0..self.all.lives.len()).filter_map(|i| {
+        let there = (0..self.all.seen.times.len()).filter_map(|i| {
             let (start, end) = self.life(&[i])?;
             Some(bits_per_sec(self.received_alive(&[i]), end - start))
         });

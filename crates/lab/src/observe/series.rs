@@ -22,12 +22,12 @@ pub struct SeriesRow {
     pub queue_ms: f64,
     /// Congestion window.
     pub cwnd_bytes: u64,
-    /// In flight.
-    pub inflight_bytes: u64,
+    /// In flight; null when the sender does not say.
+    pub inflight_bytes: Option<u64>,
     /// Pacing rate; null when the algorithm leaves pacing to the transport.
     pub pacing_mbps: Option<f64>,
-    /// State of the algorithm, in the draft's spelling.
-    pub state: Cow<'static, str>,
+    /// State of the algorithm, in the draft's spelling; null when it does not say.
+    pub state: Option<Cow<'static, str>>,
     /// Round trips as BBR counts them; null for others, as the next four.
     #[serde(default)]
     pub rounds: Option<u64>,
@@ -39,4 +39,7 @@ pub struct SeriesRow {
     pub pacing_gain: Option<f64>,
     /// BBR's gain on the window.
     pub cwnd_gain: Option<f64>,
+    /// The newest delivery rate that the kernel measured; over tcp alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery_mbps: Option<f64>,
 }

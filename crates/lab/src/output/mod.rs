@@ -1,17 +1,18 @@
 //! Results for people and programs: tables, JSON, Parquet, qlog and pages.
 
+mod json;
+pub mod page;
 mod parquet;
 mod qlog;
-pub mod report;
-pub mod results;
-#[cfg(test)]
-mod sample;
-pub mod summary;
+pub mod table;
 mod tables;
+mod text;
 
+pub use json::{Reports, SCHEMA_VERSION, ScenarioReport};
 pub use parquet::{StoreError, create_dir};
 pub use qlog::{QlogDir, file_name_of};
 pub use tables::write;
+pub use text::{csv, junit};
 
 pub(crate) use parquet::write_whole;
 pub(crate) use qlog::Qlog;

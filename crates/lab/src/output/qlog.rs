@@ -14,13 +14,14 @@ use ::qlog::events::quic::{
 };
 use ::qlog::events::{EventData, RawInfo};
 use ::qlog::{CommonFields, QLOG_VERSION, QlogSeq, TraceSeq, VantagePoint, VantagePointType};
-use fullpipe_cc::{Duration, Instant, Rate, State, Transport};
-use fullpipe_sim::{Flow, Sim};
+use fullpipe_cc::{Controller, Duration, Instant, Rate, Transport};
+use fullpipe_sim::FlowConfig;
 use serde::Serialize;
 
 use super::parquet::{StoreError, create_dir};
+use crate::observe::FlowSample;
 use crate::plan::Plan;
-use crate::scenario::Setup;
+use crate::scenario::Scenario;
 
 /// RFC 7464: what stands before every text of a sequence.
 const RECORD_SEPARATOR: u8 = 0x1e;
@@ -65,20 +66,20 @@ impl Qlog {
         dir: &QlogDir,
         plan: &Plan,
         index: usize,
-        setup: &Setup,
-        sim: &Sim,
+        scenario: &Scenario,
     ) -> Result<Self, StoreError> {
-        let scenario = file_name_of(&plan.name);
-        let logs = setup.flows.iter().zip(sim.flows()).enumerate().map(|(i, (label, flow))| {
+        let stem = file_name_of(&plan.name);
+        let each = scenario.flows.iter().zip(&scenario.config.flows).enumerate();
+        let logs = each.map(|(i, (label, flow))| {
             let name = file_name_of(&label.name);
-            let path = dir.0.join(format!("{scenario}-run{index}-flow{i}-{name}.sqlog"));
-            let config = &setup.config.flows[i].cc;
+            let path = dir.0.join(format!("{stem}-run{index}-flow{i}-{name}.sqlog"));
+            let config = &flow.cc;
             let at = plan.grid.runs[index].at.iter().map(|(axis, value)| format!("{axis}={value}"));
             let title = format!("{}, run {index}, flow {i}: {}", plan.name, label.name);
             let about = [vec![format!("cc={}", label.cc)], at.collect()].concat().join(" ");
             let is_tcp = config.transport == Transport::Tcp;
             let mut log = Log { path, is_tcp, buffer: Vec::new(), state: None, packet: None };
-            let begun = log.begin(title, about, config.smss, flow);
+            let begun = log.begin(title, about, flow);
             begun.and_then(|()| File::create(&log.path)).map_err(StoreError::at(&log.path))?;
             Ok(log)
         });
@@ -90,7 +91,7 @@ impl Qlog {
         &mut self,
         i: usize,
         now: Duration,
-        flow: &Flow,
+        flow: &FlowSample,
     ) -> Result<(), StoreError> {
         let log = &mut self.logs[i];
         log.sample(now, flow).map_err(StoreError::at(&log.path))
@@ -109,7 +110,7 @@ struct Log {
     is_tcp: bool,
     buffer: Vec<u8>,
     /// What was written last: the state, and the number of a packet.
-    state: Option<State>,
+    state: Option<&'static str>,
     packet: Option<u64>,
 }
 
@@ -123,7 +124,7 @@ struct Event {
 
 impl Log {
     /// The head, and an event that is there also when the flow never has a row: qvis wants one.
-    fn begin(&mut self, title: String, about: String, smss: u32, flow: &Flow) -> io::Result<()> {
+    fn begin(&mut self, title: String, about: String, flow: &FlowConfig) -> io::Result<()> {
         let protocol = if self.is_tcp { "TCP" } else { "QUIC" };
         let trace = TraceSeq::new(
             // Data flow from the server, as in qvis.
@@ -146,18 +147,18 @@ impl Log {
             summary: None,
             trace,
         })?;
+        let controller = Controller::new(flow.algorithm, flow.cc, Instant::default());
+        let cwnd = controller.snapshot().cwnd;
         let parameters = RecoveryParametersSet {
-            max_datagram_size: Some(smss),
-            initial_congestion_window: Some(flow.snapshot().cwnd),
+            max_datagram_size: Some(flow.cc.smss),
+            initial_congestion_window: Some(cwnd),
             ..Default::default()
         };
-        let start = flow.start().since(Instant::default());
-        self.event(start, EventData::RecoveryParametersSet(parameters))
+        self.event(flow.start, EventData::RecoveryParametersSet(parameters))
     }
 
-    fn sample(&mut self, now: Duration, flow: &Flow) -> io::Result<()> {
-        let model = flow.snapshot();
-        if let Some(packet) = flow.newest_packet().filter(|p| self.packet != Some(p.number)) {
+    fn sample(&mut self, now: Duration, flow: &FlowSample) -> io::Result<()> {
+        if let Some(packet) = flow.newest_packet.filter(|p| self.packet != Some(p.number)) {
             self.packet = Some(packet.number);
             let packet_type = if self.is_tcp { PacketType::Unknown } else { PacketType::OneRtt };
             let packet_number = Some(packet.number);
@@ -169,22 +170,22 @@ impl Log {
             };
             self.event(packet.sent.since(Instant::default()), EventData::PacketSent(sent))?;
         }
-        if self.state != Some(model.state) {
-            let old = self.state.replace(model.state).map(|state| state.name().to_owned());
-            let new = model.state.name().to_owned();
+        if let Some(state) = flow.state.filter(|state| self.state != Some(state)) {
+            let old = self.state.replace(state).map(str::to_owned);
+            let new = state.to_owned();
             let update = CongestionStateUpdated { old, new, trigger: None };
             self.event(now, EventData::CongestionStateUpdated(update))?;
         }
-        let stats = flow.stats();
+        let (stats, model) = (flow.sender, flow.model);
         let counts = [("sent_packets", stats.sent_packets), ("lost_packets", stats.lost_packets)];
         let metrics = MetricsUpdated {
-            min_rtt: model.bbr.and_then(|b| b.min_rtt).map(millis),
-            smoothed_rtt: model.srtt.map(millis),
-            latest_rtt: flow.latest_rtt().map(millis),
-            congestion_window: Some(model.cwnd),
-            bytes_in_flight: Some(model.inflight),
-            ssthresh: model.ssthresh,
-            pacing_rate: model.pacing_rate.map(Rate::as_bits_per_sec),
+            min_rtt: model.and_then(|m| m.bbr).and_then(|b| b.min_rtt).map(millis),
+            smoothed_rtt: flow.srtt.map(millis),
+            latest_rtt: flow.rtt.map(millis),
+            congestion_window: Some(flow.cwnd),
+            bytes_in_flight: flow.inflight,
+            ssthresh: model.and_then(|m| m.ssthresh),
+            pacing_rate: flow.pacing.map(Rate::as_bits_per_sec),
             ex_data: BTreeMap::from(counts.map(|(name, n)| (name.to_owned(), n.into()))),
             ..Default::default()
         };

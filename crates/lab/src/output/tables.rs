@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::parquet::{Column, Columns, StoreError, write_table, write_whole};
-use crate::metrics::{Figures, Level, Metric, Outcome};
+use crate::metrics::{Figures, Level, Metric, RunResult};
 use crate::observe::SeriesRow;
 use crate::plan::Plan;
 
@@ -14,7 +14,7 @@ use crate::plan::Plan;
 ///
 /// # Errors
 /// The file that cannot be written, and why.
-pub fn write(dir: &Path, plan: &Plan, outcomes: &[Outcome]) -> Result<(), StoreError> {
+pub fn write(dir: &Path, plan: &Plan, outcomes: &[RunResult]) -> Result<(), StoreError> {
     std::fs::create_dir_all(dir).map_err(StoreError::at(dir))?;
     write_scenario(dir, plan)?;
     write_table(&dir.join("summary.parquet"), &summary(plan, outcomes))?;
@@ -34,16 +34,16 @@ pub(crate) fn write_scenario(dir: &Path, plan: &Plan) -> Result<(), StoreError> 
 
 /// Rows of a table, and how a column is made of them.
 struct Rows<'a, R> {
-    rows: Vec<(&'a Outcome, R)>,
+    rows: Vec<(&'a RunResult, R)>,
     columns: Columns,
 }
 
 impl<'a, R> Rows<'a, R> {
-    fn new(rows: Vec<(&'a Outcome, R)>) -> Self {
+    fn new(rows: Vec<(&'a RunResult, R)>) -> Self {
         Self { rows, columns: Vec::new() }.whole("run", |o, _| Some(o.run as u64))
     }
 
-    fn text(self, name: &str, cell: impl Fn(&'a Outcome, &R) -> Option<&'a str>) -> Self {
+    fn text(self, name: &str, cell: impl Fn(&'a RunResult, &R) -> Option<&'a str>) -> Self {
         // Most cells of a column are alike, and share their text.
         let mut last: Option<Arc<str>> = None;
         let cells = self.rows.iter().map(|(outcome, row)| {
@@ -57,12 +57,12 @@ impl<'a, R> Rows<'a, R> {
         self.with(name, column)
     }
 
-    fn real(self, name: &str, cell: impl Fn(&'a Outcome, &R) -> Option<f64>) -> Self {
+    fn real(self, name: &str, cell: impl Fn(&'a RunResult, &R) -> Option<f64>) -> Self {
         let column = Column::Real(self.rows.iter().map(|(o, row)| cell(o, row)).collect());
         self.with(name, column)
     }
 
-    fn whole(self, name: &str, cell: impl Fn(&'a Outcome, &R) -> Option<u64>) -> Self {
+    fn whole(self, name: &str, cell: impl Fn(&'a RunResult, &R) -> Option<u64>) -> Self {
         // Nothing here reaches 2^63.
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let cells = self.rows.iter().map(|(o, row)| cell(o, row).map(signed));
@@ -85,7 +85,7 @@ impl<'a, R> Rows<'a, R> {
         self
     }
 
-    fn metrics(mut self, level: Level, figures: impl Fn(&'a Outcome, &R) -> &'a Figures) -> Self {
+    fn metrics(mut self, level: Level, figures: impl Fn(&'a RunResult, &R) -> &'a Figures) -> Self {
         for metric in Metric::of(level) {
             let name = metric.to_string();
             self = self.real(&name, |o, row| figures(o, row).get(&name).copied().flatten());
@@ -94,12 +94,12 @@ impl<'a, R> Rows<'a, R> {
     }
 }
 
-fn value_of<'a>(axes: &[String], axis: usize, outcome: &'a Outcome) -> Option<&'a str> {
+fn value_of<'a>(axes: &[String], axis: usize, outcome: &'a RunResult) -> Option<&'a str> {
     let place = outcome.at.iter().find(|(name, _)| *name == axes[axis]);
     place.map(|(_, value)| value.as_str())
 }
 
-fn summary(plan: &Plan, outcomes: &[Outcome]) -> Columns {
+fn summary(plan: &Plan, outcomes: &[RunResult]) -> Columns {
     Rows::new(outcomes.iter().map(|o| (o, ())).collect())
         .text("scenario", |o, ()| Some(&o.scenario))
         .whole("seed", |o, ()| Some(o.seed))
@@ -108,7 +108,7 @@ fn summary(plan: &Plan, outcomes: &[Outcome]) -> Columns {
         .columns
 }
 
-fn flows(plan: &Plan, outcomes: &[Outcome]) -> Columns {
+fn flows(plan: &Plan, outcomes: &[RunResult]) -> Columns {
     let flows = outcomes.iter().flat_map(|o| (0..o.flows.len()).map(move |i| (o, i)));
     Rows::new(flows.collect())
         .whole("flow", |_, i| Some(*i as u64))
@@ -121,7 +121,7 @@ fn flows(plan: &Plan, outcomes: &[Outcome]) -> Columns {
         .columns
 }
 
-fn links(plan: &Plan, outcomes: &[Outcome]) -> Columns {
+fn links(plan: &Plan, outcomes: &[RunResult]) -> Columns {
     let links = outcomes.iter().flat_map(|o| (0..o.links.len()).map(move |i| (o, i)));
     Rows::new(links.collect())
         .whole("link", |_, i| Some(*i as u64))
@@ -130,7 +130,7 @@ fn links(plan: &Plan, outcomes: &[Outcome]) -> Columns {
         .columns
 }
 
-fn series(outcomes: &[Outcome]) -> Columns {
+fn series(outcomes: &[RunResult]) -> Columns {
     let rows = outcomes.iter().flat_map(|o| o.series.iter().map(move |row| (o, row)));
     let rows: Rows<'_, &SeriesRow> = Rows::new(rows.collect());
     rows.whole("flow", |_, r| Some(r.flow as u64))
@@ -140,9 +140,9 @@ fn series(outcomes: &[Outcome]) -> Columns {
         .real("srtt_ms", |_, r| r.srtt_ms)
         .real("queue_ms", |_, r| Some(r.queue_ms))
         .whole("cwnd_bytes", |_, r| Some(r.cwnd_bytes))
-        .whole("inflight_bytes", |_, r| Some(r.inflight_bytes))
+        .whole("inflight_bytes", |_, r| r.inflight_bytes)
         .real("pacing_mbps", |_, r| r.pacing_mbps)
-        .text("state", |_, r| Some(&r.state))
+        .text("state", |_, r| r.state.as_deref())
         .whole("rounds", |_, r| r.rounds)
         .real("max_bw_mbps", |_, r| r.max_bw_mbps)
         .real("min_rtt_ms", |_, r| r.min_rtt_ms)

@@ -1,9 +1,14 @@
 //! What is to run: the grid of a scenario, and what is expected of its runs.
 
+mod options;
+
 use std::path::Path;
 
+pub use options::Options;
+
+use crate::backend::BackendChoice;
 use crate::expect::{self, Expectation, Verdict};
-use crate::metrics::{Probe, is_measured_over_quic};
+use crate::metrics::{Metric, Probe, Scope};
 use crate::scenario::{Edition, FileError, Grid, ScenarioFile, Wrong, locate};
 
 /// A scenario that can be run.
@@ -68,29 +73,41 @@ impl Plan {
         expect::check(&self.expectations, &self.grid, values)
     }
 
-    /// Whether all of it can run over QUIC, expectations included.
+    /// Whether a backend can run all of it, expectations included. This is the one place that refuses what a
+    /// backend does not have.
     ///
     /// # Errors
-    /// The first field that cannot, and what there is instead.
-    pub fn check_over_quic(&self, file: &Path) -> Result<(), FileError> {
-        let of_run = self.grid.runs.iter().try_for_each(|run| run.quic().map(drop));
-        of_run
-            .and_then(|()| self.check_probes())
-            .map_err(|wrong| locate(&self.text, &file.display().to_string(), &wrong))
+    /// The first field that it cannot serve, with its line, and which backend can.
+    pub fn check_backend(&self, backend: BackendChoice, file: &str) -> Result<(), FileError> {
+        let wrong = self.grid.runs.iter().find_map(|run| {
+            let scenario = run.scenario().ok()?;
+            let lacks = |need| backend.lacks(need).map(|why| Wrong::new(&need.field, why));
+            scenario.needs.iter().find_map(lacks)
+        });
+        let wrong = wrong.or_else(|| self.unmeasured(backend));
+        wrong.map_or(Ok(()), |wrong| Err(locate(&self.text, file, &wrong)))
     }
 
-    fn check_probes(&self) -> Result<(), Wrong> {
-        for (i, expectation) in self.expectations.iter().enumerate() {
-            let probes = expectation.probes().into_iter().map(|p| &self.probes[p]);
-            if let Some(probe) = probes.into_iter().find(|p| !is_measured_over_quic(p)) {
-                let why = format!(
-                    "{} is not measured over quic; leave it out, or run over sim",
-                    probe.metric
-                );
-                return Err(Wrong::new(format!("expect[{i}]"), why));
-            }
-        }
-        Ok(())
+    /// An expectation of something that the backend does not see in any run.
+    fn unmeasured(&self, backend: BackendChoice) -> Option<Wrong> {
+        let runs: Vec<_> = self.grid.runs.iter().filter_map(|run| run.scenario().ok()).collect();
+        let is_seen = |probe: &Probe| match (&probe.scope, probe.metric) {
+            (Scope::Link(n), _) if *n > 0 => backend.get().sees_each_link(),
+            (_, Metric::Latency(_)) => runs
+                .iter()
+                .flat_map(|s| &s.config.flows)
+                .any(|flow| backend.get().times_writes_of(&flow.application)),
+            _ => true,
+        };
+        let each = self.expectations.iter().enumerate();
+        each.flat_map(|(i, e)| e.probes().into_iter().map(move |p| (i, p))).find_map(|(i, probe)| {
+            let probe = &self.probes[probe];
+            (!is_seen(probe)).then(|| {
+                let metric = probe.metric;
+                let why = format!("{metric} is not measured over {backend}; leave it out, or write --backend sim");
+                Wrong::new(format!("expect[{i}]"), why)
+            })
+        })
     }
 }
 

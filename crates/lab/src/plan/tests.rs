@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::{Run, Setup};
+use crate::scenario::{Run, Scenario};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{ElementConfig, QueueConfig, QueueLimit, RateConfig};
 use fullpipe_sim::{Application, ReceiveWindow, Route};
@@ -15,8 +15,8 @@ fn wrong(text: &str) -> String {
     error.to_string()
 }
 
-fn setup(text: &str) -> Setup {
-    plan(text).grid.runs[0].setup().expect("it was checked")
+fn setup(text: &str) -> Scenario {
+    plan(text).grid.runs[0].scenario().expect("it was checked")
 }
 
 fn values(run: &Run) -> Vec<&str> {
@@ -29,8 +29,8 @@ const PATH: &str = "path = { rate = \"10mbit\", rtt = \"40ms\" }\n";
 fn a_line_of_a_path_and_an_algorithm_are_a_scenario() {
     let p = plan(&format!("cc = \"bbr3\"\n{PATH}"));
     assert_eq!((p.name.as_str(), p.grid.runs.len(), p.grid.axes.len()), ("x", 1, 0));
-    let s = p.grid.runs[0].setup().expect("sound");
-    assert_eq!((s.duration, s.seed, s.interval), (Duration::from_secs(10), 1, None));
+    let s = p.grid.runs[0].scenario().expect("sound");
+    assert_eq!((s.duration, s.seed, s.interval), (Some(Duration::from_secs(10)), 1, None));
     assert_eq!((s.flows.len(), s.flows[0].name.as_str()), (1, "bbr3"));
     let half = ElementConfig::Delay(Duration::from_millis(20));
     let rate = Rate::from_bits_per_sec(10_000_000).into();
@@ -46,8 +46,8 @@ fn lists_make_a_grid_whose_first_list_changes_slowest() {
     let all: Vec<_> = p.grid.runs.iter().map(values).collect();
     assert_eq!(all.len(), 6);
     assert_eq!(all[..4], [["7", "bbr3"], ["7", "cubic"], ["7", "reno"], ["8", "bbr3"]]);
-    let s = p.grid.runs[5].setup().expect("sound");
-    assert_eq!((s.seed, s.flows[0].cc.as_str()), (8, "reno"));
+    let s = p.grid.runs[5].scenario().expect("sound");
+    assert_eq!((s.seed, s.flows[0].cc.to_string().as_str()), (8, "reno"));
 }
 
 #[test]
@@ -59,8 +59,11 @@ fn lists_may_stand_anywhere_and_are_called_by_their_last_word_where_that_is_clea
     );
     assert_eq!(p.grid.axes, ["rate", "delay", "flow[0].cc", "flow[1].cc"]);
     assert_eq!(values(&p.grid.runs[1]), ["1mbit", "1ms", "bbr3", "reno"]);
-    let s = p.grid.runs[15].setup().expect("sound");
-    assert_eq!((s.flows[0].cc.as_str(), s.flows[1].cc.as_str()), ("cubic", "reno"));
+    let s = p.grid.runs[15].scenario().expect("sound");
+    assert_eq!(
+        (s.flows[0].cc.to_string().as_str(), s.flows[1].cc.to_string().as_str()),
+        ("cubic", "reno")
+    );
     assert_eq!(s.config.uplink.row[0], ElementConfig::Delay(Duration::from_millis(2)));
 }
 
@@ -88,7 +91,7 @@ fn a_variant_is_the_file_with_other_fields() {
     assert_eq!(all[1], ["as it is", "cubic"]);
     assert_eq!(all[3], ["fast", "bbr3", "40mbit"]);
     assert_eq!(all[6], ["alone"]);
-    let s = p.grid.runs[3].setup().expect("sound");
+    let s = p.grid.runs[3].scenario().expect("sound");
     let rate = Rate::from_bits_per_sec(40_000_000).into();
     let queue = QueueLimit::Bytes(9_000).into();
     assert_eq!(s.config.links[0].row[0], ElementConfig::Bottleneck { rate, queue });
@@ -230,15 +233,62 @@ fn one_link_is_the_one_that_compare_makes() {
     let text = "cc = \"bbr3\"\nseed = 5\n\
                 path = { rate = \"100mbit\", rtt = \"41ms\", buffer = \"2bdp\", loss = \"1%\" }\n";
     let ours = setup(text).config;
-    let compared = crate::Scenario {
-        rtt: Duration::from_millis(41),
-        buffer: crate::units::Buffer::Bdp(2.0),
-        loss: fullpipe_path::Probability::new(0.01).expect("one"),
+    let options = Options {
+        cc: vec!["bbr3".parse().expect("a name")],
+        rtt: "41ms".to_owned(),
+        buffer: "2bdp".to_owned(),
+        loss: "1%".to_owned(),
         seed: 5,
-        ..crate::Scenario::default()
+        ..Options::default()
     };
-    let (down, up) = compared.directions();
-    assert_eq!((&ours.links[0], &ours.uplink), (&down, &up));
+    let theirs = options.plan().expect("sound").grid.runs[0].scenario().expect("sound").config;
+    assert_eq!((&ours.links, &ours.uplink), (&theirs.links, &theirs.uplink));
+    let link = fullpipe_path::Link {
+        rate: Some(Rate::from_bits_per_sec(100_000_000)),
+        delay: Duration::from_micros(20_500),
+        queue: QueueLimit::Bytes(1_025_000),
+        loss: fullpipe_path::Probability::new(0.01).expect("one"),
+        seed: fullpipe_sim::stream_seed(5, fullpipe_sim::Stream::Link, 0),
+    };
+    assert_eq!(ours.links, [fullpipe_path::PathConfig::from(link)]);
+}
+
+#[test]
+fn what_is_wrong_with_an_option_names_it_on_one_line() {
+    let says = |change: fn(&mut Options)| {
+        let mut options = Options::default();
+        change(&mut options);
+        options.plan().expect_err("it is wrong")
+    };
+    for (said, wanted) in [
+        (says(|o| o.cc.clear()), "--cc: "),
+        (says(|o| o.cc.push(o.cc[0])), "--cc: 'bbr3' is named twice"),
+        (says(|o| o.rate = "0".to_owned()), "--rate: '0' carries nothing"),
+        (says(|o| o.buffer = "1499B".to_owned()), "--buffer: "),
+        (
+            says(|o| o.buffer = "0.002bdp".to_owned()),
+            "--buffer: '0.002bdp' is 1000 bytes here (100mbit x 40ms)",
+        ),
+        (says(|o| o.rtt = "0s".to_owned()), "is 0 bytes here (100mbit x 0ns)"),
+        (says(|o| o.buffer = "0pkts".to_owned()), "--buffer: "),
+        (says(|o| o.flows = 0), "--flows: 0 flows are none"),
+        (says(|o| o.flows = 10_001), "--flows: 10001 and the flows before are more than 10000"),
+        (says(|o| o.duration = "0s".to_owned()), "--duration: 0 and nothing could happen"),
+        (says(|o| o.bytes = Some("0".to_owned())), "--bytes: bytes of 0"),
+        (says(|o| (o.flows, o.stagger) = (11, "1s".to_owned())), "--stagger: a flow starts at 10s"),
+    ] {
+        assert!(said.starts_with("--") && said.contains(wanted) && !said.contains('\n'), "{said}");
+    }
+}
+
+#[test]
+fn a_run_by_volume_has_no_duration_and_every_flow_has_an_end() {
+    let s = setup(&format!(
+        "cc = \"bbr3\"\nduration = \"until_done\"\n{PATH}flow = [{{ app = {{ bytes = \"1MB\" }} }}]\n"
+    ));
+    assert_eq!(s.duration, None);
+    let said = wrong(&format!("cc = \"bbr3\"\nduration = \"until_done\"\n{PATH}"));
+    assert!(said.contains("x.toml:2: duration: flow 0 has no end"), "{said}");
 }
 
 #[test]
@@ -266,7 +316,7 @@ fn an_outage_ends_and_a_table_of_the_top_stands_there() {
     let said = path("queue = { red = { min = \"9kB\", max = \"5kB\" } }");
     assert!(said.ends_with("path.queue: red: give a max above min"), "{said}");
     let said = path("[nonsense]");
-    for field in ["`variant`", "`full`", "`over_quic`"] {
+    for field in ["`variant`", "`full`", "`over_quic`", "`over_tcp`"] {
         assert!(said.contains(field), "{field}: {said}");
     }
     let said = path("[[variant]]\nname = \"a\"\nfull.seed = 3");
@@ -287,10 +337,11 @@ fn a_table_of_an_edition_replaces_fields_only_in_that_edition() {
         "cc = \"bbr3\"\nduration = \"20s\"\nexpect = [\"jain == 1\"]\n{PATH}[full]\nduration = \"60s\"\n\
          path.buffer = [\"1bdp\", \"2bdp\"]\n[over_quic]\nduration = \"5s\"\nexpect = []\n"
     );
-    let read = |full, over_quic| {
-        let edition = Edition { full, over_quic };
+    let read = |full, is_quic| {
+        let edition = Edition { full, backend: if is_quic { Some("quic") } else { None } };
         let p = Plan::parse(&text, "x.toml", "x", Path::new(""), edition).expect("a plan");
-        let secs = p.grid.runs[0].setup().expect("sound").duration.as_nanos() / 1_000_000_000;
+        let secs = p.grid.runs[0].scenario().expect("sound").duration.expect("one").as_nanos()
+            / 1_000_000_000;
         (secs, p.grid.runs.len(), p.expectations.len(), p.shortened)
     };
     let shorter = |secs: u64| Some(format!("duration {secs}s of 60s, buffer none of 2 values"));
@@ -330,7 +381,7 @@ fn red_on_a_trace_takes_the_packet_time_of_its_mean_rate() {
     let text = "cc = \"bbr3\"\n[path]\nrtt = \"40ms\"\nbuffer = \"100kB\"\ntrace = \"link.trace\"\n\
                 queue = { red = { min = \"20kB\", max = \"60kB\" } }\n";
     let plan = Plan::parse(text, "x.toml", "x", dir.path(), Edition::default()).expect("a plan");
-    let setup = plan.grid.runs[0].setup().expect("it was checked");
+    let setup = plan.grid.runs[0].scenario().expect("it was checked");
     let ElementConfig::Bottleneck { queue: QueueConfig::Red(red), .. } =
         &setup.config.links[0].row[0]
     else {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::Outcome;
+use crate::metrics::RunResult;
 use crate::output::{StoreError, write_scenario, write_whole};
 use crate::plan::Plan;
 
@@ -47,7 +47,7 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Opens the journal of a sweep into this directory, and reads what is done already.
-    pub(super) fn open(dir: &Path, plan: &Plan) -> Result<(Self, Vec<Outcome>), JournalError> {
+    pub(super) fn open(dir: &Path, plan: &Plan) -> Result<(Self, Vec<RunResult>), JournalError> {
         std::fs::create_dir_all(dir).map_err(StoreError::at(dir))?;
         let path = dir.join(NAME);
         let mut options = OpenOptions::new();
@@ -62,10 +62,10 @@ impl Journal {
         Ok((journal, outcomes))
     }
 
-    fn read(&mut self, plan: &Plan) -> Result<Vec<Outcome>, JournalError> {
+    fn read(&mut self, plan: &Plan) -> Result<Vec<RunResult>, JournalError> {
         let path = self.path.clone();
         let wrong = |source| JournalError::Read { path: path.clone(), source };
-        let mut outcomes: Vec<Outcome> = Vec::new();
+        let mut outcomes: Vec<RunResult> = Vec::new();
         let mut is_known = vec![false; plan.grid.runs.len()];
         let mut good: u64 = 0;
         let mut reader = BufReader::new(&*self.file);
@@ -84,7 +84,7 @@ impl Journal {
                     return Err(JournalError::OtherVersion { path, version: head.fullpipe });
                 }
             } else {
-                let outcome: Outcome = serde_json::from_slice(&text).map_err(|_| damaged())?;
+                let outcome: RunResult = serde_json::from_slice(&text).map_err(|_| damaged())?;
                 let known = is_known.get_mut(outcome.run).ok_or_else(damaged)?;
                 if std::mem::replace(known, true) || outcome.probes.len() != plan.probes.len() {
                     return Err(damaged());
@@ -103,7 +103,7 @@ impl Journal {
     }
 
     /// Takes a run that is over; when this returns, a crash cannot lose it.
-    pub(super) fn append(&mut self, outcome: &Outcome) -> Result<(), JournalError> {
+    pub(super) fn append(&mut self, outcome: &RunResult) -> Result<(), JournalError> {
         let written = line(outcome)
             .and_then(|line| self.file.write_all(&line))
             .and_then(|()| self.file.sync_data());
@@ -111,7 +111,7 @@ impl Journal {
     }
 
     /// Brings the lines into the order of the grid, whatever order they came in.
-    pub(super) fn finish(self, plan: &Plan, outcomes: &[Outcome]) -> Result<(), JournalError> {
+    pub(super) fn finish(self, plan: &Plan, outcomes: &[RunResult]) -> Result<(), JournalError> {
         write_whole(&self.path, |file| {
             let mut file = std::io::BufWriter::new(file);
             file.write_all(&head(plan)?)?;

@@ -1,10 +1,16 @@
 //! Carries out plans: one run, or all points of a grid.
 
 mod journal;
+mod point;
+mod pool;
 mod sweep;
 
 pub use journal::JournalError;
-pub use sweep::{Progress, SweepError, sweep};
+pub use point::{RunOptions, check_machine, run_point, run_points};
+pub use sweep::{SweepError, SweepProgress, sweep};
+
+pub(crate) use point::observe;
+pub(crate) use pool::each;
 
 #[cfg(test)]
 mod tests;

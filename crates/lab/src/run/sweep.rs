@@ -1,18 +1,19 @@
 //! All points of a plan, on as many threads as there is work for, and on from where it was stopped.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::AtomicBool;
 
 use super::journal::{Journal, JournalError};
-use crate::backend::{ExperimentError, Series, run_simulated};
-use crate::metrics::Outcome;
+use super::point::{RunOptions, run_point};
+use super::pool::each;
+use crate::backend::RunError;
+use crate::metrics::RunResult;
 use crate::output::{self, StoreError};
 use crate::plan::Plan;
 
 /// How far a sweep is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
+pub struct SweepProgress {
     /// Runs that were done when it began.
     pub before: usize,
     /// Runs that are done now, those included.
@@ -31,7 +32,7 @@ pub enum SweepError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("run {run}: {source}")]
-    Run { run: usize, source: ExperimentError },
+    Run { run: usize, source: RunError },
     #[error("interrupted: {done} of {all} runs are done; the same command goes on from there")]
     Interrupted { done: usize, all: usize },
 }
@@ -47,51 +48,31 @@ pub fn sweep(
     dir: &Path,
     jobs: usize,
     stop: &AtomicBool,
-    watch: &mut dyn FnMut(Progress),
-) -> Result<Vec<Outcome>, SweepError> {
+    watch: &mut dyn FnMut(SweepProgress),
+) -> Result<Vec<RunResult>, SweepError> {
     let (mut journal, mut outcomes) = Journal::open(dir, plan)?;
     let all = plan.grid.runs.len();
     let before = outcomes.len();
-    watch(Progress { before, done: before, all });
+    watch(SweepProgress { before, done: before, all });
     let mut is_done = vec![false; all];
     outcomes.iter().for_each(|o| is_done[o.run] = true);
     let todo: Vec<usize> = (0..all).filter(|i| !is_done[*i]).collect();
     let mut failed = None;
-    let (next, is_over) = (&AtomicUsize::new(0), &AtomicBool::new(false));
-    let todo = &todo;
-    std::thread::scope(|scope| {
-        let (send, results) = mpsc::channel();
-        for _ in 0..jobs.clamp(1, todo.len().max(1)) {
-            let send = send.clone();
-            scope.spawn(move || {
-                while let Some(&i) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = run_simulated(plan, i, Series::Asked, None, stop);
-                    // Nobody listens any more when something went wrong.
-                    if send.send((i, outcome)).is_err() || is_over.load(Ordering::Relaxed) {
-                        break;
-                    }
-                }
-            });
+    let run = |i| run_point(plan, i, &RunOptions::default(), stop, &mut |_| ());
+    each(&todo, jobs, run, |run, result| {
+        let kept = result.map_err(|source| SweepError::Run { run, source }).and_then(|o| {
+            journal.append(&o)?;
+            Ok(o)
+        });
+        match kept {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => failed = Some(error),
         }
-        drop(send);
-        for (run, result) in results {
-            let kept = result.map_err(|source| SweepError::Run { run, source }).and_then(|o| {
-                journal.append(&o)?;
-                Ok(o)
-            });
-            match kept {
-                Ok(outcome) => outcomes.push(outcome),
-                Err(error) => {
-                    is_over.store(true, Ordering::Relaxed);
-                    failed = Some(error);
-                    break;
-                }
-            }
-            watch(Progress { before, done: outcomes.len(), all });
-        }
+        watch(SweepProgress { before, done: outcomes.len(), all });
+        failed.is_none()
     });
     match failed {
-        Some(SweepError::Run { source: ExperimentError::Interrupted, .. }) => {
+        Some(SweepError::Run { source: RunError::StoppedEarly, .. }) => {
             return Err(SweepError::Interrupted { done: outcomes.len(), all });
         }
         Some(error) => return Err(error),

@@ -4,8 +4,9 @@ use std::sync::atomic::AtomicBool;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::record::Field;
 
-use crate::backend::{ExperimentError, Series, run_simulated};
-use crate::metrics::{Figures, Outcome};
+use super::{RunOptions, run_point};
+use crate::backend::RunError;
+use crate::metrics::{Figures, RunResult};
 use crate::observe::SeriesRow;
 use crate::output::{QlogDir, write};
 use crate::plan::Plan;
@@ -16,9 +17,10 @@ fn plan(text: &str) -> Plan {
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn outcomes(plan: &Plan) -> Vec<Outcome> {
+fn outcomes(plan: &Plan) -> Vec<RunResult> {
     let stop = AtomicBool::new(false);
-    let all = (0..plan.grid.runs.len()).map(|i| run_simulated(plan, i, Series::Asked, None, &stop));
+    let all = (0..plan.grid.runs.len())
+        .map(|i| run_point(plan, i, &RunOptions::default(), &stop, &mut |_| ()));
     all.map(|o| o.expect("it runs")).collect()
 }
 
@@ -29,42 +31,72 @@ fn figure(figures: &Figures, name: &str) -> f64 {
 const PATH: &str =
     "path = { rate = \"20mbit\", rtt = \"40ms\", buffer = \"2bdp\", loss = \"1%\" }\n";
 
+/// The simulator itself, asked after the same run, is where every figure comes from.
 #[test]
-fn the_figures_are_those_that_compare_prints() {
+fn the_figures_are_what_the_simulator_counted() {
     let p =
         plan(&format!("cc = \"cubic\"\nduration = \"4s\"\nseed = 3\n{PATH}[[flow]]\ncount = 2\n"));
     let ours = &outcomes(&p)[0];
-    let scenario = crate::Scenario {
-        over: crate::Over::Sim,
-        rate: fullpipe_cc::Rate::from_bits_per_sec(20_000_000),
-        buffer: crate::units::Buffer::Bdp(2.0),
-        loss: fullpipe_path::Probability::new(0.01).expect("one"),
-        flows: 2,
-        amount: crate::Amount::Duration(fullpipe_cc::Duration::from_secs(4)),
-        seed: 3,
-        ..crate::Scenario::default()
-    };
-    let stop = AtomicBool::new(false);
-    let theirs = crate::run(&scenario, scenario.cc[1], &stop, &mut |_| {}).expect("it runs");
-    let rtt = theirs.rtt_ms.expect("samples");
+    let config = p.grid.runs[0].scenario().expect("sound").config;
+    let mut sim = fullpipe_sim::Sim::new(&config).expect("a simulation");
+    sim.run_until(fullpipe_cc::Instant::default() + fullpipe_cc::Duration::from_secs(4));
+    let received: Vec<f64> = sim.flows().iter().map(|f| f.received() as f64).collect();
+    let sum: f64 = received.iter().sum();
+    let squares: f64 = received.iter().map(|x| x * x).sum();
+    let link = sim.link(0).stats;
+    let lost: u64 = (0..2).map(|i| sim.sender_stats(i).lost_bytes).sum();
+    let sent: u64 = (0..2).map(|i| sim.sender_stats(i).sent_bytes).sum();
+    let (queue, rtt) = (sim.queue_delay_ns(0), sim.rtt_ns());
     for (name, value) in [
-        ("goodput_mbps", theirs.goodput_bps as f64 / 1e6),
-        ("utilization", theirs.utilization),
-        ("queue_ms.mean", theirs.queue_ms.mean),
-        ("queue_ms.p95", theirs.queue_ms.p95),
-        ("queue_ms.max", theirs.queue_ms.max),
-        ("rtt_ms.min", rtt.min),
-        ("rtt_ms.p50", rtt.p50),
-        ("loss_rate", theirs.loss_rate),
-        ("retransmit_rate", theirs.retransmit_rate),
-        ("jain", theirs.jain),
-        ("elapsed_s", theirs.elapsed_s),
-        ("completed_bytes", theirs.completed_bytes as f64),
+        ("goodput_mbps", sum * 8.0 / 4.0 / 1e6),
+        ("utilization", link.carried.bytes as f64 * 8.0 / 4.0 / 20e6),
+        ("queue_ms.mean", queue.mean() / 1e6),
+        ("queue_ms.p95", queue.value_at_quantile(0.95) as f64 / 1e6),
+        ("queue_ms.max", queue.max() as f64 / 1e6),
+        ("rtt_ms.min", rtt.min() as f64 / 1e6),
+        ("rtt_ms.p50", rtt.value_at_quantile(0.5) as f64 / 1e6),
+        ("loss_rate", link.dropped().packets as f64 / link.arrived.packets as f64),
+        ("retransmit_rate", lost as f64 / sent as f64),
+        ("jain", sum * sum / (2.0 * squares)),
+        ("elapsed_s", 4.0),
+        ("completed_bytes", sum),
     ] {
-        assert_eq!(figure(&ours.metrics, name), value, "{name}");
+        let seen = figure(&ours.metrics, name);
+        assert!((seen - value).abs() <= 1e-3 * value.abs().max(1e-3), "{name}: {seen} of {value}");
     }
     let flow = figure(&ours.flows[1].metrics, "goodput_mbps");
-    assert_eq!(flow, theirs.flows[1].goodput_bps as f64 / 1e6);
+    assert!((flow - received[1] * 2.0 / 1e6).abs() < 1e-3, "{flow}");
+}
+
+/// Rows of a run whose length is not known beforehand, and its end with the last byte.
+#[test]
+fn a_run_by_volume_ends_with_the_last_byte() {
+    let p = plan(&format!(
+        "cc = \"cubic\"\nduration = \"until_done\"\n{PATH}[[flow]]\ncount = 2\nevery = \"500ms\"\napp = {{ bytes = \"2MB\" }}\n"
+    ));
+    let options = RunOptions { rows: Some(500), ..RunOptions::default() };
+    let run = run_point(&p, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs");
+    assert_eq!(figure(&run.metrics, "completed_bytes"), 4e6);
+    assert_eq!(run.flows.iter().map(|f| f.start_s).collect::<Vec<_>>(), [0.0, 0.5]);
+    let last = run.flows.iter().map(|f| f.end_s).fold(0.0, f64::max);
+    assert_eq!(figure(&run.metrics, "elapsed_s"), last);
+    assert!(last > 1.6, "4 MB take 1.6 s at 20 Mbit/s: {last}");
+    assert!(run.series.windows(2).all(|w| w[0].t_s <= w[1].t_s) && run.series.len() > 100);
+}
+
+/// Nothing gets through: a run with a duration ends at it, and one without is given up.
+#[test]
+fn a_run_that_gets_nothing_through_ends() {
+    let path = "path = { rate = \"9mbit\", rtt = \"9ms\", down = [{ blackhole = [{ from = \"0s\", to = \"900s\" }] }] }\n";
+    let p = plan(&format!("cc = \"reno\"\nduration = \"40s\"\n{path}"));
+    let stop = AtomicBool::new(false);
+    let run = run_point(&p, 0, &RunOptions::default(), &stop, &mut |_| ()).expect("a result");
+    assert_eq!(figure(&run.metrics, "goodput_mbps"), 0.0);
+    let p = plan(&format!(
+        "cc = \"reno\"\nduration = \"until_done\"\n{path}flow = [{{ app = {{ bytes = \"1MB\" }} }}]\n"
+    ));
+    let run = run_point(&p, 0, &RunOptions::default(), &stop, &mut |_| ());
+    assert!(matches!(run, Err(RunError::Stalled(_))));
 }
 
 #[test]
@@ -84,7 +116,7 @@ fn windows_are_parts_of_the_whole() {
 }
 
 /// The values that the expectations ask for, in the order of the metrics.
-fn asked(metrics: &[&str], text: &str) -> (Outcome, Vec<Option<f64>>) {
+fn asked(metrics: &[&str], text: &str) -> (RunResult, Vec<Option<f64>>) {
     let expect: Vec<String> = metrics.iter().map(|m| format!("{m} >= 0")).collect();
     let p = plan(&text.replacen("cc =", &format!("expect = {expect:?}\ncc ="), 1));
     let outcome = outcomes(&p).remove(0);
@@ -98,7 +130,7 @@ fn what_is_sampled_is_what_the_series_says() {
     let text = format!("cc = \"bbr3\"\nduration = \"8s\"\ninterval = \"10ms\"\n{p}");
     let metrics = ["inflight_bytes.max", "inflight_bytes.p50", "srtt_ms.last", "max_bw_mbps.mean"];
     let (o, values) = asked(&metrics, &text);
-    let inflight = |row: &SeriesRow| row.inflight_bytes;
+    let inflight = |row: &SeriesRow| row.inflight_bytes.expect("ours says it");
     assert_eq!(values[0], o.series.iter().map(inflight).max().map(|b| b as f64));
     let mut sorted: Vec<u64> = o.series.iter().map(inflight).collect();
     sorted.sort_unstable();
@@ -129,7 +161,7 @@ fn until_counts_from_the_windows_beginning() {
         "until_s(max_bw_mbps >= 30)",
     ];
     let (o, values) = asked(&metrics, text);
-    let first = o.series.iter().find(|r| r.state != "Startup").expect("its end");
+    let first = o.series.iter().find(|r| r.state.as_deref() != Some("Startup")).expect("its end");
     assert_eq!(values[0], Some(first.t_s));
     assert_eq!(values[1], first.rounds.map(|n| n as f64));
     // Startup's own gain is above 1 too.
@@ -166,7 +198,9 @@ fn a_probe_rtt_is_shared_when_all_flows_are_in_it_at_some_moment() {
     let text = "cc = \"bbr1\"\nduration = \"31s\"\ninterval = \"10ms\"\n\
                 path = { rate = \"50mbit\", rtt = \"10ms\", buffer = \"8bdp\" }\n[[flow]]\ncount = 3\n";
     let (o, values) = asked(&["probe_rtt_shared"], text);
-    let at_once = |t: f64| o.series.iter().filter(|r| r.t_s == t && r.state == "ProbeRTT").count();
+    let at_once = |t: f64| {
+        o.series.iter().filter(|r| r.t_s == t && r.state.as_deref() == Some("ProbeRTT")).count()
+    };
     let most = o.series.iter().map(|r| at_once(r.t_s)).max();
     assert_eq!((values[0], most), (Some(1.0), Some(3)));
     let alone = text.replace("count = 3\n", "\n[[flow]]\ncc = \"cubic\"\n");
@@ -273,9 +307,9 @@ fn a_qlog_says_what_the_course_does() {
     let dir = QlogDir::create(&base.path().join("new/one")).expect("a directory");
     let stop = AtomicBool::new(false);
     let quiet = outcomes(&p);
-    let logged: Vec<Outcome> = (0..2)
-        .map(|i| run_simulated(&p, i, Series::Asked, Some(&dir), &stop).expect("it runs"))
-        .collect();
+    let options = RunOptions { qlog: Some(&dir), ..RunOptions::default() };
+    let logged: Vec<RunResult> =
+        (0..2).map(|i| run_point(&p, i, &options, &stop, &mut |_| ()).expect("it runs")).collect();
     assert_eq!(logged, quiet, "who is watched does the same");
     assert_eq!(std::fs::read_dir(base.path().join("new/one")).expect("files").count(), 6);
     for (o, flow) in logged.iter().flat_map(|o| [(o, 0), (o, 1), (o, 2)]) {
@@ -317,7 +351,7 @@ fn check_events<'a>(events: &[serde_json::Value], rows: impl Iterator<Item = &'a
             Some("recovery:metrics_updated") => {
                 assert!(is_now, "{event} at {row:?}");
                 assert_eq!(data["congestion_window"], row.cwnd_bytes);
-                assert_eq!(data["bytes_in_flight"], row.inflight_bytes);
+                assert_eq!(data["bytes_in_flight"].as_u64(), row.inflight_bytes);
                 let rate = data["pacing_rate"].as_u64().map(|rate| rate as f64 / 1e6);
                 assert_eq!(rate, row.pacing_mbps);
                 assert!(near(&data["latest_rtt"], row.rtt_ms), "{event} at {row:?}");
@@ -325,7 +359,7 @@ fn check_events<'a>(events: &[serde_json::Value], rows: impl Iterator<Item = &'a
                 let smoothed = data["smoothed_rtt"].as_f64();
                 assert_eq!(smoothed.is_some(), row.rtt_ms.is_some());
                 assert!(smoothed.is_none_or(|rtt| rtt > 39.0), "{event}");
-                assert_eq!(state.as_deref(), Some(&*row.state));
+                assert_eq!(state.as_deref(), row.state.as_deref());
                 let count = |name: &str| data[name].as_u64().expect("a count");
                 assert_eq!(sent, count("sent_packets").checked_sub(1), "the newest packet");
                 assert!(count("lost_packets") >= lost);
@@ -356,8 +390,9 @@ fn a_qlog_of_a_stopped_run_holds_whole_records() {
     let p = plan(&format!("cc = \"bbr3\"\nduration = \"1s\"\ninterval = \"1ms\"\n{PATH}"));
     let base = tempfile::tempdir().expect("a directory");
     let dir = QlogDir::create(base.path()).expect("a directory");
-    let stopped = run_simulated(&p, 0, Series::Asked, Some(&dir), &AtomicBool::new(true));
-    assert!(matches!(stopped, Err(ExperimentError::Interrupted)));
+    let options = RunOptions { qlog: Some(&dir), ..RunOptions::default() };
+    let stopped = run_point(&p, 0, &options, &AtomicBool::new(true), &mut |_| ());
+    assert!(matches!(stopped, Err(RunError::StoppedEarly)));
     assert_eq!(records(&base.path().join("x-run0-flow0-bbr3.sqlog")).len(), 2);
 }
 
@@ -366,7 +401,7 @@ fn an_outcome_survives_its_line() {
     let p = plan(&format!("cc = \"bbr3\"\nduration = \"1s\"\ninterval = \"70ms\"\n{PATH}"));
     let outcome = outcomes(&p).remove(0);
     let line = serde_json::to_string(&outcome).expect("a line");
-    let back: Outcome = serde_json::from_str(&line).expect("an outcome");
+    let back: RunResult = serde_json::from_str(&line).expect("an outcome");
     assert_eq!(back, outcome);
 }
 

@@ -13,28 +13,45 @@ use super::elements::{Element, Frame, Wire};
 use super::error::Wrong;
 use super::quantity::{Chance, Room};
 use super::schema::{
-    App, Carrier, CrossTable, Document, FlowTable, Late, LinkTable, Marks, PathTable, Spacing,
+    App, CrossTable, Document, FlowTable, Late, LinkTable, Marks, PathTable, Spacing,
 };
-use super::{MAX_FLOWS, MAX_ROWS};
+use super::{Cc, Feature, MAX_FLOWS, MAX_ROWS, Need, Protocol};
+use crate::observe::Extent;
 use crate::units::{Buffer, show_duration};
 
-/// What runs: a simulation, and what its results need to know about it.
+/// What runs: links and flows, and for how long.
 #[derive(Clone, Debug)]
-pub(crate) struct Setup {
+pub(crate) struct Scenario {
+    /// The network and the flows. A flow's algorithm counts only where it is one of the simulator's
+    /// ([`Flow::cc`]).
     pub(crate) config: SimConfig,
-    pub(crate) duration: Duration,
+    /// Nothing: until every flow has all its bytes.
+    pub(crate) duration: Option<Duration>,
     pub(crate) interval: Option<Duration>,
     pub(crate) seed: u64,
     /// One for each flow.
-    pub(crate) flows: Vec<FlowLabel>,
+    pub(crate) flows: Vec<Flow>,
+    /// What it asks for that not every backend has.
+    pub(crate) needs: Vec<Need>,
 }
 
-/// What a flow is called.
+/// What a flow is called, and its congestion control.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct FlowLabel {
+pub(crate) struct Flow {
     pub(crate) name: String,
-    pub(crate) cc: String,
-    pub(crate) stop: Option<Duration>,
+    pub(crate) cc: Cc,
+}
+
+impl Scenario {
+    /// How much there is of a run.
+    pub(crate) fn extent(&self) -> Extent {
+        let bytes = self.config.flows.iter().map(|flow| match flow.application {
+            Application::Bytes(n) => n,
+            _ => 0,
+        });
+        let bytes = bytes.fold(0, u64::saturating_add);
+        Extent { flows: self.flows.len(), duration: self.duration, bytes }
+    }
 }
 
 /// An application writes so much at a time when nothing else is said: a disk's or a codec's block.
@@ -46,14 +63,15 @@ const MAX_CONNECTIONS: u64 = 1_000_000;
 /// More packets of cross traffic than a run could ever get through.
 const MAX_CROSS_PACKETS_PER_SEC: u64 = 10_000_000;
 
-pub(super) fn setup(doc: &Document, dir: &Path) -> Result<Setup, Wrong> {
+pub(super) fn scenario(doc: &Document, dir: &Path) -> Result<Scenario, Wrong> {
     let duration = doc.duration.0;
-    if duration == Duration::ZERO {
+    if duration == Some(Duration::ZERO) {
         return Err(Wrong::new("duration", "0 and nothing could happen; write a time like 10s"));
     }
     let net = Net::of(doc, dir)?;
     let mut flows = Vec::new();
-    let mut labels = Vec::new();
+    let mut named = Vec::new();
+    let mut needs = needs_of_path(doc, &net);
     let only = [FlowTable::default()];
     let tables = match (doc.flow.as_slice(), doc.cc) {
         ([], None) => {
@@ -65,15 +83,18 @@ pub(super) fn setup(doc: &Document, dir: &Path) -> Result<Setup, Wrong> {
     };
     for (i, table) in tables.iter().enumerate() {
         let field = format!("flow[{i}]");
-        let algorithm = table.cc.or(doc.cc).map(|cc| cc.0).ok_or_else(|| {
+        let cc = table.cc.or(doc.cc).ok_or_else(|| {
             Wrong::new(&field, "no algorithm; write cc = \"bbr3\" here or at the top")
         })?;
+        let cc_field = if table.cc.is_some() { format!("{field}.cc") } else { "cc".to_owned() };
+        needs.push(Need { feature: Feature::Algorithm(cc), field: cc_field });
+        needs_of_flow(table, &field, &mut needs);
         check_times(table, &field, duration)?;
         if flows.len() as u64 + table.count > MAX_FLOWS {
             let why = format!("{} and the flows before are more than {MAX_FLOWS}", table.count);
             return Err(Wrong::new(format!("{field}.count"), why));
         }
-        let template = flow_config(table, algorithm, &field, &net)?;
+        let template = flow_config(table, cc, &field, &net)?;
         check_connections(&template, table.count, duration, &field)?;
         let first = table.start.map_or(Duration::ZERO, |t| t.0);
         let every = table.every.map_or(Duration::ZERO, |t| t.0);
@@ -82,12 +103,20 @@ pub(super) fn setup(doc: &Document, dir: &Path) -> Result<Setup, Wrong> {
             // Flows that probed at the same times would be no test of how they share.
             flow.cc.seed = stream_seed(doc.seed, Stream::Controller, flows.len() as u64);
             flows.push(flow);
-            labels.push(FlowLabel {
-                name: table.name.clone().unwrap_or_else(|| algorithm.to_string()),
-                cc: algorithm.to_string(),
-                stop: flow.stop,
-            });
+            let name = table.name.clone().unwrap_or_else(|| cc.to_string());
+            named.push(Flow { name, cc });
         }
+    }
+    if duration.is_none()
+        && let Some(i) = flows.iter().position(|f| !matches!(f.application, Application::Bytes(_)))
+    {
+        let why =
+            format!("flow {i} has no end; write a time like 10s, or app = {{ bytes = \"10MB\" }}");
+        return Err(Wrong::new("duration", why));
+    }
+    needs.push(Need { feature: Feature::Flows(flows.len()), field: "flow".to_owned() });
+    if flows.iter().all(|flow| flow.start > Duration::ZERO) {
+        needs.push(Need { feature: Feature::LateStart, field: "flow[0].start".to_owned() });
     }
     let interval = doc.interval.map(|t| t.0);
     check_rows(interval, duration, flows.len())?;
@@ -99,16 +128,79 @@ pub(super) fn setup(doc: &Document, dir: &Path) -> Result<Setup, Wrong> {
         flows,
         seed: doc.seed,
     };
-    Ok(Setup { config, duration, interval, seed: doc.seed, flows: labels })
+    Ok(Scenario { config, duration, interval, seed: doc.seed, flows: named, needs })
+}
+
+/// A handshake gives up on a longer round trip.
+const LONGEST_REAL_RTT: Duration = Duration::from_secs(25);
+
+fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
+    let of_path =
+        if doc.path.as_ref().is_some_and(|p| p.trace.is_some()) { "path" } else { "link[0]" };
+    let is_trace = |e: &ElementConfig| {
+        matches!(e, ElementConfig::Bottleneck { rate: RateConfig::Trace(_), .. })
+    };
+    let all = [
+        (net.links.len() > 1, Feature::Chain, "link[1]".to_owned()),
+        (!doc.cross.is_empty(), Feature::CrossTraffic, "cross".to_owned()),
+        (
+            net.links.iter().flat_map(|link| &link.row).any(is_trace),
+            Feature::RateTrace,
+            format!("{of_path}.trace"),
+        ),
+        (net.rtt > LONGEST_REAL_RTT, Feature::LongPath, "path.rtt".to_owned()),
+    ];
+    let there = all.into_iter().filter(|(is_there, ..)| *is_there);
+    there.map(|(_, feature, field)| Need { feature, field }).collect()
+}
+
+fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>) {
+    let settings = [
+        ("mss", flow.mss.is_some()),
+        ("initial_cwnd", flow.initial_cwnd.is_some()),
+        ("paced", flow.paced.is_some()),
+        ("ack_aggregation", flow.ack_aggregation.is_some()),
+        ("startup_pacing_gain", flow.startup_pacing_gain.is_some()),
+        ("startup_cwnd_gain", flow.startup_cwnd_gain.is_some()),
+        ("ack_every", flow.ack_every.is_some()),
+        ("ack_delay", flow.ack_delay.is_some()),
+        ("ecn", flow.ecn != Marks::Off),
+        ("send_buffer", flow.send_buffer.is_some()),
+        ("receive_window", flow.receive_window.is_some()),
+        ("extra_rtt", flow.extra_rtt.is_some()),
+        ("jitter", flow.jitter.is_some()),
+        ("handshake", flow.handshake.is_some()),
+        ("quick_acks", flow.quick_acks.is_some()),
+        ("reordering", flow.reordering.is_some()),
+        ("rto_min", flow.rto_min.is_some()),
+        ("idle_restart", flow.idle_restart.is_some()),
+        ("prr", flow.prr.is_some()),
+    ];
+    let mut need = |feature, name: &str| {
+        needs.push(Need { feature, field: format!("{place}.{name}") });
+    };
+    for (name, _) in settings.into_iter().filter(|(_, is_there)| *is_there) {
+        need(Feature::Setting(name), name);
+    }
+    if let Some(protocol) = flow.transport {
+        need(Feature::Transport(protocol), "transport");
+    }
+    if flow.route.is_some() {
+        need(Feature::Route, "route");
+    }
+    if let Some(app) = &flow.app {
+        need(Feature::Application(app.name()), "app");
+    }
 }
 
 /// Where the path is too slow for them, all connections of short flows are there at the end.
 fn check_connections(
     flow: &FlowConfig,
     count: u64,
-    end: Duration,
+    end: Option<Duration>,
     field: &str,
 ) -> Result<(), Wrong> {
+    let end = end.unwrap_or(Duration::MAX);
     let Application::ShortFlows { mean_interval, .. } = flow.application else { return Ok(()) };
     let each = end.as_nanos() / mean_interval.as_nanos().max(1);
     let connections = each.saturating_mul(count);
@@ -121,8 +213,15 @@ fn check_connections(
     Ok(())
 }
 
-fn check_rows(interval: Option<Duration>, end: Duration, flows: usize) -> Result<(), Wrong> {
+fn check_rows(
+    interval: Option<Duration>,
+    end: Option<Duration>,
+    flows: usize,
+) -> Result<(), Wrong> {
     let Some(interval) = interval else { return Ok(()) };
+    let Some(end) = end else {
+        return Err(Wrong::new("interval", "needs a duration; write a time like 10s"));
+    };
     if interval < Duration::from_micros(1) {
         return Err(Wrong::new("interval", "below 1us; write a time like 20ms"));
     }
@@ -334,7 +433,8 @@ fn validate(element: &ElementConfig) -> Result<(), ConfigError> {
     PathConfig { row: vec![element.clone()], seed: 0 }.validate()
 }
 
-fn check_times(table: &FlowTable, field: &str, end: Duration) -> Result<(), Wrong> {
+fn check_times(table: &FlowTable, field: &str, end: Option<Duration>) -> Result<(), Wrong> {
+    let end = end.unwrap_or(Duration::MAX);
     let start = table.start.map_or(Duration::ZERO, |t| t.0);
     let every = table.every.map_or(Duration::ZERO, |t| t.0);
     if table.count == 0 {
@@ -363,16 +463,13 @@ fn check_times(table: &FlowTable, field: &str, end: Duration) -> Result<(), Wron
     }
 }
 
-fn flow_config(
-    table: &FlowTable,
-    algorithm: Algorithm,
-    field: &str,
-    net: &Net,
-) -> Result<FlowConfig, Wrong> {
+fn flow_config(table: &FlowTable, cc: Cc, field: &str, net: &Net) -> Result<FlowConfig, Wrong> {
+    // Of an algorithm that is not ours nobody looks at this one: the simulator refuses the flow.
+    let algorithm = cc.algorithm().unwrap_or(Algorithm::Reno);
     let seed = 0; // each flow made of this one has its own
-    let mut flow = match table.transport {
-        Carrier::Quic => FlowConfig::bulk(algorithm, seed),
-        Carrier::Tcp => FlowConfig::tcp_bulk(algorithm, seed),
+    let mut flow = match table.transport.unwrap_or_default() {
+        Protocol::Quic => FlowConfig::bulk(algorithm, seed),
+        Protocol::Tcp => FlowConfig::tcp_bulk(algorithm, seed),
     };
     if let Some(mss) = table.mss {
         if !(100..=65_000).contains(&mss) {
@@ -443,7 +540,7 @@ fn tcp_config(table: &FlowTable, field: &str) -> Result<TcpConfig, Wrong> {
         ("prr", table.prr.is_some()),
     ];
     if let Some((name, _)) = fields.iter().find(|(_, is_there)| *is_there)
-        && table.transport != Carrier::Tcp
+        && table.transport != Some(Protocol::Tcp)
     {
         let why = "only tcp has it; write transport = \"tcp\" too, or leave it out";
         return Err(Wrong::new(format!("{field}.{name}"), why));

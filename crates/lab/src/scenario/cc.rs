@@ -3,10 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fullpipe_cc::Algorithm;
 use fullpipe_quic::CongestionControl;
+use serde::de::{Deserialize, Deserializer, Error};
 
 /// What a kernel's algorithm is written with.
 const KERNEL: &str = "linux:";
+
+/// What a fixed rate is written with.
+const FIXED: &str = "fixed:";
 
 /// The longest name that the kernel gives an algorithm (TCP_CA_NAME_MAX, less the 0 at its end).
 const MAX_NAME: usize = 15;
@@ -50,8 +55,11 @@ impl KernelCc {
 /// A name that no algorithm has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UnknownCc {
+    /// A fixed rate that is none.
+    #[error(transparent)]
+    Rate(crate::units::ParseError),
     /// Not one of this program's.
-    #[error("{0}; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno")]
+    #[error("{0}; fixed:RATE; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno")]
     Program(#[from] fullpipe_quic::UnknownCongestionControl),
     /// Not one that a kernel could have.
     #[error("'{0}' is no name of a kernel's algorithm; write one like linux:bbr")]
@@ -62,11 +70,31 @@ impl FromStr for Cc {
     type Err = UnknownCc;
 
     fn from_str(text: &str) -> Result<Self, UnknownCc> {
+        if let Some(rate) = text.strip_prefix(FIXED) {
+            let rate = crate::units::parse_rate(rate).map_err(UnknownCc::Rate)?;
+            return Ok(CongestionControl::Fullpipe(Algorithm::Fixed(rate)).into());
+        }
         let Some(name) = text.strip_prefix(KERNEL) else {
             return Ok(Self::Program(text.parse()?));
         };
         let unknown = || UnknownCc::Kernel(text.escape_debug().to_string());
         KernelCc::named(name).map(Self::Kernel).ok_or_else(unknown)
+    }
+}
+
+impl Cc {
+    /// The algorithm, if it is one of this program's own.
+    pub fn algorithm(self) -> Option<Algorithm> {
+        match self {
+            Self::Program(CongestionControl::Fullpipe(algorithm)) => Some(algorithm),
+            _ => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Cc {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -11,19 +11,18 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use super::build::{self, Setup};
+use super::build::{self, Scenario};
 use super::error::{FileError, Wrong};
 use super::tree::{self, Axis};
-use super::{MAX_RUNS, quic, schema};
-use crate::backend::quic_noq::Job;
+use super::{MAX_RUNS, schema};
 
 /// Which of the fields that a file says twice count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Edition {
     /// Those of its table `full`: the published length.
     pub full: bool,
-    /// Those of its table `over_quic`.
-    pub over_quic: bool,
+    /// Those of the backend's table: of `quic` that is `over_quic`. `None` is the simulator, which has none.
+    pub backend: Option<&'static str>,
 }
 
 /// The runs of a scenario, and what they differ in.
@@ -45,14 +44,9 @@ pub struct Run {
 }
 
 impl Run {
-    /// The simulation that this point describes.
-    pub(crate) fn setup(&self) -> Result<Setup, Wrong> {
-        build::setup(&self.document, &self.dir)
-    }
-
-    /// The same, and as a job over QUIC.
-    pub(crate) fn quic(&self) -> Result<(Setup, Job), Wrong> {
-        quic::job(&self.document, &self.dir)
+    /// The scenario that this point describes.
+    pub(crate) fn scenario(&self) -> Result<Scenario, Wrong> {
+        build::scenario(&self.document, &self.dir)
     }
 }
 
@@ -117,7 +111,7 @@ impl ScenarioFile {
                 let at = at.into_iter().map(|(path, value)| (names(&path), value)).collect();
                 let document = read(&source, &tree)?;
                 let run = Run { at, document, dir: dir.clone() };
-                run.setup().map_err(|w| source.of_wrong(&w, &tree))?;
+                run.scenario().map_err(|w| source.of_wrong(&w, &tree))?;
                 runs.push(run);
             }
         }
@@ -169,6 +163,16 @@ impl Source<'_> {
     }
 }
 
+/// The tables whose fields count over one backend alone.
+const BACKEND_TABLES: [(&str, &str); 2] = [("quic", "over_quic"), ("tcp", "over_tcp")];
+
+/// The backends for which a text has a table: those over which it says what of it runs.
+pub(crate) fn backends_with_tables(text: &str) -> Vec<&'static str> {
+    let root = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
+    let has = |(_, table): &(&str, &str)| root.contains_key(*table);
+    BACKEND_TABLES.into_iter().filter(has).map(|(backend, _)| backend).collect()
+}
+
 /// Lays the tables of the edition upon the file, and takes those of the others away. Says what is
 /// shorter than published.
 fn choose_edition(root: &mut DeTable<'_>, edition: Edition) -> Result<Option<String>, Wrong> {
@@ -177,12 +181,16 @@ fn choose_edition(root: &mut DeTable<'_>, edition: Edition) -> Result<Option<Str
         Some(DeValue::Table(table)) => Ok(table),
         Some(_) => Err(Wrong::new(name, format!("no table; write [{name}] before its fields"))),
     };
-    let (full, over_quic) = (take("full")?, take("over_quic")?);
-    let mut published = DeTable::new();
-    if edition.over_quic {
-        published = tree::below(root, &over_quic);
-        tree::overlay(root, &over_quic);
+    let full = take("full")?;
+    let mut own = DeTable::new();
+    for (backend, name) in BACKEND_TABLES {
+        let table = take(name)?;
+        if edition.backend == Some(backend) {
+            own = table;
+        }
     }
+    let mut published = tree::below(root, &own);
+    tree::overlay(root, &own);
     if edition.full {
         tree::overlay(root, &full);
     } else {

@@ -2,25 +2,24 @@
 
 mod build;
 mod cc;
-mod comparison;
 mod elements;
 mod error;
+mod feature;
 mod grid;
+mod link;
 mod quantity;
-mod quic;
 mod schema;
 mod tree;
 
 pub use cc::{Cc, KernelCc, UnknownCc};
-pub use comparison::{
-    Amount, LinkKind, MAX_FLOWS as MAX_COMPARED_FLOWS, Over, Scenario, ScenarioError,
-};
 pub use error::FileError;
 pub use grid::{Edition, Grid, Run, ScenarioFile};
+pub use link::{LinkKind, UnknownLink};
 
-pub(crate) use build::Setup;
+pub(crate) use build::{Flow, Scenario};
 pub(crate) use error::Wrong;
-pub(crate) use grid::locate;
+pub(crate) use feature::{Feature, Need, Protocol};
+pub(crate) use grid::{backends_with_tables, locate};
 
 /// The most runs of one file.
 pub const MAX_RUNS: usize = 100_000;

@@ -66,12 +66,21 @@ quantities! {
     /// A rate, which may be 0.
     SpeedOrNone(Rate) = units::parse_rate, "a rate like 100mbit";
     Time(Duration) = units::parse_duration, "a time like 40ms";
+    /// How long a run lasts: a time, or until everything has arrived.
+    Length(Option<Duration>) = length, "a time like 10s, or until_done";
     Size(u64) = units::parse_bytes, "a volume like 100MB";
     Chance(Probability) = units::parse_loss, "a loss like 0.1%";
     /// A probability that may be certainty.
     Share(Probability) = share, "a probability like 1% or 0.01";
     Factor(Gain) = factor, "a gain like 2.89";
     Room(Buffer) = str::parse::<Buffer>, "a buffer like 1bdp, 6MB or 700pkts";
+}
+
+fn length(text: &str) -> Result<Option<Duration>, ParseError> {
+    match text.trim() {
+        "until_done" => Ok(None),
+        text => units::parse_duration(text).map(Some),
+    }
 }
 
 fn positive_rate(text: &str) -> Result<Rate, ParseError> {

@@ -1,12 +1,11 @@
 //! What a scenario file may hold; docs/scenarios.md tells it to people.
 
-use std::fmt;
-
-use fullpipe_cc::{Algorithm, Duration};
+use fullpipe_cc::Duration;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::elements::{Element, Queue};
-use super::quantity::{Chance, Factor, Room, Size, Speed, SpeedOrNone, Time, by_name};
+use super::quantity::{Chance, Factor, Length, Room, Size, Speed, SpeedOrNone, Time, by_name};
+use super::{Cc, Protocol};
 
 /// One point of a file's grid: every list is one value by now.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -19,7 +18,7 @@ pub(super) struct Document {
     /// The algorithm of flows that name none.
     pub(super) cc: Option<Cc>,
     #[serde(default = "ten_seconds")]
-    pub(super) duration: Time,
+    pub(super) duration: Length,
     #[serde(default = "one")]
     pub(super) seed: u64,
     /// Time between two rows of the series.
@@ -41,6 +40,8 @@ pub(super) struct Document {
     pub(super) _full: Option<AtTheTop>,
     #[serde(rename = "over_quic")]
     pub(super) _over_quic: Option<AtTheTop>,
+    #[serde(rename = "over_tcp")]
+    pub(super) _over_tcp: Option<AtTheTop>,
 }
 
 /// A table of the file that cannot stand in another one.
@@ -53,8 +54,8 @@ impl<'de> Deserialize<'de> for AtTheTop {
     }
 }
 
-fn ten_seconds() -> Time {
-    Time(Duration::from_secs(10))
+fn ten_seconds() -> Length {
+    Length(Some(Duration::from_secs(10)))
 }
 
 fn one() -> u64 {
@@ -124,8 +125,7 @@ pub(super) struct FlowTable {
     pub(super) stop: Option<Time>,
     #[serde(default, deserialize_with = "some_by_name")]
     pub(super) app: Option<App>,
-    #[serde(default)]
-    pub(super) transport: Carrier,
+    pub(super) transport: Option<Protocol>,
     /// Bytes of a full packet as congestion control counts them.
     pub(super) mss: Option<u32>,
     pub(super) initial_cwnd: Option<Size>,
@@ -165,7 +165,7 @@ impl Default for FlowTable {
             every: None,
             stop: None,
             app: None,
-            transport: Carrier::Quic,
+            transport: None,
             mss: None,
             initial_cwnd: None,
             paced: None,
@@ -189,14 +189,6 @@ impl Default for FlowTable {
             route: None,
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Carrier {
-    #[default]
-    Quic,
-    Tcp,
 }
 
 /// How TCP tells what is lost from what is late.
@@ -231,6 +223,20 @@ pub(super) enum App {
     ShortFlows { bytes: Size, every: Time },
 }
 
+impl App {
+    /// Its name in a scenario.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Bulk {} => "bulk",
+            Self::Bytes(_) => "bytes",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::OnOff { .. } => "on_off",
+            Self::RequestResponse { .. } => "request_response",
+            Self::ShortFlows { .. } => "short_flows",
+        }
+    }
+}
+
 /// Traffic that reacts to nothing.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -250,30 +256,6 @@ pub(super) enum Spacing {
     #[default]
     Constant,
     Poisson,
-}
-
-/// An algorithm by its name; `fixed:10mbit` is that rate whatever happens.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Cc(pub(super) Algorithm);
-
-impl<'de> Deserialize<'de> for Cc {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        if let Some(rate) = name.strip_prefix("fixed:") {
-            let rate = crate::units::parse_rate(rate).map_err(D::Error::custom)?;
-            return Ok(Self(Algorithm::Fixed(rate)));
-        }
-        let wrong = |e: fullpipe_cc::UnknownAlgorithm| {
-            D::Error::custom(format_args!("'{}': {e}, and fixed:RATE", name.escape_debug()))
-        };
-        fullpipe_quic::algorithm_by_name(&name).map(Self).map_err(wrong)
-    }
-}
-
-impl fmt::Display for Cc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 fn some_by_name<'de, T, D>(from: D) -> Result<Option<T>, D::Error>

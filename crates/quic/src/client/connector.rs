@@ -31,6 +31,9 @@ impl Connector {
         let mut config = verify.config(options.cipher)?;
         let transport = options.transport.transport(options.congestion, options.seed);
         config.transport_config(Arc::new(transport));
+        if let Some(id) = options.first_connection_id {
+            config.initial_dst_cid_provider(Arc::new(move || noq::ConnectionId::new(&id)));
+        }
         Ok(Self { config, options })
     }
 

@@ -33,6 +33,10 @@ pub struct ClientOptions {
     pub handshake_timeout: Duration,
     /// The cipher suites that are offered.
     pub cipher: Cipher,
+    /// The connection ID of the first packet, by which a server can tell this connection from others
+    /// before the handshake ([`ServerOptions::choose`](crate::ServerOptions)). `None`, the default, takes an
+    /// unpredictable one, as RFC 9000 section 7.2 demands outside of tests.
+    pub first_connection_id: Option<[u8; 8]>,
 }
 
 impl Default for ClientOptions {
@@ -43,6 +47,7 @@ impl Default for ClientOptions {
             transport: TransportSettings::default(),
             handshake_timeout: Duration::from_secs(10),
             cipher: Cipher::Any,
+            first_connection_id: None,
         }
     }
 }

@@ -4,6 +4,8 @@ mod dir;
 mod send;
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use dir::{Directory, Disk, OpenFile};
 
@@ -20,7 +22,27 @@ pub enum Content {
     Dir(PathBuf),
     /// `GET /bulk/<bytes>` gives that many bytes, `GET /bulk` gives bytes until the client stops:
     /// [`bulk_block`](crate::bulk_block()) over and over. No file is touched.
+    ///
+    /// For measurements there are applications that do not always have data. Both write until the client
+    /// stops: `GET /rate/<bytes>/<ns>` writes so many bytes every so many nanoseconds, each write beginning
+    /// with the time at which it was due ([`written_at`]); `GET /on-off/<ns>/<ns>` writes as fast as it can
+    /// for the first time, then nothing for the second, and so on.
     Bulk,
+}
+
+/// Bytes of the time at the head of each write of `GET /rate`.
+pub const STAMP_BYTES: usize = 8;
+
+/// The time in which stamps count. It begins when a process first asks for it, so only the process that
+/// wrote a stamp can compare it.
+fn stamp_zero() -> Instant {
+    static ZERO: OnceLock<Instant> = OnceLock::new();
+    *ZERO.get_or_init(Instant::now)
+}
+
+/// When a write of `GET /rate` by this process was due, by the [`STAMP_BYTES`] at its head.
+pub fn written_at(stamp: [u8; STAMP_BYTES]) -> Instant {
+    stamp_zero() + Duration::from_nanos(u64::from_be_bytes(stamp))
 }
 
 /// [`Content`] that was opened once.
@@ -33,7 +55,18 @@ pub(crate) enum Source {
 #[derive(Debug)]
 pub(crate) enum Body {
     File(OpenFile),
-    Bulk { bytes: u64 },
+    Bulk {
+        bytes: u64,
+    },
+    /// So many bytes in every interval.
+    Rate {
+        write_bytes: usize,
+        interval: Duration,
+    },
+    OnOff {
+        on: Duration,
+        off: Duration,
+    },
 }
 
 impl Source {
@@ -48,9 +81,40 @@ impl Source {
     pub(crate) async fn open(&self, path: &str) -> Result<Body, Refusal> {
         match self {
             Self::Directory(directory) => directory.find(path).await,
-            Self::Bulk => bulk_length(path).map(|bytes| Body::Bulk { bytes }),
+            Self::Bulk => generated(path),
         }
     }
+}
+
+/// The largest write of `GET /rate`.
+const MAX_WRITE_BYTES: u64 = 1 << 20;
+/// The shortest interval of `GET /rate`: a server is not to spin for a client.
+const LEAST_INTERVAL: Duration = Duration::from_micros(10);
+
+fn generated(path: &str) -> Result<Body, Refusal> {
+    let pair = |text: &str| -> Result<(u64, u64), Refusal> {
+        let (a, b) = text.split_once('/').ok_or(Refusal::BadRequest)?;
+        let number = |n: &str| n.parse::<u64>().ok().filter(|n| *n > 0).ok_or(Refusal::BadRequest);
+        Ok((number(a)?, number(b)?))
+    };
+    if let Some(rest) = path.strip_prefix("/rate/") {
+        let (bytes, nanos) = pair(rest)?;
+        let interval = Duration::from_nanos(nanos);
+        let is_sound = (STAMP_BYTES as u64..=MAX_WRITE_BYTES).contains(&bytes);
+        if !is_sound || interval < LEAST_INTERVAL {
+            return Err(Refusal::BadRequest);
+        }
+        return Ok(Body::Rate { write_bytes: bytes as usize, interval });
+    }
+    if let Some(rest) = path.strip_prefix("/on-off/") {
+        let (on, off) = pair(rest)?;
+        let (on, off) = (Duration::from_nanos(on), Duration::from_nanos(off));
+        if on < LEAST_INTERVAL || off < LEAST_INTERVAL {
+            return Err(Refusal::BadRequest);
+        }
+        return Ok(Body::OnOff { on, off });
+    }
+    bulk_length(path).map(|bytes| Body::Bulk { bytes })
 }
 
 fn bulk_length(path: &str) -> Result<u64, Refusal> {
@@ -64,6 +128,22 @@ fn bulk_length(path: &str) -> Result<u64, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn generated_bodies_take_numbers_above_0() {
+        for path in ["/rate/4096/1000000", "/on-off/1000000000/500000000", "/bulk/1", "/bulk"] {
+            assert!(generated(path).is_ok(), "{path}");
+        }
+        for path in [
+            "/rate/7/1000000",
+            "/rate/4096/9",
+            "/rate/99999999999/1000000",
+            "/rate/8",
+            "/on-off/0/1000000",
+        ] {
+            assert_eq!(generated(path).err(), Some(Refusal::BadRequest), "{path}");
+        }
+    }
 
     #[test]
     fn bulk_takes_a_count_or_none() {

@@ -11,7 +11,8 @@ use super::admission::{Admission, HandshakeSlot, Slot, Verdict};
 use super::answer::{answer, refuse};
 use super::log::Log;
 use super::window::{Budget, Window};
-use super::{Limits, OnAccept};
+use super::{Choose, Limits, OnAccept};
+use crate::TransportSettings;
 use crate::content::Source;
 use crate::hq::Refusal;
 use crate::socket::Guard;
@@ -28,9 +29,31 @@ pub(super) struct Shared {
     /// The most that one connection may have written and not acknowledged.
     send_window: u64,
     guard: Guard,
+    controllers: Option<Controllers>,
     /// Requests that are being answered.
     answers: watch::Sender<usize>,
     ending: AtomicBool,
+}
+
+/// Chooses a controller for some connections.
+pub(super) struct Controllers {
+    pub(super) choose: Choose,
+    /// What all connections are accepted with.
+    pub(super) server: noq::ServerConfig,
+    pub(super) transport: TransportSettings,
+    pub(super) limits: Limits,
+}
+
+impl Controllers {
+    /// What this connection is accepted with, if not with what the others are.
+    fn config_for(&self, incoming: &Incoming) -> Option<Arc<noq::ServerConfig>> {
+        let (congestion, seed) = (self.choose)(&incoming.orig_dst_cid())?;
+        let mut transport = self.transport.transport(congestion, seed);
+        self.limits.apply_to(&mut transport);
+        let mut config = self.server.clone();
+        config.transport_config(Arc::new(transport));
+        Some(Arc::new(config))
+    }
 }
 
 /// A request that is being answered.
@@ -49,10 +72,22 @@ impl Shared {
         limits: Limits,
         send_window: u64,
         guard: Guard,
+        controllers: Option<Controllers>,
     ) -> Self {
         let (log, budget) = (Log::new(limits.log_lines), Budget::new(limits.send_memory));
         let (answers, ending) = (watch::Sender::new(0), AtomicBool::new(false));
-        Self { source, limits, log, on_accept, budget, send_window, guard, answers, ending }
+        Self {
+            source,
+            limits,
+            log,
+            on_accept,
+            budget,
+            send_window,
+            guard,
+            controllers,
+            answers,
+            ending,
+        }
     }
 
     /// No new connection, no new request from now on.
@@ -109,7 +144,12 @@ async fn serve(
     shared: Arc<Shared>,
 ) {
     let peer = incoming.remote_address();
-    let connecting = match incoming.accept() {
+    let own = shared.controllers.as_ref().and_then(|c| c.config_for(&incoming));
+    let accepted = match own {
+        Some(config) => incoming.accept_with(config),
+        None => incoming.accept(),
+    };
+    let connecting = match accepted {
         Ok(connecting) => connecting,
         Err(error) => return shared.log.connection(peer, FAILED, &error),
     };

@@ -23,7 +23,7 @@ use crate::runtime::FineRuntime;
 use crate::socket::Guard;
 use crate::{CongestionControl, Content, Secret, ServerTls, TlsError, TransportSettings};
 use admission::Admission;
-use connection::Shared;
+use connection::{Controllers, Shared};
 
 /// How long [`Server::shutdown`] waits for its goodbye to be sent.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -36,6 +36,11 @@ const INCOMING_BYTES: u64 = 8 * 1024;
 /// its `path_stats` and `congestion_state`; it is not closed before the last handle is dropped.
 pub type OnAccept = Arc<dyn Fn(Connection) + Send + Sync>;
 
+/// Called with the connection ID that a client chose for its first packet (RFC 9000 section 7.2): the
+/// controller of what is sent on that connection and its seed, or `None` for the server's own. Both ends
+/// have to agree on the ID beforehand ([`ClientOptions::first_connection_id`](crate::ClientOptions)).
+pub type Choose = Arc<dyn Fn(&[u8]) -> Option<(CongestionControl, u64)> + Send + Sync>;
+
 /// What a server may be told beyond its certificate and its content.
 #[derive(Clone)]
 pub struct ServerOptions {
@@ -47,6 +52,8 @@ pub struct ServerOptions {
     pub transport: TransportSettings,
     /// A look at every connection.
     pub on_accept: Option<OnAccept>,
+    /// Another controller for some connections.
+    pub choose: Option<Choose>,
     /// What clients can make the server hold.
     pub limits: Limits,
     /// What the keys of stateless resets and tokens are made of. `None` makes new ones at every start: clients of
@@ -61,6 +68,7 @@ impl Default for ServerOptions {
             seed: 1,
             transport: TransportSettings::default(),
             on_accept: None,
+            choose: None,
             limits: Limits::default(),
             secret: None,
         }
@@ -149,6 +157,12 @@ impl Server {
             .max_incoming(MAX_INCOMING)
             .incoming_buffer_size(INCOMING_BYTES)
             .incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BYTES);
+        let controllers = options.choose.map(|choose| Controllers {
+            choose,
+            server: config.clone(),
+            transport: options.transport,
+            limits,
+        });
         let runtime = FineRuntime::new(options.congestion);
         let socket = guard.wrap(runtime.wrap_udp_socket(socket).map_err(ServeError::Socket)?);
         let endpoint = Endpoint::new_with_abstract_socket(
@@ -164,6 +178,7 @@ impl Server {
             limits,
             options.transport.send_window,
             guard,
+            controllers,
         ));
         tokio::spawn(connection::accept(endpoint.clone(), Admission::new(&limits), shared.clone()));
         Ok(Self { endpoint, address, shared })

@@ -1,32 +1,79 @@
-//! One flow, seen from its receiver: connects, asks for data over several streams, counts it.
+//! One flow, seen from its receiver: connects, asks for data, counts it.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
-use fullpipe_quic::{Client, ClientError, ClientOptions, Verify};
+use fullpipe_quic::{Client, ClientError, ClientOptions, STAMP_BYTES, Verify, written_at};
+use fullpipe_sim::Application;
+use hdrhistogram::Histogram;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::job::FlowJob;
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
+use crate::observe::histogram;
+
+/// What a receiver has heard so far.
+pub(super) struct Heard {
+    /// Application bytes.
+    pub(super) received: AtomicU64,
+    latency_ns: Mutex<Histogram<u64>>,
+    completion_ns: Mutex<Option<Histogram<u64>>>,
+    /// Requests that are not answered yet; nothing of applications that make none.
+    open_requests: Mutex<Option<u64>>,
+}
+
+impl Heard {
+    pub(super) fn new() -> Self {
+        Self {
+            received: AtomicU64::new(0),
+            latency_ns: Mutex::new(histogram()),
+            completion_ns: Mutex::new(None),
+            open_requests: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn latency_ns(&self) -> MutexGuard<'_, Histogram<u64>> {
+        self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn completion_ns(&self) -> Option<Histogram<u64>> {
+        self.completion_ns.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn incomplete(&self) -> Option<u64> {
+        *self.open_requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_incomplete(&self, requests: u64) {
+        *self.open_requests.lock().unwrap_or_else(PoisonError::into_inner) = Some(requests);
+    }
+
+    fn completed(&self, time: time::Duration) {
+        let mut all = self.completion_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        all.get_or_insert_with(histogram).saturating_record(nanos);
+    }
+}
 
 /// What a flow is to do.
-pub(super) struct Plan {
+pub(super) struct FlowTask {
     pub(super) flow: usize,
     pub(super) epoch: time::Instant,
-    pub(super) job: FlowJob,
+    /// Its first request, after that of the first flow.
+    pub(super) start: Duration,
+    /// When it reads no more.
+    pub(super) stop: Option<Duration>,
+    pub(super) application: Application,
     pub(super) server: SocketAddr,
     pub(super) server_name: String,
     pub(super) verify: Verify,
     pub(super) options: ClientOptions,
     pub(super) streams: u64,
-    /// Application bytes so far.
-    pub(super) received: Arc<AtomicU64>,
+    pub(super) heard: Arc<Heard>,
     pub(super) told: mpsc::Sender<Event>,
     /// Becomes true when the run is over.
     pub(super) ended: watch::Receiver<bool>,
@@ -40,34 +87,34 @@ pub(super) enum When {
     After { zero: Duration },
 }
 
-/// Carries out the plan.
-pub(super) async fn run(plan: Plan, socket: UdpSocket, when: When) {
-    let (flow, told) = (plan.flow, plan.told.clone());
-    let mut ended = plan.ended.clone();
+/// Carries out the task.
+pub(super) async fn run(task: FlowTask, socket: UdpSocket, when: When) {
+    let (flow, told) = (task.flow, task.told.clone());
+    let mut ended = task.ended.clone();
     let until =
-        |t: Duration| tokio::time::sleep_until((plan.epoch + time::Duration::from(t)).into());
+        |t: Duration| tokio::time::sleep_until((task.epoch + time::Duration::from(t)).into());
     let work = async {
         if let When::After { zero } = when {
-            until(zero + plan.job.start).await;
+            until(zero + task.start).await;
         }
-        let client = connect(&plan, socket).await?;
+        let client = connect(&task, socket).await?;
         if let When::First { at } = when {
             until(at).await;
         }
-        let started: Duration = plan.epoch.elapsed().into();
-        let _ = plan.told.send(Event::Started { flow, at: started });
+        let started: Duration = task.epoch.elapsed().into();
+        let _ = task.told.send(Event::Started { flow, at: started });
         let zero = match when {
             When::First { .. } => started,
             When::After { zero } => zero,
         };
-        match plan.job.stop {
-            None => fetch(&plan, &client).await?,
+        match task.stop {
+            None => fetch(&task, &client).await?,
             Some(stop) => tokio::select! {
-                done = fetch(&plan, &client) => done?,
+                done = fetch(&task, &client) => done?,
                 () = until(zero + stop) => {}
             },
         }
-        let _ = plan.told.send(Event::Finished { flow, at: plan.epoch.elapsed().into() });
+        let _ = task.told.send(Event::Finished { flow, at: task.epoch.elapsed().into() });
         client.close().await;
         Ok(())
     };
@@ -82,18 +129,53 @@ pub(super) async fn run(plan: Plan, socket: UdpSocket, when: When) {
     }
 }
 
-async fn connect(plan: &Plan, socket: UdpSocket) -> Result<Client, ClientError> {
-    Client::connect_from(socket, plan.server, &plan.server_name, &plan.verify, plan.options).await
+async fn connect(task: &FlowTask, socket: UdpSocket) -> Result<Client, ClientError> {
+    Client::connect_from(socket, task.server, &task.server_name, &task.verify, task.options).await
 }
 
-async fn fetch(plan: &Plan, client: &Client) -> Result<(), ClientError> {
+async fn fetch(task: &FlowTask, client: &Client) -> Result<(), ClientError> {
+    match task.application {
+        Application::Bytes(bytes) => {
+            fetch_all(task, client, requests(Some(bytes), task.streams)).await
+        }
+        Application::RateLimited { rate, write_bytes } => {
+            let interval = rate.time_for(write_bytes).as_nanos();
+            // A write carries its time, so it has room for that.
+            let write_bytes = write_bytes.max(STAMP_BYTES as u64);
+            fetch_writes(task, client, write_bytes, interval).await
+        }
+        Application::OnOff { on, off } => {
+            let path = format!("/on-off/{}/{}", on.as_nanos(), off.as_nanos().max(1));
+            fetch_all(task, client, vec![path]).await
+        }
+        Application::RequestResponse { response_bytes, think } => loop {
+            let asked = time::Instant::now();
+            task.heard.set_incomplete(1);
+            fetch_all(task, client, requests(Some(response_bytes), 1)).await?;
+            task.heard.completed(asked.elapsed());
+            task.heard.set_incomplete(0);
+            tokio::time::sleep(think.into()).await;
+        },
+        // Short flows are refused before anything runs.
+        Application::Bulk | Application::ShortFlows { .. } => {
+            fetch_all(task, client, requests(None, task.streams)).await
+        }
+    }
+}
+
+/// Fetches each path over a stream of its own.
+async fn fetch_all(
+    task: &FlowTask,
+    client: &Client,
+    paths: Vec<String>,
+) -> Result<(), ClientError> {
     let mut streams = JoinSet::new();
-    for path in requests(plan.job.bytes, plan.streams) {
+    for path in paths {
         let mut response = client.get(&path).await?;
-        let received = plan.received.clone();
+        let heard = task.heard.clone();
         streams.spawn(async move {
             while let Some(chunk) = response.chunk().await? {
-                received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+                heard.received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
             }
             Ok::<(), ClientError>(())
         });
@@ -101,6 +183,35 @@ async fn fetch(plan: &Plan, client: &Client) -> Result<(), ClientError> {
     while let Some(ended) = streams.join_next().await {
         // A stream's task neither panics nor is it cancelled while this one waits for it.
         ended.map_err(|_| ClientError::Closed)??;
+    }
+    Ok(())
+}
+
+/// Reads writes that carry the time at which they were due, until the flow is stopped.
+async fn fetch_writes(
+    task: &FlowTask,
+    client: &Client,
+    write_bytes: u64,
+    interval_ns: u64,
+) -> Result<(), ClientError> {
+    let mut response = client.get(&format!("/rate/{write_bytes}/{}", interval_ns.max(1))).await?;
+    let mut stamp = [0; STAMP_BYTES];
+    // Bytes of the write at hand that were read.
+    let mut read = 0;
+    while let Some(mut chunk) = response.chunk().await? {
+        task.heard.received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        while !chunk.is_empty() {
+            let taken = chunk.split_to(chunk.len().min((write_bytes - read) as usize));
+            let head = stamp.iter_mut().skip(read as usize);
+            head.zip(&taken).for_each(|(place, byte)| *place = *byte);
+            read += taken.len() as u64;
+            if read == write_bytes {
+                let age = time::Instant::now().saturating_duration_since(written_at(stamp));
+                let nanos = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+                task.heard.latency_ns().saturating_record(nanos);
+                read = 0;
+            }
+        }
     }
     Ok(())
 }

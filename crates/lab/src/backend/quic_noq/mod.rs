@@ -1,39 +1,77 @@
-//! Runs flows over real QUIC: a server, clients, and an emulated link between them, all in this process
-//! and on loopback.
+//! Real QUIC by noq: a server, clients, and a link between them, all in this process.
 //!
 //! The link has its own thread. The server and the clients have a runtime each, with one worker, so
 //! that neither waits for the other; the calling thread looks at all of them every few milliseconds.
 
-mod bench;
-mod carrier;
 mod flow;
-mod job;
 mod sender;
 mod socket;
+mod testbed;
 
-use std::sync::atomic::AtomicBool;
+use fullpipe_sim::Application;
 
-use fullpipe_quic::CongestionControl;
+use super::link;
+use super::{Backend, Request, RunError, realtime};
+use crate::observe::Observations;
+use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
+use testbed::QuicTestbed;
 
-use crate::backend::RunError;
-use crate::backend::realtime;
-use crate::backend::series;
-use crate::observe::Tick;
-use crate::output::results::AlgorithmResult;
-use crate::scenario::Cc;
-use crate::scenario::Scenario;
+/// noq as a backend.
+pub(super) struct QuicNoq;
 
-pub(crate) use bench::Bench;
-pub(crate) use job::{FlowJob, Job};
-pub(crate) use sender::Sender;
+/// What a tun link has beside udp.
+#[cfg(target_os = "linux")]
+const LINKS: &[LinkKind] = &[LinkKind::Udp, LinkKind::Tun];
+#[cfg(not(target_os = "linux"))]
+const LINKS: &[LinkKind] = &[LinkKind::Udp];
 
-/// Runs one algorithm on a fresh link.
-pub(crate) fn run(
-    scenario: &Scenario,
-    cc: CongestionControl,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(Tick),
-) -> Result<AlgorithmResult, RunError> {
-    let bench = Bench::start(&Job::of(scenario, cc))?;
-    realtime::measure(scenario, Cc::Program(cc), bench, series::INTERVAL, stop, watch)
+impl Backend for QuicNoq {
+    fn name(&self) -> &'static str {
+        "quic"
+    }
+
+    fn is_realtime(&self) -> bool {
+        true
+    }
+
+    fn links(&self) -> &'static [LinkKind] {
+        LINKS
+    }
+
+    fn algorithm(&self, cc: Cc) -> Option<Cc> {
+        matches!(cc, Cc::Program(_)).then_some(cc)
+    }
+
+    fn has(&self, feature: &Feature) -> bool {
+        match feature {
+            Feature::Flows(n) => *n <= fullpipe_emu::MAX_FLOWS,
+            Feature::Transport(protocol) => *protocol == Protocol::Quic,
+            Feature::Application(name) => *name != "short_flows",
+            Feature::Chain => true,
+            Feature::RateTrace
+            | Feature::Algorithm(_)
+            | Feature::LateStart
+            | Feature::Route
+            | Feature::CrossTraffic
+            | Feature::LongPath
+            | Feature::Setting(_) => false,
+        }
+    }
+
+    fn times_writes_of(&self, application: &Application) -> bool {
+        matches!(application, Application::RateLimited { .. })
+    }
+
+    fn sees_each_link(&self) -> bool {
+        false
+    }
+
+    fn check(&self, scenario: &Scenario, kind: Option<LinkKind>) -> Result<(), RunError> {
+        link::check(kind.unwrap_or(LinkKind::Udp), scenario)
+    }
+
+    fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
+        let testbed = QuicTestbed::start(scenario, request.link.unwrap_or(LinkKind::Udp))?;
+        realtime::run(scenario, testbed, request)
+    }
 }

@@ -1,18 +1,63 @@
-//! What the senders' kernel runs: an algorithm that it has, or ours, which is in it for the run.
+//! What the senders' kernel runs: algorithms that it has, or ours, which is in it for the run.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::backend::RunError;
-#[cfg(not(feature = "kernel"))]
-use crate::scenario::ScenarioError;
 use crate::scenario::{Cc, KernelCc};
 
+/// The congestion controls of a run's flows.
+pub(super) struct Controls {
+    /// Each once.
+    all: Vec<(Cc, Control)>,
+    /// Of each flow, its place in the list.
+    places: Vec<usize>,
+}
+
 /// A congestion control that the kernel has as long as this lives.
-pub(super) struct Control {
+struct Control {
     name: KernelCc,
     /// Ours: out of the kernel again when this is dropped. Connections keep it until they close.
     #[cfg(feature = "kernel")]
     loaded: Option<fullpipe_bpf::kernel::Loaded>,
+}
+
+impl Controls {
+    /// Loads what is not in the kernel.
+    pub(super) fn of(flows: impl Iterator<Item = Cc>) -> Result<Self, RunError> {
+        let mut all: Vec<(Cc, Control)> = Vec::new();
+        let mut places = Vec::new();
+        for cc in flows {
+            let place = match all.iter().position(|(known, _)| *known == cc) {
+                Some(place) => place,
+                None => {
+                    all.push((cc, Control::of(cc)?));
+                    all.len() - 1
+                }
+            };
+            places.push(place);
+        }
+        Ok(Self { all, places })
+    }
+
+    /// By which a flow's socket asks for its own.
+    pub(super) fn name(&self, flow: usize) -> KernelCc {
+        self.all[self.places[flow]].1.name
+    }
+
+    /// Which of the controls a flow has.
+    pub(super) fn place(&self, flow: usize) -> usize {
+        self.places[flow]
+    }
+
+    /// The states of connections by their control and their remote end, where they can be told.
+    pub(super) fn states(&self) -> HashMap<(usize, SocketAddr), &'static str> {
+        let each = self.all.iter().enumerate();
+        each.flat_map(|(i, (_, control))| {
+            control.states().into_iter().map(move |(remote, state)| ((i, remote), state))
+        })
+        .collect()
+    }
 }
 
 /// Whether one of ours can be loaded here.
@@ -24,12 +69,12 @@ pub(super) fn check(_: Cc) -> Result<(), RunError> {
 /// This program was built without.
 #[cfg(not(feature = "kernel"))]
 pub(super) fn check(cc: Cc) -> Result<(), RunError> {
-    Err(ScenarioError::BuiltWithoutKernel(cc).into())
+    Err(RunError::BuiltWithoutKernel(cc))
 }
 
 #[cfg(feature = "kernel")]
 impl Control {
-    pub(super) fn of(cc: Cc) -> Result<Self, RunError> {
+    fn of(cc: Cc) -> Result<Self, RunError> {
         use std::sync::atomic::{AtomicU32, Ordering};
 
         use fullpipe_bpf::kernel::{Error, Options, load};
@@ -46,31 +91,23 @@ impl Control {
         Ok(Self { name: kernel_name, loaded: Some(loaded) })
     }
 
-    /// The state of the connection to `remote`, where it can be told.
-    pub(super) fn state_of(&self, remote: SocketAddr) -> Option<&'static str> {
-        let connections = self.loaded.as_ref()?.connections().ok()?;
-        connections.into_iter().find(|c| c.remote == remote).map(|c| c.state)
+    fn states(&self) -> Vec<(SocketAddr, &'static str)> {
+        let connections = self.loaded.as_ref().and_then(|loaded| loaded.connections().ok());
+        connections.into_iter().flatten().map(|c| (c.remote, c.state)).collect()
     }
 }
 
 #[cfg(not(feature = "kernel"))]
 impl Control {
-    pub(super) fn of(cc: Cc) -> Result<Self, RunError> {
+    fn of(cc: Cc) -> Result<Self, RunError> {
         match cc {
             Cc::Kernel(name) => Ok(Self { name }),
-            Cc::Program(_) => Err(ScenarioError::BuiltWithoutKernel(cc).into()),
+            Cc::Program(_) => Err(RunError::BuiltWithoutKernel(cc)),
         }
     }
 
     /// The kernel's own algorithms do not tell theirs.
-    pub(super) fn state_of(&self, _: SocketAddr) -> Option<&'static str> {
-        None
-    }
-}
-
-impl Control {
-    /// By which a socket asks for it.
-    pub(super) fn name(&self) -> KernelCc {
-        self.name
+    fn states(&self) -> Vec<(SocketAddr, &'static str)> {
+        Vec::new()
     }
 }

@@ -8,18 +8,21 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
+use fullpipe_sim::Application;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
 
-use super::latency::{Latencies, Unsent, Writes};
+use super::latency::{Times, Writes};
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
-use crate::scenario::Amount;
 use crate::scenario::KernelCc;
 
 /// The largest write and read.
 const CHUNK_BYTES: usize = 64 << 10;
+
+/// How long a silent application sleeps until it looks whether there is data.
+const SILENCE: time::Duration = time::Duration::from_millis(1);
 
 /// How long an end sleeps at most before it looks whether it is to stop.
 const NAP_MS: u16 = 20;
@@ -29,19 +32,27 @@ pub(super) struct Flow {
     pub(super) number: usize,
     pub(super) epoch: time::Instant,
     pub(super) cc: KernelCc,
-    pub(super) amount: Amount,
-    /// How much unsent data a bounded sender keeps.
-    pub(super) unsent_bound_bytes: u32,
+    pub(super) application: Application,
+    /// When its application falls silent, counted from the first flow's first request.
+    pub(super) stop: Option<Duration>,
+    /// How much unsent data the sender keeps (TCP_NOTSENT_LOWAT).
+    pub(super) unsent_bytes: u32,
     /// How long a connection may take.
     pub(super) connect_timeout: time::Duration,
     /// The receiver's address.
     pub(super) to: SocketAddr,
     /// The sender's socket, once it is connected.
     pub(super) sender: OnceLock<TcpStream>,
+    /// The first flow's first request, since the epoch.
+    pub(super) zero: OnceLock<Duration>,
     /// Application bytes that the receiver got.
     pub(super) received: AtomicU64,
     pub(super) writes: Writes,
-    pub(super) latencies: Arc<Latencies>,
+    pub(super) latencies: Arc<Times>,
+    /// Times from a request to the last byte of its answer.
+    pub(super) completions: Times,
+    /// Whether an answer was asked for and has not arrived.
+    pub(super) is_waiting: AtomicBool,
     /// Becomes true when the run is over.
     pub(super) ended: Arc<AtomicBool>,
     pub(super) told: mpsc::Sender<Event>,
@@ -70,31 +81,70 @@ impl Flow {
         }
     }
 
-    /// Writes from `start` on, counted from the epoch.
-    pub(super) fn send(&self, socket: socket2::Socket, start: Duration) {
-        self.answer(self.try_send(socket, start));
+    /// Writes from `start` on, counted from the epoch. The first flow has no `zero` and makes it.
+    pub(super) fn send(&self, socket: socket2::Socket, start: Duration, zero: Option<Duration>) {
+        self.answer(self.try_send(socket, start, zero));
     }
 
-    fn try_send(&self, socket: socket2::Socket, start: Duration) -> io::Result<()> {
-        while self.now() < start {
-            if self.has_ended() {
-                return Ok(());
-            }
-            let nap = (start - self.now()).min(Duration::from_millis(u64::from(NAP_MS)));
-            std::thread::sleep(nap.into());
-        }
+    fn try_send(
+        &self,
+        socket: socket2::Socket,
+        start: Duration,
+        zero: Option<Duration>,
+    ) -> io::Result<()> {
         socket.set_tcp_congestion(self.cc.name().as_bytes())?;
         socket.set_tcp_nodelay(true)?;
-        socket.set_tcp_notsent_lowat(self.unsent_bound_bytes)?;
+        socket.set_tcp_notsent_lowat(self.unsent_bytes)?;
         abort_on_close(&socket)?;
         socket.set_nonblocking(true)?;
+        // The first flow connects before its time comes, the others at theirs.
+        if zero.is_some() && !self.sleep_until(start) {
+            return Ok(());
+        }
         if !self.connect(&socket)? {
+            return Ok(());
+        }
+        if !self.sleep_until(start) {
             return Ok(());
         }
         let stream = self.sender.get_or_init(|| TcpStream::from(socket));
         let begun = self.now();
+        self.zero.get_or_init(|| zero.unwrap_or(begun));
         self.tell(Event::Started { flow: self.number, at: begun });
-        self.write(stream, begun)
+        match self.application {
+            Application::Bytes(bytes) => self.write(stream, bytes, |_| true),
+            Application::Bulk | Application::ShortFlows { .. } => {
+                self.write(stream, u64::MAX, |_| true)
+            }
+            Application::OnOff { on, off } => {
+                let cycle = (on + off).as_nanos().max(1);
+                self.write(stream, u64::MAX, move |t| t.as_nanos() % cycle < on.as_nanos())
+            }
+            Application::RateLimited { rate, write_bytes } => {
+                self.write_at_rate(stream, rate.time_for(write_bytes), write_bytes)
+            }
+            Application::RequestResponse { response_bytes, .. } => {
+                self.answer_requests(stream, response_bytes)
+            }
+        }
+    }
+
+    /// Whether that time came before the end of the run.
+    fn sleep_until(&self, at: Duration) -> bool {
+        while self.now() < at {
+            if self.has_ended() {
+                return false;
+            }
+            let nap = (at - self.now()).min(Duration::from_millis(u64::from(NAP_MS)));
+            std::thread::sleep(nap.into());
+        }
+        !self.has_ended()
+    }
+
+    /// Whether the application falls silent for good.
+    fn has_stopped(&self) -> bool {
+        let zero = self.zero.get().copied().unwrap_or_default();
+        self.has_ended() || self.stop.is_some_and(|stop| self.now() >= zero + stop)
     }
 
     /// Whether it is connected; not when the run ended first.
@@ -115,27 +165,26 @@ impl Flow {
         socket.take_error()?.map_or(Ok(true), Err)
     }
 
-    fn write(&self, mut stream: &TcpStream, begun: Duration) -> io::Result<()> {
+    /// Writes `bytes` as fast as the kernel takes them, at the times since now at which `has_data`.
+    fn write(
+        &self,
+        mut stream: &TcpStream,
+        bytes: u64,
+        has_data: impl Fn(Duration) -> bool,
+    ) -> io::Result<()> {
+        let begun = time::Instant::now();
         let chunk = vec![0; CHUNK_BYTES];
         let mut sent = 0;
-        let mut unsent = Unsent::Bounded;
-        loop {
-            if unsent == Unsent::Bounded && self.is_half_over(self.now() - begun, sent) {
-                unsent = Unsent::Unbounded;
-                SockRef::from(stream).set_tcp_notsent_lowat(u32::MAX)?;
-            }
-            let left = match self.amount {
-                Amount::Bytes(n) => n - sent,
-                Amount::Duration(_) => u64::MAX,
-            };
-            if left == 0 || self.has_ended() {
-                return Ok(());
+        while sent < bytes && !self.has_stopped() {
+            if !has_data(begun.elapsed().into()) {
+                std::thread::sleep(SILENCE);
+                continue;
             }
             if !wait(stream, PollFlags::POLLOUT)? {
                 continue;
             }
-            let want = left.min(CHUNK_BYTES as u64);
-            self.writes.write(sent + want, unsent);
+            let want = (bytes - sent).min(CHUNK_BYTES as u64);
+            self.writes.write(sent + want, time::Instant::now());
             match stream.write(&chunk[..want as usize]) {
                 Ok(n) => sent += n as u64,
                 Err(e) if is_nothing(&e) => {}
@@ -143,13 +192,75 @@ impl Flow {
             }
             self.writes.written(sent);
         }
+        Ok(())
     }
 
-    fn is_half_over(&self, elapsed: Duration, sent: u64) -> bool {
-        match self.amount {
-            Amount::Bytes(n) => sent >= n / 2,
-            Amount::Duration(d) => elapsed.times(2) >= d,
+    /// Writes so much in every interval. What the kernel does not take in time is as old as it is due.
+    fn write_at_rate(
+        &self,
+        stream: &TcpStream,
+        interval: Duration,
+        write_bytes: u64,
+    ) -> io::Result<()> {
+        let begun = time::Instant::now();
+        let chunk = vec![0; write_bytes as usize];
+        for i in 0_u64.. {
+            let due = begun + time::Duration::from(interval.times(i));
+            if !self.sleep_until(due.duration_since(self.epoch).into()) || self.has_stopped() {
+                return Ok(());
+            }
+            self.writes.write((i + 1) * write_bytes, due);
+            if !self.write_whole(stream, &chunk)? {
+                return Ok(());
+            }
         }
+        Ok(())
+    }
+
+    /// Answers each byte that the other end sends.
+    fn answer_requests(&self, mut stream: &TcpStream, response_bytes: u64) -> io::Result<()> {
+        let chunk = vec![0; CHUNK_BYTES];
+        let mut sent = 0;
+        while !self.has_stopped() {
+            if !wait(stream, PollFlags::POLLIN)? {
+                continue;
+            }
+            match stream.read(&mut [0]) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(e) if is_nothing(&e) => continue,
+                Err(e) => return Err(e),
+            }
+            let mut left = response_bytes;
+            while left > 0 {
+                let part = left.min(CHUNK_BYTES as u64);
+                sent += part;
+                self.writes.write(sent, time::Instant::now());
+                if !self.write_whole(stream, &chunk[..part as usize])? {
+                    return Ok(());
+                }
+                left -= part;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all of it was written before the end of the run.
+    fn write_whole(&self, mut stream: &TcpStream, mut bytes: &[u8]) -> io::Result<bool> {
+        while !bytes.is_empty() {
+            if self.has_ended() {
+                return Ok(false);
+            }
+            if !wait(stream, PollFlags::POLLOUT)? {
+                continue;
+            }
+            match stream.write(bytes) {
+                Ok(n) => bytes = &bytes[n..],
+                Err(e) if is_nothing(&e) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
     }
 
     /// Takes the one connection and reads it to its end.
@@ -170,7 +281,19 @@ impl Flow {
         abort_on_close(&stream)?;
         let mut chunk = vec![0; 4 * CHUNK_BYTES];
         let mut received = 0;
-        while !self.has_ended() {
+        let mut requests = Requests::of(self.application);
+        loop {
+            if self.has_ended() {
+                return Ok(());
+            }
+            if self.stop.is_some() && self.zero.get().is_some() && self.has_stopped() {
+                self.tell(Event::Finished { flow: self.number, at: self.now() });
+                return Ok(());
+            }
+            if let Some(requests) = &mut requests {
+                requests.ask(&mut stream)?;
+                self.is_waiting.store(requests.asked.is_some(), Ordering::Relaxed);
+            }
             if !wait(&stream, PollFlags::POLLIN)? {
                 continue;
             }
@@ -182,12 +305,66 @@ impl Flow {
             }
             self.received.store(received, Ordering::Relaxed);
             self.writes.read(received, &self.latencies);
-            if matches!(self.amount, Amount::Bytes(n) if received >= n) {
+            if let Some(requests) = &mut requests {
+                requests.received(received, &self.completions);
+                self.is_waiting.store(requests.asked.is_some(), Ordering::Relaxed);
+            }
+            if matches!(self.application, Application::Bytes(n) if received >= n) {
                 self.tell(Event::Finished { flow: self.number, at: self.now() });
                 return Ok(());
             }
         }
-        Ok(())
+    }
+}
+
+/// The receiver's side of requests and answers.
+struct Requests {
+    response_bytes: u64,
+    think: time::Duration,
+    /// When the answer that is waited for was asked for.
+    asked: Option<time::Instant>,
+    next: time::Instant,
+    /// Bytes of all answers that were asked for.
+    wanted: u64,
+}
+
+impl Requests {
+    fn of(application: Application) -> Option<Self> {
+        let Application::RequestResponse { response_bytes, think } = application else {
+            return None;
+        };
+        let next = time::Instant::now();
+        Some(Self { response_bytes, think: think.into(), asked: None, next, wanted: 0 })
+    }
+
+    /// Asks for the next answer if it is time.
+    fn ask(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        if self.asked.is_some() {
+            return Ok(());
+        }
+        let wait = self.next.saturating_duration_since(time::Instant::now());
+        std::thread::sleep(wait.min(time::Duration::from_millis(u64::from(NAP_MS))));
+        if time::Instant::now() < self.next {
+            return Ok(());
+        }
+        match stream.write(&[0]) {
+            Ok(1) => {
+                self.asked = Some(time::Instant::now());
+                self.wanted += self.response_bytes;
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(e) if is_nothing(&e) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn received(&mut self, received: u64, completions: &Times) {
+        if let Some(asked) = self.asked.filter(|_| received >= self.wanted) {
+            completions.record(asked.elapsed());
+            self.asked = None;
+            self.next = time::Instant::now() + self.think;
+        }
     }
 }
 

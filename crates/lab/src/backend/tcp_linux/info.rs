@@ -4,11 +4,12 @@ use std::io;
 use std::net::TcpStream;
 
 use fullpipe_cc::{Duration, Rate};
+use fullpipe_sim::SenderStats;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::GetStruct;
 use nix::{getsockopt_impl, libc, sockopt_impl};
 
-use crate::backend::realtime::{KernelLook, Look};
+use crate::observe::FlowSample;
 
 /// `struct tcp_info` of `linux/tcp.h` as far as Linux 4.19 has it. The kernel fills in as much as is
 /// asked for, so a longer struct of a later kernel is the same one.
@@ -72,28 +73,28 @@ impl TcpInfo {
     }
 
     /// A connection before its first round trip says nothing.
-    pub(super) fn look(&self) -> Option<Look> {
+    pub(super) fn sample(&self) -> Option<FlowSample> {
         let segments = |n: u32| u64::from(n) * u64::from(self.snd_mss);
         // What is in flight by the kernel's own definition (tcp_packets_in_flight).
         let inflight = (self.unacked + self.retrans).saturating_sub(self.sacked + self.lost);
-        (self.rtt_us > 0).then(|| Look {
-            rtt: Duration::from_micros(u64::from(self.rtt_us)),
+        let srtt = Duration::from_micros(u64::from(self.rtt_us));
+        (self.rtt_us > 0).then(|| FlowSample {
+            // The kernel tells no single round trips.
+            rtt: Some(srtt),
+            srtt: Some(srtt),
             cwnd: segments(self.snd_cwnd),
             inflight: Some(segments(inflight)),
             // An algorithm that does not pace has no rate, or an infinite one.
             pacing: (1..u64::MAX / 8)
                 .contains(&self.pacing_rate)
                 .then(|| Rate::from_bytes_per_sec(self.pacing_rate)),
-            state: None,
-            kernel: Some(KernelLook {
-                delivery: Rate::from_bytes_per_sec(self.delivery_rate),
-                retransmitted_bytes: self.bytes_retrans,
-            }),
+            delivery: Some(Rate::from_bytes_per_sec(self.delivery_rate)),
+            sender: SenderStats {
+                sent_bytes: self.bytes_sent,
+                lost_bytes: self.bytes_retrans,
+                ..SenderStats::default()
+            },
+            ..FlowSample::default()
         })
-    }
-
-    /// Bytes sent, and bytes sent again.
-    pub(super) fn volumes(&self) -> (u64, u64) {
-        (self.bytes_sent, self.bytes_retrans)
     }
 }

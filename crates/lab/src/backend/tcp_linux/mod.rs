@@ -1,73 +1,107 @@
-//! Runs a scenario over the kernel's own TCP: senders in one network namespace, receivers in another,
-//! and between them an emulated link with TUN devices, or the kernel's netem.
+//! The kernel's own TCP: senders in one network namespace, receivers in another, and between them an
+//! emulated link with TUN devices, or the kernel's netem.
 //!
 //! Each flow has a thread at either end; the calling thread looks at the senders' sockets (TCP_INFO)
 //! every ten milliseconds. Needs Linux and root.
 
-mod bench;
-mod carrier;
 mod control;
 mod flow;
 mod info;
 mod latency;
+mod testbed;
 
-use std::sync::atomic::AtomicBool;
+use fullpipe_cc::Algorithm;
+use fullpipe_quic::CongestionControl;
+use fullpipe_sim::Application;
 
-use fullpipe_cc::Duration;
+use super::link;
+use super::{Backend, Request, RunError, realtime};
+use crate::observe::Observations;
+use crate::scenario::{Cc, Feature, KernelCc, LinkKind, Protocol, Scenario};
+use testbed::TcpTestbed;
 
-use crate::backend::RunError;
-use crate::backend::realtime;
-use crate::observe::Tick;
-use crate::output::results::AlgorithmResult;
-use crate::scenario::Cc;
-use crate::scenario::{Scenario, ScenarioError};
-use bench::Bench;
-use control::Control;
+/// The kernel's TCP as a backend.
+pub(super) struct TcpLinux;
 
-/// Between two looks at the senders.
-const LOOK: Duration = Duration::from_millis(10);
+/// Each flow has two threads.
+const MAX_FLOWS: usize = 256;
 
 /// What the kernel has.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Runs an algorithm on a fresh link.
-pub(crate) fn run(
-    scenario: &Scenario,
-    cc: Cc,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(Tick),
-) -> Result<AlgorithmResult, RunError> {
-    let bench = Bench::start(scenario, vec![Control::of(cc)?])?;
-    realtime::measure(scenario, cc, bench, LOOK, stop, watch)
-}
+impl Backend for TcpLinux {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
 
-/// The same with another algorithm for all flows but the first.
-pub(crate) fn run_beside(
-    scenario: &Scenario,
-    cc: Cc,
-    others: Cc,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(Tick),
-) -> Result<AlgorithmResult, RunError> {
-    let bench = Bench::start(scenario, vec![Control::of(cc)?, Control::of(others)?])?;
-    realtime::measure(scenario, cc, bench, LOOK, stop, watch)
-}
+    fn is_realtime(&self) -> bool {
+        true
+    }
 
-/// Whether this machine can run the scenario: its kernel has the algorithms or takes them, and this
-/// process may make namespaces and devices.
-pub(crate) fn check(scenario: &Scenario) -> Result<(), RunError> {
-    let text = std::fs::read_to_string(AVAILABLE).map_err(RunError::Socket)?;
-    let available: Vec<&str> = text.split_ascii_whitespace().collect();
-    for cc in &scenario.cc {
+    fn links(&self) -> &'static [LinkKind] {
+        &[LinkKind::Tun, LinkKind::Netem]
+    }
+
+    /// BBRv3 is the flavour that there is as a program for the kernel; CUBIC and Reno are the kernel's own.
+    fn algorithm(&self, cc: Cc) -> Option<Cc> {
+        let kernels = |name| KernelCc::named(name).map(Cc::Kernel);
         match cc {
-            Cc::Kernel(kernel) if !available.contains(&kernel.name()) => {
-                let there_are: Vec<_> =
-                    available.iter().map(|name| format!("linux:{name}")).collect();
-                return Err(ScenarioError::NotInKernel(*kernel, there_are.join(", ")).into());
+            Cc::Kernel(_) => Some(cc),
+            Cc::Program(CongestionControl::Fullpipe(Algorithm::Bbr3 | Algorithm::Bbr3Linux)) => {
+                Some(CongestionControl::Fullpipe(Algorithm::Bbr3Linux).into())
             }
-            Cc::Kernel(_) => {}
-            Cc::Program(_) => control::check(*cc)?,
+            Cc::Program(CongestionControl::Fullpipe(Algorithm::Cubic)) => kernels("cubic"),
+            Cc::Program(CongestionControl::Fullpipe(Algorithm::Reno)) => kernels("reno"),
+            Cc::Program(_) => None,
         }
     }
-    carrier::check(scenario)
+
+    fn has(&self, feature: &Feature) -> bool {
+        match feature {
+            Feature::Flows(n) => *n <= MAX_FLOWS,
+            Feature::Transport(protocol) => *protocol == Protocol::Tcp,
+            Feature::Application(name) => *name != "short_flows",
+            Feature::Chain => true,
+            Feature::RateTrace
+            | Feature::Algorithm(_)
+            | Feature::LateStart
+            | Feature::Route
+            | Feature::CrossTraffic
+            | Feature::LongPath
+            | Feature::Setting(_) => false,
+        }
+    }
+
+    fn times_writes_of(&self, _: &Application) -> bool {
+        true
+    }
+
+    fn sees_each_link(&self) -> bool {
+        false
+    }
+
+    fn check(&self, scenario: &Scenario, kind: Option<LinkKind>) -> Result<(), RunError> {
+        let text = std::fs::read_to_string(AVAILABLE).map_err(RunError::Socket)?;
+        let available: Vec<&str> = text.split_ascii_whitespace().collect();
+        for flow in &scenario.flows {
+            match flow.cc {
+                Cc::Kernel(kernel) if !available.contains(&kernel.name()) => {
+                    let there_are: Vec<_> =
+                        available.iter().map(|name| format!("linux:{name}")).collect();
+                    return Err(RunError::NotInKernel(kernel, there_are.join(", ")));
+                }
+                Cc::Kernel(_) => {}
+                Cc::Program(_) => control::check(flow.cc)?,
+            }
+        }
+        link::check(kind.unwrap_or(LinkKind::Tun), scenario).map_err(|error| match error {
+            RunError::NotOverTunHere(lacking) => RunError::NotOverTcpHere(lacking),
+            error => error,
+        })
+    }
+
+    fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
+        let testbed = TcpTestbed::start(scenario, request.link.unwrap_or(LinkKind::Tun))?;
+        realtime::run(scenario, testbed, request)
+    }
 }

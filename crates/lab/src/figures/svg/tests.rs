@@ -1,6 +1,5 @@
 use super::super::drawing::Scale;
 use super::*;
-use crate::scenario::Edition;
 
 fn points(n: u32) -> Vec<(f64, f64)> {
     (0..n).map(|i| (f64::from(i), f64::from(i % 7))).collect()
@@ -77,7 +76,14 @@ fn each_figure_that_draws_has_a_file() {
     let named = ["fig2", "tuning"];
     let figures: Vec<_> =
         super::super::FIGURES.iter().filter(|f| named.contains(&f.name)).collect();
-    let results = super::super::run_all(&figures, Edition::default(), 1, &stop, |_| ());
+    let results = super::super::run_all(
+        &figures,
+        crate::backend::BackendChoice::SIM,
+        false,
+        1,
+        &stop,
+        |_| (),
+    );
     let mut results = results.expect("sound files");
     let empty = FigureResult { drawing: Drawing::default(), name: "empty", ..results[0].clone() };
     results.push(empty);

@@ -13,13 +13,13 @@ struct Check {
 
 /// What a figure measured.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct Checks {
     checks: Vec<Check>,
     details: Vec<String>,
     pub(super) drawing: Drawing,
 }
 
-impl Outcome {
+impl Checks {
     /// That `figure` is at most `most`; `what` is what it is called.
     pub(super) fn at_most(&mut self, what: &str, figure: f64, most: f64) {
         self.check(

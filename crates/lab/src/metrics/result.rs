@@ -4,24 +4,29 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observe::SeriesRow;
-use crate::output::results::EmulatorRecord;
+use crate::observe::{EmulatorRecord, SeriesRow};
 
 /// What one run came to: a line of JSON, and the rows of the tables.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct RunResult {
     /// Its number among the points of the grid, from 0.
     pub run: usize,
     /// The scenario's name.
     pub scenario: String,
+    /// What carried its flows.
+    pub backend: String,
     /// Its place in the grid: axis and value.
     pub at: Vec<(String, String)>,
     /// Seed of everything random.
     pub seed: u64,
+    /// Rate of the first link; null where it has none or changes.
+    pub rate_mbps: Option<f64>,
+    /// Round trip of a full packet on the empty path.
+    pub empty_rtt_ms: f64,
     /// The figures of all flows and of the first link, by name, in the order of the columns.
     pub metrics: Figures,
     /// The flows, in the order of the file.
-    pub flows: Vec<FlowOutcome>,
+    pub flows: Vec<FlowResult>,
     /// The links, in the order in which packets pass them.
     pub links: Vec<Figures>,
     /// The course of it; empty when none was recorded.
@@ -42,7 +47,7 @@ pub type Figures = BTreeMap<String, Option<f64>>;
 
 /// What one flow came to.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct FlowOutcome {
+pub struct FlowResult {
     /// What it is called.
     pub name: String,
     /// Its algorithm.

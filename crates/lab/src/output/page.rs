@@ -1,4 +1,4 @@
-//! A report that is one HTML file: it needs no network, and nothing beside it.
+//! The page of results: one HTML file that needs no network, and nothing beside it.
 
 mod plots;
 
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use plotly::Plot;
 
-use crate::output::results::{DEFINITIONS, ScenarioResults};
-use crate::output::summary;
+use super::json::ScenarioReport;
+use super::table;
 
 /// A report that cannot be written: one line.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
-pub enum ReportError {
+pub enum PageError {
     #[error("cannot write the report {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("cannot write the report {}: it is not a regular file", path.display())]
@@ -29,17 +29,17 @@ pub enum ReportError {
 ///
 /// # Errors
 /// The path is a directory or a device, or its directory cannot be written.
-pub fn check_writable(path: &Path) -> Result<(), ReportError> {
-    let io = |source| ReportError::Io { path: path.to_owned(), source };
+pub fn check_writable(path: &Path) -> Result<(), PageError> {
+    let io = |source| PageError::Io { path: path.to_owned(), source };
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => {
-            return Err(ReportError::NotAFile { path: path.to_owned() });
+            return Err(PageError::NotAFile { path: path.to_owned() });
         }
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io(e)),
         _ => {}
     }
     if path.file_name().is_none() {
-        return Err(ReportError::NotAFile { path: path.to_owned() });
+        return Err(PageError::NotAFile { path: path.to_owned() });
     }
     // The same that `write` does, without the renaming.
     tempfile::NamedTempFile::new_in(directory_of(path)).map(drop).map_err(io)
@@ -49,13 +49,16 @@ pub fn check_writable(path: &Path) -> Result<(), ReportError> {
 ///
 /// # Errors
 /// The file cannot be written; nothing is left of it then.
-pub fn write(path: &Path, scenarios: &[ScenarioResults]) -> Result<(), ReportError> {
+pub fn write(path: &Path, scenarios: &[ScenarioReport]) -> Result<(), PageError> {
     write_text(path, &render(scenarios)?)
 }
 
 /// Writes a file in one step.
-pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), ReportError> {
-    let io = |source| ReportError::Io { path: path.to_owned(), source };
+///
+/// # Errors
+/// The file cannot be written; nothing is left of it then.
+pub fn write_text(path: &Path, text: &str) -> Result<(), PageError> {
+    let io = |source| PageError::Io { path: path.to_owned(), source };
     let mut file = temporary_beside(path).map_err(io)?;
     file.write_all(text.as_bytes()).map_err(io)?;
     file.persist(path).map_err(|e| io(e.error))?;
@@ -81,9 +84,9 @@ fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
 /// The whole page.
 ///
 /// # Errors
-/// [`ReportError::NoScript`] when the plotting library no longer holds its script.
-pub fn render(scenarios: &[ScenarioResults]) -> Result<String, ReportError> {
-    let script = plotly_script().ok_or(ReportError::NoScript)?;
+/// [`PageError::NoScript`] when the plotting library no longer holds its script.
+pub fn render(scenarios: &[ScenarioReport]) -> Result<String, PageError> {
+    let script = plotly_script().ok_or(PageError::NoScript)?;
     let mut page = String::with_capacity(script.len() + (1 << 20));
     let _ = write!(
         page,
@@ -92,18 +95,14 @@ pub fn render(scenarios: &[ScenarioResults]) -> Result<String, ReportError> {
          <title>fullpipe: {}</title>\n<style>{STYLE}</style>\n{script}\n</head>\n<body>\n",
         escape(&title(scenarios))
     );
-    let _ = write!(page, "<h1>{}</h1>\n{}", escape(&title(scenarios)), table(scenarios));
-    for warning in summary::warnings(scenarios) {
-        let _ = writeln!(page, "<p class=\"warning\">Not to be trusted: {}</p>", escape(&warning));
+    let _ = write!(page, "<h1>{}</h1>\n", escape(&title(scenarios)));
+    for (i, scenario) in scenarios.iter().enumerate() {
+        section(&mut page, i, scenario);
     }
-    for (i, s) in scenarios.iter().enumerate() {
-        section(&mut page, i, s);
-    }
-    definitions(&mut page);
     let version = env!("CARGO_PKG_VERSION");
     let _ = write!(
         page,
-        "<footer>fullpipe {version}. Drag to zoom all five plots in time, double-click to return; \
+        "<footer>fullpipe {version}. Metrics are defined in docs/results.md. Drag to zoom all five plots in time, double-click to return; \
          click on a name to hide it.</footer>\n<script>{THEME}</script>\n</body>\n</html>\n"
     );
     Ok(page)
@@ -118,11 +117,11 @@ pub(crate) fn plotly_script() -> Option<String> {
     all[..end].contains("plotly.js v").then(|| all[..end].to_owned())
 }
 
-fn title(scenarios: &[ScenarioResults]) -> String {
+fn title(scenarios: &[ScenarioReport]) -> String {
     let mut names: Vec<&str> = Vec::new();
-    for name in scenarios.iter().flat_map(|s| &s.scenario.cc) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
+    for flow in scenarios.iter().flat_map(|s| &s.runs).flat_map(|run| &run.flows) {
+        if !names.contains(&flow.cc.as_str()) {
+            names.push(&flow.cc);
         }
     }
     match names.as_slice() {
@@ -132,9 +131,43 @@ fn title(scenarios: &[ScenarioResults]) -> String {
     }
 }
 
-fn table(scenarios: &[ScenarioResults]) -> String {
-    let table = summary::table(scenarios);
-    let mut out = String::from("<table class=\"summary\">\n<thead>\n<tr>");
+fn section(page: &mut String, number: usize, report: &ScenarioReport) {
+    let _ = write!(page, "<section>\n<h2>{}</h2>\n", escape(&report.scenario));
+    if report.runs.iter().any(|run| run.interrupted) {
+        page.push_str("<p class=\"warning\">Stopped before its time: the results so far.</p>\n");
+    }
+    html_table(page, &table::runs(&report.scenario, &report.runs));
+    for warning in report.warnings() {
+        let _ = writeln!(page, "<p class=\"warning\">Not to be trusted: {}</p>", escape(&warning));
+    }
+    if !report.expectations.is_empty() {
+        let all: String = report.expectations.iter().map(table::verdict).collect();
+        let _ = writeln!(page, "<pre>{}</pre>", escape(&all));
+    }
+    for run in report.runs.iter().filter(|run| run.flows.len() > 1) {
+        let place = table::place(&run.at, &report.scenario);
+        let _ = writeln!(page, "<h3>Flows of {}</h3>", escape(&place));
+        html_table(page, &table::flows(run));
+    }
+    for (i, panel) in plots::sections(report).into_iter().enumerate() {
+        if !panel.title.is_empty() {
+            let _ = writeln!(page, "<h3>{}</h3>", escape(&panel.title));
+        }
+        let id = format!("plot-{number}-{i}");
+        let _ = writeln!(page, "{}", panel.plot.to_inline_html(Some(&id)));
+    }
+    lateness(page, report);
+    let _ = write!(
+        page,
+        "<details>\n<summary>The scenario: save it as a file, and <code>fullpipe run --backend {} FILE.toml</code> \
+         runs it again</summary>\n<pre>{}</pre>\n</details>\n</section>\n",
+        escape(report.runs.first().map_or("sim", |run| &run.backend)),
+        escape(&report.toml)
+    );
+}
+
+fn html_table(out: &mut String, table: &table::Table) {
+    out.push_str("<div class=\"wide\"><table class=\"summary\">\n<thead>\n<tr>");
     let mut c = 0;
     while c < table.header.len() {
         let (name, unit) = table.header[c];
@@ -153,54 +186,24 @@ fn table(scenarios: &[ScenarioResults]) -> String {
         }
     }
     out.push_str("</tr>\n</thead>\n<tbody>\n");
-    let ccs = scenarios.iter().flat_map(|s| s.results.iter().map(|r| r.cc.as_str()));
-    for (row, cc) in table.rows.iter().zip(ccs) {
+    for row in &table.rows {
         out.push_str("<tr>");
-        for (i, cell) in row.iter().enumerate() {
-            let cell = escape(cell);
-            let _ = match i {
-                1 => write!(
-                    out,
-                    "<td><span class=\"key\" style=\"background:{}\"></span>{cell}</td>",
-                    plots::colour(cc)
-                ),
-                _ => write!(out, "<td>{cell}</td>"),
-            };
-        }
+        row.iter().for_each(|cell| {
+            let _ = write!(out, "<td>{}</td>", escape(cell));
+        });
         out.push_str("</tr>\n");
     }
-    out.push_str("</tbody>\n</table>\n");
-    out
+    out.push_str("</tbody>\n</table></div>\n");
 }
 
-fn section(page: &mut String, i: usize, s: &ScenarioResults) {
-    let _ = write!(
-        page,
-        "<section>\n<h2>{}</h2>\n<p>{}</p>\n",
-        escape(&summary::short_name(&s.scenario)),
-        escape(&summary::in_words(&s.scenario))
-    );
-    if s.interrupted {
-        page.push_str("<p class=\"warning\">Stopped before its time: the results so far.</p>\n");
-    }
-    let id = format!("plot-{i}");
-    let _ = writeln!(page, "{}", plots::plot(s).to_inline_html(Some(&id)));
-    lateness(page, s);
-    let _ = write!(
-        page,
-        "<p>Again: <code>{}</code></p>\n</section>\n",
-        escape(&summary::command(&s.scenario))
-    );
-}
-
-/// How far the emulator can be believed, for each algorithm.
-fn lateness(page: &mut String, s: &ScenarioResults) {
-    let each = s.results.iter().filter_map(|r| {
-        let e = r.emulator.as_ref()?;
+/// How far the emulated link can be believed, for each run.
+fn lateness(page: &mut String, report: &ScenarioReport) {
+    let each = report.runs.iter().filter_map(|run| {
+        let e = run.emulator.as_ref()?;
         let verdict = if e.trusted { "trusted" } else { "not trusted" };
         Some(format!(
             "{} {:.0} µs at p50, {:.0} µs at p99, {:.0} µs at p99.9, {verdict}",
-            escape(&r.cc),
+            escape(&table::place(&run.at, &report.scenario)),
             e.lateness_us.p50,
             e.lateness_us.p99,
             e.lateness_us.p999
@@ -210,14 +213,6 @@ fn lateness(page: &mut String, s: &ScenarioResults) {
     if !each.is_empty() {
         let _ = writeln!(page, "<p>Lateness of the emulated link: {}.</p>", each.join("; "));
     }
-}
-
-fn definitions(page: &mut String) {
-    page.push_str("<section>\n<h2>What the figures mean</h2>\n<dl>\n");
-    for (name, words) in DEFINITIONS {
-        let _ = writeln!(page, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(words));
-    }
-    page.push_str("</dl>\n</section>\n");
 }
 
 pub(crate) fn escape(text: &str) -> String {
@@ -235,9 +230,8 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-const STYLE: &str = include_str!("report/style.css");
-const THEME: &str = include_str!("report/theme.js");
+const STYLE: &str = include_str!("page/style.css");
+const THEME: &str = include_str!("page/theme.js");
 
 #[cfg(test)]
-#[path = "report_tests.rs"]
 mod tests;

@@ -1,33 +1,34 @@
 //! The runs of a figure's scenario file, for those who draw them.
 
 use crate::expect::Verdict;
-use crate::metrics::{Course, Metric, Outcome};
+use crate::metrics::{Metric, RunResult, SeriesValues};
 use crate::observe::SeriesRow;
 
 use super::drawing::{Band, Kind, Line, Table};
 
 /// What the runs of a scenario file came to, in the order of its grid.
-pub(super) struct Plays {
+pub(super) struct FileRuns {
     /// The scenario's name, and what it says of itself.
     pub(super) name: String,
     pub(super) about: String,
     /// Where its file is in the sources.
     pub(super) file: &'static str,
-    pub(super) runs: Vec<Outcome>,
+    pub(super) runs: Vec<RunResult>,
     pub(super) verdicts: Vec<Verdict>,
 }
 
-impl Plays {
+impl FileRuns {
     /// The first run that has all of these values, whatever its axes are.
-    pub(super) fn run(&self, values: &[&str]) -> Option<Play<'_>> {
+    pub(super) fn run(&self, values: &[&str]) -> Option<FigureRun<'_>> {
         self.runs(values).next()
     }
 
     /// All runs that have these values, in the order of the grid.
-    pub(super) fn runs<'a>(&'a self, values: &[&str]) -> std::vec::IntoIter<Play<'a>> {
-        let has =
-            |run: &Outcome| values.iter().all(|value| run.at.iter().any(|(_, here)| here == value));
-        self.runs.iter().filter(|run| has(run)).map(Play).collect::<Vec<_>>().into_iter()
+    pub(super) fn runs<'a>(&'a self, values: &[&str]) -> std::vec::IntoIter<FigureRun<'a>> {
+        let has = |run: &RunResult| {
+            values.iter().all(|value| run.at.iter().any(|(_, here)| here == value))
+        };
+        self.runs.iter().filter(|run| has(run)).map(FigureRun).collect::<Vec<_>>().into_iter()
     }
 
     /// The values of an axis, each once, in their order.
@@ -42,13 +43,13 @@ impl Plays {
     }
 }
 
-impl Plays {
+impl FileRuns {
     /// A line for each value of one axis, over those of another.
     pub(super) fn lines(
         &self,
         each: &str,
         over: &str,
-        value: impl Fn(Play<'_>) -> f64,
+        value: impl Fn(FigureRun<'_>) -> f64,
     ) -> Vec<Line> {
         let line = |name: &str| {
             let points = self.runs(&[name]).map(|run| (number(run.at(over)), value(run)));
@@ -65,7 +66,7 @@ impl Plays {
         columns: &str,
         corner: &str,
         of: &[&str],
-        cell: impl Fn(Play<'_>) -> String,
+        cell: impl Fn(FigureRun<'_>) -> String,
     ) -> Table {
         let names = self.values(columns);
         let header: Vec<&str> = std::iter::once(corner).chain(names.iter().copied()).collect();
@@ -86,9 +87,9 @@ pub(super) fn number(value: &str) -> f64 {
 
 /// One run.
 #[derive(Clone, Copy)]
-pub(super) struct Play<'a>(pub(super) &'a Outcome);
+pub(super) struct FigureRun<'a>(pub(super) &'a RunResult);
 
-impl<'a> Play<'a> {
+impl<'a> FigureRun<'a> {
     /// Its value on an axis; empty where it has none.
     pub(super) fn at(self, axis: &str) -> &'a str {
         let place = self.0.at.iter().find(|(name, _)| name == axis);
@@ -135,7 +136,7 @@ impl<'a> Play<'a> {
     /// From `from` on, in seconds, until its flows have converged on a path of this round trip.
     pub(super) fn convergence_s(self, from: f64, rtt_s: f64) -> Option<f64> {
         let lives: Vec<_> = self.0.flows.iter().map(|f| (f.start_s, f.end_s)).collect();
-        Course::of(&self.0.series, &lives, None, from, f64::INFINITY)
+        SeriesValues::of(&self.0.series, &lives, None, from, f64::INFINITY)
             .value(Metric::Convergence, rtt_s)
     }
 
@@ -148,12 +149,14 @@ impl<'a> Play<'a> {
         let mut bands: Vec<Band> = Vec::new();
         for row in self.rows(flow) {
             match bands.last_mut() {
-                Some(last) if last.label == row.state => last.to = row.t_s,
+                Some(last) if Some(last.label.as_str()) == row.state.as_deref() => {
+                    last.to = row.t_s
+                }
                 last => {
                     if let Some(last) = last {
                         last.to = row.t_s;
                     }
-                    let label = row.state.clone().into_owned();
+                    let label = row.state.as_deref().unwrap_or_default().to_owned();
                     bands.push(Band { from: row.t_s, to: row.t_s, label });
                 }
             }

@@ -1,35 +1,21 @@
-//! What a run over QUIC is to carry, and over which path.
+//! A scenario's network as one path there and one back, and what the ends have to know of it.
 
 use fullpipe_cc::{Duration, Rate};
+#[cfg(target_os = "linux")]
+use fullpipe_emu::netem::NetemConfig;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig};
-use fullpipe_quic::CongestionControl;
 
-use crate::scenario::{Amount, LinkKind, Scenario};
+use crate::scenario::Scenario;
 
-/// A path both ways, and the flows on it.
+/// A path both ways. Its times count from the first request.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
-    /// The way of the data. Its times count from the first request.
-    pub(crate) downlink: PathConfig,
-    pub(crate) uplink: PathConfig,
-    /// What is between the ends.
-    pub(crate) link: LinkKind,
-    /// The algorithm of all flows.
-    pub(crate) cc: CongestionControl,
-    /// At least one of them starts at 0.
-    pub(crate) flows: Vec<FlowJob>,
-    pub(crate) seed: u64,
-}
-
-/// What one flow does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowJob {
-    /// Its first request, after that of the first flow.
-    pub(crate) start: Duration,
-    /// When it reads no more.
-    pub(crate) stop: Option<Duration>,
-    /// How much it asks for; data without end if nothing is said.
-    pub(crate) bytes: Option<u64>,
+pub(crate) struct RealPath {
+    /// The way of the data: all links of a chain, one behind the other.
+    downlink: PathConfig,
+    uplink: PathConfig,
+    /// The same for netem, where netem can be it.
+    #[cfg(target_os = "linux")]
+    pub(super) netem: Option<NetemConfig>,
 }
 
 /// The handshake's computation on a busy machine.
@@ -42,39 +28,52 @@ const HANDSHAKE_BYTES: u64 = 20_000;
 /// However deep a buffer is, nobody waits longer for what is behind it.
 const LONGEST_DRAIN: Duration = Duration::from_secs(60);
 
-impl Job {
-    pub(super) fn of(s: &Scenario, cc: CongestionControl) -> Self {
-        let (downlink, uplink) = s.directions();
-        let bytes = match s.amount {
-            Amount::Bytes(n) => Some(n),
-            Amount::Duration(_) => None,
-        };
-        let flow = |i| FlowJob { start: s.start_of(i), stop: None, bytes };
-        let flows = (0..s.flows).map(flow).collect();
-        let link = s.link_kind().unwrap_or(LinkKind::Udp);
-        Self { downlink, uplink, link, cc, flows, seed: s.seed }
+impl RealPath {
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let links = &scenario.config.links;
+        let row = links.iter().flat_map(|link| link.row.clone()).collect();
+        Self {
+            downlink: PathConfig { row, seed: links.first().map_or(scenario.seed, |l| l.seed) },
+            uplink: scenario.config.uplink.clone(),
+            #[cfg(target_os = "linux")]
+            netem: super::netem_config(scenario).ok(),
+        }
+    }
+
+    /// The way of the data of a link that starts so long before the first request.
+    pub(crate) fn downlink_after(&self, lead: Duration) -> PathConfig {
+        later(&self.downlink, lead)
+    }
+
+    pub(crate) fn uplink_after(&self, lead: Duration) -> PathConfig {
+        later(&self.uplink, lead)
+    }
+
+    /// The rate of the slowest element; nothing without one.
+    pub(crate) fn slowest(&self) -> Option<Rate> {
+        self.rates().filter(|rate| *rate > Rate::ZERO).min()
     }
 
     /// The round trip without queues.
-    pub(super) fn rtt(&self) -> Duration {
+    pub(crate) fn rtt(&self) -> Duration {
         self.downlink.least_delay() + self.uplink.least_delay()
     }
 
     /// What the path holds when its buffers are full, in bytes.
-    pub(super) fn holds(&self) -> u64 {
+    pub(crate) fn holds(&self) -> u64 {
         let fastest = self.rates().max().unwrap_or(Rate::ZERO);
         fastest.bytes_in(self.rtt()).saturating_add(self.buffers())
     }
 
     /// How long a full buffer takes to empty itself.
-    pub(super) fn drain_time(&self) -> Duration {
-        let slowest = self.rates().filter(|rate| *rate > Rate::ZERO).min();
-        slowest.map_or(Duration::ZERO, |rate| rate.time_for(self.buffers()).min(LONGEST_DRAIN))
+    pub(crate) fn drain_time(&self) -> Duration {
+        self.slowest()
+            .map_or(Duration::ZERO, |rate| rate.time_for(self.buffers()).min(LONGEST_DRAIN))
     }
 
     /// How long after the link's start the first request is sent, where the path changes at times that
     /// count from it: long enough for a handshake. Nothing where there are no such times.
-    pub(super) fn lead(&self) -> Duration {
+    pub(crate) fn lead(&self) -> Duration {
         let has_times = [&self.downlink, &self.uplink].into_iter().flat_map(|p| &p.row).any(|e| {
             matches!(
                 e,
@@ -86,8 +85,7 @@ impl Job {
         if !has_times {
             return Duration::ZERO;
         }
-        let slowest = self.rates().filter(|rate| *rate > Rate::ZERO).min();
-        let packets = slowest.map_or(Duration::ZERO, |rate| rate.time_for(HANDSHAKE_BYTES));
+        let packets = self.slowest().map_or(Duration::ZERO, |rate| rate.time_for(HANDSHAKE_BYTES));
         HANDSHAKE_TIME + self.rtt().times(HANDSHAKE_RTTS) + packets
     }
 
@@ -136,7 +134,7 @@ fn bytes(limit: QueueLimit) -> u64 {
 }
 
 /// The path with all its times later by `lead`.
-pub(super) fn later(path: &PathConfig, lead: Duration) -> PathConfig {
+fn later(path: &PathConfig, lead: Duration) -> PathConfig {
     let mut path = path.clone();
     for element in &mut path.row {
         match element {
@@ -163,19 +161,16 @@ fn shift<V>(steps: &mut [(Duration, V)], lead: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullpipe_cc::Algorithm;
 
-    fn job(rate: RateConfig) -> Job {
+    fn path(rate: RateConfig) -> RealPath {
         let queue = QueueLimit::Bytes(50_000).into();
         let half = ElementConfig::Delay(Duration::from_millis(20));
         let row = vec![ElementConfig::Bottleneck { rate, queue }, half.clone()];
-        Job {
+        RealPath {
             downlink: PathConfig { row, seed: 1 },
             uplink: PathConfig { row: vec![half], seed: 2 },
-            link: LinkKind::Udp,
-            cc: CongestionControl::Fullpipe(Algorithm::Bbr3),
-            flows: Vec::new(),
-            seed: 1,
+            #[cfg(target_os = "linux")]
+            netem: None,
         }
     }
 
@@ -185,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_path_without_times_needs_no_lead() {
-        let constant = job(mbit(10).into());
+        let constant = path(mbit(10).into());
         assert_eq!((constant.lead(), constant.holds()), (Duration::ZERO, 100_000));
         assert_eq!(constant.drain_time(), Duration::from_millis(40));
     }
@@ -194,12 +189,12 @@ mod tests {
     fn steps_come_later_by_the_lead_and_the_first_stays() {
         let at = Duration::from_secs;
         let steps = vec![(at(0), mbit(10)), (at(20), mbit(20)), (at(40), mbit(10))];
-        let job = job(RateConfig::Steps(steps));
-        assert_eq!(job.holds(), 150_000, "of the fastest");
-        let lead = job.lead();
+        let path = path(RateConfig::Steps(steps));
+        assert_eq!(path.holds(), 150_000, "of the fastest");
+        let lead = path.lead();
         assert!(lead > at(0) && lead < at(1), "{lead}");
         let ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } =
-            &later(&job.downlink, lead).row[0]
+            &later(&path.downlink, lead).row[0]
         else {
             panic!("no steps")
         };

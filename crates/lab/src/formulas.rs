@@ -1,12 +1,9 @@
 //! The formulas behind the results, each on its own.
 
 use fullpipe_cc::{Duration, Rate};
-use hdrhistogram::Histogram;
-
-use crate::output::results::{QueueDelay, RoundTrip};
 
 /// Bits per second that make `bytes` in `time`; 0 in no time.
-pub fn bits_per_sec(bytes: u64, time: Duration) -> u64 {
+pub(crate) fn bits_per_sec(bytes: u64, time: Duration) -> u64 {
     if time == Duration::ZERO {
         0
     } else {
@@ -14,19 +11,14 @@ pub fn bits_per_sec(bytes: u64, time: Duration) -> u64 {
     }
 }
 
-/// Bytes that the link carried over what it could carry in `time`.
-pub fn utilization(carried: u64, rate: Rate, time: Duration) -> f64 {
-    ratio(carried, rate.bytes_in(time))
-}
-
 /// `part / whole`, and 0 of nothing.
-pub fn ratio(part: u64, whole: u64) -> f64 {
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { round(part as f64 / whole as f64, 6) }
 }
 
 /// Jain's fairness index, (Σx)² / (n Σx²): 1 when all are equal, 1/n when one has everything. Flows
 /// that all got nothing were treated alike.
-pub fn jain(goodputs: impl IntoIterator<Item = u64>) -> f64 {
+pub(crate) fn jain(goodputs: impl IntoIterator<Item = u64>) -> f64 {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for x in goodputs {
         let x = x as f64;
@@ -46,46 +38,18 @@ pub(crate) fn percentile(values: &mut [f64], percent: usize) -> Option<f64> {
 }
 
 /// Milliseconds, to the microsecond.
-pub fn millis(d: Duration) -> f64 {
+pub(crate) fn millis(d: Duration) -> f64 {
     millis_of(d.as_nanos() as f64)
 }
 
 /// Nanoseconds as milliseconds, to the microsecond.
-pub fn millis_of(nanos: f64) -> f64 {
+pub(crate) fn millis_of(nanos: f64) -> f64 {
     round(nanos / 1e6, 3)
 }
 
-/// Microseconds, to a tenth.
-pub fn micros(d: Duration) -> f64 {
-    round(d.as_nanos() as f64 / 1e3, 1)
-}
-
 /// Seconds, to the tenth of a millisecond.
-pub fn seconds(d: Duration) -> f64 {
+pub(crate) fn seconds(d: Duration) -> f64 {
     round(d.as_nanos() as f64 / 1e9, 4)
-}
-
-/// Percentiles of queueing delays in nanoseconds.
-pub fn queue_delay(nanos: &Histogram<u64>) -> QueueDelay {
-    let at = |q| millis_of(nanos.value_at_quantile(q) as f64);
-    QueueDelay {
-        mean: millis_of(nanos.mean()),
-        p50: at(0.5),
-        p95: at(0.95),
-        p99: at(0.99),
-        max: millis_of(nanos.max() as f64),
-    }
-}
-
-/// Percentiles of round-trip times in nanoseconds; nothing without one.
-pub fn round_trip(nanos: &Histogram<u64>) -> Option<RoundTrip> {
-    let at = |q| millis_of(nanos.value_at_quantile(q) as f64);
-    (!nanos.is_empty()).then(|| RoundTrip {
-        min: millis_of(nanos.min() as f64),
-        p50: at(0.5),
-        p95: at(0.95),
-        p99: at(0.99),
-    })
 }
 
 /// Digits beyond what was measured only make the JSON longer.
@@ -107,13 +71,6 @@ mod tests {
     }
 
     #[test]
-    fn utilization_is_a_share_of_what_the_link_could_carry() {
-        let rate = Rate::from_bits_per_sec(100_000_000);
-        assert_eq!(utilization(12_500_000, rate, Duration::from_secs(2)), 0.5);
-        assert_eq!(utilization(0, rate, Duration::ZERO), 0.0);
-    }
-
-    #[test]
     fn jain_is_one_for_equals_and_one_nth_for_a_monopoly() {
         assert_eq!(jain([5, 5, 5, 5]), 1.0);
         assert_eq!(jain([8, 0, 0, 0]), 0.25);
@@ -132,21 +89,6 @@ mod tests {
         assert_eq!((of(5, 50), of(10, 95), of(3, 99)), (Some(3.0), Some(10.0), Some(3.0)));
         assert_eq!((of(7, 0), of(7, 100), of(1, 50)), (Some(1.0), Some(7.0), Some(1.0)));
         assert_eq!(of(0, 50), None);
-    }
-
-    #[test]
-    fn percentiles_are_of_all_packets() {
-        let mut h = Histogram::new(3).expect("a histogram");
-        assert_eq!(round_trip(&h), None);
-        for ms in 1..=100 {
-            h.record(ms * 1_000_000).expect("in range");
-        }
-        let near = |a: f64, b: f64| (a - b).abs() / b < 0.001;
-        let q = queue_delay(&h);
-        assert!(near(q.mean, 50.5) && near(q.p50, 50.0) && near(q.p95, 95.0), "{q:?}");
-        assert!(near(q.p99, 99.0) && near(q.max, 100.0), "{q:?}");
-        let rtt = round_trip(&h).expect("samples");
-        assert!(near(rtt.min, 1.0) && near(rtt.p99, 99.0), "{rtt:?}");
     }
 
     #[test]

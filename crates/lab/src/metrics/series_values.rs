@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use fullpipe_cc::State;
 
-use super::{Column, Condition, Count, Metric, Stat, percentile};
+use super::{Column, Condition, Count, Metric, Stat};
+use crate::formulas::percentile;
 use crate::observe::SeriesRow;
 
 /// The rows of some flows between two times.
-pub(crate) struct Course<'a> {
+pub(crate) struct SeriesValues<'a> {
     rows: Vec<&'a SeriesRow>,
     /// The last row of each of these flows before.
     before: BTreeMap<usize, &'a SeriesRow>,
@@ -32,7 +33,7 @@ const TICK_S: f64 = 1e-4;
 const NEAR: f64 = 0.1;
 const NEAR_RTTS: f64 = 5.0;
 
-impl<'a> Course<'a> {
+impl<'a> SeriesValues<'a> {
     /// `lives` are start and end of each flow of the run, in seconds.
     pub(crate) fn of(
         rows: &'a [SeriesRow],
@@ -62,7 +63,7 @@ impl<'a> Course<'a> {
         match metric {
             Metric::Sampled(column, stat) => self.stat(column, stat),
             Metric::StateShare(state) => {
-                let n = self.rows.iter().filter(|row| row.state == state).count();
+                let n = self.rows.iter().filter(|row| row.state.as_deref() == Some(state)).count();
                 (!self.rows.is_empty()).then(|| n as f64 / self.rows.len() as f64)
             }
             Metric::Until(count, condition) => self.until(count, condition),
@@ -169,7 +170,8 @@ impl<'a> Course<'a> {
         let (mut episodes, mut shared) = (0.0, 0.0);
         let (mut inside, mut all) = (false, false);
         for rows in self.moments() {
-            let n = rows.iter().filter(|r| r.state == State::ProbeRtt.name()).count();
+            let n =
+                rows.iter().filter(|r| r.state.as_deref() == Some(State::ProbeRtt.name())).count();
             if n > 0 {
                 all = n == rows.len() || inside && all;
                 inside = true;
@@ -191,7 +193,7 @@ impl Column {
             Self::Queue => Some(row.queue_ms),
             Self::Srtt => row.srtt_ms,
             Self::Cwnd => Some(row.cwnd_bytes as f64),
-            Self::Inflight => Some(row.inflight_bytes as f64),
+            Self::Inflight => row.inflight_bytes.map(|n| n as f64),
             Self::Pacing => row.pacing_mbps,
             Self::MaxBw => row.max_bw_mbps,
             Self::MinRtt => row.min_rtt_ms,
@@ -207,7 +209,7 @@ impl Condition {
             Self::Number(column, comparison, bound) => {
                 column.of(row).is_some_and(|x| comparison.holds(x, f64::from_bits(bound)))
             }
-            Self::State(state, is) => (row.state == state) == is,
+            Self::State(state, is) => (row.state.as_deref() == Some(state)) == is,
         }
     }
 }

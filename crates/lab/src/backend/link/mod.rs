@@ -1,0 +1,170 @@
+//! What is between the ends of a run in real time: a link inside this process, one between two network
+//! namespaces, or the kernel's netem there.
+
+mod path;
+
+use std::time;
+
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_emu::{EmuError, Emulator};
+use fullpipe_path::{PathStats, Queue};
+use hdrhistogram::Histogram;
+
+#[cfg(target_os = "linux")]
+use fullpipe_emu::namespace::Namespace;
+#[cfg(target_os = "linux")]
+use fullpipe_emu::netem::{self, NetemConfig, NetemLink};
+#[cfg(target_os = "linux")]
+use fullpipe_emu::tun::{self, TunConfig, TunLink};
+
+use super::RunError;
+use crate::observe::EmulatorRecord;
+use crate::scenario::{LinkKind, Scenario};
+
+pub(super) use path::RealPath;
+
+/// The direction of the data at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkSample {
+    pub(super) queue: Queue,
+    pub(super) stats: PathStats,
+}
+
+/// A running link.
+pub(super) enum Link {
+    Udp(Emulator),
+    #[cfg(target_os = "linux")]
+    Tun(TunLink),
+    #[cfg(target_os = "linux")]
+    Netem(NetemLink),
+}
+
+/// Whether this machine has such a link, and whether that can be the scenario's path.
+pub(super) fn check(kind: LinkKind, scenario: &Scenario) -> Result<(), RunError> {
+    match kind {
+        LinkKind::Udp => Ok(()),
+        #[cfg(target_os = "linux")]
+        LinkKind::Tun => tun::available().map_err(RunError::NotOverTunHere),
+        #[cfg(target_os = "linux")]
+        LinkKind::Netem => {
+            netem_config(scenario)?;
+            netem::available().map_err(|lacking| match lacking {
+                // Another link would need it just as well.
+                EmuError::NeedsRoot => RunError::NotOverTcpHere(lacking),
+                _ => RunError::NotOverNetemHere(lacking),
+            })
+        }
+        #[cfg(not(target_os = "linux"))]
+        _ => Err(RunError::Scenario("--link tun and netem need Linux; leave it out".to_owned())),
+    }
+}
+
+impl Link {
+    /// A link between two namespaces.
+    #[cfg(target_os = "linux")]
+    pub(super) fn between_namespaces(
+        kind: LinkKind,
+        path: &RealPath,
+        epoch: time::Instant,
+        lead: Duration,
+    ) -> Result<Self, RunError> {
+        if kind == LinkKind::Netem {
+            return Ok(Self::Netem(NetemLink::start(&path.netem.clone().ok_or(RunError::Lost)?)?));
+        }
+        let (uplink, downlink) = (path.uplink_after(lead), path.downlink_after(lead));
+        let config = TunConfig { uplink, downlink, epoch: Some(epoch), realtime: true };
+        Ok(Self::Tun(TunLink::start(&config)?))
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn namespaces(&self) -> Option<(&Namespace, &Namespace)> {
+        match self {
+            Self::Udp(_) => None,
+            Self::Tun(link) => Some((link.server(), link.client())),
+            Self::Netem(link) => Some((link.server(), link.client())),
+        }
+    }
+
+    pub(super) fn sample(&self) -> Result<LinkSample, RunError> {
+        let of_model = |now: fullpipe_emu::LinkSample| LinkSample {
+            queue: now.downlink.queue,
+            stats: now.downlink.stats,
+        };
+        Ok(match self {
+            Self::Udp(link) => of_model(link.sample()),
+            #[cfg(target_os = "linux")]
+            Self::Tun(link) => of_model(link.sample()),
+            #[cfg(target_os = "linux")]
+            Self::Netem(link) => {
+                let now = link.sample()?;
+                let mut stats = PathStats { carried: now.carried, ..PathStats::default() };
+                stats.arrived.packets = now.arrived_packets;
+                stats.tail_dropped.packets = now.tail_dropped_packets;
+                stats.random_lost.packets = now.random_lost_packets;
+                LinkSample { queue: now.queue, stats }
+            }
+        })
+    }
+
+    /// Queueing delay of every packet of data so far. Netem does not tell it.
+    pub(super) fn queue_delay_ns(&self) -> Option<Histogram<u64>> {
+        match self {
+            Self::Udp(link) => Some(link.queue_delay_ns()),
+            #[cfg(target_os = "linux")]
+            Self::Tun(link) => Some(link.queue_delay_ns()),
+            #[cfg(target_os = "linux")]
+            Self::Netem(_) => None,
+        }
+    }
+
+    /// Ends the link: how well it kept its own time, where it says, and what must stay until the ends have
+    /// ended too, lest they complain that there is no network.
+    pub(super) fn finish(self) -> Result<(Option<EmulatorRecord>, Option<Self>), RunError> {
+        Ok(match self {
+            Self::Udp(link) => (Some(EmulatorRecord::from(&link.finish()?)), None),
+            #[cfg(target_os = "linux")]
+            Self::Tun(mut link) => {
+                (Some(EmulatorRecord::from(&link.stop()?)), Some(Self::Tun(link)))
+            }
+            #[cfg(target_os = "linux")]
+            Self::Netem(link) => (None, Some(Self::Netem(link))),
+        })
+    }
+}
+
+/// The path as netem has it: random loss, a rate with a plain buffer, and a delay.
+#[cfg(target_os = "linux")]
+fn netem_config(scenario: &Scenario) -> Result<NetemConfig, RunError> {
+    use fullpipe_path::{ElementConfig, LossConfig, Probability, QueueConfig, RateConfig};
+    let other = |what: &str| RunError::NotOverNetem(what.to_owned());
+    let [link] = scenario.config.links.as_slice() else { return Err(other("several links")) };
+    let mut config = NetemConfig {
+        rate: Rate::ZERO,
+        queue: fullpipe_path::QueueLimit::Packets(1),
+        loss: Probability::ZERO,
+        downlink_delay: Duration::ZERO,
+        uplink_delay: Duration::ZERO,
+        seed: scenario.seed,
+    };
+    for element in &link.row {
+        match element {
+            ElementConfig::Loss(LossConfig::Independent(p)) => config.loss = *p,
+            ElementConfig::Bottleneck {
+                rate: RateConfig::Constant(rate),
+                queue: QueueConfig::TailDrop(limit),
+            } => (config.rate, config.queue) = (*rate, *limit),
+            ElementConfig::Delay(delay) => config.downlink_delay = *delay,
+            _ => return Err(other("anything else")),
+        }
+    }
+    for element in &scenario.config.uplink.row {
+        match element {
+            ElementConfig::Delay(delay) => config.uplink_delay = *delay,
+            _ => return Err(other("elements of the way back")),
+        }
+    }
+    match config.rate {
+        Rate::ZERO => Err(other("a path without a bottleneck")),
+        _ => Ok(config),
+    }
+}

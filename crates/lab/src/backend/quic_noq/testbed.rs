@@ -1,0 +1,328 @@
+//! Everything that a run over QUIC starts, and that ends with it.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time;
+
+use fullpipe_cc::Duration;
+use fullpipe_emu::{Emulator, EmulatorConfig};
+use fullpipe_quic::noq::Connection;
+use fullpipe_quic::{
+    ClientOptions, CongestionControl, Content, Limits, OnAccept, Server, ServerOptions, ServerTls,
+    TransportSettings, Verify,
+};
+use hdrhistogram::Histogram;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use super::flow::{self, FlowTask, Heard, When};
+use super::{sender, socket};
+use crate::backend::RunError;
+use crate::backend::link::{Link, RealPath};
+use crate::backend::realtime::{Event, Testbed};
+use crate::observe::{EmulatorRecord, FlowSample};
+use crate::scenario::{Cc, LinkKind, Scenario};
+
+/// The name by which a flow calls the server, and by which the server knows the flow.
+fn server_name(flow: usize) -> String {
+    format!("{flow}.flow.localhost")
+}
+
+/// Enough streams that a hole in one does not stop the others.
+const MIN_STREAMS: u64 = 4;
+/// As many as noq lets a peer open, less some.
+const MAX_STREAMS: u64 = 64;
+
+/// What must end in any case, before it is said whether a run went well.
+const RUNTIME_END: time::Duration = time::Duration::from_secs(2);
+
+/// How much later than it should the first request may be where the path's times count from it.
+const LATE: Duration = Duration::from_millis(100);
+
+/// The connections that the server accepted, each at the place of its flow.
+type Connections = Arc<Mutex<Vec<Option<Connection>>>>;
+
+/// A server, a link and clients.
+pub(super) struct QuicTestbed {
+    epoch: time::Instant,
+    /// When the first request is due, since the epoch.
+    lead: Duration,
+    link: Option<Link>,
+    /// What the ends need of it until they end.
+    remains: Option<Link>,
+    server: Option<Server>,
+    servers: Option<Runtime>,
+    clients: Option<Runtime>,
+    connections: Connections,
+    events: mpsc::Receiver<Event>,
+    /// The flows that wait for the first one.
+    waiting: Vec<(FlowTask, UdpSocket)>,
+    heard: Vec<Arc<Heard>>,
+    end: watch::Sender<bool>,
+}
+
+/// A running link, the server behind it, and the clients' sockets in front.
+struct LinkSetup {
+    link: Link,
+    server: Server,
+    clients: Vec<UdpSocket>,
+    to: SocketAddr,
+}
+
+impl QuicTestbed {
+    /// Starts a link, a server behind it, and the first flow.
+    pub(super) fn start(scenario: &Scenario, kind: LinkKind) -> Result<Self, RunError> {
+        let epoch = time::Instant::now();
+        let path = RealPath::of(scenario);
+        let flows = scenario.flows.len();
+        let servers = runtime("fullpipe-server")?;
+        let clients = runtime("fullpipe-client")?;
+        let connections = Connections::new(Mutex::new(vec![None; flows]));
+        let names: Vec<String> = (0..flows).map(server_name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let tls = ServerTls::self_signed(&names)?;
+        let lead = path.lead();
+        let options = server_options(scenario, &path, connections.clone())?;
+        let serve = |socket| {
+            let _inside = servers.enter();
+            Server::with_socket(socket, &tls, Content::Bulk, options.clone())
+        };
+        let set_up = link_setup(kind, &path, epoch, lead, flows, serve)?;
+        let LinkSetup { link, server, clients: sockets, to } = set_up;
+        let (told, events) = mpsc::channel();
+        let (end, ended) = watch::channel(false);
+        let heard: Vec<_> = (0..flows).map(|_| Arc::new(Heard::new())).collect();
+        let mut waiting = Vec::with_capacity(flows);
+        for (i, (config, socket)) in scenario.config.flows.iter().zip(sockets).enumerate() {
+            let task = FlowTask {
+                flow: i,
+                epoch,
+                start: config.start,
+                stop: config.stop,
+                application: config.application,
+                server: to,
+                server_name: server_name(i),
+                verify: Verify::Certificates(tls.certificates().to_vec()),
+                options: client_options(i, &path),
+                streams: streams(&path),
+                heard: heard[i].clone(),
+                told: told.clone(),
+                ended: ended.clone(),
+            };
+            waiting.push((task, socket));
+        }
+        let first = waiting.iter().position(|(task, _)| task.start == Duration::ZERO);
+        let (task, socket) = waiting.remove(first.unwrap_or(0));
+        clients.spawn(flow::run(task, socket, When::First { at: lead }));
+        Ok(Self {
+            epoch,
+            lead,
+            link: Some(link),
+            remains: None,
+            server: Some(server),
+            servers: Some(servers),
+            clients: Some(clients),
+            connections,
+            events,
+            waiting,
+            heard,
+            end,
+        })
+    }
+
+    fn end_link(&mut self) -> Result<Option<EmulatorRecord>, RunError> {
+        let (emulator, remains) = self.link.take().ok_or(RunError::Lost)?.finish()?;
+        self.remains = remains;
+        Ok(emulator)
+    }
+}
+
+impl Testbed for QuicTestbed {
+    fn now(&self) -> Duration {
+        self.epoch.elapsed().into()
+    }
+
+    fn events(&self) -> &mpsc::Receiver<Event> {
+        &self.events
+    }
+
+    fn start_the_others(&mut self, zero: Duration) -> Result<(), RunError> {
+        if self.lead > Duration::ZERO && zero > self.lead + LATE {
+            return Err(RunError::LateStart(self.lead));
+        }
+        let clients = self.clients.as_ref().ok_or(RunError::Lost)?;
+        for (task, socket) in self.waiting.drain(..) {
+            clients.spawn(flow::run(task, socket, When::After { zero }));
+        }
+        Ok(())
+    }
+
+    fn received(&self) -> Vec<u64> {
+        self.heard.iter().map(|heard| heard.received.load(Ordering::Relaxed)).collect()
+    }
+
+    fn senders(&self) -> Vec<Option<FlowSample>> {
+        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        connections.iter().map(|c| sender::sample(c.as_ref()?)).collect()
+    }
+
+    fn link(&self) -> Result<&Link, RunError> {
+        self.link.as_ref().ok_or(RunError::Lost)
+    }
+
+    fn latency_ns(&self) -> Histogram<u64> {
+        let mut all = crate::observe::histogram();
+        for heard in &self.heard {
+            // Two of the same bounds.
+            let _ = all.add(&*heard.latency_ns());
+        }
+        all
+    }
+
+    fn completion_ns(&self) -> Vec<Option<Histogram<u64>>> {
+        self.heard.iter().map(|heard| heard.completion_ns()).collect()
+    }
+
+    fn incomplete(&self) -> Vec<Option<u64>> {
+        self.heard.iter().map(|heard| heard.incomplete()).collect()
+    }
+
+    fn finish_link(&mut self) -> Result<Option<EmulatorRecord>, RunError> {
+        self.end_link()
+    }
+}
+
+impl Drop for QuicTestbed {
+    /// Ends everything and waits for it: the next run is to find a quiet machine.
+    fn drop(&mut self) {
+        let _ = self.end_link();
+        let _ = self.end.send(true);
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        if let Some(clients) = self.clients.take() {
+            clients.shutdown_timeout(RUNTIME_END);
+        }
+        if let Some(servers) = self.servers.take() {
+            if let Some(server) = self.server.take() {
+                servers.block_on(server.shutdown());
+            }
+            servers.shutdown_timeout(RUNTIME_END);
+        }
+    }
+}
+
+/// Starts the link, whose times begin `lead` after `epoch`; `serve` makes a server of a socket.
+fn link_setup(
+    kind: LinkKind,
+    path: &RealPath,
+    epoch: time::Instant,
+    lead: Duration,
+    flows: usize,
+    serve: impl FnOnce(UdpSocket) -> Result<Server, fullpipe_quic::ServeError>,
+) -> Result<LinkSetup, RunError> {
+    let sockets = |at| (0..flows).map(|_| socket::open(at)).collect::<std::io::Result<Vec<_>>>();
+    #[cfg(target_os = "linux")]
+    if kind != LinkKind::Udp {
+        use fullpipe_emu::namespace::{CLIENT, SERVER};
+        let link = Link::between_namespaces(kind, path, epoch, lead)?;
+        let (there, here) = link.namespaces().ok_or(RunError::Lost)?;
+        let socket = there.enter(|| socket::open(SERVER))?.map_err(RunError::Socket)?;
+        let server = serve(socket)?;
+        let clients = here.enter(|| sockets(CLIENT))?.map_err(RunError::Socket)?;
+        let to = server.local_addr();
+        return Ok(LinkSetup { link, server, clients, to });
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = kind;
+    let server = serve(socket::open(Ipv4Addr::LOCALHOST).map_err(RunError::Socket)?)?;
+    let link = Emulator::start(EmulatorConfig {
+        uplink: path.uplink_after(lead),
+        downlink: path.downlink_after(lead),
+        epoch: Some(epoch),
+        ..EmulatorConfig::new(server.local_addr())
+    })?;
+    let clients = sockets(Ipv4Addr::LOCALHOST).map_err(RunError::Socket)?;
+    let to = link.addr();
+    Ok(LinkSetup { link: Link::Udp(link), server, clients, to })
+}
+
+fn runtime(name: &str) -> Result<Runtime, RunError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(RunError::Runtime)
+}
+
+/// The connection ID of a flow's first packet: its number.
+fn first_connection_id(flow: usize) -> [u8; 8] {
+    (flow as u64).to_be_bytes()
+}
+
+fn server_options(
+    scenario: &Scenario,
+    path: &RealPath,
+    accepted: Connections,
+) -> Result<ServerOptions, RunError> {
+    let on_accept: OnAccept = Arc::new(move |connection| {
+        let mut all = accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = sender::called(&connection)
+            .and_then(|name| (0..all.len()).find(|i| server_name(*i) == name));
+        if let Some(place) = place {
+            all[place] = Some(connection);
+        }
+    });
+    let each = scenario.flows.iter().zip(&scenario.config.flows);
+    let controllers = each.map(|(flow, config)| match flow.cc {
+        Cc::Program(cc) => Ok((cc, config.cc.seed)),
+        Cc::Kernel(cc) => Err(RunError::Scenario(format!("{cc} does not run over quic"))),
+    });
+    let controllers: Vec<(CongestionControl, u64)> = controllers.collect::<Result<_, _>>()?;
+    let choose = move |id: &[u8]| {
+        let flow = u64::from_be_bytes(id.try_into().ok()?);
+        controllers.get(usize::try_from(flow).ok()?).copied()
+    };
+    let mut limits = Limits::default();
+    // A Retry would be a round trip that is the server's and not the path's.
+    limits.unvalidated_handshakes = limits.connections;
+    limits.handshake_timeout = client_options(0, path).handshake_timeout.into();
+    Ok(ServerOptions {
+        limits,
+        transport: transport(path),
+        on_accept: Some(on_accept),
+        choose: Some(Arc::new(choose)),
+        ..ServerOptions::default()
+    })
+}
+
+fn client_options(flow: usize, path: &RealPath) -> ClientOptions {
+    // A first flight that meets a full buffer waits for it, and may be lost several times.
+    let handshake_timeout =
+        Duration::from_secs(10) + path.rtt().times(10) + path.drain_time().times(4);
+    ClientOptions {
+        transport: transport(path),
+        handshake_timeout,
+        first_connection_id: Some(first_connection_id(flow)),
+        ..ClientOptions::default()
+    }
+}
+
+/// Windows that congestion control and not flow control fills: four times what the path holds,
+/// because a hole keeps back what follows it for a round trip and more.
+fn transport(path: &RealPath) -> TransportSettings {
+    let usual = TransportSettings::default();
+    let room = path.holds().saturating_mul(4);
+    TransportSettings {
+        receive_window: u32::try_from(room).unwrap_or(u32::MAX).max(usual.receive_window),
+        send_window: room.max(usual.send_window),
+        ..usual
+    }
+}
+
+/// So many streams that their windows together hold twice what the path does: a stream's window is
+/// small (see [`TransportSettings::stream_receive_window`]) and a deep buffer is not.
+fn streams(path: &RealPath) -> u64 {
+    let window = u64::from(TransportSettings::default().stream_receive_window);
+    path.holds().saturating_mul(2).div_ceil(window).clamp(MIN_STREAMS, MAX_STREAMS)
+}

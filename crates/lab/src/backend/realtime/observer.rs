@@ -1,0 +1,172 @@
+//! What is looked at during a run in real time, and when.
+
+use fullpipe_cc::Duration;
+use hdrhistogram::Histogram;
+
+use super::Testbed;
+use crate::backend::{OnSample, RunError};
+use crate::observe::{FlowSample, Mark, Recorder, Sampling, SeriesRow, histogram};
+use crate::scenario::Scenario;
+
+/// Rows are not closer than this: each look stops the senders for a moment.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(2);
+
+/// How often round trips and queues are looked at, whatever the series does. One that comes late counts
+/// for as long as it was the newest.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Up to this many flows are looked at in every interval; of more, in a longer one.
+const FLOWS_AT_FULL_PACE: usize = 16;
+
+/// Takes marks, rows of the series, and the samples behind the distributions of round trips.
+pub(super) struct Observer<'a> {
+    recorder: Option<Recorder>,
+    /// The moments of marks that are still to come.
+    moments: Vec<Duration>,
+    look_interval: Duration,
+    next_look: Duration,
+    /// The time of the newest look.
+    seen: Duration,
+    marks: Vec<Mark>,
+    /// Each weighted by the time for which it was the newest.
+    rtt_ns: Histogram<u64>,
+    queue_ns: Histogram<u64>,
+    /// As they were seen last: a connection that is gone says nothing more.
+    senders: Vec<FlowSample>,
+    on_sample: &'a mut OnSample<'a>,
+}
+
+impl<'a> Observer<'a> {
+    pub(super) fn new(
+        scenario: &Scenario,
+        moments: &[Duration],
+        sampling: Sampling,
+        on_sample: &'a mut OnSample<'a>,
+    ) -> Self {
+        let flows = scenario.flows.len();
+        let crowd = flows.div_ceil(FLOWS_AT_FULL_PACE).max(1) as u64;
+        let recorder = Recorder::new(sampling, scenario.interval, scenario.duration, flows);
+        let look_interval = LOOK_INTERVAL.times(crowd);
+        Self {
+            recorder: recorder.map(|r| r.no_closer_than(SHORTEST_INTERVAL.times(crowd))),
+            moments: moments.to_vec(),
+            look_interval,
+            next_look: look_interval,
+            seen: Duration::ZERO,
+            marks: Vec::new(),
+            rtt_ns: histogram(),
+            queue_ns: histogram(),
+            senders: vec![FlowSample::default(); flows],
+            on_sample,
+        }
+    }
+
+    /// When something is to be looked at next.
+    pub(super) fn next_due(&self) -> Duration {
+        let row = self.recorder.as_ref().map_or(Duration::MAX, Recorder::next_due);
+        let moment = self.moments.first().copied().unwrap_or(Duration::MAX);
+        self.next_look.min(row).min(moment)
+    }
+
+    /// Looks at what is due at `t`; rows are of the flows that are there.
+    pub(super) fn look<T: Testbed>(
+        &mut self,
+        t: Duration,
+        testbed: &T,
+        is_there: &[bool],
+    ) -> Result<(), RunError> {
+        self.ask(t, testbed)?;
+        if self.recorder.as_ref().is_some_and(|r| r.next_due() <= t) {
+            self.row(t, is_there)?;
+        }
+        while self.moments.first().is_some_and(|moment| *moment <= t) {
+            let moment = self.moments.remove(0);
+            self.push_mark(moment, t, testbed)?;
+        }
+        Ok(())
+    }
+
+    /// The last row and the last mark.
+    pub(super) fn finish<T: Testbed>(
+        &mut self,
+        t: Duration,
+        testbed: &T,
+        is_there: &[bool],
+    ) -> Result<(), RunError> {
+        self.ask(t, testbed)?;
+        if self.recorder.as_ref().is_some_and(|r| !r.is_near(t)) {
+            self.row(t, is_there)?;
+        }
+        self.push_mark(t, t, testbed)
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<Mark>, Vec<SeriesRow>) {
+        (self.marks, self.recorder.map_or(Vec::new(), Recorder::finish))
+    }
+
+    /// Takes a mark for `at` now.
+    pub(super) fn mark<T: Testbed>(
+        &mut self,
+        at: Duration,
+        taken: Duration,
+        testbed: &T,
+    ) -> Result<(), RunError> {
+        self.ask(taken, testbed)?;
+        self.push_mark(at, taken, testbed)
+    }
+
+    /// What senders and link say now.
+    fn ask<T: Testbed>(&mut self, t: Duration, testbed: &T) -> Result<(), RunError> {
+        let queue = testbed.link()?.sample()?.queue;
+        let weight = ((t - self.seen).as_nanos() / 1_000_000).max(1);
+        let now = testbed.senders().into_iter().zip(testbed.received());
+        for (known, (sender, received)) in self.senders.iter_mut().zip(now) {
+            if let Some(sender) = sender {
+                if let Some(rtt) = sender.srtt.filter(|_| t > Duration::ZERO) {
+                    self.rtt_ns.saturating_record_n(rtt.as_nanos(), weight);
+                }
+                *known = sender;
+            }
+            (known.received, known.queue) = (received, queue);
+        }
+        self.queue_ns.saturating_record_n(queue.delay.as_nanos(), weight);
+        self.seen = t;
+        let intervals = t.as_nanos() / self.look_interval.as_nanos();
+        self.next_look = self.look_interval.times(intervals + 1);
+        Ok(())
+    }
+
+    fn row(&mut self, t: Duration, is_there: &[bool]) -> Result<(), RunError> {
+        let Some(recorder) = &mut self.recorder else { return Ok(()) };
+        let there = self.senders.iter().zip(is_there).enumerate();
+        let there = there.filter(|(_, (sample, is_there))| **is_there && sample.cwnd > 0);
+        let samples: Vec<_> = there.map(|(i, (sample, _))| (i, *sample)).collect();
+        for (i, sample) in &samples {
+            (self.on_sample)(*i, t, sample)?;
+        }
+        recorder.push(t, samples.into_iter());
+        Ok(())
+    }
+
+    fn push_mark<T: Testbed>(
+        &mut self,
+        at: Duration,
+        taken: Duration,
+        testbed: &T,
+    ) -> Result<(), RunError> {
+        let link = testbed.link()?;
+        self.marks.push(Mark {
+            at,
+            taken,
+            received: self.senders.iter().map(|s| s.received).collect(),
+            sent: self.senders.iter().map(|s| s.sender).collect(),
+            links: vec![link.sample()?.stats],
+            queue_ns: vec![link.queue_delay_ns().unwrap_or_else(|| self.queue_ns.clone())],
+            rtt_ns: self.rtt_ns.clone(),
+            latency_ns: testbed.latency_ns(),
+            completion_ns: testbed.completion_ns(),
+            incomplete: testbed.incomplete(),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! A run from its first request to its end: who is there, how far it is, when it is over.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+
+use fullpipe_cc::Duration;
+
+use super::observer::Observer;
+use super::{Event, Testbed};
+use crate::backend::{Request, RunError};
+use crate::observe::{Extent, FlowTimes, Observations, Pace, Progress, STALL};
+use crate::scenario::Scenario;
+
+/// How long the calling thread sleeps at most before it looks whether it is to stop.
+const NAP: Duration = Duration::from_millis(20);
+
+/// When a flow sent its first request and had its last byte, since the epoch.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    started: Option<Duration>,
+    finished: Option<Duration>,
+}
+
+/// How a run came to its end.
+struct End {
+    at: Duration,
+    interrupted: bool,
+}
+
+/// A run that had its first request.
+struct RealtimeRun<'a, T> {
+    testbed: T,
+    times: Vec<Times>,
+    /// The first request of the first flow, since the epoch: what the run's times count from.
+    zero: Duration,
+    extent: Extent,
+    pace: Pace,
+    stop: &'a AtomicBool,
+}
+
+/// Runs a scenario on a testbed from its first request to the end. The testbed ends when this returns.
+pub(crate) fn run<T: Testbed>(
+    scenario: &Scenario,
+    testbed: T,
+    request: Request<'_>,
+) -> Result<Observations, RunError> {
+    let Request { moments, sampling, stop, watch, on_sample, .. } = request;
+    let mut observer = Observer::new(scenario, moments, sampling, on_sample);
+    let mut run = RealtimeRun::begin(scenario.extent(), testbed, stop, watch)?;
+    observer.mark(Duration::ZERO, Duration::ZERO, &run.testbed)?;
+    let end = run.until_the_end(&mut observer, watch)?;
+    let t = end.at - run.zero;
+    observer.finish(t, &run.testbed, &run.is_there(t))?;
+    let emulator = run.testbed.finish_link()?;
+    let times = run.times.iter().map(|times| FlowTimes {
+        start: times.started.unwrap_or(end.at) - run.zero,
+        end: times.finished.unwrap_or(end.at) - run.zero,
+    });
+    let times = times.collect();
+    let (marks, series) = observer.into_parts();
+    Ok(Observations { marks, times, end: t, series, emulator, interrupted: end.interrupted })
+}
+
+impl<'a, T: Testbed> RealtimeRun<'a, T> {
+    /// Waits for the first flow's first request and starts the others. `stop` ends the wait.
+    fn begin(
+        extent: Extent,
+        mut testbed: T,
+        stop: &'a AtomicBool,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<Self, RunError> {
+        let mut pace = Pace::new(extent);
+        let (first, zero) = loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(RunError::StoppedEarly);
+            }
+            if pace.is_due() {
+                watch(pace.connecting());
+            }
+            match testbed.events().recv_timeout(NAP.into()) {
+                Ok(Event::Started { flow, at }) => break (flow, at),
+                Ok(Event::Failed(error)) => return Err(error),
+                Ok(Event::Finished { .. }) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(RunError::Lost),
+            }
+        };
+        testbed.start_the_others(zero)?;
+        let mut times = vec![Times::default(); extent.flows];
+        times[first].started = Some(zero);
+        Ok(Self { testbed, times, zero, extent, pace, stop })
+    }
+
+    /// Goes on until everything has arrived, the time is over, or somebody wants an end.
+    fn until_the_end(
+        &mut self,
+        observer: &mut Observer<'_>,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<End, RunError> {
+        loop {
+            let t = self.testbed.now() - self.zero;
+            if t >= observer.next_due() {
+                observer.look(t, &self.testbed, &self.is_there(t))?;
+            }
+            let received = self.testbed.received();
+            let is_stalled = self.pace.is_stalled(t, received.iter().sum());
+            if self.pace.is_due() {
+                let queue = self.testbed.link()?.sample()?.queue.delay;
+                watch(self.pace.now(t, received, queue));
+            }
+            if let Some(end) = self.end(t) {
+                return Ok(end);
+            }
+            if is_stalled {
+                return Err(RunError::Stalled(STALL));
+            }
+            self.wait(observer.next_due())?;
+        }
+    }
+
+    /// Which flows have begun and not ended.
+    fn is_there(&self, t: Duration) -> Vec<bool> {
+        let at = self.zero + t;
+        let is_there = |times: &Times| {
+            times.started.is_some_and(|s| s <= at) && times.finished.is_none_or(|f| f > at)
+        };
+        self.times.iter().map(is_there).collect()
+    }
+
+    /// Sleeps until somebody wants to look or the end, but wakes for what a flow says.
+    fn wait(&mut self, mut until: Duration) -> Result<(), RunError> {
+        let t = self.testbed.now() - self.zero;
+        if let Some(d) = self.extent.duration {
+            until = until.min(d);
+        }
+        let nap = (until - t).min(NAP);
+        match self.testbed.events().recv_timeout(nap.into()) {
+            Ok(Event::Started { flow, at }) => self.times[flow].started = Some(at),
+            Ok(Event::Finished { flow, at }) => self.times[flow].finished = Some(at),
+            Ok(Event::Failed(error)) => return Err(error),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(RunError::Lost),
+        }
+        Ok(())
+    }
+
+    fn end(&self, t: Duration) -> Option<End> {
+        let last = self.times.iter().map(|times| times.finished).collect::<Option<Vec<_>>>();
+        if let Some(at) = last.and_then(|all| all.into_iter().max()) {
+            return Some(End { at, interrupted: false });
+        }
+        let at = self.zero + t;
+        match self.extent.duration {
+            Some(d) if t >= d => Some(End { at, interrupted: false }),
+            _ => self.stop.load(Ordering::Relaxed).then_some(End { at, interrupted: true }),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::plan::Plan;
+use crate::run::{RunOptions, run_point};
+use crate::scenario::Edition;
+
+fn plan(text: &str) -> Plan {
+    Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn backend(name: &str) -> BackendChoice {
+    name.parse().expect(name)
+}
+
+const PATH: &str = "path = { rate = \"10mbit\", rtt = \"40ms\" }\n";
+
+#[test]
+fn a_backend_is_a_file_and_a_line_of_the_registry() {
+    let p = plan(&format!(
+        "cc = \"linux:bbr\"\nexpect = [\"goodput_mbps == 10\", \"share == 0.5 after 5s\"]\n{PATH}[[flow]]\ncount = 2\n"
+    ).replace("share", "flow[0].share"));
+    let toy = backend("toy");
+    p.check_backend(toy, "x.toml").expect("it has all of this");
+    let options = RunOptions { backend: toy, ..RunOptions::default() };
+    let run = run_point(&p, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs");
+    assert_eq!(run.metrics["utilization"], Some(1.0));
+    assert_eq!((run.backend.as_str(), run.flows[1].cc.as_str()), ("toy", "linux:bbr"));
+    assert!(p.judge(&[&run.probes]).iter().all(|v| v.met), "{:?}", run.probes);
+}
+
+#[test]
+fn what_a_backend_lacks_is_refused_with_its_line_and_with_those_that_have_it() {
+    for (over, text, says) in [
+        (
+            "toy",
+            "[[link]]\nrate = \"1mbit\"\n[[link]]\nrate = \"2mbit\"\n",
+            "x.toml:4: link[1]: more than one link does not run over toy; write --backend sim or quic",
+        ),
+        (
+            "toy",
+            "path = { rate = \"1mbit\", rtt = \"1ms\" }\n[[flow]]\nmss = 1200\n",
+            "x.toml:4: flow[0].mss: mss does not run over toy; write --backend sim",
+        ),
+        (
+            "quic",
+            "path = { rate = \"1mbit\", rtt = \"1ms\" }\n[[cross]]\nrate = \"1mbit\"\n",
+            "x.toml:3: cross: cross traffic does not run over quic; write --backend sim",
+        ),
+        (
+            "quic",
+            "path = { rate = \"1mbit\", rtt = \"1ms\" }\n[[flow]]\ncc = \"linux:bbr\"\n",
+            "x.toml:4: flow[0].cc: linux:bbr does not run over quic",
+        ),
+        (
+            "sim",
+            "path = { rate = \"1mbit\", rtt = \"1ms\" }\n[[flow]]\ncc = \"noq:bbr3\"\n",
+            "x.toml:4: flow[0].cc: noq:bbr3 does not run over sim; write --backend quic",
+        ),
+        (
+            "quic",
+            "expect = [\"latency_ms.p95 < 9\"]\npath = { rate = \"1mbit\", rtt = \"1ms\" }\n",
+            "x.toml:2: expect[0]: latency_ms.p95 is not measured over quic",
+        ),
+    ] {
+        let text = format!("cc = \"bbr3\"\n{text}");
+        let error = plan(&text).check_backend(backend(over), "x.toml").expect_err(says).to_string();
+        assert!(error.contains(says) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn algorithms_have_the_names_that_a_backend_knows() {
+    let on = |over: &str, cc: &str| {
+        backend(over).get().algorithm(cc.parse().expect(cc)).map(|cc| cc.to_string())
+    };
+    assert_eq!(on("sim", "bbr3").as_deref(), Some("bbr3"));
+    assert_eq!(on("quic", "noq:cubic").as_deref(), Some("noq:cubic"));
+    #[cfg(target_os = "linux")]
+    for (cc, there) in
+        [("bbr3", "bbr3-linux"), ("cubic", "linux:cubic"), ("linux:bbr", "linux:bbr")]
+    {
+        assert_eq!(on("tcp", cc).as_deref(), Some(there));
+    }
+    assert_eq!((on("tcp", "bbr1"), on("sim", "linux:bbr")), (None, None));
+}
+
+#[test]
+fn a_link_that_a_backend_does_not_have_is_refused() {
+    assert_eq!(backend("quic").link(None), Ok(Some(LinkKind::Udp)));
+    assert_eq!(backend("sim").link(None), Ok(None));
+    for (over, link, says) in [
+        ("sim", LinkKind::Tun, "leave it out"),
+        ("quic", LinkKind::Netem, "--link udp or --link tun"),
+    ] {
+        let why = backend(over).link(Some(link)).expect_err(says);
+        assert!(why.contains(says), "{why}");
+    }
+}

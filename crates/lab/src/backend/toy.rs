@@ -1,0 +1,84 @@
+//! A link without queue, loss or control, in no time: the smallest backend there could be. It proves that to
+//! add one takes a file and a line of the registry.
+
+use fullpipe_cc::Duration;
+use fullpipe_path::{ElementConfig, PathStats, RateConfig};
+use fullpipe_sim::{Application, SenderStats};
+
+use super::{Backend, Request, RunError};
+use crate::observe::{FlowTimes, Mark, Observations, histogram};
+use crate::scenario::{Cc, Feature, LinkKind, Scenario};
+
+pub(super) struct Toy;
+
+impl Backend for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn is_realtime(&self) -> bool {
+        false
+    }
+
+    fn links(&self) -> &'static [LinkKind] {
+        &[]
+    }
+
+    fn algorithm(&self, cc: Cc) -> Option<Cc> {
+        Some(cc)
+    }
+
+    fn has(&self, feature: &Feature) -> bool {
+        matches!(feature, Feature::Flows(_) | Feature::Application("bulk"))
+    }
+
+    fn times_writes_of(&self, _: &Application) -> bool {
+        false
+    }
+
+    fn sees_each_link(&self) -> bool {
+        false
+    }
+
+    fn check(&self, _: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    /// Every flow has its share of the rate all the time.
+    fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
+        let end = scenario.duration.ok_or(RunError::Lost)?;
+        let rate = scenario.config.links[0].row.iter().find_map(|element| match element {
+            ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. } => Some(*rate),
+            _ => None,
+        });
+        let rate = rate.ok_or(RunError::Lost)?;
+        let flows = scenario.flows.len();
+        let mark = |t: Duration| {
+            let each = rate.bytes_in(t) / flows as u64;
+            let sent = SenderStats { sent_bytes: each, ..SenderStats::default() };
+            let mut link = PathStats::default();
+            link.carried.bytes = rate.bytes_in(t);
+            Mark {
+                at: t,
+                taken: t,
+                received: vec![each; flows],
+                sent: vec![sent; flows],
+                links: vec![link],
+                queue_ns: vec![histogram()],
+                rtt_ns: histogram(),
+                latency_ns: histogram(),
+                completion_ns: vec![None; flows],
+                incomplete: vec![None; flows],
+            }
+        };
+        let moments = request.moments.iter().copied().chain([end]);
+        Ok(Observations {
+            marks: std::iter::once(Duration::ZERO).chain(moments).map(mark).collect(),
+            times: vec![FlowTimes { start: Duration::ZERO, end }; flows],
+            end,
+            series: Vec::new(),
+            emulator: None,
+            interrupted: false,
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! How far a run in real time can be trusted.
+
+use fullpipe_cc::Duration;
+use fullpipe_emu::LinkReport;
+use serde::{Deserialize, Serialize};
+
+/// How well the emulator kept its own time.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EmulatorRecord {
+    /// How late packets left the link, after the time that the path gave them, in microseconds.
+    pub lateness_us: Lateness,
+    /// Whether the machine was quiet enough for the result to be trusted.
+    pub trusted: bool,
+    /// Why not, in one sentence; null when it is trusted.
+    pub warning: Option<String>,
+}
+
+/// Percentiles of the emulator's lateness in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Lateness {
+    pub p50: f64,
+    pub p99: f64,
+    pub p999: f64,
+}
+
+impl From<&LinkReport> for EmulatorRecord {
+    fn from(link: &LinkReport) -> Self {
+        let micros = |d: Duration| (d.as_nanos() as f64 / 100.0).round() / 10.0;
+        let at = |q| micros(link.lateness_at(q));
+        Self {
+            lateness_us: Lateness { p50: at(0.5), p99: at(0.99), p999: at(0.999) },
+            trusted: link.trusted,
+            warning: link.warning.clone(),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! One flow at one moment.
+
+use fullpipe_cc::{Duration, Rate, Snapshot};
+use fullpipe_path::Queue;
+use fullpipe_sim::{SenderStats, SentPacket};
+
+/// What a flow and its path show at one moment. What a stack does not say is `None`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlowSample {
+    /// Application bytes that the receiver has read.
+    pub(crate) received: u64,
+    /// The newest round trip.
+    pub(crate) rtt: Option<Duration>,
+    /// The smoothed round trip.
+    pub(crate) srtt: Option<Duration>,
+    /// Congestion window in bytes.
+    pub(crate) cwnd: u64,
+    pub(crate) inflight: Option<u64>,
+    /// Nothing when the algorithm leaves pacing to the transport.
+    pub(crate) pacing: Option<Rate>,
+    /// The algorithm's state, in the draft's spelling.
+    pub(crate) state: Option<&'static str>,
+    /// What an algorithm of ours believes.
+    pub(crate) model: Option<Snapshot>,
+    /// The newest delivery rate that a kernel measured.
+    pub(crate) delivery: Option<Rate>,
+    pub(crate) sender: SenderStats,
+    pub(crate) newest_packet: Option<SentPacket>,
+    /// The queue of the first link that the flow passes.
+    pub(crate) queue: Queue,
+}
+
+impl FlowSample {
+    /// A sample of an algorithm of ours, without what only its transport knows.
+    pub(crate) fn of_model(model: Snapshot) -> Self {
+        Self {
+            rtt: model.latest_rtt,
+            srtt: model.srtt,
+            cwnd: model.cwnd,
+            inflight: Some(model.inflight),
+            pacing: model.pacing_rate,
+            state: Some(model.state.name()),
+            model: Some(model),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The table of runs, on the terminal and on the page, and the one way in which numbers are written.
+
+use crate::expect::Verdict;
+use crate::metrics::{Figures, RunResult};
+use crate::observe::EmulatorRecord;
+
+/// A table of text, a cell each; `header` has one line for names and one for units.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Name and unit of each column. An empty name continues the one to its left.
+    pub header: Vec<(&'static str, &'static str)>,
+    /// The cells, row by row. The first column is text.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// How a column shows its metric.
+#[derive(Clone, Copy)]
+enum Scale {
+    Plain,
+    Percent,
+}
+
+/// Name, unit, metric, and how it is shown.
+const COLUMNS: [(&str, &str, &str, Scale); 9] = [
+    ("goodput", "Mbit/s", "goodput_mbps", Scale::Plain),
+    ("util", "%", "utilization", Scale::Percent),
+    ("queue ms", "p50", "queue_ms.p50", Scale::Plain),
+    ("", "p95", "queue_ms.p95", Scale::Plain),
+    ("rtt ms", "p50", "rtt_ms.p50", Scale::Plain),
+    ("", "p95", "rtt_ms.p95", Scale::Plain),
+    ("loss", "%", "loss_rate", Scale::Percent),
+    ("retr", "%", "retransmit_rate", Scale::Percent),
+    ("jain", "", "jain", Scale::Plain),
+];
+
+/// A row for each run; `name` stands where a run has no place in a grid.
+pub fn runs(name: &str, runs: &[RunResult]) -> Table {
+    let several = runs.iter().any(|run| run.flows.len() > 1);
+    let columns: Vec<_> = COLUMNS.iter().filter(|c| several || c.2 != "jain").collect();
+    let mut header = vec![("run", "")];
+    header.extend(columns.iter().map(|c| (c.0, c.1)));
+    let row = |run: &RunResult| {
+        let mut row = vec![format!("{}{}", place(&run.at, name), mark(run))];
+        row.extend(columns.iter().map(|c| cell(&run.metrics, c.2, c.3)));
+        row
+    };
+    Table { header, rows: runs.iter().map(row).collect() }
+}
+
+const FLOW_COLUMNS: [(&str, &str, &str, Scale); 6] = [
+    ("goodput", "Mbit/s", "goodput_mbps", Scale::Plain),
+    ("share", "%", "share", Scale::Percent),
+    ("completion ms", "p50", "completion_ms.p50", Scale::Plain),
+    ("", "p95", "completion_ms.p95", Scale::Plain),
+    ("retr", "%", "retransmit_rate", Scale::Percent),
+    ("time", "s", "elapsed_s", Scale::Plain),
+];
+
+/// A row for each flow of a run.
+pub fn flows(run: &RunResult) -> Table {
+    let has = |c: &&(&str, &str, &str, Scale)| {
+        run.flows.iter().any(|f| f.metrics.get(c.2).copied().flatten().is_some())
+    };
+    let columns: Vec<_> = FLOW_COLUMNS.iter().filter(has).collect();
+    let mut header = vec![("flow", "")];
+    header.extend(columns.iter().map(|c| (c.0, c.1)));
+    let rows = run.flows.iter().map(|flow| {
+        let name = match flow.name == flow.cc {
+            true => flow.name.clone(),
+            false => format!("{} ({})", flow.name, flow.cc),
+        };
+        let mut row = vec![name];
+        row.extend(columns.iter().map(|c| cell(&flow.metrics, c.2, c.3)));
+        row
+    });
+    Table { header, rows: rows.collect() }
+}
+
+fn cell(figures: &Figures, metric: &str, scale: Scale) -> String {
+    let value = figures.get(metric).copied().flatten();
+    match (value, scale) {
+        (None, _) => "-".to_owned(),
+        (Some(x), Scale::Plain) => number(x),
+        (Some(x), Scale::Percent) => number(100.0 * x),
+    }
+}
+
+/// What is to be known of a run's figures.
+fn mark(run: &RunResult) -> &'static str {
+    let is_trusted = |emulator: &EmulatorRecord| emulator.trusted;
+    match (run.interrupted, run.emulator.as_ref().is_none_or(is_trusted)) {
+        (true, _) => " (stopped)",
+        (_, false) => " (!)",
+        _ => "",
+    }
+}
+
+/// A number with as many digits as say something: four.
+pub fn number(x: f64) -> String {
+    let digits = match x.abs() {
+        x if x >= 100.0 => 1,
+        x if x >= 10.0 => 2,
+        x if x >= 1.0 => 3,
+        _ => 4,
+    };
+    format!("{x:.digits$}")
+}
+
+/// Where in the grid a run is: `otherwise` where there is no grid.
+pub fn place(at: &[(String, String)], otherwise: &str) -> String {
+    match at {
+        [] => otherwise.to_owned(),
+        [(_, value)] => value.clone(),
+        // A variant's name speaks for itself.
+        many => {
+            let each = many.iter().map(|(axis, value)| match axis.as_str() {
+                "variant" | "cc" => value.clone(),
+                _ => format!("{axis}={value}"),
+            });
+            each.collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// Whether an expectation was met, and by how much.
+pub fn verdict(verdict: &Verdict) -> String {
+    let state = if verdict.met { "met    " } else { "NOT MET" };
+    let figures = match (verdict.value, verdict.bound, verdict.margin) {
+        (Some(value), Some(bound), Some(margin)) => {
+            let by = if margin < 0.0 { "missed by" } else { "by" };
+            format!("{} against {}, {by} {}", number(value), number(bound), number(margin.abs()))
+        }
+        _ => "there is no value".to_owned(),
+    };
+    let place = match place(&verdict.at, "") {
+        none if none.is_empty() => none,
+        place => format!(" in {place}"),
+    };
+    let cases = match (verdict.unmet, verdict.cases) {
+        (_, 1) => String::new(),
+        (0, n) => format!(", the closest of {n}"),
+        (unmet, n) => format!(", {unmet} of {n} not met"),
+    };
+    format!("{state} {}: {figures}{place}{cases}\n", verdict.expect)
+}
+
+impl Table {
+    /// The table in aligned columns, each line ending in a newline. The first column is text
+    /// and starts at the left; numbers end at the right, under their unit.
+    pub fn to_text(&self) -> String {
+        let width = |c: usize| {
+            let (_, unit) = self.header[c];
+            let cells = self.rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count());
+            let name = self.header[c].0.chars().count();
+            // A name that the next columns continue may spread over them.
+            let continued = self.header.get(c + 1).is_some_and(|next| next.0.is_empty());
+            let name = if continued { 0 } else { name };
+            cells.chain([unit.len(), name]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let line = |cells: &[&str]| {
+            let mut out = String::new();
+            for (c, (cell, w)) in cells.iter().zip(&widths).enumerate() {
+                let pad = w.saturating_sub(cell.chars().count());
+                let gap = if c == 0 { 0 } else { 2 };
+                let (before, after) = if c < 1 { (gap, pad) } else { (gap + pad, 0) };
+                out.push_str(&" ".repeat(before));
+                out.push_str(cell);
+                out.push_str(&" ".repeat(after));
+            }
+            out.truncate(out.trim_end().len());
+            out.push('\n');
+            out
+        };
+        let mut out = self.names(&widths);
+        out.push_str(&line(&self.header.iter().map(|h| h.1).collect::<Vec<_>>()));
+        for row in &self.rows {
+            out.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+        }
+        out
+    }
+
+    /// The line of names: one that covers several columns ends above the last of them.
+    fn names(&self, widths: &[usize]) -> String {
+        let mut out = String::new();
+        let mut c = 0;
+        while c < self.header.len() {
+            let name = self.header[c].0;
+            let mut end = c + 1;
+            while end < self.header.len() && c >= 1 && self.header[end].0.is_empty() {
+                end += 1;
+            }
+            let span: usize = widths[c..end].iter().sum::<usize>() + 2 * (end - c - 1);
+            let gap = if c == 0 { "" } else { "  " };
+            let cell = if c < 1 { format!("{name:<span$}") } else { format!("{name:>span$}") };
+            out.push_str(gap);
+            out.push_str(&cell);
+            c = end;
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_aligned() {
+        let cells = |row: [&str; 4]| row.map(str::to_owned).to_vec();
+        let rows =
+            vec![cells(["deep bbr3", "95.40", "2.000", "11.25"]), cells(["x", "9", "-", "123.5"])];
+        let header = vec![("run", ""), ("goodput", "Mbit/s"), ("queue ms", "p50"), ("", "p95")];
+        let text = Table { header, rows }.to_text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "run        goodput      queue ms",
+                "            Mbit/s    p50    p95",
+                "deep bbr3    95.40  2.000  11.25",
+                "x                9      -  123.5"
+            ]
+        );
+    }
+
+    #[test]
+    fn numbers_have_four_digits_that_say_something() {
+        assert_eq!(
+            [123.45, 12.345, 1.2345, 0.012_345].map(number),
+            ["123.5", "12.35", "1.234", "0.0123"]
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! One point of a plan on a backend, from the start to the result.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::backend::{BackendChoice, OnSample, Request, RunError};
+use crate::metrics::{Measurement, Place, RunResult, moments};
+use crate::observe::{Observations, Progress, Sampling};
+use crate::output::{Qlog, QlogDir};
+use crate::plan::Plan;
+use crate::scenario::{LinkKind, Scenario};
+
+/// How a plan is run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOptions<'a> {
+    /// What carries the flows.
+    pub backend: BackendChoice,
+    /// One of the backend's links, or the usual one.
+    pub link: Option<LinkKind>,
+    /// So many rows of the series where the scenario names no interval; `None`: no series then.
+    pub rows: Option<u64>,
+    /// Where a qlog of each flow is written as it goes, a sample with each row of the series.
+    pub qlog: Option<&'a QlogDir>,
+}
+
+impl Default for RunOptions<'_> {
+    /// The simulator, and no more than the scenario asks for.
+    fn default() -> Self {
+        Self { backend: BackendChoice::SIM, link: None, rows: None, qlog: None }
+    }
+}
+
+/// The scenario of a point, with the algorithms that its flows have on this backend.
+fn scenario(plan: &Plan, index: usize, backend: BackendChoice) -> Result<Scenario, RunError> {
+    let run = plan.grid.runs.get(index).ok_or(RunError::Lost)?;
+    let mut scenario = run.scenario().map_err(|w| RunError::Scenario(w.to_string()))?;
+    for need in &scenario.needs {
+        if let Some(why) = backend.lacks(need) {
+            return Err(RunError::Scenario(format!("{}: {why}", need.field)));
+        }
+    }
+    for flow in &mut scenario.flows {
+        flow.cc = backend.get().algorithm(flow.cc).unwrap_or(flow.cc);
+    }
+    Ok(scenario)
+}
+
+/// Whether this machine can run all of a plan.
+///
+/// # Errors
+/// What it lacks, in one line.
+pub fn check_machine(plan: &Plan, options: &RunOptions<'_>) -> Result<(), RunError> {
+    let each = 0..plan.grid.runs.len();
+    each.map(|i| scenario(plan, i, options.backend))
+        .try_for_each(|scenario| options.backend.get().check(&scenario?, options.link))
+}
+
+/// Runs point number `index` of a plan until it is over or `stop` is set. `watch` is called about ten times
+/// a second. In real time, a run that was stopped has the result so far, and says so.
+///
+/// # Errors
+/// The backend cannot run it, or there is nothing that could be called a result.
+pub fn run_point(
+    plan: &Plan,
+    index: usize,
+    options: &RunOptions<'_>,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<RunResult, RunError> {
+    let scenario = scenario(plan, index, options.backend)?;
+    let mut qlog = match options.qlog {
+        Some(dir) => Some(Qlog::start(dir, plan, index, &scenario).map_err(store)?),
+        None => None,
+    };
+    let sampling = options.rows.map_or(Sampling::Asked, Sampling::Rows);
+    let moments = moments(&plan.probes, &scenario);
+    let seen = options.backend.get().run(
+        &scenario,
+        Request {
+            moments: &moments,
+            sampling,
+            link: options.link,
+            stop,
+            watch,
+            on_sample: &mut |flow, t, sample| match &mut qlog {
+                Some(qlog) => qlog.sample(flow, t, sample).map_err(store),
+                None => Ok(()),
+            },
+        },
+    );
+    // Also of a run that was stopped: what was seen is worth reading.
+    let written = qlog.map_or(Ok(()), Qlog::finish).map_err(store);
+    let seen = seen?;
+    written?;
+    let place = Place {
+        scenario: &plan.name,
+        backend: options.backend.name(),
+        run: index,
+        at: &plan.grid.runs[index].at,
+        probes: &plan.probes,
+    };
+    Ok(Measurement::new(&scenario, seen).result(&place))
+}
+
+/// Runs all points of a plan with so many threads, and tells how many are over. The results come as they are
+/// ready, each with its number; in real time there is one thread.
+pub fn run_points(
+    plan: &Plan,
+    options: &RunOptions<'_>,
+    jobs: usize,
+    stop: &AtomicBool,
+    mut tell: impl FnMut(usize),
+) -> Vec<(usize, Result<RunResult, RunError>)> {
+    let jobs = if options.backend.is_realtime() { 1 } else { jobs };
+    let todo: Vec<usize> = (0..plan.grid.runs.len()).collect();
+    let mut results = Vec::with_capacity(todo.len());
+    let run = |i| run_point(plan, i, options, stop, &mut |_| ());
+    super::each(&todo, jobs, run, |i, result| {
+        results.push((i, result));
+        tell(results.len());
+        true
+    });
+    results
+}
+
+fn store(error: crate::output::StoreError) -> RunError {
+    RunError::Store(Box::new(error))
+}
+
+/// Runs a point whose samples somebody else looks at, one in every `interval`.
+pub(crate) fn observe(
+    plan: &Plan,
+    index: usize,
+    backend: BackendChoice,
+    interval: fullpipe_cc::Duration,
+    on_sample: &mut OnSample<'_>,
+    stop: &AtomicBool,
+) -> Result<Observations, RunError> {
+    let scenario = Scenario { interval: Some(interval), ..scenario(plan, index, backend)? };
+    let request = Request {
+        moments: &[],
+        sampling: Sampling::Asked,
+        link: None,
+        stop,
+        watch: &mut |_| (),
+        on_sample: &mut |flow, t, sample| on_sample(flow, t, sample),
+    };
+    backend.get().run(&scenario, request)
+}

@@ -1,0 +1,65 @@
+//! What a scenario asks for that not every backend has.
+
+use std::fmt;
+
+use super::Cc;
+
+/// Something that a field of a scenario asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Feature {
+    /// A congestion control.
+    Algorithm(Cc),
+    /// So many flows in one run.
+    Flows(usize),
+    /// A flow that speaks this transport, where the scenario says which.
+    Transport(Protocol),
+    /// No flow at the start of the run.
+    LateStart,
+    /// Several links in a row.
+    Chain,
+    /// A flow that passes some of the links.
+    Route,
+    CrossTraffic,
+    RateTrace,
+    /// A path longer than a handshake waits for.
+    LongPath,
+    /// An application, by its name in a scenario.
+    Application(&'static str),
+    /// A number of a flow's transport, by its name in a scenario.
+    Setting(&'static str),
+}
+
+/// A transport's name in a scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Protocol {
+    #[default]
+    Quic,
+    Tcp,
+}
+
+/// A feature, and the field that asks for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Need {
+    pub(crate) feature: Feature,
+    pub(crate) field: String,
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Algorithm(cc) => write!(f, "{cc}"),
+            Self::Flows(n) => write!(f, "{n} flows"),
+            Self::Transport(Protocol::Quic) => f.write_str("transport = \"quic\""),
+            Self::Transport(Protocol::Tcp) => f.write_str("transport = \"tcp\""),
+            Self::LateStart => f.write_str("a run without a flow that starts at 0s"),
+            Self::Chain => f.write_str("more than one link"),
+            Self::Route => f.write_str("a route"),
+            Self::CrossTraffic => f.write_str("cross traffic"),
+            Self::RateTrace => f.write_str("a rate trace"),
+            Self::LongPath => f.write_str("a round trip above 25s"),
+            Self::Application(name) => write!(f, "app {name}"),
+            Self::Setting(name) => f.write_str(name),
+        }
+    }
+}

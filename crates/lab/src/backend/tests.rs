@@ -36,32 +36,32 @@ fn what_a_backend_lacks_is_refused_with_its_line_and_with_those_that_have_it() {
     for (over, text, says) in [
         (
             "toy",
-            "[[link]]\nrate = \"1mbit\"\n[[link]]\nrate = \"2mbit\"\n",
-            "x.toml:4: link[1]: more than one link does not run over toy; write --backend sim or quic",
+            "link = [{ rate = \"10mbit\", delay = \"5ms\" }, { rate = \"20mbit\", delay = \"5ms\" }]\n",
+            "x.toml:2: link[1]: more than one link does not run over toy; write --backend sim or quic",
         ),
         (
             "toy",
-            "path = { rate = \"1mbit\", rtt = \"1ms\" }\n[[flow]]\nmss = 1200\n",
+            "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[flow]]\nmss = 1200\n",
             "x.toml:4: flow[0].mss: mss does not run over toy; write --backend sim",
         ),
         (
             "quic",
-            "path = { rate = \"1mbit\", rtt = \"1ms\" }\n[[cross]]\nrate = \"1mbit\"\n",
+            "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[cross]]\nrate = \"1mbit\"\n",
             "x.toml:3: cross: cross traffic does not run over quic; write --backend sim",
         ),
         (
             "quic",
-            "path = { rate = \"1mbit\", rtt = \"1ms\" }\n[[flow]]\ncc = \"linux:bbr\"\n",
+            "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[flow]]\ncc = \"linux:bbr\"\n",
             "x.toml:4: flow[0].cc: linux:bbr does not run over quic",
         ),
         (
             "sim",
-            "path = { rate = \"1mbit\", rtt = \"1ms\" }\n[[flow]]\ncc = \"noq:bbr3\"\n",
+            "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[flow]]\ncc = \"noq:bbr3\"\n",
             "x.toml:4: flow[0].cc: noq:bbr3 does not run over sim; write --backend quic",
         ),
         (
             "quic",
-            "expect = [\"latency_ms.p95 < 9\"]\npath = { rate = \"1mbit\", rtt = \"1ms\" }\n",
+            "expect = [\"latency_ms.p95 < 9\"]\npath = { rate = \"10mbit\", rtt = \"40ms\" }\n",
             "x.toml:2: expect[0]: latency_ms.p95 is not measured over quic",
         ),
     ] {

@@ -13,7 +13,7 @@ use crate::custom::Custom;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
 use crate::reno::Reno;
-use crate::sampler::{MAX_SIZE, PacketState, RttSample, SendOrder};
+use crate::sampler::{MAX_SIZE, PacketState, RateSample, RttSample, SendOrder};
 use crate::snapshot::{Snapshot, State, StateChange, StateHook};
 use crate::units::{Instant, Rate};
 
@@ -240,7 +240,7 @@ impl Controller {
         if self.conn.is_window_full() {
             self.conn.mark_cwnd_limited();
         }
-        AckBatch {
+        let said = Said {
             now,
             prior_inflight,
             newest: None,
@@ -252,8 +252,9 @@ impl Controller {
             rtt: None,
             inflight: None,
             timeout: false,
-            cc: self,
-        }
+            has_more: false,
+        };
+        AckBatch { cc: self, said }
     }
 
     /// The sender has nothing to send although window and pacer would let it: the application, or
@@ -393,8 +394,8 @@ impl Controller {
 
     #[inline]
     fn update_pacer(&mut self, now: Instant) {
-        let min_rtt = self.conn.sampler.min_rtt();
-        self.pacer.set_rate(now, self.conn.pacing_rate, self.conn.send_quantum, min_rtt);
+        let Conn { sampler, pacing_rate, send_quantum, .. } = &self.conn;
+        self.pacer.set_rate(now, *pacing_rate, *send_quantum, || sampler.min_rtt());
         if self.hook.is_some() {
             self.call_hook(now);
         }
@@ -438,6 +439,64 @@ impl Controller {
         }
     }
 
+    #[inline(always)]
+    fn sample(&mut self, said: &Said, newest: &PacketState) -> RateSample {
+        let mut rs = self.conn.sample(said.now, newest, said.rtt);
+        rs.newly_acked = said.newly_acked;
+        rs.newly_acked_after_recovery = said.newly_acked_after_recovery;
+        rs.prior_inflight = said.prior_inflight;
+        rs
+    }
+
+    /// Closes a batch in which more was said than which packets are acknowledged, or that may end a
+    /// recovery.
+    #[cold]
+    fn close_with_more(&mut self, said: Said) {
+        self.conn.leave_flight(said.left_flight);
+        self.conn.sampler.count_delivered(said.newly_acked);
+        if let Some(inflight) = said.inflight {
+            self.conn.set_inflight(inflight);
+        }
+        if self.conn.in_recovery() {
+            self.check_recovery_done(said.newest.map(|p| p.order()));
+        }
+        if said.ce_packets > 0 {
+            self.conn.count_marks(said.ce_packets);
+        }
+        if let Some(newest) = &said.newest {
+            let mut rs = self.sample(&said, newest);
+            if self.answer_congestion(&said, newest, &rs) {
+                // All of it was sent before the episode that this ACK has begun.
+                rs.newly_acked_after_recovery = 0;
+            }
+            each!(&mut self.algo, a => a.on_ack(&mut self.conn, &rs));
+        } else if let Some(sent) = said.newest_lost {
+            self.on_congestion(said.now, sent, true, None);
+        }
+        if said.timeout {
+            self.time_out(said.now);
+        }
+        self.update_pacer(said.now);
+    }
+
+    /// The losses and marks of an ACK, if there are any; whether they began an episode.
+    fn answer_congestion(&mut self, said: &Said, newest: &PacketState, rs: &RateSample) -> bool {
+        // RFC 9002 appendix B.7 has marks be those of the newest packet of the ACK.
+        let marked = (said.ce_packets > 0).then_some(newest.order());
+        let sent = match (said.newest_lost, marked) {
+            (Some(lost), Some(marked)) => lost.latest(marked),
+            (Some(sent), None) | (None, Some(sent)) => sent,
+            (None, None) => return false,
+        };
+        let smss = self.conn.smss;
+        let marks = marked.map(|_| Marks {
+            sample: rs,
+            newly_marked: said.ce_packets.saturating_mul(smss),
+            marked: self.conn.sampler.marks_since(newest).saturating_mul(smss),
+        });
+        self.on_congestion(said.now, sent, said.newest_lost.is_some(), marks)
+    }
+
     /// All losses and marks of one ACK or timer; `sent` is the newest of the packets. Returns whether
     /// it began an episode.
     #[cold]
@@ -472,6 +531,12 @@ impl fmt::Debug for Controller {
 #[must_use = "what an ACK said takes effect when the batch is finished"]
 pub struct AckBatch<'a> {
     cc: &'a mut Controller,
+    said: Said,
+}
+
+/// All that was said in a batch.
+#[derive(Clone, Copy)]
+struct Said {
     now: Instant,
     prior_inflight: u64,
     newest: Option<PacketState>,
@@ -485,6 +550,8 @@ pub struct AckBatch<'a> {
     rtt: Option<RttSample>,
     inflight: Option<u64>,
     timeout: bool,
+    /// More was said than which packets are acknowledged.
+    has_more: bool,
 }
 
 impl AckBatch<'_> {
@@ -492,7 +559,7 @@ impl AckBatch<'_> {
     #[inline]
     pub fn acked(&mut self, packet: &PacketState) {
         if self.cc.conn.sampler.is_of_this_path(packet) {
-            self.left_flight += packet.size();
+            self.said.left_flight += packet.size();
             self.count_acked(packet);
         }
     }
@@ -506,12 +573,12 @@ impl AckBatch<'_> {
         debug_assert!(total >= newest.size(), "the newest packet is more than all of them");
         if self.cc.conn.sampler.is_of_this_path(newest) {
             let others = total.saturating_sub(newest.size());
-            self.left_flight = self.left_flight.saturating_add(total);
-            self.newly_acked = self.newly_acked.saturating_add(others);
+            self.said.left_flight = self.said.left_flight.saturating_add(total);
+            self.said.newly_acked = self.said.newly_acked.saturating_add(others);
             if !self.cc.conn.in_recovery() && self.cc.conn.sent_after_recovery_start(newest.order())
             {
-                self.newly_acked_after_recovery =
-                    self.newly_acked_after_recovery.saturating_add(others);
+                self.said.newly_acked_after_recovery =
+                    self.said.newly_acked_after_recovery.saturating_add(others);
             }
             self.count_acked(newest);
         }
@@ -528,12 +595,12 @@ impl AckBatch<'_> {
 
     #[inline]
     fn count_acked(&mut self, packet: &PacketState) {
-        if self.newest.as_ref().is_none_or(|newest| packet.is_newer_than(newest)) {
-            self.newest = Some(*packet);
+        if self.said.newest.as_ref().is_none_or(|newest| packet.is_newer_than(newest)) {
+            self.said.newest = Some(*packet);
         }
-        self.newly_acked += packet.size();
+        self.said.newly_acked += packet.size();
         if self.cc.conn.sent_after_recovery_start(packet.order()) {
-            self.newly_acked_after_recovery += packet.size();
+            self.said.newly_acked_after_recovery += packet.size();
         }
     }
 
@@ -547,14 +614,17 @@ impl AckBatch<'_> {
         conn.count_lost(packet.size());
         each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
         let sent = packet.order();
-        self.newest_lost = Some(self.newest_lost.map_or(sent, |newest| newest.latest(sent)));
+        self.said.has_more = true;
+        self.said.newest_lost =
+            Some(self.said.newest_lost.map_or(sent, |newest| newest.latest(sent)));
     }
 
     /// A retransmission timeout that declares everything lost; in QUIC, persistent congestion
     /// (RFC 9002 section 7.6). Report the lost packets in the same batch; the order is no matter.
     #[inline]
     pub fn timeout(&mut self) {
-        self.timeout = true;
+        self.said.timeout = true;
+        self.said.has_more = true;
     }
 
     /// The transport's own round-trip sample for this ACK, where it knows better than the time
@@ -568,20 +638,22 @@ impl AckBatch<'_> {
     /// ```
     #[inline]
     pub fn rtt(&mut self, rtt: RttSample) {
-        self.rtt = Some(rtt);
+        self.said.rtt = Some(rtt);
     }
 
     /// `packets` more packets were marked with CE (RFC 3168).
     #[inline]
     pub fn ce(&mut self, packets: u64) {
-        self.ce_packets = self.ce_packets.saturating_add(packets);
+        self.said.ce_packets = self.said.ce_packets.saturating_add(packets);
+        self.said.has_more |= packets > 0;
     }
 
     /// What the transport itself counts as in flight after this ACK and its losses, in bytes: for
     /// transports that drop packets from their count without saying so.
     #[inline]
     pub fn resync_inflight(&mut self, bytes: u64) {
-        self.inflight = Some(bytes);
+        self.said.inflight = Some(bytes);
+        self.said.has_more = true;
     }
 
     /// Everything is said: updates the model, the state and the control parameters. Dropping the
@@ -595,53 +667,17 @@ impl AckBatch<'_> {
     // what is rare is apart.
     #[inline(always)]
     fn close(&mut self) {
-        let cc = &mut *self.cc;
-        cc.conn.leave_flight(self.left_flight);
-        cc.conn.sampler.count_delivered(self.newly_acked);
-        if let Some(inflight) = self.inflight {
-            cc.conn.set_inflight(inflight);
+        let (cc, said) = (&mut *self.cc, &self.said);
+        if said.has_more || cc.conn.in_recovery() {
+            return cc.close_with_more(*said);
         }
-        if cc.conn.in_recovery() {
-            cc.check_recovery_done(self.newest.map(|p| p.order()));
+        cc.conn.leave_flight(said.left_flight);
+        cc.conn.sampler.count_delivered(said.newly_acked);
+        if let Some(newest) = &said.newest {
+            let rs = cc.sample(said, newest);
+            each!(&mut cc.algo, a => a.on_ack(&mut cc.conn, &rs));
         }
-        if self.ce_packets > 0 {
-            cc.conn.count_marks(self.ce_packets);
-        }
-        let Some(newest) = &self.newest else {
-            if let Some(sent) = self.newest_lost {
-                _ = cc.on_congestion(self.now, sent, true, None);
-            }
-            if self.timeout {
-                cc.time_out(self.now);
-            }
-            return cc.update_pacer(self.now);
-        };
-        let mut rs = cc.conn.sample(self.now, newest, self.rtt);
-        rs.newly_acked = self.newly_acked;
-        rs.newly_acked_after_recovery = self.newly_acked_after_recovery;
-        rs.prior_inflight = self.prior_inflight;
-        if self.newest_lost.is_some() || self.ce_packets > 0 {
-            // RFC 9002 appendix B.7 has marks be those of the newest packet of the ACK.
-            let marked = (self.ce_packets > 0).then_some(newest.order());
-            let sent = match (self.newest_lost, marked) {
-                (Some(lost), Some(marked)) => lost.latest(marked),
-                (lost, marked) => lost.or(marked).unwrap_or(newest.order()),
-            };
-            let marks = (self.ce_packets > 0).then(|| Marks {
-                sample: &rs,
-                newly_marked: self.ce_packets.saturating_mul(cc.conn.smss),
-                marked: cc.conn.sampler.marks_since(newest).saturating_mul(cc.conn.smss),
-            });
-            if cc.on_congestion(self.now, sent, self.newest_lost.is_some(), marks) {
-                // All of it was sent before the episode that this ACK has begun.
-                rs.newly_acked_after_recovery = 0;
-            }
-        }
-        each!(&mut cc.algo, a => a.on_ack(&mut cc.conn, &rs));
-        if self.timeout {
-            cc.time_out(self.now);
-        }
-        cc.update_pacer(self.now);
+        cc.update_pacer(said.now);
     }
 }
 

@@ -43,7 +43,7 @@ impl Pacer {
             updated: now,
             granularity: u32::try_from(granularity.as_nanos()).unwrap_or(u32::MAX),
         };
-        pacer.set_rate(now, rate, quantum, Duration::MAX);
+        pacer.set_rate(now, rate, quantum, || Duration::MAX);
         pacer
     }
 
@@ -55,11 +55,17 @@ impl Pacer {
     /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth. A new `min_rtt`
     /// alone, the shortest round trip, changes nothing before the rate or the quantum do.
     #[inline]
-    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate, quantum: u64, min_rtt: Duration) {
+    pub(crate) fn set_rate(
+        &mut self,
+        now: Instant,
+        rate: Rate,
+        quantum: u64,
+        min_rtt: impl FnOnce() -> Duration,
+    ) {
         let rate = rate.max(Rate::from_bytes_per_sec(1));
         // The depth follows from the two, and the credit is within it.
         if rate != self.rate || quantum != self.quantum {
-            self.change_rate(now, rate, quantum, min_rtt);
+            self.change_rate(now, rate, quantum, min_rtt());
         }
     }
 

@@ -130,7 +130,7 @@ impl Losses {
     /// Whether both are of the same path.
     #[inline]
     const fn is_same_path(self, other: Self) -> bool {
-        (self.0 ^ other.0) >> Self::PATH_SHIFT == 0
+        (self.0 >> Self::PATH_SHIFT) as u8 == (other.0 >> Self::PATH_SHIFT) as u8
     }
 
     #[inline]
@@ -256,6 +256,9 @@ impl RateSample {
     }
 }
 
+/// C.app_limited of a connection whose application is not the limit.
+const NOT_LIMITED: u64 = u64::MAX;
+
 /// The connection's side of the sampler (the draft's C).
 #[derive(Clone, Debug)]
 pub(crate) struct Sampler {
@@ -267,7 +270,8 @@ pub(crate) struct Sampler {
     first_send_time: Instant,
     /// C.lost in bytes. What was marked with CE has arrived, and is not in here.
     lost: u64,
-    /// C.app_limited: the value of C.delivered at which the bubble has left the path; 0 for none.
+    /// C.app_limited: the value of C.delivered at which the bubble has left the path; [`NOT_LIMITED`] for
+    /// none, so that one comparison answers both questions of an ACK.
     app_limited: u64,
     /// C.min_rtt over the lifetime of the connection.
     min_rtt: Duration,
@@ -283,19 +287,19 @@ impl Sampler {
             losses: Losses(0),
             delivered_time: now,
             first_send_time: now,
-            app_limited: 0,
+            app_limited: NOT_LIMITED,
             min_rtt,
             next_index: 0,
         }
     }
 
     pub(crate) fn is_app_limited(&self) -> bool {
-        self.app_limited != 0
+        self.app_limited != NOT_LIMITED
     }
 
-    /// MarkConnectionAppLimited(). At least 1, because 0 means "not limited".
+    /// MarkConnectionAppLimited(). At least 1, so that the first byte delivered does not end it.
     pub(crate) fn mark_app_limited(&mut self, inflight: u64) {
-        self.app_limited = self.delivered.saturating_add(inflight).max(1);
+        self.app_limited = self.delivered.saturating_add(inflight).clamp(1, NOT_LIMITED - 1);
     }
 
     /// OnPacketSent(). `idle`: nothing was unacknowledged before this packet. `inflight`: with it.
@@ -341,7 +345,7 @@ impl Sampler {
     /// that the phase would last until as much was delivered in their place: seconds on a slow path.
     pub(crate) fn count_lost(&mut self, bytes: u64) {
         self.lost = self.lost.saturating_add(bytes);
-        if self.app_limited != 0 {
+        if self.is_app_limited() {
             self.app_limited = self.app_limited.saturating_sub(bytes).max(1);
         }
         self.losses = self.losses.add(bytes, 0);
@@ -397,8 +401,8 @@ impl Sampler {
         self.min_rtt = self.min_rtt.min(rtt.at_least);
         self.delivered_time = now;
         self.first_send_time = p.send_time;
-        if self.app_limited != 0 && self.delivered > self.app_limited {
-            self.app_limited = 0;
+        if self.delivered > self.app_limited {
+            self.app_limited = NOT_LIMITED;
         }
         let send_elapsed = p.send_time.since(p.first_send_time);
         let ack_elapsed = now.since(p.delivered_time);

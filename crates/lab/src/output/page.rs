@@ -95,7 +95,7 @@ pub fn render(scenarios: &[ScenarioReport]) -> Result<String, PageError> {
          <title>fullpipe: {}</title>\n<style>{STYLE}</style>\n{script}\n</head>\n<body>\n",
         escape(&title(scenarios))
     );
-    let _ = write!(page, "<h1>{}</h1>\n", escape(&title(scenarios)));
+    let _ = writeln!(page, "<h1>{}</h1>", escape(&title(scenarios)));
     for (i, scenario) in scenarios.iter().enumerate() {
         section(&mut page, i, scenario);
     }

@@ -5,14 +5,12 @@ use std::sync::mpsc;
 
 /// Does each piece of work once. `take` gets the results on this thread, in the order in which they are
 /// ready; when it says false, no further work begins.
-pub(crate) fn each<W: Copy + Sync, R: Send>(
+pub(crate) fn each<W: Copy + Send + Sync, R: Send>(
     todo: &[W],
     jobs: usize,
     work: impl Fn(W) -> R + Sync,
     mut take: impl FnMut(W, R) -> bool,
-) where
-    W: Send,
-{
+) {
     let (next, is_over) = (&AtomicUsize::new(0), &AtomicBool::new(false));
     let work = &work;
     std::thread::scope(|scope| {

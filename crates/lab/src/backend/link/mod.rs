@@ -69,7 +69,7 @@ impl Link {
         lead: Duration,
     ) -> Result<Self, RunError> {
         if kind == LinkKind::Netem {
-            return Ok(Self::Netem(NetemLink::start(&path.netem.clone().ok_or(RunError::Lost)?)?));
+            return Ok(Self::Netem(NetemLink::start(&path.netem.ok_or(RunError::Lost)?)?));
         }
         let (uplink, downlink) = (path.uplink_after(lead), path.downlink_after(lead));
         let config = TunConfig { uplink, downlink, epoch: Some(epoch), realtime: true };

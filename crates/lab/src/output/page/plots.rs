@@ -100,12 +100,15 @@ pub(super) struct Section {
 /// More plots than these are not looked at, and make the page slow.
 const MAX_SECTIONS: usize = 12;
 
+/// A point of the grid without its algorithms, and its runs.
+type Group<'a> = (Vec<(String, String)>, Vec<&'a RunResult>);
+
 /// A section for each point of the grid without its algorithms.
 pub(super) fn sections(report: &ScenarioReport) -> Vec<Section> {
     let common = |run: &RunResult| {
         run.at.iter().filter(|(axis, _)| axis != "cc").cloned().collect::<Vec<_>>()
     };
-    let mut groups: Vec<(Vec<(String, String)>, Vec<&RunResult>)> = Vec::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for run in report.runs.iter().filter(|run| !run.series.is_empty()) {
         let key = common(run);
         match groups.iter_mut().find(|(known, _)| *known == key) {

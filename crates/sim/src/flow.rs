@@ -228,6 +228,8 @@ impl Flow {
     /// The application's next step, at its time.
     pub(crate) fn on_wake(&mut self, now: Instant) -> Wish {
         if self.has_stopped(now) {
+            // A handshake that was never answered is not tried again either.
+            self.handshake = Some(Handshake::Done);
             (self.wakes, self.request) = (None, None);
             self.sender.pause();
             return Wish::Nothing;

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The example, built as the tests are.
+/// The example, built as the tests are: the whole workspace is named, so that the dependencies are those that are
+/// built already.
 fn example() -> PathBuf {
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--quiet", "--package", "fullpipe"])
+        .args(["build", "--release", "--locked", "--quiet", "--workspace"])
         .args(["--example", "own_algorithm"])
         .status()
         .expect("cargo runs");

@@ -1,7 +1,7 @@
 //! What carries the flows of a run.
 //!
 //! A backend says what it has, runs a scenario, and gives what it saw. It knows nothing of metrics,
-//! expectations or pages. [`BACKENDS`] is the list of them; nobody else asks which one it is.
+//! expectations or pages. `BACKENDS` is the list of them; nobody else asks which one it is.
 
 mod error;
 mod link;

@@ -43,7 +43,7 @@ fn a_bad_file_is_told_in_one_line_with_line_and_field() {
         (
             "an unknown algorithm",
             format!("{PATH}[[flow]]\ncc = \"vegas\"\n"),
-            &["x.toml:3: flow[0].cc: 'vegas': unknown algorithm", "bbr3"],
+            &["x.toml:3: flow[0].cc: unknown algorithm \"vegas\"", "bbr3"],
         ),
         ("10^7 runs", huge, &["x.toml:1: seed", "= 10000000 runs", "100000"]),
         (

@@ -222,6 +222,8 @@ impl Path {
                 start: Duration::from_secs(2).times(u64::from(i)),
                 application: Application::Bytes(bytes),
                 extra_rtt: Duration::from_millis(if shared { 4 } else { 0 }),
+                // QUICHE's ends are connected when a test begins.
+                handshake: false,
                 ..FlowConfig::bulk(Algorithm::Bbr3, 1)
             })
             .collect();

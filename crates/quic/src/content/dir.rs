@@ -149,9 +149,7 @@ fn open_regular(root: &OwnedFd, relative: &Path) -> Result<(File, u64), Refusal>
 fn refusal_for(errno: Errno) -> Refusal {
     match errno {
         // EXDEV: the path leaves the directory. ENXIO: a socket, or a device without a driver.
-        Errno::EXDEV | Errno::ELOOP | Errno::EACCES | Errno::EPERM | Errno::ENXIO => {
-            Refusal::Forbidden
-        }
+        Errno::EXDEV | Errno::EACCES | Errno::EPERM | Errno::ENXIO => Refusal::Forbidden,
         // What the server lacks now and may have later; EAGAIN: directories that are renamed all the time.
         Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EAGAIN => Refusal::Unavailable,
         Errno::EIO => Refusal::Internal,

@@ -38,6 +38,7 @@ run_long() {
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --test properties
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test twin
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --lib invariants -- --nocapture
+    PROPTEST_CASES=10000 cargo test --workspace --release --locked --test hostile -- --nocapture
 
     # BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
     say "the kernel program"
@@ -102,6 +103,7 @@ bare=thumbv7em-none-eabi
 cargo build --release --locked -p fullpipe-cc --no-default-features
 if command -v rustup >/dev/null && rustup target add "$bare"; then
     cargo build --release --locked -p fullpipe-cc --no-default-features --target "$bare"
+    cargo build --release --locked -p fullpipe-tcp --target "$bare"
 else
     # In a no_std crate that names neither std nor alloc, whatever needs them did not build above.
     echo "no $bare here (rustup could not add it): checking that the crate asks for no library"
@@ -118,12 +120,12 @@ cargo test --workspace --release --locked
 # leaves out. Only they are built again, not what they depend on.
 say "tests of the core with debug assertions"
 checked=()
-for crate in fullpipe-cc fullpipe-path fullpipe-sim; do
+for crate in fullpipe-cc fullpipe-path fullpipe-sim fullpipe-tcp; do
     for check in debug-assertions overflow-checks; do
         checked+=(--config "profile.release.package.$crate.$check=true")
     done
 done
-cargo test --release --locked "${checked[@]}" -p fullpipe-cc -p fullpipe-path -p fullpipe-sim
+cargo test --release --locked "${checked[@]}" -p fullpipe-cc -p fullpipe-path -p fullpipe-sim -p fullpipe-tcp
 
 if command -v cargo-deny >/dev/null; then
     say "licences and sources of the dependencies"

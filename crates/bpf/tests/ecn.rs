@@ -32,7 +32,7 @@ fn marking() -> TunConfig {
     });
     let rate = RateConfig::Constant(Rate::from_bits_per_sec(50_000_000));
     downlink.row.insert(0, ElementConfig::Bottleneck { rate, queue });
-    TunConfig { uplink: way().into(), downlink, epoch: None, realtime: true }
+    TunConfig::new(way().into(), downlink)
 }
 
 /// Values of net.ipv4.tcp_ecn.
@@ -43,7 +43,10 @@ const ACCURATE: &str = "3";
 /// Whether this kernel can negotiate accurate ECN.
 fn has_accurate_ecn() -> bool {
     let link = TunLink::start(&marking()).expect("a link");
-    let set = link.server().enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", ACCURATE));
+    let set = link
+        .server()
+        .expect("a namespace")
+        .enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", ACCURATE));
     set.expect("inside").is_ok()
 }
 
@@ -51,7 +54,7 @@ fn has_accurate_ecn() -> bool {
 /// path marked.
 fn send(loaded: &Loaded, ecn: &str) -> (Connection, u64) {
     let link = TunLink::start(&marking()).expect("a link");
-    for end in [link.server(), link.client()] {
+    for end in [link.server().expect("a namespace"), link.client()] {
         let set = end.enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", ecn));
         set.expect("inside").expect("every Linux has it");
     }
@@ -63,7 +66,7 @@ fn send(loaded: &Loaded, ecn: &str) -> (Connection, u64) {
         let mut chunk = vec![0; 1 << 16];
         while matches!(stream.read(&mut chunk), Ok(n) if n > 0) {}
     });
-    let stream = link.server().enter(|| TcpStream::connect((CLIENT, 7)));
+    let stream = link.server().expect("a namespace").enter(|| TcpStream::connect((CLIENT, 7)));
     let mut stream = stream.expect("inside").expect("a connection");
     setsockopt(&stream, TcpCongestion, &OsString::from(NAME)).expect("the name is known");
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! What an ACK and a send cost, in instructions as callgrind counts them, beside their targets.
+//! Cost of an ACK and of a send, in instructions as callgrind counts them, beside their targets.
 //!
 //! `cargo bench -p fullpipe-cc`; ends with an error while a target is missed, or another stack's BBR
 //! is cheaper than bbr3 (an ACK, or an ACK and its two sends). Needs valgrind, and gungraun-runner in the version of gungraun.

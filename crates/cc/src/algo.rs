@@ -1,5 +1,5 @@
-//! What an algorithm is told. The controller calls these in the draft's order; each may change the
-//! control parameters in [`Conn`]: cwnd, pacing rate, send quantum.
+//! The interface of an algorithm. The controller calls these methods in the draft's order; each may change
+//! the control parameters in [`Conn`]: cwnd, pacing rate, send quantum.
 //!
 //! The algorithms of this crate are written against it, and so are those of others: see
 //! `CustomAlgorithm` (feature `custom`).
@@ -11,7 +11,7 @@ use crate::units::Instant;
 
 /// A congestion that the transport detected, whatever the number of packets.
 pub struct Congestion<'a> {
-    /// When it was detected.
+    /// The time of its detection.
     pub now: Instant,
     /// Whether it opened a recovery episode: loss-based algorithms react once an episode.
     pub new_episode: bool,

@@ -1,4 +1,4 @@
-//! What a caller chooses: the algorithm, and the few numbers that belong to the transport.
+//! Configuration of a controller: the algorithm, and the few numbers that belong to the transport.
 
 use core::fmt;
 use core::str::FromStr;
@@ -15,6 +15,8 @@ pub enum Algorithm {
     /// BBR version 3 as Linux has it (google/bbr, branch v3): other constants, no Drain timeout, a
     /// response to low-latency ECN ([`Config::ecn`]), and more that `bbr3/params.rs` lists.
     Bbr3Linux,
+    /// BBR version 3 with amendments to the draft, each of which [`Config::bbr3x_without`] switches off.
+    Bbr3x,
     /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
     Bbr1,
     /// CUBIC, RFC 9438.
@@ -31,12 +33,13 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The algorithms that react to the network, by the names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 5] = ["bbr3", "bbr3-linux", "bbr1", "cubic", "reno"];
+    pub const NAMES: [&'static str; 6] = ["bbr3", "bbr3x", "bbr3-linux", "bbr1", "cubic", "reno"];
 
     /// The name, as in [`Self::NAMES`].
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bbr3 => "bbr3",
+            Self::Bbr3x => "bbr3x",
             Self::Bbr3Linux => "bbr3-linux",
             Self::Bbr1 => "bbr1",
             Self::Cubic => "cubic",
@@ -60,7 +63,7 @@ pub struct UnknownAlgorithm;
 
 impl fmt::Display for UnknownAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown algorithm; there are bbr3, bbr3-linux, bbr1, cubic and reno")
+        f.write_str("unknown algorithm; there are bbr3, bbr3x, bbr3-linux, bbr1, cubic and reno")
     }
 }
 
@@ -72,6 +75,7 @@ impl FromStr for Algorithm {
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
         match name {
             "bbr3" => Ok(Self::Bbr3),
+            "bbr3x" => Ok(Self::Bbr3x),
             "bbr3-linux" => Ok(Self::Bbr3Linux),
             "bbr1" => Ok(Self::Bbr1),
             "cubic" => Ok(Self::Cubic),
@@ -101,8 +105,121 @@ pub struct StartupGains {
     pub cwnd: Gain,
 }
 
-/// How rarely a receiver acknowledges, where it was asked to do so less often than RFC 9000 section
-/// 13.2 has it (draft-ietf-quic-ack-frequency). `bbr3` keeps that much more in flight.
+/// A rule in which [`Algorithm::Bbr3x`] differs from the draft.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Amendment {
+    /// UP ends when 1.25 BDP are in flight and one round delivered no more, if nobody else queues.
+    UpEndsAtTarget,
+    /// An RTT sample near the shortest one makes ProbeRTT unnecessary for another interval.
+    ProbeRttWhenNeeded,
+    /// DOWN sends at half of the estimated bandwidth.
+    DeeperDown,
+    /// The window in CRUISE is 1.5 BDP.
+    SmallerCruiseWindow,
+    /// After a CRUISE with a queue that ProbeRTT empties, the bandwidth is what CRUISE delivered.
+    BandwidthOfCruise,
+    /// A round with little loss does not lower the short-term bounds.
+    IgnoreSmallLoss,
+    /// A probe's threshold counts from the loss rate that the path has without a queue.
+    BaselineLoss,
+    /// Beside a flow that fills the buffer the window follows the RTT with its queue.
+    KeepShareBesideQueue,
+}
+
+impl Amendment {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::UpEndsAtTarget,
+        Self::ProbeRttWhenNeeded,
+        Self::DeeperDown,
+        Self::SmallerCruiseWindow,
+        Self::BandwidthOfCruise,
+        Self::IgnoreSmallLoss,
+        Self::BaselineLoss,
+        Self::KeepShareBesideQueue,
+    ];
+
+    /// The name, as in a scenario file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UpEndsAtTarget => "up_ends_at_target",
+            Self::ProbeRttWhenNeeded => "probe_rtt_when_needed",
+            Self::DeeperDown => "deeper_down",
+            Self::SmallerCruiseWindow => "smaller_cruise_window",
+            Self::BandwidthOfCruise => "bandwidth_of_cruise",
+            Self::IgnoreSmallLoss => "ignore_small_loss",
+            Self::BaselineLoss => "baseline_loss",
+            Self::KeepShareBesideQueue => "keep_share_beside_queue",
+        }
+    }
+}
+
+/// A set of [`Amendment`]s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Amendments(u8);
+
+impl Amendments {
+    /// No amendment.
+    pub const NONE: Self = Self(0);
+
+    /// This set with `amendment`.
+    pub const fn with(self, amendment: Amendment) -> Self {
+        Self(self.0 | 1 << amendment as u8)
+    }
+
+    /// Whether `amendment` is in this set.
+    #[inline]
+    pub const fn contains(self, amendment: Amendment) -> bool {
+        self.0 >> amendment as u8 & 1 == 1
+    }
+
+    /// The amendments that are not in this set.
+    pub(crate) const fn complement(self) -> Self {
+        Self(!self.0)
+    }
+}
+
+/// A name is none of [`Amendment::ALL`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownAmendment;
+
+impl fmt::Display for UnknownAmendment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown amendment of bbr3x; write none, or of these one or several with + between them:")?;
+        Amendment::ALL.iter().try_for_each(|amendment| write!(f, " {}", amendment.name()))
+    }
+}
+
+impl core::error::Error for UnknownAmendment {}
+
+/// `none`, or names with `+` between them.
+impl FromStr for Amendments {
+    type Err = UnknownAmendment;
+
+    fn from_str(names: &str) -> Result<Self, UnknownAmendment> {
+        if names == "none" {
+            return Ok(Self::NONE);
+        }
+        names.split('+').try_fold(Self::NONE, |set, name| {
+            let amendment = Amendment::ALL.into_iter().find(|amendment| amendment.name() == name);
+            Ok(set.with(amendment.ok_or(UnknownAmendment)?))
+        })
+    }
+}
+
+/// The rules of CUBIC that [`Algorithm::Cubic`] follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CubicRules {
+    /// RFC 9438, with the slow start of HyStart++ (RFC 9406).
+    #[default]
+    Rfc9438,
+    /// Linux's, with HyStart; `cubic_linux.rs` lists what differs.
+    Linux,
+}
+
+/// The receiver's ACK frequency, where it was asked to acknowledge less often than RFC 9000 section 13.2
+/// recommends (draft-ietf-quic-ack-frequency). `bbr3` keeps that much more in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckFrequency {
     /// Ack-Eliciting Threshold: packets that may arrive without an ACK.
@@ -112,7 +229,7 @@ pub struct AckFrequency {
     pub max_delay: Duration,
 }
 
-/// How long a timer may be late without loss of rate, unless [`Config::pacing_granularity`] says
+/// Largest timer delay without loss of rate, unless [`Config::pacing_granularity`] says
 /// otherwise.
 pub const CREDIT_TIME: Duration = Duration::from_millis(2);
 
@@ -133,7 +250,7 @@ pub struct Config {
     pub seed: u64,
     /// Decides the offload budget.
     pub transport: Transport,
-    /// How rarely the receiver acknowledges; `None`: as RFC 9000 section 13.2 has it, or TCP.
+    /// The receiver's ACK frequency; `None`: as in RFC 9000 section 13.2, or TCP.
     pub ack_frequency: Option<AckFrequency>,
     /// C.has_selective_acks: whether the transport sees more than one loss per round trip. Without,
     /// one loss ends a probe of `bbr3` and, in recovery, its Startup.
@@ -141,8 +258,8 @@ pub struct Config {
     /// The round trip that the handshake measured (SYN and SYN-ACK, or Initial and Handshake), if there
     /// was one before the flow starts: the first pacing rate follows from it.
     pub handshake_rtt: Option<Duration>,
-    /// How late the transport's timer may be without loss of rate; the pacer lets that much of its rate
-    /// pass at once, but no more than a part of the shortest round trip ([`crate::Controller::burst_bound`]).
+    /// Largest delay of the transport's timer without loss of rate; the pacer lets that much of its rate pass
+    /// at once, but no more than a part of the shortest round trip ([`crate::Controller::burst_bound`]).
     /// At most 4.29 s, which 32 bits of nanoseconds hold.
     pub pacing_granularity: Duration,
     /// The most that the pacing rate may be, in bytes per second (SO_MAX_PACING_RATE of Linux). A flow
@@ -155,12 +272,16 @@ pub struct Config {
     pub bbr1_ack_aggregation: bool,
     /// Startup's gains of `bbr3` and `bbr3-linux`. `None`: their own, 2.77 and 2.0.
     pub startup_gains: Option<StartupGains>,
+    /// The amendments of `bbr3x` that are off; the draft's own rule is in force for them. Others ignore it.
+    pub bbr3x_without: Amendments,
     /// Whether `cubic` and `reno` are paced, from the first round-trip sample on: at 1.25 windows in
     /// a smoothed round trip (RFC 9002 section 7.7), and at 2 in slow start, which doubles its window
     /// within one (as Linux does). Without pacing there is no pacing rate, [`crate::Controller::can_send`]
     /// looks at the window only, and one ACK adds at most 8 SMSS to it in slow start (L of RFC 9406);
     /// RFC 9002 wants one or the other. The BBRs are always paced: the rate is what they control.
     pub paced: bool,
+    /// The rules of CUBIC that `cubic` follows. Others ignore it.
+    pub cubic: CubicRules,
     /// Whether CE marks on this path mean low-latency ECN: a queue that is marked when it is well
     /// under a millisecond, and a receiver that reports each mark. `bbr3-linux` then answers them
     /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise. To the other
@@ -185,7 +306,9 @@ impl Config {
             on_state_change: None,
             bbr1_ack_aggregation: true,
             startup_gains: None,
+            bbr3x_without: Amendments::NONE,
             paced: true,
+            cubic: CubicRules::Rfc9438,
             ecn: false,
         }
     }

@@ -1,7 +1,9 @@
 //! The connection's own state (the draft's C): what every algorithm shares.
 
 use crate::config::{AckFrequency, Config, Transport};
-use crate::sampler::{Measured, PacketState, RateSample, RttSample, Sampler, SendOrder};
+use crate::sampler::{
+    MAX_TX_IN_FLIGHT, Measured, PacketState, RateSample, RttSample, Sampler, SendOrder,
+};
 use crate::units::{Duration, Gain, Instant, Rate};
 
 /// The largest send quantum in bytes: what one segmentation offload takes.
@@ -10,7 +12,7 @@ pub(crate) const MAX_QUANTUM: u64 = 65_536;
 /// "Infinity" of a volume in bytes.
 pub(crate) const INFINITE: u64 = u64::MAX;
 
-/// What every algorithm shares: the connection as the sampler and the controller keep it, and the three
+/// State shared by all algorithms: the connection as the sampler and the controller keep it, and the three
 /// control parameters, which the algorithm sets: window, pacing rate and send quantum.
 #[derive(Clone, Debug)]
 pub struct Conn {
@@ -24,7 +26,7 @@ pub struct Conn {
     /// Config::ack_frequency in packets and microseconds; 0 packets without.
     ack_threshold: u32,
     max_ack_delay_us: u32,
-    /// Whether a window-based algorithm is paced.
+    /// True if a window-based algorithm is paced.
     pub(crate) is_paced: bool,
     /// C.cwnd in bytes.
     pub(crate) cwnd: u64,
@@ -54,7 +56,7 @@ pub struct Conn {
     episode_has_marks: bool,
     /// Lost data may still wait to be sent again.
     awaits_repair: bool,
-    /// Whether a CE mark counts as the loss of a packet.
+    /// True if a CE mark counts as the loss of a packet.
     pub(crate) marks_are_losses: bool,
     /// C.is_cwnd_limited holds while less than this has left the path: see [`Self::mark_cwnd_limited`].
     cwnd_limited_before: u64,
@@ -108,12 +110,12 @@ impl Conn {
         self.pacing_rate = self.possible_pacing_rate(rate);
     }
 
-    /// What [`Self::set_pacing_rate`] makes of `rate`.
+    /// The pacing rate that [`Self::set_pacing_rate`] sets for `rate`.
     pub(crate) fn possible_pacing_rate(&self, rate: Rate) -> Rate {
         rate.max(Rate::from_bytes_per_sec(1)).min(self.max_pacing_rate)
     }
 
-    /// What the receiver may hold back before it acknowledges, in bytes: draft-ietf-ccwg-bbr,
+    /// Bytes that the receiver may leave unacknowledged before it sends an ACK: draft-ietf-ccwg-bbr,
     /// "BBR.offload_budget", for QUIC with fewer ACKs. `bw` is BBR.max_bw.
     pub(crate) fn unacknowledged_by_delay(&self, bw: Rate) -> u64 {
         let max_delay = Duration::from_micros(self.max_ack_delay_us.into());
@@ -145,11 +147,11 @@ impl Conn {
 
     /// Overwrites C.inflight with the transport's own count.
     pub(crate) fn set_inflight(&mut self, bytes: u64) {
-        self.inflight = bytes;
+        self.inflight = bytes.min(MAX_TX_IN_FLIGHT);
         self.inflight_was_set = true;
     }
 
-    /// Whether an episode of recovery lasts: since a loss or a mark, and until a packet is acknowledged
+    /// True if an episode of recovery lasts: since a loss or a mark, and until a packet is acknowledged
     /// that was sent after it.
     pub const fn in_recovery(&self) -> bool {
         self.in_recovery
@@ -175,15 +177,15 @@ impl Conn {
         self.in_recovery = false;
     }
 
-    /// Whether a packet left after the newest recovery episode began, or there was none.
+    /// True if a packet left after the newest recovery episode began, or there was none.
     #[inline]
-    pub(crate) fn sent_after_recovery_start(&self, sent: SendOrder) -> bool {
-        sent.time > self.recovery_start.time || self.sent_after_recovery_start_within(sent)
+    pub(crate) fn sent_after_recovery_start(&self, packet: &PacketState) -> bool {
+        packet.send_time() > self.recovery_start.time || self.is_in_recovery_order(packet.order())
     }
 
     /// The rest of the question, where the time does not answer it.
     #[cold]
-    fn sent_after_recovery_start_within(&self, sent: SendOrder) -> bool {
+    pub(crate) fn is_in_recovery_order(&self, sent: SendOrder) -> bool {
         !self.has_recovery_start || !self.recovery_start.is_after(sent)
     }
 
@@ -201,7 +203,7 @@ impl Conn {
         self.episode_has_marks |= self.marks_are_losses;
     }
 
-    /// Whether the newest episode answered CE marks as it would losses.
+    /// True if the newest episode answered CE marks as it would losses.
     pub(crate) const fn episode_has_marks(&self) -> bool {
         self.episode_has_marks
     }
@@ -222,12 +224,12 @@ impl Conn {
         self.inflight == 0 && !self.awaits_repair
     }
 
-    /// Whether another full packet does not fit into the window.
+    /// True if another full packet does not fit into the window.
     pub(crate) fn is_window_full(&self) -> bool {
-        self.inflight.saturating_add(self.smss) > self.cwnd
+        self.inflight + self.smss > self.cwnd
     }
 
-    /// What has left the path, delivered or lost: the clock of a packet-timed round trip.
+    /// Bytes that have left the path, delivered or lost: the clock of a packet-timed round trip.
     fn departed(&self) -> u64 {
         self.sampler.delivered.saturating_add(self.sampler.lost())
     }
@@ -256,7 +258,7 @@ impl Conn {
         }
     }
 
-    /// Whether the newest ACK may raise a loss-based window: RFC 9002 section 7.8 forbids it when
+    /// True if the newest ACK may raise a loss-based window: RFC 9002 section 7.8 forbids it when
     /// the window was not used. A flow that only its pacer held back did use it.
     pub fn may_grow(&self, rs: &RateSample) -> bool {
         !rs.is_app_limited || self.is_cwnd_limited()

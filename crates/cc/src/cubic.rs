@@ -30,7 +30,7 @@ pub(crate) struct Cubic {
     w_max: u64,
     /// cwnd_prior of section 4.3: W_est grows like Reno from there on.
     cwnd_prior: u64,
-    /// When the newest ACK came, or the flow restarted from idle.
+    /// The time of the newest ACK, or of the restart from idle.
     last_ack: Option<Instant>,
     undo: Option<Undo>,
 }
@@ -44,7 +44,7 @@ struct Epoch {
     /// W_max of this stage in bytes.
     w_max: u64,
     w_est: u64,
-    /// What did not make a whole byte: of W_est and of the window, each times the window.
+    /// Remainders below a whole byte: of W_est and of the window, each times the window.
     w_est_part: u64,
     cwnd_part: u64,
 }
@@ -64,7 +64,7 @@ fn ticks(d: Duration) -> u64 {
 }
 
 /// The integer cube root, rounded down, one bit at a time: once a loss.
-fn cube_root(x: u128) -> u64 {
+pub(crate) fn cube_root(x: u128) -> u64 {
     let mut root: u128 = 0;
     for bit in (0..42).rev() {
         let candidate = root | 1 << bit;

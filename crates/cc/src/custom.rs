@@ -57,8 +57,8 @@ impl PartialEq for CustomAlgorithm {
 
 impl Eq for CustomAlgorithm {}
 
-/// What a custom algorithm is besides a [`CongestionControl`]; every one that can be cloned, printed and
-/// sent to another thread is.
+/// Traits that a custom algorithm needs besides [`CongestionControl`]; implemented for every one that can
+/// be cloned, printed and sent to another thread.
 pub trait CustomControl: CongestionControl + Debug + Send + Sync {
     /// A copy of it.
     fn clone_box(&self) -> Box<dyn CustomControl>;

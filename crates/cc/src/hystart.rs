@@ -125,7 +125,7 @@ impl SlowStart {
         self.last_min_rtt != Duration::MAX && self.min_rtt >= self.last_min_rtt + threshold
     }
 
-    /// What `acked` bytes add to the window in slow start: bytes, not ACKs, are counted (RFC 3465),
+    /// Growth of the window by `acked` bytes in slow start: bytes, not ACKs, are counted (RFC 3465),
     /// so that neither delayed nor split ACKs change the growth.
     ///
     /// RFC 3465 section 2.3 has L = 1 after a timeout, because an ACK then may cover much that was
@@ -142,7 +142,7 @@ impl SlowStart {
         conn.pace_by_window(if doubles { SLOW_START_PACING } else { AVOIDANCE_PACING });
     }
 
-    /// Where a window-based algorithm stands, for the eye: nothing is decided by it.
+    /// The state of a window-based algorithm, for display only: no decision depends on it.
     pub(crate) const fn state(&self, conn: &Conn) -> State {
         if conn.in_recovery() {
             State::Recovery

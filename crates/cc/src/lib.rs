@@ -32,6 +32,7 @@ mod config;
 mod conn;
 mod controller;
 mod cubic;
+mod cubic_linux;
 #[cfg(feature = "custom")]
 mod custom;
 mod filter;
@@ -40,6 +41,7 @@ mod hystart;
 #[cfg(test)]
 mod loss_based_tests;
 mod pacer;
+mod prr;
 mod reno;
 mod rng;
 mod sampler;
@@ -50,12 +52,14 @@ pub mod units;
 
 pub use algo::{Congestion, CongestionControl, Marks};
 pub use config::{
-    AckFrequency, Algorithm, CREDIT_TIME, Config, StartupGains, Transport, UnknownAlgorithm,
+    AckFrequency, Algorithm, Amendment, Amendments, CREDIT_TIME, Config, CubicRules, StartupGains,
+    Transport, UnknownAlgorithm, UnknownAmendment,
 };
 pub use conn::Conn;
 pub use controller::{AckBatch, Controller, SendDecision};
 #[cfg(feature = "custom")]
 pub use custom::{CustomAlgorithm, CustomControl};
+pub use prr::Prr;
 pub use sampler::{PacketState, RateSample, RttSample};
 pub use snapshot::{BbrSnapshot, Snapshot, State, StateChange, StateHook};
 pub use units::{Duration, Gain, Instant, Rate};

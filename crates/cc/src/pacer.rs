@@ -14,6 +14,10 @@ use crate::units::{Duration, Instant, NANOS_PER_SEC, Rate};
 
 /// A burst is no longer than this part of the shortest round trip. A window's worth of credit would
 /// let the whole window leave at once, however exact the timers are.
+///
+/// Measured with the simulator, 1 Gbit/s, 1 ms, data for 20 ms and none for 5 ms, bbr3 with 2 ms of credit and with this
+/// bound: 1.8 and 0.2 % lost behind a buffer of one BDP, 5.2 and 1.1 % behind 0.4 BDP. Behind two BDP, where a window
+/// fits, the bound costs 5 % of goodput.
 const MIN_RTT_DIVISOR: u64 = 4;
 
 #[derive(Clone, Debug)]
@@ -28,7 +32,7 @@ pub(crate) struct Pacer {
     updated: Instant,
     /// Credit under one byte, in bytes times nanoseconds per second.
     fraction: u32,
-    /// How long a timer may be late without loss of rate, in nanoseconds.
+    /// Largest timer delay without loss of rate, in nanoseconds.
     granularity: u32,
 }
 
@@ -114,7 +118,7 @@ impl Pacer {
         if credit >= packet.min(self.depth) { credit.max(packet) } else { 0 }
     }
 
-    /// When `packet` bytes will have been earned, as of the newest call of [`Self::available`].
+    /// The time at which the credit will reach `packet` bytes, as of the newest call of [`Self::available`].
     pub(crate) fn ready_at(&self, packet: u64) -> Instant {
         let wanted = packet.min(self.depth) as i64;
         let missing = wanted.saturating_sub(self.credit).max(0) as u64;

@@ -20,14 +20,18 @@ pub struct PacketState {
     delivered_time: Instant,
     first_send_time: Instant,
     send_time: Instant,
-    /// From the low end: tx_in_flight (34 bits), size (17), is_app_limited (1), index (12).
+    /// From the low end: tx_in_flight (34 bits), is_app_limited (1), index (12), size (17). An ACK asks each of
+    /// its packets for the size, which needs no mask there.
     packed: u64,
 }
 
 const TX_IN_FLIGHT_BITS: u32 = 34;
-const SIZE_BITS: u32 = 17;
 const INDEX_BITS: u32 = 12;
-const MAX_TX_IN_FLIGHT: u64 = (1 << TX_IN_FLIGHT_BITS) - 1;
+const SIZE_BITS: u32 = 17;
+const INDEX_SHIFT: u32 = TX_IN_FLIGHT_BITS + 1;
+const SIZE_SHIFT: u32 = INDEX_SHIFT + INDEX_BITS;
+/// The largest flight in bytes.
+pub(crate) const MAX_TX_IN_FLIGHT: u64 = (1 << TX_IN_FLIGHT_BITS) - 1;
 /// The largest packet in bytes.
 pub(crate) const MAX_SIZE: u64 = (1 << SIZE_BITS) - 1;
 const INDEX_MASK: u16 = (1 << INDEX_BITS) - 1;
@@ -35,7 +39,7 @@ const INDEX_MASK: u16 = (1 << INDEX_BITS) - 1;
 impl PacketState {
     /// Bytes of the packet, or of the aggregate that was sent as one.
     pub const fn size(&self) -> u64 {
-        (self.packed >> TX_IN_FLIGHT_BITS) & MAX_SIZE
+        self.packed >> SIZE_SHIFT
     }
 
     /// P.send_time: when the packet left.
@@ -50,7 +54,7 @@ impl PacketState {
 
     /// P.is_app_limited: whether C.app_limited was set when the packet was sent.
     pub const fn is_app_limited(&self) -> bool {
-        (self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS)) & 1 == 1
+        (self.packed >> TX_IN_FLIGHT_BITS) & 1 == 1
     }
 
     /// Two states for the two parts of an aggregate: its first `bytes`, and the rest. For a transport
@@ -62,14 +66,14 @@ impl PacketState {
         let first = u64::from(bytes).min(self.size());
         debug_assert_eq!(first, u64::from(bytes), "split beyond the end of the aggregate");
         let with_size = |size: u64| Self {
-            packed: self.packed & !(MAX_SIZE << TX_IN_FLIGHT_BITS) | size << TX_IN_FLIGHT_BITS,
+            packed: self.packed & !(MAX_SIZE << SIZE_SHIFT) | size << SIZE_SHIFT,
             ..self
         };
         (with_size(first), with_size(self.size() - first))
     }
 
     pub(crate) const fn index(&self) -> PacketIndex {
-        PacketIndex((self.packed >> (TX_IN_FLIGHT_BITS + SIZE_BITS + 1)) as u16)
+        PacketIndex((self.packed >> INDEX_SHIFT) as u16 & INDEX_MASK)
     }
 
     /// The place of this packet in the order of sending.
@@ -78,8 +82,10 @@ impl PacketState {
     }
 
     /// IsNewestPacket(): whether this packet was sent after `other`.
-    pub(crate) const fn is_newer_than(&self, other: &Self) -> bool {
-        self.order().is_after(other.order())
+    #[inline]
+    pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
+        let (mine, others) = (self.send_time.as_nanos(), other.send_time.as_nanos());
+        mine > others || (mine == others && self.index().is_after(other.index()))
     }
 }
 
@@ -130,7 +136,7 @@ impl Losses {
     /// Whether both are of the same path.
     #[inline]
     const fn is_same_path(self, other: Self) -> bool {
-        (self.0 >> Self::PATH_SHIFT) as u8 == (other.0 >> Self::PATH_SHIFT) as u8
+        (self.0 ^ other.0) >> Self::PATH_SHIFT == 0
     }
 
     #[inline]
@@ -200,7 +206,7 @@ impl Measured {
         Self { rtt, at_least: rtt }
     }
 
-    /// What a transport said.
+    /// Converts a transport's sample.
     pub(crate) fn by_transport(sample: RttSample) -> Self {
         match sample {
             RttSample::Exact(rtt) => Self::exactly(rtt),
@@ -219,10 +225,10 @@ impl Measured {
     }
 }
 
-/// What one ACK says about the path (the draft's RS).
+/// Rate sample of one ACK (the draft's RS).
 #[derive(Clone, Copy, Debug)]
 pub struct RateSample {
-    /// When the ACK came.
+    /// The time of the ACK.
     pub now: Instant,
     /// RS.rtt; [`Duration::MAX`] when the transport has no sample for this ACK.
     pub(crate) rtt: Duration,
@@ -315,7 +321,7 @@ impl Sampler {
             self.first_send_time = now;
             self.delivered_time = now;
         }
-        let index = self.next_index; // the shift below leaves its low bits only
+        let index = self.next_index;
         self.next_index = index.wrapping_add(1);
         PacketState {
             delivered: self.delivered,
@@ -324,16 +330,16 @@ impl Sampler {
             first_send_time: self.first_send_time,
             send_time: now,
             packed: inflight.min(MAX_TX_IN_FLIGHT)
-                | size.min(MAX_SIZE) << TX_IN_FLIGHT_BITS
-                | (self.is_app_limited() as u64) << (TX_IN_FLIGHT_BITS + SIZE_BITS)
-                | index << (TX_IN_FLIGHT_BITS + SIZE_BITS + 1),
+                | (self.is_app_limited() as u64) << TX_IN_FLIGHT_BITS
+                | (index & u64::from(INDEX_MASK)) << INDEX_SHIFT
+                | size << SIZE_SHIFT,
         }
     }
 
     /// UpdateRateSample() for all packets of one ACK: the newest is the caller's to find.
     #[inline]
     pub(crate) fn count_delivered(&mut self, bytes: u64) {
-        self.delivered = self.delivered.saturating_add(bytes);
+        self.delivered += bytes;
     }
 
     /// C.lost in bytes.

@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::units::{Duration, Gain, Instant, Rate};
 
-/// Where an algorithm stands. BBR's states carry the draft's names.
+/// The state of an algorithm. BBR's states carry the draft's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum State {
@@ -61,7 +61,7 @@ impl State {
 /// An algorithm went from one state to another.
 #[derive(Clone, Copy, Debug)]
 pub struct StateChange {
-    /// When: the time of the call that led to it.
+    /// The time of the call that led to it.
     pub now: Instant,
     /// The state before.
     pub from: State,
@@ -71,8 +71,8 @@ pub struct StateChange {
     pub snapshot: Snapshot,
 }
 
-/// What to call after a change of state: a function, and a number of the caller's that tells flows
-/// apart. A function and no closure, because the crate allocates nothing.
+/// Callback for a change of state: a function, and a number by which the caller tells flows apart. It is
+/// a function and not a closure, because the crate allocates nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct StateHook {
     /// The flow's number, handed to `call`.
@@ -95,7 +95,7 @@ impl Eq for StateHook {}
 pub struct Snapshot {
     /// The algorithm's name.
     pub algorithm: &'static str,
-    /// Where it stands.
+    /// The algorithm's state.
     pub state: State,
     /// C.cwnd in bytes.
     pub cwnd: u64,
@@ -109,9 +109,9 @@ pub struct Snapshot {
     pub delivered: u64,
     /// C.lost: bytes marked lost so far. What was marked with CE is not in it.
     pub lost: u64,
-    /// Whether C.cwnd was fully used at any point of the last round trip.
+    /// True if C.cwnd was fully used at any point of the last round trip.
     pub is_cwnd_limited: bool,
-    /// Whether C.app_limited is set.
+    /// True if C.app_limited is set.
     pub app_limited: bool,
     /// The slow-start threshold in bytes, for CUBIC and Reno.
     pub ssthresh: Option<u64>,
@@ -177,21 +177,21 @@ pub struct BbrSnapshot {
     pub cwnd_gain: Gain,
     /// Packet-timed round trips so far.
     pub round_count: u64,
-    /// Whether the last ACK began a round trip.
+    /// True if the last ACK began a round trip.
     pub round_start: bool,
-    /// Whether the pipe was ever estimated full.
+    /// True if the pipe was ever estimated full.
     pub full_bw_reached: bool,
-    /// Whether the pipe is estimated full since the last look.
+    /// True if the pipe is estimated full since the last look.
     pub full_bw_now: bool,
     /// Baseline of the full-pipe estimator.
     pub full_bw: Rate,
     /// Rounds without growth from that baseline.
     pub full_bw_count: u32,
-    /// Whether a flow is restarting from idle.
+    /// True if a flow is restarting from idle.
     pub idle_restart: bool,
-    /// Whether the most recent probe for bandwidth met excess loss.
+    /// True if the most recent probe for bandwidth met excess loss.
     pub prev_probe_too_high: bool,
-    /// Whether the most recent probe was stopped early, at the bound of the one before.
+    /// True if the most recent probe was stopped early, at the bound of the one before.
     pub prev_probe_precautionary: bool,
     /// Longest wall-clock wait before the next probe for bandwidth.
     pub bw_probe_wait: Duration,
@@ -208,7 +208,7 @@ pub struct BbrSnapshot {
     pub bw_latest: Rate,
     /// The largest volume delivered of the last loss round, in bytes.
     pub inflight_latest: u64,
-    /// How often the growth of `inflight_longterm` was doubled in this probe.
+    /// Number of doublings of the growth of `inflight_longterm` in this probe.
     pub bw_probe_up_rounds: u32,
     /// Bytes to acknowledge for each packet by which `inflight_longterm` grows.
     pub probe_up_acked_per_inc: Option<u64>,

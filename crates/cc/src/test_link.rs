@@ -49,7 +49,7 @@ pub(crate) struct Link {
     pub(crate) size: u64,
     pub(crate) rate: Rate,
     pub(crate) rtt: Duration,
-    /// When the bottleneck is free again.
+    /// The time at which the bottleneck is free again.
     pub(crate) free: Instant,
     pub(crate) flight: VecDeque<Flight>,
     pub(crate) policer: Option<TokenBucket>,

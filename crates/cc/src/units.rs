@@ -219,6 +219,20 @@ impl Gain {
         Self(n.saturating_mul(100))
     }
 
+    /// The factor `part / whole`, rounded down to 1/25600, and at most one; a whole of zero gives zero.
+    pub const fn ratio(part: u64, whole: u64) -> Self {
+        if whole == 0 {
+            return Self(0);
+        }
+        let raw = mul_div(part, Self::ONE_RAW as u64, whole);
+        Self(if raw > Self::ONE_RAW as u64 { Self::ONE_RAW } else { raw as u32 })
+    }
+
+    /// The sum of both factors.
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
     /// The factor in hundredths, rounded down.
     pub const fn as_percent(self) -> u32 {
         self.0 / 256

@@ -1,4 +1,4 @@
-//! What must hold for every algorithm, whatever happens to it: random sequences of events, with the
+//! Properties that must hold for every algorithm under any input: random sequences of events, with the
 //! clock at 1 ns and at its end, packets of one byte and of 64 kB, round trips of zero and of years.
 //!
 //! `PROPTEST_CASES` sets the number of sequences of each test; `cargo fuzz` looks for more (see
@@ -70,7 +70,7 @@ proptest! {
         hold(false, start, &events, &[Property::SendQuantum]);
     }
 
-    /// When the pacer says when, that is later than now, and then the packet may leave.
+    /// A departure time given by the pacer is later than now, and at that time the packet may leave.
     #[test]
     fn a_departure_time_lies_ahead_and_is_kept(start: [u8; 3], events in events()) {
         hold(false, start, &events, &[Property::Departure]);
@@ -108,7 +108,7 @@ proptest! {
     }
 }
 
-/// What the fuzzer found once, in `fuzz/regressions`.
+/// Replays the fuzzer's earlier findings, in `fuzz/regressions`.
 #[test]
 fn what_the_fuzzer_found_does_not_come_back() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/regressions/controller");
@@ -121,7 +121,7 @@ fn what_the_fuzzer_found_does_not_come_back() {
     }
 }
 
-/// Whatever size a caller claims, what enters C.inflight leaves it again.
+/// All bytes that enter C.inflight leave it again, whatever size a caller claims.
 #[test]
 fn a_packet_of_impossible_size_leaves_nothing_in_flight() {
     for algorithm in algorithms() {

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use fullpipe_cc::{Duration, Rate};
+use fullpipe_lab::output::page;
 use fullpipe_lab::units::{self, Buffer};
 use fullpipe_lab::{BackendChoice, Cc, LinkKind, Options, RunOptions};
 use fullpipe_path::Probability;
 
-use crate::experiment::{Experiment, Outputs, check, perform};
+use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::run::ROWS;
@@ -29,17 +30,23 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 pub(crate) struct Args {
     /// What carries the flows: quic (real packets on a link inside this process, in real time), tcp
     /// (the kernel's, between network namespaces; needs Linux and root) or sim (a virtual clock)
-    #[arg(long, visible_alias = "over", value_name = "BACKEND", default_value = "quic")]
+    #[arg(
+        long,
+        short = 'b',
+        visible_alias = "over",
+        value_name = "BACKEND",
+        default_value = "quic"
+    )]
     backend: BackendChoice,
     /// What is between the ends: udp (inside this process), tun (between two network namespaces; needs
     /// Linux and root) or netem (the kernel's own, between two network namespaces; for --over tcp, needs root
     /// and a kernel that has it) [default: udp for quic, tun for tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
-    /// The algorithms: bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
+    /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
     /// over tcp bbr3 (as bbr3-linux, loaded into the kernel for the run), cubic, reno and those that the
     /// kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over tcp linux:bbr,linux:cubic]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, short = 'c', value_name = "NAMES", value_delimiter = ',')]
     cc: Vec<Cc>,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
     /// [default: 100mbit]
@@ -61,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     stagger: Option<Duration>,
     /// How long each algorithm runs [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     duration: Option<Duration>,
     /// Run until each flow has received this much, like 100MB (10^8 bytes) or 1GiB (2^30)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, allow_hyphen_values = true, conflicts_with = "duration")]
@@ -73,8 +80,10 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Where to write the report [default: fullpipe-report.html]
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, short = 'r', value_name = "FILE.html")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    memory: Memory,
 }
 
 const EXAMPLES: &str = "\
@@ -89,10 +98,19 @@ The options make a scenario like a file's: the JSON object is that of fullpipe r
 that runs the same again.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    // Before anything is said: who reads it may want an end.
+    let stop = Interrupt::install()?.flag();
     let plan = args.options().plan().map_err(Failure::BadInput)?;
     let experiments = [Experiment { plan, file: None }];
-    let outputs = Outputs { json: args.json, report: args.report_path(), ..Outputs::default() };
-    let link = check(&experiments, args.backend, args.link, &outputs)?;
+    let mut outputs = Outputs { json: args.json, report: args.report_path(), ..Outputs::default() };
+    // Nobody asked for the usual one: that it cannot be written costs the report alone.
+    if args.report.is_none()
+        && let Some(Err(error)) = outputs.report.as_deref().map(page::check_replaceable)
+    {
+        say(&format!("no report: {error}"));
+        outputs.report = None;
+    }
+    let (link, _) = check(&experiments, args.backend, args.link, &outputs, 1, args.memory)?;
     if args.backend.name() == "tcp" && args.cc.iter().any(|cc| cc.to_string() == "bbr3") {
         say("over tcp bbr3 is bbr3-linux, Linux's flavour: BPF, in the kernel for this run alone");
     }
@@ -102,7 +120,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
              whether it kept its time is not known, so that no run is marked (!)",
         );
     }
-    let stop = Interrupt::install()?.flag();
     let options = RunOptions { backend: args.backend, link, rows: Some(ROWS), qlog: None };
     perform(&experiments, &options, 1, &outputs, &stop)
 }

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fullpipe_conformance::{CASES, Case, CaseResult};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::patience::PATIENCE;
 use crate::{print, say};
-
-/// Silence on stderr that needs no word about what is going on.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Check BBRv3 against the test cases of its draft
 ///
@@ -21,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// the simulator, from 64 kbit/s to 10 Gbit/s and half a millisecond to a second, and says for each
 /// what was seen. All cores work on it.
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The cases to run, by number or name, like 1 or startup_ends_on_a_plateau [default: all]
     #[arg(value_name = "CASE", value_parser = find)]
@@ -29,6 +28,12 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  fullpipe conformance
+  fullpipe conformance 3 startup_ends_on_a_plateau
+  fullpipe conformance --json";
 
 #[derive(Serialize)]
 struct Results {
@@ -108,7 +113,7 @@ fn run_all(
             });
         }
         drop(done);
-        let mut spoken = Instant::now();
+        let (mut spoken, mut said) = (Instant::now(), 0);
         loop {
             match results.recv_timeout(PATIENCE) {
                 Ok((place, result)) => {
@@ -121,8 +126,9 @@ fn run_all(
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
             }
-            if spoken.elapsed() >= PATIENCE {
-                say(&format!("{} of {} cases are through", in_order.len(), cases.len()));
+            if spoken.elapsed() >= PATIENCE && in_order.len() > said {
+                said = in_order.len();
+                say(&format!("{said} of {} cases are through", cases.len()));
                 spoken = Instant::now();
             }
         }

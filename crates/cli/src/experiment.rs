@@ -3,17 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_lab::metrics::RunResult;
+use fullpipe_lab::expect::Verdict;
+use fullpipe_lab::metrics::{RunResult, changes, mean_probes};
 use fullpipe_lab::output::{self, Reports, ScenarioReport, page, table};
 use fullpipe_lab::run::run_points;
-use fullpipe_lab::{BackendChoice, LinkKind, Plan, RunError, RunOptions, check_machine, run_point};
+use fullpipe_lab::{
+    BackendChoice, LinkKind, Plan, RunError, RunOptions, check_machine, run_point, units,
+};
 
+use crate::colour;
 use crate::failure::Failure;
 use crate::live::Live;
+use crate::run::ROWS;
 use crate::{print, say};
 
 /// Where results go beside the table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outputs {
     /// One JSON object in place of the table.
     pub(crate) json: bool,
@@ -27,6 +32,35 @@ pub(crate) struct Outputs {
     pub(crate) junit: Option<PathBuf>,
     /// The directory of each plan's tables.
     pub(crate) tables: Vec<PathBuf>,
+    /// Runs of each point.
+    pub(crate) repeat: usize,
+    /// The runs of before of each plan; none without a baseline.
+    pub(crate) baselines: Vec<Vec<RunResult>>,
+}
+
+impl Default for Outputs {
+    /// The table alone, of one run of each point.
+    fn default() -> Self {
+        Self {
+            json: false,
+            csv: false,
+            quiet: false,
+            report: None,
+            junit: None,
+            tables: Vec::new(),
+            repeat: 1,
+            baselines: Vec::new(),
+        }
+    }
+}
+
+/// How much memory runs may have.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// The most memory that runs may need, as it is estimated before they begin: fewer go on beside each other, and
+    /// a scenario of which not one fits is refused
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, default_value = "2GB", allow_hyphen_values = true)]
+    pub(crate) max_memory: u64,
 }
 
 /// A plan, and where it is from.
@@ -60,24 +94,30 @@ pub(crate) fn check(
     backend: BackendChoice,
     link: Option<LinkKind>,
     outputs: &Outputs,
-) -> Result<Option<LinkKind>, Failure> {
+    jobs: usize,
+    memory: Memory,
+) -> Result<(Option<LinkKind>, usize), Failure> {
+    let mut jobs = jobs;
     let link = backend.link(link).map_err(Failure::bad_input)?;
     for Experiment { plan, file } in experiments {
-        let checked = plan.check_backend(backend, file.as_deref().unwrap_or_default());
-        checked.map_err(|error| match file {
+        let name = file.as_deref().unwrap_or_default();
+        let of_field = |error| match file {
             Some(_) => Failure::bad_input(error),
             None => Failure::bad_input(fullpipe_lab::Options::of_option(error)),
-        })?;
+        };
+        plan.check_backend(backend, name).map_err(of_field)?;
+        let fit = plan.jobs_within(memory.max_memory, jobs, Some(ROWS), name);
+        jobs = fit.map_err(of_field)?;
         let options = RunOptions { backend, link, ..RunOptions::default() };
         check_machine(plan, &options).map_err(Failure::bad_input)?;
     }
     if let Some(path) = &outputs.report {
-        page::check_writable(path).map_err(Failure::bad_input)?;
+        page::check_replaceable(path).map_err(Failure::bad_input)?;
     }
     if let Some(path) = &outputs.junit {
         page::check_writable(path).map_err(Failure::bad_input)?;
     }
-    Ok(link)
+    Ok((link, jobs))
 }
 
 /// Runs plans one after the other, prints what came of each, and writes the rest at the end.
@@ -89,20 +129,26 @@ pub(crate) fn perform(
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
     let mut reports: Vec<ScenarioReport> = Vec::new();
-    let (mut unmet, mut failed) = (0, 0);
+    let mut failed = 0;
     let mut written = Ok(());
     for (i, experiment) in experiments.iter().enumerate() {
         let plan = &experiment.plan;
         let link = options.link.map(|link| link.name().to_owned());
         let mut report = ScenarioReport::of(plan, experiment.file.clone(), link);
-        failed += run_plan(experiment, options, jobs, outputs.quiet, stop, &mut report.runs);
+        for repetition in 0..outputs.repeat {
+            let mut runs = Vec::new();
+            failed += run_plan(experiment, options, jobs, outputs.quiet, stop, &mut runs);
+            report.runs.extend(runs.into_iter().map(|run| RunResult { repetition, ..run }));
+        }
+        report.runs.sort_by_key(|run| (run.run, run.repetition));
+        report.summarize();
         // What was stopped or failed is no case in which an expectation could be met.
-        let is_whole = report.runs.len() == plan.grid.runs.len()
+        let is_whole = report.runs.len() == plan.grid.runs.len() * outputs.repeat
             && report.runs.iter().all(|run| !run.interrupted);
         if is_whole {
             report.expectations = judge(plan, &report.runs);
+            report.changes = outputs.baselines.get(i).map(|before| changes(before, &report.runs));
         }
-        unmet += report.expectations.iter().filter(|v| !v.met).count();
         // Tables of nothing would take the place of those from before.
         if !report.runs.is_empty() {
             print_report(&report, outputs)?;
@@ -116,6 +162,9 @@ pub(crate) fn perform(
         }
     }
     let interrupted = stop.load(Ordering::Relaxed);
+    let left = reports.iter().filter_map(|r| r.changes.as_ref()).map(Vec::len).sum();
+    let answer = answer(reports.iter().flat_map(|report| &report.expectations));
+    let answer = answer.and_then(|()| unchanged(left));
     let nothing = reports.iter().all(|report| report.runs.is_empty());
     // A page about nothing would take the place of the one from before.
     let pages = match nothing {
@@ -132,7 +181,7 @@ pub(crate) fn perform(
         return Err(Failure::interrupted(nothing));
     }
     match failed {
-        0 => answer(unmet),
+        0 => answer,
         _ if nothing => Err(Failure::run("no run gave a result")),
         n => Err(Failure::run(format!("{n} of the runs failed; the others are above"))),
     }
@@ -181,6 +230,7 @@ fn run_plan(
             true => Live::start(name, &format!("over {}", options.backend)),
             false => Live::quiet(name, quiet),
         };
+        live.is_one_of(i + 1, all);
         let result = run_point(plan, i, options, stop, &mut |progress| live.tick(&progress));
         let said = result.as_ref().ok().filter(|_| is_announced).map(in_short);
         live.end(said.as_deref());
@@ -196,17 +246,41 @@ fn in_short(run: &RunResult) -> String {
 }
 
 /// Whether the runs, which are all of the plan's, are as expected.
-pub(crate) fn judge(plan: &Plan, runs: &[RunResult]) -> Vec<fullpipe_lab::expect::Verdict> {
-    let values: Vec<&[Option<f64>]> = runs.iter().map(|o| o.probes.as_slice()).collect();
+pub(crate) fn judge(plan: &Plan, runs: &[RunResult]) -> Vec<Verdict> {
+    let means = mean_probes(runs);
+    let values: Vec<&[Option<f64>]> = means.iter().map(Vec::as_slice).collect();
     plan.judge(&values)
 }
 
-/// Exit code 1 when something was not met.
-pub(crate) fn answer(unmet: usize) -> Result<(), Failure> {
-    match unmet {
+/// Exit code 1 when something was not met that is not known, or a known failure was met.
+pub(crate) fn answer<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Result<(), Failure> {
+    let (met, unmet): (Vec<&Verdict>, _) =
+        verdicts.filter(|v| !v.is_as_known()).partition(|v| v.met);
+    let count = |n: usize, one: &str, many: &str| match n {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        n => Some(format!("{n} {many}")),
+    };
+    let parts = [
+        count(unmet.len(), "expectation was not met", "expectations were not met"),
+        count(
+            met.len(),
+            "known failure was met: remove its known_failure",
+            "known failures were met: remove their known_failure",
+        ),
+    ];
+    match parts.into_iter().flatten().collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => Ok(()),
+        words => Err(Failure::run(words)),
+    }
+}
+
+/// Exit code 1 when a metric left the interval of the baseline.
+fn unchanged(left: usize) -> Result<(), Failure> {
+    match left {
         0 => Ok(()),
-        1 => Err(Failure::run("1 expectation was not met")),
-        n => Err(Failure::run(format!("{n} expectations were not met"))),
+        1 => Err(Failure::run("1 metric left the interval of the baseline")),
+        n => Err(Failure::run(format!("{n} metrics left the interval of the baseline"))),
     }
 }
 
@@ -217,13 +291,14 @@ fn print_report(report: &ScenarioReport, outputs: &Outputs) -> Result<(), Failur
     if outputs.csv {
         return print(&output::csv(report));
     }
-    let shown = report.expectations.iter().filter(|v| !outputs.quiet || !v.met);
-    let verdicts: String = shown.map(table::verdict).collect();
+    let shown = report.expectations.iter().filter(|v| !outputs.quiet || !v.is_as_known());
+    let changes = report.changes.iter().flatten().map(table::change);
+    let verdicts = colour::verdicts(shown) + &changes.collect::<String>();
     if outputs.quiet {
         return print(&verdicts);
     }
     let mut text =
-        format!("{}\n{}", report.scenario, table::runs(&report.scenario, &report.runs).to_text());
+        format!("{}\n{}", report.scenario, table::runs(&report.scenario, &report.rows()).to_text());
     if let [run] = report.runs.as_slice()
         && run.flows.len() > 1
     {

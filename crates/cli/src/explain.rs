@@ -12,6 +12,7 @@ use fullpipe_quic::CongestionControl;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::patience::AtWork;
 use crate::print;
 
 /// Tell in words what one flow does on a path, and why
@@ -20,6 +21,7 @@ use crate::print;
 /// believed and what was true of the path, and where bytes waited. The path is that of the options, or
 /// of a scenario file.
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A scenario file to take a flow of, in place of the options about cc and path
     #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed"])]
@@ -31,10 +33,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 0, allow_negative_numbers = true)]
     flow: usize,
     /// What carries the file's flows: sim (a virtual clock), or quic (real packets, in real time)
-    #[arg(long, visible_alias = "over", value_name = "BACKEND", default_value = "sim")]
+    #[arg(
+        long,
+        short = 'b',
+        visible_alias = "over",
+        value_name = "BACKEND",
+        default_value = "sim"
+    )]
     backend: BackendChoice,
-    /// The algorithm: bbr3, bbr3-linux, bbr1, cubic or reno
-    #[arg(long, value_name = "NAME", default_value = "bbr3")]
+    /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr1, cubic or reno
+    #[arg(long, short = 'c', value_name = "NAME", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
     #[arg(long, value_parser = units::parse_rate, default_value = "100mbit", allow_hyphen_values = true)]
@@ -49,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = units::parse_loss, default_value = "0%", allow_hyphen_values = true)]
     loss: Probability,
     /// How long it runs
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, default_value = "10s", allow_hyphen_values = true)]
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, default_value = "10s", allow_hyphen_values = true)]
     duration: Duration,
     /// Seed of everything random
     #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
@@ -59,9 +67,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  fullpipe explain
+  fullpipe explain --cc cubic --rate 20mbit --loss 0.1%
+  fullpipe explain scenarios/fairness.toml --flow 1";
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let interrupt = Interrupt::install()?;
     let stop = interrupt.flag();
+    let at_work = AtWork::start("explain".to_owned());
     let story = match &args.file {
         Some(file) => of_file(args, file, &stop)?,
         None => {
@@ -70,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             explain::tell(&plan, 0, 0, args.backend, &stop).map_err(Failure::run)?
         }
     };
+    drop(at_work);
     if args.json {
         print(&format!("{}\n", serde_json::to_string(&story).map_err(Failure::run)?))?;
     } else {
@@ -86,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn check_without_file(args: &Args) -> Result<(), String> {
     if let CongestionControl::Noq(_) = args.cc {
         return Err(format!(
-            "there is no story of {0}, which is the QUIC stack's own; write bbr3, bbr3-linux, bbr1, \
+            "there is no story of {0}, which is the QUIC stack's own; write bbr3, bbr3x, bbr3-linux, bbr1, \
              cubic or reno, or see what it does by fullpipe compare --cc {0}",
             args.cc
         ));

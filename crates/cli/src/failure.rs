@@ -10,6 +10,8 @@ pub(crate) enum Failure {
     BadInput(String),
     /// The arguments are fine and it went wrong: exit code 1.
     Run(String),
+    /// Another program failed, whose exit code this one's is.
+    Command { reason: String, code: u8 },
     /// Ctrl-C: exit code 130, as shells have it.
     Interrupted(String),
 }
@@ -33,6 +35,7 @@ impl Failure {
         ExitCode::from(match self {
             Self::Run(_) => 1,
             Self::BadInput(_) => 2,
+            Self::Command { code, .. } => *code,
             Self::Interrupted(_) => 130,
         })
     }
@@ -41,9 +44,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadInput(reason) | Self::Run(reason) | Self::Interrupted(reason) => {
-                f.write_str(reason)
-            }
+            Self::BadInput(reason)
+            | Self::Run(reason)
+            | Self::Command { reason, .. }
+            | Self::Interrupted(reason) => f.write_str(reason),
         }
     }
 }

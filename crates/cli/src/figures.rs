@@ -1,25 +1,25 @@
 //! `fullpipe figures`: the figures of the papers.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fullpipe_lab::BackendChoice;
-use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, News, page, run_all, svg};
+use fullpipe_lab::figures::{FIGURES, Figure, FigureResult, News, page, run_all};
 use fullpipe_lab::output::page as files;
+use fullpipe_lab::suggest::did_you_mean;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::patience::PATIENCE;
 use crate::{print, say};
-
-/// Silence on stderr that needs no word about what is going on.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reproduce the figures of the papers, and say of each whether it was seen
 ///
 /// Runs the experiments of the BBR papers, slides and test suites in the simulator, with all cores, and
 /// says for each what had to be seen and what was. Without names there is a list.
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The figures to run, like fig3 or coexist
     #[arg(value_name = "NAME", value_parser = find, conflicts_with = "all")]
@@ -29,13 +29,19 @@ pub(crate) struct Args {
     all: bool,
     /// What carries the flows: sim (a virtual clock), or quic (real packets on a link inside this process,
     /// in real time, one run after the other; some figures, for shorter than published)
-    #[arg(long, visible_alias = "over", value_name = "BACKEND", default_value = "sim")]
+    #[arg(
+        long,
+        short = 'b',
+        visible_alias = "over",
+        value_name = "BACKEND",
+        default_value = "sim"
+    )]
     backend: BackendChoice,
     /// Run the longest tables at their published length too
     #[arg(long)]
     full: bool,
     /// Write the page with all plots into this directory: figures.html
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
     /// Write a picture of each figure into this directory: NAME.svg
     #[arg(long, value_name = "DIR")]
@@ -44,6 +50,12 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  fullpipe figures
+  fullpipe figures fig3 coexist
+  fullpipe figures --all --out figures";
 
 #[derive(Serialize)]
 struct Results {
@@ -70,7 +82,8 @@ struct Entry {
 fn find(name: &str) -> Result<&'static Figure, String> {
     FIGURES.iter().find(|f| f.name == name).ok_or_else(|| {
         let names: Vec<_> = FIGURES.iter().map(|f| f.name).collect();
-        format!("there is no such figure; there are {}", names.join(", "))
+        let meant = did_you_mean(name, names.iter().copied());
+        format!("there is no such figure; there are {}{meant}", names.join(", "))
     })
 }
 
@@ -88,7 +101,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         std::fs::create_dir_all(dir).map_err(|e| {
             Failure::bad_input(format!("cannot make the directory {}: {e}", dir.display()))
         })?;
-        files::check_writable(&dir.join(file)).map_err(Failure::bad_input)?;
+        let check = match file {
+            page::FILE => files::check_replaceable,
+            _ => files::check_writable,
+        };
+        check(&dir.join(file)).map_err(Failure::bad_input)?;
     }
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
@@ -113,21 +130,25 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         say(&format!("page: {}", dir.join(page::FILE).display()));
     }
     if let Some(dir) = args.svg.as_ref().filter(|_| !results.is_empty()) {
-        let names = svg::write(dir, &results).map_err(Failure::run)?;
+        let names = page::write_pictures(dir, &results).map_err(Failure::run)?;
         say(&format!("pictures: {} in {}", names.join(", "), dir.display()));
     }
-    let missed = results.iter().filter(|r| !r.seen).count();
+    let changed: Vec<&str> = results.iter().filter(|r| !r.as_known).map(|r| r.name).collect();
+    let changed = (!changed.is_empty()).then(|| changed.join(", "));
+    let (seen, known) = results.iter().fold((0, 0), |(seen, known), r| {
+        (seen + usize::from(r.seen), known + usize::from(!r.seen && r.as_known))
+    });
     if args.json {
         print_json(&Results { figures: results, interrupted })?;
     } else {
-        print(&format!("{} of {} seen\n", results.len() - missed, figures.len()))?;
+        print(&format!("{seen} of {} seen, {known} known not to be\n", figures.len()))?;
     }
     if interrupted {
         return Err(Failure::Interrupted("interrupted; these are the figures so far".into()));
     }
-    match missed {
-        0 => Ok(()),
-        n => Err(Failure::run(format!("{n} of {} figures were not seen", figures.len()))),
+    match changed {
+        None => Ok(()),
+        Some(names) => Err(Failure::run(format!("not what the files say is known: {names}"))),
     }
 }
 
@@ -167,7 +188,12 @@ fn list() -> String {
 }
 
 fn line(r: &FigureResult) -> String {
-    let verdict = if r.seen { "seen    " } else { "NOT SEEN" };
+    let verdict = match (r.seen, r.as_known) {
+        (true, true) => "seen    ",
+        (false, true) => "known   ",
+        (true, false) => "NOW SEEN",
+        (false, false) => "NOT SEEN",
+    };
     let shorter = r.shortened.as_ref().map_or_else(String::new, |s| format!(" [shortened: {s}]"));
     let indent = " ".repeat(14);
     format!(

@@ -1,52 +1,84 @@
-//! `fullpipe get`: one file from a server.
+//! `fullpipe get`: files from a server.
 
+mod connect;
 mod output;
+mod progress;
 mod target;
+mod transfer;
 
-use std::io::{IsTerminal, stdout};
-use std::net::SocketAddr;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use fullpipe_quic::{
-    Client, ClientError, ClientOptions, CongestionControl, Response, TlsError, TransportSettings,
-    Verify,
-};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle};
+use fullpipe_quic::{Alpn, Cipher, CongestionControl, Connector, Fingerprint};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::{INITIAL_RTT, parse_timeout, say};
+use crate::{parse_timeout, say};
 use output::Output;
 use target::Target;
+use transfer::{Job, Transfer};
 
-/// A pipe that nobody reads for a while stops the flow; this keeps the connection.
-const KEEP_ALIVE: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(10);
-const REDRAW: Duration = Duration::from_millis(100);
+/// Requests at one time on a connection: as many as most servers allow.
+const REQUESTS: usize = 100;
 
-/// Fetch one file over QUIC (hq-interop)
+/// Fetch files over QUIC (HTTP/3 or hq-interop)
 ///
-/// The file gets its name when it is complete; until then it has another one in the same directory,
-/// and on any failure it is removed. A file that is there already is replaced. Progress and the
-/// final line go to stderr.
+/// A file gets its name when it is complete; until then it has another one in the same directory,
+/// and on any failure it is removed. A file that is there already is replaced. Progress and a
+/// final line for each file go to stderr.
+///
+/// Files of one server come over one connection, all at the same time.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// https://HOST:PORT/PATH
-    url: String,
-    /// Write to FILE instead of the last part of the URL's path, "-" for stdout
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<String>,
+    /// Write to FILE instead of the last part of the URL's path, "-" for stdout; for one URL
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write the files into DIR
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    output_dir: Option<PathBuf>,
+    /// Fetch each file over a connection of its own, all at the same time
+    #[arg(long)]
+    parallel: bool,
+    /// Fetch the first file over one connection and the others over a second one, which resumes the session of the
+    /// first
+    #[arg(long, conflicts_with = "parallel")]
+    resume: bool,
+    /// With --resume, send the requests in the first packets of the second connection (0-RTT); those of HTTP/3
+    /// wait for the handshake
+    #[arg(long, requires = "resume")]
+    early_data: bool,
+    /// Change the keys once data arrives (RFC 9001 section 6)
+    #[arg(long)]
+    key_update: bool,
     /// Congestion control of what is sent, which is little: the server's decides the speed. bbr3,
     /// bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
-    #[arg(long, value_name = "ALGORITHM", default_value = "bbr3")]
+    #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
     /// Do not check the server's certificate: anybody on the way can read and change the file
-    #[arg(long, conflicts_with = "ca")]
+    #[arg(long, conflicts_with_all = ["ca", "fingerprint"])]
     insecure: bool,
+    /// Trust the one certificate with this SHA-256 fingerprint, which fullpipe serve prints
+    #[arg(long, value_name = "HEX", conflicts_with = "ca")]
+    fingerprint: Option<Fingerprint>,
     /// Trust the certificates in this PEM file, issuers or the server's own, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// The cipher suites of TLS: any, aes128, aes256 or chacha20
+    #[arg(long, value_name = "SUITE", default_value = "any")]
+    ciphers: Cipher,
+    /// The protocol of the requests: h3 (HTTP/3), hq-interop (HTTP/0.9), or any, and the server chooses
+    #[arg(long, value_name = "PROTOCOL", default_value = "any")]
+    alpn: Alpn,
+    /// Write the qlog of each connection into DIR
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
     /// Give up when the server does not answer for this long
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_timeout)]
     connect_timeout: fullpipe_cc::Duration,
@@ -58,152 +90,174 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fullpipe get https://localhost:4433/file.bin --insecure
-  fullpipe get https://example.org:4433/file.bin --ca issuer.pem -o - | sha256sum";
+  fullpipe get https://localhost:4433/file.bin --fingerprint 5B:07:...:C4
+  fullpipe get https://example.org:4433/file.bin --ca issuer.pem -o - | sha256sum
+  fullpipe get https://localhost:4433/a https://localhost:4433/b --insecure --output-dir here";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let target = Target::parse(&args.url).map_err(Failure::BadInput)?;
-    let path = match &args.output {
-        Some(path) => path.clone(),
-        None => target.file_name().map_err(Failure::BadInput)?.into(),
-    };
+    let jobs = jobs(args)?;
+    for directory in [&args.output_dir, &args.qlog].into_iter().flatten() {
+        std::fs::create_dir_all(directory).map_err(|error| {
+            Failure::bad_input(format!("cannot write to {directory:?}: {error}"))
+        })?;
+    }
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
     let interrupt = Interrupt::install()?;
-    let outcome = runtime.block_on(fetch(args, &target, &path, &interrupt));
+    let outcome = runtime.block_on(fetch_all(args, jobs, &interrupt));
     // A write to a pipe that nobody reads holds its thread for ever.
     runtime.shutdown_background();
-    say(&outcome?);
-    Ok(())
+    outcome
 }
 
-/// Ends with the line that says what was fetched.
-async fn fetch(
-    args: &Args,
-    target: &Target,
-    path: &Path,
-    interrupt: &Interrupt,
-) -> Result<String, Failure> {
-    let stop = || Failure::Interrupted("interrupted; nothing was written".to_owned());
-    // First, because it is the user's to put right, and the server need not hear of it.
-    let mut output = tokio::select! {
-        output = Output::open(path) => output
-            .map_err(|error| Failure::bad_input(format!("cannot write to {path:?}: {error}")))?,
-        () = interrupt.wait() => return Err(stop()),
-    };
-    let client = tokio::select! {
-        client = connect(args, target) => client?,
-        () = interrupt.wait() => return Err(stop()),
-    };
-    let mut bytes = 0;
-    let outcome = tokio::select! {
-        outcome = receive(args, &client, target, &mut output, &mut bytes) => outcome,
-        () = interrupt.wait() => Err(Failure::Interrupted("interrupted".to_owned())),
-    };
-    client.close().await;
-    let seconds = outcome.map_err(|failure| add_what_is_left(failure, &output, bytes))?;
-    let mbit = bytes as f64 * 8e-6 / seconds.max(1e-9);
-    Ok(format!("{bytes} bytes in {seconds:.2} s, {mbit:.1} Mbit/s, to {}", output.name()))
-}
-
-async fn connect(args: &Args, target: &Target) -> Result<Client, Failure> {
-    let addresses: Vec<SocketAddr> = tokio::net::lookup_host((target.host.as_str(), target.port))
-        .await
-        .map_err(|error| Failure::run(format!("cannot find {}: {error}", target.host)))?
-        .collect();
-    let verify = match &args.ca {
-        Some(file) => Verify::Ca(file.clone()),
-        None if args.insecure => Verify::Insecure,
-        None => Verify::SystemRoots,
-    };
-    let options = ClientOptions {
-        congestion: args.cc,
-        transport: TransportSettings {
-            keep_alive: Some(KEEP_ALIVE),
-            initial_rtt: Some(INITIAL_RTT),
-            ..TransportSettings::default()
-        },
-        handshake_timeout: args.connect_timeout,
-        ..ClientOptions::default()
-    };
-    Client::connect_to_any(&addresses, &target.host, &verify, options).await.map_err(refused)
-}
-
-/// Bad input is what cannot work with any server.
-fn refused(error: ClientError) -> Failure {
-    const WAYS_OUT: &str = "--ca FILE names whom to trust, --insecure trusts anybody";
-    match error {
-        ClientError::Tls(error @ TlsError::NoSystemRoots) => {
-            Failure::bad_input(format!("{error}; {WAYS_OUT}"))
+/// What to fetch, and the place for it.
+fn jobs(args: &Args) -> Result<Vec<Job>, Failure> {
+    if args.output.is_some() && args.urls.len() > 1 {
+        let reason = "--output is for one URL; --output-dir takes the files of several";
+        return Err(Failure::bad_input(reason));
+    }
+    let mut paths = HashSet::new();
+    let mut jobs = Vec::new();
+    for url in &args.urls {
+        let target = Target::parse(url).map_err(Failure::BadInput)?;
+        let path = match &args.output {
+            Some(path) => path.clone(),
+            None => {
+                let name = target.file_name().map_err(Failure::BadInput)?;
+                args.output_dir.as_deref().unwrap_or(Path::new("")).join(name)
+            }
+        };
+        if !paths.insert(path.clone()) {
+            let reason = format!("two URLs would be written to {path:?}; fetch them one by one");
+            return Err(Failure::bad_input(reason));
         }
-        ClientError::Tls(error) => Failure::bad_input(error),
-        error @ ClientError::Untrusted { .. } => Failure::run(format!("{error}; {WAYS_OUT}")),
-        error => Failure::run(error),
+        jobs.push(Job { target, path });
     }
+    Ok(jobs)
 }
 
-/// Moves the body and counts it; ends with the seconds that this took.
-async fn receive(
-    args: &Args,
-    client: &Client,
-    target: &Target,
-    output: &mut Output,
-    bytes: &mut u64,
-) -> Result<f64, Failure> {
-    let bar = progress_bar(output);
-    let start = Instant::now();
-    let cannot_fetch = |error| Failure::run(format!("cannot fetch {}: {error}", target.path));
-    let stalled = |_| {
-        let (path, timeout) = (&target.path, args.stall_timeout);
-        Failure::run(format!("cannot fetch {path}: nothing arrived for {timeout}"))
-    };
-    let stall = args.stall_timeout.into();
-    let response = tokio::time::timeout(stall, client.get(&target.path)).await;
-    let mut response: Response = response.map_err(stalled)?.map_err(cannot_fetch)?;
+/// The files that one connection fetches. Those of one server are together, unless the user wants them apart.
+fn groups(args: &Args, jobs: Vec<Job>) -> Vec<Vec<Job>> {
+    let mut groups: Vec<Vec<Job>> = Vec::new();
+    for job in jobs {
+        let same = |group: &&mut Vec<Job>| group[0].target.is_on_the_server_of(&job.target);
+        match groups.iter_mut().find(same) {
+            Some(group) if !args.parallel => group.push(job),
+            _ => groups.push(vec![job]),
+        }
+    }
+    groups
+}
+
+async fn fetch_all(args: &Args, jobs: Vec<Job>, interrupt: &Interrupt) -> Result<(), Failure> {
+    let single = jobs.len() == 1;
+    let transfer = Arc::new(Transfer::new(args, &jobs));
+    let connector = connect::connector(args)?;
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let mut fetching = JoinSet::new();
+    for group in groups(args, jobs) {
+        let (connector, transfer, stopped) = (connector.clone(), transfer.clone(), stopped.clone());
+        let (resume, early) = (args.resume, args.early_data);
+        fetching.spawn(async move {
+            let stop = transfer::Stop::new(stopped);
+            if resume {
+                fetch_resuming(&connector, &transfer, group, early, &stop).await
+            } else {
+                fetch_group(&connector, &transfer, group, None, &stop).await.1
+            }
+        });
+    }
+    let mut failures = Vec::new();
+    let mut interrupted = false;
     loop {
-        let chunk = tokio::time::timeout(stall, response.chunk()).await;
-        let Some(chunk) = chunk.map_err(stalled)?.map_err(cannot_fetch)? else { break };
-        output.write(&chunk).await.map_err(|error| cannot_write(output, &error))?;
-        *bytes += chunk.len() as u64;
-        bar.set_position(*bytes);
+        tokio::select! {
+            ended = fetching.join_next() => match ended {
+                None => break,
+                Some(Ok(failed)) => failures.extend(failed),
+                Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+            },
+            () = interrupt.wait(), if !interrupted => {
+                interrupted = true;
+                stop.send_replace(true);
+            }
+        }
     }
-    output.finish().await.map_err(|error| cannot_write(output, &error))?;
-    Ok(start.elapsed().as_secs_f64())
-}
-
-fn cannot_write(output: &Output, error: &std::io::Error) -> Failure {
-    Failure::run(format!("cannot write to {}: {error}", output.name()))
-}
-
-/// What there is of the file after a failure: nothing, or what went to a place that keeps it.
-fn add_what_is_left(failure: Failure, output: &Output, bytes: u64) -> Failure {
-    let left = match (bytes, output.vanishes()) {
-        (0, _) => "nothing was written".to_owned(),
-        (_, true) => format!("the {bytes} bytes that had arrived were removed"),
-        (_, false) => format!("{bytes} bytes had arrived for {}", output.name()),
-    };
-    match failure {
-        Failure::BadInput(reason) => Failure::BadInput(format!("{reason}; {left}")),
-        Failure::Run(reason) => Failure::Run(format!("{reason}; {left}")),
-        Failure::Interrupted(reason) => Failure::Interrupted(format!("{reason}; {left}")),
+    transfer.end();
+    if single && let Some(failure) = failures.pop() {
+        return Err(failure);
+    }
+    for failure in &failures {
+        say(&format!("error: {failure}"));
+    }
+    match failures.as_slice() {
+        [] => Ok(()),
+        _ if interrupted => Err(Failure::Interrupted("interrupted".to_owned())),
+        _ => Err(Failure::run("not all files were fetched")),
     }
 }
 
-/// hq-interop tells no length beforehand, so this is what has come and how fast. indicatif shows it
-/// on a terminal only; on one that shows the file itself it would be in the way.
-fn progress_bar(output: &Output) -> ProgressBar {
-    let draw = if output.is_stdout() && stdout().is_terminal() {
-        ProgressDrawTarget::hidden()
-    } else {
-        ProgressDrawTarget::stderr()
+/// The first file over one connection, the others over another that resumes its session.
+async fn fetch_resuming(
+    connector: &Connector,
+    transfer: &Arc<Transfer>,
+    mut group: Vec<Job>,
+    early: bool,
+    stop: &transfer::Stop,
+) -> Vec<Failure> {
+    let rest = group.split_off(1);
+    let (reached, mut failures) = fetch_group(connector, transfer, group, None, stop).await;
+    if rest.is_empty() {
+        return failures;
+    }
+    let again = reached.map(|address| connect::Again { address, early });
+    failures.extend(fetch_group(connector, transfer, rest, again, stop).await.1);
+    failures
+}
+
+/// Fetches files over one connection. Ends with the address of the server, and what went wrong.
+async fn fetch_group(
+    connector: &Connector,
+    transfer: &Arc<Transfer>,
+    jobs: Vec<Job>,
+    again: Option<connect::Again>,
+    stop: &transfer::Stop,
+) -> (Option<std::net::SocketAddr>, Vec<Failure>) {
+    let mut jobs = jobs.into_iter().peekable();
+    let Some(first) = jobs.peek() else { return (None, Vec::new()) };
+    let target = first.target.clone();
+    // First, because it is the user's to put right, and the server need not hear of it.
+    let output = match stop.unless(Output::open(&first.path)).await {
+        Some(Ok(output)) => output,
+        Some(Err(error)) => return (None, vec![transfer::cannot_open(&first.path, &error)]),
+        None => return (None, vec![transfer::nothing_written()]),
     };
-    let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-        // A bar that cannot be drawn is no reason to stop.
-        let _ = write!(out, "{:.1} Mbit/s", state.per_sec() * 8e-6);
+    let client = match stop.unless(connect::connect(connector, &target, again)).await {
+        Some(Ok(client)) => Arc::new(client),
+        Some(Err(failure)) => return (None, vec![failure]),
+        None => return (None, vec![transfer::nothing_written()]),
     };
-    let style = ProgressStyle::default_spinner().with_key("mbit", rate);
-    let style = style.template("{spinner} {decimal_bytes} in {elapsed}, {mbit}");
-    let bar = ProgressBar::with_draw_target(None, draw).with_finish(ProgressFinish::AndClear);
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    bar.enable_steady_tick(REDRAW);
-    bar
+    let reached = connect::address(&client);
+    let mut output = Some(output);
+    let room = Arc::new(Semaphore::new(REQUESTS));
+    let mut running = JoinSet::new();
+    for job in jobs {
+        let permit = room.clone().acquire_owned().await;
+        let (client, transfer, stop) = (client.clone(), transfer.clone(), stop.clone());
+        let output = output.take();
+        running.spawn(async move {
+            let _permit = permit;
+            transfer.fetch(&client, job, output, &stop).await
+        });
+    }
+    let mut failures = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        match ended {
+            Ok(outcome) => failures.extend(outcome.err()),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+    if let Ok(client) = Arc::try_unwrap(client) {
+        client.close().await;
+    }
+    (reached, failures)
 }

@@ -12,10 +12,17 @@ use crate::failure::Failure;
 /// Loads the congestion control as BPF into a stock Linux kernel, 6.4 or later: nothing is rebuilt,
 /// nothing restarts. Programs choose it with setsockopt(TCP_CONGESTION). Needs root.
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo fullpipe kernel load --pin
+  sudo fullpipe kernel status
+  sudo fullpipe kernel unload";
 
 // Without the feature there is help for the options, and nobody who reads them.
 #[cfg_attr(not(all(feature = "kernel", target_os = "linux")), allow(dead_code))]
@@ -102,7 +109,7 @@ mod linux {
             }
             Action::Status => match kernel::status().map_err(fail)? {
                 Some(status) => print(&describe(&status)),
-                None => print("nothing is pinned\n"),
+                None => print(&nothing_pinned(kernel::available().map_err(fail)?)),
             },
             Action::Unload => {
                 let unloaded = kernel::unload().map_err(fail)?;
@@ -190,6 +197,18 @@ mod linux {
         let mean = (now - *before).mean();
         *before = now;
         mean.map_or("-".to_owned(), |nanos| format!("{nanos:.0}"))
+    }
+
+    /// What there is to say without a pinned program: a program that is not pinned has a name that begins as
+    /// the ones do that `load` gives.
+    fn nothing_pinned(available: Vec<String>) -> String {
+        let ours: Vec<_> = available.into_iter().filter(|name| name.starts_with("bbr3")).collect();
+        match ours.join(", ") {
+            none if none.is_empty() => "nothing is pinned\n".to_owned(),
+            names => format!(
+                "nothing is pinned; in the kernel until the process that loaded it ends: {names}\n"
+            ),
+        }
     }
 
     fn describe(status: &Status) -> String {

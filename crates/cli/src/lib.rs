@@ -5,6 +5,7 @@
 //! `examples/own_algorithm.rs`.
 
 mod clean;
+mod colour;
 mod compare;
 mod conformance;
 mod experiment;
@@ -13,9 +14,12 @@ mod failure;
 mod figures;
 mod get;
 mod interrupt;
+mod judge;
 mod kernel;
+mod link;
 mod live;
 mod log;
+mod patience;
 mod run;
 mod serve;
 mod sweep;
@@ -25,13 +29,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use fullpipe_cc::CustomAlgorithm;
+use fullpipe_lab::scenario::shortened;
 use tracing_subscriber::EnvFilter;
 
 use failure::Failure;
 
 /// One BBR congestion control for every transport, and the lab that proves it.
 #[derive(Parser)]
-#[command(version, after_help = EXIT_STATUS)]
+#[command(version = VERSION, after_help = EXIT_STATUS)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,15 +50,28 @@ enum Command {
     Explain(explain::Args),
     Run(run::Args),
     Sweep(sweep::Args),
+    Link(link::Args),
+    Judge(judge::Args),
     Figures(figures::Args),
     Serve(serve::Args),
     Get(get::Args),
     Kernel(kernel::Args),
 }
 
+/// The version, the commit that it was built from, and what it was built with.
+#[cfg(feature = "kernel")]
+const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("FULLPIPE_COMMIT"), ", with feature kernel)");
+#[cfg(not(feature = "kernel"))]
+const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("FULLPIPE_COMMIT"), ", without feature kernel)");
+
 const EXIT_STATUS: &str = "\
 Exit status: 0 done, 1 failed, 2 bad input (one line says which), 130 interrupted.
 RUST_LOG chooses what is logged on stderr, for example RUST_LOG=debug.";
+
+/// An error may quote what somebody wrote, whose length nothing bounds.
+const MOST_OF_A_LINE: usize = 1000;
 
 /// The command with algorithms of other crates besides: `compare --cc`, scenario files and all else that
 /// takes a name know them by theirs. A `main` calls this and returns what it returns.
@@ -74,12 +92,14 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Figures(args) => figures::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),
+        Command::Link(args) => link::run(&args),
+        Command::Judge(args) => judge::run(&args),
         Command::Kernel(args) => kernel::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say(&format!("error: {failure}"));
+            say(&format!("error: {}", shortened(&failure.to_string(), MOST_OF_A_LINE)));
             failure.exit_code()
         }
     }
@@ -106,6 +126,14 @@ fn start_log(command: &Command) {
 /// wait three times as long.
 const INITIAL_RTT: fullpipe_cc::Duration = fullpipe_cc::Duration::from_millis(100);
 
+/// An algorithm of this program, with the name that was probably meant when there is none.
+fn parse_cc(name: &str) -> Result<fullpipe_quic::CongestionControl, String> {
+    let all = fullpipe_quic::CongestionControl::NAMES;
+    name.parse().map_err(|error| {
+        format!("{error}{}", fullpipe_lab::suggest::did_you_mean(name, all.into_iter()))
+    })
+}
+
 /// A time that something may take: more than none.
 fn parse_timeout(text: &str) -> Result<fullpipe_cc::Duration, String> {
     let time = fullpipe_lab::units::parse_duration(text).map_err(|error| error.to_string())?;
@@ -126,9 +154,24 @@ fn answer_usage(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     let problem = text.split("\n\n").next().unwrap_or(&text);
-    let line = problem.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    let line = problem.lines().map(str::trim).collect::<Vec<_>>().join(" ") + &suggestion(error);
+    let line = shortened(&line, MOST_OF_A_LINE);
     say(&format!("{line} (--help shows what is right)"));
     ExitCode::from(2)
+}
+
+/// The name that may have been meant, as clap has found it.
+fn suggestion(error: &clap::Error) -> String {
+    use clap::error::{ContextKind, ContextValue};
+    let kinds =
+        [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    let meant = kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(one) => Some(one.clone()),
+        // clap has the most alike at the end.
+        ContextValue::Strings(all) => all.last().cloned(),
+        _ => None,
+    });
+    meant.map_or(String::new(), |name| format!("; did you mean {name}?"))
 }
 
 /// One line on stderr. It is not worth a panic that stderr is closed.

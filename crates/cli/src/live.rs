@@ -2,11 +2,12 @@
 //! sparklines, anywhere else a line at the start, one now and then, and one at the end.
 
 use std::io::{IsTerminal, stderr};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fullpipe_lab::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::patience::PATIENCE;
 use crate::say;
 
 /// The bar counts in thousandths of the run, whatever the run is counted in.
@@ -18,9 +19,6 @@ const WIDTH: usize = 50;
 /// More flows than these are shown as their sum.
 const MAX_FLOWS: usize = 8;
 
-/// Silence that needs no word about what is going on.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The display of one run.
@@ -30,6 +28,9 @@ pub(crate) struct Live {
     bar: Option<ProgressBar>,
     /// Mbit/s of each flow, or of all, and last the queue in milliseconds.
     lines: Vec<Vec<f64>>,
+    /// Megabits that all flows received so far, and at which second of the run.
+    received: (f64, f64),
+    begun: Instant,
     spoken: Instant,
 }
 
@@ -56,7 +57,15 @@ impl Live {
             bar.set_prefix(name.clone());
             bar
         });
-        Self { name, silent, bar, lines: Vec::new(), spoken: Instant::now() }
+        let now = Instant::now();
+        Self { name, silent, bar, lines: Vec::new(), received: (0.0, 0.0), begun: now, spoken: now }
+    }
+
+    /// It is run number `number` of so many.
+    pub(crate) fn is_one_of(&self, number: usize, all: usize) {
+        if let Some(bar) = self.bar.as_ref().filter(|_| all > 1) {
+            bar.set_prefix(format!("{number} of {all}: {}", self.name));
+        }
     }
 
     /// Several runs at a time.
@@ -102,7 +111,14 @@ impl Live {
         }
         bar.set_position((tick.done * WHOLE as f64) as u64);
         remember(&mut self.lines, tick);
-        bar.set_message(format!("{elapsed_s:.1} s{}", draw(&self.lines)));
+        let (megabits, then) = &mut self.received;
+        *megabits += tick.flow_bps.iter().sum::<u64>() as f64 / 1e6 * (elapsed_s - *then);
+        *then = elapsed_s;
+        let average = *megabits / elapsed_s;
+        let time = times(elapsed_s, tick.done, self.begun.elapsed().as_secs_f64());
+        let path = path(tick);
+        let lines = draw(&self.lines);
+        bar.set_message(format!("{time}\n  {average:.1} Mbit/s on average{path}{lines}"));
     }
 
     /// The run is over, or was given up: what was drawn goes, and `said` takes its place.
@@ -114,6 +130,21 @@ impl Live {
             say(&format!("{}: {said}", self.name));
         }
     }
+}
+
+/// The round trip and the loss of a run so far.
+fn path(tick: &Progress) -> String {
+    let rtt = tick.rtt.map(|rtt| format!(", RTT {:.1} ms", rtt.as_nanos() as f64 / 1e6));
+    format!("{}, {:.2} % lost", rtt.unwrap_or_default(), tick.loss_rate * 100.0)
+}
+
+/// How far the run is, how long it is in all, and how long that will take.
+fn times(elapsed_s: f64, done: f64, spent_s: f64) -> String {
+    if done <= 0.0 {
+        return format!("{elapsed_s:.1} s");
+    }
+    let left_s = spent_s * (1.0 - done) / done;
+    format!("{elapsed_s:.1} of {:.1} s, {left_s:.0} s to go", elapsed_s / done)
 }
 
 fn remember(lines: &mut Vec<Vec<f64>>, tick: &Progress) {
@@ -171,13 +202,24 @@ mod tests {
     }
 
     #[test]
+    fn times_are_of_the_run_and_what_is_left_is_of_the_clock() {
+        assert_eq!(times(2.5, 0.25, 1.0), "2.5 of 10.0 s, 3 s to go");
+        assert_eq!(times(10.0, 1.0, 4.0), "10.0 of 10.0 s, 0 s to go");
+        assert_eq!(times(2.5, 0.0, 1.0), "2.5 s");
+    }
+
+    #[test]
     fn flows_have_a_line_each_unless_they_are_many() {
         let tick = |flows: usize| Progress {
             elapsed: fullpipe_cc::Duration::from_secs(1),
             done: 0.5,
             flow_bps: vec![8_000_000; flows],
             queue: fullpipe_cc::Duration::from_millis(20),
+            rtt: Some(fullpipe_cc::Duration::from_micros(41_230)),
+            loss_rate: 0.0123,
         };
+        assert_eq!(path(&tick(1)), ", RTT 41.2 ms, 1.23 % lost");
+        assert_eq!(path(&Progress { rtt: None, ..tick(1) }), ", 1.23 % lost");
         for (flows, names) in [
             (1, vec!["goodput", "queue"]),
             (3, vec!["flow 0", "flow 1", "flow 2", "queue"]),

@@ -1,13 +1,14 @@
 //! `fullpipe run`: scenario files, and whether they went as expected.
 
-use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use fullpipe_lab::output::{self, QlogDir, StoreError, file_name_of};
+use fullpipe_lab::metrics::RunResult;
+use fullpipe_lab::output::{self, QlogDir, Reports, StoreError, file_name_of};
+use fullpipe_lab::scenario::{MAX_FILE_BYTES, read_text};
 use fullpipe_lab::{BackendChoice, Edition, LinkKind, Plan, RunOptions, units};
 
-use crate::experiment::{Experiment, Outputs, check, perform};
+use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
@@ -30,7 +31,13 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
     /// What carries the flows: sim (a virtual clock), quic (real packets on a link inside this process, in
     /// real time) or tcp (the kernel's, between network namespaces; needs Linux and root)
-    #[arg(long, visible_alias = "over", value_name = "BACKEND", default_value = "sim")]
+    #[arg(
+        long,
+        short = 'b',
+        visible_alias = "over",
+        value_name = "BACKEND",
+        default_value = "sim"
+    )]
     backend: BackendChoice,
     /// What is between the ends in real time: udp, tun or netem [default: udp for quic, tun for tcp]
     #[arg(long, value_name = "LINK")]
@@ -39,8 +46,16 @@ pub(crate) struct Args {
     #[arg(long)]
     full: bool,
     /// Runs at a time in the simulator [default: as many as there are cores]
-    #[arg(long, value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
+    #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,
+    /// Run each point so many times in real time: the table has the means and their 95 % confidence intervals,
+    /// and expectations are judged on the means
+    #[arg(long, value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
+    repeat: Option<NonZeroUsize>,
+    /// Compare with what an earlier run --json printed, and exit with 1 if a metric of the table left its
+    /// interval; in real time that has to be of a run with --repeat
+    #[arg(long, value_name = "FILE.json")]
+    baseline: Option<PathBuf>,
     /// Print one JSON object and nothing else
     #[arg(long, conflicts_with_all = ["csv", "quiet"])]
     json: bool,
@@ -51,19 +66,21 @@ pub(crate) struct Args {
     #[arg(long, short)]
     quiet: bool,
     /// Write a page with the tables and the plots
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, short = 'r', value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// Write the expectations as JUnit test cases, as continuous integration reads them
     #[arg(long, value_name = "FILE.xml")]
     junit: Option<PathBuf>,
     /// Write summary.parquet, flows.parquet, links.parquet, series.parquet and scenario.toml into
     /// this directory; of several files, each into one of its scenario's name in it
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
     /// Write a qlog of each flow of each run into this directory, while it runs and a sample each
     /// interval of the file; qvis opens them
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
+    #[command(flatten)]
+    memory: Memory,
 }
 
 const EXAMPLES: &str = "\
@@ -73,8 +90,10 @@ Examples:
   fullpipe run scenarios/fairness.toml --out results
   fullpipe run scenarios/fairness.toml --qlog qlogs
   fullpipe run scenarios/quickstart.toml --backend quic --report page.html
+  fullpipe run scenarios/quickstart.toml --backend quic --repeat 5 --json > before.json
+  fullpipe run scenarios/quickstart.toml --backend quic --repeat 5 --baseline before.json
 
-Exit status: 0 all expectations met, 1 one was not, 2 a file is wrong (one line says where).";
+Exit status: 0 all expectations met but known failures, 1 one was not, 2 a file is wrong (one line says where).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let edition = Edition { full: args.full, backend: Some(args.backend.name()) };
@@ -99,14 +118,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         quiet: args.quiet,
         report: args.report.clone(),
         junit: args.junit.clone(),
-        tables: Vec::new(),
+        ..Outputs::default()
     };
-    let link = check(&experiments, args.backend, args.link, &outputs)?;
+    let repeat = repeat(args, &experiments)?;
+    outputs.repeat = repeat;
+    outputs.baselines = baselines(args, &experiments)?;
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
+    let (link, jobs) = check(&experiments, args.backend, args.link, &outputs, jobs, args.memory)?;
     let qlog = qlog_dir(args, &experiments)?;
     outputs.tables = out_dirs(args, &experiments)?;
     let stop = Interrupt::install()?.flag();
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
     let options = RunOptions { backend: args.backend, link, rows: Some(ROWS), qlog: qlog.as_ref() };
     perform(&experiments, &options, jobs, &outputs, &stop)
 }
@@ -116,9 +138,7 @@ pub(crate) fn load(file: &Path, edition: Edition) -> Result<Plan, Failure> {
     if file != Path::new("-") {
         return Plan::load(file, edition).map_err(Failure::bad_input);
     }
-    let mut text = String::new();
-    std::io::stdin()
-        .read_to_string(&mut text)
+    let text = read_text(std::io::stdin(), MAX_FILE_BYTES)
         .map_err(|e| Failure::bad_input(format!("standard input: {e}")))?;
     Plan::parse(&text, "-", "stdin", Path::new(""), edition).map_err(Failure::bad_input)
 }
@@ -157,6 +177,41 @@ fn names(args: &Args, experiments: &[Experiment], option: &str) -> Result<Vec<St
         }
     }
     Ok(names)
+}
+
+/// So many runs of each point.
+fn repeat(args: &Args, experiments: &[Experiment]) -> Result<usize, Failure> {
+    let Some(repeat) = args.repeat.map(NonZeroUsize::get) else { return Ok(1) };
+    if !args.backend.is_realtime() {
+        return Err(Failure::bad_input(format!(
+            "--repeat: every run of a seed is the same over {}; write seed = [1, 2, 3] in the file",
+            args.backend
+        )));
+    }
+    if args.qlog.is_some() {
+        return Err(Failure::bad_input(
+            "--repeat and --qlog: each run would write the same files; leave one out",
+        ));
+    }
+    let runs = experiments.iter().map(|e| e.plan.grid.runs.len()).max().unwrap_or(0);
+    match runs.checked_mul(repeat) {
+        Some(all) if all <= MAX_RUNS => Ok(repeat),
+        _ => Err(Failure::bad_input(format!(
+            "--repeat {repeat} of {runs} runs are more than the {MAX_RUNS} of this command; write a smaller number"
+        ))),
+    }
+}
+
+/// The runs of before of each experiment; none without a baseline.
+fn baselines(args: &Args, experiments: &[Experiment]) -> Result<Vec<Vec<RunResult>>, Failure> {
+    let Some(path) = &args.baseline else { return Ok(Vec::new()) };
+    let wrong = |e: &dyn std::fmt::Display| {
+        Failure::bad_input(format!("--baseline {}: {e}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
+    let reports = Reports::parse(&text).map_err(|e| wrong(&e))?;
+    let of = |e: &Experiment| reports.baseline_of(&e.plan, args.backend).map(<[RunResult]>::to_vec);
+    experiments.iter().map(of).collect::<Result<_, _>>().map_err(|e| wrong(&e))
 }
 
 fn no_directory(option: &str, error: &StoreError) -> Failure {

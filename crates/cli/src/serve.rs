@@ -1,36 +1,44 @@
 //! `fullpipe serve`: the files under a directory, to whoever asks for them.
 
+mod congestion;
+mod limits;
+mod metrics;
+mod signals;
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use fullpipe_cc::Duration;
-use fullpipe_lab::units;
-use fullpipe_quic::{
-    ALPN, CongestionControl, Content, Limits, Secret, Server, ServerOptions, ServerTls,
-    TransportSettings,
-};
+use fullpipe_quic::{Cipher, CongestionControl, Content, Secret, Server, ServerOptions, ServerTls};
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::{INITIAL_RTT, parse_timeout};
+use congestion::Rule;
+use limits::LimitArgs;
+use metrics::Metrics;
+use signals::{Signal, Signals};
 
-/// Serve the files under a directory over QUIC (hq-interop)
+/// Serve the files under a directory over QUIC (HTTP/3 and hq-interop)
 ///
 /// Prints one line with the address once it listens, then logs each request on stderr. Only regular
-/// files under DIR are given: paths with "..", and links that leave DIR, are refused. Ctrl-C ends
-/// it.
+/// files under DIR are given: paths with "..", and links that leave DIR, are refused.
+///
+/// SIGTERM lets the answers end that are on their way, Ctrl-C does not. SIGHUP reads --cert and --key again.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The directory
     dir: PathBuf,
     /// Address and UDP port; port 0 takes a free one, the IPv6 address :: takes IPv4 as well
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4433")]
+    #[arg(long, short = 'l', value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4433")]
     #[arg(value_parser = parse_address)]
     listen: SocketAddr,
-    /// Congestion control of what is sent: bbr3, bbr3-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
-    #[arg(long, value_name = "ALGORITHM", default_value = "bbr3")]
+    /// Congestion control of what is sent: bbr3, bbr3x, bbr3-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
+    #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
+    /// Another congestion control for the clients of a network; the first that fits counts
+    #[arg(long, value_name = "NETWORK=ALGORITHM")]
+    cc_for: Vec<Rule>,
     /// The server's certificate chain, PEM; without it, one is made that signs itself
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
@@ -41,72 +49,30 @@ pub(crate) struct Args {
     /// the one that is started after it; made if it is not there
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+    /// The cipher suites of TLS: any, aes128, aes256 or chacha20
+    #[arg(long, value_name = "SUITE", default_value = "any")]
+    ciphers: Cipher,
+    /// Take requests in the first packets of a client that resumes a session (0-RTT)
+    #[arg(long, conflicts_with = "no_resumption")]
+    early_data: bool,
+    /// Give no session tickets: every connection proves the server's identity with its certificate
+    #[arg(long)]
+    no_resumption: bool,
+    /// Write the qlog of each connection into DIR; each takes a descriptor
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
+    /// Give counters in Prometheus' format over HTTP at this address: everybody who reaches it can read them
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+    metrics: Option<SocketAddr>,
     #[command(flatten)]
     limits: LimitArgs,
 }
 
-/// The limits that a user can set; without one, it is as `Limits` has it.
-#[derive(clap::Args)]
-#[command(next_help_heading = "Limits")]
-struct LimitArgs {
-    /// Connections at one time; further ones are refused [default: 4096]
-    #[arg(long, value_name = "COUNT")]
-    max_connections: Option<usize>,
-    /// Handshakes at one time with clients whose address is not validated; further ones must first return a token
-    /// (Retry), and with 0 all [default: 64]
-    #[arg(long, value_name = "COUNT")]
-    retry_above: Option<usize>,
-    /// Requests that a client may have open on one connection [default: 100]
-    #[arg(long, value_name = "COUNT")]
-    max_requests: Option<u32>,
-    /// Files open at one time; further requests wait, then get 503 [default: 1024, or less if the process may open
-    /// less]
-    #[arg(long, value_name = "COUNT")]
-    max_files: Option<usize>,
-    /// Bytes written and not acknowledged, of all connections together, beyond 256 kB of each [default: 1GiB]
-    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
-    max_memory: Option<u64>,
-    /// How long a handshake may take [default: 20s]
-    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
-    handshake_timeout: Option<Duration>,
-    /// How long a request may take to arrive [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
-    request_timeout: Option<Duration>,
-    /// How long a client may take nothing of its answers [default: 2min]
-    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
-    stall_timeout: Option<Duration>,
-    /// Silence after which a connection is lost [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
-    idle_timeout: Option<Duration>,
-}
-
-impl LimitArgs {
-    fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        set(&mut limits.connections, self.max_connections);
-        set(&mut limits.unvalidated_handshakes, self.retry_above);
-        set(&mut limits.requests, self.max_requests);
-        set(&mut limits.open_files, self.max_files);
-        set(&mut limits.send_memory, self.max_memory);
-        set(&mut limits.handshake_timeout, self.handshake_timeout.map(Into::into));
-        set(&mut limits.request_timeout, self.request_timeout.map(Into::into));
-        set(&mut limits.stall_timeout, self.stall_timeout.map(Into::into));
-        limits
-    }
-
-    fn transport(&self) -> TransportSettings {
-        let mut transport =
-            TransportSettings { initial_rtt: Some(INITIAL_RTT), ..TransportSettings::default() };
-        set(&mut transport.idle_timeout, self.idle_timeout);
-        transport
-    }
-}
-
-fn set<T>(limit: &mut T, given: Option<T>) {
-    if let Some(given) = given {
-        *limit = given;
-    }
-}
+const EXAMPLES: &str = "\
+Examples:
+  fullpipe serve .
+  fullpipe serve /srv/files --listen [::]:4433 --cert cert.pem --key key.pem
+  fullpipe serve . --cc bbr3 --cc-for 192.0.2.0/24=cubic --metrics 127.0.0.1:9090";
 
 fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "it needs an IP address and a port, as 127.0.0.1:4433 or [::]:4433")
@@ -114,28 +80,69 @@ fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (tls, certificate) = tls(args)?;
+    if let Some(directory) = &args.qlog {
+        std::fs::create_dir_all(directory).map_err(|error| {
+            Failure::bad_input(format!("cannot write qlogs to {directory:?}: {error}"))
+        })?;
+    }
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
-    let interrupt = Interrupt::install()?;
-    let outcome = runtime.block_on(async {
-        let options = ServerOptions {
-            congestion: args.cc,
-            transport: args.limits.transport(),
-            limits: args.limits.limits(),
-            secret: args.state.as_deref().map(secret).transpose()?,
-            ..ServerOptions::default()
-        };
-        let content = Content::Dir(args.dir.clone());
-        let server =
-            Server::bind(args.listen, &tls, content, options).map_err(Failure::bad_input)?;
-        announce(args, &server, &certificate)?;
-        interrupt.wait().await;
-        server.shutdown().await;
-        Ok(())
-    });
+    let outcome = runtime.block_on(serve(args, &tls, &certificate));
     // A read from a disk that does not answer holds its thread for ever.
     runtime.shutdown_background();
     outcome
+}
+
+async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Failure> {
+    let mut signals = Signals::install()?;
+    let options = ServerOptions {
+        congestion: args.cc,
+        choose: congestion::choose(&args.cc_for),
+        transport: args.limits.transport(),
+        limits: args.limits.limits(),
+        secret: args.state.as_deref().map(secret).transpose()?,
+        qlog: args.qlog.clone(),
+        ..ServerOptions::default()
+    };
+    let content = Content::Dir(args.dir.clone());
+    let server = Server::bind(args.listen, tls, content, options).map_err(Failure::bad_input)?;
+    let server = Arc::new(server);
+    let metrics = match args.metrics {
+        Some(address) => Some(Metrics::start(address, server.clone()).await?),
+        None => None,
+    };
+    announce(args, &server, metrics.as_ref(), certificate)?;
+    loop {
+        match signals.next().await {
+            Signal::Reload => reload(args, tls),
+            Signal::Stop => break server.shutdown().await,
+            Signal::Finish => {
+                tracing::info!("no new requests; what is on its way may end");
+                tokio::select! {
+                    () = server.finish(args.limits.shutdown_timeout()) => {}
+                    () = signals.stop() => server.shutdown().await,
+                }
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the certificate and its key again. On an error the server goes on with those that it has.
+fn reload(args: &Args, tls: &ServerTls) {
+    let (Some(certificate), Some(key)) = (&args.cert, &args.key) else {
+        return tracing::info!("SIGHUP: the certificate signs itself, and there is none to read");
+    };
+    match tls.reload(certificate, key) {
+        Ok(()) => {
+            let fingerprint = tls.fingerprint();
+            tracing::info!(
+                "SIGHUP: new connections get the certificate with fingerprint {fingerprint}"
+            );
+        }
+        Err(error) => tracing::error!("SIGHUP: {error}; the certificate stays as it was"),
+    }
 }
 
 fn secret(state: &Path) -> Result<Secret, Failure> {
@@ -144,8 +151,20 @@ fn secret(state: &Path) -> Result<Secret, Failure> {
         .map_err(|error| Failure::bad_input(format!("cannot use {path:?}: {error}")))
 }
 
-/// The certificate, and what to call it.
+/// TLS as the arguments ask for it, and what to call its certificate.
 fn tls(args: &Args) -> Result<(ServerTls, String), Failure> {
+    let (mut tls, certificate) = certificate(args)?;
+    tls = tls.with_cipher(args.ciphers);
+    if args.early_data {
+        tls = tls.with_early_data();
+    }
+    if args.no_resumption {
+        tls = tls.without_resumption();
+    }
+    Ok((tls, certificate))
+}
+
+fn certificate(args: &Args) -> Result<(ServerTls, String), Failure> {
     if let (Some(certificate), Some(key)) = (&args.cert, &args.key) {
         let tls = ServerTls::from_pem_files(certificate, key).map_err(Failure::bad_input)?;
         return Ok((tls, certificate.display().to_string()));
@@ -161,12 +180,17 @@ fn tls(args: &Args) -> Result<(ServerTls, String), Failure> {
 }
 
 /// The line that says that it listens, for people and for scripts that wait for it.
-fn announce(args: &Args, server: &Server, certificate: &str) -> Result<(), Failure> {
+fn announce(
+    args: &Args,
+    server: &Server,
+    metrics: Option<&Metrics>,
+    certificate: &str,
+) -> Result<(), Failure> {
+    let metrics = metrics.map_or_else(String::new, |m| format!(", metrics on {}", m.url()));
     let line = format!(
-        "listening on {}, serving {} ({}, {}), certificate {certificate}",
+        "listening on {}, serving {} (h3 and hq-interop, {}){metrics}, certificate {certificate}",
         server.local_addr(),
         args.dir.display(),
-        String::from_utf8_lossy(ALPN),
         args.cc,
     );
     let mut out = std::io::stdout().lock();

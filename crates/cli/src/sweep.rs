@@ -3,17 +3,19 @@
 use std::io::{IsTerminal, stderr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullpipe_lab::output::table;
-use fullpipe_lab::run::{self, SweepError, SweepProgress};
+use fullpipe_lab::run::{self, JournalError, SweepError, SweepProgress};
 use fullpipe_lab::units;
 use fullpipe_lab::{Edition, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::experiment::{answer, judge};
+use crate::colour;
+use crate::experiment::{Memory, answer, judge};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::patience::PATIENCE;
 use crate::run::load;
 use crate::{print, say};
 
@@ -33,11 +35,13 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     /// Runs at a time [default: as many as there are cores]
-    #[arg(long, value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
+    #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,
     /// The directory for the results; one that holds a part of them is completed
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short = 'o', value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    memory: Memory,
 }
 
 const EXAMPLES: &str = "\
@@ -49,13 +53,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let plan = &load(&args.file, Edition::default())?;
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
+    let file = args.file.display().to_string();
+    let fit = plan.jobs_within(args.memory.max_memory, jobs, None, &file);
+    let jobs = fit.map_err(Failure::bad_input)?;
     let stop = Interrupt::install()?.flag();
     let mut display = Display::start(plan);
     let swept = run::sweep(plan, &args.out, jobs, &stop, &mut |p| display.show(p));
     display.end();
     let outcomes = swept.map_err(|error| match error {
         SweepError::Interrupted { .. } => Failure::Interrupted(error.to_string()),
-        SweepError::Run { .. } | SweepError::Store(_) => Failure::run(error),
+        SweepError::Run { .. }
+        | SweepError::Store(_)
+        | SweepError::Journal(JournalError::Store(_)) => Failure::run(error),
         // The directory is not one for this sweep.
         error => Failure::bad_input(error),
     })?;
@@ -63,15 +72,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if outcomes.len() <= MAX_LINES {
         print(&format!("{}\n{}", plan.name, table::runs(&plan.name, &outcomes).to_text()))?;
     }
-    print(&verdicts.iter().map(table::verdict).collect::<String>())?;
+    print(&colour::verdicts(verdicts.iter()))?;
     print(&format!("{} runs in {}\n", outcomes.len(), args.out.display()))?;
-    answer(verdicts.iter().filter(|v| !v.met).count())
+    answer(verdicts.iter())
 }
 
 /// A bar on a terminal, a line at the start anywhere else; both on stderr.
 struct Display {
     bar: Option<ProgressBar>,
     name: String,
+    spoken: Instant,
 }
 
 impl Display {
@@ -87,7 +97,7 @@ impl Display {
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Self { bar, name: plan.name.clone() }
+        Self { bar, name: plan.name.clone(), spoken: Instant::now() }
     }
 
     fn show(&mut self, progress: SweepProgress) {
@@ -102,6 +112,10 @@ impl Display {
             }
             None if done == before => {
                 say(&format!("{}: {all} runs, {before} of them done before", self.name));
+            }
+            None if self.spoken.elapsed() >= PATIENCE && done < all => {
+                say(&format!("{}: {done} of {all} runs are over", self.name));
+                self.spoken = Instant::now();
             }
             None => {}
         }

@@ -75,6 +75,14 @@ fn of_serve() {
             ),
             (&["serve", ".", "--cert", cert, "--key", "badkey.pem"], &["badkey.pem", "key"]),
             (&["serve", ".", "--nonsense"], &["--nonsense"]),
+            (&["serve", ".", "--ciphers", "rot13"], &["unknown cipher", "chacha20"]),
+            (&["serve", ".", "--cc-for", "cubic"], &["192.0.2.0/24=cubic"]),
+            (&["serve", ".", "--cc-for", "here=cubic"], &["no network", "192.0.2.0/24"]),
+            (&["serve", ".", "--cc-for", "::/0=bbr"], ALGORITHMS),
+            (&["serve", ".", "--metrics", "9090"], &["9090", "127.0.0.1:4433"]),
+            (&["serve", ".", "--metrics", "192.0.2.1:9090"], &["metrics", "192.0.2.1:9090"]),
+            (&["serve", ".", "--qlog", "noise.pem"], &["qlog", "noise.pem"]),
+            (&["serve", ".", "--early-data", "--no-resumption"], &["--no-resumption"]),
         ],
     );
 }
@@ -107,6 +115,11 @@ fn of_get() {
             (&["get", url, "--insecure", "-o", "none/f"], &["none/f", "No such file"]),
             (&["get", url, "--insecure", "-o", "sub"], &["sub", "directory"]),
             (&["get", url, "--insecure", "-o", "garbage.pem/f"], &["garbage.pem/f"]),
+            (&["get", url, "--ciphers", "rot13"], &["unknown cipher", "chacha20"]),
+            (&["get", url, "--alpn", "http/1.1"], &["unknown protocol", "h3", "hq-interop"]),
+            (&["get", url, url, "--insecure"], &["two URLs", "f"]),
+            (&["get", url, "https://localhost:4433/g", "-o", "x"], &["--output-dir"]),
+            (&["get", url, "--early-data"], &["--resume"]),
             (&["get", url, "--nonsense"], &["--nonsense"]),
             (&["fetch", url], &["fetch"]),
         ],
@@ -136,5 +149,111 @@ fn help_and_version_are_no_errors() {
         let said = run(fullpipe(dir.path(), args));
         assert_eq!(said.code, Some(0), "{args:?}");
         assert!(said.stderr.is_empty() && !said.stdout.is_empty(), "{args:?}");
+    }
+}
+
+/// Commands and files of every kind: each gets one line, which says what to write instead.
+#[test]
+fn of_all_commands_and_files() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        std::fs::write(dir.path().join(name), text).expect("a file");
+    };
+    let path = "path = { rate = \"10mbit\", rtt = \"20ms\" }\n";
+    let good = format!("cc = \"bbr3\"\nduration = \"1s\"\n{path}");
+    file("good.toml", &good);
+    file("metric.toml", &format!("{good}expect = [\"queue_ms <= 10\"]\n"));
+    file("slip.toml", &format!("{good}expect = [\"goodput_mbp > 1\"]\n"));
+    file("below.toml", &format!("{good}[[flow]]\ncount = 2\nexpect = [\"jain > 0.9\"]\n"));
+    file("field.toml", &good.replace("rtt", "rt"));
+    file("cc.toml", &good.replace("bbr3", "bbr"));
+    file("queue.toml", &good.replace("\"20ms\"", "\"20ms\", queue = \"fqcodel\""));
+    file("buffer.toml", &good.replace("\"20ms\"", "\"20ms\", buffer = 3"));
+    file("unit.toml", &good.replace("10mbit", "10"));
+    file("none.toml", "");
+    file("flows.toml", &format!("{good}flow = [{{ count = 100000 }}]\n"));
+    file("late.toml", &format!("{good}flow = [{{ start = \"2s\" }}]\n"));
+    file("quic.toml", &format!("{good}flow = [{{ prr = false, transport = \"tcp\" }}]\n"));
+    std::fs::create_dir(dir.path().join("sub")).expect("a directory");
+    let before = names(dir.path());
+    let rows: &[(&[&str], &[&str])] = &[
+        (&["runn"], &["unrecognized subcommand", "did you mean run?"]),
+        (&["run"], &["<FILE.toml>"]),
+        (&["run", "godo.toml"], &["No such file", "did you mean good.toml?"]),
+        (&["run", "sub"], &["sub", "directory"]),
+        (&["run", "good.toml", "--bakend", "sim"], &["did you mean --backend?"]),
+        (&["run", "good.toml", "--backend", "simulator"], &["there are sim, quic"]),
+        (&["run", "good.toml", "--jobs", "0"], &["'0' is too few", "like 2"]),
+        (&["run", "good.toml", "--max-memory", "2B"], &["more than the 2B", "--max-memory"]),
+        (&["run", "good.toml", "--max-memory", "lots"], &["100MB"]),
+        (&["run", "good.toml", "--json", "--csv"], &["--json", "--csv"]),
+        (&["run", "good.toml", "--report", "none/x.html"], &["none/x.html", "No such file"]),
+        (&["run", "good.toml", "--out", "good.toml"], &["good.toml", "a directory"]),
+        (&["run", "metric.toml"], &["metric.toml:4", "write queue_ms.p95"]),
+        (&["run", "slip.toml"], &["slip.toml:4", "did you mean goodput_mbps?"]),
+        (&["run", "below.toml"], &["below.toml:6", "above the first line in [ ]"]),
+        (&["run", "field.toml"], &["field.toml:3: path.rt", "did you mean rtt?"]),
+        (&["run", "cc.toml"], &["cc.toml:1: cc", "did you mean bbr3?"]),
+        (&["run", "queue.toml"], &["did you mean fq_codel?"]),
+        (&["run", "buffer.toml"], &["'3' has no unit", "1bdp, 6MB or 700pkts"]),
+        (&["run", "unit.toml"], &["'10' has no unit", "100mbit"]),
+        (&["run", "none.toml"], &["write path ="]),
+        (&["run", "flows.toml"], &["write 10000 or fewer"]),
+        (&["run", "late.toml"], &["write a longer duration"]),
+        (&["run", "quic.toml", "--backend", "quic"], &["does not run over quic", "--backend sim"]),
+        (&["sweep", "good.toml"], &["--out"]),
+        (&["sweep", "nowhere.toml", "--out", "out"], &["nowhere.toml", "No such file"]),
+        (&["compare", "--cc", "cubik"], &["did you mean cubic?"]),
+        (&["compare", "--buffer", "3"], &["'3' has no unit", "700pkts"]),
+        (&["compare", "--flows", "100000"], &["--flows", "write 10000 or fewer"]),
+        (&["compare", "--rate", "0mbit"], &["--rate", "like 100mbit"]),
+        (&["compare", "--loss", "100%"], &["--loss", "below 100%"]),
+        (&["explain", "good.toml", "--flow", "7"], &["flow"]),
+        (&["explain", "good.toml", "--cc", "bbr3"], &["--cc"]),
+        (&["figures", "figg3"], &["there is no such figure", "did you mean fig3?"]),
+        (&["figures", "fig3", "--all"], &["--all"]),
+        (&["conformance", "99"], &["a number from 1 to"]),
+        (&["kernel", "laod"], &["did you mean load?"]),
+        (&["clean", "all"], &["unexpected argument 'all'"]),
+        (&["serve", ".", "--listen", "4433"], &["127.0.0.1:4433"]),
+        (&["get", "https://localhost/f"], &["no port", "https://localhost:4433/file"]),
+    ];
+    assert!(rows.len() >= 30, "{} rows", rows.len());
+    refused_with(dir.path(), rows);
+    assert_eq!(names(dir.path()), before, "nothing was made");
+}
+
+#[test]
+fn the_version_says_what_it_is_built_from_and_the_file_is_small() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let said = run(fullpipe(dir.path(), &["--version"]));
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(text.starts_with("fullpipe 0.1.0 (") && text.contains("feature kernel)"), "{text}");
+    let bytes = std::fs::metadata(env!("CARGO_BIN_EXE_fullpipe")).expect("a file").len();
+    // With the lines of the source it was 80 MB.
+    assert!(!cfg!(target_os = "linux") || bytes < 40_000_000, "{bytes} bytes");
+}
+
+#[test]
+fn every_command_has_examples() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for command in [
+        "clean",
+        "compare",
+        "conformance",
+        "explain",
+        "figures",
+        "get",
+        "kernel",
+        "run",
+        "serve",
+        "sweep",
+    ] {
+        let said = run(fullpipe(dir.path(), &[command, "--help"]));
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(
+            text.contains("Examples:\n") && text.contains(&format!("fullpipe {command}")),
+            "{text}"
+        );
     }
 }

@@ -196,7 +196,10 @@ fn bad_input_is_one_line_and_starts_nothing() {
     let dir = here();
     std::fs::write(dir.path().join("file"), "x").expect("a file");
     for (line, says) in [
-        ("--cc bbr", "there are bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3"),
+        (
+            "--cc bbr",
+            "there are bbr3, bbr3x, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3",
+        ),
         ("--cc bbr3,", "unknown algorithm"),
         ("--cc bbr3,bbr3", "--cc: 'bbr3' is named twice"),
         ("--rate 0", "--rate: '0bit' carries nothing; write a rate like 100mbit"),
@@ -205,7 +208,8 @@ fn bad_input_is_one_line_and_starts_nothing() {
         ("--rate 100mbps", "bytes"),
         ("--rtt 40", "'40' has no unit"),
         ("--rtt 1h", "write a time like 40ms"),
-        ("--buffer 1000", "--buffer: "),
+        ("--buffer 1000B", "--buffer: "),
+        ("--buffer 1000", "'1000' has no unit; write a buffer like 1bdp"),
         ("--buffer 0pkts", "--buffer: "),
         ("--buffer 6M", "write a buffer like 1bdp"),
         ("--loss 100%", "below 100%"),
@@ -294,7 +298,8 @@ fn ctrl_c_keeps_the_results_so_far() {
 fn ctrl_c_before_anything_ran_leaves_the_report_from_before() {
     let dir = here();
     let report = dir.path().join("fullpipe-report.html");
-    std::fs::write(&report, "from before").expect("a file");
+    let before = "<meta name=\"generator\" content=\"fullpipe 0.1.0\"> from before";
+    std::fs::write(&report, before).expect("a file");
     // At 1 kbit/s no handshake is over before the interrupt.
     let mut command = fullpipe(dir.path(), &["compare", "--rate", "1kbit", "--buffer", "9pkts"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -306,5 +311,32 @@ fn ctrl_c_before_anything_ran_leaves_the_report_from_before() {
     assert_eq!(process.end().code(), Some(130));
     stderr.read_to_string(&mut news).expect("text");
     assert!(news.ends_with("interrupted; there are no results\n"), "{news}");
-    assert_eq!(std::fs::read_to_string(&report).expect("a file"), "from before");
+    assert_eq!(std::fs::read_to_string(&report).expect("a file"), before);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_costs_nothing_else() {
+    let dir = here();
+    let file = dir.path().join("fullpipe-report.html");
+    std::fs::write(&file, "<title>my notes</title>").expect("a file");
+    let short = "--over sim --cc cubic --rate 5mbit --duration 1s";
+    // Nobody can write into /proc, root neither.
+    for (at, why) in [
+        (dir.path(), "the file there is no report of fullpipe; name another with --report"),
+        (std::path::Path::new("/proc"), "cannot write the report"),
+    ] {
+        let said = compare(at, short);
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        assert!(
+            said.stderr.starts_with("no report: ") && said.stderr.contains(why),
+            "{}",
+            said.stderr
+        );
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(text.contains("5mbit 40ms 1bdp") && !text.contains("report:"), "{text}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "<title>my notes</title>");
+    // One that was asked for is wrong before anything runs.
+    let said = compare(dir.path(), &format!("{short} --report fullpipe-report.html"));
+    assert_eq!((said.code, said.stdout.len()), (Some(2), 0), "{}", said.stderr);
 }

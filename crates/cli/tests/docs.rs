@@ -1,4 +1,4 @@
-//! Runs every command that README and the guide show.
+//! Runs every command that README and the guide show, and checks that the book has every page.
 
 mod common;
 
@@ -99,4 +99,19 @@ fn every_command_of_the_readmes_table_exists() {
         seen += 1;
     }
     assert!(seen >= 8, "{seen} commands");
+}
+
+#[test]
+fn the_summary_names_every_page() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("docs/SUMMARY.md");
+    let mut pages = 0;
+    for entry in fs::read_dir(root().join("docs")).expect("docs") {
+        let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+        if !name.ends_with(".md") || name == "SUMMARY.md" {
+            continue;
+        }
+        assert!(summary.contains(&format!("({name})")), "docs/SUMMARY.md does not name {name}");
+        pages += 1;
+    }
+    assert!(pages >= 10, "{pages} pages");
 }

@@ -28,10 +28,54 @@ fn a_figure_that_is_seen_ends_well_and_says_what_it_saw() {
 }
 
 #[test]
-fn one_that_is_not_seen_ends_with_1() {
+fn one_that_is_known_not_to_be_seen_ends_well() {
     // BBRv3 has no flat round trip where the first windows alone last longer than its ProbeRTT's interval.
     let (code, value) = json(&["figures", "fig10", "--json"]);
-    assert_eq!((code, &value["figures"][0]["seen"]), (Some(1), &false.into()));
+    let figure = &value["figures"][0];
+    assert_eq!((&figure["seen"], &figure["as_known"]), (&false.into(), &true.into()), "{figure}");
+    assert_eq!(code, Some(0));
+    let checks = figure["checks"].as_array().expect("checks");
+    let unmet: Vec<_> = checks.iter().filter(|check| check["met"] == false).collect();
+    assert!(!unmet.is_empty() && unmet.iter().all(|c| c["known_failure"].is_string()), "{figure}");
+}
+
+/// Goodput is 9.5 Mbit/s: the first expectation is not met, the second is.
+#[test]
+fn a_known_failure_of_a_file_is_no_failure_until_it_is_met() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let known =
+        |that: &str| format!("{{ that = \"{that}\", known_failure = \"a link of 10 Mbit/s\" }}");
+    let (missed, met) = ("goodput_mbps >= 20", "goodput_mbps >= 5");
+    for (expect, code, says) in [
+        (format!("\"{missed}\""), 1, "1 expectation was not met"),
+        (known(missed), 0, ""),
+        (known(met), 1, "1 known failure was met: remove its known_failure"),
+        (format!("{}, \"{met}\", {}", known(met), known(missed)), 1, "1 known failure was met"),
+        (
+            "{ that = \"jain >= 1\" }".to_owned(),
+            2,
+            "x.toml:4: expect[0]: no known failure; write { that =",
+        ),
+        (known("jam >= 1"), 2, "x.toml:4: expect[0]: 'jam' is no metric"),
+    ] {
+        let text = format!(
+            "cc = \"cubic\"\nduration = \"2s\"\npath = {{ rate = \"10mbit\", rtt = \"20ms\" }}\nexpect = [{expect}]\n"
+        );
+        std::fs::write(dir.path().join("x.toml"), text).expect("a file");
+        let said = run(fullpipe(dir.path(), &["run", "x.toml", "--junit", "x.xml"]));
+        assert_eq!(said.code, Some(code), "{expect}: {}", said.stderr);
+        assert!(said.stderr.contains(says), "{expect}: {}", said.stderr);
+        if code == 2 {
+            continue;
+        }
+        let table = String::from_utf8_lossy(&said.stdout).into_owned();
+        let junit = std::fs::read_to_string(dir.path().join("x.xml")).expect("a file");
+        let failures = if code == 0 { "failures=\"0\" skipped=\"1\"" } else { "failures=\"1\"" };
+        assert!(junit.contains(failures), "{expect}: {junit}");
+        if code == 0 {
+            assert!(table.contains(". Known: a link of 10 Mbit/s"), "{table}");
+        }
+    }
 }
 
 #[test]

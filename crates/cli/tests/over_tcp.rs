@@ -440,3 +440,65 @@ fn a_scenario_file_runs_over_tcp() {
     assert!(web["completion_ms.p50"].as_f64() >= Some(20.0), "{web}");
     assert!(result["metrics"]["goodput_mbps"].as_f64() < Some(10.0), "{}", result["metrics"]);
 }
+
+/// Cross traffic, a longer way back and short connections: the kernel's TCP has them where the simulator has.
+#[test]
+fn cross_traffic_far_away_ends_and_short_connections_run_over_tcp() {
+    if !available() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = "name = \"mixed\"\nduration = \"6s\"\n\
+        expect = [\"goodput_mbps <= 12\", \"goodput_mbps >= 4\", \"flow[far].rtt_ms.min >= 80\", \"flow[near].rtt_ms.min <= 40\",\
+        \"flow[web].completion_ms.min >= 30\", \"flow[web].completed_bytes >= 1200000\", \"flow[web].completed_bytes <= 4000000\",\
+        \"flow[web].censored <= 30\", \"utilization >= 0.8\"]\n\
+        [path]\nrate = \"20mbit\"\nrtt = \"20ms\"\nbuffer = \"2bdp\"\n\
+        [[flow]]\nname = \"near\"\ncc = \"cubic\"\n\
+        [[flow]]\nname = \"far\"\ncc = \"cubic\"\nextra_rtt = \"60ms\"\n\
+        [[flow]]\nname = \"web\"\ncc = \"cubic\"\napp = { short_flows = { bytes = \"20kB\", every = \"50ms\" } }\n\
+        [[cross]]\nrate = \"8mbit\"\narrivals = \"poisson\"\n";
+    std::fs::write(dir.path().join("mixed.toml"), text).expect("a file");
+    for backend in ["sim", "tcp"] {
+        let said =
+            run(fullpipe(dir.path(), &["run", "mixed.toml", "--backend", backend, "--json"]));
+        let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("one object");
+        let expectations = &object["scenarios"][0]["expectations"];
+        assert_eq!(said.code, Some(0), "{backend}: {}: {expectations}", said.stderr);
+    }
+}
+
+/// Data both ways at once, in the simulator and over the kernel's TCP.
+#[test]
+fn a_flow_goes_up_beside_one_that_goes_down() {
+    if !available() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = "duration = \"6s\"\n\
+        expect = [\"flow[down].goodput_mbps >= 8\", \"flow[up].goodput_mbps >= 2.5\", \"flow[up].goodput_mbps <= 5\",\
+        \"flow[up].rtt_ms.min >= 60\", \"flow[up].rtt_ms.min <= 75\"]\n\
+        [path]\nrate = \"20mbit\"\nrtt = \"20ms\"\nbuffer = \"2bdp\"\n\
+        up = [{ bottleneck = { rate = \"5mbit\", buffer = \"25kB\" } }]\n\
+        [[flow]]\nname = \"down\"\ncc = \"cubic\"\n\
+        [[flow]]\nname = \"up\"\ncc = \"cubic\"\ndirection = \"up\"\nextra_rtt = \"40ms\"\n";
+    std::fs::write(dir.path().join("both.toml"), text).expect("a file");
+    for backend in ["sim", "tcp"] {
+        let said = run(fullpipe(dir.path(), &["run", "both.toml", "--backend", backend, "--json"]));
+        let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect(&said.stderr);
+        let expectations = &object["scenarios"][0]["expectations"];
+        assert_eq!(said.code, Some(0), "{backend}: {}: {expectations}", said.stderr);
+    }
+    let said = run(fullpipe(dir.path(), &["run", "both.toml", "--backend", "quic"]));
+    let telling =
+        "flow[1].direction: direction = \"up\" does not run over quic; write --backend sim or tcp";
+    assert!(said.code == Some(2) && said.stderr.contains(telling), "{}", said.stderr);
+    let without =
+        text.replace("up = [{ bottleneck = { rate = \"5mbit\", buffer = \"25kB\" } }]\n", "");
+    std::fs::write(dir.path().join("both.toml"), without).expect("a file");
+    let said = run(fullpipe(dir.path(), &["run", "both.toml"]));
+    assert!(
+        said.code == Some(2) && said.stderr.contains("the way up has no rate"),
+        "{}",
+        said.stderr
+    );
+}

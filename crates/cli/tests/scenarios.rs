@@ -156,6 +156,27 @@ fn an_expectation_that_is_not_met_fails_the_run_and_says_by_how_much() {
 }
 
 #[test]
+fn what_was_not_met_is_red_where_colour_is_wanted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let content = format!(
+        "cc = \"bbr3\"\nduration = \"1s\"\n{PATH}expect = [\"goodput_mbps < 10\", \"goodput_mbps > 10\"]\n"
+    );
+    std::fs::write(dir.path().join("x.toml"), content).expect("a file");
+    let escapes = |settings: &[&str]| {
+        let mut command = fullpipe(dir.path(), &["run", "x.toml"]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        command.envs(settings.iter().map(|name| (name, "1")));
+        let said = String::from_utf8(run(command).stdout).expect("text");
+        let coloured: Vec<_> = said.lines().filter(|line| line.contains('\u{1b}')).collect();
+        assert!(coloured.iter().all(|line| line.contains("NOT MET")), "{coloured:?}");
+        coloured.len()
+    };
+    assert_eq!(escapes(&["CLICOLOR_FORCE"]), 1);
+    assert_eq!(escapes(&[]), 0, "it is no terminal");
+    assert_eq!(escapes(&["CLICOLOR_FORCE", "NO_COLOR"]), 0);
+}
+
+#[test]
 fn the_files_that_come_with_the_command_are_met() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let mut files: Vec<String> = std::fs::read_dir(&dir)
@@ -277,7 +298,10 @@ fn over_quic_runs_what_it_can_and_says_what_it_cannot() {
             "[[flow]]\nmss = 1200\n",
             "q.toml:4: flow[0].mss: mss does not run over quic; write --backend sim",
         ),
-        ("[[cross]]\nrate = \"1mbit\"\n", "q.toml:3: cross: cross traffic does not run over quic"),
+        (
+            "[[cross]]\nrate = \"1mbit\"\nroute = \"0\"\n",
+            "q.toml:5: cross[0].route: a route does not run over quic",
+        ),
         ("expect = [\"latency_ms.p50 < 9\"]\n", "q.toml:3: expect[0]: latency_ms.p50 is not"),
     ] {
         let said = quic(&format!("cc = \"bbr3\"\n{path}{rest}"));
@@ -303,7 +327,7 @@ fn over_quic_a_path_changes_with_time_and_windows_are_measured() {
         \"link[0].loss_rate > 0 from 400ms to 700ms\", \"queue_ms.p50 >= 0 after 2s\",\
         \"utilization < 1.01 after 2.5s\"]\n";
     std::fs::write(dir.path().join("q.toml"), format!("{expect}{content}")).expect("a file");
-    let args = ["run", "--over", "quic", "--json", "q.toml", "--out", "out"];
+    let args = ["run", "--over", "quic", "--json", "q.toml", "--out", "out", "--qlog", "qlogs"];
     let said = run(fullpipe(dir.path(), &args));
     let report: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
     let scenario = &report["scenarios"][0];
@@ -318,6 +342,16 @@ fn over_quic_a_path_changes_with_time_and_windows_are_measured() {
     assert!((1.0..2.8).contains(&first) && (2.5..3.2).contains(&last), "{first} to {last}");
     assert!(series.iter().any(|row| row["state"] == "Startup" && row["max_bw_mbps"].is_number()));
     assert!(names(&dir.path().join("out")).contains(&"series.parquet".to_owned()));
+    let qlog = std::fs::read_to_string(dir.path().join("qlogs/q-run0-flow0-first.sqlog"));
+    let qlog = qlog.expect("a qlog of the first flow");
+    let events = qlog.lines().filter_map(|line| {
+        serde_json::from_str::<serde_json::Value>(line.trim_start_matches('\u{1e}')).ok()
+    });
+    let mut samples = events.filter(|event| event["name"] == "recovery:metrics_updated");
+    let last = samples.next_back().expect("samples");
+    for count in ["sent_packets", "lost_packets"] {
+        assert!(last["data"][count].as_u64() > Some(10), "{count}: {last}");
+    }
 }
 
 /// Forty runs of some 50 ms of work each.

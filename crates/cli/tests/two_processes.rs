@@ -127,3 +127,40 @@ fn the_file_goes_where_it_should_with_the_mode_that_it_should_have() {
     assert_eq!(std::fs::read(&old).expect("a file"), b"");
     assert_eq!(mode("old"), 0o600, "as the file before it");
 }
+
+#[test]
+fn a_certificate_can_be_trusted_by_the_fingerprint_that_serve_prints() {
+    let dir = tempfile::tempdir().expect("a directory");
+    write_file(&dir.path().join("f"), 1000);
+    let (server, other) = (serve(dir.path(), &[]), serve(dir.path(), &[]));
+    let pin = |server: &common::Serve| {
+        server.line.split("fingerprint ").nth(1).expect("it is printed").trim().to_owned()
+    };
+    let get = |pin: &str| {
+        let args = ["get", &server.url("/f"), "-o", "-", "--fingerprint", pin];
+        run(fullpipe(dir.path(), &args))
+    };
+    let said = get(&pin(&server));
+    assert_eq!((said.code, said.stdout.len()), (Some(0), 1000), "{}", said.stderr);
+    let said = get(&pin(&other));
+    assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{}", said.stderr);
+    let has = format!("its fingerprint is {}", pin(&server));
+    assert!(said.stderr.contains(&has), "{}", said.stderr);
+    let said = get("12:34");
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("64 hexadecimal digits"), "{}", said.stderr);
+}
+
+/// What the experiments' server makes up has no end, and is nothing for a public one.
+#[test]
+fn a_directory_is_all_that_is_served() {
+    let dir = tempfile::tempdir().expect("a directory");
+    write_file(&dir.path().join("f"), 10);
+    let server = serve(dir.path(), &[]);
+    for path in ["/bulk", "/bulk/100", "/rate/4096/1000000", "/on-off/1000000/1000000"] {
+        let args = ["get", &server.url(path), "-o", "-", "--insecure"];
+        let said = run(fullpipe(dir.path(), &args));
+        assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{path}: {}", said.stderr);
+        assert!(said.stderr.contains("404 (not found)"), "{path}: {}", said.stderr);
+    }
+}

@@ -189,7 +189,7 @@ fn adapts_short_term(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
     Ok(share)
 }
 
-/// Where an UP comes between two ProbeRTTs, and lasts for more rounds than a loss takes to be seen.
+/// Paths on which an UP comes between two ProbeRTTs, and lasts for more rounds than the detection of a loss.
 const LOSING: [Corner; 5] = [
     (MBIT, 200 * MS),
     (10 * GBIT, 500 * US),

@@ -36,7 +36,7 @@ pub(super) const CORNERS: [Corner; 6] = [
     (10 * MBIT, 40 * MS),
 ];
 
-/// How a case ends that does not pass.
+/// The reason for which a case does not pass.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     /// A step of the text did not happen.
@@ -46,25 +46,25 @@ pub(super) enum Broken {
         step: u32,
         /// The path.
         corner: String,
-        /// What the text wants.
+        /// The behaviour that the text requires.
         expected: String,
-        /// What was there instead.
+        /// The behaviour seen.
         seen: String,
     },
-    /// The case describes a path that there is none of.
+    /// The case describes an invalid path.
     #[error(transparent)]
     Path(#[from] ConfigError),
-    /// Nor a simulation.
+    /// The case describes an invalid simulation.
     #[error(transparent)]
     Sim(#[from] SimError),
-    /// Somebody asked for an end.
+    /// The run was stopped early.
     #[error("stopped early")]
     Stopped,
 }
 
-/// What a case says: the figures seen.
+/// The result of a case: the figures seen.
 pub(super) type Outcome = Result<String, Broken>;
-/// What a step says.
+/// The result of a step.
 pub(super) type Step = Result<(), Broken>;
 
 /// From the lowest to the highest of the figures seen.
@@ -87,7 +87,7 @@ impl Display for Span {
     }
 }
 
-/// What the cases run in.
+/// The environment of the cases.
 pub(super) struct Lab<'a> {
     pub(super) stop: &'a AtomicBool,
 }
@@ -141,7 +141,7 @@ pub(super) struct Fixture<'a> {
 }
 
 impl Fixture<'_> {
-    /// That a step of the text came true.
+    /// Checks that a step of the text came true.
     pub(super) fn check(&self, step: u32, ok: bool, expected: &str, seen: impl Display) -> Step {
         if ok {
             return Ok(());
@@ -322,7 +322,7 @@ impl Fixture<'_> {
         Ok(())
     }
 
-    /// Which packets the data's reordering holds back from now on.
+    /// Sets the packets that the data's reordering holds back from now on.
     pub(super) fn set_reordered(&mut self, packets: Selection) -> Step {
         Ok(self.sim.set_reordered(0, packets)?)
     }
@@ -345,7 +345,7 @@ impl Fixture<'_> {
         self.look();
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     pub(super) fn next_event(&self) -> Option<Instant> {
         self.sim.next_event()
     }

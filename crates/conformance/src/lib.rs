@@ -26,12 +26,12 @@ use fixture::{Broken, Lab, Outcome};
 pub struct Case {
     /// Its number in the order of the text, from 1.
     pub id: u32,
-    /// What must hold.
+    /// The requirement.
     pub name: &'static str,
     run: fn(&Lab<'_>) -> Outcome,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CaseResult {
     /// The case's number.

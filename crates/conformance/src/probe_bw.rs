@@ -74,7 +74,7 @@ fn plateau_in_up(fixture: &mut Fixture<'_>) -> Result<Option<u64>, Broken> {
     Ok(Some(fixture.bbr().round_count - start))
 }
 
-/// That DOWN has begun. With nothing queued it may be over within the same ACK; so may the wait for
+/// Checks that DOWN has begun. With nothing queued it may be over within the same ACK; so may the wait for
 /// the next probe, of as many rounds as the BDP has packets, where that is one.
 fn check_down(fixture: &Fixture<'_>, step: u32) -> Step {
     let short = fixture.state() == State::ProbeBwRefill && fixture.bbr().bdp < 2 * DATAGRAM;

@@ -7,8 +7,9 @@ use super::fixture::{
     Broken, Corner, DATAGRAM, Fixture, GBIT, KBIT, Lab, MBIT, MS, Outcome, Span, Step, US,
 };
 
-/// Where a fifth of half a round trip's packets are the six ranges that end Startup, and the 2 % that end
-/// UP (below some 100 Mbit/s and 20 ms they are not), and no ProbeRTT comes between loss and undo.
+/// Paths on which a fifth of half a round trip's packets suffices for the six ranges that end Startup and
+/// the 2 % that end UP (below some 100 Mbit/s and 20 ms it does not), and no ProbeRTT comes between loss and
+/// undo.
 const PATHS: [Corner; 7] = [
     (10 * GBIT, 500 * US),
     (10 * GBIT, 100 * MS),
@@ -43,7 +44,7 @@ fn bounds(bbr: BbrSnapshot) -> [Option<u64>; 3] {
     [bw, bbr.inflight_shortterm, bbr.inflight_longterm]
 }
 
-/// What was saved of them.
+/// Their saved values.
 fn saved(bbr: BbrSnapshot) -> [Option<u64>; 3] {
     let bw = bbr.undo_bw_shortterm.map(|bw| bw.as_bytes_per_sec());
     [bw, bbr.undo_inflight_shortterm, bbr.undo_inflight_longterm]

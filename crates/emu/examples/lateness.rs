@@ -1,4 +1,5 @@
-//! How late the link is on this machine: datagrams of 1452 bytes at 95 % of a rate for some seconds.
+//! Measures the link's lateness on this machine: datagrams of 1452 bytes at 95 % of a rate for some
+//! seconds.
 //!
 //! `cargo run --release -p fullpipe-emu --example lateness -- [MBIT_PER_SECOND] [SECONDS]`
 

@@ -60,9 +60,9 @@ impl Both {
         self.now
     }
 
-    /// Where a wall-clock stamp lies on the monotonic clock; now, when the wall clock was set back
-    /// meanwhile. A wall clock that was set forward gives a time that is too early; the path takes
-    /// it as its own latest time, so the error ends with that packet.
+    /// Converts a wall-clock stamp to the monotonic clock. The result is the current time if the
+    /// wall clock was set back meanwhile, and too early if it was set forward; the path replaces a
+    /// time that is too early by its own latest time, so the error ends with that packet.
     pub(crate) fn place(&self, stamp: SystemTime) -> Instant {
         match self.wall.duration_since(stamp) {
             Ok(age) => self.now - Duration::from(age),

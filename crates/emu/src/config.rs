@@ -1,12 +1,14 @@
-//! What a link is made from, and what can go wrong.
+//! Configuration of a link, and its errors.
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time;
 
-use fullpipe_path::{ConfigError, PathConfig};
+use fullpipe_cc::Duration;
+use fullpipe_path::{ConfigError, CrossSource, PathConfig};
 
-/// How many flows a link carries. Packets of further clients are counted as refused.
+/// Largest number of flows of a link. Packets of further clients are counted as refused.
 pub const MAX_FLOWS: usize = 256;
 
 /// A link between the clients that send to it and one target.
@@ -16,8 +18,17 @@ pub struct EmulatorConfig {
     pub uplink: PathConfig,
     /// From the target to the clients: where the bulk data and the bottleneck usually are.
     pub downlink: PathConfig,
-    /// The server's UDP address, on loopback. Nothing has to listen there yet.
+    /// Traffic that shares the downlink with the target's, with its times after [`Self::epoch`].
+    pub cross: Vec<CrossSource>,
+    /// The server's UDP address, on loopback unless `listen` is given. Nothing has to listen there yet.
     pub target: SocketAddr,
+    /// The address to which clients send, of the same family as the target's; `None` for a free port on
+    /// loopback.
+    pub listen: Option<SocketAddr>,
+    /// The file for the packets at both ends, in the format of pcapng; `None` for none.
+    pub capture: Option<PathBuf>,
+    /// The times after [`Self::epoch`] at which every client appears to the target with another port.
+    pub rebind: Vec<Duration>,
     /// Whether to keep the time and size of every packet that arrives from the target, for tests of
     /// pacing: 16 bytes a packet.
     pub record_arrivals: bool,
@@ -34,7 +45,11 @@ impl EmulatorConfig {
         Self {
             uplink: PathConfig::default(),
             downlink: PathConfig::default(),
+            cross: Vec::new(),
             target,
+            listen: None,
+            capture: None,
+            rebind: Vec::new(),
             record_arrivals: false,
             epoch: None,
             realtime: true,
@@ -42,8 +57,14 @@ impl EmulatorConfig {
     }
 
     pub(crate) fn validate(&self) -> Result<(), EmuError> {
-        if !self.target.ip().is_loopback() {
-            return Err(EmuError::NotLoopback(self.target));
+        match self.listen {
+            None if !self.target.ip().is_loopback() => {
+                return Err(EmuError::NotLoopback(self.target));
+            }
+            Some(listen) if listen.is_ipv4() != self.target.is_ipv4() => {
+                return Err(EmuError::TwoFamilies { listen, target: self.target });
+            }
+            _ => {}
         }
         let wrong = |direction| move |source| EmuError::Path { direction, source };
         self.uplink.validate().map_err(wrong("uplink"))?;
@@ -51,7 +72,7 @@ impl EmulatorConfig {
     }
 }
 
-/// Why a link could not start or did not end well.
+/// Errors of starting and of ending a link.
 #[derive(Debug, thiserror::Error)]
 pub enum EmuError {
     /// One direction makes no sense.
@@ -59,18 +80,42 @@ pub enum EmuError {
     Path {
         /// `uplink` or `downlink`.
         direction: &'static str,
-        /// What was wrong.
+        /// The configuration error.
         source: ConfigError,
     },
     /// The target is another machine.
     #[error("{0} is not on this machine: the link carries packets to a loopback address only")]
     NotLoopback(SocketAddr),
+    /// A relay between IPv4 and IPv6.
+    #[error("{listen} and {target} are of two families; give both as IPv4 or both as IPv6")]
+    TwoFamilies {
+        /// The address for clients.
+        listen: SocketAddr,
+        /// The server's.
+        target: SocketAddr,
+    },
+    /// The address for clients cannot be had.
+    #[error("cannot listen on {listen}: {source}")]
+    Listen {
+        /// The address.
+        listen: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file of the packets cannot be made.
+    #[error("cannot write {}: {source}", path.display())]
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The system refused a socket, a thread or a wait.
     #[error("the link could not {action}: {source}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// This process may not make network namespaces.
@@ -81,6 +126,15 @@ pub enum EmuError {
     /// The kernel has no TUN devices.
     #[error("there is no /dev/net/tun; load the kernel's module for it: modprobe tun")]
     NoTun,
+    /// Links inside each other.
+    #[error("this is inside {0} links already, and no more go inside each other; end one of them")]
+    NestedTooDeep(usize),
+    /// Every address for links is in use.
+    #[error(
+        "all addresses for links, 198.18.0.0/15, are in use here; end another link, or a program that has \
+         them"
+    )]
+    NoAddresses,
     /// The kernel has no netem.
     #[error(
         "this kernel has no netem; install its module sch_netem, often in a package like \

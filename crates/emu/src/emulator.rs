@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time;
 
-use fullpipe_cc::Instant;
+use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::PathSample;
 use hdrhistogram::Histogram;
 
+use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::flows::{Port, Ports};
 use crate::link::{Link, Shared};
@@ -47,17 +48,24 @@ impl Emulator {
     /// Starts the link.
     ///
     /// # Errors
-    /// When a direction makes no sense, the target is not on this machine, or the system refuses a
-    /// socket or a thread.
+    /// A direction's configuration is invalid, the target is not on this machine, or the system
+    /// refuses a socket or a thread.
     pub fn start(config: EmulatorConfig) -> Result<Self, EmuError> {
         config.validate()?;
-        let (port, buffer) = Port::open(config.target).map_err(EmuError::io("open its socket"))?;
+        let (port, buffer) = match config.listen {
+            None => Port::open(config.target).map_err(EmuError::io("open its socket"))?,
+            Some(listen) => {
+                Port::bind(listen).map_err(|source| EmuError::Listen { listen, source })?
+            }
+        };
         let addr = port.socket.local_addr().map_err(EmuError::io("find its own address"))?;
         let (alive, stopped) = UnixStream::pair().map_err(EmuError::io("open its stop signal"))?;
         let clock = Clock::new(config.epoch.unwrap_or_else(time::Instant::now));
         let shared = Arc::new(Shared::new(&config)?);
         let ports = Ports::new(config.target, port);
-        let link = Link::new(&config, ports, stopped, clock, Arc::clone(&shared))
+        let capture = config.capture.as_deref().map(|path| Capture::create(path, clock));
+        let capture = capture.transpose()?;
+        let link = Link::new(&config, ports, stopped, clock, Arc::clone(&shared), capture)
             .map_err(EmuError::io("set up its timer"))?;
         let thread = thread::Builder::new()
             .name("fullpipe-link".to_owned())
@@ -66,7 +74,7 @@ impl Emulator {
         Ok(Self { addr, clock, shared, alive: Some(alive), thread: Some(thread) })
     }
 
-    /// Where clients send, in place of the target's address.
+    /// The address to which clients send, in place of the target's.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -102,10 +110,15 @@ impl Emulator {
         self.shared.model().down.queue_delay.histogram().clone()
     }
 
-    /// Stops the link and says what happened.
+    /// What the client with this port sends takes so much longer from now on, after the uplink.
+    pub fn set_extra_delay(&self, client_port: u16, delay: Duration) {
+        self.shared.model().way_back.set_delay(client_port, delay);
+    }
+
+    /// Stops the link and returns its report.
     ///
     /// # Errors
-    /// When the link ended early: the system refused a wait, or its thread panicked.
+    /// The link ended early: the system refused a wait, or its thread panicked.
     pub fn finish(mut self) -> Result<LinkReport, EmuError> {
         self.shared.endpoints.look();
         self.stop().unwrap_or(Err(EmuError::Panicked))

@@ -1,7 +1,7 @@
-//! What the kernel drops at the sockets on both sides of the link.
+//! Packets that the kernel drops at the sockets on both sides of the link.
 //!
-//! The link can deliver a packet in time and the program it is for can still never see it, because
-//! its own socket was full. To the sender that is a loss like any other, but no loss of the path.
+//! The kernel can drop a packet that the link delivered in time, because the receiving program's
+//! socket was full. To the sender that is a loss like any other, but it is not a loss of the path.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use fullpipe_cc::{Duration, Instant};
 
 use crate::os;
 
-/// How often the kernel's table is read: a tenth of a millisecond of work each time.
+/// Interval between reads of the kernel's table. Each read takes a tenth of a millisecond of work.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// One address that the link sends to.

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::MAX_FLOWS;
+use crate::capture::End;
 use crate::os;
 
 /// A socket and what the kernel said that it dropped on it.
@@ -15,13 +16,28 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// A socket on a free loopback port, of the same family as `peer`.
+    /// A socket on a free port from which `peer` can be reached; on loopback where that is.
     pub(crate) fn open(peer: SocketAddr) -> io::Result<(Self, usize)> {
-        let any: SocketAddr = match peer {
-            SocketAddr::V4(_) => (Ipv4Addr::LOCALHOST, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::LOCALHOST, 0).into(),
-        };
-        let socket = UdpSocket::bind(any)?;
+        let is_near = peer.ip().is_loopback();
+        Self::bind(match peer {
+            SocketAddr::V4(_) if is_near => (Ipv4Addr::LOCALHOST, 0).into(),
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) if is_near => (Ipv6Addr::LOCALHOST, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        })
+    }
+
+    /// A socket towards `target`, and its own address.
+    fn connect(target: SocketAddr) -> io::Result<(Self, SocketAddr)> {
+        let (port, _) = Self::open(target)?;
+        port.socket.connect(target)?;
+        let address = port.socket.local_addr()?;
+        Ok((port, address))
+    }
+
+    /// A socket on an address, and the receive buffer that it got.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<(Self, usize)> {
+        let socket = UdpSocket::bind(address)?;
         socket.set_nonblocking(true)?;
         let buffer = os::configure(&socket);
         Ok((Self { socket, dropped: 0 }, buffer))
@@ -44,6 +60,8 @@ impl Port {
 pub(crate) struct Flow {
     pub(crate) client: SocketAddr,
     pub(crate) port: Port,
+    /// The client's address as the target sees it.
+    pub(crate) address: SocketAddr,
 }
 
 /// Every socket of the link.
@@ -59,6 +77,22 @@ impl Ports {
         Self { target, clients, flows: Vec::new(), by_client: HashMap::new() }
     }
 
+    /// The addresses of a datagram of a flow at an end of the link, from and to, on the way to the target or
+    /// `back`.
+    pub(crate) fn addresses(
+        &self,
+        flow: usize,
+        end: End,
+        back: bool,
+    ) -> Option<(SocketAddr, SocketAddr)> {
+        let flow = self.flows.get(flow)?;
+        let (from, to) = match end {
+            End::Client => (flow.client, self.clients.socket.local_addr().ok()?),
+            End::Server => (flow.address, self.target),
+        };
+        Some(if back { (to, from) } else { (from, to) })
+    }
+
     /// The flow of a client, made when its first packet comes.
     pub(crate) fn flow_of(&mut self, client: SocketAddr) -> io::Result<usize> {
         if let Some(&flow) = self.by_client.get(&client) {
@@ -67,12 +101,19 @@ impl Ports {
         if self.flows.len() >= MAX_FLOWS {
             return Err(io::Error::other("too many flows"));
         }
-        let (port, _) = Port::open(self.target)?;
-        port.socket.connect(self.target)?;
+        let (port, address) = Port::connect(self.target)?;
         let flow = self.flows.len();
-        self.flows.push(Flow { client, port });
+        self.flows.push(Flow { client, port, address });
         self.by_client.insert(client, flow);
         Ok(flow)
+    }
+
+    /// Gives each flow a new socket, and so a new port, towards the target.
+    pub(crate) fn rebind(&mut self) -> io::Result<()> {
+        for flow in &mut self.flows {
+            (flow.port, flow.address) = Port::connect(self.target)?;
+        }
+        Ok(())
     }
 
     /// The sockets in a fixed order: the clients' first, then each flow's.

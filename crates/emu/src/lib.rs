@@ -12,8 +12,8 @@
 //! Clients send to [`Emulator::addr`] as if it were the server. Each new source address is a flow
 //! with its own socket towards the target, so the server sees as many peers as there are clients.
 //! All flows share one [`Path`](fullpipe_path::Path) in each direction: one bottleneck, one queue,
-//! as on a real link. Nothing needs root or a network namespace, nothing leaves the machine, and
-//! everything ends when the [`Emulator`] is dropped.
+//! as on a real link. Nothing needs root or a network namespace, nothing leaves the machine unless
+//! [`EmulatorConfig::listen`] makes it a relay, and everything ends when the [`Emulator`] is dropped.
 //!
 //! ```no_run
 //! use fullpipe_cc::{Duration, Rate};
@@ -74,8 +74,10 @@
 //! time. The example `lateness` measures all this on the machine at hand.
 #![forbid(unsafe_code)]
 
+mod capture;
 mod clock;
 mod config;
+mod cross;
 mod emulator;
 mod endpoints;
 mod flows;
@@ -84,13 +86,18 @@ mod link;
 pub mod namespace;
 #[cfg(target_os = "linux")]
 pub mod netem;
+#[cfg(target_os = "linux")]
+mod netlink;
 mod os;
+mod outcome;
 mod report;
 #[cfg(test)]
 mod tests;
 #[cfg(target_os = "linux")]
 pub mod tun;
+mod way_back;
 
+pub use capture::CaptureReport;
 pub use config::{EmuError, EmulatorConfig, MAX_FLOWS};
 pub use emulator::{Emulator, LinkSample};
 pub use fullpipe_path::{Link, PathConfig, PathSample, PathStats, QueueLimit};

@@ -1,5 +1,6 @@
 //! The link's thread: sleep, read what came, send what is due.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -10,27 +11,28 @@ use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{
     Count, Delivered, Event, Header, IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES, Path,
 };
-use nix::time::{ClockId, clock_gettime};
 
+use crate::capture::{Capture, End};
 use crate::clock::Clock;
+use crate::cross::Cross;
 use crate::endpoints::Endpoints;
 use crate::flows::{Port, Ports};
 use crate::os::{self, Received, Receiver, Waiter};
+use crate::outcome::{Active, Outcome, corrupt, thread_cpu_time};
 use crate::report::Nanos;
-use crate::{
-    Arrival, ArrivalTime, DirectionReport, EmuError, EmulatorConfig, HostReport, LinkReport,
-};
+use crate::way_back::WayBack;
+use crate::{Arrival, ArrivalTime, EmuError, EmulatorConfig, HostReport, LinkReport};
 
-/// How often one socket is read before packets that are due go out. More would delay them.
+/// Largest number of reads from one socket before packets that are due are sent. More would delay them.
 const READS_A_TURN: usize = 64;
 
 /// The longest that a packet waits to be read while others leave: a live sample does not see it yet.
 const LONGEST_BLIND: Duration = Duration::from_millis(1);
 
-/// A datagram inside the link.
+/// A datagram inside the link. One of cross traffic is of no flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Parcel {
-    flow: usize,
+    flow: Option<usize>,
     data: Vec<u8>,
 }
 
@@ -41,6 +43,7 @@ pub(crate) struct Model {
     pub(crate) uplink: Path<Parcel>,
     pub(crate) down: Outcome,
     pub(crate) up: Outcome,
+    pub(crate) way_back: WayBack<Parcel>,
 }
 
 impl Model {
@@ -59,7 +62,7 @@ impl Model {
     }
 }
 
-/// What the thread and the handle both see.
+/// State shared by the thread and the handle.
 #[derive(Debug)]
 pub(crate) struct Shared {
     model: Mutex<Model>,
@@ -73,7 +76,8 @@ impl Shared {
         let downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
         let uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
         let (down, up) = (Outcome::new(), Outcome::new());
-        let model = Mutex::new(Model { downlink, uplink, down, up });
+        let way_back = WayBack::new();
+        let model = Mutex::new(Model { downlink, uplink, down, up, way_back });
         let endpoints = Endpoints::new(config.target);
         Ok(Self { model, kernel_drops: AtomicU64::new(0), endpoints })
     }
@@ -94,32 +98,30 @@ enum Direction {
     Up,
 }
 
+impl Direction {
+    /// The end at which packets enter.
+    fn from(self) -> End {
+        match self {
+            Self::Down => End::Server,
+            Self::Up => End::Client,
+        }
+    }
+
+    /// The end at which they leave.
+    fn to(self) -> End {
+        match self {
+            Self::Down => End::Client,
+            Self::Up => End::Server,
+        }
+    }
+}
+
 /// A datagram that was read and has not entered its path yet.
 struct Incoming {
     at: Instant,
     direction: Direction,
+    header: Header,
     parcel: Parcel,
-}
-
-/// What happened to packets after they left a path.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) queue_delay: Nanos,
-    pub(crate) send_failures: Count,
-}
-
-impl Outcome {
-    pub(crate) fn new() -> Self {
-        Self { queue_delay: Nanos::new(), send_failures: Count::default() }
-    }
-
-    pub(crate) fn report(self, stats: fullpipe_path::PathStats) -> DirectionReport {
-        DirectionReport {
-            stats,
-            queue_delay: self.queue_delay.into_inner(),
-            send_failures: self.send_failures,
-        }
-    }
 }
 
 pub(crate) struct Link {
@@ -132,14 +134,19 @@ pub(crate) struct Link {
     waiter: Waiter,
     receiver: Receiver,
     headers: u32,
+    /// The times at which flows get new sockets, in order.
+    rebind: VecDeque<Instant>,
     /// For how long the thread need not look at its sockets while it waits for a packet to leave.
     blind: Duration,
     realtime: bool,
+    cross: Cross,
     incoming: Vec<Incoming>,
     due: Vec<Delivered<Parcel>>,
     /// Buffers that wait for their next datagram.
     pool: Vec<Vec<u8>>,
     lateness: Nanos,
+    active: Active,
+    capture: Option<Capture>,
     refused: Count,
     unreachable: u64,
     arrivals: Option<Vec<Arrival>>,
@@ -152,11 +159,15 @@ impl Link {
         stopped: UnixStream,
         clock: Clock,
         shared: Arc<Shared>,
+        capture: Option<Capture>,
     ) -> io::Result<Self> {
         let headers = match config.target.is_ipv4() {
             true => IPV4_UDP_HEADER_BYTES,
             false => IPV6_UDP_HEADER_BYTES,
         };
+        let mut rebind: Vec<_> =
+            config.rebind.iter().map(|after| Instant::default() + *after).collect();
+        rebind.sort();
         Ok(Self {
             clock,
             started: clock.now(),
@@ -166,12 +177,16 @@ impl Link {
             waiter: Waiter::new()?,
             receiver: Receiver::new(),
             headers,
+            rebind: rebind.into(),
             blind: blind(config),
             realtime: config.realtime,
+            cross: Cross::new(config.cross.clone()),
             incoming: Vec::new(),
             due: Vec::new(),
             pool: Vec::new(),
             lateness: Nanos::new(),
+            active: Active::default(),
+            capture,
             refused: Count::default(),
             unreachable: 0,
             arrivals: config.record_arrivals.then(Vec::new),
@@ -197,20 +212,35 @@ impl Link {
             // Taken before reading: whatever arrived until now is then in the model before anything
             // due until now leaves it.
             let now = self.clock.now();
-            self.read(&ready).map_err(EmuError::io("read its sockets"))?;
+            self.rebind_until(now).map_err(EmuError::io("open new sockets"))?;
+            self.read(&ready, now).map_err(EmuError::io("read its sockets"))?;
             self.send_due(Direction::Down, now);
             self.send_due(Direction::Up, now);
         }
+    }
+
+    /// Gives each flow a new socket towards the target if a time for that has come. What the target has sent to
+    /// the old ones is lost, as behind a router that forgot.
+    fn rebind_until(&mut self, now: Instant) -> io::Result<()> {
+        let due = self.rebind.iter().take_while(|at| **at <= now).count();
+        if due == 0 {
+            return Ok(());
+        }
+        self.rebind.drain(..due);
+        self.ports.rebind()?;
+        // It knows the old ones.
+        self.waiter = Waiter::new()?;
+        Ok(())
     }
 
     /// Sleeps until a packet comes or is due.
     fn wait(&mut self, ready: &mut Vec<usize>) -> io::Result<()> {
         let next = {
             let model = self.shared.model();
-            match (model.downlink.next_event(), model.uplink.next_event()) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            }
+            let paths = [model.downlink.next_event(), model.uplink.next_event()];
+            let rebinding = self.rebind.front().copied();
+            let others = [model.way_back.next_due(), self.cross.next_due(), rebinding];
+            paths.into_iter().chain(others).flatten().min()
         };
         let stopped = || std::iter::once(self.stopped.as_fd());
         let now = self.clock.now();
@@ -227,8 +257,9 @@ impl Link {
         self.waiter.wait(stopped().chain(self.ports.fds()), timeout, ready)
     }
 
-    /// Reads the sockets that have something and lets it into the paths in the order of arrival.
-    fn read(&mut self, ready: &[usize]) -> io::Result<()> {
+    /// Reads the sockets that have something and lets it into the paths in the order of arrival, with the
+    /// cross traffic until `now`.
+    fn read(&mut self, ready: &[usize], now: Instant) -> io::Result<()> {
         for &position in ready {
             match position {
                 0 => {}
@@ -236,25 +267,28 @@ impl Link {
                 n => self.read_target(n - 2)?,
             }
         }
+        while let Some((at, header)) = self.cross.pop(now) {
+            let parcel = Parcel { flow: None, data: self.pool.pop().unwrap_or_default() };
+            self.incoming.push(Incoming { at, direction: Direction::Down, header, parcel });
+        }
         if !self.incoming.is_sorted_by_key(|i| i.at) {
             // Stable, so that the order within a flow stays what it was.
             self.incoming.sort_by_key(|i| i.at);
         }
-        if self.incoming.is_empty() {
-            return Ok(());
-        }
+        let Some(first) = self.incoming.first() else { return Ok(()) };
+        self.active.begin(first.at);
         let mut incoming = std::mem::take(&mut self.incoming);
         {
             let mut model = self.shared.model();
-            for Incoming { at, direction, parcel } in incoming.drain(..) {
-                let wire_bytes = parcel.data.len() as u32 + self.headers;
+            for Incoming { at, direction, header, parcel } in incoming.drain(..) {
                 if direction == Direction::Down
+                    && parcel.flow.is_some()
                     && let Some(arrivals) = &mut self.arrivals
                 {
                     // A stamp from before the model's time enters at the model's time.
-                    arrivals.push(Arrival { at: at.max(model.downlink.now()), wire_bytes });
+                    let at = at.max(model.downlink.now());
+                    arrivals.push(Arrival { at, wire_bytes: header.wire_bytes });
                 }
-                let header = Header { flow: parcel.flow as u32, ..Header::from(wire_bytes) };
                 if let Err(dropped) = model.path(direction).send(at, header, parcel) {
                     self.pool.push(dropped.payload.data);
                 }
@@ -299,9 +333,9 @@ impl Link {
         Ok(())
     }
 
-    /// What was read, or `None` when there is nothing more for now. That nobody listens at the other
-    /// end is no reason to stop: reading has cleared the error, and what is behind it is read in the
-    /// next turn.
+    /// The datagrams that were read, or `None` if there are no more for now. The error that nobody
+    /// listens at the other end does not stop the link: reading has cleared it, and the datagrams
+    /// behind it are read in the next turn.
     fn read_or_nothing(&mut self, read: io::Result<Received>) -> io::Result<Option<Received>> {
         match read {
             Ok(received) => Ok(Some(received)),
@@ -324,7 +358,11 @@ impl Link {
             let mut data = self.pool.pop().unwrap_or_default();
             data.clear();
             data.extend_from_slice(self.receiver.data(range));
-            self.incoming.push(Incoming { at, direction, parcel: Parcel { flow, data } });
+            note(&mut self.capture, &self.ports, (direction, direction.from()), at, flow, &data);
+            let wire_bytes = data.len() as u32 + self.headers;
+            let header = Header { flow: flow as u32, ..Header::from(wire_bytes) };
+            let parcel = Parcel { flow: Some(flow), data };
+            self.incoming.push(Incoming { at, direction, header, parcel });
         }
     }
 
@@ -343,12 +381,30 @@ impl Link {
                 match event {
                     Event::Delivered(mut delivered) => {
                         model.outcome(direction).queue_delay.record(delivered.queued);
-                        if delivered.corrupted {
-                            corrupt(&mut delivered.payload.data);
+                        if delivered.payload.flow.is_none() {
+                            self.pool.push(delivered.payload.data);
+                            continue;
                         }
-                        due.push(delivered);
+                        let outcome = model.outcome(direction);
+                        if delivered.corrupted {
+                            corrupt(&mut delivered.payload.data, outcome.corrupted);
+                        }
+                        outcome.payload_bytes += delivered.payload.data.len() as u64;
+                        outcome.corrupted += u64::from(delivered.corrupted);
+                        self.active.extend_to(delivered.at);
+                        let is_held = direction == Direction::Up && !model.way_back.is_short();
+                        let port = is_held.then(|| self.client_port(&delivered)).flatten();
+                        due.extend(match port {
+                            Some(port) => model.way_back.hold(port, delivered),
+                            None => Some(delivered),
+                        });
                     }
                     Event::Dropped(dropped) => self.pool.push(dropped.payload.data),
+                }
+            }
+            if direction == Direction::Up {
+                while let Some(delivered) = model.way_back.pop(now) {
+                    due.push(delivered);
                 }
             }
         }
@@ -357,8 +413,20 @@ impl Link {
             if !self.send(direction, &delivered) {
                 failures.add(delivered.wire_bytes);
             }
-            self.lateness.record(self.clock.now().since(delivered.at));
-            self.pool.push(delivered.payload.data);
+            let sent = self.clock.now();
+            self.lateness.record(sent.since(delivered.at));
+            let Parcel { flow, data } = delivered.payload;
+            if let Some(flow) = flow {
+                note(
+                    &mut self.capture,
+                    &self.ports,
+                    (direction, direction.to()),
+                    sent,
+                    flow,
+                    &data,
+                );
+            }
+            self.pool.push(data);
         }
         self.due = due;
         if failures.packets > 0 {
@@ -369,9 +437,16 @@ impl Link {
         }
     }
 
+    /// The port of the client that sent a packet.
+    fn client_port(&self, packet: &Delivered<Parcel>) -> Option<u16> {
+        let flow = self.ports.flows.get(packet.payload.flow?)?;
+        Some(flow.client.port())
+    }
+
     /// False when the system refused.
     fn send(&mut self, direction: Direction, packet: &Delivered<Parcel>) -> bool {
-        let Some(flow) = self.ports.flows.get(packet.payload.flow) else { return true };
+        let flow = packet.payload.flow.and_then(|flow| self.ports.flows.get(flow));
+        let Some(flow) = flow else { return true };
         let data = &packet.payload.data;
         let once = || match direction {
             Direction::Down => self.ports.clients.socket.send_to(data, flow.client),
@@ -412,6 +487,8 @@ impl Link {
             kernel_drops: self.shared.kernel_drops(),
             endpoint_drops: self.shared.endpoints.drops(),
             arrivals: self.arrivals.unwrap_or_default(),
+            capture: self.capture.map(Capture::finish),
+            active: self.active.lasted(),
             ran: self.clock.now().since(self.started),
             cpu: thread_cpu_time(),
             host,
@@ -434,17 +511,18 @@ fn blind(config: &EmulatorConfig) -> Duration {
     }
 }
 
-/// Changes a bit in the middle. On a UDP link the kernel makes a new checksum, so the endpoint is what
-/// finds it; on a TUN link the kernel does.
-pub(crate) fn corrupt(data: &mut [u8]) {
-    let middle = data.len() / 2;
-    if let Some(byte) = data.get_mut(middle) {
-        *byte ^= 1;
+/// Keeps a datagram of a flow at an end in the file, if there is one.
+fn note(
+    capture: &mut Option<Capture>,
+    ports: &Ports,
+    (direction, end): (Direction, End),
+    at: Instant,
+    flow: usize,
+    data: &[u8],
+) {
+    if let Some(capture) = capture
+        && let Some(addresses) = ports.addresses(flow, end, direction == Direction::Down)
+    {
+        capture.note_datagram(end, at, addresses, data);
     }
-}
-
-/// Processor time that this thread has used.
-pub(crate) fn thread_cpu_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
-        .map_or(Duration::ZERO, |t| std::time::Duration::from(t).into())
 }

@@ -1,22 +1,27 @@
 //! The two network namespaces of a run, by names that tell whose they are, with what holds in them
 //! whatever link is laid between them.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::EmuError;
 
-/// Where the namespaces of all runs have their names, so that one can look into a run from outside:
-/// `nsenter --net=/run/fullpipe/NAME ss -ti`. It is there only as long as a name is in it.
+/// Directory of the names of all runs' namespaces, which give access to a run from outside:
+/// `nsenter --net=/run/fullpipe/NAME ss -ti`. It exists only as long as a name is in it.
 pub const DIRECTORY: &str = "/run/fullpipe";
 
 /// The server's address in its namespace: of the block for benchmarks (RFC 2544), which nobody routes.
@@ -29,14 +34,18 @@ pub const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// MB would bound the window on a long path before congestion control does.
 pub const SOCKET_BUFFER_BYTES: u32 = 64 << 20;
 
-/// How long the addresses' common prefix is: the two are alone on their link.
+/// Length of the addresses' common prefix, in bits: the two are alone on their link.
 pub(crate) const PREFIX_BITS: u8 = 30;
 
 /// The name of the link's device in each namespace.
 pub(crate) const DEVICE: &str = "fullpipe";
 
-/// How often a name is tried while other runs remove the directory with theirs.
+/// Largest number of attempts to make a name while other runs remove the directory with theirs.
 const TRIES: usize = 10;
+
+/// Largest number of looks at the processes of a namespace while they end, and the time between two.
+const KILL_TRIES: usize = 100;
+const KILL_NAP: Duration = Duration::from_millis(10);
 
 /// A network namespace. It is removed when this is dropped.
 #[derive(Debug)]
@@ -70,13 +79,30 @@ impl Namespace {
     /// the namespace's wherever they are used.
     ///
     /// # Errors
-    /// When the system does not let a thread in.
+    /// The system does not let a thread enter the namespace.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, EmuError> {
         let entered = in_a_thread(|| {
             setns(&self.file, CloneFlags::CLONE_NEWNET)?;
             Ok(work())
         })?;
         entered.map_err(EmuError::io("enter its network namespace"))
+    }
+
+    /// Kills every process that runs inside. A process of several threads runs where its first one does.
+    ///
+    /// # Errors
+    /// Some are still there after a second: whatever kills processes cannot end these.
+    pub fn kill_processes(&self) -> Result<usize, EmuError> {
+        kill_inside(&self.path).map_err(EmuError::io("end what runs in its namespace"))
+    }
+
+    /// A way in for threads that stay.
+    ///
+    /// # Errors
+    /// The system has no file for it.
+    pub fn entry(&self) -> Result<Entry, EmuError> {
+        let file = self.file.try_clone().map_err(EmuError::io("hold its network namespace"))?;
+        Ok(Entry(file))
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -86,6 +112,21 @@ impl Namespace {
     /// The file that names it.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// A way into a [`Namespace`].
+#[derive(Debug)]
+pub struct Entry(File);
+
+impl Entry {
+    /// Moves the calling thread into the namespace for good, with every thread that it starts from then on.
+    ///
+    /// # Errors
+    /// The system does not let it in.
+    pub fn enter(&self) -> Result<(), EmuError> {
+        let entered = setns(&self.0, CloneFlags::CLONE_NEWNET).map_err(io::Error::from);
+        entered.map_err(EmuError::io("enter its network namespace"))
     }
 }
 
@@ -108,31 +149,81 @@ pub(crate) fn try_in_one<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, 
     })
 }
 
-/// Removes what killed runs left; the names of what was removed. Runs that are alive keep theirs.
+/// Result of [`clean`].
+#[derive(Debug, Default)]
+pub struct Cleaned {
+    /// The names that were removed.
+    pub removed: Vec<String>,
+    /// Number of processes that still ran in them and were killed.
+    pub killed: usize,
+    /// The names that could not be removed, each with the error.
+    pub left: Vec<(String, EmuError)>,
+}
+
+/// Removes the namespaces that killed runs left, and kills what still runs in them. It keeps those of live runs, and directories, which
+/// belong to others.
 ///
 /// # Errors
-/// When something is left that this process may not remove.
-pub fn clean() -> Result<Vec<String>, EmuError> {
+/// The directory cannot be read.
+pub fn clean() -> Result<Cleaned, EmuError> {
     let entries = match fs::read_dir(DIRECTORY) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Cleaned::default()),
         Err(e) => return Err(EmuError::io("read /run/fullpipe")(e)),
     };
-    let mut removed = Vec::new();
+    let mut cleaned = Cleaned::default();
     for entry in entries {
         let entry = entry.map_err(EmuError::io("read /run/fullpipe"))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if is_left_over(&name) {
-            remove(&entry.path()).map_err(|e| match e.kind() {
-                ErrorKind::PermissionDenied => EmuError::NeedsRoot,
-                _ => EmuError::io("remove what a killed run left")(e),
-            })?;
-            removed.push(name);
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_directory || !is_left_over(&name) {
+            continue;
+        }
+        match kill_inside(&entry.path()).and_then(|killed| {
+            cleaned.killed += killed;
+            remove(&entry.path())
+        }) {
+            Ok(()) => cleaned.removed.push(name),
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                cleaned.left.push((name, EmuError::NeedsRoot));
+            }
+            Err(e) => cleaned.left.push((name, EmuError::io("remove what a killed run left")(e))),
         }
     }
     let _ = fs::remove_dir(DIRECTORY);
-    removed.sort();
-    Ok(removed)
+    cleaned.removed.sort();
+    Ok(cleaned)
+}
+
+/// Kills every process in the namespace that a file names; their number.
+fn kill_inside(namespace: &Path) -> io::Result<usize> {
+    let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    let namespace = identity(namespace)?;
+    let mut killed = HashSet::new();
+    for _ in 0..KILL_TRIES {
+        let mut left = 0;
+        for entry in fs::read_dir("/proc")?.flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.parse::<i32>().ok());
+            let Some(process) = number.map(Pid::from_raw).filter(|p| *p != Pid::this()) else {
+                continue;
+            };
+            // One that has just ended has no namespace any more.
+            if identity(&entry.path().join("ns/net")).is_ok_and(|its| its == namespace) {
+                match kill(process, Signal::SIGKILL) {
+                    Ok(()) | Err(Errno::ESRCH) => {}
+                    Err(e) => return Err(e.into()),
+                }
+                killed.insert(process);
+                left += 1;
+            }
+        }
+        if left == 0 {
+            return Ok(killed.len());
+        }
+        thread::sleep(KILL_NAP);
+    }
+    Err(io::Error::new(ErrorKind::TimedOut, "processes do not end"))
 }
 
 /// Whether a name is that of a run whose process is gone. The process's start time tells it from a
@@ -144,7 +235,7 @@ fn is_left_over(name: &str) -> bool {
     u32::try_from(process).is_ok_and(|process| start_time(process) != Some(started))
 }
 
-/// When a process started, in the kernel's ticks since boot; `None` without such a process.
+/// Start time of a process, in the kernel's ticks since boot; `None` without such a process.
 fn start_time(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The second field is the program's name, which may hold anything, in parentheses.
@@ -161,7 +252,7 @@ fn prepare() -> io::Result<()> {
     let (start, most) = (131_072, SOCKET_BUFFER_BYTES);
     set("ipv4/tcp_rmem", &format!("4096 {start} {most}"))?;
     set("ipv4/tcp_wmem", &format!("4096 {start} {most}"))?;
-    // What one flow learned of the path is not to be known to the next.
+    // A flow must not use path metrics that an earlier one has saved.
     set("ipv4/tcp_no_metrics_save", "1")?;
     match set("ipv6/conf/default/disable_ipv6", "1") {
         // A kernel without IPv6 has none to turn off.

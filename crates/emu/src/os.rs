@@ -1,4 +1,5 @@
-//! What differs between the systems: waiting, receiving, and what the kernel tells about packets.
+//! Functions that differ between the systems: waiting, receiving, and the kernel's information about
+//! packets.
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -34,16 +35,16 @@ pub(crate) struct Received {
     pub(crate) bytes: usize,
     /// The size of each datagram, the last may be shorter; `bytes` when there is one.
     pub(crate) segment: usize,
-    /// Who sent them.
+    /// The sender's address.
     pub(crate) from: Option<net::SocketAddr>,
-    /// When the kernel received them.
+    /// The time at which the kernel received them.
     pub(crate) stamp: Option<SystemTime>,
-    /// How many datagrams the kernel has dropped on this socket so far.
+    /// Number of datagrams that the kernel has dropped on this socket so far.
     pub(crate) dropped: Option<u32>,
 }
 
 impl Received {
-    /// Where each datagram lies in the receiver's buffer. A datagram may be empty.
+    /// Position of each datagram in the receiver's buffer. A datagram may be empty.
     pub(crate) fn datagrams(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let (bytes, segment) = (self.bytes, self.segment.max(1));
         let datagrams = bytes.div_ceil(segment).max(1);

@@ -1,8 +1,10 @@
-//! What a link says after its run.
+//! The report of a link after its run.
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Count, PathStats};
 use hdrhistogram::Histogram;
+
+use crate::capture::CaptureReport;
 
 /// The lateness at p99 above which a run is not to be trusted: a fortieth of the RTT of the
 /// default scenario, and eight packets' time at 100 Mbit/s. What a sender measures is then more the
@@ -17,14 +19,14 @@ pub const STALL_BOUND: Duration = Duration::from_millis(5);
 /// A packet's arrival at the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// When it entered the path: fed with these times and sizes again, a path of the same
-    /// configuration does the same.
+    /// The time at which it entered the path. A path of the same configuration does the same again
+    /// when it gets packets of the same sizes at the same times.
     pub at: Instant,
     /// Its size on the wire, IP and UDP headers included.
     pub wire_bytes: u32,
 }
 
-/// Where the time of an arrival comes from.
+/// Source of the arrival times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArrivalTime {
     /// The kernel's stamp: exact, however late the thread read the packet.
@@ -33,10 +35,10 @@ pub enum ArrivalTime {
     Read,
 }
 
-/// What the machine gave to the link.
+/// Conditions of the run on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostReport {
-    /// Where arrival times come from.
+    /// Source of the arrival times.
     pub arrival_time: ArrivalTime,
     /// The receive buffer of the link's socket towards the clients, as the kernel reports it. Each
     /// flow's socket towards the target asked for the same.
@@ -50,11 +52,15 @@ pub struct HostReport {
 /// One direction of a run.
 #[derive(Clone, Debug)]
 pub struct DirectionReport {
-    /// What happened to the packets.
+    /// Counters of the path.
     pub stats: PathStats,
     /// Queueing delay in nanoseconds of every packet that left, three significant digits, at most a
     /// minute.
     pub queue_delay: Histogram<u64>,
+    /// Bytes delivered behind the headers of IP and of TCP or UDP.
+    pub payload_bytes: u64,
+    /// Packets delivered with changed bits.
+    pub corrupted_packets: u64,
     /// Packets that left the path and that the system refused to send.
     pub send_failures: Count,
 }
@@ -69,14 +75,14 @@ pub struct LinkReport {
     /// In nanoseconds, of every packet in both directions, three significant digits, at most a
     /// minute: when it was sent minus when the model let it go.
     pub lateness: Histogram<u64>,
-    /// How many clients there were.
+    /// Number of clients.
     pub flows: usize,
     /// Packets of clients beyond [`MAX_FLOWS`](crate::MAX_FLOWS), or for which the system gave no
     /// socket. They never entered the path.
     pub refused: Count,
-    /// How often the system said that a packet towards the target found no socket there (ICMP port
-    /// unreachable). A server that starts late or ends early makes them; they cast no doubt on the
-    /// link. Nothing is said about clients.
+    /// Number of reports by the system that a packet towards the target found no socket there (ICMP
+    /// port unreachable). A server that starts late or ends early causes them; they do not affect
+    /// trust in the link. Packets towards clients are not reported.
     pub unreachable: u64,
     /// Datagrams that the kernel dropped on the link's own sockets before the model saw them, as
     /// far as [`HostReport::sees_kernel_drops`]. A burst that came as one GSO send counts once.
@@ -91,16 +97,20 @@ pub struct LinkReport {
     pub endpoint_drops: u64,
     /// The arrivals from the target, when asked for, in the order in which they entered the path.
     pub arrivals: Vec<Arrival>,
-    /// How long the model ran.
+    /// The file of the packets, when asked for.
+    pub capture: Option<CaptureReport>,
+    /// Time from the first packet that came, in either direction, to the last that left.
+    pub active: Duration,
+    /// Duration of the model's run.
     pub ran: Duration,
     /// Processor time of the link's thread.
     pub cpu: Duration,
-    /// What the machine gave.
+    /// Conditions of the run on this machine.
     pub host: HostReport,
     /// Whether the result can be taken for that of the path described. False when the p99 of the
     /// lateness is over [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was lost outside the model.
     pub trusted: bool,
-    /// Why the run is not to be trusted, in a sentence.
+    /// The reason why the run is not to be trusted, in a sentence.
     pub warning: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What needs a look, or a hand, inside.
+//! Tests that need access to the link's internals.
 
 use std::net::UdpSocket;
 use std::thread;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
 use fullpipe_emu::{EmuError, Emulator, EmulatorConfig, Link, LinkReport, PathConfig, QueueLimit};
-use fullpipe_path::{Event, Path, Probability};
+use fullpipe_path::{ElementConfig, Event, Path, Probability};
 
 /// What a socket waits for a packet that should come: far more than any delay here.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -316,4 +316,49 @@ fn packets_leave_on_time() {
     assert_eq!(report.trusted, report.warning.is_none());
     assert!(p50 < millis(2), "p50 {p50}");
     assert!(p99 < millis(50), "p99 {p99}");
+}
+
+#[test]
+fn at_its_times_every_client_gets_another_port_and_keeps_its_own() {
+    let server = socket("127.0.0.1");
+    let link = start(EmulatorConfig {
+        rebind: vec![millis(900), millis(400)],
+        ..EmulatorConfig::new(local(&server))
+    });
+    let clients = [introduce(&link, &server), introduce(&link, &server)];
+    let mut seen: HashSet<SocketAddr> = clients.iter().map(|(_, peer)| *peer).collect();
+    for (after, ports) in [(500, 4), (1000, 6)] {
+        let now = link.now().since(fullpipe_cc::Instant::default());
+        thread::sleep((millis(after) - now).into());
+        for (client, _) in &clients {
+            client.send_to(b"again", link.addr()).expect("loopback");
+            let (_, peer) = server.recv_from(&mut [0; 16]).expect("the link carries it");
+            seen.insert(peer);
+            server.send_to(b"back", peer).expect("loopback");
+            let (_, from) = client.recv_from(&mut [0; 16]).expect("the link carries it");
+            assert_eq!(from, link.addr());
+        }
+        assert_eq!(seen.len(), ports, "{after} ms: {seen:?}");
+    }
+    assert_eq!(link.finish().expect("it ran").flows, 2);
+}
+
+#[test]
+fn corruption_changes_one_byte_at_the_beginning_and_delivers() {
+    let server = socket("127.0.0.1");
+    let all = Probability::new(1.0).expect("a probability");
+    let downlink = PathConfig { row: vec![ElementConfig::Corruption(all)], seed: 1 };
+    let link = start(EmulatorConfig { downlink, ..EmulatorConfig::new(local(&server)) });
+    let (client, peer) = introduce(&link, &server);
+    let mut positions = HashSet::new();
+    for _ in 0..60 {
+        server.send_to(&[7; 1200], peer).expect("loopback");
+        let mut data = [0; 1500];
+        let (bytes, _) = client.recv_from(&mut data).expect("the link carries it");
+        let changed: Vec<usize> = (0..bytes).filter(|i| data[*i] != 7).collect();
+        assert_eq!((bytes, changed.len()), (1200, 1));
+        positions.extend(changed);
+    }
+    assert!(positions.len() == 50 && positions.iter().all(|i| *i < 50), "{positions:?}");
+    assert_eq!(link.finish().expect("it ran").downlink.corrupted_packets, 60);
 }

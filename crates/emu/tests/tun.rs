@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
-use fullpipe_emu::namespace::{CLIENT, DIRECTORY, SERVER};
+use fullpipe_emu::namespace::{CLIENT, DIRECTORY, Namespace, SERVER};
 use fullpipe_emu::tun::{self, TunConfig, TunLink};
 use fullpipe_emu::{Link, QueueLimit};
 use fullpipe_path::{ElementConfig, PathConfig, QueueConfig, RateConfig, StepConfig};
@@ -26,8 +26,13 @@ fn half() -> Link {
 }
 
 fn start(downlink: PathConfig) -> TunLink {
-    let config = TunConfig { uplink: half().into(), downlink, epoch: None, realtime: true };
+    let config = TunConfig::new(half().into(), downlink);
     TunLink::start(&config).expect("a link")
+}
+
+/// The server's namespace of a link that has one.
+fn server(link: &TunLink) -> &Namespace {
+    link.server().expect("a namespace")
 }
 
 fn names() -> Vec<PathBuf> {
@@ -51,12 +56,12 @@ fn tcp_crosses_the_link_and_nothing_stays_behind() {
     let (before, own) = (interfaces(), std::fs::read_link("/proc/self/ns/net").expect("a link"));
     let rate = Some(Rate::from_bits_per_sec(50_000_000));
     let link = start(Link { rate, queue: QueueLimit::Bytes(250_000), ..half() }.into());
-    let paths = [link.server().path().to_owned(), link.client().path().to_owned()];
+    let paths = [server(&link).path().to_owned(), link.client().path().to_owned()];
     assert!(paths.iter().all(|path| names().contains(path)), "{:?}", names());
     let listener = link.client().enter(|| TcpListener::bind((CLIENT, 7))).expect("inside");
     let listener = listener.expect("a listener");
     let begun = Instant::now();
-    let stream = link.server().enter(|| TcpStream::connect((CLIENT, 7))).expect("inside");
+    let stream = server(&link).enter(|| TcpStream::connect((CLIENT, 7))).expect("inside");
     let mut stream = stream.expect("a connection");
     assert!(begun.elapsed() >= Duration::from_millis(20), "a round trip");
     assert_eq!(stream.local_addr().expect("an address").ip(), SERVER);
@@ -105,7 +110,7 @@ fn a_mark_of_the_path_arrives_with_a_right_checksum() {
         seed: 1,
     });
     let open = |address| move || UdpSocket::bind((address, 9)).expect("a socket");
-    let from = link.server().enter(open(SERVER)).expect("inside");
+    let from = server(&link).enter(open(SERVER)).expect("inside");
     let to = link.client().enter(open(CLIENT)).expect("inside");
     to.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
     // ECT(0).
@@ -131,10 +136,33 @@ fn two_links_at_once_do_not_meet() {
         .iter()
         .map(|l| l.client().enter(|| UdpSocket::bind((CLIENT, 9))).expect("inside").expect("free"))
         .collect();
-    let from = links[0].server().enter(|| UdpSocket::bind((SERVER, 9))).expect("inside");
+    let from = server(&links[0]).enter(|| UdpSocket::bind((SERVER, 9))).expect("inside");
     from.expect("a socket").send_to(b"one", (CLIENT, 9)).expect("a packet");
     for (socket, arrives) in sockets.iter().zip([true, false]) {
         socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
         assert_eq!(socket.recv(&mut [0; 16]).is_ok(), arrives);
     }
+}
+
+#[test]
+fn a_corrupted_datagram_arrives_with_a_right_checksum() {
+    if !available() {
+        return;
+    }
+    let all = fullpipe_path::Probability::new(1.0).expect("a probability");
+    let link = start(PathConfig { row: vec![ElementConfig::Corruption(all)], seed: 1 });
+    let open = |address| move || UdpSocket::bind((address, 9)).expect("a socket");
+    let from = server(&link).enter(open(SERVER)).expect("inside");
+    let to = link.client().enter(open(CLIENT)).expect("inside");
+    to.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    for _ in 0..60 {
+        from.send_to(&[7; 999], (CLIENT, 9)).expect("a packet");
+        let mut data = [0; 2048];
+        // The kernel would have dropped a packet whose checksum is wrong.
+        let bytes = to.recv(&mut data).expect("a packet");
+        let changed = data[..bytes].iter().filter(|byte| **byte != 7).count();
+        assert_eq!((bytes, changed), (999, 1));
+    }
+    let report = link.finish().expect("it ran");
+    assert_eq!(report.downlink.corrupted_packets, 60);
 }

@@ -1,4 +1,4 @@
-//! What holds for every scenario, on scenarios drawn at random. `PROPTEST_CASES` sets their number.
+//! Invariants of every scenario, tested on random scenarios. `PROPTEST_CASES` sets their number.
 
 use std::sync::atomic::AtomicBool;
 
@@ -58,7 +58,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// Who records a series sees the same run.
+/// Checks that recording a series does not change a run.
 fn same(a: &RunResult, b: &RunResult) -> Result<(), String> {
     ensure(a.metrics == b.metrics, || format!("metrics {:?} and {:?}", a.metrics, b.metrics))?;
     ensure(a.flows == b.flows, || format!("flows {:?} and {:?}", a.flows, b.flows))?;

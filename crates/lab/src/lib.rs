@@ -15,11 +15,14 @@ pub mod metrics;
 pub mod observe;
 pub mod output;
 pub mod plan;
+pub mod program;
 pub mod run;
 pub mod scenario;
+pub mod suggest;
 pub mod units;
 
-pub use backend::{BackendChoice, RunError, clean};
+pub use backend::{BackendChoice, Cleaned, RunError, clean};
+pub use fullpipe_emu::EmuError;
 pub use observe::Progress;
 pub use plan::{Options, Plan};
 pub use run::{RunOptions, check_machine, run_point};

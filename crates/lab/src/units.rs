@@ -166,6 +166,8 @@ impl FromStr for Buffer {
                 Ok(Self::Packets(n))
             }
             "k" | "m" | "g" | "t" => Err(wrong(text, "could mean powers of 1000 or of 1024", LIKE)),
+            // Packets, bytes and BDP are all usual.
+            "" if number != 0.0 => Err(wrong(text, "has no unit", LIKE)),
             _ => {
                 parse_bytes(text).map(Self::Bytes).map_err(|_| wrong(text, "is not a buffer", LIKE))
             }
@@ -194,7 +196,7 @@ impl Buffer {
         }
     }
 
-    /// What it is computed from where it is not counted itself, for people: ` (100mbit x 40ms)`.
+    /// Factors of a computed size, for people: ` (100mbit x 40ms)`; empty for a size that is counted itself.
     pub(crate) fn origin(self, rate: Rate, rtt: Duration) -> String {
         match self {
             Self::Bdp(_) => format!(" ({} x {})", show_rate(rate), show_duration(rtt)),

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::BackendChoice;
 use fullpipe_lab::figures::{FIGURES, page, run_all};
+use fullpipe_lab::output::{self, ScenarioReport};
+use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
 use serde_json::Value;
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
@@ -25,33 +26,54 @@ for (const kind of ['error', 'warn']) {
 /// Behind everything else: what is to be seen, once everything is drawn.
 const LOOK: &str = "<script>(function look() {
   if (!document.body.dataset.drawn) return setTimeout(look, 20);
-  const plots = Array.from(document.querySelectorAll('.plot')).map((plot) => ({
-    id: plot.id,
-    wanted: plot.data.length,
-    lines: Array.from(plot.querySelectorAll('.trace path.js-line, .trace .bars path, .trace .points path'))
-      .filter((p) => (p.getAttribute('d') || '').length > 8)
-      .map((p) => p.closest('.trace')).filter((t, i, all) => all.indexOf(t) === i).length,
-    bands: plot.layout.shapes.length,
-    shapes: plot.querySelectorAll('.shapelayer path').length,
-    width: plot.getBoundingClientRect().width,
-    ink: plot.querySelector('.xtick text').style.fill,
-    outside: Array.from(plot.querySelectorAll('text')).filter((t) => {
-      const box = t.getBoundingClientRect(), whole = plot.getBoundingClientRect();
-      return box.width > 0 && (box.left < whole.left - 1 || box.right > whole.right + 1);
-    }).map((t) => t.textContent),
-  }));
+  const shown = (svg) => svg.getBoundingClientRect().width > 0;
+  const plots = Array.from(document.querySelectorAll('.plot')).map((plot) => {
+    const svgs = Array.from(plot.querySelectorAll('svg')).filter(shown);
+    const svg = svgs[0], box = svg.getBoundingClientRect();
+    const values = JSON.parse(plot.querySelector('script').textContent);
+    const pixels = Object.values(values.places)[Object.keys(values.places).findIndex(
+      (size) => plot.querySelector('.' + size).contains(svg))][0].pixels;
+    const scale = box.width / svg.viewBox.baseVal.width;
+    const point = { clientX: box.left + scale * (pixels[0] + pixels[2]) / 2,
+      clientY: box.top + scale * (pixels[1] + pixels[3]) / 2 };
+    svg.dispatchEvent(new PointerEvent('pointermove', point));
+    const tip = document.getElementById('tip'), said = tip.hidden ? 0 : tip.children.length;
+    svg.dispatchEvent(new PointerEvent('pointerleave', point));
+    return {
+      id: plot.id, shown: svgs.length, said, wanted: values.panels[0].lines.filter((l) => l.name).length,
+      lines: svg.querySelectorAll('polyline, rect, line').length,
+      width: box.width,
+      ink: getComputedStyle(svg.querySelector('text')).fill,
+      letter: parseFloat(getComputedStyle(svg.querySelector('text')).fontSize) * scale,
+      outside: Array.from(svg.querySelectorAll('text')).filter((t) => {
+        const b = t.getBoundingClientRect();
+        return b.width > 0 && (b.left < box.left - 1 || b.right > box.right + 1);
+      }).map((t) => t.textContent.trim()),
+    };
+  });
   const press = (key) => {
     document.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
     return document.activeElement.id;
   };
   const keys = [press('j'), press('j'), press('k')];
-  const facts = { heard, plots, keys, page: getComputedStyle(document.body).backgroundColor,
+  const facts = { heard, plots, keys, inner: innerWidth, page: getComputedStyle(document.body).backgroundColor,
     wide: document.documentElement.scrollWidth - innerWidth };
-  const out = document.createElement('pre');
-  out.id = 'facts';
-  out.textContent = JSON.stringify(facts);
-  document.body.replaceChildren(out);
+  parent.postMessage(JSON.stringify(facts), '*');
 })();</script>";
+
+/// A window cannot be as narrow as a telephone; a frame in it can.
+fn write_frame(file: &Path, width: u32) -> PathBuf {
+    let text = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"color-scheme\" content=\"light dark\"><body>\
+         <iframe src=\"file://{}\" width={width} height=900 style=\"border:0\"></iframe><script>\
+         addEventListener('message', (e) => {{ const out = document.createElement('pre'); out.id = 'facts'; \
+         out.textContent = e.data; document.body.replaceChildren(out); }});</script>",
+        file.display()
+    );
+    let frame = file.with_extension(format!("{width}.html"));
+    std::fs::write(&frame, text).expect("a file");
+    frame
+}
 
 /// The first browser that starts.
 fn browser() -> Option<&'static str> {
@@ -66,10 +88,7 @@ fn open(browser: &str, dir: &Path, file: &Path, flags: &[&str]) -> Output {
         ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"];
     let profile = format!("--user-data-dir={}", dir.join("profile").display());
     let mut command = Command::new(browser);
-    command
-        .args(fixed)
-        .arg(profile)
-        .args(["--virtual-time-budget=20000", "--window-size=1180,900"]);
+    command.args(fixed).arg(profile).arg("--virtual-time-budget=20000");
     // Nothing that a page of its own could want is anywhere but here.
     command.args(["--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"]);
     command.args(flags).arg(format!("file://{}", file.display()));
@@ -102,31 +121,64 @@ fn write_page(dir: &Path) -> PathBuf {
     file
 }
 
+/// A report on eight flows of two algorithms: small plots too.
+fn write_report(dir: &Path) -> PathBuf {
+    let text = "cc = [\"bbr3\", \"cubic\"]\nduration = \"3s\"\nexpect = [\"jain >= 0.5\"]\n\
+                path = { rate = \"20mbit\", rtt = \"40ms\" }\nflow = [{ count = 8 }]\n";
+    let plan = Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default()).expect("sound");
+    let options = RunOptions { rows: Some(200), ..RunOptions::default() };
+    let stop = AtomicBool::new(false);
+    let mut report = ScenarioReport::of(&plan, None, None);
+    for i in 0..plan.grid.runs.len() {
+        report.runs.push(run_point(&plan, i, &options, &stop, &mut |_| ()).expect("it runs"));
+    }
+    let text = output::page::render(&[report]).expect("a page");
+    let text = text.replacen("<head>", &format!("<head>{LISTEN}"), 1);
+    let file = dir.join("report.html");
+    std::fs::write(&file, text.replacen("</body>", &format!("{LOOK}</body>"), 1)).expect("a file");
+    file
+}
+
 #[test]
-fn a_browser_draws_every_plot_in_light_and_dark_without_an_error() {
+fn a_browser_shows_every_plot_wide_and_narrow_in_light_and_dark_without_an_error() {
     let Some(browser) = browser() else {
         println!("skipped: there is no browser; install one, as with apt-get install chromium");
         return;
     };
     let dir = tempfile::tempdir().expect("a directory");
-    let file = write_page(dir.path());
+    let figures = write_page(dir.path());
+    let report = write_report(dir.path());
     let mut inks = Vec::new();
-    for (scheme, paper) in [("1", "rgb(255, 255, 255)"), ("0", "rgb(13, 17, 23)")] {
-        let setting = format!("--blink-settings=preferredColorScheme={scheme}");
-        let facts = facts(browser, dir.path(), &file, &[&setting]);
-        assert_eq!(facts["heard"], serde_json::json!([]), "{facts}");
-        assert_eq!(facts["page"], paper);
-        assert!(facts["wide"].as_f64().expect("a number") <= 0.0, "it scrolls sideways: {facts}");
-        assert_eq!(facts["keys"], serde_json::json!(["fig2", "fig4", "fig2"]), "j, j, k");
-        let plots = facts["plots"].as_array().expect("plots");
-        assert_eq!(plots.len(), FIGURES_SHOWN.len());
-        for plot in plots {
-            assert!(plot["width"].as_f64().expect("a number") > 900.0, "{plot}");
-            assert_eq!(plot["lines"], plot["wanted"], "each line has its path: {plot}");
-            assert_eq!(plot["shapes"], plot["bands"], "each band is there: {plot}");
-            assert_eq!(plot["outside"], serde_json::json!([]), "all words are inside: {plot}");
+    for (file, names) in [(&figures, &FIGURES_SHOWN[..]), (&report, &[])] {
+        for (width, scheme) in [(1400, "1"), (1400, "0"), (420, "1"), (420, "0")] {
+            let paper = if scheme == "1" { "rgb(255, 255, 255)" } else { "rgb(13, 17, 23)" };
+            let setting = format!("--blink-settings=preferredColorScheme={scheme}");
+            let file = write_frame(file, width);
+            let facts = facts(browser, dir.path(), &file, &[&setting, "--window-size=1500,1000"]);
+            assert_eq!(facts["inner"], width, "{facts}");
+            assert_eq!(facts["heard"], serde_json::json!([]), "{facts}");
+            assert_eq!(facts["page"], paper);
+            assert!(
+                facts["wide"].as_f64().expect("a number") <= 0.0,
+                "it scrolls sideways: {facts}"
+            );
+            let plots = facts["plots"].as_array().expect("plots");
+            if names.is_empty() {
+                assert!(plots.len() > 10, "a plot of all, and one of each flow: {}", plots.len());
+            } else {
+                assert_eq!(facts["keys"], serde_json::json!(["fig2", "fig4", "fig2"]), "j, j, k");
+                assert_eq!(plots.len(), names.len());
+            }
+            for plot in plots {
+                assert_eq!(plot["shown"], 1, "one of the widths: {plot}");
+                assert!(plot["said"].as_u64() > Some(1), "pointing at it says values: {plot}");
+                assert!(plot["letter"].as_f64() > Some(9.0), "it can be read: {plot}");
+                assert_eq!(plot["outside"], serde_json::json!([]), "all words are inside: {plot}");
+                let least = if names.is_empty() { 200.0 } else { 0.6 * f64::from(width) };
+                assert!(plot["width"].as_f64() > Some(least), "{plot}");
+            }
+            inks.push(plots[0]["ink"].as_str().expect("a colour").to_owned());
         }
-        inks.push(plots[0]["ink"].as_str().expect("a colour").to_owned());
     }
     assert_ne!(inks[0], inks[1], "what is drawn follows the page");
 }

@@ -167,3 +167,30 @@ fn flows_differ_in_algorithm_and_application_and_share_a_chain() {
     assert!(of(3, "completion_ms.p50") >= Some(20.0), "{:?}", r.flows[3]);
     assert_eq!(of(0, "completion_ms.p50"), None);
 }
+
+/// Half of the link is cross traffic's, a flow far away waits longer for its first byte, and short connections come
+/// and go beside them.
+#[test]
+fn cross_traffic_far_away_ends_and_short_connections_share_a_link() {
+    let text = "duration = \"6s\"\n[path]\nrate = \"20mbit\"\nrtt = \"20ms\"\nbuffer = \"2bdp\"\n\
+        [[flow]]\nname = \"near\"\ncc = \"bbr3\"\n\
+        [[flow]]\nname = \"far\"\ncc = \"bbr3\"\nextra_rtt = \"60ms\"\n\
+        [[flow]]\nname = \"web\"\ncc = \"bbr3\"\napp = { short_flows = { bytes = \"20kB\", every = \"50ms\" } }\n\
+        [[cross]]\nrate = \"8mbit\"\narrivals = \"poisson\"\n";
+    let plan = Plan::parse(text, "x.toml", "x", "".as_ref(), Edition::default()).expect("sound");
+    plan.check_backend(BackendChoice::QUIC, "x.toml").expect("it has all of this");
+    let over = RunOptions { backend: BackendChoice::QUIC, ..RunOptions::default() };
+    let r = run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()).expect("a result");
+    let goodput = figure(&r, "goodput_mbps");
+    assert!(goodput > 4.0 && goodput < 12.0, "8 of 20 Mbit/s are taken: {goodput}");
+    assert!(figure(&r, "utilization") > 0.8, "{:?}", r.metrics);
+    let of = |flow: usize, name: &str| r.flows[flow].metrics[name];
+    assert!(of(0, "rtt_ms.min") < Some(40.0), "{:?}", of(0, "rtt_ms.min"));
+    assert!(of(1, "rtt_ms.min") >= Some(80.0), "{:?}", of(1, "rtt_ms.min"));
+    let web = &r.flows[2].metrics;
+    let done = web["completed_bytes"].expect("bytes") / 20e3;
+    assert!((60.0..200.0).contains(&done), "120 connections are expected: {done}");
+    // A handshake and a request are two round trips.
+    assert!(web["completion_ms.min"] >= Some(40.0), "{web:?}");
+    assert!(web["censored"] <= Some(30.0), "{web:?}");
+}

@@ -17,7 +17,7 @@ pub(crate) struct Aggregation {
     line: VecDeque<Key>,
     leaving: usize,
     closed_at: Instant,
-    /// What the open batch holds, and when it has to close.
+    /// The contents of the open batch, and its closing time.
     open: Count,
     closes_at: Instant,
     /// Packets of one flow dropped in a row since one of it was kept.

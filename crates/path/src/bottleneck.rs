@@ -8,7 +8,7 @@ use crate::queue::{Discipline, Waiting};
 use crate::wire::Wire;
 use crate::{Count, DropReason, Queue, QueueConfig, RateConfig};
 
-/// What the wire does.
+/// The state of the wire.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Nothing waits.
@@ -121,7 +121,7 @@ impl Bottleneck {
         }
     }
 
-    /// What waits, and the packet on the wire.
+    /// The packets and bytes that wait, and the packet on the wire.
     #[inline]
     pub(crate) fn held(&self) -> Count {
         let mut held = self.discipline.size();

@@ -18,7 +18,7 @@ pub(crate) struct Carrier<T> {
     row: Row,
     /// By the packets' keys.
     payloads: Vec<Option<T>>,
-    /// Where in the row the first bottleneck is.
+    /// The first bottleneck's index in the row.
     bottleneck: Option<usize>,
     /// Whether the first of the row is a loss that the configuration did not have.
     injected: bool,

@@ -1,4 +1,4 @@
-//! What a caller chooses, and what makes no sense.
+//! Configuration of a path, and the errors of an invalid one.
 
 use fullpipe_cc::{Duration, Rate};
 
@@ -54,9 +54,9 @@ pub enum ConfigError {
     /// A discipline's parameter that it cannot work with.
     #[error("{discipline}: {rule}")]
     Queue {
-        /// Which discipline.
+        /// The discipline's name.
         discipline: &'static str,
-        /// What has to hold.
+        /// The rule that the parameter breaks.
         rule: &'static str,
     },
     /// A rate for a path that has none.
@@ -67,7 +67,7 @@ pub enum ConfigError {
     NoReordering,
 }
 
-/// How much waits at most. The packet on a wire counts until its last bit has left.
+/// The queue's capacity. The packet on a wire counts until its last bit has left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueLimit {
     /// This many bytes on the wire, headers included: at least 1500 ([`MTU_BYTES`]). A packet
@@ -110,7 +110,7 @@ pub(crate) fn validate_steps<V>(steps: &[(Duration, V)]) -> Result<(), ConfigErr
     Ok(())
 }
 
-/// Which packets something happens to.
+/// A selection of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Selection {
     /// Each with this probability, independently of all others.
@@ -128,7 +128,7 @@ impl Selection {
     }
 }
 
-/// How packets are lost.
+/// A loss model.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum LossConfig {
@@ -151,18 +151,18 @@ pub enum LossConfig {
     Listed(Vec<u64>),
     /// The last `length` packets of every `every`.
     Bursts {
-        /// How many packets from one burst's end to the next one's.
+        /// Packets from one burst's end to the next one's.
         every: u64,
-        /// How many of them are lost: at least 1 and fewer than `every`.
+        /// Packets lost of these: at least 1 and fewer than `every`.
         length: u64,
     },
-    /// What a shallow buffer loses to other traffic: a packet may find it full, and then it stays full
-    /// for a time, however many packets come. A burst counted in packets would outlast every timeout of
+    /// Losses from a shallow buffer shared with other traffic: a packet may find it full, and then it stays
+    /// full for a time, however many packets come. A burst counted in packets would outlast every timeout of
     /// a flow that has one packet left to send.
     Overflows {
-        /// That a packet is the first of a burst.
+        /// The probability that a packet is the first of a burst.
         begins: Probability,
-        /// How long everything is lost from there: more than nothing.
+        /// Duration of the loss of all packets from there on, above 0.
         lasts: Duration,
     },
 }
@@ -204,9 +204,9 @@ pub enum ElementConfig {
     /// A token bucket that drops: a packet passes at once when the bucket holds its bytes, and takes
     /// them out; else it is dropped.
     Policer {
-        /// What the bucket is refilled with, in wire bytes per second, above 0.
+        /// The bucket's refill rate, in wire bytes per second, above 0.
         rate: Rate,
-        /// What the bucket holds, also at the start: at least 1500 ([`MTU_BYTES`]).
+        /// The bucket's capacity, and its content at the start: at least 1500 ([`MTU_BYTES`]).
         bucket_bytes: u64,
     },
     /// A token bucket that delays: a packet passes at once when nothing waits and the bucket holds
@@ -216,7 +216,7 @@ pub enum ElementConfig {
         rate: Rate,
         /// As a policer's.
         bucket_bytes: u64,
-        /// How much waits at most.
+        /// The queue's capacity.
         queue: QueueLimit,
     },
     /// Packets leave one at a time at a rate, and wait in a queue meanwhile.
@@ -236,9 +236,9 @@ pub enum ElementConfig {
     Jitter(Duration),
     /// Chosen packets are held back, so that those behind overtake them.
     Reordering {
-        /// Which packets are held back; the others pass at once.
+        /// The packets held back; the others pass at once.
         packets: Selection,
-        /// For how long.
+        /// The time for which they are held back.
         delay: Duration,
     },
     /// Packets are gathered and leave together, as behind a radio that waits for its turn: data
@@ -319,7 +319,7 @@ impl PathConfig {
     /// Whether a path can be built from this.
     ///
     /// # Errors
-    /// What was wrong with the first element that makes no sense, and what would be right.
+    /// Names the first element that makes no sense, and the values that would be valid.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.row.iter().try_for_each(ElementConfig::validate)
     }
@@ -356,7 +356,7 @@ pub struct Link {
     pub rate: Option<Rate>,
     /// Propagation delay in this direction: half of the path's RTT when it is symmetric.
     pub delay: Duration,
-    /// What the bottleneck's queue holds; nothing waits when `rate` is `None`.
+    /// The capacity of the bottleneck's queue; nothing waits when `rate` is `None`.
     pub queue: QueueLimit,
     /// The probability that a packet is lost before it reaches the queue.
     pub loss: Probability,

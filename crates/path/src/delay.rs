@@ -7,7 +7,7 @@ use crate::pool::Key;
 use crate::probability::Dice;
 use crate::schedule::Schedule;
 
-/// How long the next packet takes.
+/// The rule for the delay of the next packet.
 #[derive(Debug)]
 enum Law {
     Fixed(Duration),

@@ -1,4 +1,4 @@
-//! What every element of a path can do, and the elements that there are.
+//! The elements of a path and their common operations.
 //!
 //! An enum and not a trait object: the path calls its elements for every packet.
 
@@ -15,7 +15,7 @@ use crate::shaper::{Shaped, Shaper};
 use crate::token_bucket::TokenBucket;
 use crate::{Count, DropReason, ElementConfig, Probability};
 
-/// What an element does with a packet that enters it.
+/// The result of a packet's entry into an element.
 pub(crate) enum Entry {
     /// It enters the next element in the same moment.
     Passed,
@@ -122,7 +122,7 @@ impl Element {
         }
     }
 
-    /// When the next packet leaves this element, or is dropped inside.
+    /// The time at which the next packet leaves this element, or is dropped inside.
     #[inline]
     pub(crate) fn next_exit(&self) -> Option<Instant> {
         match self {
@@ -135,7 +135,7 @@ impl Element {
         }
     }
 
-    /// What happens at `next_exit`: the packet that leaves, if one does.
+    /// Processes the exit due at `next_exit`; returns the packet that leaves, if one does.
     #[inline]
     pub(crate) fn exit(&mut self, pool: &mut Pool) -> Option<Key> {
         match self {
@@ -148,7 +148,7 @@ impl Element {
         }
     }
 
-    /// What is inside.
+    /// The packets and bytes inside.
     pub(crate) fn held(&self, pool: &Pool) -> Count {
         match self {
             Self::Bottleneck(e) => e.held(),

@@ -1,4 +1,4 @@
-//! What one direction of a network path does to packets.
+//! Model of one direction of a network path.
 //!
 //! A [`Path`] is a row of elements that a packet passes one after the other: random loss, a
 //! bottleneck with a tail-drop queue, propagation delay. It does no I/O and reads no clock. Whoever
@@ -93,8 +93,10 @@ mod aggregation;
 mod bottleneck;
 mod carrier;
 mod config;
+mod cross;
 mod delay;
 mod element;
+mod exponential;
 mod line;
 mod loss;
 mod packet;
@@ -114,6 +116,8 @@ mod token_bucket;
 mod wire;
 
 pub use config::{ConfigError, ElementConfig, Link, LossConfig, PathConfig, QueueLimit, Selection};
+pub use cross::{Arrivals, CrossSource, CrossTraffic};
+pub use exponential::Exponential;
 pub use packet::{Ecn, Header};
 pub use path::{Delivered, Dropped, Event, Path};
 pub use probability::Probability;

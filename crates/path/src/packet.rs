@@ -1,4 +1,4 @@
-//! What is known of a packet on its way.
+//! The header fields of a packet on a path.
 
 /// The ECN codepoint in a packet's IP header (RFC 3168 section 5, RFC 9331).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -21,9 +21,9 @@ impl Ecn {
     }
 }
 
-/// What the path sees of a packet: the rest is the caller's payload.
+/// The part of a packet that the path reads: the rest is the caller's payload.
 ///
-/// A plain number is a packet of that size, of flow 0, whose transport does not speak ECN.
+/// A plain number converts to a packet of that size, of flow 0, whose transport does not support ECN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// The size on the wire, IP and UDP headers included.

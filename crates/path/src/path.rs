@@ -1,4 +1,4 @@
-//! What a caller drives: a row of elements, and the payloads of the packets in it.
+//! The interface that a caller drives: a row of elements, and the payloads of the packets in it.
 
 use fullpipe_cc::{Duration, Instant, Rate};
 
@@ -16,7 +16,8 @@ pub struct Delivered<T> {
     /// Queueing delay: the time between its arrival at a bottleneck and the start of its own
     /// serialisation, of all bottlenecks together.
     pub queued: Duration,
-    /// When its last bit left the last bottleneck that it passed; on a path without one, when it entered.
+    /// The time at which its last bit left the last bottleneck that it passed; on a path without one, the
+    /// time at which it entered.
     pub left_queue: Instant,
     /// Its size on the wire.
     pub wire_bytes: u32,
@@ -24,7 +25,7 @@ pub struct Delivered<T> {
     pub ecn: Ecn,
     /// Whether bits of it were changed on the way: a receiver's checksum would refuse it.
     pub corrupted: bool,
-    /// What the sender gave.
+    /// The sender's payload.
     pub payload: T,
 }
 
@@ -33,15 +34,15 @@ pub struct Delivered<T> {
 pub struct Dropped<T> {
     /// The exact time of the drop.
     pub at: Instant,
-    /// Why.
+    /// The reason for the drop.
     pub reason: DropReason,
     /// Its size on the wire.
     pub wire_bytes: u32,
-    /// What the sender gave, handed back.
+    /// The sender's payload, handed back.
     pub payload: T,
 }
 
-/// What comes out of a path.
+/// An event of a path: a packet delivered or dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event<T> {
     /// A packet at the far end.
@@ -53,7 +54,7 @@ pub enum Event<T> {
 }
 
 impl<T> Event<T> {
-    /// When it happened.
+    /// The time of the event.
     pub fn at(&self) -> Instant {
         match self {
             Self::Delivered(d) => d.at,
@@ -75,7 +76,7 @@ pub struct Path<T> {
     stats: PathStats,
 }
 
-/// What carries the packets.
+/// The implementation that carries the packets.
 #[derive(Debug)]
 enum Way<T> {
     Plain(Plain<T>),
@@ -122,7 +123,7 @@ impl<T: Clone> Path<T> {
     /// packet on the wire leaves as it began.
     ///
     /// # Errors
-    /// When the rate is 0, or there is no bottleneck.
+    /// Fails if the rate is 0 or there is no bottleneck.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) -> Result<(), ConfigError> {
         if rate == Rate::ZERO {
             return Err(ConfigError::ZeroRate);
@@ -147,7 +148,7 @@ impl<T: Clone> Path<T> {
     /// The row's first reordering holds back these packets from `now` on, for as long as before.
     ///
     /// # Errors
-    /// When the selection makes no sense, or there is no reordering.
+    /// Fails if the selection makes no sense or there is no reordering.
     pub fn set_reordered(&mut self, now: Instant, packets: Selection) -> Result<(), ConfigError> {
         packets.validate()?;
         self.advance(now);
@@ -186,7 +187,7 @@ impl<T: Clone> Path<T> {
         }
     }
 
-    /// What happened until the last call of [`Self::send`], [`Self::poll`] or [`Self::advance`].
+    /// Counters up to the last call of [`Self::send`], [`Self::poll`] or [`Self::advance`].
     pub fn stats(&self) -> PathStats {
         self.sample(self.now).stats
     }
@@ -218,9 +219,9 @@ impl<T: Clone> Path<T> {
         PathSample { at, queue, stats }
     }
 
-    /// What happened at each element, in the order of [`PathConfig::row`], until the last call of
-    /// [`Self::send`] or [`Self::advance`]. It looks at every packet inside: not meant to be called
-    /// for each of them.
+    /// Counters of each element, in the order of [`PathConfig::row`], up to the last call of
+    /// [`Self::send`] or [`Self::advance`]. It visits every packet inside: do not call it once per
+    /// packet.
     pub fn elements(&self) -> Vec<ElementStats> {
         match &self.way {
             Way::Plain(plain) => plain.elements(self.now, &self.stats),

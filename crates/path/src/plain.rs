@@ -1,8 +1,8 @@
 //! The plain link by a short way: random loss, one rate with a tail-drop queue, one delay.
 //!
-//! When such a link takes a packet it is settled when that comes out. So nothing happens inside but
-//! counting, and a packet costs a tenth of what the row of elements needs. What comes out is the same,
-//! to the nanosecond; a property test compares the two.
+//! The time at which a packet leaves such a link is known as soon as the packet enters. So nothing happens
+//! inside but counting, and a packet costs a tenth of what the row of elements needs. The output is the
+//! same, to the nanosecond; a property test compares the two.
 
 use std::collections::VecDeque;
 
@@ -32,12 +32,12 @@ struct Coming<T> {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     arrived: Instant,
-    /// When its last bit leaves.
+    /// The time at which its last bit leaves.
     free: Instant,
     bytes: u32,
 }
 
-/// What a queue in front of a wire comes to.
+/// The state of a wire and the queue in front of it.
 #[derive(Debug)]
 struct Bottleneck {
     wire: Wire,
@@ -224,7 +224,7 @@ impl<T> Plain<T> {
         Some((queue, carried, bottleneck.max))
     }
 
-    /// What happened at each element.
+    /// Counters of each element.
     pub(crate) fn elements(&self, now: Instant, stats: &PathStats) -> Vec<ElementStats> {
         let mut all = Vec::new();
         let PathStats { arrived, random_lost, tail_dropped, delivered, .. } = *stats;

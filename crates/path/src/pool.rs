@@ -17,14 +17,14 @@ impl Key {
     }
 }
 
-/// What elements see of a packet.
+/// The part of a packet that elements read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta {
     pub(crate) header: Header,
     pub(crate) corrupted: bool,
     /// Time waited so far, in every queue that the packet passed.
     pub(crate) queued: Duration,
-    /// When it left the last bottleneck so far, or else entered the path.
+    /// The time at which it left the last bottleneck so far, or else entered the path.
     pub(crate) left_queue: Instant,
 }
 
@@ -97,7 +97,7 @@ impl Pool {
         self.noted
     }
 
-    /// What was noted, and forgets it.
+    /// Returns the noted drops and marks, and clears them.
     pub(crate) fn take_notes(&mut self) -> (std::vec::Drain<'_, (DropReason, Key)>, Count) {
         self.noted = false;
         (self.drops.drain(..), std::mem::take(&mut self.marked))

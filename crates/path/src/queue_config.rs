@@ -1,4 +1,4 @@
-//! Which queue stands in front of a wire. The defaults are those of the RFC, or of the paper.
+//! Configuration of queue disciplines. The defaults are those of the RFC, or of the paper.
 
 use fullpipe_cc::Duration;
 
@@ -33,16 +33,16 @@ impl From<QueueLimit> for QueueConfig {
 /// A tail-drop queue that marks: what does not understand a mark is dropped by the limit alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepConfig {
-    /// What the queue holds.
+    /// The queue's capacity.
     pub limit: QueueLimit,
-    /// A packet is marked that finds more than this in the queue, the packet on the wire included.
+    /// A packet is marked if it finds more than this in the queue, the packet on the wire included.
     pub mark_above: QueueLimit,
 }
 
 /// CoDel's parameters (RFC 8289).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoDelConfig {
-    /// What the queue holds.
+    /// The queue's capacity.
     pub limit: QueueLimit,
     /// The delay of a queue that stands and does no harm: TARGET.
     pub target: Duration,
@@ -67,9 +67,9 @@ impl CoDelConfig {
 pub struct FqCoDelConfig {
     /// CoDel's in each queue; its limit is that of all queues together.
     pub codel: CoDelConfig,
-    /// How many queues there are.
+    /// The number of queues.
     pub queues: u32,
-    /// How much one queue sends in its turn: an MTU with its Ethernet header.
+    /// Bytes that one queue sends in its turn: an MTU with its Ethernet header.
     pub quantum_bytes: u32,
 }
 
@@ -90,7 +90,7 @@ impl Default for FqCoDelConfig {
 /// PIE's parameters (RFC 8033 section 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PieConfig {
-    /// What the queue holds.
+    /// The queue's capacity.
     pub limit: QueueLimit,
     /// QDELAY_REF.
     pub target: Duration,
@@ -115,7 +115,7 @@ impl PieConfig {
 /// RED's parameters, thresholds in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RedConfig {
-    /// What the queue holds.
+    /// The queue's capacity.
     pub limit: QueueLimit,
     /// Below this average nothing happens.
     pub min_bytes: u64,
@@ -125,7 +125,8 @@ pub struct RedConfig {
     pub max_probability: Probability,
     /// The weight of the newest packet's queue in the average, w_q.
     pub weight: Probability,
-    /// How long a packet is on the wire, above 0: the average sinks by so many in an idle time. See
+    /// Serialisation time of a packet, above 0: an idle time counts as so many packets of this time when the
+    /// average decays. See
     /// [`RateConfig::packet_time`](crate::RateConfig::packet_time).
     pub packet_time: Duration,
     /// Whether a packet that understands it is marked instead of dropped, below `max_bytes`.
@@ -135,7 +136,7 @@ pub struct RedConfig {
 /// DualPI2's parameters (RFC 9332 appendix A.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DualPi2Config {
-    /// What both queues together hold.
+    /// The capacity of both queues together.
     pub limit: QueueLimit,
     /// The classic queue's delay.
     pub target: Duration,

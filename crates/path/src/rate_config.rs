@@ -1,4 +1,4 @@
-//! How fast a bottleneck is, and when.
+//! A bottleneck's rate over time.
 
 use fullpipe_cc::{Duration, Rate};
 
@@ -55,7 +55,7 @@ impl RateConfig {
         Ok(trace)
     }
 
-    /// How long [`crate::MTU_BYTES`] are on the wire: at the first rate above 0, or by a trace on average.
+    /// Serialisation time of [`crate::MTU_BYTES`]: at the first rate above 0, or the average of a trace.
     pub fn packet_time(&self) -> Duration {
         let at = |rate: Rate| rate.time_for(u64::from(crate::MTU_BYTES));
         match self {
@@ -99,7 +99,7 @@ pub enum TraceError {
     NoTime {
         /// From 1.
         number: usize,
-        /// What stands there.
+        /// The text of that line.
         line: String,
     },
     /// A time before the one in front of it.
@@ -107,7 +107,7 @@ pub enum TraceError {
     GoesBack {
         /// From 1.
         number: usize,
-        /// What stands there.
+        /// The time given there, in milliseconds.
         ms: u32,
     },
     /// It is empty, or all of it at 0.

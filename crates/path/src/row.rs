@@ -26,16 +26,16 @@ pub(crate) struct Fate {
     pub(crate) dropped: Option<DropReason>,
 }
 
-/// What is kept beside an element, so that looking for the next event touches no element.
+/// Data kept beside an element, so that the search for the next event touches no element.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// [`NEVER`], or when the next packet leaves the element.
+    /// The time at which the next packet leaves the element, or [`NEVER`].
     exit: Instant,
     /// The least time from there to the far end.
     rest: Duration,
 }
 
-/// What happened at an element that the elements do not count themselves.
+/// Counters of an element that it does not keep itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct Noted {
     dropped: Count,
@@ -52,9 +52,9 @@ pub(crate) struct Row {
     next: Instant,
     next_from: usize,
     pub(crate) pool: Pool,
-    /// What came to its end and was not taken yet, in the order of time.
+    /// Packets delivered or dropped and not yet taken by the caller, in the order of time.
     fates: VecDeque<Fate>,
-    /// Copies of packets that were made: of which, and the copy.
+    /// Copies made of packets: the original and the copy.
     copies: Vec<(Key, Key)>,
 }
 
@@ -229,7 +229,7 @@ impl Row {
         self.fates.extend(fate);
     }
 
-    /// What element `i` did to packets other than the one that it returned.
+    /// Records the drops and marks by element `i` of packets other than the one that it returned.
     #[cold]
     fn take_notes(&mut self, i: usize, at: Instant) {
         let Self { pool, fates, noted, .. } = self;
@@ -249,14 +249,14 @@ impl Row {
         if self.copies.is_empty() { None } else { Some(self.copies.drain(..)) }
     }
 
-    /// What was marked and what was duplicated, all elements together.
+    /// The counts of marked and of duplicated packets, all elements together.
     pub(crate) fn marked_and_duplicated(&self) -> (Count, Count) {
         self.noted.iter().fold(Default::default(), |(marked, duplicated), n| {
             (n.marked.plus(marked), n.duplicated.plus(duplicated))
         })
     }
 
-    /// What happened at each element, from the row's end on, when `delivered` were taken at its end.
+    /// Counters of each element, from the row's end on, when `delivered` were taken at its end.
     pub(crate) fn stats_backwards(&self, now: Instant, delivered: Count) -> Vec<ElementStats> {
         let mut left = delivered;
         for fate in self.fates.iter().filter(|fate| fate.dropped.is_none()) {

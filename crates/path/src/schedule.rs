@@ -25,7 +25,7 @@ impl<V: Copy> Schedule<V> {
         self.steps[self.current].1
     }
 
-    /// When the value of the last [`Self::at`] ends.
+    /// The time at which the value of the last [`Self::at`] ends.
     pub(crate) fn next_step(&self) -> Option<Instant> {
         self.steps.get(self.current + 1).map(|(at, _)| Instant::default() + *at)
     }

@@ -14,11 +14,11 @@ pub(crate) struct Shaper {
     bucket_bytes: u64,
     limit: QueueLimit,
     fifo: Fifo,
-    /// When the front may go.
+    /// The earliest time at which the first packet may leave.
     ready: Instant,
 }
 
-/// What a shaper does with a packet.
+/// A shaper's decision on a packet.
 pub(crate) enum Shaped {
     Passed,
     Held,

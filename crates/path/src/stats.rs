@@ -1,4 +1,4 @@
-//! What a path says about itself.
+//! Statistics of a path.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use fullpipe_cc::{Duration, Instant};
 /// Packets and their bytes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// How many packets.
+    /// The number of packets.
     pub packets: u64,
-    /// How many bytes, headers included.
+    /// The number of bytes, headers included.
     pub bytes: u64,
 }
 
@@ -34,7 +34,7 @@ impl Count {
     }
 }
 
-/// Why a packet was dropped.
+/// The reason for a drop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum DropReason {
@@ -103,7 +103,7 @@ pub struct PathStats {
 }
 
 impl PathStats {
-    /// What was dropped, for whatever reason.
+    /// All packets dropped, for whatever reason.
     pub fn dropped(&self) -> Count {
         let Self { tail_dropped, random_lost, blackholed, aqm_dropped, policed, thinned, .. } =
             self;
@@ -132,8 +132,8 @@ pub struct Queue {
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
-    /// How long a packet that arrives now waits before its own serialisation starts: what is left
-    /// of the bytes ahead of it, divided by the rate.
+    /// The wait of a packet that arrives now until its own serialisation starts: the remaining bytes ahead
+    /// of it, divided by the rate.
     pub delay: Duration,
 }
 
@@ -144,11 +144,11 @@ pub struct PathSample {
     pub at: Instant,
     /// The first bottleneck's queue; empty on a path without a bottleneck.
     pub queue: Queue,
-    /// What happened so far.
+    /// The counters so far.
     pub stats: PathStats,
 }
 
-/// What happened to packets at one element so far:
+/// Counters of one element so far:
 /// `entered + duplicated = left + dropped + inside`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ElementStats {

@@ -19,7 +19,7 @@ pub(crate) struct Wire {
     change: Change,
 }
 
-/// What there is besides one rate.
+/// A change of the rate over time, if any.
 #[derive(Clone, Debug)]
 enum Change {
     Never,
@@ -34,7 +34,7 @@ struct Opportunities {
     /// The next one, and how often the trace has run through.
     next: usize,
     rounds: u64,
-    /// What is left of the one at the wire's time.
+    /// Unused bytes of the opportunity at the wire's time.
     left: u64,
 }
 
@@ -109,9 +109,9 @@ impl Wire {
         self.fraction = 0;
     }
 
-    /// When the wire, free at [`Self::free_at`], can begin with a packet: at a trace's next opportunity if
-    /// nothing is left of the last one, and at a rate of 0 when the outage ends. Not to be asked when nothing waits: it
-    /// moves the wire's time to the end of an outage.
+    /// The time at which the wire, free at [`Self::free_at`], can begin with a packet: a trace's next
+    /// opportunity if nothing is left of the last one; at a rate of 0 the end of the outage. Must not be
+    /// called when nothing waits: it moves the wire's time to the end of an outage.
     #[inline]
     pub(crate) fn ready_at(&mut self) -> Instant {
         if !matches!(self.change, Change::Never) {

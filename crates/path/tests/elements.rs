@@ -307,7 +307,7 @@ fn what_a_trace_leaves_over_is_lost_when_nothing_waits() {
     assert_eq!(times(&drain(&mut path).0), [2_000_000, 4_000_000]);
 }
 
-/// What a packet waits for its turn on a trace, and what a discipline sees of it, lasts until an opportunity.
+/// A packet's wait on a trace, and its sojourn time in a discipline, last until an opportunity.
 #[test]
 fn a_packet_stays_in_the_queue_until_the_opportunity_that_carries_it() {
     let rate = RateConfig::mahimahi("100\n").expect("a trace");

@@ -1,4 +1,4 @@
-//! What a path promises, in exact numbers.
+//! Guarantees of a path, in exact numbers.
 
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{

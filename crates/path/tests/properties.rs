@@ -1,4 +1,4 @@
-//! What holds for any path and any traffic.
+//! Properties of any path under any traffic.
 
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
@@ -195,7 +195,7 @@ fn assert_conserved(stats: &PathStats) {
     assert_eq!(into, (packets, bytes), "{stats:?}");
 }
 
-/// What leaves one element enters the next, and together they say what the path says.
+/// Packets that leave one element enter the next, and the elements' counters agree with the path's.
 fn assert_elements_agree(path: &Path<usize>) {
     let (elements, stats) = (path.elements(), path.stats());
     if let (Some(first), Some(last)) = (elements.first(), elements.last()) {

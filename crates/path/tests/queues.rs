@@ -21,7 +21,7 @@ fn packet(flow: u32, ecn: Ecn) -> Header {
     Header { wire_bytes: 1_200, flow, ecn }
 }
 
-/// What was seen of a steady load of one flow.
+/// Observations of a steady load of one flow.
 #[derive(Default)]
 struct Seen {
     dropped: Vec<Instant>,

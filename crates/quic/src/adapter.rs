@@ -71,7 +71,7 @@ pub struct NoqController {
     inner: Mutex<Inner>,
 }
 
-/// What one ACK or one firing of the loss timer said so far.
+/// The events of one ACK, or of one firing of the loss timer, so far.
 #[derive(Clone, Default)]
 struct Batch {
     /// The time of its events; `None` when nothing is kept.
@@ -89,12 +89,13 @@ struct Batch {
 struct Inner {
     core: Core,
     config: Config,
-    /// What our clock counts from.
+    /// The zero of our clock.
     base: NoqInstant,
     latest: Instant,
     flight: Flight,
     batch: Batch,
-    /// What an onlooker's clone shows; gone with the first event, which only a real path has.
+    /// The snapshot that a clone for `congestion_state` shows. The first event removes it; only a
+    /// controller of a real path has events.
     at_clone: Option<Box<Snapshot>>,
 }
 

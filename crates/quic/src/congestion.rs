@@ -1,4 +1,4 @@
-//! Which congestion controller a connection runs: ours, or one that noq brings.
+//! The congestion controller of a connection: one of ours, or one that comes with noq.
 
 use std::fmt;
 use std::str::FromStr;
@@ -55,8 +55,17 @@ impl NoqAlgorithm {
 
 impl CongestionControl {
     /// The names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 8] =
-        ["bbr3", "bbr3-linux", "bbr1", "cubic", "reno", "noq:bbr3", "noq:cubic", "noq:reno"];
+    pub const NAMES: [&'static str; 9] = [
+        "bbr3",
+        "bbr3x",
+        "bbr3-linux",
+        "bbr1",
+        "cubic",
+        "reno",
+        "noq:bbr3",
+        "noq:cubic",
+        "noq:reno",
+    ];
 
     /// The name, as in [`Self::NAMES`]; `fixed` for a fixed rate, which has no name to parse.
     pub const fn name(self) -> &'static str {
@@ -76,8 +85,8 @@ impl CongestionControl {
         }
     }
 
-    /// What builds a controller for each path of each connection. `seed` drives the randomised
-    /// probe times of our algorithms; noq seeds its own.
+    /// The factory that builds a controller for each path of each connection. `seed` determines the
+    /// randomised probe times of our algorithms; noq seeds its own.
     pub(crate) fn factory(self, seed: u64) -> Arc<dyn ControllerFactory + Send + Sync> {
         match self {
             Self::Fullpipe(algorithm) => controller_factory(algorithm, seed),
@@ -97,7 +106,7 @@ impl fmt::Display for CongestionControl {
 /// The name is none of [`CongestionControl::NAMES`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "unknown algorithm {0:?}; there are bbr3, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic and noq:reno"
+    "unknown algorithm {0:?}; there are bbr3, bbr3x, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic and noq:reno"
 )]
 pub struct UnknownCongestionControl(pub String);
 

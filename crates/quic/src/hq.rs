@@ -13,8 +13,8 @@ pub const ALPN: &[u8] = b"hq-interop";
 /// to take (RFC 9112 section 3).
 pub const MAX_REQUEST_BYTES: usize = 8000;
 
-/// Why a server gives no body. It is the code of the reset: hq-interop defines none, so these are
-/// HTTP's, which a reader of any log knows.
+/// The reason why a server sends no body. It determines the error code of the reset: hq-interop
+/// defines none, so these are HTTP's, which are widely known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// Not `GET`, a space, an absolute path and a line end.
@@ -76,7 +76,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why there is no request to answer.
+/// The reason why there is no request to answer.
 pub(crate) enum RequestError {
     Refused(Refusal),
     Lost(ReadError),

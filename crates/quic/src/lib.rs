@@ -1,6 +1,6 @@
 //! fullpipe's congestion control inside QUIC, and the server and the client that use it.
 //!
-//! Both ends speak `hq-interop`: HTTP/0.9 over QUIC, one bidirectional stream a request, the
+//! Both ends speak HTTP/3 and `hq-interop`: HTTP/0.9 over QUIC, one bidirectional stream a request, the
 //! protocol that QUIC implementations test each other with. The transport is noq, which this crate
 //! re-exports, because the connections that it hands out are noq's.
 //!
@@ -13,6 +13,7 @@ mod client;
 mod congestion;
 mod content;
 mod hq;
+mod http3;
 mod log;
 mod not_ect;
 mod runtime;
@@ -24,7 +25,7 @@ mod transport;
 
 pub use adapter::{NoqController, controller_factory};
 pub use bulk::bulk_block;
-pub use client::{Client, ClientError, ClientOptions, Connector, Response};
+pub use client::{Alpn, Client, ClientError, ClientOptions, Connector, Response, UnknownAlpn};
 pub use congestion::{
     CongestionControl, NoqAlgorithm, UnknownCongestionControl, algorithm_by_name,
     register_algorithms,
@@ -34,6 +35,8 @@ pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
 pub use log::Escaped;
 pub use noq;
 pub use secret::Secret;
-pub use server::{Choose, Limits, OnAccept, ServeError, Server, ServerOptions};
-pub use tls::{Cipher, Fingerprint, ServerTls, TlsError, UnknownCipher, Verify};
+pub use server::{
+    Arrival, Choose, Limits, OnAccept, ServeError, Server, ServerOptions, ServerStats,
+};
+pub use tls::{Cipher, Fingerprint, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify};
 pub use transport::TransportSettings;

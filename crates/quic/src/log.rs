@@ -1,4 +1,4 @@
-//! What a peer wrote, for a log or an error message: escaped, and bounded in length and in number.
+//! Text from a peer for a log or an error message: escaped, and bounded in length and in number.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -20,7 +20,7 @@ use crate::not_ect::NotEct;
 /// The runtime of one endpoint.
 #[derive(Debug)]
 pub(crate) struct FineRuntime {
-    /// What the endpoint's connections run.
+    /// Congestion control of the endpoint's connections.
     congestion: CongestionControl,
     #[cfg(target_os = "linux")]
     timers: Option<Arc<linux::Timers>>,
@@ -89,7 +89,7 @@ mod linux {
     /// Measured there, 10 s of bbr3: the 95th percentile of the queue was 39 to 42 ms with no least
     /// wait, 32 to 33 ms with this, 33 to 37 ms with 0.5 ms.
     const LEAST_WAIT: Duration = Duration::from_micros(250);
-    /// What the timerfd is set to when its task should look whether it is still needed.
+    /// Shortest setting of the timerfd. It also wakes the task to check whether it is still needed.
     const AT_ONCE: Duration = Duration::from_nanos(1);
 
     /// [`TimerFd`] as tokio wants it, owned by the task and by those who set it.
@@ -102,7 +102,7 @@ mod linux {
         }
     }
 
-    /// Who waits, by time; the number tells apart who waits for the same.
+    /// Wakers by deadline and timer number; the number distinguishes timers with the same deadline.
     type Waiting = BTreeMap<(Instant, u64), Waker>;
 
     /// The timers of one endpoint.
@@ -180,7 +180,7 @@ mod linux {
         timers: Arc<Timers>,
         id: u64,
         deadline: Instant,
-        /// When it wakes its task; `None` while nobody waits.
+        /// The time at which it wakes its task; `None` while no task waits.
         at: Option<Instant>,
     }
 
@@ -220,7 +220,7 @@ mod linux {
                 waiting.remove(&(old, self.id));
             }
             waiting.insert((at, self.id), cx.waker().clone());
-            // Whoever is first sets the timerfd; the others' time comes after.
+            // Only the timer with the earliest deadline sets the timerfd.
             let first = waiting.first_key_value().is_some_and(|(key, _)| *key == (at, self.id));
             if first && self.at != Some(at) {
                 self.timers.set(at - now);

@@ -1,11 +1,13 @@
-//! Who a server says it is, and whether a client believes it. TLS is rustls with ring.
+//! The server's certificate, and its verification by the client. TLS is rustls with ring.
 
 mod cipher;
+mod fingerprint;
 mod server;
 mod verify;
 
 pub use cipher::{Cipher, UnknownCipher};
-pub use server::{Fingerprint, ServerTls};
+pub use fingerprint::{Fingerprint, NoFingerprint};
+pub use server::ServerTls;
 pub use verify::Verify;
 
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What is wrong with a certificate, a key, or the roots to check them against.
+/// Errors of a certificate, a key, or the roots to check them against.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -22,7 +24,7 @@ pub enum TlsError {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A key file that cannot be read, or has no private key in it.
@@ -30,7 +32,7 @@ pub enum TlsError {
     Key {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it; never any of its content.
+        /// The reason; it never contains any of the file's content.
         reason: String,
     },
     /// Two files that are fine each for itself.
@@ -73,7 +75,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
         .map_err(|e| TlsError::Key { path: path.to_owned(), reason: reason("private key", &e) })
 }
 
-/// Why a PEM file gave nothing, without any of its content: it may be a key.
+/// The reason why a PEM file gave nothing, without any of its content, which may be a key.
 fn reason(what: &str, error: &pem::Error) -> String {
     match error {
         pem::Error::Io(error) => error.to_string(),

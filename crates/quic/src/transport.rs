@@ -1,9 +1,12 @@
 //! The few numbers of noq's transport that this project sets; all others are noq's defaults.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
 
 use fullpipe_cc::Duration;
 use noq::{IdleTimeout, TransportConfig, VarInt};
+use noq_proto::QlogFileFactory;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::CongestionControl;
@@ -16,7 +19,7 @@ pub struct TransportSettings {
     /// 2.3 MB, because noq's receiver ends the connection with "too many gaps" once it holds 2048
     /// pieces of a stream: behind a hole, or behind an application that pauses. A QUIC packet has
     /// 1200 bytes or more, of which at least 1150 are data, so these are 2000 pieces at most.
-    /// Where packets are known to be larger, 2.5 MB are as safe. The price: one stream carries no
+    /// If packets are known to be larger, 2.5 MB are as safe. The price: one stream carries no
     /// more than its window a round trip, 460 Mbit/s at 40 ms.
     pub stream_receive_window: u32,
     /// Bytes that the peer may send on all streams together beyond what was read: 64 MB, so that
@@ -64,6 +67,13 @@ impl TransportSettings {
             config.initial_rtt(rtt.into());
         }
         config
+    }
+}
+
+/// Lets each connection with this configuration write its qlog into a directory.
+pub(crate) fn log_to(config: &mut TransportConfig, directory: Option<&Path>) {
+    if let Some(directory) = directory {
+        config.qlog_factory(Arc::new(QlogFileFactory::new(directory.to_owned())));
     }
 }
 

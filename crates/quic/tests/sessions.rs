@@ -141,7 +141,7 @@ async fn a_server_that_ends_finishes_its_answers_and_takes_no_more() {
     let client = client.expect("connected");
     let mut response = client.get("/bulk/30000000").await.expect("an answer");
     let mut bytes = response.chunk().await.expect("data").expect("no end").len();
-    let ending = tokio::spawn(server.finish(Duration::from_secs(20)));
+    let ending = tokio::spawn(async move { server.finish(Duration::from_secs(20)).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let refused = fetch(&client, "/bulk/10").await.expect_err("no new request");
     assert!(matches!(refused, ClientError::Reset { code: 503 }), "{refused}");

@@ -1,6 +1,6 @@
-//! What a simulated packet costs, all included: instructions as callgrind counts them, beside their
-//! targets; and the memory and time of a large run, without a target for the time, because a busy
-//! machine would decide it.
+//! Cost of a simulated packet, everything included: instructions as callgrind counts them, beside their
+//! targets; and the memory and time of a large run, without a target for the time, because it depends on
+//! the load of the machine.
 //!
 //! `cargo bench -p fullpipe-sim`; ends with an error while a target is missed. Needs valgrind, and
 //! gungraun-runner in the version of gungraun.
@@ -23,7 +23,7 @@ use report::{Figure, Outcome};
 
 /// The most instructions that a packet may cost in a run of one bulk flow.
 const PACKET_TARGET: u64 = 900;
-/// How much more a packet may cost where a thousand flows share the link, in per cent.
+/// Largest cost of a packet with a thousand flows on the link, relative to a single flow, in per cent.
 const MANY_TARGET_PERCENT: u64 = 150;
 /// The most memory of a thousand flows.
 const MEMORY_TARGET_MIB: u64 = 1000;

@@ -1,7 +1,7 @@
-//! What a simulation is made of.
+//! Configuration of a simulation.
 
-use fullpipe_cc::{Algorithm, Config, Duration, Rate, Transport};
-use fullpipe_path::{ConfigError, Ecn, IPV4_UDP_HEADER_BYTES, PathConfig};
+use fullpipe_cc::{Algorithm, Config, CubicRules, Duration, Rate, Transport};
+use fullpipe_path::{ConfigError, CrossTraffic, Ecn, IPV4_UDP_HEADER_BYTES, PathConfig};
 
 use crate::{ACK_BYTES, MAX_ACK_DELAY, OVERHEAD_BYTES};
 
@@ -22,7 +22,7 @@ pub struct SimConfig {
     /// The flows.
     pub flows: Vec<FlowConfig>,
     /// Traffic that reacts to nothing.
-    pub cross: Vec<CrossTraffic>,
+    pub cross: Vec<RoutedTraffic>,
     /// Seed of everything random that is no path's and no controller's. Paths and controllers have
     /// seeds of their own, which [`crate::stream_seed`] makes of the run's.
     pub seed: u64,
@@ -71,7 +71,7 @@ impl Route {
     }
 }
 
-/// What an application has to send, and when.
+/// The data that an application has to send, and its timing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Application {
     /// Data without an end.
@@ -87,9 +87,9 @@ pub enum Application {
     },
     /// Data without an end for `on`, then none for `off`, and so on.
     OnOff {
-        /// How long there is data.
+        /// Duration of a period with data.
         on: Duration,
-        /// How long there is none.
+        /// Duration of a period without data.
         off: Duration,
     },
     /// The receiver asks with a small packet; the sender answers with `response_bytes`; the receiver
@@ -110,15 +110,15 @@ pub enum Application {
     },
 }
 
-/// When a receiver acknowledges (RFC 9000 section 13.2, RFC 9293 section 3.8.6.3).
+/// A receiver's rule for sending ACKs (RFC 9000 section 13.2, RFC 9293 section 3.8.6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckPolicy {
-    /// After how many packets at the latest; 1 acknowledges each.
+    /// Largest number of packets without an ACK; 1 acknowledges each.
     pub every: u32,
-    /// After how long at the latest (max_ack_delay).
+    /// Largest delay of an ACK (max_ack_delay).
     pub max_delay: Duration,
-    /// So many packets are acknowledged one by one when a connection starts, and after a pause longer
-    /// than a retransmission timeout: Linux's quick ACKs.
+    /// Number of packets acknowledged one by one when a connection starts, and after a pause longer than a
+    /// retransmission timeout: Linux's quick ACKs.
     pub quick: u32,
 }
 
@@ -128,8 +128,8 @@ impl Default for AckPolicy {
     }
 }
 
-/// How much a receiver lets the sender have under way: flow control. Its application reads at once
-/// whatever is in order.
+/// Flow control: the amount of data that a receiver lets the sender have under way. The receiving
+/// application reads all data that is in order at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReceiveWindow {
     /// No limit.
@@ -146,7 +146,7 @@ pub enum ReceiveWindow {
     },
 }
 
-/// When a TCP segment that later ones have overtaken is lost.
+/// The rule by which a TCP segment counts as lost after later ones have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reordering {
     /// By time, in a window that adapts to the reordering seen: RACK, RFC 8985, as in Linux.
@@ -159,10 +159,10 @@ pub enum Reordering {
 /// The rules of [`Transport::Tcp`]; the defaults are Linux's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpConfig {
-    /// How losses are told from reordering.
+    /// The rule that tells losses from reordering.
     pub reordering: Reordering,
-    /// The least part of the variance in a retransmission timeout: it is the smoothed round trip and
-    /// at least this.
+    /// Lower bound of the variance term of the retransmission timeout, which is the smoothed round trip
+    /// plus that term.
     pub rto_min: Duration,
     /// Whether `cubic` and `reno` halve their window for each timeout of a pause, down to the initial one:
     /// `net.ipv4.tcp_slow_start_after_idle`.
@@ -182,7 +182,17 @@ impl Default for TcpConfig {
     }
 }
 
-/// What a flow is to do.
+/// The way that a flow's data takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direction {
+    /// Over the links; ACKs come back over the uplink.
+    #[default]
+    Down,
+    /// Over the uplink; ACKs come back over all links.
+    Up,
+}
+
+/// Configuration of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowConfig {
     /// Its congestion control.
@@ -191,11 +201,11 @@ pub struct FlowConfig {
     /// for TCP the payload of a full segment. `transport` also decides how the flow speaks:
     /// [`Transport::Tcp`] numbers bytes and not packets, has three SACK blocks, and timestamps.
     pub cc: Config,
-    /// When it starts, counted from the start of the run.
+    /// Its start time, counted from the start of the run.
     pub start: Duration,
-    /// When its application falls silent for good.
+    /// The time at which its application stops sending for good.
     pub stop: Option<Duration>,
-    /// What there is to send.
+    /// The data to send.
     pub application: Application,
     /// The most bytes that the application may have written and the receiver not yet acknowledged,
     /// for [`Application::Bulk`] and [`Application::Bytes`], which write as soon as there is room.
@@ -206,20 +216,22 @@ pub struct FlowConfig {
     /// The ECN codepoint of its packets, if the algorithm answers marks. A receiver counts what arrives with CE and says so at once
     /// (RFC 9000 section 13.2.1); the controller hears how many packets were marked.
     pub ecn: Ecn,
-    /// When the receiver acknowledges.
+    /// The receiver's rule for sending ACKs.
     pub acks: AckPolicy,
-    /// What only [`Transport::Tcp`] has.
+    /// Settings that only [`Transport::Tcp`] has.
     pub tcp: TcpConfig,
-    /// How late the sender's host is at the most: each time that an ACK or a timer lets it send, it does
-    /// so after a random part of this. Without it flows lock into phases with the queue, and who
-    /// finds it full is decided by nanoseconds (Floyd and Jacobson 1992).
+    /// Largest delay of the sender's host: each time that an ACK or a timer lets it send, it sends after a
+    /// random part of this. Without it flows lock into phases with the queue, and differences of nanoseconds
+    /// decide which flow finds it full (Floyd and Jacobson 1992).
     pub jitter: Duration,
     /// Whether the connection begins with a handshake of one round trip, which measures it.
     pub handshake: bool,
     /// Round-trip time of this flow above that of its links: added on its way back.
     pub extra_rtt: Duration,
-    /// The links that it passes; `None` for all.
+    /// The links that it passes; `None` for all. One that goes up passes all.
     pub route: Option<Route>,
+    /// The way of its data.
+    pub direction: Direction,
 }
 
 impl FlowConfig {
@@ -241,15 +253,21 @@ impl FlowConfig {
             handshake: true,
             extra_rtt: Duration::ZERO,
             route: None,
+            direction: Direction::Down,
         }
     }
 
     /// The same over TCP with an MTU of 1500: segments of 1448 bytes, ACKs delayed by up to 40 ms
-    /// after 16 quick ones, as Linux does. `seed` is the flow's own.
+    /// after 16 quick ones, and Linux's CUBIC. `seed` is the flow's own.
     pub fn tcp_bulk(algorithm: Algorithm, seed: u64) -> Self {
         let bulk = Self::bulk(algorithm, seed);
         Self {
-            cc: Config { smss: 1448, transport: Transport::Tcp, ..bulk.cc },
+            cc: Config {
+                smss: 1448,
+                transport: Transport::Tcp,
+                cubic: CubicRules::Linux,
+                ..bulk.cc
+            },
             acks: AckPolicy { every: 2, max_delay: Duration::from_millis(40), quick: 16 },
             ..bulk
         }
@@ -265,7 +283,7 @@ impl FlowConfig {
         self.cc.smss.saturating_sub(overhead).max(1)
     }
 
-    /// What a packet on the wire has beyond what congestion control counts.
+    /// Bytes of a packet on the wire that congestion control does not count.
     pub(crate) fn header_bytes(&self) -> u32 {
         if self.is_tcp() { IPV4_TCP_HEADER_BYTES } else { IPV4_UDP_HEADER_BYTES }
     }
@@ -301,51 +319,28 @@ impl FlowConfig {
     }
 }
 
-/// How the packets of cross traffic are spaced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Arrivals {
-    /// Evenly.
-    #[default]
-    Constant,
-    /// At random and without memory: a Poisson process.
-    Poisson,
-}
-
-/// Packets at a rate that nothing changes, and that nobody acknowledges.
-#[derive(Clone, Copy, Debug)]
-pub struct CrossTraffic {
-    /// Wire bytes per second.
-    pub rate: Rate,
-    /// Wire bytes of a packet.
-    pub packet_bytes: u32,
-    /// How they are spaced.
-    pub arrivals: Arrivals,
-    /// When the first one may be sent, counted from the start of the run.
-    pub start: Duration,
-    /// When the last one may be sent.
-    pub stop: Option<Duration>,
+/// [`CrossTraffic`] over some of the links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoutedTraffic {
+    /// The packets.
+    pub traffic: CrossTraffic,
     /// The links that it passes; `None` for all.
     pub route: Option<Route>,
 }
 
-impl CrossTraffic {
-    /// Evenly spaced packets of 1500 bytes over all links from the start on.
-    pub fn constant(rate: Rate) -> Self {
-        Self {
-            rate,
-            packet_bytes: 1500,
-            arrivals: Arrivals::Constant,
-            start: Duration::ZERO,
-            stop: None,
-            route: None,
-        }
+impl From<CrossTraffic> for RoutedTraffic {
+    /// Over all links.
+    fn from(traffic: CrossTraffic) -> Self {
+        Self { traffic, route: None }
     }
+}
 
+impl RoutedTraffic {
     pub(crate) fn validate(&self) -> Result<(), SimError> {
-        if self.rate == Rate::ZERO {
+        if self.traffic.rate == Rate::ZERO {
             return Err(SimError::Zero("a rate of cross traffic"));
         }
-        if self.packet_bytes == 0 {
+        if self.traffic.packet_bytes == 0 {
             return Err(SimError::Zero("packets of cross traffic"));
         }
         Ok(())

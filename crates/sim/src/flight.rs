@@ -26,7 +26,7 @@ struct Sent {
     fate: Fate,
 }
 
-/// What the losses of one detection came to.
+/// The losses found by one detection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
     pub(crate) packets: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Losses {
     pub(crate) persistent_congestion: bool,
 }
 
-/// What an ACK came to.
+/// The result of processing an ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct News {
     /// Something is newly acknowledged.
@@ -44,15 +44,15 @@ pub(crate) struct News {
     pub(crate) spurious: bool,
     /// The round trip that it measured: of the newest packet.
     pub(crate) rtt: Option<Duration>,
-    /// What it acknowledges for the first time, as congestion control counts it.
+    /// Bytes that it acknowledges for the first time, as congestion control counts them.
     pub(crate) delivered_bytes: u64,
     /// TCP: a tail loss probe repaired a loss that is seen by this alone.
     pub(crate) repaired_loss: bool,
 }
 
-/// When the segments that a TCP ACK names for the first time had left, where no copy of one makes
-/// that ambiguous (Karn's rule): the oldest and the newest of those before the cumulative number, and of
-/// those in SACK blocks.
+/// The departure times of segments that a TCP ACK names for the first time, leaving out segments that
+/// were sent more than once (Karn's rule): the oldest and the newest of those before the cumulative number,
+/// and of those in SACK blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Departures {
     cumulative: Option<(Instant, Instant)>,
@@ -143,8 +143,8 @@ impl Flight {
         self.in_flight += 1;
     }
 
-    /// What a probe repeats when there is nothing new to send: QUIC the oldest (RFC 9002 section
-    /// 6.2.4), TCP the newest (RFC 8985 section 7.3).
+    /// The chunk that a probe repeats when there is no new data: for QUIC the oldest (RFC 9002 section
+    /// 6.2.4), for TCP the newest (RFC 8985 section 7.3).
     pub(crate) fn probe_chunk(&self) -> Option<Chunk> {
         let mut in_flight = self.packets.iter().filter(|p| p.fate == Fate::InFlight);
         let probe = if self.tcp.is_some() { in_flight.next_back() } else { in_flight.next() };
@@ -232,8 +232,8 @@ impl Flight {
         News { any: !self.acked.is_empty(), spurious, rtt, delivered_bytes, repaired_loss }
     }
 
-    /// How many of the oldest packets these are, when they are just that, and no other packet's fate
-    /// is open or changes with them.
+    /// The number of packets named, if they are exactly the oldest ones and no other packet's fate is open or
+    /// changes with them.
     #[inline]
     pub(crate) fn in_order(&self, named: Span) -> Option<usize> {
         let is_plain = named.start == self.first
@@ -260,8 +260,11 @@ impl Flight {
     /// The oldest packets, all in flight, are acknowledged.
     #[inline]
     pub(crate) fn take_oldest(&mut self, packets: usize, batch: &mut AckBatch<'_>) {
-        for packet in self.packets.drain(..packets) {
+        // Two at most as a rule: a drain costs more than it saves.
+        for _ in 0..packets {
+            let Some(packet) = self.packets.front() else { break };
             batch.acked(&packet.state);
+            self.packets.pop_front();
         }
         self.in_flight -= packets as u64;
         self.first += packets as u64;
@@ -312,9 +315,9 @@ impl Flight {
         was_lost
     }
 
-    /// Which of its packets brought a segment? The newest one, unless that would have been faster
-    /// than any round trip so far (RFC 8985 section 6.2, step 2): then it was the first one, and the
-    /// newest is a copy that means nothing any more.
+    /// Finds the packet that brought a segment: the newest one, unless that would have been faster than any
+    /// round trip so far (RFC 8985 section 6.2, step 2); then it was the first one, and the newest is a copy
+    /// that carries no information any more.
     fn take_segment(&mut self, now: Instant, segment: Segment, cc: &mut Controller) -> bool {
         let Segment { first_pn, newest_pn, .. } = segment;
         let is_too_fast = first_pn != newest_pn
@@ -324,6 +327,9 @@ impl Flight {
                 .is_some_and(|copy| now.since(copy.state.send_time()) < self.rtt.min());
         if !is_too_fast {
             return self.take(newest_pn);
+        }
+        if let Some(tcp) = &mut self.tcp {
+            tcp.on_original();
         }
         self.discard(newest_pn, cc);
         self.take(first_pn)

@@ -1,16 +1,16 @@
 //! One flow: its two ends, and what its application does when.
 
 use fullpipe_cc::{Duration, Instant, Snapshot};
-use fullpipe_path::Ecn;
+use fullpipe_path::{Ecn, Exponential};
 use hdrhistogram::Histogram;
 
-use crate::config::{Application, FlowConfig, Route};
-use crate::random::{Exponential, Jitter};
+use crate::config::{Application, Direction, FlowConfig, Route};
+use crate::random::Jitter;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::tally::Tally;
 
-/// What the sender did. Bytes are as congestion control counts them: QUIC's datagrams without IP and
+/// Statistics of a sender. Bytes are as congestion control counts them: QUIC's datagrams without IP and
 /// UDP, TCP's payload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderStats {
@@ -25,7 +25,8 @@ pub struct SenderStats {
 }
 
 impl SenderStats {
-    pub(crate) fn add(&mut self, other: Self) {
+    /// Adds the counters of another connection.
+    pub fn add(&mut self, other: Self) {
         self.sent_packets += other.sent_packets;
         self.sent_bytes += other.sent_bytes;
         self.lost_packets += other.lost_packets;
@@ -40,17 +41,17 @@ pub struct SentPacket {
     pub number: u64,
     /// Its bytes, as in [`SenderStats`].
     pub bytes: u32,
-    /// When.
+    /// Its departure time.
     pub sent: Instant,
 }
 
-/// After how long the first packet of a handshake is sent again.
+/// Time after which the first packet of a handshake is sent again.
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The most doublings of a request's timeout.
 const MAX_BACKOFF: u32 = 10;
 
-/// What an application wants next.
+/// An application's next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
     Nothing,
@@ -77,9 +78,9 @@ struct Request {
     number: u64,
     /// The offset at which its answer ends.
     until: u64,
-    /// When the application asked.
+    /// The time of the application's request.
     asked: Instant,
-    /// When it is sent again; `None` once a part of the answer shows that it arrived.
+    /// The time of the next retransmission; `None` once a part of the answer shows that the request arrived.
     resend: Option<Instant>,
     timeouts: u32,
 }
@@ -92,12 +93,16 @@ enum Handshake {
     Done,
 }
 
+/// The uplink as a flow's first link: no link has this index.
+pub(crate) const UPLINK: usize = usize::MAX;
+
 /// A flow of a simulation.
 #[derive(Debug)]
 pub struct Flow {
     pub(crate) config: FlowConfig,
+    /// The links of its data. The first is [`UPLINK`] for one that goes up.
     pub(crate) route: Route,
-    /// What a packet on the wire has beyond what congestion control counts; and an ACK in all.
+    /// Bytes of a packet on the wire that congestion control does not count; and the whole size of an ACK.
     pub(crate) header_bytes: u32,
     pub(crate) ack_bytes: u32,
     pub(crate) start: Instant,
@@ -105,24 +110,24 @@ pub struct Flow {
     pub(crate) receiver: Receiver,
     /// For a connection of [`Application::ShortFlows`]: the flow that it belongs to.
     pub(crate) parent: Option<u32>,
-    /// What its short connections, already over, came to.
+    /// Statistics of its short connections that have ended.
     pub(crate) over: SenderStats,
     /// Application bytes that its receiver, or those of its short connections, read.
     pub(crate) received: u64,
     end: Option<Instant>,
-    /// When the application does its next step.
+    /// The time of the application's next step.
     pub(crate) wakes: Option<Instant>,
     is_on: bool,
     handshake: Option<Handshake>,
-    /// How late its sender's host is.
+    /// The delay of its sender's host.
     pub(crate) jitter: Jitter,
     request: Option<Request>,
     /// Requests that the receiver made, and that the sender answered.
     requests: u64,
     answers: u64,
-    /// When the next short connection starts.
+    /// The random process that starts short connections.
     chance: Exponential,
-    /// How long answers took, or connections.
+    /// Completion times of answers or connections.
     pub(crate) completion_ns: Option<Tally>,
 }
 
@@ -138,7 +143,10 @@ impl Flow {
         }
         Self {
             config,
-            route,
+            route: match config.direction {
+                Direction::Down => route,
+                Direction::Up => Route { first: UPLINK, ..route },
+            },
             header_bytes: config.header_bytes(),
             ack_bytes: config.ack_bytes(),
             start,
@@ -160,13 +168,13 @@ impl Flow {
         }
     }
 
-    /// What the congestion control believes now. The connections of [`Application::ShortFlows`] have
-    /// theirs to themselves; what this shows then is a controller that never sent.
+    /// The current state of the congestion control. Each connection of [`Application::ShortFlows`] has its
+    /// own; this then shows a controller that never sent.
     pub fn snapshot(&self) -> Snapshot {
         self.sender.snapshot()
     }
 
-    /// What the sender did so far. Connections of [`Application::ShortFlows`] count when they are
+    /// Statistics of the sender so far. Connections of [`Application::ShortFlows`] count when they are
     /// over; [`Sim::sender_stats`](crate::Sim::sender_stats) counts those that are open too.
     pub fn stats(&self) -> SenderStats {
         let mut stats = self.sender.stats;
@@ -190,12 +198,13 @@ impl Flow {
         self.received
     }
 
-    /// When it started.
+    /// Its start time.
     pub fn start(&self) -> Instant {
         self.start
     }
 
-    /// When the receiver had all bytes of [`Application::Bytes`]; `None` before, and for all others.
+    /// The time at which the receiver had all bytes of [`Application::Bytes`]; `None` before, and for all
+    /// others.
     pub fn end(&self) -> Option<Instant> {
         self.end
     }
@@ -216,7 +225,7 @@ impl Flow {
         self.config.stop.is_some_and(|stop| now >= Instant::default() + stop)
     }
 
-    /// When the application does its next step, or a request is sent again.
+    /// The time of the application's next step, or of a request's retransmission.
     pub(crate) fn wakes(&self) -> Option<Instant> {
         let resend = match self.handshake {
             Some(Handshake::Asked(_, _, resend)) => Some(resend),

@@ -42,7 +42,6 @@ mod config;
 mod flight;
 mod flow;
 mod packet;
-mod prr;
 mod random;
 mod receiver;
 mod recovery;
@@ -56,12 +55,13 @@ mod timers;
 mod window;
 
 pub use config::{
-    AckPolicy, Application, Arrivals, CrossTraffic, DEFAULT_JITTER, FlowConfig,
-    IPV4_TCP_HEADER_BYTES, ReceiveWindow, Reordering, Route, SimConfig, SimError, TcpConfig,
+    AckPolicy, Application, DEFAULT_JITTER, Direction, FlowConfig, IPV4_TCP_HEADER_BYTES,
+    ReceiveWindow, Reordering, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
 };
 pub use flow::{Flow, SenderStats, SentPacket};
 pub use random::{Stream, stream_seed};
 pub use sim::Sim;
+pub use tally::MAX_OWN_TALLIES;
 
 /// Bytes of a datagram that are no application data: short header with an 8-byte connection ID and
 /// a 4-byte packet number, AEAD tag, and the header of one STREAM frame (RFC 9000 sections 17.3.1

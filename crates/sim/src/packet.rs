@@ -1,4 +1,4 @@
-//! What travels.
+//! Packets, acknowledgements and what they carry.
 
 use fullpipe_cc::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use fullpipe_cc::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Chunk {
     pub(crate) id: u64,
-    /// When the application wrote its last byte.
+    /// The time at which the application wrote its last byte.
     pub(crate) written: Instant,
     pub(crate) bytes: u32,
 }
 
 impl Chunk {
-    /// What the sender's part of the handshake carries, in place of data.
+    /// Placeholder for data in the sender's part of the handshake.
     pub(crate) const HANDSHAKE: Self =
         Self { id: u64::MAX, written: Instant::from_nanos(0), bytes: 0 };
 }
@@ -43,7 +43,7 @@ impl Span {
 /// SACK blocks in a segment that carries timestamps (RFC 2018 section 3).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
-/// What an acknowledgement names.
+/// The packets or chunks that an acknowledgement names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named {
     /// QUIC: every packet of the receiver's log up to `upto` in the range number `range`. Like QUIC's
@@ -75,7 +75,7 @@ pub(crate) struct Ack {
     pub(crate) named: Named,
 }
 
-/// What goes the way back.
+/// A packet on the return path, from the receiver to the sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Up {
     Ack(Ack),

@@ -11,10 +11,10 @@ use crate::packet::{Ack, Chunk, Data, Named};
 use crate::reports::{Ranges, Sack};
 use crate::window::Window;
 
-/// What a round trip and this make is a pause: the timeout with Linux's minimum.
+/// A gap longer than a round trip plus this is a pause: the timeout with Linux's minimum.
 const QUICK_PAUSE: Duration = Duration::from_millis(200);
 
-/// What the receiver remembers for its next ACK.
+/// The receiver's record for its next ACK.
 #[derive(Debug)]
 enum Report {
     Quic(Ranges),
@@ -32,7 +32,7 @@ pub(crate) struct Receiver {
     ce_packets: u64,
     /// Packets that are still acknowledged one by one.
     quick: u32,
-    /// When the newest packet came.
+    /// Arrival time of the newest packet.
     newest: Option<Instant>,
     ack_deadline: Option<Instant>,
     /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is missing.
@@ -141,7 +141,7 @@ impl Receiver {
         self.next_chunk += 1;
     }
 
-    /// When a delayed ACK is due.
+    /// The deadline of a delayed ACK.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.ack_deadline

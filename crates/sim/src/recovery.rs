@@ -1,4 +1,4 @@
-//! When is a packet lost? RFC 9002 section 6, as far as it is arithmetic.
+//! Loss detection: the arithmetic of RFC 9002 section 6.
 
 use fullpipe_cc::{Duration, Instant};
 
@@ -11,8 +11,8 @@ const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
 /// kInitialRtt, section 6.2.2.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
-/// When a packet is lost that a later one has overtaken: by that many packets, or so long after its
-/// departure.
+/// Thresholds for the loss of a packet when a later one was acknowledged first: a number of packets, or a
+/// time since its departure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wait {
     pub(crate) packets: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Wait {
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
     pub(crate) latest: Option<Duration>,
-    /// When the first sample was taken.
+    /// The time of the first sample.
     pub(crate) first_sample: Option<Instant>,
     smoothed: Option<Duration>,
     variation: Duration,
@@ -114,8 +114,8 @@ impl Rtt {
         self.pto
     }
 
-    /// How long after its departure a packet that was marked lost may still turn up: for more than the
-    /// span of losses that is persistent congestion, so that such a verdict can be seen to be wrong.
+    /// The time after its departure for which a packet marked lost may still arrive: longer than the span of
+    /// losses that is persistent congestion, so that a false verdict of it can be detected.
     pub(crate) fn horizon(&self) -> Duration {
         self.pto().times(2 * PERSISTENT_CONGESTION_THRESHOLD + 2)
     }

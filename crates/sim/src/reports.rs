@@ -1,4 +1,4 @@
-//! What a receiver remembers of the packets that came, in the words of its transport.
+//! The receiver's record of arrived packets, in the form that its transport reports them in ACKs.
 
 use std::collections::VecDeque;
 
@@ -29,13 +29,13 @@ impl Ranges {
         in_order
     }
 
-    /// Where the log ends now: the number of its last range, and that range's end.
+    /// The current end of the log: the number of its last range, and that range's end.
     pub(crate) fn end(&self) -> (u64, u64) {
         let upto = self.ranges.back().map_or(0, |last| last.end);
         ((self.first + self.ranges.len() as u64).saturating_sub(1), upto)
     }
 
-    /// What an ACK up to there names, when that is a part of one range.
+    /// The packets that an ACK up to that end names, if they are part of one range.
     #[inline]
     pub(crate) fn only_named(&self, range: u64, upto: u64) -> Span {
         match self.ranges.front() {
@@ -46,7 +46,7 @@ impl Ranges {
         }
     }
 
-    /// That part has reached the sender.
+    /// The range's part up to `upto` has reached the sender.
     #[inline]
     pub(crate) fn forget_to(&mut self, upto: u64) {
         if let Some(front) = self.ranges.front_mut() {
@@ -131,7 +131,7 @@ impl Sack {
         self.blocks[n..].fill(Span::default());
     }
 
-    /// What the ACK says when everything before `next_chunk` is here.
+    /// The content of the ACK to send when everything before `next_chunk` has arrived.
     pub(crate) fn acknowledge(&mut self, next_chunk: u64) -> Named {
         self.last_acked = next_chunk;
         let [a, b, c, _] = self.blocks;

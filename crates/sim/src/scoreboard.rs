@@ -1,4 +1,4 @@
-//! Which of the application's data has arrived: what TCP's ACKs speak of, and what makes room in a
+//! The chunks of the application's data that have arrived: the basis of TCP's ACKs and of the room in a
 //! send buffer.
 
 use std::collections::VecDeque;
@@ -65,7 +65,7 @@ impl Scoreboard {
         Some(*segment)
     }
 
-    /// What is known of a chunk that was sent, while not everything up to it has arrived.
+    /// The state of a sent chunk, until everything up to it has arrived.
     pub(crate) fn segment(&self, id: u64) -> Option<Segment> {
         self.segments.get(id.checked_sub(self.first)? as usize).copied()
     }

@@ -3,21 +3,21 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{
-    Algorithm, Config, Controller, Duration, Instant, RttSample, SendDecision, Snapshot,
+    Algorithm, Config, Controller, Duration, Instant, Prr, RttSample, SendDecision, Snapshot,
 };
 
 use crate::config::{Application, FlowConfig, ReceiveWindow};
 use crate::flight::{Flight, Losses};
 use crate::flow::{SenderStats, SentPacket};
 use crate::packet::{Ack, Chunk, Named};
-use crate::prr::Prr;
+
 use crate::receiver::Receiver;
 use crate::tcp::{Alarm, Tcp};
 
 /// The most doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 10;
 
-/// What the application has for the transport.
+/// The application's data as the transport sees it.
 #[derive(Clone, Debug)]
 struct Source {
     /// Bytes that were written and never sent; `None` when there is always something to write.
@@ -25,7 +25,7 @@ struct Source {
     /// Bytes written, and sent for the first time, in all.
     written: u64,
     sent: u64,
-    /// Up to which offset what was written when; as far as it was not sent.
+    /// Write times of the unsent data: for each write the offset at which it ends, and its time.
     writes: VecDeque<(u64, Instant)>,
     /// The buffer between application and transport, and what the application will still write into
     /// it (`None`: without an end).
@@ -256,7 +256,7 @@ impl Sender {
         }
     }
 
-    /// What goes next: something to send again, or a new piece of `payload` bytes.
+    /// The next chunk to send: a retransmission, or new data of at most `payload` bytes.
     #[inline]
     fn next_chunk(&mut self, now: Instant, payload: u32) -> Option<Chunk> {
         if !self.flight.retransmit.is_empty()
@@ -289,22 +289,17 @@ impl Sender {
                 self.cc.on_app_limited();
                 break None;
             }
-            match self.cc.can_send(now) {
-                // It goes by what arrives, and is not paced.
-                SendDecision::CwndLimited if self.prr_allows() => {
-                    match self.next_chunk(now, payload) {
-                        Some(chunk) => self.transmit(now, chunk, &mut send),
-                        None => break None,
-                    }
-                }
-                SendDecision::Now { .. } if self.prr.is_some() && !self.prr_allows() => break None,
-                SendDecision::CwndLimited => break None,
+            let may_send = match self.cc.can_send(now) {
+                // What PRR allows goes by what arrives, and is not paced.
+                SendDecision::CwndLimited => self.prr_allows(),
+                SendDecision::Now { .. } => self.prr.is_none() || self.prr_allows(),
                 SendDecision::At(at) => break Some(at),
-                SendDecision::Now { .. } => match self.next_chunk(now, payload) {
-                    Some(chunk) => self.transmit(now, chunk, &mut send),
-                    None => break None,
-                },
+            };
+            if !may_send {
+                break None;
             }
+            let Some(chunk) = self.next_chunk(now, payload) else { break None };
+            self.transmit(now, chunk, &mut send);
         };
         self.alarm_at = self.alarm();
         match (paced_until, self.alarm_at) {
@@ -347,7 +342,7 @@ impl Sender {
         send(pn, chunk, bytes);
     }
 
-    /// When a packet counts as lost, or else when to probe.
+    /// The loss-detection deadline: the time at which a packet counts as lost, or else the next probe.
     #[inline]
     fn alarm(&self) -> Option<Instant> {
         if self.flight.loss_time.is_some() || self.flight.in_flight == 0 {
@@ -407,7 +402,7 @@ impl Sender {
         self.prr = None;
     }
 
-    /// After how long without an answer a request is sent again.
+    /// Time without an answer after which a request is sent again.
     pub(crate) fn request_timeout(&self) -> Duration {
         let rtt = &self.flight.rtt;
         self.flight.tcp.as_ref().map_or(rtt.pto(), |tcp| tcp.rto(rtt))

@@ -1,19 +1,21 @@
 //! The virtual clock: whatever happens next, happens next.
 
 mod events;
+mod upwards;
 
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Instant, Rate};
-use fullpipe_path::{ConfigError, Path, PathSample, Probability, Selection};
+use fullpipe_path::{ConfigError, CrossSource, Path, PathSample, Probability, Selection};
 use hdrhistogram::Histogram;
 
-use crate::config::{CrossTraffic, Route, SimConfig, SimError};
+use crate::config::{Route, SimConfig, SimError};
 use crate::flow::{Flow, Seeds, SenderStats};
 use crate::packet::{Data, Up};
-use crate::random::{Exponential, Stream, stream_seed};
-use crate::tally::Tally;
+use crate::random::{Stream, stream_seed};
+use crate::tally::{FlowTallies, Tally};
 use crate::timers::{NEVER, Timers};
+use upwards::Upwards;
 
 /// Flows of cross traffic are numbered from here.
 const CROSS: u32 = 1 << 31;
@@ -41,11 +43,8 @@ struct Link {
 
 #[derive(Debug)]
 struct Cross {
-    config: CrossTraffic,
+    source: CrossSource,
     route: Route,
-    sent: u64,
-    next: Instant,
-    chance: Exponential,
 }
 
 /// A running simulation.
@@ -54,23 +53,27 @@ pub struct Sim {
     now: Instant,
     links: Vec<Link>,
     uplink: Path<(u32, Up)>,
-    /// When something comes out of each link, and last of the uplink, in nanoseconds at the earliest.
+    /// The earliest time of the next packet out of each link, and last out of the uplink, in nanoseconds.
     due: Vec<u64>,
     flows: Vec<Flow>,
     /// The connections of [`Application::ShortFlows`], numbered on from `flows`; `None` when over.
     short: Vec<Option<Box<Flow>>>,
+    /// The flow of each of them: its packets may still be under way when it is over.
+    parents: Vec<u32>,
     cross: Vec<Cross>,
     /// Those of cross traffic first, then four of each flow.
     timers: Timers,
-    /// What is on a way back that is longer than the uplink, by flow.
+    /// By flow: packets on a return path that is longer than the uplink.
     way_back: Vec<VecDeque<(Instant, Up)>>,
-    rtt_ns: Tally,
-    latency_ns: Tally,
+    rtt_ns: FlowTallies,
+    latency_ns: FlowTallies,
     /// Packets that came out of a last link.
     delivered_packets: u64,
+    /// What flows that go up have under way.
+    upwards: Upwards,
     /// Flows that have not reached an end.
     unfinished: usize,
-    /// When each part of the run but the first began.
+    /// The start of each part of the run but the first.
     parts: Vec<Instant>,
 }
 
@@ -78,7 +81,7 @@ impl Sim {
     /// A simulation at time zero.
     ///
     /// # Errors
-    /// When a path can't be built, or a flow or cross traffic makes no sense.
+    /// Fails if a path can't be built, or if a flow or cross traffic makes no sense.
     pub fn new(config: &SimConfig) -> Result<Self, SimError> {
         if config.links.is_empty() {
             return Err(SimError::NoLink);
@@ -91,12 +94,14 @@ impl Sim {
             due: vec![NEVER; n + 1],
             flows: Vec::with_capacity(config.flows.len()),
             short: Vec::new(),
+            parents: Vec::new(),
             cross: Vec::with_capacity(config.cross.len()),
             timers: Timers::new(config.cross.len() + config.flows.len() * Timer::ALL.len()),
             way_back: (0..config.flows.len()).map(|_| VecDeque::new()).collect(),
-            rtt_ns: Tally::new(),
-            latency_ns: Tally::new(),
+            rtt_ns: FlowTallies::new(config.flows.len()),
+            latency_ns: FlowTallies::new(config.flows.len()),
             delivered_packets: 0,
+            upwards: Upwards::default(),
             unfinished: config.flows.len(),
             parts: Vec::new(),
         };
@@ -106,12 +111,14 @@ impl Sim {
         // First, because the timers of flows are numbered after theirs.
         for (i, cross) in config.cross.iter().enumerate() {
             cross.validate()?;
-            let next = Instant::default() + cross.start;
             // Each source draws for itself, so that one more changes nothing for the others.
-            let chance = Exponential::new(stream_seed(config.seed, Stream::Cross, i as u64));
+            let seed = stream_seed(config.seed, Stream::Cross, i as u64);
+            let source = CrossSource::new(cross.traffic, seed);
             let route = Route::checked(cross.route, n)?;
-            sim.cross.push(Cross { config: *cross, route, sent: 0, next, chance });
-            sim.timers.arm(i, next);
+            if let Some(at) = source.next_due() {
+                sim.timers.arm(i, at);
+            }
+            sim.cross.push(Cross { source, route });
         }
         for (i, flow) in config.flows.iter().enumerate() {
             flow.validate()?;
@@ -139,7 +146,7 @@ impl Sim {
         &self.flows[i]
     }
 
-    /// How many links there are.
+    /// The number of links.
     pub fn links(&self) -> usize {
         self.links.len()
     }
@@ -174,8 +181,8 @@ impl Sim {
     /// From now on packets that leave a bottleneck are counted apart from those before, see
     /// [`Self::queue_delays_so_far_ns`].
     ///
-    /// What is due in the links until now happens first, so that their counters are exact, whatever their
-    /// disciplines; [`Self::link`] alone only looks.
+    /// Link events due until now are processed first, so that the links' counters are exact, whatever their
+    /// disciplines; [`Self::link`] alone only reads the counters.
     pub fn begin_part(&mut self) {
         self.parts.push(self.now);
         for link in &mut self.links {
@@ -184,7 +191,7 @@ impl Sim {
         }
     }
 
-    /// What the sender of a flow did so far; for [`Application::ShortFlows`] those of all its connections.
+    /// Statistics of a flow's sender so far; for [`Application::ShortFlows`] those of all its connections.
     ///
     /// [`Application::ShortFlows`]: crate::Application::ShortFlows
     pub fn sender_stats(&self, flow: usize) -> SenderStats {
@@ -212,10 +219,20 @@ impl Sim {
         self.rtt_ns.histogram()
     }
 
+    /// The same of each flow; of all together in one where there are more than [`crate::MAX_OWN_TALLIES`].
+    pub fn rtt_ns_by_flow(&self) -> Vec<Histogram<u64>> {
+        self.rtt_ns.histograms()
+    }
+
     /// The application's latency in nanoseconds: from the write of a packet's last byte to its being
     /// read, for every packet's data.
     pub fn latency_ns(&self) -> Histogram<u64> {
         self.latency_ns.histogram()
+    }
+
+    /// The same of each flow; of all together in one where there are more than [`crate::MAX_OWN_TALLIES`].
+    pub fn latency_ns_by_flow(&self) -> Vec<Histogram<u64>> {
+        self.latency_ns.histograms()
     }
 
     /// Packets that came out at the end of their route so far, cross traffic included.
@@ -231,7 +248,7 @@ impl Sim {
     /// A link's rate from now on.
     ///
     /// # Errors
-    /// When the rate is 0, or the link has no bottleneck.
+    /// Fails if the rate is 0 or the link has no bottleneck.
     pub fn set_rate(&mut self, link: usize, rate: Rate) -> Result<(), ConfigError> {
         self.links[link].path.set_rate(self.now, rate)?;
         self.refresh(link);
@@ -244,10 +261,10 @@ impl Sim {
         self.refresh(link);
     }
 
-    /// Which data packets the reordering of a link holds back from now on.
+    /// Sets the data packets that the reordering of a link holds back from now on.
     ///
     /// # Errors
-    /// When the selection makes no sense, or the link has no reordering.
+    /// Fails if the selection makes no sense or the link has no reordering.
     pub fn set_reordered(&mut self, link: usize, packets: Selection) -> Result<(), ConfigError> {
         self.links[link].path.set_reordered(self.now, packets)?;
         self.refresh(link);
@@ -274,14 +291,26 @@ impl Sim {
     /// Lets everything happen until `time`, or until every flow has reached its end: then the time is that
     /// of the last one's last byte.
     pub fn run_until_done(&mut self, time: Instant) {
+        while !self.run_until_done_within(time, u64::MAX) {}
+    }
+
+    /// The same, but for no more than so many events: whether it came to the end. The time alone bounds no
+    /// work, because a fast path has any number of events in it.
+    pub fn run_until_done_within(&mut self, time: Instant, events: u64) -> bool {
+        let mut left = events;
         while !self.is_done() {
             let (at, source) = self.next();
             if at > time.as_nanos() || at == NEVER {
                 self.now = self.now.max(time);
                 break;
             }
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
             self.happen(at, source);
         }
+        true
     }
 
     /// Lets everything happen until `time`.
@@ -296,7 +325,7 @@ impl Sim {
         self.now = self.now.max(time);
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     pub fn next_event(&self) -> Option<Instant> {
         let (at, _) = self.next();
         (at < NEVER).then(|| Instant::from_nanos(at))
@@ -310,13 +339,22 @@ impl Sim {
         }
     }
 
-    /// When something happens next, in nanoseconds, and its source: a link by its index, the uplink
-    /// after them, the timers. At one and the same time they go in this order: a timer must not fire
-    /// for what is just arriving.
+    /// The time of the next event in nanoseconds, and its source: a link by its index, the uplink after
+    /// them, then the timers. Events at the same time are processed in this order: a timer must not fire
+    /// for a packet that is just arriving.
     #[inline]
     fn next(&self) -> (u64, usize) {
+        let timers = self.timers.next();
+        // One link is the common case, and the loop below three times as long.
+        if let [down, up] = self.due[..] {
+            return match (down <= up.min(timers), up <= timers) {
+                (true, _) => (down, 0),
+                (false, true) => (up, 1),
+                (false, false) => (timers, 2),
+            };
+        }
         let mut source = self.due.len();
-        let mut next = (self.timers.next(), source);
+        let mut next = (timers, source);
         while source > 0 {
             source -= 1;
             if self.due[source] <= next.0 {

@@ -5,6 +5,9 @@
 
 use hdrhistogram::Histogram;
 
+/// Up to so many flows have distributions of their own: each is about 80 kB.
+pub const MAX_OWN_TALLIES: usize = 64;
+
 /// Counters of one power of two: a value is kept to within one part in 1024.
 const STEPS_LOG2: u32 = 10;
 
@@ -29,7 +32,7 @@ impl Tally {
         }
     }
 
-    /// What was counted, each value as the middle of its counter's range.
+    /// The counted values, each as the middle of its counter's range.
     pub(crate) fn histogram(&self) -> Histogram<u64> {
         let mut all = Histogram::new(3).expect("three digits are within what the type takes");
         for (place, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -39,6 +42,44 @@ impl Tally {
             let _ = all.record_n(low + (1 << shift >> 1), *count);
         }
         all
+    }
+}
+
+/// Tallies of several flows: one for each, or where they are many one for all, because each takes memory.
+#[derive(Debug)]
+pub(crate) struct FlowTallies {
+    tallies: Vec<Tally>,
+}
+
+impl FlowTallies {
+    pub(crate) fn new(flows: usize) -> Self {
+        let count = if flows <= MAX_OWN_TALLIES { flows.max(1) } else { 1 };
+        Self { tallies: (0..count).map(|_| Tally::new()).collect() }
+    }
+
+    /// Of a flow that is not a connection of another.
+    #[inline]
+    pub(crate) fn of(&mut self, flow: usize) -> &mut Tally {
+        let place = flow.min(self.tallies.len() - 1);
+        &mut self.tallies[place]
+    }
+
+    /// One histogram per flow; with too many flows for that, one histogram of all together.
+    pub(crate) fn histograms(&self) -> Vec<Histogram<u64>> {
+        self.tallies.iter().map(Tally::histogram).collect()
+    }
+
+    /// The histogram of all flows together.
+    pub(crate) fn histogram(&self) -> Histogram<u64> {
+        let [one] = self.tallies.as_slice() else {
+            let mut all = Tally::new();
+            for tally in &self.tallies {
+                let each = all.counts.iter_mut().zip(&tally.counts);
+                each.for_each(|(sum, count)| *sum += count);
+            }
+            return all.histogram();
+        };
+        one.histogram()
     }
 }
 
@@ -58,5 +99,20 @@ mod tests {
         (1..=1000).for_each(|v| tally.record(v));
         let all = tally.histogram();
         assert_eq!((all.len(), all.value_at_quantile(0.5), all.max()), (1000, 500, 1000));
+    }
+
+    #[test]
+    fn what_flows_counted_apart_is_what_one_counts_together() {
+        for (flows, own) in [(1, 1), (5, 5), (MAX_OWN_TALLIES + 1, 1)] {
+            let (mut apart, mut together) = (FlowTallies::new(flows), Tally::new());
+            for i in 0..1000 {
+                apart.of(i % flows).record(i as u64 * 12_345);
+                together.record(i as u64 * 12_345);
+            }
+            assert_eq!(apart.histogram(), together.histogram());
+            let each = apart.histograms();
+            assert_eq!(each.len(), own);
+            assert_eq!(each.iter().map(Histogram::len).sum::<u64>(), 1000);
+        }
     }
 }

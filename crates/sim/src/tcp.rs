@@ -15,7 +15,7 @@ const REO_WND_PERSIST: u32 = 16;
 const INITIAL_RTO: Duration = Duration::from_secs(1);
 /// The longest timeout: Linux's TCP_RTO_MAX.
 const MAX_RTO: Duration = Duration::from_secs(120);
-/// What a probe waits for the delayed ACK of a single segment (RFC 8985 section 7.2, WCDelAckT).
+/// Time that a probe allows for the delayed ACK of a single segment (RFC 8985 section 7.2, WCDelAckT).
 const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
 /// The most doublings of the timeout.
 const MAX_BACKOFF: u32 = 16;
@@ -29,7 +29,7 @@ struct Probe {
     is_copy: bool,
 }
 
-/// What an ACK says of a probe.
+/// The result that an ACK gives for a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ProbeResult {
     /// Nothing new.
@@ -38,7 +38,7 @@ pub(crate) enum ProbeResult {
     RepairedLoss,
 }
 
-/// What the timer is for.
+/// The purpose of the timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Alarm {
     Probe,
@@ -59,9 +59,9 @@ pub(crate) struct Tcp {
     recovery: Option<u64>,
     probe: Option<Probe>,
     timeouts: u32,
-    /// When the timeout was started last.
+    /// The time of the last start of the timeout.
     started: Instant,
-    /// When something new was sent or acknowledged last: what a probe's time counts from.
+    /// The time at which new data was last sent or acknowledged; a probe's delay counts from it.
     advanced: Instant,
 }
 
@@ -106,6 +106,12 @@ impl Tcp {
         } else if !has_copies {
             self.reordering_seen = true;
         }
+    }
+
+    /// The original of a segment arrived after its copy had left, seen by its time: it was late and not lost. RFC
+    /// 8985 leaves retransmitted segments aside; Linux takes this for reordering too (`tcp_try_undo_partial`).
+    pub(crate) fn on_original(&mut self) {
+        self.reordering_seen = true;
     }
 
     /// An ACK advances: everything before `cumulative` is here.
@@ -157,8 +163,8 @@ impl Tcp {
         quarter.times(u64::from(self.reo_wnd_mult)).min(rtt.smoothed())
     }
 
-    /// How long after its departure a segment is lost that a later one has overtaken. `newest` is the
-    /// round trip of the newest one that arrived: RACK.rtt.
+    /// The delay after its departure at which a segment counts as lost if a later one was acknowledged
+    /// first. `newest` is the round trip of the newest segment that arrived: RACK.rtt.
     pub(crate) fn wait(&self, rtt: &Rtt, newest: Duration, sacked: u64) -> Wait {
         match self.config.reordering {
             Reordering::Threshold => rtt.threshold(),
@@ -177,7 +183,7 @@ impl Tcp {
         begins
     }
 
-    /// What was taken for lost has arrived.
+    /// Data that was marked lost has arrived after all.
     pub(crate) fn on_spurious_loss(&mut self) {
         self.recovery = None;
     }
@@ -188,7 +194,7 @@ impl Tcp {
         smoothed + variation.times(4).max(self.config.rto_min)
     }
 
-    /// When the timer of a flight fires, and what for.
+    /// The time at which the timer of a flight fires, and its purpose.
     pub(crate) fn alarm(&self, rtt: &Rtt, in_flight: u64, sacked: u64) -> (Instant, Alarm) {
         let rto = self.rto(rtt).times(1 << self.timeouts).min(MAX_RTO);
         let timeout = self.started + rto;

@@ -1,4 +1,4 @@
-//! What is due when.
+//! Timers, and the order in which they fire.
 
 use fullpipe_cc::Instant;
 
@@ -62,12 +62,15 @@ impl Timers {
             self.grow(timer + 1);
             return self.arm(timer, at);
         }
-        if at.as_nanos() < (self.places[size + timer] >> 64) as u64 {
-            self.set(timer, at.as_nanos());
+        // An earlier time goes up as far as it is the first, and needs no look at the others.
+        let (key, mut place) = (key(timer, at.as_nanos()), size + timer);
+        while place > 0 && key < self.places[place] {
+            self.places[place] = key;
+            place /= 2;
         }
     }
 
-    /// When the first timer fires, in nanoseconds; [`NEVER`] when none will.
+    /// The time at which the first timer fires, in nanoseconds; [`NEVER`] if none will.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         (self.places[1] >> 64) as u64

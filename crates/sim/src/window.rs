@@ -1,4 +1,4 @@
-//! How much the receiver lets the sender have under way: flow control (RFC 9000 section 4).
+//! Flow control: the amount of data that the receiver lets the sender have under way (RFC 9000 section 4).
 
 use fullpipe_cc::{Duration, Instant};
 
@@ -9,7 +9,7 @@ pub(crate) struct Window {
     size: u64,
     max: u64,
     read: u64,
-    /// When, and with how much read, the receiver last looked whether it reads fast.
+    /// The receiver's last check of its reading speed: its time, and the bytes read until then.
     looked: (Instant, u64),
 }
 

@@ -34,18 +34,17 @@ fn goodput(mbit: u64, algorithm: Algorithm, bbr1_ack_aggregation: bool) -> f64 {
     sim.flow(0).received() as f64 * 8e-6 / SECS as f64
 }
 
-/// The silence is chosen so that the effect is whole: without the estimate 37 and 122 Mbit/s, with it
-/// 100 and 598, CUBIC 102 and 611. At shorter ones (up to 1.5 round trips) both keep the link busy; at
-/// longer ones the estimate, capped at the window of its time, lags behind CUBIC. Of Linux's own figures 593 is
-/// 0.987 of 601; here 598 is 0.978 of 611, because the smallest round trip is that of the newest segment of an
-/// ACK, and a window of two BDP is shorter by the delay of that ACK.
+/// The silence is chosen so that the effect is whole: without the estimate 26 and 96 Mbit/s, with it
+/// 100 and 598, Linux's CUBIC 100 and 572. At shorter ones (up to 1.5 round trips) both keep the link busy; at
+/// longer ones the estimate, capped at the window of its time, lags behind CUBIC. The CUBIC of RFC 9438 has 102 and
+/// 611, so that 598 is 0.978 of it; of Linux's own figures 593 is 0.987 of 601.
 #[test]
 fn the_estimate_of_ack_aggregation_gives_bbr1_the_link_back() {
     for mbit in [106, 640] {
         let cubic = goodput(mbit, Algorithm::Cubic, true);
         let with = goodput(mbit, Algorithm::Bbr1, true);
         let without = goodput(mbit, Algorithm::Bbr1, false);
-        assert!(with >= 0.975 * cubic, "{with} beside {cubic} Mbit/s of CUBIC");
+        assert!(with >= 0.98 * cubic, "{with} beside {cubic} Mbit/s of CUBIC");
         assert!(without <= 0.75 * cubic, "{without} beside {cubic} Mbit/s of CUBIC");
     }
 }

@@ -51,7 +51,7 @@ fn bulk(link: &Link, algorithm: Algorithm, secs: f64) -> (f64, f64) {
     (goodput, sim.queue_delay_ns(0).value_at_quantile(0.95) as f64 / 1e6)
 }
 
-/// What a path of headers and overhead leaves to the application: the most that there is.
+/// Largest goodput of a link: its rate without headers and overhead.
 fn possible(mbit: f64) -> f64 {
     mbit * (1452.0 - f64::from(fullpipe_sim::OVERHEAD_BYTES)) / 1480.0
 }

@@ -1,8 +1,10 @@
 //! The simulator beside formulas that nobody here wrote.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
-use fullpipe_path::{ElementConfig, Link, LossConfig, PathConfig, QueueLimit};
-use fullpipe_sim::{Arrivals, CrossTraffic, FlowConfig, Sim, SimConfig};
+use fullpipe_path::{
+    Arrivals, CrossTraffic, ElementConfig, Link, LossConfig, PathConfig, QueueLimit,
+};
+use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 
 /// Pollaczek and Khinchine for M/D/1: the mean wait is load / (2 (1 - load)) of a packet's own time.
 #[test]
@@ -12,11 +14,12 @@ fn poisson_arrivals_wait_as_long_as_queueing_theory_says() {
         let link =
             Link { rate: Some(rate), queue: QueueLimit::Packets(1 << 40), ..Link::default() };
         let mut config = SimConfig::new(link.into(), Link::default().into(), Vec::new());
-        config.cross.push(CrossTraffic {
+        let load = CrossTraffic {
             rate: Rate::from_bits_per_sec(10_000_000 * percent),
             arrivals: Arrivals::Poisson,
             ..CrossTraffic::constant(rate)
-        });
+        };
+        config.cross.push(load.into());
         let mut sim = Sim::new(&config).expect("a sound path");
         sim.run_until(Instant::default() + Duration::from_secs(100));
         let load = percent as f64 / 100.0;

@@ -1,4 +1,4 @@
-//! What a simulated host does beside the rules of its transport: jitter, handshake, restarts, PRR.
+//! Behaviour of a simulated host beside the rules of its transport: jitter, handshake, restarts, PRR.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{ElementConfig, Link, LossConfig, QueueLimit};
@@ -150,4 +150,22 @@ fn quick_acks_leave_no_lone_packet_waiting() {
     let (quick, delayed) = (acks(16), acks(0));
     assert_eq!((quick.0, delayed.0), (6, 4));
     assert!(quick.1 < 45 && delayed.1 >= 80, "{} and {} ms", quick.1, delayed.1);
+}
+
+/// After a pause the pacer has credit for a quarter of min_rtt. Credit for 2 ms, whatever the RTT, would be two windows
+/// here: 1.8 % of the data was lost with it, and 0.2 % with the bound.
+#[test]
+fn a_pause_earns_no_burst_of_a_window() {
+    let rate = Rate::from_bits_per_sec(1_000_000_000);
+    let queue = QueueLimit::Bytes(rate.bytes_in(MS));
+    let delay = Duration::from_micros(500);
+    let down = Link { rate: Some(rate), queue, delay, ..Link::default() };
+    let application = Application::OnOff { on: MS.times(20), off: MS.times(5) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
+    let back = Link { delay, ..Link::default() };
+    let mut sim = sim(&SimConfig::new(down.into(), back.into(), vec![flow]));
+    sim.run_until(at(5_000));
+    let snapshot = sim.flow(0).snapshot();
+    let lost = snapshot.lost as f64 / (snapshot.lost + snapshot.delivered) as f64;
+    assert!(snapshot.delivered > 450_000_000 && lost < 0.005, "{lost}: {snapshot:?}");
 }

@@ -1,4 +1,4 @@
-//! What a flow does after a link that was gone for a while, exactly: the same numbers on every machine.
+//! A flow's exact behaviour after a link outage: the same numbers on every machine.
 
 use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_path::{ElementConfig, Link, PathConfig, QueueLimit};

@@ -1,9 +1,12 @@
-//! What the transport and the applications of a flow must do, where arithmetic says how much.
+//! Behaviour of a flow's transport and applications, checked against exact arithmetic.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
-use fullpipe_path::{Ecn, ElementConfig, Link, Probability, QueueConfig, QueueLimit, StepConfig};
+use fullpipe_path::{
+    CrossTraffic, Ecn, ElementConfig, Link, LossConfig, Probability, QueueConfig, QueueLimit,
+    Selection, StepConfig,
+};
 use fullpipe_sim::{
-    AckPolicy, Application, CrossTraffic, FlowConfig, ReceiveWindow, Route, Sim, SimConfig,
+    AckPolicy, Application, Direction, FlowConfig, ReceiveWindow, Route, Sim, SimConfig,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -179,7 +182,7 @@ fn a_chain_of_bottlenecks_is_shared() {
 #[test]
 fn cross_traffic_reacts_to_nothing_and_takes_its_rate() {
     let mut config = config(mbit(100), 500_000, vec![FlowConfig::bulk(Algorithm::Bbr3, 1)]);
-    config.cross.push(CrossTraffic::constant(mbit(60)));
+    config.cross.push(CrossTraffic::constant(mbit(60)).into());
     let mut sim = Sim::new(&config).expect("a sound path");
     let seen = goodput(&mut sim, 0, 5_000, 20_000);
     assert!(is_near(seen, 40.0 * 1415.0 / 1480.0, 0.04), "{seen} Mbit/s are left");
@@ -243,6 +246,29 @@ fn short_connections_come_and_go() {
 
 /// A queue that marks what finds more than 20 packets: Reno with ECN halves without a loss, and
 /// without ECN the mark means nothing to anybody.
+/// Of each packet two copies leave the first link, one of them a second late: when its connection, of one
+/// packet, is over. It passes the second link as the first copy does.
+#[test]
+fn late_packets_of_a_short_connection_pass_the_whole_chain() {
+    let app = Application::ShortFlows { bytes: 1_000, mean_interval: MS.times(100) };
+    let flow = FlowConfig {
+        application: app,
+        stop: Some(MS.times(2_000)),
+        ..FlowConfig::tcp_bulk(Algorithm::Cubic, 1)
+    };
+    let mut config = config(mbit(10), 100_000, vec![flow]);
+    config.links.push(config.links[0].clone());
+    let every = Probability::new(1.0).expect("a probability");
+    let late = ElementConfig::Reordering { packets: Selection::Every(2), delay: MS.times(1_000) };
+    config.links[0].row.extend([ElementConfig::Duplication(every), late]);
+    let mut sim = Sim::new(&config).expect("a sound path");
+    sim.run_until(at(10_000));
+    let [first, second] = [0, 1].map(|i| sim.link(i).stats);
+    assert!(first.delivered.packets >= 40, "{first:?}");
+    assert_eq!(second.arrived, first.delivered);
+    assert_eq!(sim.delivered_packets(), second.delivered.packets);
+}
+
 #[test]
 fn marks_reach_the_controller_and_spare_the_packets() {
     let queue = |ecn| {
@@ -266,4 +292,52 @@ fn marks_reach_the_controller_and_spare_the_packets() {
         marked == 0 && lost > 0 && delay > 100_000_000,
         "{marked} marked, {lost} lost, {delay}"
     );
+}
+
+/// Data both ways over a link of 20 Mbit/s and one of 5: each fills its own, and shares it with the other's ACKs.
+#[test]
+fn data_goes_both_ways_and_shares_each_way_with_the_acks_of_the_other() {
+    let up = FlowConfig { direction: Direction::Up, ..FlowConfig::bulk(Algorithm::Cubic, 2) };
+    let down = FlowConfig::bulk(Algorithm::Cubic, 1);
+    let run = |flows: Vec<FlowConfig>| {
+        let mut config = config(mbit(20), 50_000, flows);
+        let back = Link {
+            rate: Some(mbit(5)),
+            queue: QueueLimit::Bytes(50_000),
+            delay: MS.times(20),
+            ..Link::default()
+        };
+        config.uplink = back.into();
+        let mut sim = Sim::new(&config).expect("a sound path");
+        sim.run_until(Instant::default() + Duration::from_secs(20));
+        let received: Vec<f64> =
+            sim.flows().iter().map(|flow| flow.received() as f64 * 8.0 / 20e6).collect();
+        assert!(sim.rtt_ns_by_flow().iter().all(|rtt| rtt.min() >= 40_000_000));
+        received
+    };
+    let alone = run(vec![up]);
+    assert!(alone[0] > 4.3 && alone[0] < 5.0, "{alone:?}");
+    let both = run(vec![down, up]);
+    assert!(both[1] > 2.5 && both[1] < alone[0], "ACKs take a part of the way up: {both:?}");
+    assert!(both[0] > 8.0 && both[0] < 20.0, "{both:?}");
+    // A corrupted, a duplicated and a lost answer harm nobody.
+    let mut config = config(mbit(20), 50_000, vec![up]);
+    config.uplink = Link {
+        rate: Some(mbit(5)),
+        delay: MS.times(20),
+        queue: QueueLimit::Bytes(50_000),
+        ..Link::default()
+    }
+    .into();
+    for element in [
+        ElementConfig::Corruption(Probability::new(0.05).expect("a share")),
+        ElementConfig::Duplication(Probability::new(0.05).expect("a share")),
+        ElementConfig::Loss(LossConfig::Independent(Probability::new(0.05).expect("a share"))),
+    ] {
+        config.links[0].row.push(element);
+    }
+    let mut sim = Sim::new(&config).expect("a sound path");
+    sim.run_until(Instant::default() + Duration::from_secs(20));
+    let seen = sim.flow(0).received() as f64 * 8.0 / 20e6;
+    assert!(seen > 4.0, "{seen} Mbit/s with lost ACKs");
 }

@@ -1,4 +1,4 @@
-//! What the program costs, by the kernel's own count.
+//! Processor time of the program, as the kernel counts it.
 
 use std::fs;
 use std::io;
@@ -11,9 +11,9 @@ use super::Error;
 /// its clock included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// How often it ran.
+    /// Number of runs.
     pub runs: u64,
-    /// For how long, in nanoseconds.
+    /// Total time of the runs, in nanoseconds.
     pub nanos: u64,
 }
 
@@ -46,7 +46,7 @@ impl Counting {
     ///
     /// # Errors
     ///
-    /// When the kernel does not let this process.
+    /// The kernel does not permit it to this process.
     pub fn start() -> Result<Self, Error> {
         // SAFETY: a system call with a constant.
         let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };

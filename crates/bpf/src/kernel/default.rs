@@ -11,26 +11,27 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, namespaces, sysctl};
 
-/// Where runs have the names of their namespaces too, which is why it may go at any time.
+/// Directory of the notes. Runs keep the names of their namespaces there too, so it may be removed at any
+/// time.
 const DIRECTORY: &str = "/run/fullpipe";
 
-/// How often a note is tried while runs remove the directory with their names.
+/// Largest number of attempts to make a note while runs remove the directory with their names.
 const TRIES: usize = 10;
 
-/// What a kernel has by default. Reno every one has, and every network namespace may choose it.
+/// Usual defaults of a kernel. Every kernel has Reno, and every network namespace may choose it.
 const KERNELS_OWN: [&str; 2] = ["cubic", "reno"];
 
 /// A default that was put back after the process that had changed it was killed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutBack {
-    /// What is not in the kernel any more.
+    /// Name of the congestion control that is not in the kernel any more.
     pub gone: String,
-    /// What is the default now.
+    /// Name of the present default.
     pub default: String,
 }
 
-/// What is the default, or would be if it were not gone. To be asked before another program gets the name
-/// of one that is gone.
+/// The default of this network namespace, or the kernel's own default if it is not in the kernel any more.
+/// Call this before another program gets the name of one that is gone.
 pub(super) fn standing() -> Result<String, Error> {
     let (default, available) = (sysctl::default()?, sysctl::available()?);
     let is_there = |name: &str| available.iter().any(|available| available == name);
@@ -65,9 +66,9 @@ pub(super) fn put_back(name: &str, previous: String) -> Result<Elsewhere, Error>
 /// Other network namespaces whose default a program was when it went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Elsewhere {
-    /// In how many the default was put back.
+    /// The number in which the default was put back.
     pub(super) put_back: usize,
-    /// How many keep it.
+    /// The number that keep it.
     pub(super) kept: usize,
 }
 
@@ -82,12 +83,12 @@ fn put_back_elsewhere(name: &str, previous: &str) -> Elsewhere {
     Elsewhere { put_back, kept: done.len() - put_back }
 }
 
-/// Puts back what was the default of this network namespace before programs that are gone: what killed
-/// processes left. `None` when there is no such thing.
+/// Restores the default that this network namespace had before programs that are gone, as killed processes
+/// leave them. `None` if there is nothing to restore.
 ///
 /// # Errors
 ///
-/// Whatever the system refuses.
+/// The system refuses an operation.
 pub fn put_back_left_over() -> Result<Option<PutBack>, Error> {
     let mut notes = notes()?;
     if notes.is_empty() {
@@ -121,8 +122,8 @@ fn set(previous: String) -> Result<String, Error> {
     set
 }
 
-/// What the notes of this network namespace begin with: each has a default of its own. They do not begin
-/// with a process's number, so that nobody takes them for the names of namespaces.
+/// Prefix of the names of this network namespace's notes: each namespace has a default of its own. The prefix
+/// is not a process's number, so that a note is not taken for the name of a namespace.
 fn prefix() -> Result<String, Error> {
     let namespace = fs::metadata("/proc/thread-self/ns/net");
     let namespace = namespace.map_err(|source| Error::Note { source })?.ino();

@@ -1,8 +1,8 @@
-//! What can go wrong, each in one line that says what would be right.
+//! Errors, each in one line that says what would be right.
 
 use std::{fs, io};
 
-/// Why the program was not loaded, shown or unloaded.
+/// The reason why the program was not loaded, shown or unloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// TCP takes no such name.
@@ -46,7 +46,7 @@ pub enum Error {
         .arguments.map_or("unknown".to_owned(), |n| n.to_string())
     )]
     OtherSignature {
-        /// How many, where that can be told.
+        /// Number of arguments, if it can be determined.
         arguments: Option<usize>,
     },
     /// Pins need the file system.
@@ -78,19 +78,19 @@ pub enum Error {
     /// The pins cannot be made or removed.
     #[error("/sys/fs/bpf/fullpipe: {source}")]
     Pins {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The lock cannot be taken.
     #[error("/run/fullpipe-kernel.lock: {source}")]
     Lock {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The note of what the default was cannot be made or read.
     #[error("the note in /run/fullpipe of what the default was: {source}")]
     Note {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A sysctl cannot be read or written.
@@ -98,7 +98,7 @@ pub enum Error {
     Sysctl {
         /// Its file.
         path: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -109,8 +109,8 @@ const PERFMON: u32 = 38;
 const SYS_ADMIN: u32 = 21;
 
 impl Error {
-    /// Why the kernel refused to load something. It answers a lack of rights and a program that it does not
-    /// accept alike.
+    /// The reason why the kernel refused to load something. The kernel's error is the same for missing
+    /// capabilities and for a program that it does not accept.
     pub(super) fn load(error: libbpf_rs::Error) -> Self {
         if error.kind() != libbpf_rs::ErrorKind::PermissionDenied {
             return Self::Load(error);

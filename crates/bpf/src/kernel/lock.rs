@@ -29,7 +29,8 @@ impl Lock {
             let file = Flock::lock(file, FlockArg::LockExclusive)
                 .map_err(|(_, errno)| Error::Lock { source: errno.into() })?;
             let mine = file.metadata().map_err(|source| Error::Lock { source })?.ino();
-            // Whoever had it has removed it meanwhile: another one may lock a new file by this name.
+            // The previous holder may have removed the file meanwhile; then another process may lock a new
+            // file by this name.
             if fs::metadata(PATH).is_ok_and(|named| named.ino() == mine) {
                 return Ok(Self { _file: file });
             }

@@ -24,7 +24,7 @@ use libbpf_rs::{
 pub use cost::{Cost, Counting};
 pub use default::{PutBack, put_back_left_over};
 pub use error::Error;
-pub use status::{Connection, Status, status};
+pub use status::{Connection, Status, available, status};
 pub use variant::check;
 
 use lock::Lock;
@@ -39,7 +39,7 @@ pub const DEFAULT_NAME: &str = "bbr3";
 /// [`Options::max_connections`] unless something else is chosen: half a gigabyte.
 pub const DEFAULT_MAX_CONNECTIONS: u32 = 65_536;
 
-/// Where pins are.
+/// Directory of the pins.
 const PINS: &str = "/sys/fs/bpf/fullpipe";
 const LINK: &str = "link";
 const REGISTRATION: &str = "registration";
@@ -51,7 +51,7 @@ const SETTINGS: &str = ".rodata.settings";
 /// Longest name of a congestion control: TCP_CA_NAME_MAX with the zero at its end.
 const NAME_SIZE: usize = 16;
 
-/// What to load it as.
+/// Options for loading the program.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The name for `setsockopt(TCP_CONGESTION)`: 1 to 15 letters, digits, `-` or `_`.
@@ -63,8 +63,9 @@ pub struct Options {
     /// CE marks on the paths of this machine mean a queue of well under a millisecond: respond to them as
     /// Linux's BBRv3 does on routes with ECN_LOW. Without it marks are counted and change nothing.
     pub low_latency_ecn: bool,
-    /// How many connections may have state in the kernel at once, of all users and namespaces: 8 KB each,
-    /// charged to the memory cgroup of the process that loads the program. Those above it go on as Reno.
+    /// Largest number of connections with state in the kernel at once, of all users and namespaces: 8 KB
+    /// each, charged to the memory cgroup of the process that loads the program. Connections above it go on
+    /// as Reno.
     pub max_connections: u32,
 }
 
@@ -101,7 +102,7 @@ impl Loaded {
     ///
     /// # Errors
     ///
-    /// Whatever the system refuses.
+    /// The system refuses an operation.
     pub fn connections(&self) -> Result<Vec<Connection>, Error> {
         let mut records = Vec::new();
         let read = Iter::new(&self.connections).map_err(Error::load)?.read_to_end(&mut records);
@@ -109,11 +110,11 @@ impl Loaded {
         Ok(status::decode(&records))
     }
 
-    /// What its ACKs have cost so far, while the kernel was [`Counting`].
+    /// Runs on ACKs and their processor time so far, while the kernel was [`Counting`].
     ///
     /// # Errors
     ///
-    /// When the kernel does not tell.
+    /// The kernel does not report it.
     pub fn ack_cost(&self) -> Result<Cost, Error> {
         cost::of(self.on_ack.as_fd())
     }
@@ -210,15 +211,16 @@ fn open(options: &Options, variant: Variant) -> Result<OpenObject, Error> {
     Ok(open)
 }
 
-/// What was taken out of the kernel.
+/// The program that was taken out of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unloaded {
     /// Its name.
     pub name: String,
-    /// In how many network namespaces beside this one it was the default, and what was before is again. A
-    /// namespace inherits the default of the first one when it is made.
+    /// Number of other network namespaces in which it was the default and the previous default was restored.
+    /// A namespace inherits the default of the first one when it is made.
     pub put_back: usize,
-    /// In how many it stays the default although it is gone, because the system refused to change that.
+    /// Number of those in which it stays the default although it is gone, because the system refused to
+    /// change that.
     pub kept: usize,
 }
 
@@ -265,7 +267,7 @@ fn remove_pins() -> io::Result<()> {
     fs::remove_dir(PINS)
 }
 
-/// What is pinned, if anything is: its name, and the default before it, empty if it did not become the
+/// The pinned program, if there is one: its name, and the default before it, empty if it did not become the
 /// default.
 fn registration() -> Result<Option<(String, String)>, Error> {
     let pins = Path::new(PINS);

@@ -48,8 +48,8 @@ fn of_tasks() -> Vec<PathBuf> {
     tasks.map(|task| task.join("ns/net")).collect()
 }
 
-/// Where this process sees namespaces mounted. Fields of mountinfo: the root, which names a namespace, and
-/// the mount point.
+/// Mount points of namespaces that this process sees. Fields of mountinfo: the root, which names a namespace,
+/// and the mount point.
 fn mounted() -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
     let path = |line: &str| {

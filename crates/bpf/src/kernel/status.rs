@@ -1,4 +1,4 @@
-//! What the pinned program does at the moment.
+//! Present state of the pinned program.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,7 +16,7 @@ pub struct Status {
     pub name: String,
     /// Whether new connections of this network namespace use it by default.
     pub is_default: bool,
-    /// What the default was before it, if it became the default when it was loaded.
+    /// The default before it, if it became the default when it was loaded.
     pub previous_default: Option<String>,
     /// The connections that use it now.
     pub connections: Vec<Connection>,
@@ -48,7 +48,7 @@ pub struct Connection {
     pub delivered: u64,
     /// C.lost since the program has the connection.
     pub lost: u64,
-    /// What was delivered with a CE mark, as TCP counts it, since the program has the connection.
+    /// Data delivered with a CE mark, as TCP counts it, since the program has the connection.
     pub marked: u64,
     /// Linux's ecn_alpha in 256ths, where marks are responded to: ECN was negotiated, and min_rtt was
     /// once at most 5 ms.
@@ -72,7 +72,7 @@ const RECORD: usize = 120;
 ///
 /// # Errors
 ///
-/// Where the pins cannot be read: they are root's.
+/// The pins cannot be read: they are root's.
 pub fn status() -> Result<Option<Status>, Error> {
     let Some((name, previous)) = registration()? else { return Ok(None) };
     let connections = Path::new(PINS).join(CONNECTIONS);
@@ -85,6 +85,14 @@ pub fn status() -> Result<Option<Status>, Error> {
     }))
 }
 
+/// Names of the congestion controls that the kernel has, whoever brought them.
+///
+/// # Errors
+/// The kernel does not say which it has.
+pub fn available() -> Result<Vec<String>, Error> {
+    sysctl::available()
+}
+
 /// The iterator over the connections, which is read like a file once it is pinned.
 pub(super) fn attach(object: &Object) -> Result<Link, Error> {
     let program = object.progs_mut().find(|program| program.name() == "bbr3_connections");
@@ -94,7 +102,7 @@ pub(super) fn attach(object: &Object) -> Result<Link, Error> {
     program.attach_iter(flows.as_fd()).map_err(Error::load)
 }
 
-/// What the iterator gave.
+/// Decodes the records of the iterator.
 pub(super) fn decode(records: &[u8]) -> Vec<Connection> {
     records.chunks_exact(RECORD).map(Connection::decode).collect()
 }

@@ -1,4 +1,4 @@
-//! What TCP offers, and what it takes by default, in this network namespace.
+//! The congestion controls that TCP offers in this network namespace, and its default.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What the running kernel is, by its own description of its types, and which variant of the program it takes.
+//! The variant of the program that the running kernel takes, by the kernel's own description of its types.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -75,7 +75,7 @@ pub fn check() -> Result<(), Error> {
     if !has("bpf_struct_ops_tcp_congestion_ops\0") {
         return Err(Error::NoStructOps);
     }
-    // What 6.4 brought: a link for struct_ops, and loops.
+    // New in 6.4: a link for struct_ops, and loops.
     if ["bpf_struct_ops_link\0", "bpf_iter_num_new\0"].into_iter().all(has) {
         return Ok(());
     }

@@ -74,12 +74,7 @@ impl Bench {
             seed: 1,
         };
         let uplink = Link { delay, ..Link::default() };
-        let config = TunConfig {
-            uplink: uplink.into(),
-            downlink: downlink.into(),
-            epoch: None,
-            realtime: true,
-        };
+        let config = TunConfig::new(uplink.into(), downlink.into());
         let link = TunLink::start(&config).expect("a link");
         Some(Self { link, loaded, name: options.name })
     }
@@ -100,7 +95,7 @@ impl Bench {
                 count.fetch_add(n as u64, Ordering::Relaxed);
             }
         });
-        let stream = self.link.server().enter(|| TcpStream::connect(address));
+        let stream = self.link.server().expect("a namespace").enter(|| TcpStream::connect(address));
         let stream = stream.expect("inside").expect("a connection");
         let mut writer = stream.try_clone().expect("a descriptor");
         let receiver = receiver.recv().expect("it accepts");
@@ -116,7 +111,7 @@ impl Bench {
             "Tcp" => ("/proc/thread-self/net/snmp", "Tcp: "),
             _ => ("/proc/thread-self/net/netstat", "TcpExt: "),
         };
-        let text = self.link.server().enter(|| fs::read_to_string(file));
+        let text = self.link.server().expect("a namespace").enter(|| fs::read_to_string(file));
         let text = text.expect("inside").expect("every Linux has it");
         let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
         let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));

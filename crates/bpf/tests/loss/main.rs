@@ -68,7 +68,11 @@ fn without_memory_for_its_state_a_flow_goes_on_as_reno_until_there_is_some() {
     let link = LinkOf { mbit: 50, rtt_ms: 20, queue_bytes: 250_000, loss: 0.0 };
     let Some(bench) = Bench::start("fullpipe_memory", &link) else { return };
     let limit = |bytes: &str| {
-        let set = bench.link.server().enter(|| fs::write("/proc/sys/net/core/optmem_max", bytes));
+        let set = bench
+            .link
+            .server()
+            .expect("a namespace")
+            .enter(|| fs::write("/proc/sys/net/core/optmem_max", bytes));
         set.expect("inside")
     };
     if let Err(error) = limit("2048") {

@@ -197,7 +197,8 @@ fn soak() {
         for seed in 0..connections {
             let (bench, stop, sent, senders) = (&bench, &stop, &sent, &senders);
             let run = move || {
-                let stream = bench.link.server().enter(|| TcpStream::connect(address));
+                let stream =
+                    bench.link.server().expect("a namespace").enter(|| TcpStream::connect(address));
                 let stream = Arc::new(stream.expect("inside").expect("it listens"));
                 // The rest in it is to arrive after the end.
                 setsockopt(&*stream, SndBuf, &(32 << 10)).expect("a socket");

@@ -14,20 +14,20 @@ use std::hint::black_box;
 
 use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant, Rate, SendDecision, State};
 
-/// What one send and every packet of the trace weighs, in bytes.
+/// The size of every packet of the trace, in bytes.
 pub const PACKET: u32 = 1200;
 /// The link of the trace.
 pub const RATE: Rate = Rate::from_bits_per_sec(50_000_000);
 /// Its round-trip time without a queue.
 pub const RTT: Duration = Duration::from_millis(40);
-/// When the one packet is lost.
+/// The time of the only loss.
 const LOSS_AT: Instant = Instant::from_nanos(1_000_000_000);
 /// Startup and Drain are over, and the first probe as well.
 const STEADY_FROM: Instant = Instant::from_nanos(2_000_000_000);
 /// Probes come every two to three seconds and ProbeRTT every five: three and one of them.
 const END: Instant = Instant::from_nanos(10_000_000_000);
 
-/// Which events of the trace count.
+/// The events of the trace that count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// Those while the recorded flow was in ProbeBW_CRUISE.
@@ -36,7 +36,7 @@ pub enum Scope {
     Cycle,
 }
 
-/// What happens at one moment of the trace; packets have the numbers 0, 1, 2, ...
+/// An event of the trace; packets have the numbers 0, 1, 2, ...
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// The next packet leaves.
@@ -53,9 +53,9 @@ pub enum Event {
 /// An event with its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// When, on the trace's own clock.
+    /// The event's time, on the trace's own clock.
     pub now: Instant,
-    /// What.
+    /// The event.
     pub event: Event,
     is_cruise: bool,
 }
@@ -129,7 +129,7 @@ pub fn record() -> Vec<Entry> {
 pub trait Subject {
     /// Its point in time.
     type Time: Copy;
-    /// What the transport keeps beside a packet for it.
+    /// Its state of a packet, which the transport keeps beside that packet.
     type Packet: Copy;
     /// The trace's time on its clock.
     fn time(&self, now: Instant) -> Self::Time;
@@ -145,7 +145,7 @@ pub trait Subject {
     );
     /// The packet of that number, which left at that time, is lost.
     fn lose(&mut self, now: Self::Time, number: u64, packet: (Self::Time, Self::Packet));
-    /// What it takes the link's rate for, if it asks itself that.
+    /// Its estimate of the link's rate, if it has one.
     fn estimate(&self) -> Option<Rate>;
 }
 
@@ -166,7 +166,7 @@ fn counted_ack<S: Subject>(
 }
 
 /// Replays the trace; the events of `scope` go through the functions that callgrind collects in.
-/// Whoever does not believe in the trace's link afterwards was not doing its work.
+/// Panics if the subject's estimate is far from the trace's rate afterwards: it was not doing its work.
 pub fn replay<S: Subject>(trace: &[Entry], mut subject: S, scope: Scope) -> S {
     let mut flight: VecDeque<(S::Time, S::Packet)> = VecDeque::with_capacity(1 << 14);
     let (mut next, mut oldest) = (0, 0);

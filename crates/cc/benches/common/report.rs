@@ -60,7 +60,7 @@ fn instructions(dir: &Path) -> Option<u64> {
     totals.next()
 }
 
-/// What came of the targets.
+/// Result of the comparison with the targets.
 #[derive(Default)]
 pub struct Outcome {
     /// Figures above their targets.

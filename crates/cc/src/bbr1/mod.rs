@@ -45,7 +45,7 @@ pub(crate) struct Bbr1 {
     round_count: u64,
     round_start: bool,
     next_round_delivered: u64,
-    /// When the newest ACK came.
+    /// The time of the newest ACK.
     delivered_time: Instant,
     idle_restart: bool,
     has_seen_rtt: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Bbr1 {
     conserve_from: u64,
     prior_cwnd: u64,
     target_cwnd: u64,
-    /// What pacing rate, quantum and target were made of.
+    /// The values from which pacing rate, quantum and target were computed.
     made_of: Option<Basis>,
 
     rng: Rng,

@@ -17,9 +17,9 @@ use crate::units::{Duration, Instant, Rate};
 /// A shorter interval than this measures nothing.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// What the sampling of one ACK, or of a timeout, looks at.
+/// Input to the sampling at an ACK or a timeout.
 pub(super) struct Event {
-    /// When data was last delivered.
+    /// The time of the last delivery.
     pub(super) now: Instant,
     /// Bytes delivered so far.
     pub(super) delivered: u64,

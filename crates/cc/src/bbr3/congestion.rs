@@ -1,4 +1,4 @@
-//! What losses do to the model, and how that is undone when they were none.
+//! The model's response to losses, and the undo of that response if the losses were spurious.
 //! Sections "Updating the Model Upon Packet Loss" and "... Detecting a Spurious Loss Recovery".
 
 use super::params::{Flavour, PACING_MARGIN};
@@ -41,9 +41,11 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn update_congestion_signals(&mut self, conn: &Conn, rs: &RateSample) {
         self.update_max_bw(conn, rs);
         if self.loss_round_start {
-            self.adapt_lower_bounds_from_congestion(conn);
+            self.adapt_lower_bounds_from_congestion(conn, rs);
             self.is_loss_in_round = false;
-            self.ecn.is_in_round = false;
+            if let Some(ecn) = F::ecn_mut(&mut self.own) {
+                ecn.is_in_round = false;
+            }
         }
     }
 
@@ -60,12 +62,12 @@ impl<F: Flavour> Bbr3<F> {
     /// Linux does as the pseudo-code does, and cuts inflight_shortterm for CE marks too: to the lower
     /// of what marks and losses ask for.
     #[cold]
-    fn adapt_lower_bounds_from_congestion(&mut self, conn: &Conn) {
+    fn adapt_lower_bounds_from_congestion(&mut self, conn: &Conn, rs: &RateSample) {
         if self.is_probing_bw() {
             return;
         }
         let ecn_bound = if F::P.answers_ecn { self.ecn_lower_bound(conn) } else { INFINITE };
-        if self.is_loss_in_round {
+        if self.is_loss_in_round && !self.is_small_loss(conn, rs) {
             self.loss_lower_bounds(conn);
         }
         self.inflight_shortterm = self.inflight_shortterm.min(ecn_bound);
@@ -118,9 +120,9 @@ impl<F: Flavour> Bbr3<F> {
             return; // no packet of a probe, or the probe was judged already
         }
         let lost = conn.sampler.lost_since(packet);
-        if Self::is_inflight_too_high(conn, lost, packet.tx_in_flight()) {
+        if self.is_inflight_too_high(conn, lost, packet.tx_in_flight()) {
             self.too_high = Some(TooHigh {
-                inflight: Self::inflight_at_loss(packet, lost),
+                inflight: self.inflight_at_loss(conn, packet, lost),
                 is_app_limited: packet.is_app_limited(),
             });
         }
@@ -128,12 +130,13 @@ impl<F: Flavour> Bbr3<F> {
 
     /// InflightAtLoss(), "Probing for Bandwidth In ProbeBW": the packet may be an aggregate of
     /// which a part still fitted.
-    fn inflight_at_loss(packet: &PacketState, lost: u64) -> u64 {
+    fn inflight_at_loss(&self, conn: &Conn, packet: &PacketState, lost: u64) -> u64 {
         let inflight_prev = packet.tx_in_flight().saturating_sub(packet.size());
         let lost_prev = lost.saturating_sub(packet.size());
         // Losses before this packet may be above the threshold already: then none of it fitted.
-        let room = F::P.loss_thresh.of(inflight_prev).saturating_sub(lost_prev);
-        inflight_prev.saturating_add(F::P.loss_thresh.complement().divide(room))
+        let loss_thresh = self.loss_thresh(conn, packet.tx_in_flight());
+        let room = loss_thresh.of(inflight_prev).saturating_sub(lost_prev);
+        inflight_prev.saturating_add(loss_thresh.complement().divide(room))
     }
 
     /// The response to all losses and marks of one ACK or timer.
@@ -152,7 +155,7 @@ impl<F: Flavour> Bbr3<F> {
         // The draft leaves ECN's response open, and wants CE to be congestion: marks count as lost
         // volume, and are judged by the sample of the ACK that brought them.
         let marked = marks.map(|marks| marks.sample).filter(|rs| {
-            !F::P.answers_ecn && self.is_bw_probe_sample && Self::is_loss_too_high(conn, rs)
+            !F::P.answers_ecn && self.is_bw_probe_sample && self.is_loss_too_high(conn, rs)
         });
         let marked = marked
             .map(|rs| TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited });

@@ -18,7 +18,8 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn init_pacing_rate(&mut self, conn: &mut Conn) {
         let rtt = conn.srtt().unwrap_or(NOMINAL_RTT);
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
-        conn.set_pacing_rate(self.startup_gains.pacing.of_rate(nominal_bandwidth));
+        let rate = self.startup_gains.pacing.of_rate(nominal_bandwidth);
+        conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, rate));
     }
 
     /// SetPacingRateWithGain(), "Pacing Rate: C.pacing_rate". Until the pipe was full once the rate
@@ -26,7 +27,21 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn set_pacing_rate_with_gain(&mut self, conn: &mut Conn, pacing_gain: Gain) {
         let rate = PACING_MARGIN.of_rate(pacing_gain.of_rate(self.bw));
         if rate > Rate::ZERO && (self.full_bw_reached || rate > conn.pacing_rate) {
-            conn.set_pacing_rate(rate);
+            conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, rate));
+        }
+    }
+
+    /// The lower bound of the pacing rate: one SMSS per second.
+    ///
+    /// The draft has none, and there an estimate that one ACK after a long outage made lasts for hours: where
+    /// packets leave further apart than ProbeRTTInterval, each ACK begins or ends a ProbeRTT, and no UP is reached;
+    /// at few bytes per second a probe's quarter more is lost in rounding. On a path that is in fact so slow, the
+    /// window of BBR.MinPipeCwnd is the limit, which the draft grants in each round trip. Linux's flavour is as Linux.
+    fn at_least_a_packet_per_second(conn: &Conn, rate: Rate) -> Rate {
+        if F::P.least_pacing_rate_is_a_packet_per_second {
+            rate.max(Rate::from_bytes_per_sec(conn.smss))
+        } else {
+            rate
         }
     }
 
@@ -107,6 +122,7 @@ impl<F: Flavour> Bbr3<F> {
     /// UpdateMaxInflight(), "Computing BBR.max_inflight".
     fn update_max_inflight(&mut self, conn: &Conn) {
         let cap = self.bdp_multiple(conn, self.bw, self.cwnd_gain);
+        let cap = cap.max(self.inflight_beside_competitor());
         let extra_acked = match F::P.extra_acked_filter {
             ExtraAckedFilter::Rounds => self.extra_acked,
             // Linux: aggregation explains 100 ms of data, no more.

@@ -16,9 +16,9 @@ use crate::algo::Marks;
 use crate::conn::{Conn, INFINITE};
 use crate::units::{Gain, mul_div};
 
-/// What marks have told so far.
+/// State of the response to ECN marks.
 #[derive(Clone, Debug)]
-pub(super) struct Ecn {
+pub(crate) struct Ecn {
     /// The transport says that marks on this path mean low-latency ECN.
     is_on: bool,
     /// Linux's ecn_eligible: min_rtt was once short enough. Stays.
@@ -65,11 +65,12 @@ impl Ecn {
 impl<F: Flavour> Bbr3<F> {
     /// The marks of one ACK, before the rest of it is looked at.
     pub(super) fn note_marks(&mut self, marks: &Marks<'_>) {
-        self.ecn.marked = self.ecn.marked.saturating_add(marks.newly_marked);
-        if self.ecn.is_eligible {
-            self.ecn.is_in_round = true;
+        let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
+        ecn.marked = ecn.marked.saturating_add(marks.newly_marked);
+        if ecn.is_eligible {
+            ecn.is_in_round = true;
             let threshold = ECN_THRESH.of(marks.sample.delivered);
-            self.ecn.is_mark_rate_too_high = marks.marked > threshold;
+            ecn.is_mark_rate_too_high = marks.marked > threshold;
         }
     }
 
@@ -77,7 +78,7 @@ impl<F: Flavour> Bbr3<F> {
     /// bbr_update_ecn_alpha(), to the bit but for the unit, which is bytes here.
     #[cold]
     pub(super) fn update_ecn_alpha(&mut self, conn: &Conn) {
-        let ecn = &mut self.ecn;
+        let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
         ecn.is_eligible |= ecn.is_on && self.min_rtt <= ECN_MAX_RTT;
         let delivered = conn.sampler.delivered.saturating_sub(ecn.alpha_delivered);
         if !ecn.is_eligible || delivered == 0 {
@@ -99,8 +100,9 @@ impl<F: Flavour> Bbr3<F> {
             return;
         }
         let is_high = Gain::per_256(share) >= ECN_THRESH;
-        self.ecn.startup_rounds = if is_high { self.ecn.startup_rounds + 1 } else { 0 };
-        if self.ecn.startup_rounds >= ECN_FULL_ROUNDS {
+        let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
+        ecn.startup_rounds = if is_high { ecn.startup_rounds + 1 } else { 0 };
+        if ecn.startup_rounds >= ECN_FULL_ROUNDS {
             self.end_startup(conn);
         }
     }
@@ -108,13 +110,11 @@ impl<F: Flavour> Bbr3<F> {
     /// inflight_shortterm as the marks of the round want it: lower by alpha times ECN_FACTOR. Linux's
     /// bbr_ecn_lower_bounds(). Marks say nothing about the bandwidth.
     pub(super) fn ecn_lower_bound(&mut self, conn: &Conn) -> u64 {
-        if !self.ecn.is_in_round {
-            return INFINITE;
-        }
+        let Some(ecn) = F::ecn(&self.own).filter(|ecn| ecn.is_in_round) else { return INFINITE };
+        let cut = ecn.alpha * ECN_FACTOR / ECN_UNIT;
         if self.inflight_shortterm == INFINITE {
             self.inflight_shortterm = conn.cwnd;
         }
-        let cut = self.ecn.alpha * ECN_FACTOR / ECN_UNIT;
         Gain::per_256(ECN_UNIT - cut).of(self.inflight_shortterm)
     }
 }

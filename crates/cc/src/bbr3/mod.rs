@@ -16,6 +16,9 @@
 //!   Linux's flavour.
 //! - [`control`]: from the model to pacing rate, quantum and window.
 
+mod amended;
+#[cfg(test)]
+mod amended_tests;
 mod congestion;
 mod control;
 mod ecn;
@@ -29,19 +32,16 @@ mod startup;
 #[cfg(test)]
 mod tests;
 
-use core::marker::PhantomData;
-
 use crate::algo::{Congestion, CongestionControl};
-use crate::config::{Config, StartupGains};
+use crate::config::{Amendment, Config, StartupGains};
 use crate::conn::{Conn, INFINITE};
 use crate::filter::RoundMax;
 use crate::rng::Rng;
 use crate::sampler::{PacketIndex, PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
-use ecn::Ecn;
 use params::Flavour;
-pub(crate) use params::{Draft, Linux};
+pub(crate) use params::{Draft, DraftAmended, Linux};
 
 /// BBR.ack_phase: what the ACKs that come in now say about the probing for bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// Where the losses of this batch crossed the threshold.
+/// The point at which the losses of this batch crossed the threshold.
 #[derive(Clone, Copy, Debug)]
 struct TooHigh {
     /// C.inflight in bytes at which they did.
@@ -71,7 +71,7 @@ struct TooHigh {
 /// OnInit in the draft leaves some of them unset; here every one has its start in [`Bbr3::new`],
 /// and an instant that is not set yet is `None`, never 0: a clock may start anywhere.
 #[derive(Clone, Debug)]
-pub(crate) struct Bbr3<F> {
+pub(crate) struct Bbr3<F: Flavour> {
     state: State,
     pacing_gain: Gain,
     cwnd_gain: Gain,
@@ -102,8 +102,10 @@ pub(crate) struct Bbr3<F> {
     probe_rtt_min_delay: Duration,
     /// BBR.probe_rtt_min_stamp + BBR.ProbeRTTInterval; never before the first sample.
     probe_rtt_min_expiry: Instant,
-    probe_rtt_expired: bool,
-    probe_rtt_done_stamp: Option<Instant>,
+    /// The first moment at which an ACK is asked what ProbeRTT and min_rtt are due for.
+    next_rtt_check: Instant,
+    /// [`Instant::MAX`] while ProbeRTT has not reached its window.
+    probe_rtt_done_stamp: Instant,
     probe_rtt_round_done: bool,
     prior_cwnd: u64,
 
@@ -143,16 +145,17 @@ pub(crate) struct Bbr3<F> {
     probe_up_acked_per_inc: u64,
     rounds_since_probe_up: u64,
     bw_probe_wait: Duration,
-    cycle_stamp: Instant,
+    /// BBR.cycle_stamp + BBR.bw_probe_wait: the moment is compared with each ACK's.
+    bw_probe_time: Instant,
 
     undo_state: Option<State>,
     undo_bw_shortterm: Rate,
     undo_inflight_shortterm: u64,
     undo_inflight_longterm: u64,
 
-    ecn: Ecn,
+    /// The flavour's own state.
+    own: F::Own,
     rng: Rng,
-    flavour: PhantomData<F>,
 }
 
 impl<F: Flavour> Bbr3<F> {
@@ -181,8 +184,8 @@ impl<F: Flavour> Bbr3<F> {
             min_rtt_expiry: now + params::MIN_RTT_FILTER_LEN,
             probe_rtt_min_delay: Duration::MAX,
             probe_rtt_min_expiry: Instant::MAX,
-            probe_rtt_expired: false,
-            probe_rtt_done_stamp: None,
+            next_rtt_check: now,
+            probe_rtt_done_stamp: Instant::MAX,
             probe_rtt_round_done: false,
             prior_cwnd: 0,
             extra_acked: 0,
@@ -214,14 +217,13 @@ impl<F: Flavour> Bbr3<F> {
             probe_up_acked_per_inc: INFINITE,
             rounds_since_probe_up: 0,
             bw_probe_wait: Duration::ZERO,
-            cycle_stamp: now,
+            bw_probe_time: now,
             undo_state: None,
             undo_bw_shortterm: Rate::ZERO,
             undo_inflight_shortterm: 0,
             undo_inflight_longterm: 0,
-            ecn: Ecn::new(config.ecn),
+            own: F::own(config),
             rng: Rng::new(config.seed),
-            flavour: PhantomData,
         };
         // To Linux marks are no losses.
         conn.marks_are_losses = !F::P.answers_ecn;
@@ -234,6 +236,7 @@ impl<F: Flavour> Bbr3<F> {
             bbr.probe_rtt_min_delay = rtt;
             bbr.probe_rtt_min_expiry = now + params::PROBE_RTT_INTERVAL;
             bbr.renew_bdp(conn);
+            bbr.schedule_rtt_check();
         }
         bbr
     }
@@ -243,19 +246,27 @@ impl<F: Flavour> Bbr3<F> {
     /// forget one.
     fn enter(&mut self, state: State) {
         use params::{
-            DEFAULT_CWND_GAIN, PROBE_RTT_CWND_GAIN, PROBE_UP_CWND_GAIN, PROBE_UP_PACING_GAIN,
+            CRUISE_CWND_GAIN, DEFAULT_CWND_GAIN, PROBE_DOWN_PACING_GAIN, PROBE_RTT_CWND_GAIN,
+            PROBE_UP_CWND_GAIN, PROBE_UP_PACING_GAIN,
         };
         (self.pacing_gain, self.cwnd_gain) = match state {
             State::Startup => (self.startup_gains.pacing, self.startup_gains.cwnd),
             State::Drain => (F::P.drain_pacing_gain, self.startup_gains.cwnd),
+            State::ProbeBwDown if self.amended(Amendment::DeeperDown).is_some() => {
+                (PROBE_DOWN_PACING_GAIN, DEFAULT_CWND_GAIN)
+            }
             State::ProbeBwDown => (F::P.probe_down_pacing_gain, DEFAULT_CWND_GAIN),
             State::ProbeBwUp => (PROBE_UP_PACING_GAIN, PROBE_UP_CWND_GAIN),
+            State::ProbeBwCruise if self.amended(Amendment::SmallerCruiseWindow).is_some() => {
+                (Gain::ONE, CRUISE_CWND_GAIN)
+            }
             State::ProbeRtt => (Gain::ONE, PROBE_RTT_CWND_GAIN),
             // CRUISE and REFILL; the rest are other algorithms' states.
             _ => (Gain::ONE, DEFAULT_CWND_GAIN),
         };
         self.state = state;
         self.is_model_new = true;
+        self.schedule_rtt_check();
     }
 }
 
@@ -266,7 +277,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
         self.update_ack_aggregation(conn, rs);
-        if self.is_round_unjudged || F::P.full_bw_rises_on_any_ack {
+        if self.is_round_unjudged || (F::P.full_bw_rises_on_any_ack && !self.full_bw_now) {
             self.check_full_bw_reached(rs);
         }
         if self.loss_round_start {
@@ -277,12 +288,10 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             self.check_drain_done(conn, rs);
         }
         self.update_probe_bw_cycle_phase(conn, rs);
+        self.note_rtt(rs);
         self.update_min_rtt(conn, rs);
-        if self.state == State::ProbeRtt || self.probe_rtt_expired {
-            self.check_probe_rtt(conn, rs);
-        }
-        if rs.delivered > 0 {
-            self.idle_restart = false;
+        if self.idle_restart {
+            self.end_idle_restart(rs);
         }
         self.advance_latest_delivery_signals(rs);
         self.bound_bw_for_model(conn);
@@ -293,8 +302,8 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         }
         debug_assert!(self.control_parameters_are_current(conn), "changed without is_model_new");
         self.set_cwnd(conn, rs);
-        if F::P.answers_ecn {
-            self.ecn.is_mark_rate_too_high = false;
+        if let Some(ecn) = F::ecn_mut(&mut self.own) {
+            ecn.is_mark_rate_too_high = false;
         }
     }
 
@@ -331,7 +340,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
 
     /// The draft takes CE for congestion. Linux's flavour answers it where the path has low-latency ECN.
     fn wants_ecn(&self) -> bool {
-        !F::P.answers_ecn || self.ecn.is_on()
+        F::ecn(&self.own).is_none_or(|ecn| ecn.is_on())
     }
 
     /// As Linux: a flight that recovers is twice its window, and one is written meanwhile.
@@ -375,7 +384,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             bw_probe_wait: self.bw_probe_wait,
             rounds_since_probe_up: self.rounds_since_probe_up,
             probe_rtt_min_delay: time(self.probe_rtt_min_delay),
-            ecn_alpha: self.ecn.alpha(),
+            ecn_alpha: F::ecn(&self.own).and_then(|ecn| ecn.alpha()),
             drain_start_round: self.drain_start_round,
             bw_latest: self.bw_latest,
             inflight_latest: self.inflight_latest,

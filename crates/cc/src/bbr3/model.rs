@@ -8,7 +8,7 @@ use super::params::{
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
-use crate::units::{Gain, Rate};
+use crate::units::{Gain, Instant, Rate};
 
 impl<F: Flavour> Bbr3<F> {
     /// UpdateRound(), "BBR.round_count: Tracking Packet-Timed Round Trips". The packet that counts
@@ -91,7 +91,7 @@ impl<F: Flavour> Bbr3<F> {
             self.extra_acked_interval_start = rs.now;
             expected_delivered = 0;
         }
-        self.extra_acked_delivered = self.extra_acked_delivered.saturating_add(rs.newly_acked);
+        self.extra_acked_delivered += rs.newly_acked;
         let extra = (self.extra_acked_delivered - expected_delivered).min(conn.cwnd);
         let (slot, slots) = match F::P.extra_acked_filter {
             // In Startup the bandwidth is not known yet, and much seems extra: remember one round.
@@ -108,30 +108,43 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// UpdateMinRTT(), "ProbeRTT Logic".
+    /// UpdateMinRTT() and CheckProbeRTT(), "ProbeRTT Logic". Most ACKs call for neither.
+    pub(super) fn update_min_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
+        if rs.rtt < self.probe_rtt_min_delay || rs.now > self.next_rtt_check {
+            self.check_rtt(conn, rs);
+        }
+    }
+
+    #[cold]
+    fn check_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
+        let probe_rtt_expired = rs.now > self.probe_rtt_min_expiry;
+        self.renew_min_rtt(conn, rs, probe_rtt_expired);
+        self.schedule_rtt_check();
+        self.check_probe_rtt(conn, rs, probe_rtt_expired);
+    }
+
+    /// In ProbeRTT each ACK is looked at, else those after one of the filters' windows has passed.
+    pub(super) fn schedule_rtt_check(&mut self) {
+        self.next_rtt_check = match self.state {
+            State::ProbeRtt => Instant::default(),
+            _ => self.probe_rtt_min_expiry.min(self.min_rtt_expiry),
+        };
+    }
+
+    /// UpdateMinRTT(), for a shorter RTT, or none for too long.
     ///
     /// The draft lets min_rtt and the ProbeRTT interval expire on one and the same sample: the
     /// estimate would then rise to an RTT with a queue in it just before ProbeRTT drains that queue
     /// (its issue 109). Here min_rtt does not rise on the ACK that calls for ProbeRTT nor within
     /// ProbeRTT; it rises after it, to what it found.
-    pub(super) fn update_min_rtt(&mut self, conn: &Conn, rs: &RateSample) {
-        self.probe_rtt_expired = rs.now > self.probe_rtt_min_expiry;
-        let is_min_rtt_expired = rs.now > self.min_rtt_expiry;
-        if rs.rtt < self.probe_rtt_min_delay || self.probe_rtt_expired || is_min_rtt_expired {
-            self.renew_min_rtt(conn, rs);
-        }
-    }
-
-    /// The part of UpdateMinRTT() for a shorter RTT, or none for too long.
-    #[cold]
-    fn renew_min_rtt(&mut self, conn: &Conn, rs: &RateSample) {
+    fn renew_min_rtt(&mut self, conn: &Conn, rs: &RateSample, probe_rtt_expired: bool) {
         let (now, Some(rtt)) = (rs.now, rs.rtt()) else { return };
-        if rtt < self.probe_rtt_min_delay || self.probe_rtt_expired {
+        if rtt < self.probe_rtt_min_delay || probe_rtt_expired {
             self.probe_rtt_min_delay = rtt;
             self.probe_rtt_min_expiry = now + PROBE_RTT_INTERVAL;
         }
         let min_rtt_expired =
-            now > self.min_rtt_expiry && !self.probe_rtt_expired && self.state != State::ProbeRtt;
+            now > self.min_rtt_expiry && !probe_rtt_expired && self.state != State::ProbeRtt;
         if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
             self.min_rtt = self.probe_rtt_min_delay;
             // Both count from BBR.probe_rtt_min_stamp.

@@ -1,9 +1,12 @@
 //! The constants of BBRv3, each with the reason for its value, and what the flavours have apart.
 
-use crate::config::StartupGains;
+use crate::bbr3::amended::Amended;
+use crate::bbr3::ecn::Ecn;
+use crate::config::{Config, StartupGains};
 use crate::units::{Duration, Gain};
+use core::fmt::Debug;
 
-/// What a flavour of BBRv3 has of its own: constants first, then what it does.
+/// Parameters of a flavour of BBRv3: constants first, then behaviour.
 pub(crate) struct Params {
     /// BBR.StartupPacingGain, 4 ln 2: the smallest gain that lets the rate double each round; and
     /// BBR.DefaultCwndGain.
@@ -15,45 +18,47 @@ pub(crate) struct Params {
     pub(super) probe_down_pacing_gain: Gain,
     /// BBR.LossThresh: the loss rate of a round that a probe may cause.
     pub(super) loss_thresh: Gain,
-    /// BBR.Beta: what a lossy round leaves at least; CUBIC's factor, to be no harsher than it.
+    /// BBR.Beta: the least share that a lossy round leaves; CUBIC's factor, to be no harsher than it.
     pub(super) beta: Gain,
     /// BBR.Headroom: the share of the long-term bound that is left to others.
     pub(super) headroom: Gain,
     /// Rounds after which Drain gives up: the bandwidth was overestimated. Linux's never does.
     pub(super) drain_rounds: u64,
-    /// How the maximum of extra_acked ages.
+    /// The filter of the maximum of extra_acked.
     pub(super) extra_acked_filter: ExtraAckedFilter,
 
-    /// What [`STARTUP_FULL_LOSS_COUNT`] counts: the reports (ACKs, or firings of the loss timer) that bring
-    /// losses, or the ranges of packets that were lost.
+    /// The unit of [`STARTUP_FULL_LOSS_COUNT`]: if true the reports (ACKs, or firings of the loss timer) that
+    /// bring losses, else the ranges of packets that were lost.
     pub(super) counts_loss_reports: bool,
-    /// Whether a timeout takes the window of before it for inflight_shortterm, if that has no value: the
+    /// True if a timeout takes the window of before it for inflight_shortterm, if that has no value: the
     /// next cut starts from there, and not from the window of the timeout.
     pub(super) rto_keeps_inflight_shortterm: bool,
-    /// Whether the undo of a spurious loss takes back the transition that the loss had caused.
+    /// True if the undo of a spurious loss takes back the transition that the loss had caused.
     pub(super) undo_restores_state: bool,
-    /// Whether each ACK may raise the baseline of the full-pipe estimate, or only a round's first.
+    /// True if each ACK may raise the baseline of the full-pipe estimate, false if only a round's first may.
     pub(super) full_bw_rises_on_any_ack: bool,
-    /// Whether the sample of an ACK may end a probe, or only a lost packet.
+    /// True if the sample of an ACK may end a probe, false if only a lost packet may.
     pub(super) judges_acks: bool,
-    /// Whether CRUISE begins with inflight_shortterm at or below inflight_longterm.
+    /// True if CRUISE begins with inflight_shortterm at or below inflight_longterm.
     pub(super) cruise_clamps_shortterm: bool,
-    /// Whether Drain begins with the congestion signals reset.
+    /// True if Drain begins with the congestion signals reset.
     pub(super) drain_resets_congestion_signals: bool,
-    /// Whether the send quantum has a part that shrinks with min_rtt.
+    /// True if the send quantum has a part that shrinks with min_rtt.
     pub(super) quantum_from_min_rtt: bool,
-    /// Whether a window under twice the initial one grows in Startup whatever the model says, or one
+    /// True if a window under twice the initial one grows in Startup whatever the model says, false if one does
     /// of which the initial window is not delivered yet.
     pub(super) startup_doubles_initial_cwnd: bool,
-    /// Whether the short-term bound on the rate knows of the pacing margin.
+    /// True if the short-term bound on the rate knows of the pacing margin.
     pub(super) bw_shortterm_knows_margin: bool,
-    /// Whether a probe that ProbeRTT cuts short ends its cycle of the max filter.
+    /// True if a probe that ProbeRTT cuts short ends its cycle of the max filter.
     pub(super) ends_cycle_of_cut_probe: bool,
-    /// Whether marks have their own response, and are not losses.
+    /// True if the pacing rate is at least one SMSS per second, however low the bandwidth is estimated.
+    pub(super) least_pacing_rate_is_a_packet_per_second: bool,
+    /// True if marks have their own response, and are not losses.
     pub(super) answers_ecn: bool,
 }
 
-/// How the maximum of extra_acked ages.
+/// The filter of the maximum of extra_acked.
 pub(super) enum ExtraAckedFilter {
     /// Over the last [`EXTRA_ACKED_ROUNDS`] rounds, one in Startup.
     Rounds,
@@ -69,8 +74,37 @@ pub(super) enum ExtraAckedFilter {
 pub(crate) trait Flavour: Clone {
     /// The algorithm's name.
     const NAME: &'static str;
-    /// What it has of its own.
+    /// Its parameters.
     const P: Params;
+    /// Its own state.
+    type Own: Clone + Debug;
+
+    /// `Own` at the start.
+    fn own(config: &Config) -> Self::Own;
+
+    /// The state of the response to marks, in the flavour that has one.
+    #[inline]
+    fn ecn(_own: &Self::Own) -> Option<&Ecn> {
+        None
+    }
+
+    /// As [`Self::ecn`], to be changed.
+    #[inline]
+    fn ecn_mut(_own: &mut Self::Own) -> Option<&mut Ecn> {
+        None
+    }
+
+    /// The state of the amendments, in the flavour that has them.
+    #[inline]
+    fn amended(_own: &Self::Own) -> Option<&Amended> {
+        None
+    }
+
+    /// As [`Self::amended`], to be changed.
+    #[inline]
+    fn amended_mut(_own: &mut Self::Own) -> Option<&mut Amended> {
+        None
+    }
 }
 
 /// draft-ietf-ccwg-bbr.
@@ -99,8 +133,36 @@ impl Flavour for Draft {
         startup_doubles_initial_cwnd: false,
         bw_shortterm_knows_margin: true,
         ends_cycle_of_cut_probe: true,
+        least_pacing_rate_is_a_packet_per_second: true,
         answers_ecn: false,
     };
+    type Own = ();
+
+    fn own(_config: &Config) {}
+}
+
+/// The draft with the amendments of [`super::amended`].
+#[derive(Clone, Debug)]
+pub(crate) struct DraftAmended;
+
+impl Flavour for DraftAmended {
+    const NAME: &'static str = "bbr3x";
+    const P: Params = Draft::P;
+    type Own = Amended;
+
+    fn own(config: &Config) -> Amended {
+        Amended::new(config.bbr3x_without)
+    }
+
+    #[inline]
+    fn amended(own: &Amended) -> Option<&Amended> {
+        Some(own)
+    }
+
+    #[inline]
+    fn amended_mut(own: &mut Amended) -> Option<&mut Amended> {
+        Some(own)
+    }
 }
 
 /// Linux: google/bbr, branch v3, in bytes where that counts packets, and with the draft's names.
@@ -129,8 +191,24 @@ impl Flavour for Linux {
         startup_doubles_initial_cwnd: true,
         bw_shortterm_knows_margin: false,
         ends_cycle_of_cut_probe: false,
+        least_pacing_rate_is_a_packet_per_second: false,
         answers_ecn: true,
     };
+    type Own = Ecn;
+
+    fn own(config: &Config) -> Ecn {
+        Ecn::new(config.ecn)
+    }
+
+    #[inline]
+    fn ecn(own: &Ecn) -> Option<&Ecn> {
+        Some(own)
+    }
+
+    #[inline]
+    fn ecn_mut(own: &mut Ecn) -> Option<&mut Ecn> {
+        Some(own)
+    }
 }
 
 /// UP: a quarter more than the path gave so far.
@@ -182,6 +260,33 @@ pub(super) const QUANTUM_HALVING: Duration = Duration::from_nanos(512_000);
 pub(super) const TCP_OFFLOAD_QUANTA: u64 = 3;
 /// The RTT of the very first pacing rate, before there is a sample.
 pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
+
+/// bbr3x: an RTT is short if it is at most min_rtt and this binary fraction of it, 1/32: a few packets of other flows, or
+/// the ends' own jitter.
+pub(super) const SHORT_RTT_SHIFT: u32 = 5;
+/// bbr3x: ProbeRTT comes after this time in any case: a flow that began behind another one's queue takes a long RTT for
+/// the shortest.
+pub(super) const PROBE_RTT_AT_LATEST: Duration = Duration::from_secs(20);
+/// bbr3x: what UP wants to have in flight, in BDP, the gain at which it sends.
+pub(super) const UP_TARGET: Gain = Gain::percent(125);
+/// bbr3x: an RTT that is above min_rtt by this binary fraction of it, 1/8, is that of a queue.
+pub(super) const QUEUE_SHIFT: u32 = 3;
+/// bbr3x: growth in UP that says that the link is faster than believed. UP itself sends 23.75 % more than before, with
+/// the margin off, so that no round can show FULL_BW_GROWTH.
+pub(super) const UP_GROWTH: Gain = Gain::percent(112);
+/// bbr3x: DOWN sends so much slower than the estimate that a probe's queue is gone within a round trip.
+pub(super) const PROBE_DOWN_PACING_GAIN: Gain = Gain::percent(82);
+/// bbr3x: the window in CRUISE, in BDP: half of one for the ACKs' delay and aggregation, and for the queue of others.
+pub(super) const CRUISE_CWND_GAIN: Gain = Gain::percent(120);
+/// bbr3x: a round that loses less does not lower the short-term bounds.
+pub(super) const SMALL_LOSS: Gain = Gain::percent(3);
+/// bbr3x: the most that counts as the path's own loss. Above it, flows that share a short buffer take each other's losses
+/// for the path's.
+pub(super) const BASELINE_LOSS_MAX: Gain = Gain::percent(6);
+/// bbr3x: so many packets of a CRUISE give its share of losses.
+pub(super) const BASELINE_PACKETS: u64 = 100;
+/// bbr3x: the window beside a flow that fills the buffer, in products of the bandwidth and the RTT with its queue.
+pub(super) const COMPETITOR_CWND_GAIN: Gain = Gain::percent(200);
 
 /// Linux: the unit of ECN's arithmetic.
 pub(super) const ECN_UNIT: u32 = 256;

@@ -22,7 +22,7 @@ impl<F: Flavour> Bbr3<F> {
         self.reset_congestion_signals();
         self.probe_up_acked_per_inc = INFINITE; // inflight_longterm does not grow here
         self.pick_probe_wait();
-        self.cycle_stamp = now;
+        self.bw_probe_time = now + self.bw_probe_wait;
         self.ack_phase = AckPhase::ProbeStopping;
         self.start_round(conn);
         self.enter(State::ProbeBwDown);
@@ -31,16 +31,18 @@ impl<F: Flavour> Bbr3<F> {
     /// StartProbeBW_CRUISE(). Linux takes the long-term bound for the short-term one where that is
     /// above it: the window leaves headroom below the one, and a later cut starts from the other.
     #[cold]
-    pub(super) fn start_probe_bw_cruise(&mut self) {
+    pub(super) fn start_probe_bw_cruise(&mut self, conn: &Conn) {
         if F::P.cruise_clamps_shortterm && self.inflight_shortterm != INFINITE {
             self.inflight_shortterm = self.inflight_shortterm.min(self.inflight_longterm);
         }
+        self.begin_cruise_for_amendments(conn);
         self.enter(State::ProbeBwCruise);
     }
 
     /// StartProbeBW_REFILL().
     #[cold]
     pub(super) fn start_probe_bw_refill(&mut self, conn: &Conn) {
+        self.end_cruise_for_amendments(conn);
         self.reset_short_term_model();
         self.bw_probe_up_rounds = 0;
         self.bw_probe_up_acked = 0;
@@ -65,11 +67,11 @@ impl<F: Flavour> Bbr3<F> {
         if !self.full_bw_reached || self.adapt_long_term_model(conn, rs) {
             return;
         }
-        let level = matches!(self.state, State::ProbeBwDown | State::ProbeBwCruise);
-        if level && self.is_time_to_probe_bw(conn, rs.now) {
-            self.start_probe_bw_refill(conn);
-        } else if self.state != State::ProbeBwCruise {
+        if self.state != State::ProbeBwCruise {
             self.check_phase_done(conn, rs);
+        } else if self.is_time_to_probe_bw(conn, rs.now) {
+            self.take_bandwidth_of_cruise(conn, rs);
+            self.start_probe_bw_refill(conn);
         }
     }
 
@@ -78,7 +80,10 @@ impl<F: Flavour> Bbr3<F> {
     fn check_phase_done(&mut self, conn: &Conn, rs: &RateSample) {
         let state = self.state;
         match state {
-            State::ProbeBwDown if self.is_time_to_cruise(conn) => self.start_probe_bw_cruise(),
+            State::ProbeBwDown if self.is_time_to_probe_bw(conn, rs.now) => {
+                self.start_probe_bw_refill(conn);
+            }
+            State::ProbeBwDown if self.is_time_to_cruise(conn) => self.start_probe_bw_cruise(conn),
             State::ProbeBwRefill if self.round_start => {
                 self.is_bw_probe_sample = true;
                 self.start_probe_bw_up(conn, rs);
@@ -123,6 +128,9 @@ impl<F: Flavour> Bbr3<F> {
             self.prev_probe_precautionary = true;
             return true;
         }
+        if self.is_up_at_target(conn, rs) {
+            return true;
+        }
         if conn.is_cwnd_limited() && conn.cwnd >= self.inflight_longterm {
             // The bound was the limit, not the path: no plateau can be seen under it.
             self.reset_full_bw();
@@ -132,15 +140,9 @@ impl<F: Flavour> Bbr3<F> {
         self.full_bw_now
     }
 
-    /// IsTimeToProbeBW(), "Time Scale for Bandwidth Probing". Whoever asks starts REFILL.
+    /// IsTimeToProbeBW(), "Time Scale for Bandwidth Probing", with HasElapsedInPhase(). The caller starts REFILL.
     fn is_time_to_probe_bw(&self, conn: &Conn, now: Instant) -> bool {
-        self.has_elapsed_in_phase(now, self.bw_probe_wait)
-            || self.is_reno_coexistence_probe_time(conn)
-    }
-
-    /// HasElapsedInPhase().
-    fn has_elapsed_in_phase(&self, now: Instant, interval: Duration) -> bool {
-        now > self.cycle_stamp + interval
+        now > self.bw_probe_time || self.is_reno_coexistence_probe_time(conn)
     }
 
     /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters".
@@ -206,7 +208,7 @@ impl<F: Flavour> Bbr3<F> {
         }
         if F::P.judges_acks {
             self.judge_ack(conn, rs);
-        } else if self.inflight_longterm != INFINITE && !Self::is_loss_too_high(conn, rs) {
+        } else if self.inflight_longterm != INFINITE && !self.is_loss_too_high(conn, rs) {
             self.raise_inflight_longterm(conn, rs);
         }
         false
@@ -215,7 +217,9 @@ impl<F: Flavour> Bbr3<F> {
     /// Linux judges the sample of each ACK as it judges each lost packet: a probe may end although
     /// the packets that were lost since left before it, or were only marked.
     fn judge_ack(&mut self, conn: &Conn, rs: &RateSample) {
-        if !Self::is_loss_too_high(conn, rs) && !self.ecn.is_mark_rate_too_high {
+        if !self.is_loss_too_high(conn, rs)
+            && !F::ecn(&self.own).is_some_and(|ecn| ecn.is_mark_rate_too_high)
+        {
             if self.inflight_longterm != INFINITE {
                 self.raise_inflight_longterm(conn, rs);
             }
@@ -259,15 +263,16 @@ impl<F: Flavour> Bbr3<F> {
     }
 
     /// IsInflightTooHigh(), "Probing for Bandwidth In ProbeBW", for the sample of an ACK.
-    pub(super) fn is_loss_too_high(conn: &Conn, rs: &RateSample) -> bool {
-        Self::is_inflight_too_high(conn, rs.lost, rs.tx_in_flight)
+    pub(super) fn is_loss_too_high(&self, conn: &Conn, rs: &RateSample) -> bool {
+        self.is_inflight_too_high(conn, rs.lost, rs.tx_in_flight)
     }
 
     /// IsInflightTooHigh(), "Probing for Bandwidth In ProbeBW": volumes lost since, and in flight
     /// at, the departure of one packet. Without selective ACKs one loss a round trip is all that can
     /// be seen.
-    pub(super) fn is_inflight_too_high(conn: &Conn, lost: u64, tx_in_flight: u64) -> bool {
-        lost > F::P.loss_thresh.of(tx_in_flight) || (lost > 0 && !conn.has_selective_acks)
+    pub(super) fn is_inflight_too_high(&self, conn: &Conn, lost: u64, tx_in_flight: u64) -> bool {
+        lost > self.loss_thresh(conn, tx_in_flight).of(tx_in_flight)
+            || (lost > 0 && !conn.has_selective_acks)
     }
 
     /// HandleInflightTooHigh(), "Probing for Bandwidth In ProbeBW". `rs` is RS there.

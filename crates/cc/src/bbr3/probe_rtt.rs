@@ -21,8 +21,13 @@ impl<F: Flavour> Bbr3<F> {
     /// trip takes longer than the 5 s, every sample of this moment bears the mark of the ProbeRTT before.
     /// A cycle in which all samples were limited does not end here either. Linux's flavour is as Linux.
     #[cold]
-    pub(super) fn check_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
-        if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
+    pub(super) fn check_probe_rtt(
+        &mut self,
+        conn: &mut Conn,
+        rs: &RateSample,
+        probe_rtt_expired: bool,
+    ) {
+        if self.state != State::ProbeRtt && probe_rtt_expired && !self.idle_restart {
             let probing = self.is_in_a_probe_bw_state() && self.ack_phase != AckPhase::Init;
             if F::P.ends_cycle_of_cut_probe && probing {
                 self.advance_max_bw_filter();
@@ -37,8 +42,9 @@ impl<F: Flavour> Bbr3<F> {
     /// EnterProbeRTT(), "ProbeRTT Logic".
     fn enter_probe_rtt(&mut self, conn: &Conn) {
         self.save_cwnd(conn);
+        self.begin_probe_rtt_for_amendments();
         self.enter(State::ProbeRtt);
-        self.probe_rtt_done_stamp = None;
+        self.probe_rtt_done_stamp = Instant::MAX;
         self.ack_phase = AckPhase::ProbeStopping;
         self.start_round(conn);
     }
@@ -47,9 +53,9 @@ impl<F: Flavour> Bbr3<F> {
     fn handle_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         // The low rate of ProbeRTT says nothing about the path.
         conn.sampler.mark_app_limited(conn.inflight);
-        if self.probe_rtt_done_stamp.is_none() {
+        if self.probe_rtt_done_stamp == Instant::MAX {
             if conn.inflight <= self.probe_rtt_cwnd(conn) {
-                self.probe_rtt_done_stamp = Some(rs.now + PROBE_RTT_DURATION);
+                self.probe_rtt_done_stamp = rs.now + PROBE_RTT_DURATION;
                 self.probe_rtt_round_done = false;
                 self.start_round(conn);
             }
@@ -65,19 +71,25 @@ impl<F: Flavour> Bbr3<F> {
 
     /// CheckProbeRTTDone(), "ProbeRTT Logic".
     fn check_probe_rtt_done(&mut self, conn: &mut Conn, now: Instant) {
-        if self.probe_rtt_done_stamp.is_some_and(|done| now > done) {
-            self.probe_rtt_min_expiry = now + PROBE_RTT_INTERVAL;
+        if now > self.probe_rtt_done_stamp {
+            self.renew_probe_rtt_expiry(now);
             self.restore_cwnd(conn);
             self.exit_probe_rtt(conn, now);
         }
     }
 
+    /// BBR.probe_rtt_min_stamp is `now`.
+    pub(super) fn renew_probe_rtt_expiry(&mut self, now: Instant) {
+        self.probe_rtt_min_expiry = now + PROBE_RTT_INTERVAL;
+    }
+
     /// ExitProbeRTT(), "Exiting ProbeRTT".
     fn exit_probe_rtt(&mut self, conn: &mut Conn, now: Instant) {
+        self.end_probe_rtt_for_amendments(conn, now);
         self.reset_short_term_model();
         if self.full_bw_reached {
             self.start_probe_bw_down(conn, now);
-            self.start_probe_bw_cruise();
+            self.start_probe_bw_cruise(conn);
         } else {
             self.enter_startup();
         }
@@ -99,6 +111,14 @@ impl<F: Flavour> Bbr3<F> {
             self.is_model_new = true; // the next ACK has the state's own gain again
         } else if self.state == State::ProbeRtt {
             self.check_probe_rtt_done(conn, now);
+        }
+    }
+
+    /// The end of BBR.idle_restart, in UpdateOnACK().
+    #[cold]
+    pub(super) fn end_idle_restart(&mut self, rs: &RateSample) {
+        if rs.delivered > 0 {
+            self.idle_restart = false;
         }
     }
 

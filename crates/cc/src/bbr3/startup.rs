@@ -2,7 +2,8 @@
 //! Sections "Startup" and "Drain".
 
 use super::Bbr3;
-use super::params::{FULL_BW_GROWTH, FULL_BW_ROUNDS, Flavour, STARTUP_FULL_LOSS_COUNT};
+use super::params::{FULL_BW_GROWTH, FULL_BW_ROUNDS, Flavour, STARTUP_FULL_LOSS_COUNT, UP_GROWTH};
+use crate::config::Amendment;
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
@@ -32,7 +33,11 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
         let events = core::mem::take(&mut self.loss_events_in_round);
         let enough = if conn.has_selective_acks { STARTUP_FULL_LOSS_COUNT } else { 1 };
-        if self.full_bw_reached || events < enough || !Self::is_loss_too_high(conn, rs) {
+        if self.full_bw_reached
+            || events < enough
+            || !self.is_loss_too_high(conn, rs)
+            || self.is_loss_of_path_in_startup(rs)
+        {
             return;
         }
         self.undo_state = Some(State::Startup);
@@ -75,7 +80,11 @@ impl<F: Flavour> Bbr3<F> {
         if self.full_bw_now {
             return;
         }
-        if rs.delivery_rate >= FULL_BW_GROWTH.of_rate(self.full_bw) {
+        let growth = match self.amended(Amendment::UpEndsAtTarget) {
+            Some(_) if self.state == State::ProbeBwUp => UP_GROWTH,
+            _ => FULL_BW_GROWTH,
+        };
+        if rs.delivery_rate >= growth.of_rate(self.full_bw) {
             self.reset_full_bw();
             self.full_bw = rs.delivery_rate;
             return;

@@ -237,8 +237,8 @@ fn losses_while_cruising_cut_the_short_term_model_only() {
     assert_eq!((link.bbr().bw_shortterm, link.bbr().inflight_shortterm), (None, None));
 }
 
-/// What a flow that sends little has delivered of late says little about the path: a lossy round leaves
-/// at least 0.7 of the bound before, of the window at first (LossLowerBounds).
+/// The recent delivery of a flow that sends little is a poor estimate of the path: a lossy round leaves at
+/// least 0.7 of the previous bound, or of the window if there is no bound yet (LossLowerBounds).
 #[test]
 fn a_lossy_round_takes_three_tenths_of_the_window_at_most() {
     let (mut bbr, mut conn) = plain::<Draft>();
@@ -263,7 +263,8 @@ fn an_undo_gives_back_the_state_of_its_own_episode_only() {
     assert_eq!(bbr.state, State::ProbeBwCruise);
 }
 
-/// Where a BDP is a few packets a quarter more of it is none, so that UP adds two (QuantizationBudget).
+/// With a BDP of a few packets, a quarter of it rounds to nothing, so UP adds two packets
+/// (QuantizationBudget).
 #[test]
 fn up_has_room_for_two_packets_more() {
     let (mut bbr, conn) = plain::<Draft>();
@@ -323,7 +324,7 @@ fn a_timeout_keeps_the_model_and_gives_the_window_back() {
     assert_eq!((link.cc.cwnd(), link.bbr().inflight_shortterm), (bound, Some(bound)));
 }
 
-/// What an ACK said does not depend on the order in which the caller says it.
+/// The result of an ACK does not depend on the order in which the caller reports its packets.
 #[test]
 fn the_order_within_a_batch_is_not_the_callers_business() {
     let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));

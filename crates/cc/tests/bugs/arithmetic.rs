@@ -12,7 +12,7 @@ fn with_packets_of(smss: u32, algorithm: Algorithm, mbit: u64, rtt: Duration) ->
     Link::with(algorithm, mbit, rtt, Config { smss, ..Config::new(1) })
 }
 
-/// How much of the link's rate is delivered within `time`, in per mille.
+/// Share of the link's rate that is delivered within `time`, in per mille.
 fn per_mille(link: &mut Link, time: Duration) -> u64 {
     let before = link.delivered;
     link.run(time);

@@ -1,4 +1,4 @@
-//! What begins a recovery episode, what ends it, and what counts within it.
+//! Recovery episodes: their start, their end, and the events that count within one.
 
 use crate::{
     Algorithm, Config, Controller, Duration, Instant, MS, PacketState, START, State, acknowledge,

@@ -1,5 +1,5 @@
-//! What a transport tells the core: each way to say it wrongly is rejected or does no harm. What does
-//! not compile is shown beside `Controller` and `AckBatch`.
+//! Wrong calls by a transport: each is rejected or does no harm. Those that do not compile are shown
+//! beside `Controller` and `AckBatch`.
 
 use std::cell::RefCell;
 

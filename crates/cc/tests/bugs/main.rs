@@ -1,5 +1,5 @@
-//! What went wrong in other BBR stacks and must hold here: one test for each bug, named after the
-//! property, with the place where the bug was seen. Every test was seen to fail with its bug in.
+//! Regression tests for bugs of other BBR stacks: one test for each bug, named after the property that must
+//! hold, with the place where the bug was seen. Every test was seen to fail with its bug in.
 //!
 //! Most are in this crate, over the link of the unit tests and through the public interface alone;
 //! those that need a transport are in `crates/quic/tests` (`adapter.rs`, `virtual_clock`). Where a
@@ -63,7 +63,7 @@ use test_link::{Link, MS, SMSS};
 /// Both of the algorithms with a model.
 const BBRS: [Algorithm; 2] = [Algorithm::Bbr3, Algorithm::Bbr1];
 
-/// Where a test's clock begins: not at zero.
+/// Start of a test's clock: not at zero.
 const START: Instant = Instant::from_nanos(77);
 
 fn controller(algorithm: Algorithm) -> Controller {

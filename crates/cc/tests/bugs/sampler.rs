@@ -1,4 +1,4 @@
-//! What a sample says, and what it must not say.
+//! Content of a rate sample, and values that it must not have.
 
 use crate::test_link::Flight;
 use crate::{

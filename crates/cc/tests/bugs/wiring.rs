@@ -1,4 +1,4 @@
-//! What the transport and the core tell each other.
+//! Exchange of information between the transport and the core.
 
 use crate::{
     Algorithm, BBRS, Config, Controller, Duration, Link, MS, Rate, START, SendDecision, State,

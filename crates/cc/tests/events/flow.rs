@@ -8,7 +8,7 @@ use fullpipe_cc::{
 
 use super::{Event, Property, Start, mtu};
 
-/// What the last event was, as far as a property depends on it.
+/// The kind of the last event, as far as a property depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Last {
     Ack,

@@ -20,7 +20,7 @@ const TIMER: Duration = Duration::from_millis(200);
 /// More events than any run that ends needs.
 const MAX_EVENTS: u64 = 2_000_000;
 
-/// What becomes of the packets that the history left in flight.
+/// The fate of the packets that the history left in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     Acked,
@@ -34,7 +34,7 @@ impl Fate {
     }
 }
 
-/// How long a flow may take to fill half of the link for a second.
+/// Largest time until a flow fills half of the link for a second.
 ///
 /// BBR's filters decide: a min_rtt from another life bounds C.inflight until MinRTTFilterLen (10 s)
 /// and the ProbeRTT that lets it rise are over, then the window and the rate grow by a quarter a
@@ -43,18 +43,18 @@ impl Fate {
 ///
 /// Silence counts too, where something was lost before it: that is no idleness, and the first ACK after it
 /// gives a rate of one packet in all of that time, as in Linux. Where the filter has nothing better, the
-/// next packets leave at this rate.
+/// next packets leave at this rate. `bbr3` has a least pacing rate, and is granted no time for this.
 pub(crate) fn bound(flow: &mut Flow) -> Duration {
     let debt = match flow.cc.can_send(flow.now) {
         SendDecision::At(t) => t.since(flow.now),
         _ => Duration::ZERO,
     };
+    let bound = Duration::from_secs(BOUND_SECS) + flow.longest_rtt.times(BOUND_ROUND_TRIPS) + debt;
+    if flow.cc.algorithm() == Algorithm::Bbr3 {
+        return bound;
+    }
     let packet = flow.cc.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(SMSS.into()));
-    Duration::from_secs(BOUND_SECS)
-        + flow.longest_rtt.times(BOUND_ROUND_TRIPS)
-        + flow.longest_silence().times(BOUND_SILENCES)
-        + packet.times(BOUND_PACKETS)
-        + debt
+    bound + flow.longest_silence().times(BOUND_SILENCES) + packet.times(BOUND_PACKETS)
 }
 
 /// The slowest of some thousand histories took 12.1 s with BBR; CUBIC and Reno need one window.

@@ -1,10 +1,10 @@
-//! What must hold for a flow after each event.
+//! Properties that must hold for a flow after each event.
 
 use fullpipe_cc::{Algorithm, PacketState, Rate, SendDecision};
 
 use super::flow::{Flow, Last};
 
-/// What must hold after each event.
+/// A property that must hold after each event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Property {
     /// C.cwnd >= the algorithm's floor.

@@ -66,10 +66,6 @@ impl Output {
         &self.name
     }
 
-    pub(super) fn is_stdout(&self) -> bool {
-        self.name == STDOUT
-    }
-
     /// Whether dropping it leaves nothing behind.
     pub(super) fn vanishes(&self) -> bool {
         self.rename.is_some()

@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 /// A server and what to ask it for.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Target {
     /// DNS name or IP address, as it is resolved and as the certificate must have it.
     pub(super) host: String,
@@ -38,6 +38,11 @@ impl Target {
             .ok_or_else(|| format!("the URL {text:?} has no port; {EXAMPLE}"))?;
         let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
         Ok(Self { host, port, path: format!("{}{query}", url.path()) })
+    }
+
+    /// Whether one connection serves both.
+    pub(super) fn is_on_the_server_of(&self, other: &Self) -> bool {
+        (&self.host, self.port) == (&other.host, other.port)
     }
 
     /// The file name that the path ends with, decoded.

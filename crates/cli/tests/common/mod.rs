@@ -43,8 +43,12 @@ pub struct Running(pub Child);
 
 impl Running {
     pub fn interrupt(&self) {
+        self.signal(Signal::SIGINT);
+    }
+
+    pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.0.id().try_into().expect("a process id"));
-        kill(pid, Signal::SIGINT).expect("it runs");
+        kill(pid, signal).expect("it runs");
     }
 
     /// Waits for the end, which must come soon.
@@ -137,4 +141,17 @@ pub fn names(dir: &Path) -> Vec<String> {
 
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
+}
+
+/// The packets of a pcapng file: interface, time and data.
+pub fn captured(path: &Path) -> Vec<(u32, Duration, Vec<u8>)> {
+    use pcap_file::pcapng::{Block, PcapNgReader};
+    let mut file = PcapNgReader::new(std::fs::File::open(path).expect("a file")).expect("pcapng");
+    let mut packets = Vec::new();
+    while let Some(block) = file.next_block() {
+        if let Block::EnhancedPacket(packet) = block.expect("a block") {
+            packets.push((packet.interface_id, packet.timestamp, packet.data.into_owned()));
+        }
+    }
+    packets
 }

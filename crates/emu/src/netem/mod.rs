@@ -14,7 +14,7 @@
 //! be in this machine: TCP does not send it again before it has passed the first netem, which shows where
 //! that takes longer than its timer. What waits in the buffer it does send again, as on a real path.
 //!
-//! What differs from a [`TunLink`](crate::tun::TunLink):
+//! Differences from a [`TunLink`](crate::tun::TunLink):
 //!
 //! - The buffer counts packets. One that was asked for in bytes holds as many full packets.
 //! - For the same reason TCP hands over single packets, where it gives a TUN link several at once.
@@ -26,7 +26,6 @@
 //! Namespaces and devices belong to the run and go with the [`NetemLink`]. What a killed process leaves,
 //! [`clean`](crate::namespace::clean) removes.
 
-mod netlink;
 mod qdisc;
 
 use std::io;
@@ -39,7 +38,7 @@ use nix::errno::Errno;
 
 use crate::EmuError;
 use crate::namespace::{self, CLIENT, DEVICE, Namespace, SERVER};
-use netlink::{Device, Netlink, Stats};
+use crate::netlink::{Device, Netlink, Stats};
 use qdisc::Netem;
 
 /// In each device's namespace the first qdisc, and behind it the bottleneck's.
@@ -48,22 +47,19 @@ const BOTTLENECK: TcHandle = TcHandle { major: 0x10, minor: 0 };
 /// netem's only class, under which another qdisc stands.
 const BEHIND_FIRST: TcHandle = TcHandle { major: 1, minor: 1 };
 
-/// What the kernel counts of a packet and a path does not.
-const ETHERNET_HEADER_BYTES: u32 = 14;
-
-/// What is in propagation has no limit but the senders' windows.
+/// No limit: only the senders' windows limit the packets in propagation.
 const NO_LIMIT_PACKETS: u32 = u32::MAX;
 
 /// The devices' link-layer addresses, locally administered.
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-/// What netem can do of a path: the bottleneck and the losses towards the client.
+/// The part of a path that netem can model: the bottleneck and the losses towards the client.
 #[derive(Clone, Copy, Debug)]
 pub struct NetemConfig {
     /// The bottleneck's rate, IP headers included.
     pub rate: Rate,
-    /// What its buffer holds.
+    /// Capacity of the bottleneck's buffer.
     pub queue: QueueLimit,
     /// The probability that a packet is lost before it reaches the buffer.
     pub loss: Probability,
@@ -83,7 +79,7 @@ pub struct NetemSample {
     /// The bottleneck's buffer, with the packet on the wire as a whole: its delay is up to one
     /// packet's time longer than what a [`PathSample`](crate::PathSample) says.
     pub queue: Queue,
-    /// What the bottleneck has carried.
+    /// Packets and bytes that the bottleneck has carried.
     pub carried: Count,
     /// Packets that reached the bottleneck, and those that chance kept from it.
     pub arrived_packets: u64,
@@ -106,7 +102,7 @@ pub struct NetemLink {
 /// Whether this process can make namespaces, and this kernel has netem and pairs of devices for them.
 ///
 /// # Errors
-/// What is missing, in one line.
+/// The first requirement that is missing, in one line.
 pub fn available() -> Result<(), EmuError> {
     namespace::try_in_one(|| {
         let netlink = Netlink::open().map_err(EmuError::io("open a netlink socket"))?;
@@ -132,8 +128,8 @@ impl NetemLink {
     /// Makes the namespaces and the link between them.
     ///
     /// # Errors
-    /// When the rate or the buffer is none, this process may not make namespaces, the kernel has no
-    /// netem, or the system refuses a device.
+    /// The rate or the buffer is none, this process may not make namespaces, the kernel has no netem,
+    /// or the system refuses a device.
     pub fn start(config: &NetemConfig) -> Result<Self, EmuError> {
         config.validate()?;
         available()?;
@@ -160,20 +156,21 @@ impl NetemLink {
         Ok(Self { rate: config.rate, netlink: Mutex::new(netlink), server, client })
     }
 
-    /// Where [`SERVER`] is.
+    /// The server's namespace, which has the address [`SERVER`].
     pub fn server(&self) -> &Namespace {
         &self.server
     }
 
-    /// Where [`CLIENT`] is.
+    /// The client's namespace, which has the address [`CLIENT`].
     pub fn client(&self) -> &Namespace {
         &self.client
     }
 
-    /// The way towards the client now: a question to the kernel, some tens of microseconds.
+    /// The current state of the direction towards the client. This asks the kernel, which takes some
+    /// tens of microseconds.
     ///
     /// # Errors
-    /// When the kernel does not answer.
+    /// The kernel does not answer.
     pub fn sample(&self) -> Result<NetemSample, EmuError> {
         let netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
         let [first, bottleneck] = netlink
@@ -246,7 +243,8 @@ mod tests {
 
     use super::*;
 
-    /// What does not need netem: the devices, TCP between them, and a qdisc that every kernel has.
+    /// Tests the parts that do not need netem: the devices, TCP between them, and a qdisc that every
+    /// kernel has.
     #[test]
     fn devices_carry_tcp_and_a_qdisc_counts_it() {
         if let Err(missing) = namespace::try_in_one(|| ()) {

@@ -4,7 +4,7 @@ use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::Probability;
 use netlink_packet_core::{DefaultNla, Emitable};
 
-use super::ETHERNET_HEADER_BYTES;
+use crate::netlink::ETHERNET_HEADER_BYTES;
 
 /// Attributes that follow `struct tc_netem_qopt`.
 const TCA_NETEM_RATE: u16 = 6;

@@ -35,7 +35,7 @@ pub(crate) fn configure(socket: &UdpSocket) -> usize {
     nix::sys::socket::getsockopt(socket, sockopt::RcvBuf).unwrap_or(0)
 }
 
-/// What the thread does once at its start.
+/// Prepares the thread, once at its start.
 pub(crate) fn prepare_thread() {
     // The default of 50 us would be half a packet's time at 100 Mbit/s.
     let _ = set_timerslack(1);
@@ -79,7 +79,7 @@ impl Receiver {
         Ok(received)
     }
 
-    /// What the last call read.
+    /// The bytes of `range` in the data that the last call read.
     pub(crate) fn data(&self, range: std::ops::Range<usize>) -> &[u8] {
         self.data.get(range).unwrap_or_default()
     }
@@ -164,15 +164,15 @@ fn parse_ip(hex: &str) -> Option<IpAddr> {
     Some(IpAddr::from(bytes))
 }
 
-/// How many datagrams the kernel has dropped on a socket of this process since it was made. Unlike
-/// the counter that comes with each packet, this knows of drops after the last packet that was read.
+/// Number of datagrams that the kernel has dropped on a socket of this process since it was made. Unlike
+/// the counter that comes with each packet, this includes drops after the last packet that was read.
 pub(crate) fn own_drops(table: &[SocketRow], socket: &UdpSocket) -> Option<u32> {
     let inode = fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd())).ok()?.ino();
     // The counter in the packets has 32 bits; this is the same one.
     table.iter().find(|row| row.inode == inode).map(|row| row.dropped as u32)
 }
 
-/// How many datagrams the kernel has dropped on sockets that receive what is sent to `peer`.
+/// Number of datagrams that the kernel has dropped on the sockets that receive packets sent to `peer`.
 pub(crate) fn drops_at(table: &[SocketRow], peer: SocketAddr) -> u64 {
     let receives = |row: &&SocketRow| {
         let ip = row.local.ip();

@@ -28,7 +28,7 @@ pub(crate) fn configure(socket: &UdpSocket) -> usize {
     nix::sys::socket::getsockopt(socket, sockopt::RcvBuf).unwrap_or(0)
 }
 
-/// What the thread does once at its start.
+/// Prepares the thread, once at its start.
 pub(crate) fn prepare_thread() {}
 
 /// The buffer of one reading thread.
@@ -47,7 +47,7 @@ impl Receiver {
         Ok(Received { bytes, segment: bytes, from: Some(from), stamp: None, dropped: None })
     }
 
-    /// What the last call read.
+    /// The bytes of `range` in the data that the last call read.
     pub(crate) fn data(&self, range: std::ops::Range<usize>) -> &[u8] {
         self.data.get(range).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl Receiver {
 /// Waits for sockets and for a time, to the nanosecond.
 pub(crate) struct Waiter {
     queue: Kqueue,
-    /// How many sockets it knows; further ones only ever come behind them.
+    /// Number of registered sockets; further ones are only ever appended behind them.
     known: usize,
     events: Vec<KEvent>,
 }

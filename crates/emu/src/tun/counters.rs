@@ -1,4 +1,4 @@
-//! What the kernel dropped at a device.
+//! Counters of the packets that the kernel dropped at a device.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 #[derive(Debug)]
 pub(super) struct Counters {
     table: File,
-    device: &'static str,
+    device: String,
 }
 
 /// Packets dropped at a device.
@@ -22,16 +22,21 @@ pub(super) struct Drops {
 
 impl Counters {
     /// Of the calling thread's namespace.
-    pub(super) fn open(device: &'static str) -> io::Result<Self> {
-        Ok(Self { table: File::open("/proc/thread-self/net/dev")?, device })
+    pub(super) fn open(device: &str) -> io::Result<Self> {
+        let table = File::open("/proc/thread-self/net/dev")?;
+        Ok(Self { table, device: device.to_owned() })
     }
 
     /// The counters now; nothing when they cannot be read.
     pub(super) fn read(&self) -> Drops {
-        let mut text = [0; 4096];
-        let bytes = self.table.read_at(&mut text, 0).unwrap_or(0);
-        let text = std::str::from_utf8(&text[..bytes]).unwrap_or_default();
-        parse(text, self.device).unwrap_or_default()
+        let mut table = Vec::new();
+        let mut part = [0; 4096];
+        // One read gives no more than the kernel's own buffer holds, and a host may have many devices.
+        while let Ok(bytes @ 1..) = self.table.read_at(&mut part, table.len() as u64) {
+            table.extend_from_slice(&part[..bytes]);
+        }
+        let table = String::from_utf8_lossy(&table);
+        parse(&table, &self.device).unwrap_or_default()
     }
 }
 

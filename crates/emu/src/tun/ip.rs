@@ -2,11 +2,13 @@
 
 use fullpipe_path::{Ecn, Header};
 
-/// Where the type of service with the ECN bits is, and where the header's checksum.
+use crate::outcome;
+
+/// Offsets of the type of service, which has the ECN bits, and of the header's checksum.
 const TOS: usize = 1;
 const CHECKSUM: usize = 10;
 
-/// What the path needs to know of a packet. Whatever is no IPv4 packet is one of its size.
+/// The fields of a packet that the path needs. Data that is not an IPv4 packet has only its size.
 pub(super) fn header(packet: &[u8]) -> Header {
     let plain = Header::from(packet.len() as u32);
     let Some((first, fixed)) = packet.first().zip(packet.get(..20)) else { return plain };
@@ -25,6 +27,57 @@ pub(super) fn header(packet: &[u8]) -> Header {
         _ => Ecn::Ce,
     };
     Header { flow, ecn, ..plain }
+}
+
+/// Numbers of protocols over IP.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// Offset of the checksum in UDP's header, and the header's length.
+const UDP_CHECKSUM: usize = 6;
+const UDP_HEADER: usize = 8;
+
+/// Changes one byte: of a UDP datagram at its beginning, each time another one, with the checksum corrected, so
+/// that the endpoint has to find it; of others so that the kernel finds it.
+pub(super) fn corrupt(packet: &mut [u8], before: u64) {
+    let udp = match packet.get(..20) {
+        Some(fixed) if fixed[0] >> 4 == 4 && fixed[9] == UDP => usize::from(fixed[0] & 15) * 4,
+        _ => usize::MAX,
+    };
+    let Some((header, payload)) =
+        packet.get_mut(udp..).and_then(|udp| udp.split_at_mut_checked(UDP_HEADER))
+    else {
+        let middle = packet.len() / 2;
+        packet.iter_mut().skip(middle).take(1).for_each(|byte| *byte ^= 1);
+        return;
+    };
+    let word = |payload: &[u8], at: usize| {
+        let byte = |at| payload.get(at).copied().unwrap_or(0);
+        u16::from_be_bytes([byte(at), byte(at + 1)])
+    };
+    let at = outcome::corrupt_position(payload.len(), before) / 2 * 2;
+    let old = word(payload, at);
+    outcome::corrupt(payload, before);
+    let sum = word(header, UDP_CHECKSUM);
+    // RFC 768: 0 is no checksum, and one that comes out as 0 is sent as all ones.
+    if sum != 0 {
+        let sum = !fold(u32::from(!sum) + u32::from(!old) + u32::from(word(payload, at)));
+        let sum = if sum == 0 { u16::MAX } else { sum };
+        header[UDP_CHECKSUM..UDP_HEADER].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// Number of bytes behind the headers of IP and of TCP or UDP; 0 where there is neither.
+pub(super) fn payload_bytes(packet: &[u8]) -> u64 {
+    let Some((first, fixed)) = packet.first().zip(packet.get(..20)) else { return 0 };
+    let ip = usize::from(first & 15) * 4;
+    let transport = match (first >> 4, fixed[9]) {
+        (4, TCP) => packet.get(ip + 12).map_or(usize::MAX, |offset| usize::from(offset >> 4) * 4),
+        (4, UDP) => UDP_HEADER,
+        _ => usize::MAX,
+    };
+    // The kernel pads no packet on a TUN device: its length is the IP packet's.
+    packet.len().saturating_sub(ip.saturating_add(transport)) as u64
 }
 
 /// Writes a mark that the path made, and corrects the checksum for it (RFC 1624, eqn. 3).
@@ -79,6 +132,57 @@ mod tests {
             let seen = header(junk);
             assert_eq!((seen.wire_bytes, seen.flow), (junk.len() as u32, 0), "{junk:?}");
             mark(&mut junk.to_vec(), Ecn::Ce);
+        }
+    }
+
+    #[test]
+    fn payload_is_what_follows_the_headers_of_tcp_and_udp() {
+        let mut tcp = packet(0);
+        tcp.resize(20 + 32 + 100, 0);
+        tcp[20 + 12] = 8 << 4;
+        assert_eq!(payload_bytes(&tcp), 100);
+        tcp[9] = 17;
+        assert_eq!(payload_bytes(&tcp), 32 + 100 - 8);
+        tcp[9] = 1;
+        assert_eq!(payload_bytes(&tcp), 0, "ICMP");
+        for junk in [&[][..], &[0x45], &[0x60; 40], &[0x4f; 20], &tcp[..24]] {
+            assert_eq!(payload_bytes(junk), 0, "{junk:?}");
+        }
+    }
+
+    #[test]
+    fn a_corrupted_datagram_has_one_byte_changed_and_a_right_checksum() {
+        // The sum over all but the pseudo header, which does not change.
+        let sum = |p: &[u8]| {
+            let mut padded = p[20..].to_vec();
+            padded.resize(padded.len().next_multiple_of(2), 0);
+            fold(padded.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum())
+        };
+        for payload in [1, 2, 49, 60, 1471, 1472] {
+            for before in 0..120 {
+                let mut p = packet(0);
+                p[9] = 17;
+                p.extend((0..payload).map(|i| i as u8));
+                p[26..28].copy_from_slice(&[0xbe, 0xef]);
+                let was = p.clone();
+                corrupt(&mut p, before);
+                let at: Vec<usize> = (28..p.len()).filter(|i| p[*i] != was[*i]).collect();
+                assert_eq!(at.len(), 1, "{payload} {before}");
+                assert!(at[0] < 28 + 50);
+                assert_eq!(sum(&p), sum(&was), "{payload} {before}");
+                assert_eq!(p[..26], was[..26]);
+            }
+        }
+        let mut without = packet(0);
+        without[9] = 17;
+        without.push(7);
+        corrupt(&mut without, 0);
+        assert_eq!((&without[26..28], without[28]), (&[0, 0][..], !7), "no checksum stays none");
+        let mut tcp = packet(0);
+        corrupt(&mut tcp, 0);
+        assert_ne!(tcp, packet(0));
+        for junk in [&[][..], &[0x45], &[0x60; 40], &[0x4f; 20]] {
+            corrupt(&mut junk.to_vec(), 3);
         }
     }
 

@@ -6,7 +6,7 @@
 //! 198.18.0.1       <══════════════ uplink path ════════════════     198.18.0.2
 //! ```
 //!
-//! Whatever the kernel sends in one namespace comes out of its TUN device as IP packets, passes the
+//! All data that the kernel sends in one namespace comes out of its TUN device as IP packets, passes the
 //! model under the real clock, and goes into the other one's. [`Namespace::enter`] makes sockets
 //! there. What is said of the model's truth in the crate's documentation holds here as well, with
 //! these differences:
@@ -17,35 +17,43 @@
 //!   [`LinkReport::endpoint_drops`] those that a device did not take in.
 //! - A full packet is 1500 bytes, and there is IPv4 only: the kernel's own IPv6 chatter is turned off.
 //!
+//! [`TunLink::from_here`] makes one namespace alone, behind a link whose other end is a device in the
+//! caller's: programs that are started in it reach this machine through the path.
+//!
 //! Namespaces and devices belong to the run: nothing else of the system is changed. They go with the
 //! [`TunLink`]. A killed process takes its devices along and leaves its namespaces, which
 //! [`clean`](namespace::clean) removes.
 
+mod block;
 mod counters;
 mod ip;
 mod worker;
 
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time;
 
-use fullpipe_cc::Instant;
-use fullpipe_path::PathConfig;
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::{CrossSource, PathConfig};
 use hdrhistogram::Histogram;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::clock::Clock;
 use crate::namespace::{self, CLIENT, DEVICE, Namespace, PREFIX_BITS, SERVER};
+use crate::netlink::Netlink;
 use crate::{ArrivalTime, EmuError, LinkReport, LinkSample};
+use block::Block;
 use counters::Counters;
 use worker::{Shared, Worker};
 
-/// What a device's own queue holds, in packets. The kernel hands over a whole window at once when it
-/// does not pace, and must find room: drops are the path's affair.
+/// Capacity of a device's own queue, in packets. The kernel hands over a whole window at once when it
+/// does not pace, and the queue must take it: only the path is to drop packets.
 const DEVICE_QUEUE_PACKETS: u32 = 20_000;
 
 /// A link between two namespaces.
@@ -55,10 +63,21 @@ pub struct TunConfig {
     pub uplink: PathConfig,
     /// From the server to the client: where the bulk data and the bottleneck usually are.
     pub downlink: PathConfig,
+    /// Traffic that shares the downlink with the server's, with its times after [`Self::epoch`].
+    pub cross: Vec<CrossSource>,
+    /// The file for the packets at both ends, in the format of pcapng; `None` for none.
+    pub capture: Option<PathBuf>,
     /// The zero of all times that the link gives; `None` for its start.
     pub epoch: Option<time::Instant>,
     /// Whether to ask for the real-time class SCHED_FIFO.
     pub realtime: bool,
+}
+
+impl TunConfig {
+    /// These two directions, and nothing else.
+    pub fn new(uplink: PathConfig, downlink: PathConfig) -> Self {
+        Self { uplink, downlink, cross: Vec::new(), capture: None, epoch: None, realtime: true }
+    }
 }
 
 /// A running link with its two namespaces. All of it is gone when this is dropped.
@@ -71,14 +90,21 @@ pub struct TunLink {
     thread: Option<JoinHandle<Result<LinkReport, EmuError>>>,
     /// Held beside the thread's, so that the devices stay for as long as somebody may still send.
     _devices: [OwnedFd; 2],
-    server: Namespace,
+    server: Server,
     client: Namespace,
+}
+
+/// The server's end.
+#[derive(Debug)]
+enum Server {
+    Inside(Namespace),
+    Here(Block),
 }
 
 /// Whether this process can make namespaces and TUN devices: it needs root.
 ///
 /// # Errors
-/// What is missing, in one line.
+/// The first requirement that is missing, in one line.
 pub fn available() -> Result<(), EmuError> {
     namespace::try_in_one(|| ())?;
     if !Path::new("/dev/net/tun").exists() {
@@ -91,15 +117,58 @@ impl TunLink {
     /// Makes the namespaces and starts the link between them.
     ///
     /// # Errors
-    /// When a direction makes no sense, this process may not make namespaces, or the system refuses
-    /// one, a device or a thread.
+    /// A direction's configuration is invalid, this process may not make namespaces, or the system
+    /// refuses one, a device or a thread.
     pub fn start(config: &TunConfig) -> Result<Self, EmuError> {
         let shared = Shared::new(config)?;
         available()?;
         let server = Namespace::create("server")?;
         let client = Namespace::create("client")?;
-        let (server_device, server_counters) = open(&server, SERVER)?;
-        let (client_device, client_counters) = open(&client, CLIENT)?;
+        let device = |address| move || open(DEVICE, address, PREFIX_BITS);
+        let devices = [
+            server.enter(device(SERVER))?.map_err(EmuError::io("set up its namespace"))?,
+            client.enter(device(CLIENT))?.map_err(EmuError::io("set up its namespace"))?,
+        ];
+        Self::between(devices, config, shared, Server::Inside(server), client)
+    }
+
+    /// Makes the client's namespace alone and starts the link between it and the caller's, which is the
+    /// server's. The client has a loopback device and a route to all of the caller's addresses; what it
+    /// sends to other machines goes no further than the caller's own routes and firewall let it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and when there are no addresses left for it.
+    pub fn from_here(config: &TunConfig) -> Result<Self, EmuError> {
+        let shared = Shared::new(config)?;
+        available()?;
+        let block = Block::claim()?;
+        let name = format!("{DEVICE}{}", block.number);
+        let here = open(&name, block.here(), block.bits());
+        let here = here.map_err(EmuError::io("make its device in this namespace"))?;
+        let client = Namespace::create("client")?;
+        let there = client.enter(|| {
+            let device = open(DEVICE, block.there(), block.bits())?;
+            let netlink = Netlink::open()?;
+            netlink.enable_loopback()?;
+            netlink.add_default_route(DEVICE)?;
+            // For links that are made inside this one.
+            fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+            Ok(device)
+        })?;
+        let there = there.map_err(EmuError::io("set up its namespace"))?;
+        Self::between([here, there], config, shared, Server::Here(block), client)
+    }
+
+    /// Starts the link between two devices, the server's first.
+    fn between(
+        [server_device, client_device]: [(SyncDevice, Counters); 2],
+        config: &TunConfig,
+        shared: Shared,
+        server: Server,
+        client: Namespace,
+    ) -> Result<Self, EmuError> {
+        let (server_device, server_counters) = server_device;
+        let (client_device, client_counters) = client_device;
         let (alive, stopped) = UnixStream::pair().map_err(EmuError::io("open its stop signal"))?;
         let clock = Clock::new(config.epoch.unwrap_or_else(time::Instant::now));
         let shared = Arc::new(shared.with_counters([server_counters, client_counters]));
@@ -112,7 +181,7 @@ impl TunLink {
             Arc::clone(&shared),
             [server_device, client_device],
             stopped,
-            config.realtime,
+            config,
         )?;
         let thread = thread::Builder::new()
             .name("fullpipe-link".to_owned())
@@ -122,12 +191,29 @@ impl TunLink {
         Ok(Self { clock, shared, alive, thread, _devices: devices, server, client })
     }
 
-    /// Where [`SERVER`] is.
-    pub fn server(&self) -> &Namespace {
-        &self.server
+    /// The server's namespace, which has the address [`SERVER`]; nothing where that is the caller's.
+    pub fn server(&self) -> Option<&Namespace> {
+        match &self.server {
+            Server::Inside(namespace) => Some(namespace),
+            Server::Here(_) => None,
+        }
     }
 
-    /// Where [`CLIENT`] is.
+    /// The server's address.
+    pub fn server_address(&self) -> Ipv4Addr {
+        match &self.server {
+            Server::Inside(_) => SERVER,
+            Server::Here(block) => block.here(),
+        }
+    }
+
+    /// Whether the caller's namespace is the client's of another link.
+    pub fn is_nested(&self) -> bool {
+        matches!(&self.server, Server::Here(block) if block.is_nested())
+    }
+
+    /// The client's namespace, which has the address [`CLIENT`], or one of this link's own where the server's
+    /// namespace is the caller's.
     pub fn client(&self) -> &Namespace {
         &self.client
     }
@@ -161,10 +247,15 @@ impl TunLink {
         self.shared.model().queue_delay.histogram().clone()
     }
 
-    /// Stops the link, removes the namespaces, and says what happened.
+    /// What the client's socket with this port sends takes so much longer from now on, after the uplink.
+    pub fn set_extra_delay(&self, client_port: u16, delay: Duration) {
+        self.shared.model().way_back.set_delay(client_port, delay);
+    }
+
+    /// Stops the link, removes the namespaces, and returns the report.
     ///
     /// # Errors
-    /// When the link ended early: the system refused a wait, or its thread panicked.
+    /// The link ended early: the system refused a wait, or its thread panicked.
     pub fn finish(mut self) -> Result<LinkReport, EmuError> {
         self.stop()
     }
@@ -187,20 +278,23 @@ impl Drop for TunLink {
     }
 }
 
-/// Where the times of arrivals come from.
+/// Source of the arrival times.
 const ARRIVAL_TIME: ArrivalTime = ArrivalTime::Read;
 
-/// A namespace's device, and what the kernel counts on it.
-fn open(namespace: &Namespace, address: Ipv4Addr) -> Result<(SyncDevice, Counters), EmuError> {
-    let made = namespace.enter(|| {
-        let device = DeviceBuilder::new()
-            .name(DEVICE)
-            .tx_queue_len(DEVICE_QUEUE_PACKETS)
-            .ipv4(address, PREFIX_BITS, None)
-            .enable(true)
-            .build_sync()?;
-        device.set_nonblocking(true)?;
-        Ok((device, Counters::open(DEVICE)?))
-    })?;
-    made.map_err(EmuError::io("set up its namespace"))
+/// A device of the calling thread's namespace, and what the kernel counts on it.
+fn open(name: &str, address: Ipv4Addr, prefix_bits: u8) -> io::Result<(SyncDevice, Counters)> {
+    let device = DeviceBuilder::new()
+        .name(name)
+        .tx_queue_len(DEVICE_QUEUE_PACKETS)
+        .ipv4(address, prefix_bits, None)
+        .enable(false)
+        .build_sync()?;
+    // The kernel's own IPv6 packets would cross the path. A kernel without IPv6 has none to turn off.
+    match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1") {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    device.enabled(true)?;
+    device.set_nonblocking(true)?;
+    Ok((device, Counters::open(name)?))
 }

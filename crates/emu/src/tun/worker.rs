@@ -11,13 +11,16 @@ use tun_rs::SyncDevice;
 
 use super::counters::Counters;
 use super::{ARRIVAL_TIME, DEVICE_QUEUE_PACKETS, TunConfig, ip};
+use crate::capture::{Capture, End};
 use crate::clock::Clock;
-use crate::link::{Outcome, corrupt, thread_cpu_time};
+use crate::cross::Cross;
 use crate::os::{self, Waiter};
+use crate::outcome::{Active, Outcome, thread_cpu_time};
 use crate::report::Nanos;
+use crate::way_back::WayBack;
 use crate::{EmuError, HostReport, LinkReport};
 
-/// How often one device is read before packets that are due go out. More would delay them.
+/// Largest number of reads from one device before packets that are due are sent. More would delay them.
 const READS_A_TURN: usize = 32;
 
 /// Both directions.
@@ -27,9 +30,10 @@ pub(super) struct Model {
     pub(super) uplink: Path<Vec<u8>>,
     /// Queueing delay of the packets that left the downlink.
     pub(super) queue_delay: Nanos,
+    pub(super) way_back: WayBack<Vec<u8>>,
 }
 
-/// What the thread and the handle both see.
+/// State shared by the thread and the handle.
 #[derive(Debug)]
 pub(super) struct Shared {
     model: Mutex<Model>,
@@ -42,7 +46,12 @@ impl Shared {
         let downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
         let uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
         Ok(Self {
-            model: Mutex::new(Model { downlink, uplink, queue_delay: Nanos::new() }),
+            model: Mutex::new(Model {
+                downlink,
+                uplink,
+                queue_delay: Nanos::new(),
+                way_back: WayBack::new(),
+            }),
             counters: Vec::new(),
         })
     }
@@ -75,6 +84,22 @@ enum Direction {
 impl Direction {
     const BOTH: [Self; 2] = [Self::Down, Self::Up];
 
+    /// The end at which packets enter.
+    fn from(self) -> End {
+        match self {
+            Self::Down => End::Server,
+            Self::Up => End::Client,
+        }
+    }
+
+    /// The end at which they leave.
+    fn to(self) -> End {
+        match self {
+            Self::Down => End::Client,
+            Self::Up => End::Server,
+        }
+    }
+
     fn path(self, model: &mut Model) -> &mut Path<Vec<u8>> {
         match self {
             Self::Down => &mut model.downlink,
@@ -93,6 +118,7 @@ pub(super) struct Worker {
     stopped: UnixStream,
     waiter: Waiter,
     realtime: bool,
+    cross: Cross,
     buffer: Vec<u8>,
     incoming: Vec<Vec<u8>>,
     due: Vec<Delivered<Vec<u8>>>,
@@ -100,6 +126,8 @@ pub(super) struct Worker {
     pool: Vec<Vec<u8>>,
     outcomes: [Outcome; 2],
     lateness: Nanos,
+    active: Active,
+    capture: Option<Capture>,
 }
 
 impl Worker {
@@ -108,8 +136,9 @@ impl Worker {
         shared: Arc<Shared>,
         devices: [SyncDevice; 2],
         stopped: UnixStream,
-        realtime: bool,
+        config: &TunConfig,
     ) -> Result<Self, EmuError> {
+        let capture = config.capture.as_deref().map(|path| Capture::create(path, clock));
         Ok(Self {
             clock,
             started: clock.now(),
@@ -117,13 +146,16 @@ impl Worker {
             devices,
             stopped,
             waiter: Waiter::new().map_err(EmuError::io("set up its timer"))?,
-            realtime,
+            realtime: config.realtime,
+            cross: Cross::new(config.cross.clone()),
             buffer: vec![0; os::BUFFER_BYTES],
             incoming: Vec::new(),
             due: Vec::new(),
             pool: Vec::new(),
             outcomes: [Outcome::new(), Outcome::new()],
             lateness: Nanos::new(),
+            active: Active::default(),
+            capture: capture.transpose()?,
         })
     }
 
@@ -146,6 +178,7 @@ impl Worker {
             // Taken before reading: whatever arrived until now is then in the model before anything
             // due until now leaves it.
             let now = self.clock.now();
+            self.send_cross(now);
             for direction in Direction::BOTH {
                 if ready.contains(&(1 + direction as usize)) {
                     self.read(direction, now).map_err(EmuError::io("read its devices"))?;
@@ -161,14 +194,25 @@ impl Worker {
     fn wait(&mut self, ready: &mut Vec<usize>) -> io::Result<()> {
         let next = {
             let model = self.shared.model();
-            match (model.downlink.next_event(), model.uplink.next_event()) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            }
+            let paths = [model.downlink.next_event(), model.uplink.next_event()];
+            let others = [model.way_back.next_due(), self.cross.next_due()];
+            paths.into_iter().chain(others).flatten().min()
         };
         let timeout = next.map(|at| at.since(self.clock.now()).into());
         let fds = std::iter::once(self.stopped.as_fd()).chain(self.devices.iter().map(AsFd::as_fd));
         self.waiter.wait(fds, timeout, ready)
+    }
+
+    /// Lets cross traffic into the downlink: packets without data.
+    fn send_cross(&mut self, now: Instant) {
+        let mut model = self.shared.model();
+        while let Some((at, header)) = self.cross.pop(now) {
+            let mut packet = self.pool.pop().unwrap_or_default();
+            packet.clear();
+            if let Err(dropped) = model.downlink.send(at, header, packet) {
+                self.pool.push(dropped.payload);
+            }
+        }
     }
 
     /// Lets what a device has into its path.
@@ -179,6 +223,9 @@ impl Worker {
                     let mut packet = self.pool.pop().unwrap_or_default();
                     packet.clear();
                     packet.extend_from_slice(&self.buffer[..bytes]);
+                    if let Some(capture) = &mut self.capture {
+                        capture.note(direction.from(), now, &packet);
+                    }
                     self.incoming.push(packet);
                 }
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
@@ -186,6 +233,9 @@ impl Worker {
                 }
                 Err(e) => return Err(e),
             }
+        }
+        if !self.incoming.is_empty() {
+            self.active.begin(now);
         }
         let mut model = self.shared.model();
         for packet in self.incoming.drain(..) {
@@ -201,29 +251,49 @@ impl Worker {
     fn send_due(&mut self, direction: Direction, now: Instant) {
         {
             let mut model = self.shared.model();
-            let path = direction.path(&mut model);
-            while let Some(event) = path.poll(now) {
+            while let Some(event) = direction.path(&mut model).poll(now) {
                 match event {
-                    Event::Delivered(delivered) => self.due.push(delivered),
+                    Event::Delivered(delivered) if direction == Direction::Down => {
+                        model.queue_delay.record(delivered.queued);
+                        self.due.push(delivered);
+                    }
+                    Event::Delivered(delivered) => {
+                        // Of the two ports that name a flow, the first is the sender's.
+                        let port = (ip::header(&delivered.payload).flow >> 16) as u16;
+                        self.due.extend(model.way_back.hold(port, delivered));
+                    }
                     Event::Dropped(dropped) => self.pool.push(dropped.payload),
                 }
             }
-            if direction == Direction::Down {
-                self.due.iter().for_each(|packet| model.queue_delay.record(packet.queued));
+            while direction == Direction::Up
+                && let Some(packet) = model.way_back.pop(now)
+            {
+                self.due.push(packet);
             }
         }
         let outcome = &mut self.outcomes[direction as usize];
         let device = &self.devices[1 - direction as usize];
         for mut packet in self.due.drain(..) {
+            outcome.queue_delay.record(packet.queued);
+            if packet.payload.is_empty() {
+                self.pool.push(packet.payload);
+                continue;
+            }
             if packet.corrupted {
-                corrupt(&mut packet.payload);
+                ip::corrupt(&mut packet.payload, outcome.corrupted);
             }
             ip::mark(&mut packet.payload, packet.ecn);
-            outcome.queue_delay.record(packet.queued);
+            outcome.payload_bytes += ip::payload_bytes(&packet.payload);
+            outcome.corrupted += u64::from(packet.corrupted);
+            self.active.extend_to(packet.at);
             if device.send(&packet.payload).is_err() {
                 outcome.send_failures.add(packet.wire_bytes);
             }
-            self.lateness.record(self.clock.now().since(packet.at));
+            let sent = self.clock.now();
+            self.lateness.record(sent.since(packet.at));
+            if let Some(capture) = &mut self.capture {
+                capture.note(direction.to(), sent, &packet.payload);
+            }
             self.pool.push(packet.payload);
         }
     }
@@ -242,6 +312,8 @@ impl Worker {
             kernel_drops,
             endpoint_drops,
             arrivals: Vec::new(),
+            capture: self.capture.map(Capture::finish),
+            active: self.active.lasted(),
             ran: self.clock.now().since(self.started),
             cpu: thread_cpu_time(),
             host,

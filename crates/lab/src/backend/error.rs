@@ -39,6 +39,12 @@ pub enum RunError {
     #[cfg(all(feature = "kernel", target_os = "linux"))]
     #[error(transparent)]
     Program(#[from] fullpipe_bpf::kernel::Error),
+    #[error("a command on a link cannot run here: {0}")]
+    NoNamespace(EmuError),
+    #[error("cannot start '{program}': {source}; write a command that is there and can be run")]
+    NoCommand { program: String, source: std::io::Error },
+    #[error("lost the command: {0}")]
+    LostCommand(std::io::Error),
     #[error("no socket: {0}")]
     Socket(std::io::Error),
     #[error("no such simulation: {0}")]

@@ -1,7 +1,7 @@
-//! What carries the flows of a run.
+//! Backends, which carry the flows of a run.
 //!
-//! A backend says what it has, runs a scenario, and gives what it saw. It knows nothing of metrics,
-//! expectations or pages. `BACKENDS` is the list of them; nobody else asks which one it is.
+//! A backend reports its features, runs a scenario, and returns its observations. It knows nothing of
+//! metrics, expectations or pages. `BACKENDS` lists all of them; no other code asks which one it is.
 
 mod error;
 mod link;
@@ -22,6 +22,8 @@ use fullpipe_sim::Application;
 
 pub use error::RunError;
 
+pub(crate) use link::RealPath;
+
 use crate::observe::{FlowSample, Observations, Progress, Sampling};
 use crate::scenario::{Cc, Feature, LinkKind, Need, Scenario};
 
@@ -40,25 +42,25 @@ pub(crate) trait Backend: Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// Whether it runs in real time, so that runs beside each other would disturb each other.
+    /// True if it runs in real time, so that runs beside each other would disturb each other.
     fn is_realtime(&self) -> bool;
 
     /// The links that it has, the usual one first; none where the path is a part of it.
     fn links(&self) -> &'static [LinkKind];
 
-    /// What a flow with this congestion control runs there; nothing where it has none of that name.
+    /// The algorithm that this backend runs for a congestion control; `None` if it has none of that name.
     fn algorithm(&self, cc: Cc) -> Option<Cc>;
 
-    /// Whether it has this. Algorithms are asked for by [`Self::algorithm`].
+    /// True if it has this. Algorithms are asked for by [`Self::algorithm`].
     fn has(&self, feature: &Feature) -> bool;
 
-    /// Whether it times this application's writes until they are read.
+    /// True if it times this application's writes until they are read.
     fn times_writes_of(&self, application: &Application) -> bool;
 
-    /// Whether it sees each link of a chain by itself.
+    /// True if it sees each link of a chain by itself.
     fn sees_each_link(&self) -> bool;
 
-    /// Whether this machine can run it, before anything is started.
+    /// Checks that this machine can run it, before anything is started.
     fn check(&self, scenario: &Scenario, link: Option<LinkKind>) -> Result<(), RunError>;
 
     /// Runs a scenario whose needs it has, until it is over or `stop` is set. When this returns, everything
@@ -69,7 +71,7 @@ pub(crate) trait Backend: Sync {
 /// Called with the samples of a flow as they are taken: its number, the time, and what it shows.
 pub(crate) type OnSample<'a> = dyn FnMut(usize, Duration, &FlowSample) -> Result<(), RunError> + 'a;
 
-/// What a run is to bring beside its last counters.
+/// Parameters of a run: the observations wanted beside the final counters, its link, stop flag and callbacks.
 pub(crate) struct Request<'a> {
     /// The moments for which marks are wanted, in order.
     pub(crate) moments: &'a [Duration],
@@ -101,12 +103,12 @@ impl BackendChoice {
         self.0.name()
     }
 
-    /// What it can and does.
+    /// The backend.
     pub(crate) fn get(self) -> &'static dyn Backend {
         self.0
     }
 
-    /// Whether it runs in real time, one run after the other.
+    /// True if it runs in real time, one run after the other.
     pub fn is_realtime(self) -> bool {
         self.0.is_realtime()
     }
@@ -190,26 +192,44 @@ impl FromStr for BackendChoice {
     }
 }
 
-/// Removes what killed runs left on this machine, and puts back the default of TCP's that they changed;
-/// what was done, each in one line.
-///
-/// # Errors
-/// When something is left that this process may not remove.
-pub fn clean() -> Result<Vec<String>, RunError> {
+/// Result of a cleaning, one line for each item.
+#[derive(Debug, Default)]
+pub struct Cleaned {
+    /// Items that were removed or put back.
+    pub done: Vec<String>,
+    /// Items that are left, each with the reason.
+    pub left: Vec<String>,
+}
+
+/// Removes what killed runs left on this machine, and puts back the default of TCP's that they changed. What
+/// cannot be removed keeps nothing else from it.
+pub fn clean() -> Cleaned {
     #[allow(unused_mut, reason = "nothing is left by what does not run here")]
-    let mut done = Vec::new();
+    let mut cleaned = Cleaned::default();
     #[cfg(all(feature = "kernel", target_os = "linux"))]
-    if let Some(back) = fullpipe_bpf::kernel::put_back_left_over()? {
-        done.push(format!(
+    match fullpipe_bpf::kernel::put_back_left_over() {
+        Ok(None) => {}
+        Ok(Some(back)) => cleaned.done.push(format!(
             "put back {} as the default of new connections: {} is gone",
             back.default, back.gone
-        ));
+        )),
+        Err(error) => cleaned.left.push(error.to_string()),
     }
     #[cfg(target_os = "linux")]
-    for name in fullpipe_emu::namespace::clean()? {
-        done.push(format!("removed namespace {name}"));
+    match fullpipe_emu::namespace::clean() {
+        Ok(namespaces) => {
+            let removed = namespaces.removed.iter().map(|name| format!("removed namespace {name}"));
+            cleaned.done.extend(removed);
+            if namespaces.killed > 0 {
+                let killed = namespaces.killed;
+                cleaned.done.push(format!("killed what still ran in them: {killed} processes"));
+            }
+            let left = namespaces.left.iter().map(|(name, why)| format!("namespace {name}: {why}"));
+            cleaned.left.extend(left);
+        }
+        Err(error) => cleaned.left.push(error.to_string()),
     }
-    Ok(done)
+    cleaned
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The simulator: a virtual clock, as fast as the machine can. A flow's first request is its start: there
-//! is no handshake.
+//! The simulator: a virtual clock, as fast as the machine can. The time of a flow's start is that of its first packet.
 
 use std::sync::atomic::Ordering;
 
@@ -7,11 +6,16 @@ use fullpipe_cc::{Duration, Instant};
 use fullpipe_sim as sim;
 
 use super::{Backend, Request, RunError};
-use crate::observe::{FlowSample, FlowTimes, Mark, Observations, Pace, Recorder, STALL};
+use crate::observe::{
+    ByFlow, FlowSample, FlowTimes, Mark, Observations, Pace, PathNow, Recorder, STALL,
+};
 use crate::scenario::{Cc, Feature, LinkKind, Scenario};
 
-/// How much simulated time may pass until somebody looks whether the run is still wanted.
+/// Longest simulated time between two checks whether to stop the run.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// And how many events, of which a second has some ten million.
+const EVENTS: u64 = 1 << 20;
 
 /// The simulator as a backend.
 pub(super) struct Sim;
@@ -64,7 +68,11 @@ impl Backend for Sim {
                 return Err(RunError::StoppedEarly);
             }
             if pace.is_due() {
-                (request.watch)(pace.now(now, received(&sim), sim.link(0).queue.delay));
+                let now = sim.now().since(Instant::default());
+                let link = sim.link(0);
+                let rtts = sim.flows().iter().filter_map(sim::Flow::latest_rtt);
+                let path = PathNow::new(link.queue.delay, link.stats, rtts);
+                (request.watch)(pace.now(now, received(&sim), &path));
             }
             if scenario.duration.is_none() && pace.is_stalled(now, received(&sim).iter().sum()) {
                 return Err(RunError::Stalled(STALL));
@@ -73,7 +81,9 @@ impl Backend for Sim {
             until = moments.peek().map_or(until, |t| until.min(*t));
             until = recorder.as_ref().map_or(until, |r| until.min(r.next_due()));
             // Nothing counts that happens after the last byte.
-            sim.run_until_done(Instant::default() + until);
+            if !sim.run_until_done_within(Instant::default() + until, EVENTS) {
+                continue;
+            }
             now = sim.now().since(Instant::default());
             if let Some(recorder) = recorder.as_mut().filter(|r| r.next_due() <= now) {
                 let there = |(_, flow): &(usize, &sim::Flow)| {
@@ -111,7 +121,10 @@ fn sample(scenario: &Scenario, sim: &sim::Sim, i: usize, flow: &sim::Flow) -> Fl
         rtt: flow.latest_rtt(),
         sender: flow.stats(),
         newest_packet: flow.newest_packet(),
-        queue: sim.link(first_link).queue,
+        queue: match scenario.config.flows[i].direction {
+            sim::Direction::Down => sim.link(first_link).queue,
+            sim::Direction::Up => sim.uplink().queue,
+        },
         ..FlowSample::of_model(flow.snapshot())
     }
 }
@@ -127,8 +140,8 @@ fn mark(sim: &sim::Sim) -> Mark {
         sent: flows.clone().map(|i| sim.sender_stats(i)).collect(),
         links: links.map(|i| sim.link(i).stats).collect(),
         queue_ns: Vec::new(),
-        rtt_ns: sim.rtt_ns(),
-        latency_ns: sim.latency_ns(),
+        rtt_ns: ByFlow::of(sim.rtt_ns_by_flow()),
+        latency_ns: ByFlow::of(sim.latency_ns_by_flow()),
         completion_ns: sim.flows().iter().map(|f| f.completion_ns()).collect(),
         incomplete: flows.map(|i| sim.incomplete(i)).collect(),
     }

@@ -46,8 +46,13 @@ fn what_a_backend_lacks_is_refused_with_its_line_and_with_those_that_have_it() {
         ),
         (
             "quic",
+            "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[cross]]\nrate = \"1mbit\"\nroute = \"0\"\n",
+            "x.toml:5: cross[0].route: a route does not run over quic; write --backend sim",
+        ),
+        (
+            "toy",
             "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[cross]]\nrate = \"1mbit\"\n",
-            "x.toml:3: cross: cross traffic does not run over quic; write --backend sim",
+            "x.toml:3: cross: cross traffic does not run over toy; write --backend sim or quic",
         ),
         (
             "quic",

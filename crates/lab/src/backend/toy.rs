@@ -6,7 +6,7 @@ use fullpipe_path::{ElementConfig, PathStats, RateConfig};
 use fullpipe_sim::{Application, SenderStats};
 
 use super::{Backend, Request, RunError};
-use crate::observe::{FlowTimes, Mark, Observations, histogram};
+use crate::observe::{ByFlow, FlowTimes, Mark, Observations, histogram};
 use crate::scenario::{Cc, Feature, LinkKind, Scenario};
 
 pub(super) struct Toy;
@@ -65,8 +65,8 @@ impl Backend for Toy {
                 sent: vec![sent; flows],
                 links: vec![link],
                 queue_ns: vec![histogram()],
-                rtt_ns: histogram(),
-                latency_ns: histogram(),
+                rtt_ns: ByFlow::new(flows),
+                latency_ns: ByFlow::new(flows),
                 completion_ns: vec![None; flows],
                 incomplete: vec![None; flows],
             }

@@ -6,14 +6,14 @@ use super::{Expectation, Expression, Function, Operator, Span, Term};
 use crate::metrics::Comparison;
 use crate::scenario::Grid;
 
-/// What became of an expectation.
-#[derive(Clone, PartialEq, Debug, serde::Serialize)]
+/// Result of an expectation.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Verdict {
     /// The expectation as it was written.
     pub expect: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How the two sides have to compare: `>=` and so on.
+    /// Comparison operator between the two sides: `>=` and so on.
     pub comparison: String,
     /// Whether it was met in every case.
     pub met: bool,
@@ -29,6 +29,16 @@ pub struct Verdict {
     pub margin: Option<f64>,
     /// Which case that is: the values of the axes that are not picked in every term.
     pub at: Vec<(String, String)>,
+    /// The reason for which its file says that it is not met.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_failure: Option<String>,
+}
+
+impl Verdict {
+    /// Whether it is met, or else known not to be. A known failure that is met is a change as well.
+    pub fn is_as_known(&self) -> bool {
+        self.met == self.known_failure.is_none()
+    }
 }
 
 /// The points of a grid, for those who look them up.
@@ -104,7 +114,7 @@ pub(super) fn cases(expectation: &Expectation, grid: &Grid) -> Vec<Case> {
 }
 
 impl Expression {
-    /// What it means at this point; nothing where the grid has no such run.
+    /// Its meaning at this point; `None` if the grid has no such run.
     fn settle(&self, at: &At, lookup: &Lookup<'_>, marks: &mut Vec<usize>) -> Option<Settled> {
         match self {
             Self::Number(x) => Some(Settled::Number(*x)),
@@ -219,6 +229,7 @@ fn verdict(e: &Expectation, grid: &Grid, values: &[&[Option<f64>]]) -> Verdict {
         bound: None,
         margin: None,
         at: Vec::new(),
+        known_failure: e.known_failure.clone(),
     };
     let is_fixed = |axis: &str| e.left.is_free_of(axis) && e.right.is_free_of(axis);
     let mut worst = f64::INFINITY;

@@ -1,8 +1,8 @@
-//! What a scenario file expects of its runs: `queue_ms.p95 <= 10 after 5s`.
+//! Expectations of a scenario file for its runs: `queue_ms.p95 <= 10 after 5s`.
 //!
-//! An expectation holds at every point of the grid. A term may pick values of the grid's axes,
-//! `goodput_mbps[cubic]`, and then means the run at that point but for these; so runs are compared.
-//! A function takes all values of an axis together: `max(rtt_ms.p50[bbr3] over buffer)`.
+//! An expectation holds at every point of the grid. A term may pick values of the grid's axes, as in
+//! `goodput_mbps[cubic]`. It then means the run at the same point except for these values, so that runs can
+//! be compared. A function takes all values of an axis together: `max(rtt_ms.p50[bbr3] over buffer)`.
 
 mod check;
 mod parse;
@@ -12,6 +12,7 @@ use std::fmt;
 use fullpipe_cc::Duration;
 
 use crate::metrics::{Comparison, Metric, Probe, Scope, Which};
+use crate::observe::MAX_OWN_DISTRIBUTIONS;
 use crate::scenario::Grid;
 pub use check::{Verdict, check};
 
@@ -20,8 +21,10 @@ pub use check::{Verdict, check};
 pub struct Expectation {
     /// As it was written.
     pub text: String,
-    /// What it is called: the words before the colon, or else the left side.
+    /// Its name: the words before the colon, or else the left side.
     pub name: String,
+    /// The reason for which it is known not to be met.
+    pub known_failure: Option<String>,
     left: Expression,
     comparison: Comparison,
     right: Expression,
@@ -46,7 +49,7 @@ enum Expression {
     Over(Function, Box<Self>, Vec<Span>),
 }
 
-/// What is made of several values.
+/// Function of several values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Function {
     Min,
@@ -110,7 +113,7 @@ impl Expression {
 /// Reads an expectation and looks up what it names in the plan. `probes` grows by what it asks for.
 ///
 /// # Errors
-/// What is wrong with it, in one line.
+/// The mistake, in one line.
 pub(crate) fn parse(
     text: &str,
     grid: &Grid,
@@ -151,7 +154,8 @@ pub(crate) fn parse(
     }
     let name = name.unwrap_or(sentence.left_text).to_owned();
     let text = text.to_owned();
-    let expectation = Expectation { text, name, left, comparison: sentence.comparison, right };
+    let comparison = sentence.comparison;
+    let expectation = Expectation { text, name, known_failure: None, left, comparison, right };
     if check::cases(&expectation, grid).is_empty() {
         return Err("no run of the grid has all that it picks".to_owned());
     }
@@ -214,12 +218,18 @@ fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
         let why = "is measured by samples; write how often, interval = \"20ms\"";
         return Err(format!("{} {why}", probe.metric));
     }
+    let needs_own = matches!(probe.metric, Metric::Rtt(_) | Metric::Latency(_));
+    let mut crowd = false;
     let (mut flows, mut links, mut longest) = (0, 0, Duration::ZERO);
     let mut names: Vec<String> = Vec::new();
     for run in &grid.runs {
         let Ok(scenario) = run.scenario() else { continue };
         let is_there = match &probe.scope {
             Scope::Run => true,
+            Scope::Flow(_) if needs_own && scenario.flows.len() > MAX_OWN_DISTRIBUTIONS => {
+                crowd = true;
+                false
+            }
             Scope::Flow(Which::Number(n)) => *n < scenario.flows.len(),
             Scope::Flow(Which::Name(name)) => scenario.flows.iter().any(|f| f.name == *name),
             Scope::Link(n) => *n < scenario.config.links.len(),
@@ -238,6 +248,11 @@ fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
         }
     }
     Err(match &probe.scope {
+        Scope::Flow(_) if crowd => format!(
+            "{} of one flow is known in runs of at most {MAX_OWN_DISTRIBUTIONS} flows, and here are {flows}; \
+             write it without flow[..]",
+            probe.metric
+        ),
         Scope::Flow(Which::Number(n)) if *n >= flows => {
             format!("flow[{n}] of {flows}; they count from 0")
         }

@@ -29,7 +29,7 @@ pub(super) struct Sentence<'a> {
     pub(super) window: Window,
 }
 
-/// What a pick says: perhaps the axis, and the value, or the first and the last of several.
+/// Content of a pick: an optional axis, and one value, or the first and the last of several.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Pick {
     One(Option<String>, String),
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
         if self.take(")") { Ok(()) } else { Err(unexpected(self.rest, "a ')'")) }
     }
 
-    /// What stands in the brackets of a function.
+    /// Parses the argument in the brackets of a function.
     fn over(&mut self, function: Function) -> Result<Expression, String> {
         let inner = self.sum()?;
         if !self.take("over ") {
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
         Ok((unquoted(first), unquoted(last)))
     }
 
-    /// What stands in the brackets behind `until_s`.
+    /// Parses the condition in the brackets after `until_s`.
     fn condition(&mut self) -> Result<Condition, String> {
         if !self.take("(") {
             return Err(unexpected(self.rest, "a condition like (queue_ms <= 5)"));
@@ -296,7 +296,7 @@ impl<'a> Parser<'a> {
         Ok(Term { scope, metric, picks, fixed, within, probe: 0 })
     }
 
-    /// What stands in `[…]`, if that comes next.
+    /// Parses the content of `[…]`, if it comes next.
     fn bracket(&mut self) -> Result<Option<&'a str>, String> {
         let Some(inner) = self.rest.strip_prefix('[') else { return Ok(None) };
         // The name of an axis may have brackets of its own: flow[0].cc.

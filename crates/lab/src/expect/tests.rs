@@ -13,7 +13,7 @@ fn grid(expect: &str) -> Result<Plan, String> {
     Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default()).map_err(|e| e.to_string())
 }
 
-/// What comes of it when run number `i` has the value `values[i]` for everything.
+/// Verdict if run number `i` has the value `values[i]` for every probe.
 fn judged(expect: &str, values: [f64; 6]) -> Verdict {
     let plan = grid(expect).unwrap_or_else(|e| panic!("{e}"));
     let rows = values.map(|v| vec![Some(v); plan.probes.len()]);

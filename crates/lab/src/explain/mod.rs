@@ -16,10 +16,10 @@ use crate::formulas::{millis, millis_of, ratio, seconds};
 
 pub use tell::{ExplainError, tell};
 
-/// What is true of a path, whatever an algorithm believes.
+/// True properties of a path, independent of an algorithm's model.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Truth {
-    /// What the bottleneck carries of what congestion control counts, in bits per second: its rate
+    /// Rate of the bottleneck for the bytes that congestion control counts, in bits per second: its rate
     /// without the headers that only the link sees.
     pub carries_bps: u64,
     /// The shortest possible round trip of a full packet, in milliseconds: the propagation and its own
@@ -34,14 +34,14 @@ pub struct Truth {
 pub struct Waiting {
     /// Bytes in it.
     pub bytes: u64,
-    /// How long a packet that came now would wait.
+    /// Queueing delay of a packet that arrives now.
     pub delay: Duration,
 }
 
 /// A stay in one state.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Chapter {
-    /// When it was entered, in seconds from the start of the flow.
+    /// Time of entry, in seconds from the start of the flow.
     pub t_s: f64,
     /// For how long, in seconds.
     pub lasted_s: f64,
@@ -70,7 +70,7 @@ pub struct Chapter {
 pub struct StateTotal {
     /// The state.
     pub state: &'static str,
-    /// How many stays.
+    /// Number of stays.
     pub visits: u64,
     /// The share of the time, from 0 to 1.
     pub time_share: f64,
@@ -82,7 +82,7 @@ pub struct StateTotal {
     pub lost_bytes: u64,
 }
 
-/// Where the bytes in flight were, as means over time.
+/// Location of the bytes in flight, as means over time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Whereabouts {
     /// In flight in all.
@@ -100,9 +100,9 @@ pub struct Story {
     pub cc: String,
     /// The path in words.
     pub path: String,
-    /// What is true of it.
+    /// Its true properties.
     pub truth: Truth,
-    /// How long the story is, in seconds.
+    /// Length of the story, in seconds.
     pub elapsed_s: f64,
     /// Application bytes that arrived.
     pub received_bytes: u64,
@@ -110,7 +110,7 @@ pub struct Story {
     pub chapters: Vec<Chapter>,
     /// The same by state, the longest first.
     pub states: Vec<StateTotal>,
-    /// Where the bytes were.
+    /// Location of the bytes in flight.
     pub whereabouts: Whereabouts,
     /// Whether the flow was stopped before its time: then this is the story so far.
     pub interrupted: bool,
@@ -169,15 +169,15 @@ impl Narrator {
         Self { truth, start: now, before, stay, chapters: Vec::new(), all: Sums::default() }
     }
 
-    /// What the flow shows after an event, or after a short time; `waiting` has been so since the call
-    /// before.
+    /// Takes the flow's state after an event, or after a short time; `waiting` has held since the previous
+    /// call.
     pub fn look(&mut self, now: Instant, snapshot: &Snapshot, waiting: Waiting) {
         let (then, before) = self.before;
         let time = now.since(then);
         self.stay.sums.add(time, waiting, before.inflight);
         self.all.add(time, waiting, before.inflight);
         if snapshot.state != before.state {
-            let seen = why::Change {
+            let seen = why::StateChange {
                 before: &before,
                 after: snapshot,
                 entered: &self.stay.first,

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ExplainError {
-    /// What was asked for is not there, or no story can be told of it.
+    /// The requested item does not exist, or no story can be told of it.
     #[error("{0}")]
     Input(String),
     #[error(transparent)]
@@ -146,7 +146,7 @@ fn watch(
     Ok(Story { interrupted, ..narrator.finish(cc, path, received) })
 }
 
-/// What is true of a flow's path; why there is no such thing, if there is none.
+/// True properties of a flow's path; the error says why there are none.
 fn truth(config: &SimConfig, flow: usize) -> Result<Truth, String> {
     let flow = &config.flows[flow];
     let headers = match flow.cc.transport {

@@ -9,31 +9,31 @@ use super::words::{bytes, mbit, ms};
 const FULL_PACKET: u64 = 1500;
 
 /// A change of state.
-pub(super) struct Change<'a> {
+pub(super) struct StateChange<'a> {
     /// Just before.
     pub(super) before: &'a Snapshot,
     /// Just after.
     pub(super) after: &'a Snapshot,
-    /// When the state that is left was entered.
+    /// Snapshot at the entry into the state that is left.
     pub(super) entered: &'a Snapshot,
-    /// How long it lasted.
+    /// Duration of that state.
     pub(super) lasted: Duration,
 }
 
-/// How a flow begins.
+/// Description of a flow's start.
 pub(super) fn began(first: &Snapshot) -> String {
     format!("the flow begins, with a window of {}", bytes(first.cwnd))
 }
 
 /// Why the state changed.
-pub(super) fn changed(c: &Change<'_>, truth: &Truth) -> String {
+pub(super) fn changed(c: &StateChange<'_>, truth: &Truth) -> String {
     match (c.before.bbr, c.after.bbr) {
         (Some(before), Some(after)) => bbr(c, &before, &after, truth),
         _ => window(c),
     }
 }
 
-fn bbr(c: &Change<'_>, before: &BbrSnapshot, after: &BbrSnapshot, truth: &Truth) -> String {
+fn bbr(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot, truth: &Truth) -> String {
     let inflight = bytes(c.after.inflight);
     match (c.before.state, c.after.state) {
         (State::Startup, State::Drain) => startup_ended(c, before, after, truth),
@@ -89,7 +89,7 @@ fn bbr(c: &Change<'_>, before: &BbrSnapshot, after: &BbrSnapshot, truth: &Truth)
     }
 }
 
-fn time_to_probe(c: &Change<'_>, after: &BbrSnapshot) -> String {
+fn time_to_probe(c: &StateChange<'_>, after: &BbrSnapshot) -> String {
     let rounds = after.rounds_since_probe_up;
     // The draft's 63 rounds, or as many as there are packets in a BDP.
     let window = after.bdp.min(c.before.cwnd) / FULL_PACKET;
@@ -102,7 +102,7 @@ fn time_to_probe(c: &Change<'_>, after: &BbrSnapshot) -> String {
 }
 
 fn startup_ended(
-    c: &Change<'_>,
+    c: &StateChange<'_>,
     before: &BbrSnapshot,
     after: &BbrSnapshot,
     truth: &Truth,
@@ -122,7 +122,7 @@ fn startup_ended(
     )
 }
 
-fn probe_ended(c: &Change<'_>, before: &BbrSnapshot, after: &BbrSnapshot) -> String {
+fn probe_ended(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot) -> String {
     let lost = c.after.lost.saturating_sub(c.entered.lost);
     if after.prev_probe_too_high {
         let bound = after
@@ -144,7 +144,7 @@ fn probe_ended(c: &Change<'_>, before: &BbrSnapshot, after: &BbrSnapshot) -> Str
 }
 
 /// For algorithms that have a window and no model.
-fn window(c: &Change<'_>) -> String {
+fn window(c: &StateChange<'_>) -> String {
     let (before, after) = (bytes(c.before.cwnd), bytes(c.after.cwnd));
     let lost = bytes(c.after.lost.saturating_sub(c.before.lost));
     match (c.before.state, c.after.state) {

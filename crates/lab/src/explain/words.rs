@@ -92,7 +92,7 @@ impl Story {
         };
     }
 
-    /// What the model believed at the end of each stay, beside the truth.
+    /// Writes the model's values at the end of each stay, beside the true ones.
     fn beliefs(&self, out: &mut String) {
         let spread = |values: Vec<f64>| {
             let low = values.iter().copied().reduce(f64::min)?;

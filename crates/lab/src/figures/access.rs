@@ -1,9 +1,9 @@
 //! Access links: figures 9 and 10 of the paper, and the retransmissions of BBRv3's slides.
 
 use super::checks::{Checks, show};
-use super::drawing::{Drawing, Kind, Line, Panel, Scale, Table};
 use super::runs::{FileRuns, number};
 use crate::formulas::percentile;
+use crate::output::plot::{CellTable, Drawing, Kind, Line, Panel, Scale};
 
 /// Figure 9: the median round trip over a population.
 pub(super) fn fig9(out: &mut Checks, plays: &[FileRuns]) {
@@ -25,7 +25,7 @@ pub(super) fn fig9(out: &mut Checks, plays: &[FileRuns]) {
 
 /// BBRv3's retransmissions against BBRv1's.
 pub(super) fn retx(out: &mut Checks, plays: &[FileRuns]) {
-    let mut table = Table::new(&["", "retransmitted %", "received GB"]);
+    let mut table = CellTable::new(&["", "retransmitted %", "received GB"]);
     let mut panel = Panel::new("Retransmitted, all links together", "", "%");
     let mut bars = Vec::new();
     for cc in plays[0].values("cc") {

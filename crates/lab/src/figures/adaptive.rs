@@ -1,10 +1,10 @@
 //! Figure 3 of the paper: the rate of the link doubles, and falls back.
 
 use super::checks::Checks;
-use super::drawing::{Drawing, Kind, Line, Panel};
 use super::runs::FileRuns;
+use crate::output::plot::{Drawing, Kind, Line, Panel};
 
-/// What a full datagram has of the bytes that the link carries for it.
+/// Payload share of a full datagram's bytes on the link.
 const PAYLOAD: f64 = 1452.0 / 1480.0;
 
 /// Figure 3.

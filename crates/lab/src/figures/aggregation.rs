@@ -1,17 +1,17 @@
 //! ACKs in bursts: what BBR loses without its estimate of aggregation.
 
 use super::checks::{Checks, show};
-use super::drawing::{Drawing, Kind, Line, Panel, Table};
 use super::runs::FileRuns;
+use crate::output::plot::{CellTable, Drawing, Kind, Line, Panel};
 
-/// What was published for the two links: without, with, CUBIC.
+/// Published values for the two links: without extra_acked, with it, CUBIC.
 const PUBLISHED: [(&str, [f64; 3]); 2] =
     [("2.4 GHz", [73.0, 102.0, 100.0]), ("5 GHz", [362.0, 593.0, 601.0])];
 
 /// Without extra_acked, with it, CUBIC; on two links.
 pub(super) fn aggregation(out: &mut Checks, plays: &[FileRuns]) {
     let names = ["without", "with", "CUBIC", "bbr3"];
-    let mut table = Table::new(&["link", "without", "with", "CUBIC", "bbr3", "published"]);
+    let mut table = CellTable::new(&["link", "without", "with", "CUBIC", "bbr3", "published"]);
     let mut panels = Vec::new();
     for (link, published) in PUBLISHED {
         let of = |cc: &str, estimate: &str| {

@@ -1,16 +1,16 @@
 //! Figures 1 and 2 of the paper: where the two limits meet, and BBR's walk about that point.
 
 use super::checks::Checks;
-use super::drawing::{Band, Drawing, Kind, Line, Panel};
 use super::runs::{FigureRun, FileRuns, largest, mean, number};
 use crate::observe::SeriesRow;
+use crate::output::plot::{Band, Drawing, Kind, Line, Panel};
 
 /// The round trip of the empty path for a full segment on 10 Mbit/s and 40 ms, and what is under way in it.
 const EMPTY_MS: f64 = 41.2;
 const BDP_BYTES: f64 = 51_500.0;
 /// A full datagram's round trip there, whose transmission is a little shorter.
 const RTPROP_MS: f64 = 41.184;
-/// What the link carries of a datagram's 1480 bytes to the application: 1415 of them.
+/// Goodput of the link: 1415 of a datagram's 1480 bytes are the application's.
 const GOODPUT_MBPS: f64 = 10.0 * 1415.0 / 1480.0;
 
 /// Figure 1: a window of fixed size on a path with a buffer of one BDP.

@@ -1,17 +1,36 @@
-//! What a figure has to show, and did.
+//! Claims of a figure, and their results.
+
+use serde::Serialize;
 
 use super::FigureResult;
-use super::drawing::Drawing;
 use crate::expect::Verdict;
+use crate::output::plot::Drawing;
 
 /// One thing that must be seen.
-struct Check {
-    seen: bool,
-    figure: String,
-    target: String,
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Check {
+    /// Subject of the check.
+    pub claim: String,
+    /// Measured value, in the worst of its cases.
+    pub measured: String,
+    /// Required value.
+    pub target: String,
+    /// Whether it was.
+    pub met: bool,
+    /// Whether it is met, or known not to be. A known failure that is met is a change.
+    pub as_known: bool,
+    /// The reason for which its file says that it is not met.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_failure: Option<String>,
 }
 
-/// What a figure measured.
+impl Check {
+    fn words(&self) -> String {
+        format!("{} {}", self.claim, self.measured)
+    }
+}
+
+/// Checks, details and drawing of a figure.
 #[derive(Default)]
 pub(super) struct Checks {
     checks: Vec<Check>,
@@ -22,20 +41,16 @@ pub(super) struct Checks {
 impl Checks {
     /// That `figure` is at most `most`; `what` is what it is called.
     pub(super) fn at_most(&mut self, what: &str, figure: f64, most: f64) {
-        self.check(
-            figure <= most,
-            format!("{what} {}", show(figure)),
-            format!("<= {}", show(most)),
-        );
+        self.check(figure <= most, what, show(figure), format!("<= {}", show(most)));
     }
 
     /// That `figure` is from `least` to `most`.
     pub(super) fn within(&mut self, what: &str, figure: f64, least: f64, most: f64) {
         let target = format!("{} to {}", show(least), show(most));
-        self.check((least..=most).contains(&figure), format!("{what} {}", show(figure)), target);
+        self.check((least..=most).contains(&figure), what, show(figure), target);
     }
 
-    /// What a scenario file expects, in the worst of its cases.
+    /// Adds the verdict on an expectation of a scenario file, in the worst of its cases.
     pub(super) fn verdict(&mut self, v: &Verdict) {
         let place: Vec<&str> = v.at.iter().map(|(_, value)| value.as_str()).collect();
         let place = match (v.cases, place.join(", ")) {
@@ -44,43 +59,71 @@ impl Checks {
             (_, place) => format!(" ({place})"),
         };
         let number = |x: Option<f64>| x.map_or("none".to_owned(), show);
-        let figure = format!("{} {}{place}", v.name, number(v.value));
-        self.check(v.met, figure, format!("{} {}", v.comparison, number(v.bound)));
+        self.checks.push(Check {
+            claim: v.name.clone(),
+            measured: format!("{}{place}", number(v.value)),
+            target: format!("{} {}", v.comparison, number(v.bound)),
+            met: v.met,
+            as_known: v.is_as_known(),
+            known_failure: v.known_failure.clone(),
+        });
     }
 
-    /// What one of many scenario files expects, in one word.
+    /// Adds the verdicts of one of many scenario files as a single check.
     pub(super) fn verdicts(&mut self, name: &str, all: &[Verdict]) {
         let met = all.iter().filter(|v| v.met).count();
-        self.check(met == all.len(), format!("{name}: {met} met"), format!("all {}", all.len()));
+        let known: Vec<_> = all
+            .iter()
+            .filter_map(|v| Some(format!("{}: {}", v.name, v.known_failure.as_ref()?)))
+            .collect();
+        self.checks.push(Check {
+            claim: format!("{name}:"),
+            measured: format!("{met} met"),
+            target: format!("all {}", all.len()),
+            met: met == all.len(),
+            as_known: all.iter().all(Verdict::is_as_known),
+            known_failure: (!known.is_empty()).then(|| known.join("; ")),
+        });
     }
 
     /// Anything else that must be seen.
-    pub(super) fn check(&mut self, seen: bool, figure: String, target: String) {
-        self.checks.push(Check { seen, figure, target });
+    fn check(&mut self, met: bool, claim: &str, measured: String, target: String) {
+        let claim = claim.to_owned();
+        let check = Check { claim, measured, target, met, as_known: met, known_failure: None };
+        self.checks.push(check);
     }
 
-    /// What was measured beside it, or what has to be known.
+    /// Adds a further measurement, or a remark.
     pub(super) fn note(&mut self, words: impl Into<String>) {
         self.details.push(words.into());
     }
 
     pub(super) fn result(self, name: &'static str, shortened: Option<String>) -> FigureResult {
-        let missed: Vec<&str> =
-            self.checks.iter().filter(|c| !c.seen).map(|c| c.figure.as_str()).collect();
-        let mut details = self.details;
-        let seen = missed.is_empty() && !self.checks.is_empty();
-        if !missed.is_empty() {
-            details.insert(0, format!("not seen: {}", missed.join("; ")));
-        }
-        let join = |of: fn(&Check) -> &str| -> String {
-            self.checks.iter().map(of).collect::<Vec<_>>().join("; ")
+        let join = |which: fn(&Check) -> bool, words: fn(&Check) -> String| -> String {
+            self.checks.iter().filter(|c| which(c)).map(words).collect::<Vec<_>>().join("; ")
         };
+        let told = [
+            ("not seen", join(|c| !c.met && !c.as_known, Check::words)),
+            (
+                "known",
+                join(
+                    |c| !c.met && c.as_known,
+                    |c| format!("{}: {}", c.words(), c.known_failure.as_deref().unwrap_or("")),
+                ),
+            ),
+            ("now met, remove its known_failure", join(|c| c.met && !c.as_known, Check::words)),
+        ];
+        let told = told.into_iter().filter(|(_, words)| !words.is_empty());
+        let told = told.map(|(what, words)| format!("{what}: {words}"));
+        let details: Vec<String> = told.chain(self.details).collect();
         FigureResult {
             name,
-            seen,
-            figure: join(|c| &c.figure),
-            target: join(|c| &c.target),
+            seen: self.checks.iter().all(|c| c.met) && !self.checks.is_empty(),
+            as_known: self.checks.iter().all(|c| c.as_known) && !self.checks.is_empty(),
+            figure: join(|_| true, Check::words),
+            target: join(|_| true, |c| c.target.clone()),
             detail: details.join(". "),
+            checks: self.checks,
             shortened,
             drawing: self.drawing,
         }

@@ -1,8 +1,8 @@
 //! Flows of one kind beside each other: figure 6 of the paper, the two fixes of BBRv3's slides.
 
 use super::checks::{Checks, show};
-use super::drawing::{Line, Panel, Table};
 use super::runs::{FigureRun, FileRuns};
+use crate::output::plot::{CellTable, Line, Panel};
 
 fn shares(run: FigureRun<'_>, title: &str, window: f64) -> Panel {
     let mut panel = Panel::new(title, "Time, s", "Mbit/s");
@@ -28,7 +28,7 @@ pub(super) fn fig6(out: &mut Checks, plays: &[FileRuns]) {
 /// The fixes: convergence with loss, and without.
 pub(super) fn fix(out: &mut Checks, plays: &[FileRuns]) {
     let mut table =
-        Table::new(&["seed", "Jain, all of it", "converged after s", "loss %", "queue p50 ms"]);
+        CellTable::new(&["seed", "Jain, all of it", "converged after s", "loss %", "queue p50 ms"]);
     for run in plays[0].runs(&[]) {
         table.row([
             run.at("seed").to_owned(),

@@ -1,8 +1,8 @@
 //! The two measurements of the QUIC interop runner: goodput, and goodput beside one TCP flow.
 
 use super::checks::{Checks, show};
-use super::drawing::{Drawing, Line, Panel, Table};
 use super::runs::FileRuns;
+use crate::output::plot::{CellTable, Drawing, Line, Panel};
 
 /// 10 MB alone.
 pub(super) fn goodput(out: &mut Checks, plays: &[FileRuns]) {
@@ -25,7 +25,7 @@ pub(super) fn goodput(out: &mut Checks, plays: &[FileRuns]) {
 
 /// 25 MB beside one TCP flow of CUBIC.
 pub(super) fn crosstraffic(out: &mut Checks, plays: &[FileRuns]) {
-    let mut table = Table::new(&["seed", "over QUIC", "Mbit/s", "TCP, all 90 s, Mbit/s"]);
+    let mut table = CellTable::new(&["seed", "over QUIC", "Mbit/s", "TCP, all 90 s, Mbit/s"]);
     for run in plays[0].runs(&[]) {
         let figures = [0, 1].map(|flow| show(run.of_flow(flow, "goodput_mbps")));
         let head = [run.at("seed"), run.at("cc")].map(str::to_owned);

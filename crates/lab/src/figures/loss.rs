@@ -1,8 +1,8 @@
 //! Goodput under random loss: figure 8 of the paper, and nsperf's table.
 
 use super::checks::{Checks, show};
-use super::drawing::{Drawing, Kind, Line, Panel, Scale, Table};
 use super::runs::{FileRuns, number};
+use crate::output::plot::{CellTable, Drawing, Kind, Line, Panel, Scale};
 
 /// Figure 8.
 pub(super) fn fig8(out: &mut Checks, plays: &[FileRuns]) {
@@ -29,7 +29,7 @@ fn draw(plays: &FileRuns, link: f64) -> Drawing {
     let limits = losses.iter().map(|loss| (number(loss), limit(loss)));
     panel.lines.push(Line::new("link x (1 - p)", limits).kind(Kind::Dashed));
     let header = ["loss", "link x (1 - p)"].into_iter().chain(algorithms.iter().copied());
-    let mut table = Table::new(&header.collect::<Vec<_>>());
+    let mut table = CellTable::new(&header.collect::<Vec<_>>());
     for loss in &losses {
         let cells = algorithms.iter().map(|cc| show(goodput(cc, loss)));
         table.row([(*loss).to_owned(), show(limit(loss))].into_iter().chain(cells));

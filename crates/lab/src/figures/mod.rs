@@ -10,7 +10,6 @@ mod aggregation;
 mod asymptotes;
 mod catalogue;
 mod checks;
-mod drawing;
 mod fairness;
 mod interop;
 #[cfg(target_os = "linux")]
@@ -24,28 +23,28 @@ mod run;
 mod runs;
 mod smoltcp;
 mod startup;
-pub mod svg;
-mod ticks;
 mod wan;
 
 use serde::Serialize;
 
 pub use catalogue::FIGURES;
+pub use checks::Check;
 use checks::Checks;
-pub use drawing::{Drawing, Kind, Line, Panel, Scale, Table};
 pub use run::{News, run_all};
 use runs::FileRuns;
+
+use crate::output::plot::Drawing;
 
 /// A figure that can be run.
 #[derive(Debug)]
 pub struct Figure {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows.
+    /// Its title.
     pub title: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub source: &'static str,
-    /// What runs, and what must be seen of it.
+    /// Scenario files to run, with the expectations to meet.
     files: &'static [File],
     /// Draws it, and looks for what a file cannot say.
     draw: fn(&mut Checks, &[FileRuns]),
@@ -54,28 +53,32 @@ pub struct Figure {
 /// A scenario file that is in the program.
 #[derive(Debug)]
 struct File {
-    /// Where it is in the sources.
+    /// Its path in the sources.
     name: &'static str,
     text: &'static str,
 }
 
-/// What came of a figure.
+/// Result of a figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FigureResult {
     /// The figure's name.
     pub name: &'static str,
     /// Whether everything that must be seen was seen.
     pub seen: bool,
-    /// What was measured, in the order of `target`.
+    /// Whether each of its claims is met, or known not to be. A known failure that is met is a change.
+    pub as_known: bool,
+    /// Result of each claim.
+    pub checks: Vec<Check>,
+    /// Measured values, in the order of `target`.
     pub figure: String,
-    /// What must be seen.
+    /// Required values.
     pub target: String,
     /// Everything else that was measured, and what the paper left open.
     pub detail: String,
-    /// What was made shorter in time than published, if anything was.
+    /// Runs that are shorter than published, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shortened: Option<String>,
-    /// What is drawn.
+    /// The drawing.
     #[serde(skip)]
     pub drawing: Drawing,
 }

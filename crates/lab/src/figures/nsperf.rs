@@ -1,8 +1,8 @@
 //! The tables of Google's nsperf: beside CUBIC, in shallow buffers, in bloated ones, with marks.
 
 use super::checks::{Checks, show};
-use super::drawing::{Drawing, Kind, Line, Panel, Scale};
 use super::runs::{FigureRun, FileRuns};
+use crate::output::plot::{Drawing, Kind, Line, Panel, Scale};
 
 /// CUBIC beside one other on 50 Mbit/s and 30 ms, and the harm that it takes.
 pub(super) fn coexist(out: &mut Checks, plays: &[FileRuns]) {

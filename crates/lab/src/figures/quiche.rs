@@ -1,8 +1,8 @@
 //! The figures of QUICHE's simulator: 4 Mbit/s, 30 ms each way, QUIC.
 
 use super::checks::{Checks, show};
-use super::drawing::{Drawing, Line, Panel, Table};
 use super::runs::FileRuns;
+use crate::output::plot::{CellTable, Drawing, Line, Panel};
 
 /// All of them, as one table.
 pub(super) fn quiche(out: &mut Checks, plays: &[FileRuns]) {
@@ -12,7 +12,7 @@ pub(super) fn quiche(out: &mut Checks, plays: &[FileRuns]) {
         let believed = run.line(0, |r| r.max_bw_mbps.unwrap_or(f64::NAN));
         panel.lines.push(Line::new("max_bw", believed));
     }
-    let mut table = Table::new(&["", "MiB", "s", "retransmitted %", "srtt at the end, ms"]);
+    let mut table = CellTable::new(&["", "MiB", "s", "retransmitted %", "srtt at the end, ms"]);
     for run in plays[0].runs(&[]) {
         let srtt = run.rows(0).last().and_then(|r| r.srtt_ms).unwrap_or(f64::NAN);
         let figures = [

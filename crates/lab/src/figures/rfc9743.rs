@@ -1,9 +1,9 @@
 //! RFC 9743: how a new congestion control is to be evaluated, scenario by scenario.
 
 use super::checks::{Checks, show};
-use super::drawing::Table;
 use super::runs::FileRuns;
 use crate::expect::Verdict;
+use crate::output::plot::CellTable;
 
 /// Sections that nothing can be run for, and what there is to say.
 const WORDS: [(&str, &str, &str); 4] = [
@@ -27,7 +27,7 @@ const WORDS: [(&str, &str, &str); 4] = [
 
 /// A row for each thing that is looked at, with the scenario that shows it.
 pub(super) fn rfc9743(out: &mut Checks, plays: &[FileRuns]) {
-    let mut table = Table::new(&["section", "scenario", "result", "limit", "where to look"]);
+    let mut table = CellTable::new(&["section", "scenario", "result", "limit", "where to look"]);
     for play in plays {
         let section = play.name.replacen('-', " ", 1).replace('-', " ");
         for (i, verdict) in play.verdicts.iter().enumerate() {
@@ -50,6 +50,10 @@ pub(super) fn rfc9743(out: &mut Checks, plays: &[FileRuns]) {
 }
 
 fn result(v: &Verdict) -> String {
-    let mark = if v.met { "" } else { "not met: " };
+    let mark = match (v.met, v.is_as_known()) {
+        (true, _) => "",
+        (false, true) => "known not to be met: ",
+        (false, false) => "not met: ",
+    };
     format!("{mark}{} {}", v.name, v.value.map_or("none".into(), show))
 }

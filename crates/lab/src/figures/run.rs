@@ -76,16 +76,18 @@ impl Figure {
         FigureResult {
             name: self.name,
             seen: false,
+            as_known: false,
+            checks: Vec::new(),
             figure: "nothing".to_owned(),
             target: self.title.to_owned(),
             detail: why,
             shortened: None,
-            drawing: super::Drawing::default(),
+            drawing: crate::output::plot::Drawing::default(),
         }
     }
 }
 
-/// How far runs over QUIC can be trusted; nothing of simulations.
+/// Summary of the trust in runs over QUIC; `None` for simulations.
 fn in_words(emulators: &[&EmulatorRecord]) -> Option<String> {
     let late = emulators.iter().map(|e| e.lateness_us.p99 / 1e3).fold(0.0, f64::max);
     let doubtful = emulators.iter().filter(|e| !e.trusted).count();
@@ -103,7 +105,7 @@ fn in_words(emulators: &[&EmulatorRecord]) -> Option<String> {
     })
 }
 
-/// What there is to tell while figures run.
+/// Progress reports while figures run.
 #[derive(Clone, Copy, Debug)]
 pub enum News<'a> {
     /// A figure and all before it are through.
@@ -200,7 +202,7 @@ fn work(plans: &[Vec<Plan>]) -> Vec<Work> {
     work
 }
 
-/// What came of it, or why it cannot be run; nothing when it was stopped.
+/// Result of the run, or the reason why it cannot be run; `None` if it was stopped.
 fn perform(
     work: Work,
     plans: &[Vec<Plan>],

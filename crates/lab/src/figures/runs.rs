@@ -3,15 +3,14 @@
 use crate::expect::Verdict;
 use crate::metrics::{Metric, RunResult, SeriesValues};
 use crate::observe::SeriesRow;
+use crate::output::plot::{Band, CellTable, Kind, Line};
 
-use super::drawing::{Band, Kind, Line, Table};
-
-/// What the runs of a scenario file came to, in the order of its grid.
+/// Results of a scenario file's runs, in the order of its grid.
 pub(super) struct FileRuns {
     /// The scenario's name, and what it says of itself.
     pub(super) name: String,
     pub(super) about: String,
-    /// Where its file is in the sources.
+    /// Path of its file in the sources.
     pub(super) file: &'static str,
     pub(super) runs: Vec<RunResult>,
     pub(super) verdicts: Vec<Verdict>,
@@ -67,10 +66,10 @@ impl FileRuns {
         corner: &str,
         of: &[&str],
         cell: impl Fn(FigureRun<'_>) -> String,
-    ) -> Table {
+    ) -> CellTable {
         let names = self.values(columns);
         let header: Vec<&str> = std::iter::once(corner).chain(names.iter().copied()).collect();
-        let mut table = Table::new(&header);
+        let mut table = CellTable::new(&header);
         for row in self.values(rows) {
             let runs = self.runs(of).filter(|run| run.at(rows) == row);
             table.row(std::iter::once(row.to_owned()).chain(runs.map(&cell)));

@@ -1,16 +1,16 @@
 //! The link of the smoltcp report: 400 Mbit/s, 20 ms, 3 GB.
 
 use super::checks::{Checks, show};
-use super::drawing::{Drawing, Line, Panel, Table};
 use super::runs::{FigureRun, FileRuns};
 use crate::observe::SeriesRow;
+use crate::output::plot::{CellTable, Drawing, Line, Panel};
 
 /// The variants in which nothing waits for its turn at the sender: over TCP and over QUIC.
 const PLAIN: [&str; 2] = ["unsent bounded", "QUIC"];
 
 /// Both buffers, with unsent data bounded and with their send buffer; and what broke theirs.
 pub(super) fn smoltcp(out: &mut Checks, plays: &[FileRuns]) {
-    let mut table = Table::new(&[
+    let mut table = CellTable::new(&[
         "",
         "buffer",
         "loss",
@@ -52,7 +52,7 @@ pub(super) fn smoltcp(out: &mut Checks, plays: &[FileRuns]) {
     }
 }
 
-/// Where the rest of the rate went, and when there was a queue.
+/// Shares of time in which the link was idle or a queue was present.
 fn costs(run: FigureRun<'_>) -> String {
     let n = run.rows(0).count().max(1) as f64;
     let share =

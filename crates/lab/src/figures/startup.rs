@@ -1,10 +1,10 @@
 //! Figures 4 and 5 of the paper, and the tuning of Startup from BBRv3's slides.
 
 use super::checks::{Checks, show};
-use super::drawing::{Drawing, Kind, Line, Panel, Table};
 use super::runs::{FileRuns, mean};
 use crate::formulas::percentile;
-/// What 10 Mbit/s hold in 40 ms, in kB.
+use crate::output::plot::{CellTable, Drawing, Kind, Line, Panel};
+/// BDP of 10 Mbit/s and 40 ms, in kB.
 const BDP_KB: f64 = 50.0;
 
 /// RTT and inflight of the three algorithms, with the states of bbr3 behind them.
@@ -57,7 +57,7 @@ pub(super) fn fig5(out: &mut Checks, plays: &[FileRuns]) {
 
 /// The tuning of Startup's gains: 2.89 and 2.89 before, 2.77 and 2.0 now.
 pub(super) fn tuning(out: &mut Checks, plays: &[FileRuns]) {
-    let mut table = Table::new(&["buffer", "gains", "queue mean ms", "queue max ms", "loss %"]);
+    let mut table = CellTable::new(&["buffer", "gains", "queue mean ms", "queue max ms", "loss %"]);
     for buffer in plays[0].values("buffer") {
         let mut panel = Panel::new(&format!("Queue with a buffer of {buffer}"), "Time, s", "ms");
         for run in plays[0].runs(&[buffer]) {

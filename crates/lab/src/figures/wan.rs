@@ -1,8 +1,8 @@
 //! Figure 7 of the paper: long paths whose shallow switches lose packets in rare bursts.
 
 use super::checks::{Checks, show};
-use super::drawing::{Drawing, Kind, Line, Panel};
 use super::runs::{FigureRun, FileRuns};
+use crate::output::plot::{Drawing, Kind, Line, Panel};
 
 /// Bits of a transfer.
 const TRANSFER: f64 = 64e6;

@@ -1,5 +1,5 @@
 //! The figures of a run: counters and distributions are looked at where a window begins and ends, and
-//! what lies between is their difference. The formulas stand in docs/results.md.
+//! the values between are the difference. The formulas are in docs/results.md.
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
@@ -10,7 +10,7 @@ use super::{
     Figures, FlowResult, Level, Metric, Probe, RunResult, Scope, SeriesValues, Stat, Which, Window,
 };
 use crate::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
-use crate::observe::{Mark, Observations};
+use crate::observe::{ByFlow, Mark, Observations};
 use crate::scenario::{Flow, Scenario};
 
 /// Which run of which scenario it was, and what is asked of it beside its metrics.
@@ -71,6 +71,7 @@ impl<'a> Measurement<'a> {
         });
         let result = RunResult {
             run: place.run,
+            repetition: 0,
             scenario: place.scenario.to_owned(),
             backend: place.backend.to_owned(),
             at: place.at.to_vec(),
@@ -92,6 +93,9 @@ impl<'a> Measurement<'a> {
     pub(crate) fn value(&self, probe: &Probe) -> Option<f64> {
         let span = self.span(probe.window)?;
         let flows: Option<Vec<usize>> = match &probe.scope {
+            Scope::Run if probe.metric.needs_series() && self.has_background() => {
+                Some(self.everyone())
+            }
             Scope::Run => None,
             Scope::Flow(Which::Number(n)) => Some(self.seen.times.get(*n).map(|_| vec![*n])?),
             Scope::Flow(Which::Name(name)) => {
@@ -121,10 +125,20 @@ impl<'a> Measurement<'a> {
         millis_of((delay + sent).as_nanos() as f64)
     }
 
-    /// When a flow was there, in seconds.
+    /// Start and end of a flow, in seconds.
     fn life_s(&self, flow: usize) -> (f64, f64) {
         let life = self.seen.times[flow];
         (seconds(life.start), seconds(life.end))
+    }
+
+    fn has_background(&self) -> bool {
+        self.scenario.flows.iter().any(|flow| flow.background)
+    }
+
+    /// The flows of which the figures of the run are.
+    fn everyone(&self) -> Vec<usize> {
+        let flows = self.scenario.flows.iter().enumerate();
+        flows.filter(|(_, flow)| !flow.background).map(|(i, _)| i).collect()
     }
 
     fn span(&self, window: Window) -> Option<Span<'_>> {
@@ -138,7 +152,7 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// What lies between two marks.
+/// Interval between two marks.
 struct Span<'a> {
     all: &'a Measurement<'a>,
     a: &'a Mark,
@@ -149,12 +163,10 @@ struct Span<'a> {
 
 impl Span<'_> {
     fn of_run(&self, metric: Metric) -> Option<f64> {
-        let everyone: Vec<usize> = (0..self.all.seen.times.len()).collect();
+        let everyone = self.all.everyone();
         match metric {
             Metric::Goodput => Some(mbps(self.received(&everyone), self.time())),
             Metric::Jain => Some(self.jain()),
-            Metric::Rtt(stat) => self.stat(stat, [(&self.a.rtt_ns, &self.b.rtt_ns)]),
-            Metric::Latency(stat) => self.stat(stat, [(&self.a.latency_ns, &self.b.latency_ns)]),
             Metric::Utilization | Metric::Queue(_) | Metric::LossRate => self.of_link(metric, 0),
             Metric::Elapsed => Some(seconds(self.time())),
             Metric::Power => {
@@ -182,9 +194,12 @@ impl Span<'_> {
                 Some(mbps(self.received_alive(flows), end - start))
             }
             Metric::Share => {
-                let everyone: Vec<usize> = (0..self.all.seen.times.len()).collect();
-                let all = self.received(&everyone);
+                let all = self.received(&self.all.everyone());
                 (all > 0).then(|| ratio(self.received(flows), all))
+            }
+            Metric::Rtt(stat) => self.by_flow(stat, flows, &self.a.rtt_ns, &self.b.rtt_ns),
+            Metric::Latency(stat) => {
+                self.by_flow(stat, flows, &self.a.latency_ns, &self.b.latency_ns)
             }
             Metric::Completion(stat) => {
                 let empty = Histogram::new(3).ok()?;
@@ -256,9 +271,17 @@ impl Span<'_> {
         (start < end).then_some((start, end))
     }
 
-    /// Over the flows that were there at all in this time.
+    fn by_flow(&self, stat: Stat, flows: &[usize], a: &ByFlow, b: &ByFlow) -> Option<f64> {
+        let all = self.all.seen.times.len();
+        let (a, b) = (a.of_flows(flows, all)?, b.of_flows(flows, all)?);
+        self.stat(stat, a.into_iter().zip(b))
+    }
+
+    /// Over the flows that were there at all in this time, without those that the file leaves out.
     fn jain(&self) -> f64 {
-        let there = (0..self.all.seen.times.len()).filter_map(|i| {
+        let flows = self.all.everyone();
+        let counts = |i: &usize| self.all.scenario.flows[*i].in_fairness;
+        let there = flows.into_iter().filter(counts).filter_map(|i| {
             let (start, end) = self.life(&[i])?;
             Some(bits_per_sec(self.received_alive(&[i]), end - start))
         });
@@ -300,7 +323,7 @@ fn mbps(bytes: u64, time: Duration) -> f64 {
     bits_per_sec(bytes, time) as f64 / 1e6
 }
 
-/// What the first bottleneck of a link could carry between two moments; nothing without one.
+/// Capacity of a link's first bottleneck between two moments; `None` without a bottleneck.
 fn capacity_bytes(link: &PathConfig, from: Duration, to: Duration) -> Option<u64> {
     let rate = link.row.iter().find_map(|element| match element {
         ElementConfig::Bottleneck { rate, .. } => Some(rate),

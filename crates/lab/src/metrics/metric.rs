@@ -1,8 +1,9 @@
-//! What can be asked of a run: the names are the columns of the results.
+//! Metrics of a run: their names are the columns of the results.
 
 use std::fmt;
 
 use super::sampled::{Column, Condition, Count, STATES};
+use crate::suggest::did_you_mean;
 
 /// Which figure of a distribution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -52,7 +53,7 @@ pub enum Metric {
     Utilization,
     /// Queueing delay of the packets that passed a link.
     Queue(Stat),
-    /// Round-trip samples of the senders.
+    /// Round-trip samples of the senders. Of some flows of a run they are known up to 64 flows.
     Rtt(Stat),
     /// From the write of data to its being read.
     Latency(Stat),
@@ -76,17 +77,17 @@ pub enum Metric {
     Power,
     /// Time until all flows stay near their share.
     Convergence,
-    /// How many of the times with a flow in ProbeRTT have a moment with all of them in it.
+    /// Share of the periods with some flow in ProbeRTT that have a moment with all flows in it.
     ProbeRttShared,
     /// The share of the time in a state, by its name.
     StateShare(&'static str),
-    /// What the sender says of itself, at the moments of the series.
+    /// A value that the sender reports, at the moments of the series.
     Sampled(Column, Stat),
-    /// What passes until a sample is like this.
+    /// Amount counted until a sample meets the condition.
     Until(Count, Condition),
 }
 
-/// What a figure is of.
+/// Subject of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     /// All flows, and of the links the first.
@@ -115,6 +116,8 @@ impl Metric {
             }
             Level::Flow => {
                 metrics.extend([Self::Goodput, Self::Share]);
+                metrics.extend(all(Self::Rtt));
+                metrics.extend(all(Self::Latency));
                 metrics.extend(all(Self::Completion));
                 metrics.extend([Self::Completions, Self::Censored]);
                 metrics.extend([Self::RetransmitRate, Self::SentBytes]);
@@ -174,9 +177,22 @@ impl Metric {
                 Level::Flow => " of a flow",
                 Level::Link => " of a link",
             };
-            let name = name.escape_debug();
+            let shown = name.escape_debug();
+            if names.contains(&name) {
+                let whole: Vec<String> = all.iter().map(ToString::to_string).collect();
+                let like = |end: &str| {
+                    let mut of_it = whole.iter().filter(|w| w.starts_with(&format!("{name}.")));
+                    of_it.find(|w| w.ends_with(end)).cloned()
+                };
+                // The usual one of a distribution, or else the first.
+                if let Some(like) = like(".p95").or_else(|| like("")) {
+                    return format!("'{shown}' is no metric{of} by itself; write {like}");
+                }
+            }
+            let whole: Vec<String> = all.iter().map(ToString::to_string).collect();
+            let meant = did_you_mean(name, whole.iter().map(String::as_str));
             let names = names.join(", ");
-            format!("'{name}' is no metric{of}; there are {names}; those in ms have .p50, .p95 …")
+            format!("'{shown}' is no metric{of}; there are {names}; those in ms have .p50, .p95 …{meant}")
         })
     }
 

@@ -4,12 +4,14 @@
 mod measure;
 mod metric;
 mod probe;
+mod repeat;
 mod result;
 mod sampled;
 mod series_values;
 
 pub use metric::{Level, Metric, Stat};
 pub use probe::Comparison;
+pub use repeat::{COMPARED, Change, Interval, Repeated, changes, mean_probes, mean_rows, repeated};
 pub use result::{Figures, FlowResult, RunResult};
 
 pub(crate) use measure::{Measurement, Place, moments};

@@ -1,10 +1,10 @@
-//! What can be asked of a run: a metric of somebody, in some time.
+//! A probe of a run: a metric of a flow, a link or the whole run, in a window of time.
 
 use fullpipe_cc::Duration;
 
 use super::metric::Metric;
 
-/// How two sides compare.
+/// Comparison of two sides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Comparison {

@@ -6,14 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::observe::{EmulatorRecord, SeriesRow};
 
-/// What one run came to: a line of JSON, and the rows of the tables.
+/// Result of one run: a line of JSON, and the rows of the tables.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunResult {
     /// Its number among the points of the grid, from 0.
     pub run: usize,
+    /// Which of several runs of the same point, from 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repetition: usize,
     /// The scenario's name.
     pub scenario: String,
-    /// What carried its flows.
+    /// Backend that carried its flows.
     pub backend: String,
     /// Its place in the grid: axis and value.
     pub at: Vec<(String, String)>,
@@ -32,9 +35,9 @@ pub struct RunResult {
     /// The course of it; empty when none was recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<SeriesRow>,
-    /// What the expectations ask for, in the order of the plan's probes.
+    /// Values for the expectations, in the order of the plan's probes.
     pub probes: Vec<Option<f64>>,
-    /// How well the emulated link kept its own time; null over the simulator, whose clock is exact.
+    /// Timing accuracy of the emulated link; null over the simulator, whose clock is exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator: Option<EmulatorRecord>,
     /// Whether it was stopped before its time: then the figures are those so far.
@@ -42,17 +45,21 @@ pub struct RunResult {
     pub interrupted: bool,
 }
 
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
 /// Figures by name; null where there is none, like a percentile of no packets.
 pub type Figures = BTreeMap<String, Option<f64>>;
 
-/// What one flow came to.
+/// Result of one flow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlowResult {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its algorithm.
     pub cc: String,
-    /// When it started, in seconds.
+    /// Start time, in seconds.
     pub start_s: f64,
     /// Its last byte, its stop, or the end of the run, in seconds.
     pub end_s: f64,

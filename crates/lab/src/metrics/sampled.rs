@@ -1,4 +1,4 @@
-//! What can be asked of the series: its columns, and conditions on them.
+//! Metrics of the series: its columns, and conditions on them.
 
 use std::fmt;
 
@@ -92,7 +92,7 @@ impl Column {
     }
 }
 
-/// What is counted until something holds.
+/// Unit of the count until a condition holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Count {
     /// Seconds.
@@ -119,7 +119,7 @@ impl Count {
     }
 }
 
-/// What a row of the series has to be like.
+/// Condition on a row of the series.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Condition {
     /// A number of it against another, whose bits these are: conditions are looked up by what they say.

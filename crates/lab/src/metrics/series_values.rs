@@ -165,7 +165,7 @@ impl<'a> SeriesValues<'a> {
         })
     }
 
-    /// Of the times with some flow in ProbeRTT the share that has a moment with all of them in it.
+    /// Share of the periods with some flow in ProbeRTT that have a moment with all flows in it.
     fn probe_rtt_shared(&self) -> Option<f64> {
         let (mut episodes, mut shared) = (0.0, 0.0);
         let (mut inside, mut all) = (false, false);

@@ -1,13 +1,13 @@
-//! How far a run in real time can be trusted.
+//! Trust in the results of a run in real time.
 
 use fullpipe_cc::Duration;
 use fullpipe_emu::LinkReport;
 use serde::{Deserialize, Serialize};
 
-/// How well the emulator kept its own time.
+/// Timing accuracy of the emulator.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EmulatorRecord {
-    /// How late packets left the link, after the time that the path gave them, in microseconds.
+    /// Delay of packets that leave the link after the time given by the path, in microseconds.
     pub lateness_us: Lateness,
     /// Whether the machine was quiet enough for the result to be trusted.
     pub trusted: bool,

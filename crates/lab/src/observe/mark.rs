@@ -1,4 +1,4 @@
-//! Counters and distributions at one moment: what lies between two moments is their difference.
+//! Counters and distributions at one moment: the counts between two moments are the difference.
 
 use fullpipe_cc::Duration;
 use fullpipe_path::PathStats;
@@ -11,25 +11,59 @@ use super::{EmulatorRecord, SeriesRow};
 pub(crate) struct Mark {
     /// The moment that was asked for.
     pub(crate) at: Duration,
-    /// When it really was: later, where a thread has to wake for it.
+    /// The actual time: later, if a thread has to wake for it.
     pub(crate) taken: Duration,
     /// Application bytes that each flow received.
     pub(crate) received: Vec<u64>,
-    /// What each flow's sender counted. Over tcp what was sent again counts as lost.
+    /// Counters of each flow's sender. Over tcp every retransmission counts as a loss.
     pub(crate) sent: Vec<SenderStats>,
     /// The links, in the order in which packets pass them.
     pub(crate) links: Vec<PathStats>,
     /// Queueing delay at each link.
     pub(crate) queue_ns: Vec<Histogram<u64>>,
-    pub(crate) rtt_ns: Histogram<u64>,
-    pub(crate) latency_ns: Histogram<u64>,
+    pub(crate) rtt_ns: ByFlow,
+    pub(crate) latency_ns: ByFlow,
     /// Of each flow whose application has an end of something.
     pub(crate) completion_ns: Vec<Option<Histogram<u64>>>,
     /// Requests and connections of each flow that had begun and were not complete, where it has such.
     pub(crate) incomplete: Vec<Option<u64>>,
 }
 
-/// When a flow was there, from the run's first request on.
+/// Up to so many flows have distributions of their own: each takes 140 kB a mark.
+pub(crate) const MAX_OWN_DISTRIBUTIONS: usize = fullpipe_sim::MAX_OWN_TALLIES;
+
+/// A distribution of each flow, or where they are more than [`MAX_OWN_DISTRIBUTIONS`] one of all together.
+#[derive(Clone, Debug)]
+pub(crate) struct ByFlow(Vec<Histogram<u64>>);
+
+impl ByFlow {
+    /// As the simulator has them.
+    pub(crate) fn of(histograms: Vec<Histogram<u64>>) -> Self {
+        Self(histograms)
+    }
+
+    /// Empty, for so many flows.
+    pub(crate) fn new(flows: usize) -> Self {
+        let count = if flows <= MAX_OWN_DISTRIBUTIONS { flows.max(1) } else { 1 };
+        Self(vec![histogram(); count])
+    }
+
+    /// The one in which a flow is counted.
+    pub(crate) fn flow_mut(&mut self, flow: usize) -> &mut Histogram<u64> {
+        let place = flow.min(self.0.len() - 1);
+        &mut self.0[place]
+    }
+
+    /// Those of some of `all` flows; nothing where these are not counted by themselves.
+    pub(crate) fn of_flows(&self, flows: &[usize], all: usize) -> Option<Vec<&Histogram<u64>>> {
+        if flows.len() == all {
+            return Some(self.0.iter().collect());
+        }
+        (self.0.len() == all).then(|| flows.iter().filter_map(|i| self.0.get(*i)).collect())
+    }
+}
+
+/// Start and end of a flow, from the run's first request on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlowTimes {
     pub(crate) start: Duration,
@@ -43,8 +77,8 @@ pub(crate) struct Observations {
     pub(crate) times: Vec<FlowTimes>,
     pub(crate) end: Duration,
     pub(crate) series: Vec<SeriesRow>,
-    /// How well an emulated link kept its own time; nothing where the clock is virtual, and of netem, which
-    /// does not say.
+    /// Timing accuracy of an emulated link; `None` for a virtual clock, and for netem, which
+    /// does not report it.
     pub(crate) emulator: Option<EmulatorRecord>,
     pub(crate) interrupted: bool,
 }

@@ -1,4 +1,4 @@
-//! What a backend sees of a run while it goes on: samples of flows and links, counters, and how far it is.
+//! Observations of a run by a backend: samples of flows and links, counters, and progress.
 
 mod emulator;
 mod mark;
@@ -11,7 +11,7 @@ pub use emulator::{EmulatorRecord, Lateness};
 pub use progress::Progress;
 pub use series::SeriesRow;
 
-pub(crate) use mark::{FlowTimes, Mark, Observations, histogram};
-pub(crate) use progress::{Extent, Pace, STALL};
-pub(crate) use recorder::{Recorder, Sampling};
+pub(crate) use mark::{ByFlow, FlowTimes, MAX_OWN_DISTRIBUTIONS, Mark, Observations, histogram};
+pub(crate) use progress::{Extent, Pace, PathNow, STALL};
+pub(crate) use recorder::{Recorder, Sampling, rows_within};
 pub(crate) use sample::FlowSample;

@@ -1,19 +1,20 @@
-//! How far a run is.
+//! Progress of a run.
 
 use std::time;
 
 use fullpipe_cc::Duration;
+use fullpipe_path::PathStats;
 
 use crate::formulas::{bits_per_sec, ratio};
 
-/// When nothing has arrived for this long, a run without a duration will not end.
+/// Time without arrivals after which a run without a duration counts as stalled.
 pub(crate) const STALL: Duration = Duration::from_secs(30);
 
 /// Real time between two calls of the watcher.
 const WATCH_INTERVAL: time::Duration = time::Duration::from_millis(100);
 
-/// Where a run stands.
-#[derive(Clone, PartialEq, Debug)]
+/// Progress of a run.
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Progress {
     /// Time since the first request; 0 as long as it is waited for.
     pub elapsed: Duration,
@@ -23,15 +24,38 @@ pub struct Progress {
     pub flow_bps: Vec<u64>,
     /// Time in which the first link would carry what its buffer holds.
     pub queue: Duration,
+    /// Smoothed round trip, the mean of the flows that have one.
+    pub rtt: Option<Duration>,
+    /// The share of the packets so far that the first link dropped, from 0 to 1; 0 where nobody looks.
+    pub loss_rate: f64,
 }
 
-/// How much there is of a run.
+/// The path of a run at one moment.
+pub(crate) struct PathNow {
+    pub(crate) queue: Duration,
+    pub(crate) stats: PathStats,
+    pub(crate) rtt: Option<Duration>,
+}
+
+impl PathNow {
+    pub(crate) fn new(
+        queue: Duration,
+        stats: PathStats,
+        rtts: impl Iterator<Item = Duration>,
+    ) -> Self {
+        let (sum, n) = rtts.fold((0, 0), |(sum, n), rtt| (sum + rtt.as_nanos(), n + 1));
+        let rtt = (n > 0).then(|| Duration::from_nanos(sum / n));
+        Self { queue, stats, rtt }
+    }
+}
+
+/// Size of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     pub(crate) flows: usize,
     /// It ends after this time at the latest, counted from the first request.
     pub(crate) duration: Option<Duration>,
-    /// What all flows together are to receive, where that is what ends it.
+    /// Total volume for all flows to receive, for a run that ends with it.
     pub(crate) bytes: u64,
 }
 
@@ -50,7 +74,7 @@ impl Extent {
 pub(crate) struct Pace {
     extent: Extent,
     told: Option<time::Instant>,
-    /// When that was in the run, and what each flow had received.
+    /// Time of that call in the run, and the bytes that each flow had received by then.
     before: (Duration, Vec<u64>),
     /// The newest progress of all.
     arrived: (Duration, u64),
@@ -71,17 +95,23 @@ impl Pace {
     pub(crate) fn connecting(&mut self) -> Progress {
         self.told = Some(time::Instant::now());
         let flow_bps = vec![0; self.extent.flows];
-        Progress { elapsed: Duration::ZERO, done: 0.0, flow_bps, queue: Duration::ZERO }
+        Progress { flow_bps, ..Progress::default() }
     }
 
-    pub(crate) fn now(&mut self, t: Duration, received: Vec<u64>, queue: Duration) -> Progress {
+    pub(crate) fn now(&mut self, t: Duration, received: Vec<u64>, path: &PathNow) -> Progress {
         let (then, before) = &self.before;
         let each = received.iter().zip(before);
         let progress = Progress {
             elapsed: t,
             done: self.extent.done(t, received.iter().sum()),
             flow_bps: each.map(|(now, before)| bits_per_sec(now - before, t - *then)).collect(),
-            queue,
+            queue: path.queue,
+            rtt: path.rtt,
+            // A copy that the link made can be dropped as well.
+            loss_rate: ratio(
+                path.stats.dropped().packets,
+                path.stats.arrived.packets + path.stats.duplicated.packets,
+            ),
         };
         (self.told, self.before) = (Some(time::Instant::now()), (t, received));
         progress

@@ -19,11 +19,19 @@ pub(crate) enum Sampling {
 /// The first interval of a run whose length is not known beforehand.
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 
+/// The most rows of all flows together where the scenario does not say how often.
+const MOST_ROWS: u64 = 1_000_000;
+
+/// Number of rows per flow: `asked`, or fewer, so that all flows together stay within `MOST_ROWS`.
+pub(crate) fn rows_within(asked: u64, flows: usize) -> u64 {
+    asked.min((MOST_ROWS / flows.max(1) as u64).max(1))
+}
+
 /// The series of a run, a row for each flow that is there.
 pub(crate) struct Recorder {
     interval: Duration,
     next: Duration,
-    /// When the newest rows were taken, and what each flow had received.
+    /// Time of the newest rows, and the bytes that each flow had received by then.
     before: (Duration, Vec<u64>),
     moments: u64,
     /// With more moments than these, every other one is dropped.
@@ -39,6 +47,10 @@ impl Recorder {
         duration: Option<Duration>,
         flows: usize,
     ) -> Option<Self> {
+        let sampling = match sampling {
+            Sampling::Rows(n) => Sampling::Rows(rows_within(n, flows)),
+            Sampling::Asked => Sampling::Asked,
+        };
         let (interval, most) = match (interval, sampling, duration) {
             (Some(interval), ..) => (interval, u64::MAX),
             (None, Sampling::Asked, _) => return None,
@@ -59,7 +71,7 @@ impl Recorder {
         self
     }
 
-    /// When the next rows are due.
+    /// Time at which the next rows are due.
     pub(crate) fn next_due(&self) -> Duration {
         self.next
     }

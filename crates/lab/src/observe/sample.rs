@@ -4,7 +4,7 @@ use fullpipe_cc::{Duration, Rate, Snapshot};
 use fullpipe_path::Queue;
 use fullpipe_sim::{SenderStats, SentPacket};
 
-/// What a flow and its path show at one moment. What a stack does not say is `None`.
+/// Sample of a flow and its path at one moment. A value that a stack does not report is `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowSample {
     /// Application bytes that the receiver has read.
@@ -20,7 +20,7 @@ pub(crate) struct FlowSample {
     pub(crate) pacing: Option<Rate>,
     /// The algorithm's state, in the draft's spelling.
     pub(crate) state: Option<&'static str>,
-    /// What an algorithm of ours believes.
+    /// Model of one of our algorithms.
     pub(crate) model: Option<Snapshot>,
     /// The newest delivery rate that a kernel measured.
     pub(crate) delivery: Option<Rate>,

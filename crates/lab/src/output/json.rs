@@ -1,26 +1,31 @@
 //! The one JSON object that `run` and `compare` print.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::expect::Verdict;
-use crate::metrics::RunResult;
+use crate::metrics::{Change, Repeated, RunResult, mean_rows, repeated};
 use crate::plan::Plan;
 
 /// The version of the JSON's form. It grows when a field changes its name or its meaning; fields may be
 /// added without.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What the scenarios of a command came to.
-#[derive(Debug, Serialize)]
+#[derive(Deserialize)]
+struct Version {
+    schema_version: u32,
+}
+
+/// Results of a command's scenarios.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Reports {
     schema_version: u32,
     scenarios: Vec<ScenarioReport>,
-    /// Whether somebody stopped it: the runs are those that there are so far.
+    /// Whether it was stopped: then the runs are those so far.
     interrupted: bool,
 }
 
-/// What one scenario came to.
-#[derive(Clone, Debug, Serialize)]
+/// Result of one scenario.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScenarioReport {
     /// The file; null when the scenario was made of options.
     pub file: Option<String>,
@@ -31,18 +36,76 @@ pub struct ScenarioReport {
     /// The fields in which its runs differ.
     pub axes: Vec<String>,
     /// The link of a run in real time.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// Its runs, in the order of the grid.
     pub runs: Vec<RunResult>,
-    /// Whether they went as expected.
+    /// Of several runs of each point the mean of each metric, and its confidence interval.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Repeated>,
+    /// Whether they went as expected; of several runs of a point their means.
     pub expectations: Vec<Verdict>,
+    /// Metrics outside the interval of the baseline; null if none was given.
+    #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Change>>,
+}
+
+/// A baseline that is none for what is to run: one line.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum BaselineError {
+    #[error("no JSON of fullpipe run: {0}; write what fullpipe run --json printed")]
+    NoJson(#[from] serde_json::Error),
+    #[error("its schema_version is {0}, and this program's {SCHEMA_VERSION}; record it again")]
+    OtherVersion(u32),
+    #[error("it has no scenario '{0}' with this text; record it again with fullpipe run --json")]
+    NoScenario(String),
+    #[error("'{name}' ran over {before} in it and is to run over {now}; record it again")]
+    OtherBackend { name: String, before: String, now: String },
+    #[error(
+        "'{0}' has one run of each point in it, which no interval can be made of; record it with --repeat 5"
+    )]
+    OneRun(String),
 }
 
 impl Reports {
     /// The object for these scenarios.
     pub fn new(scenarios: Vec<ScenarioReport>, interrupted: bool) -> Self {
         Self { schema_version: SCHEMA_VERSION, scenarios, interrupted }
+    }
+
+    /// Reads what [`Reports::new`] made and was printed as JSON.
+    ///
+    /// # Errors
+    /// It is something else, or of another version.
+    pub fn parse(text: &str) -> Result<Self, BaselineError> {
+        let version: Version = serde_json::from_str(text)?;
+        match version.schema_version {
+            SCHEMA_VERSION => Ok(serde_json::from_str(text)?),
+            other => Err(BaselineError::OtherVersion(other)),
+        }
+    }
+
+    /// The runs of a plan, for a comparison with those that are to come.
+    ///
+    /// # Errors
+    /// There are none, or they are no measure: in real time one run of a point.
+    pub fn baseline_of(
+        &self,
+        plan: &Plan,
+        backend: crate::backend::BackendChoice,
+    ) -> Result<&[RunResult], BaselineError> {
+        let name = || plan.name.clone();
+        let found = self.scenarios.iter().find(|s| s.scenario == plan.name && s.toml == plan.text);
+        let report = found.ok_or_else(|| BaselineError::NoScenario(name()))?;
+        if let Some(run) = report.runs.iter().find(|run| run.backend != backend.name()) {
+            let (before, now) = (run.backend.clone(), backend.name().to_owned());
+            return Err(BaselineError::OtherBackend { name: name(), before, now });
+        }
+        if backend.is_realtime() && report.intervals.is_empty() {
+            return Err(BaselineError::OneRun(name()));
+        }
+        Ok(&report.runs)
     }
 }
 
@@ -56,7 +119,24 @@ impl ScenarioReport {
             axes: plan.grid.axes.clone(),
             link,
             runs: Vec::new(),
+            intervals: Vec::new(),
             expectations: Vec::new(),
+            changes: None,
+        }
+    }
+
+    /// Puts the repetitions of each point together, where there are any.
+    pub fn summarize(&mut self) {
+        if self.runs.iter().any(|run| run.repetition > 0) {
+            self.intervals = repeated(&self.runs);
+        }
+    }
+
+    /// The rows of a table: the runs, or of several of each point their means and intervals.
+    pub fn rows(&self) -> Vec<RunResult> {
+        match self.intervals.is_empty() {
+            true => self.runs.clone(),
+            false => mean_rows(&self.runs),
         }
     }
 

@@ -3,12 +3,14 @@
 mod json;
 pub mod page;
 mod parquet;
+pub(crate) mod plot;
 mod qlog;
 pub mod table;
 mod tables;
 mod text;
+mod whole;
 
-pub use json::{Reports, SCHEMA_VERSION, ScenarioReport};
+pub use json::{BaselineError, Reports, SCHEMA_VERSION, ScenarioReport};
 pub use parquet::{StoreError, create_dir};
 pub use qlog::{QlogDir, file_name_of};
 pub use tables::write;

@@ -1,15 +1,17 @@
 //! The page of results: one HTML file that needs no network, and nothing beside it.
 
-mod plots;
+mod course;
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use plotly::Plot;
+use serde_json::json;
 
 use super::json::ScenarioReport;
+use super::plot::{Drawing, Kind, PlotError, Scale, colour, svg};
 use super::table;
+use super::whole::Temporary;
 
 /// A report that cannot be written: one line.
 #[derive(Debug, thiserror::Error)]
@@ -19,10 +21,10 @@ pub enum PageError {
     Io { path: PathBuf, source: io::Error },
     #[error("cannot write the report {}: it is not a regular file", path.display())]
     NotAFile { path: PathBuf },
-    #[error("plotly's embedded script is not where it was in plotly 0.14")]
-    NoScript,
-    #[error("a figure cannot be drawn, which is a bug: {0}")]
-    Svg(String),
+    #[error("cannot write the report {}: the file there is no report of fullpipe; name another with --report", path.display())]
+    NotOurs { path: PathBuf },
+    #[error(transparent)]
+    Plot(#[from] PlotError),
 }
 
 /// Finds out whether [`write()`] will succeed, before the work is done that it is to report.
@@ -42,7 +44,7 @@ pub fn check_writable(path: &Path) -> Result<(), PageError> {
         return Err(PageError::NotAFile { path: path.to_owned() });
     }
     // The same that `write` does, without the renaming.
-    tempfile::NamedTempFile::new_in(directory_of(path)).map(drop).map_err(io)
+    Temporary::beside(path).map(drop).map_err(io)
 }
 
 /// Writes the report in one step: whoever opens the path finds the old file or the whole new one.
@@ -50,6 +52,7 @@ pub fn check_writable(path: &Path) -> Result<(), PageError> {
 /// # Errors
 /// The file cannot be written; nothing is left of it then.
 pub fn write(path: &Path, scenarios: &[ScenarioReport]) -> Result<(), PageError> {
+    check_replaceable(path)?;
     write_text(path, &render(scenarios)?)
 }
 
@@ -59,62 +62,136 @@ pub fn write(path: &Path, scenarios: &[ScenarioReport]) -> Result<(), PageError>
 /// The file cannot be written; nothing is left of it then.
 pub fn write_text(path: &Path, text: &str) -> Result<(), PageError> {
     let io = |source| PageError::Io { path: path.to_owned(), source };
-    let mut file = temporary_beside(path).map_err(io)?;
-    file.write_all(text.as_bytes()).map_err(io)?;
-    file.persist(path).map_err(|e| io(e.error))?;
-    Ok(())
+    let mut temporary = Temporary::beside(path).map_err(io)?;
+    temporary.file.write_all(text.as_bytes()).map_err(io)?;
+    temporary.persist(path).map_err(io)
 }
 
-fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
+/// By this a page is known as one that this program wrote.
+const GENERATOR: &str = "<meta name=\"generator\" content=\"fullpipe ";
+
+/// Whether a page can be written here: not in place of a file that this program did not write.
+///
+/// # Errors
+/// Those of [`check_writable`], and [`PageError::NotOurs`].
+pub fn check_replaceable(path: &Path) -> Result<(), PageError> {
+    check_writable(path)?;
+    let io = |source| PageError::Io { path: path.to_owned(), source };
+    let mut start = Vec::new();
+    match std::fs::File::open(path) {
+        Ok(file) => file.take(1024).read_to_end(&mut start).map_err(io)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(io(e)),
+    };
+    match start.is_empty() || String::from_utf8_lossy(&start).contains(GENERATOR) {
+        true => Ok(()),
+        false => Err(PageError::NotOurs { path: path.to_owned() }),
     }
 }
 
-fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".fullpipe-report-");
-    // A temporary file is for its owner alone; a report is an ordinary file, as the umask has it.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(directory_of(path))
+/// Everything up to the first heading.
+pub(crate) fn head(title: &str) -> String {
+    let mut page = String::with_capacity(1 << 20);
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         {GENERATOR}{}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
+        env!("CARGO_PKG_VERSION"),
+        escape(title)
+    );
+    page
+}
+
+/// Everything after the last section; `words` follow the program's name and version.
+pub(crate) fn foot(words: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "<footer>fullpipe {version}{words}</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+}
+
+/// Points of a line that can be read by pointing at it.
+const READ_POINTS: usize = 300;
+
+/// A drawing in two widths, of which the window shows one, and the values for those who point at it.
+pub(crate) fn plot(page: &mut String, id: &str, drawing: &Drawing) -> Result<(), PlotError> {
+    let wide = svg::render(drawing, svg::Format::WIDE)?;
+    let narrow = svg::render(drawing, svg::Format::NARROW)?;
+    let lines: usize = drawing.panels.iter().map(|p| p.lines.len()).sum();
+    let _ = writeln!(page, "<div class=\"plot\" id=\"{id}\" data-lines=\"{lines}\">");
+    for (class, picture) in [("wide", &wide), ("narrow", &narrow)] {
+        let _ = writeln!(page, "<div class=\"{class}\">{}</div>", picture.svg);
+    }
+    let values = values(drawing, &[("wide", &wide.places), ("narrow", &narrow.places)]);
+    let _ = writeln!(page, "{values}</div>");
+    Ok(())
+}
+
+/// Drawings of one panel each, as many beside each other as there is room for.
+fn multiples(page: &mut String, id: &str, drawings: &[Drawing]) -> Result<(), PlotError> {
+    page.push_str("<div class=\"multiples\">\n");
+    for (i, drawing) in drawings.iter().enumerate() {
+        let small = svg::render(drawing, svg::Format::SMALL)?;
+        let lines: usize = drawing.panels.iter().map(|p| p.lines.len()).sum();
+        let _ = writeln!(
+            page,
+            "<div class=\"plot\" id=\"{id}-{i}\" data-lines=\"{lines}\"><div class=\"small\">{}</div>{}</div>",
+            small.svg,
+            values(drawing, &[("small", &small.places)])
+        );
+    }
+    page.push_str("</div>\n");
+    Ok(())
+}
+
+/// Data from which the page's script shows the values under the pointer.
+fn values(drawing: &Drawing, places: &[(&str, &Vec<svg::PanelArea>)]) -> String {
+    let panels = drawing.panels.iter().map(|panel| {
+        let lines = panel.lines.iter().map(|line| {
+            let (x, y) = svg::thin(&line.x, &line.y, READ_POINTS);
+            json!({
+                "name": line.name, "colour": colour(&line.colour), "x": numbers(&x), "y": numbers(&y),
+                "steps": line.kind == Kind::Steps,
+            })
+        });
+        json!({
+            "x": panel.x, "y": panel.y, "names": panel.names, "log": panel.scales.0 == Scale::Log,
+            "lines": lines.collect::<Vec<_>>(),
+        })
+    });
+    let places: serde_json::Map<_, _> =
+        places.iter().map(|(class, places)| ((*class).to_owned(), json!(places))).collect();
+    let values = json!({ "panels": panels.collect::<Vec<_>>(), "places": places });
+    // Nothing in it can end the script element or begin another.
+    let values = values.to_string().replace('<', "\\u003c");
+    format!("<script type=\"application/json\">{values}</script>")
+}
+
+/// With four digits; what is not a number is a gap.
+fn numbers(values: &[f64]) -> Vec<serde_json::Value> {
+    let short = |v: &f64| match v.is_finite() {
+        true => format!("{v:.3e}").parse::<f64>().map_or(serde_json::Value::Null, Into::into),
+        false => serde_json::Value::Null,
+    };
+    values.iter().map(short).collect()
 }
 
 /// The whole page.
 ///
 /// # Errors
-/// [`PageError::NoScript`] when the plotting library no longer holds its script.
+/// [`PageError::Plot`] when the plotting library refuses something, which is a bug.
 pub fn render(scenarios: &[ScenarioReport]) -> Result<String, PageError> {
-    let script = plotly_script().ok_or(PageError::NoScript)?;
-    let mut page = String::with_capacity(script.len() + (1 << 20));
-    let _ = write!(
-        page,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>fullpipe: {}</title>\n<style>{STYLE}</style>\n{script}\n</head>\n<body>\n",
-        escape(&title(scenarios))
-    );
+    let mut page = head(&format!("fullpipe: {}", title(scenarios)));
     let _ = writeln!(page, "<h1>{}</h1>", escape(&title(scenarios)));
     for (i, scenario) in scenarios.iter().enumerate() {
-        section(&mut page, i, scenario);
+        section(&mut page, i, scenario)?;
     }
-    let version = env!("CARGO_PKG_VERSION");
-    let _ = write!(
-        page,
-        "<footer>fullpipe {version}. Metrics are defined in docs/results.md. Drag to zoom all five plots in time, double-click to return; \
-         click on a name to hide it.</footer>\n<script>{THEME}</script>\n</body>\n</html>\n"
-    );
+    page.push_str(&foot(
+        ". Metrics are defined in docs/results.md. Point at a plot to read its values.",
+    ));
     Ok(page)
-}
-
-/// plotly.js alone: what the library offers as one text also holds a typesetter of formulas, two
-/// megabytes that nothing here uses.
-pub(crate) fn plotly_script() -> Option<String> {
-    const END: &str = "</script>";
-    let all = Plot::offline_js_sources();
-    let end = all.find(END)? + END.len();
-    all[..end].contains("plotly.js v").then(|| all[..end].to_owned())
 }
 
 fn title(scenarios: &[ScenarioReport]) -> String {
@@ -131,12 +208,12 @@ fn title(scenarios: &[ScenarioReport]) -> String {
     }
 }
 
-fn section(page: &mut String, number: usize, report: &ScenarioReport) {
+fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<(), PageError> {
     let _ = write!(page, "<section>\n<h2>{}</h2>\n", escape(&report.scenario));
     if report.runs.iter().any(|run| run.interrupted) {
         page.push_str("<p class=\"warning\">Stopped before its time: the results so far.</p>\n");
     }
-    html_table(page, &table::runs(&report.scenario, &report.runs));
+    html_table(page, &table::runs(&report.scenario, &report.rows()));
     for warning in report.warnings() {
         let _ = writeln!(page, "<p class=\"warning\">Not to be trusted: {}</p>", escape(&warning));
     }
@@ -144,17 +221,23 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) {
         let all: String = report.expectations.iter().map(table::verdict).collect();
         let _ = writeln!(page, "<pre>{}</pre>", escape(&all));
     }
-    for run in report.runs.iter().filter(|run| run.flows.len() > 1) {
+    for run in report.runs.iter().filter(|run| run.flows.len() > 1 && run.repetition == 0) {
         let place = table::place(&run.at, &report.scenario);
         let _ = writeln!(page, "<h3>Flows of {}</h3>", escape(&place));
         html_table(page, &table::flows(run));
     }
-    for (i, panel) in plots::sections(report).into_iter().enumerate() {
-        if !panel.title.is_empty() {
-            let _ = writeln!(page, "<h3>{}</h3>", escape(&panel.title));
+    for (i, group) in course::groups(report).iter().enumerate() {
+        if !group.title.is_empty() {
+            let _ = writeln!(page, "<h3>{}</h3>", escape(&group.title));
+        }
+        if let Some(note) = &group.note {
+            let _ = writeln!(page, "<p class=\"detail\">{}</p>", escape(note));
         }
         let id = format!("plot-{number}-{i}");
-        let _ = writeln!(page, "{}", panel.plot.to_inline_html(Some(&id)));
+        plot(page, &id, &group.drawing)?;
+        if !group.flows.is_empty() {
+            multiples(page, &format!("{id}-flow"), &group.flows)?;
+        }
     }
     lateness(page, report);
     let _ = write!(
@@ -164,10 +247,11 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) {
         escape(report.runs.first().map_or("sim", |run| &run.backend)),
         escape(&report.toml)
     );
+    Ok(())
 }
 
 fn html_table(out: &mut String, table: &table::Table) {
-    out.push_str("<div class=\"wide\"><table class=\"summary\">\n<thead>\n<tr>");
+    out.push_str("<div class=\"scroll\"><table class=\"summary\">\n<thead>\n<tr>");
     let mut c = 0;
     while c < table.header.len() {
         let (name, unit) = table.header[c];
@@ -196,7 +280,7 @@ fn html_table(out: &mut String, table: &table::Table) {
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-/// How far the emulated link can be believed, for each run.
+/// Timing accuracy of the emulated link, for each run.
 fn lateness(page: &mut String, report: &ScenarioReport) {
     let each = report.runs.iter().filter_map(|run| {
         let e = run.emulator.as_ref()?;
@@ -231,7 +315,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 const STYLE: &str = include_str!("page/style.css");
-const THEME: &str = include_str!("page/theme.js");
+const SCRIPT: &str = include_str!("page/script.js");
 
 #[cfg(test)]
 mod tests;

@@ -13,13 +13,15 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
+use super::whole::Temporary;
+
 /// A directory of results that cannot be written: one line.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {source}", path.display())]
 pub struct StoreError {
     /// The file.
     pub path: PathBuf,
-    /// What went wrong.
+    /// Cause of the error.
     pub source: std::io::Error,
 }
 
@@ -30,13 +32,13 @@ impl StoreError {
 }
 
 /// A column; a cell may be empty.
-pub(super) enum Column {
+pub(super) enum Cells {
     Text(Vec<Option<Arc<str>>>),
     Real(Vec<Option<f64>>),
     Whole(Vec<Option<i64>>),
 }
 
-impl Column {
+impl Cells {
     fn len(&self) -> usize {
         match self {
             Self::Text(cells) => cells.len(),
@@ -47,7 +49,7 @@ impl Column {
 }
 
 /// Named columns of one length.
-pub(super) type Columns = Vec<(String, Column)>;
+pub(super) type Columns = Vec<(String, Cells)>;
 
 /// A reader takes a row group into memory at once.
 const ROWS_OF_A_GROUP: usize = 1 << 20;
@@ -57,7 +59,7 @@ const ROWS_OF_A_GROUP: usize = 1 << 20;
 /// # Errors
 /// It cannot be made, or nothing can be written into it.
 pub fn create_dir(path: &Path) -> Result<(), StoreError> {
-    let made = std::fs::create_dir_all(path).and_then(|()| tempfile::tempfile_in(path));
+    let made = std::fs::create_dir_all(path).and_then(|()| Temporary::beside(&path.join("x")));
     made.map(drop).map_err(StoreError::at(path))
 }
 
@@ -66,15 +68,9 @@ pub(crate) fn write_whole(
     path: &Path,
     fill: impl FnOnce(&mut File) -> std::io::Result<()>,
 ) -> Result<(), StoreError> {
-    let dir = path.parent().unwrap_or(Path::new("."));
     let wrong = StoreError::at(path);
-    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(&wrong)?;
-    fill(file.as_file_mut()).and_then(|()| file.as_file().sync_all()).map_err(&wrong)?;
-    // A temporary file is its owner's alone; a result is for whoever may read the directory.
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(readable).map_err(&wrong)?;
-    file.persist(path).map_err(|e| wrong(e.error))?;
-    Ok(())
+    let mut temporary = Temporary::beside(path).map_err(&wrong)?;
+    fill(temporary.file.as_file_mut()).and_then(|()| temporary.persist(path)).map_err(&wrong)
 }
 
 /// Writes a table.
@@ -111,11 +107,11 @@ fn write_columns(file: &mut File, columns: &Columns) -> Result<(), ParquetError>
     Ok(())
 }
 
-fn field(name: &str, column: &Column) -> Result<Arc<Type>, ParquetError> {
+fn field(name: &str, column: &Cells) -> Result<Arc<Type>, ParquetError> {
     let (physical, converted) = match column {
-        Column::Text(_) => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
-        Column::Real(_) => (Physical::DOUBLE, ConvertedType::NONE),
-        Column::Whole(_) => (Physical::INT64, ConvertedType::NONE),
+        Cells::Text(_) => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
+        Cells::Real(_) => (Physical::DOUBLE, ConvertedType::NONE),
+        Cells::Whole(_) => (Physical::INT64, ConvertedType::NONE),
     };
     let builder = Type::primitive_type_builder(name, physical);
     let field = builder.with_repetition(Repetition::OPTIONAL).with_converted_type(converted);
@@ -124,20 +120,20 @@ fn field(name: &str, column: &Column) -> Result<Arc<Type>, ParquetError> {
 
 fn write_column<W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
-    column: &Column,
+    column: &Cells,
     start: usize,
     end: usize,
 ) -> Result<(), ParquetError> {
     let Some(mut writer) = group.next_column()? else { return Ok(()) };
     match column {
-        Column::Text(cells) => {
+        Cells::Text(cells) => {
             let bytes = |text: &Arc<str>| ByteArray::from(text.as_bytes().to_vec());
             write_cells(writer.typed::<ByteArrayType>(), &cells[start..end], bytes)?;
         }
-        Column::Real(cells) => {
+        Cells::Real(cells) => {
             write_cells(writer.typed::<DoubleType>(), &cells[start..end], |x| *x)?;
         }
-        Column::Whole(cells) => {
+        Cells::Whole(cells) => {
             write_cells(writer.typed::<Int64Type>(), &cells[start..end], |x| *x)?;
         }
     }

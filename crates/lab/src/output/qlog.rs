@@ -23,7 +23,7 @@ use crate::observe::FlowSample;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
 
-/// RFC 7464: what stands before every text of a sequence.
+/// RFC 7464: the byte before every text of a sequence.
 const RECORD_SEPARATOR: u8 = 0x1e;
 
 /// Thousands of flows write by turns: a file is open only while so many bytes go to it.
@@ -47,8 +47,8 @@ impl QlogDir {
     }
 }
 
-/// What a name becomes in the name of a file or directory: letters, digits, - and _, so that no name
-/// leads anywhere else; of no name _.
+/// Name of a file or directory for a name: letters, digits, - and _, so that no name leads to another
+/// directory; an empty name becomes _.
 pub fn file_name_of(name: &str) -> String {
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
     let name = if name.is_empty() { "_" } else { name };
@@ -86,7 +86,7 @@ impl Qlog {
         Ok(Self { logs: logs.collect::<Result<_, _>>()? })
     }
 
-    /// What flow number `i` believes and did until now.
+    /// Writes the model of flow number `i` and its actions until now.
     pub(crate) fn sample(
         &mut self,
         i: usize,
@@ -109,7 +109,7 @@ struct Log {
     path: PathBuf,
     is_tcp: bool,
     buffer: Vec<u8>,
-    /// What was written last: the state, and the number of a packet.
+    /// The values written last: the state, and the number of a packet.
     state: Option<&'static str>,
     packet: Option<u64>,
 }

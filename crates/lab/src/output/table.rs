@@ -1,7 +1,7 @@
 //! The table of runs, on the terminal and on the page, and the one way in which numbers are written.
 
 use crate::expect::Verdict;
-use crate::metrics::{Figures, RunResult};
+use crate::metrics::{Change, Figures, RunResult};
 use crate::observe::EmulatorRecord;
 
 /// A table of text, a cell each; `header` has one line for names and one for units.
@@ -13,7 +13,7 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// How a column shows its metric.
+/// Number format of a column.
 #[derive(Clone, Copy)]
 enum Scale {
     Plain,
@@ -47,9 +47,13 @@ pub fn runs(name: &str, runs: &[RunResult]) -> Table {
     Table { header, rows: runs.iter().map(row).collect() }
 }
 
-const FLOW_COLUMNS: [(&str, &str, &str, Scale); 6] = [
+const FLOW_COLUMNS: [(&str, &str, &str, Scale); 10] = [
     ("goodput", "Mbit/s", "goodput_mbps", Scale::Plain),
     ("share", "%", "share", Scale::Percent),
+    ("rtt ms", "p50", "rtt_ms.p50", Scale::Plain),
+    ("", "p95", "rtt_ms.p95", Scale::Plain),
+    ("latency ms", "p50", "latency_ms.p50", Scale::Plain),
+    ("", "p95", "latency_ms.p95", Scale::Plain),
     ("completion ms", "p50", "completion_ms.p50", Scale::Plain),
     ("", "p95", "completion_ms.p95", Scale::Plain),
     ("retr", "%", "retransmit_rate", Scale::Percent),
@@ -85,7 +89,7 @@ fn cell(figures: &Figures, metric: &str, scale: Scale) -> String {
     }
 }
 
-/// What is to be known of a run's figures.
+/// Mark for the figures of a stopped or untrusted run.
 fn mark(run: &RunResult) -> &'static str {
     let is_trusted = |emulator: &EmulatorRecord| emulator.trusted;
     match (run.interrupted, run.emulator.as_ref().is_none_or(is_trusted)) {
@@ -106,7 +110,7 @@ pub fn number(x: f64) -> String {
     format!("{x:.digits$}")
 }
 
-/// Where in the grid a run is: `otherwise` where there is no grid.
+/// Place of a run in the grid: `otherwise` without a grid.
 pub fn place(at: &[(String, String)], otherwise: &str) -> String {
     match at {
         [] => otherwise.to_owned(),
@@ -124,7 +128,12 @@ pub fn place(at: &[(String, String)], otherwise: &str) -> String {
 
 /// Whether an expectation was met, and by how much.
 pub fn verdict(verdict: &Verdict) -> String {
-    let state = if verdict.met { "met    " } else { "NOT MET" };
+    let state = match (verdict.met, &verdict.known_failure) {
+        (true, None) => "met    ",
+        (false, None) => "NOT MET",
+        (false, Some(_)) => "known  ",
+        (true, Some(_)) => "NOW MET",
+    };
     let figures = match (verdict.value, verdict.bound, verdict.margin) {
         (Some(value), Some(bound), Some(margin)) => {
             let by = if margin < 0.0 { "missed by" } else { "by" };
@@ -141,8 +150,27 @@ pub fn verdict(verdict: &Verdict) -> String {
         (0, n) => format!(", the closest of {n}"),
         (unmet, n) => format!(", {unmet} of {n} not met"),
     };
-    format!("{state} {}: {figures}{place}{cases}\n", verdict.expect)
+    let known = match (verdict.met, &verdict.known_failure) {
+        (_, None) => String::new(),
+        (false, Some(reason)) => format!(". Known: {reason}"),
+        (true, Some(_)) => "; remove its known_failure".to_owned(),
+    };
+    format!("{state} {}: {figures}{place}{cases}{known}\n", verdict.expect)
 }
+
+/// A metric that left the interval of the baseline.
+pub fn change(change: &Change) -> String {
+    let place = match place(&change.at, "") {
+        none if none.is_empty() => none,
+        place => format!(" in {place}"),
+    };
+    let now = change.now.map_or("none".to_owned(), number);
+    let (before, reach) = (number(change.before), number(change.reach));
+    format!("CHANGED {}{place}: {now} against {before} ± {reach} of the baseline\n", change.metric)
+}
+
+/// Characters of a line on a terminal.
+const LINE: usize = 80;
 
 impl Table {
     /// The table in aligned columns, each line ending in a newline. The first column is text
@@ -157,7 +185,14 @@ impl Table {
             let name = if continued { 0 } else { name };
             cells.chain([unit.len(), name]).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let mut widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let numbers: usize = widths.iter().skip(1).map(|w| w + 2).sum();
+        let room = LINE.saturating_sub(numbers);
+        if let Some(first) = widths.first_mut().filter(|first| **first > room) {
+            let cells = self.rows.iter().filter_map(|r| r.first()).map(|s| s.chars().count());
+            let name = self.header[0].0.len();
+            *first = cells.filter(|n| *n <= room).chain([name]).max().unwrap_or(0);
+        }
         let line = |cells: &[&str]| {
             let mut out = String::new();
             for (c, (cell, w)) in cells.iter().zip(&widths).enumerate() {
@@ -175,7 +210,14 @@ impl Table {
         let mut out = self.names(&widths);
         out.push_str(&line(&self.header.iter().map(|h| h.1).collect::<Vec<_>>()));
         for row in &self.rows {
-            out.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+            let mut cells: Vec<&str> = row.iter().map(String::as_str).collect();
+            // A long name has a line for itself.
+            if let Some(name) = cells.first_mut().filter(|name| name.chars().count() > widths[0]) {
+                out.push_str(name);
+                out.push('\n');
+                *name = "";
+            }
+            out.push_str(&line(&cells));
         }
         out
     }
@@ -192,9 +234,10 @@ impl Table {
             }
             let span: usize = widths[c..end].iter().sum::<usize>() + 2 * (end - c - 1);
             let gap = if c == 0 { "" } else { "  " };
-            let cell = if c < 1 { format!("{name:<span$}") } else { format!("{name:>span$}") };
+            // The formatter pads to 65,535 characters at most.
+            let pad = " ".repeat(span.saturating_sub(name.chars().count()));
             out.push_str(gap);
-            out.push_str(&cell);
+            out.push_str(&if c < 1 { format!("{name}{pad}") } else { format!("{pad}{name}") });
             c = end;
         }
         out.truncate(out.trim_end().len());
@@ -224,6 +267,19 @@ mod tests {
                 "x                9      -  123.5"
             ]
         );
+    }
+
+    #[test]
+    fn a_long_name_has_a_line_for_itself_so_that_the_numbers_fit() {
+        let long = "a name that leaves no room for the numbers behind it".to_owned();
+        let row = |name: &str| [vec![name.to_owned()], vec!["1234.5".to_owned(); 8]].concat();
+        let header = [vec![("run", "")], vec![("column", "ms"); 8]].concat();
+        let text = Table { header, rows: vec![row(&long), row("short")] }.to_text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[2]), (5, long.as_str()));
+        assert_eq!(lines[3].replace(' ', ""), "1234.5".repeat(8));
+        assert!(lines.iter().all(|l| l.chars().count() <= LINE), "{text}");
+        assert_eq!(lines[3].len(), lines[4].len());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::parquet::{Column, Columns, StoreError, write_table, write_whole};
+use super::parquet::{Cells, Columns, StoreError, write_table, write_whole};
 use crate::metrics::{Figures, Level, Metric, RunResult};
 use crate::observe::SeriesRow;
 use crate::plan::Plan;
@@ -40,7 +40,12 @@ struct Rows<'a, R> {
 
 impl<'a, R> Rows<'a, R> {
     fn new(rows: Vec<(&'a RunResult, R)>) -> Self {
-        Self { rows, columns: Vec::new() }.whole("run", |o, _| Some(o.run as u64))
+        let repeats = rows.iter().any(|(run, _)| run.repetition > 0);
+        let rows = Self { rows, columns: Vec::new() }.whole("run", |o, _| Some(o.run as u64));
+        match repeats {
+            true => rows.whole("repetition", |o, _| Some(o.repetition as u64)),
+            false => rows,
+        }
     }
 
     fn text(self, name: &str, cell: impl Fn(&'a RunResult, &R) -> Option<&'a str>) -> Self {
@@ -53,12 +58,12 @@ impl<'a, R> Rows<'a, R> {
             }
             last.clone()
         });
-        let column = Column::Text(cells.collect());
+        let column = Cells::Text(cells.collect());
         self.with(name, column)
     }
 
     fn real(self, name: &str, cell: impl Fn(&'a RunResult, &R) -> Option<f64>) -> Self {
-        let column = Column::Real(self.rows.iter().map(|(o, row)| cell(o, row)).collect());
+        let column = Cells::Real(self.rows.iter().map(|(o, row)| cell(o, row)).collect());
         self.with(name, column)
     }
 
@@ -66,11 +71,11 @@ impl<'a, R> Rows<'a, R> {
         // Nothing here reaches 2^63.
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let cells = self.rows.iter().map(|(o, row)| cell(o, row).map(signed));
-        let column = Column::Whole(cells.collect());
+        let column = Cells::Whole(cells.collect());
         self.with(name, column)
     }
 
-    fn with(mut self, name: &str, column: Column) -> Self {
+    fn with(mut self, name: &str, column: Cells) -> Self {
         self.columns.push((name.to_owned(), column));
         self
     }

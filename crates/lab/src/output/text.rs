@@ -11,9 +11,12 @@ use crate::metrics::{Level, Metric};
 /// whole run. RFC 4180.
 pub fn csv(report: &ScenarioReport) -> String {
     let metrics: Vec<String> = Metric::of(Level::Run).iter().map(ToString::to_string).collect();
+    let repeats = report.runs.iter().any(|run| run.repetition > 0);
+    let repetition = repeats.then(|| "repetition".to_owned());
     let names = ["scenario", "backend", "seed"].map(str::to_owned).into_iter();
     let axes = report.axes.iter().filter(|axis| *axis != "seed");
-    let header: Vec<String> = names.chain(axes.clone().cloned()).chain(metrics.clone()).collect();
+    let header: Vec<String> =
+        names.chain(axes.clone().cloned()).chain(repetition).chain(metrics.clone()).collect();
     let mut text = line(&header);
     for run in &report.runs {
         let at = |axis: &String| {
@@ -23,8 +26,11 @@ pub fn csv(report: &ScenarioReport) -> String {
             run.metrics.get(name).copied().flatten().map_or(String::new(), |x| x.to_string())
         };
         let head = [run.scenario.clone(), run.backend.clone(), run.seed.to_string()].into_iter();
-        let cells: Vec<String> =
-            head.chain(axes.clone().map(at)).chain(metrics.iter().map(value)).collect();
+        let cells: Vec<String> = head
+            .chain(axes.clone().map(at))
+            .chain(repeats.then(|| run.repetition.to_string()))
+            .chain(metrics.iter().map(value))
+            .collect();
         text.push_str(&line(&cells));
     }
     text
@@ -38,25 +44,33 @@ fn line(cells: &[String]) -> String {
     cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// A test suite for each scenario, a test case for each of its expectations.
+/// A test suite for each scenario, a test case for each of its expectations. Known failures are skipped.
 pub fn junit(reports: &[ScenarioReport]) -> String {
     let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
     for report in reports {
         let name = escape(&report.scenario);
-        let (all, unmet) =
-            (report.expectations.len(), report.expectations.iter().filter(|v| !v.met).count());
+        let (all, unmet) = (
+            report.expectations.len(),
+            report.expectations.iter().filter(|v| !v.is_as_known()).count(),
+        );
+        let known = report.expectations.iter().filter(|v| !v.met && v.is_as_known()).count();
         // Text is written to text without fail.
-        let _ = writeln!(text, "<testsuite name=\"{name}\" tests=\"{all}\" failures=\"{unmet}\">");
+        let _ = writeln!(
+            text,
+            "<testsuite name=\"{name}\" tests=\"{all}\" failures=\"{unmet}\" skipped=\"{known}\">"
+        );
         for verdict in &report.expectations {
             let words = escape(table::verdict(verdict).trim_end());
             let case = escape(&verdict.expect);
-            let _ = match verdict.met {
-                true => writeln!(text, "<testcase classname=\"{name}\" name=\"{case}\"/>"),
-                false => writeln!(
-                    text,
-                    "<testcase classname=\"{name}\" name=\"{case}\"><failure message=\"{words}\"/></testcase>"
-                ),
+            let inside = match (verdict.met, verdict.is_as_known()) {
+                (true, true) => String::new(),
+                (false, true) => format!("<skipped message=\"{words}\"/>"),
+                (_, false) => format!("<failure message=\"{words}\"/>"),
             };
+            let _ = writeln!(
+                text,
+                "<testcase classname=\"{name}\" name=\"{case}\">{inside}</testcase>"
+            );
         }
         text.push_str("</testsuite>\n");
     }

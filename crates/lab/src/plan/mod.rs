@@ -1,8 +1,11 @@
-//! What is to run: the grid of a scenario, and what is expected of its runs.
+//! The plan of a command: the grid of a scenario, and the expectations of its runs.
 
+mod memory;
 mod options;
 
 use std::path::Path;
+
+use fullpipe_sim::FlowConfig;
 
 pub use options::Options;
 
@@ -14,17 +17,17 @@ use crate::scenario::{Edition, FileError, Grid, ScenarioFile, Wrong, locate};
 /// A scenario that can be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it says of itself to people.
+    /// Its description for people.
     pub about: Option<String>,
     /// The scenario's text.
     pub text: String,
     /// The runs.
     pub grid: Grid,
-    /// What is expected of them.
+    /// The expectations of the runs.
     pub expectations: Vec<Expectation>,
-    /// What is shorter than published, in words, unless it was asked for in full.
+    /// Parts that are shorter than published, in words, unless the full length was asked for.
     pub shortened: Option<String>,
     /// The values that each run has to bring for the expectations.
     pub(crate) probes: Vec<Probe>,
@@ -59,13 +62,18 @@ impl Plan {
         let mut probes = Vec::new();
         let mut expectations = Vec::with_capacity(expected.len());
         for (i, expectation) in expected.iter().enumerate() {
-            let parsed = expect::parse(expectation, &grid, &mut probes);
-            expectations
-                .push(parsed.map_err(|why| {
-                    locate(&text, file, &Wrong::new(format!("expect[{i}]"), why))
-                })?);
+            let parsed = expect::parse(&expectation.text, &grid, &mut probes);
+            let mut parsed = parsed
+                .map_err(|why| locate(&text, file, &Wrong::new(format!("expect[{i}]"), why)))?;
+            parsed.known_failure.clone_from(&expectation.known_failure);
+            expectations.push(parsed);
         }
         Ok(Self { name, about, text, grid, expectations, shortened, probes })
+    }
+
+    /// Identifier that differs from that of every other plan.
+    pub(crate) fn fingerprint(&self) -> String {
+        self.grid.fingerprint(&self.text)
     }
 
     /// Whether the runs are as expected; `values[run]` are what that run brought for the plan's probes.
@@ -90,13 +98,13 @@ impl Plan {
 
     /// An expectation of something that the backend does not see in any run.
     fn unmeasured(&self, backend: BackendChoice) -> Option<Wrong> {
-        let runs: Vec<_> = self.grid.runs.iter().filter_map(|run| run.scenario().ok()).collect();
         let is_seen = |probe: &Probe| match (&probe.scope, probe.metric) {
             (Scope::Link(n), _) if *n > 0 => backend.get().sees_each_link(),
-            (_, Metric::Latency(_)) => runs
-                .iter()
-                .flat_map(|s| &s.config.flows)
-                .any(|flow| backend.get().times_writes_of(&flow.application)),
+            (_, Metric::Latency(_)) => {
+                let times = |flow: &FlowConfig| backend.get().times_writes_of(&flow.application);
+                let scenarios = self.grid.runs.iter().filter_map(|run| run.scenario().ok());
+                scenarios.into_iter().any(|scenario| scenario.config.flows.iter().any(times))
+            }
             _ => true,
         };
         let each = self.expectations.iter().enumerate();

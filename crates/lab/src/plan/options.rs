@@ -19,13 +19,13 @@ pub struct Options {
     pub buffer: String,
     /// Random loss in the direction of the data.
     pub loss: String,
-    /// How many flows share the path.
+    /// Number of flows that share the path.
     pub flows: u64,
     /// Time between the starts of two flows.
     pub stagger: String,
-    /// How long each run lasts.
+    /// Duration of each run.
     pub duration: String,
-    /// How much each flow receives, in place of the duration.
+    /// Volume that each flow receives, in place of the duration.
     pub bytes: Option<String>,
     /// Seed of everything random.
     pub seed: u64,
@@ -115,14 +115,14 @@ impl Options {
     /// The plan, which is that of a file with this text.
     ///
     /// # Errors
-    /// What is wrong with an option, in one line that names it.
+    /// The mistake in an option, in one line that names it.
     pub fn plan(&self) -> Result<Plan, String> {
         let edition = Edition::default();
         Plan::parse(&self.to_toml(), "options", "compare", Path::new(""), edition)
             .map_err(Self::of_option)
     }
 
-    /// What is wrong with a field, as what is wrong with its option.
+    /// The error of a field, as an error of its option.
     pub fn of_option(error: FileError) -> String {
         let option =
             OPTIONS.iter().find(|(field, _)| *field == error.field).map(|(_, option)| *option);

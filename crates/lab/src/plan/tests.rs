@@ -195,7 +195,8 @@ fn every_flow_can_be_said() {
 fn a_flow_says_how_its_host_and_its_tcp_behave() {
     let text = format!(
         "cc = \"cubic\"\n{PATH}[[flow]]\ntransport = \"tcp\"\njitter = \"1ms\"\nhandshake = false\n\
-         quick_acks = 0\nreordering = \"threshold\"\nrto_min = \"1s\"\nidle_restart = false\nprr = false\n"
+         quick_acks = 0\nreordering = \"threshold\"\nrto_min = \"1s\"\nidle_restart = false\nprr = false\n\
+         cubic = \"rfc9438\"\n"
     );
     let flow = setup(&text).config.flows[0];
     assert_eq!(
@@ -209,6 +210,13 @@ fn a_flow_says_how_its_host_and_its_tcp_behave() {
         prr: false,
     };
     assert_eq!(flow.tcp, tcp);
+    let rules = |flow: &str| {
+        setup(&format!("cc = \"cubic\"\n{PATH}[[flow]]\n{flow}")).config.flows[0].cc.cubic
+    };
+    assert_eq!(flow.cc.cubic, fullpipe_cc::CubicRules::Rfc9438);
+    assert_eq!(rules("transport = \"tcp\"\n"), fullpipe_cc::CubicRules::Linux);
+    assert_eq!(rules(""), fullpipe_cc::CubicRules::Rfc9438);
+    assert_eq!(rules("cubic = \"linux\"\n"), fullpipe_cc::CubicRules::Linux);
     let said = wrong(&format!("cc = \"cubic\"\n{PATH}[[flow]]\nprr = true\n"));
     assert!(said.contains("flow[0].prr: only tcp has it"), "{said}");
 }
@@ -272,7 +280,10 @@ fn what_is_wrong_with_an_option_names_it_on_one_line() {
         (says(|o| o.rtt = "0s".to_owned()), "is 0 bytes here (100mbit x 0ns)"),
         (says(|o| o.buffer = "0pkts".to_owned()), "--buffer: "),
         (says(|o| o.flows = 0), "--flows: 0 flows are none"),
-        (says(|o| o.flows = 10_001), "--flows: 10001 and the flows before are more than 10000"),
+        (
+            says(|o| o.flows = 10_001),
+            "--flows: 10001 flows are more than a run can have; write 10000 or fewer",
+        ),
         (says(|o| o.duration = "0s".to_owned()), "--duration: 0 and nothing could happen"),
         (says(|o| o.bytes = Some("0".to_owned())), "--bytes: bytes of 0"),
         (says(|o| (o.flows, o.stagger) = (11, "1s".to_owned())), "--stagger: a flow starts at 10s"),
@@ -388,4 +399,43 @@ fn red_on_a_trace_takes_the_packet_time_of_its_mean_rate() {
         panic!("RED")
     };
     assert_eq!(red.packet_time, Duration::from_millis(15), "60 ms for four packets");
+}
+
+#[test]
+fn a_bdp_of_a_trace_is_that_of_its_mean_rate() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // Two packets in 4 ms are 6 Mbit/s, and 40 ms of that are 30 kB.
+    std::fs::write(dir.path().join("t"), "1\n4\n").expect("a file");
+    let text = "cc = \"bbr3\"\npath = { trace = \"t\", rtt = \"40ms\", buffer = \"2bdp\" }\n";
+    let plan = Plan::parse(text, "x.toml", "x", dir.path(), Edition::default()).expect("a plan");
+    let row = &plan.grid.runs[0].scenario().expect("sound").config.links[0].row;
+    let is_60_kb = |element: &fullpipe_path::ElementConfig| {
+        format!("{element:?}").contains("TailDrop(Bytes(60000))")
+    };
+    assert!(row.iter().any(is_60_kb), "{row:?}");
+}
+
+#[test]
+fn what_only_few_flows_have_is_refused_of_many() {
+    let text = |more: &str, rest: &str| {
+        format!("cc = \"cubic\"\n{more}\n{PATH}[[flow]]\nname = \"a\"\ncount = 70\n{rest}")
+    };
+    for (text, says) in [
+        (
+            text("expect = [\"flow[a].rtt_ms.p50 <= 50\"]", "[[flow]]\n"),
+            "expect[0]: rtt_ms.p50 of one flow is known in runs of at most 64 flows, and here are 71",
+        ),
+        (
+            text("", "[[flow]]\nbackground = true\n"),
+            "flow[1].background: a run with flows in the background has at most 64",
+        ),
+        (
+            format!("cc = \"cubic\"\n{PATH}[[flow]]\nbackground = true\n"),
+            "flow[0].background: every flow is in the background",
+        ),
+    ] {
+        let error = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
+        let error = error.expect_err(&text).to_string();
+        assert!(error.contains(says), "{says}: {error}");
+    }
 }

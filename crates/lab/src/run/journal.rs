@@ -1,4 +1,7 @@
-//! What of a sweep is done: a line for each run, on disk before anybody is told.
+//! Journal of a sweep: a line for each finished run, on disk before the result is reported.
+//!
+//! Each line is a JSON object whose last field is the SHA-256 of the scenario's fingerprint and of everything
+//! before that field. This detects a bit that changed on the disk, and a line of another sweep.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -6,10 +9,12 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::metrics::RunResult;
 use crate::output::{StoreError, write_scenario, write_whole};
 use crate::plan::Plan;
+use crate::scenario::hex;
 
 /// A directory in which a sweep cannot go on: one line.
 #[derive(Debug, thiserror::Error)]
@@ -22,10 +27,15 @@ pub enum JournalError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{} holds the results of another scenario; choose another --out, or remove it", .0.display())]
     OtherScenario(PathBuf),
+    #[error(
+        "{}:{line} was changed on the disk, or is of another sweep; remove the line to run it again, or choose another --out",
+        path.display()
+    )]
+    Damaged { path: PathBuf, line: usize },
     #[error("{} was begun by fullpipe {version}; choose another --out, or remove it", path.display())]
     OtherVersion { path: PathBuf, version: String },
     #[error("{}:{line} is no run of this sweep; choose another --out, or remove it", path.display())]
-    Damaged { path: PathBuf, line: usize },
+    NoRun { path: PathBuf, line: usize },
     #[error("another sweep is at work in {}", .0.display())]
     Busy(PathBuf),
 }
@@ -36,13 +46,22 @@ const NAME: &str = "runs.jsonl";
 #[derive(Serialize, Deserialize)]
 struct Head {
     fullpipe: String,
+    /// The fingerprint of the scenario.
+    scenario: String,
     runs: usize,
 }
 
-/// The file, which nobody else writes meanwhile.
+/// Text between a line's object and its checksum.
+const CHECKSUM: &[u8] = b",\"sha256\":\"";
+
+/// Text after the checksum.
+const END: &[u8] = b"\"}\n";
+
+/// The file, locked against other writers.
 pub(super) struct Journal {
     path: PathBuf,
     file: Flock<File>,
+    fingerprint: String,
 }
 
 impl Journal {
@@ -56,7 +75,8 @@ impl Journal {
         let locked = Flock::lock(file, FlockArg::LockExclusiveNonblock);
         let file = locked.map_err(|_| JournalError::Busy(dir.to_owned()))?;
         check_scenario(dir, plan)?;
-        let mut journal = Self { path, file };
+        let fingerprint = plan.fingerprint();
+        let mut journal = Self { path, file, fingerprint };
         let outcomes = journal.read(plan)?;
         write_scenario(dir, plan)?;
         Ok((journal, outcomes))
@@ -77,17 +97,17 @@ impl Journal {
             if !text.ends_with(b"\n") {
                 break;
             }
-            let damaged = || JournalError::Damaged { path: path.clone(), line };
+            let no_run = || JournalError::NoRun { path: path.clone(), line };
             if line == 1 {
-                let head: Head = serde_json::from_slice(&text).map_err(|_| damaged())?;
-                if head.fullpipe != env!("CARGO_PKG_VERSION") {
-                    return Err(JournalError::OtherVersion { path, version: head.fullpipe });
-                }
+                self.check_head(&text)?;
             } else {
-                let outcome: RunResult = serde_json::from_slice(&text).map_err(|_| damaged())?;
-                let known = is_known.get_mut(outcome.run).ok_or_else(damaged)?;
+                let checked = checked(&text, &self.fingerprint);
+                let run =
+                    checked.ok_or_else(|| JournalError::Damaged { path: path.clone(), line })?;
+                let outcome: RunResult = serde_json::from_slice(&run).map_err(|_| no_run())?;
+                let known = is_known.get_mut(outcome.run).ok_or_else(no_run)?;
                 if std::mem::replace(known, true) || outcome.probes.len() != plan.probes.len() {
-                    return Err(damaged());
+                    return Err(no_run());
                 }
                 outcomes.push(outcome);
             }
@@ -96,15 +116,40 @@ impl Journal {
         self.file.set_len(good).map_err(StoreError::at(&self.path))?;
         self.file.seek(SeekFrom::End(0)).map_err(StoreError::at(&self.path))?;
         if good == 0 {
-            let head = head(plan).map_err(StoreError::at(&self.path))?;
+            let head = self.head(plan).map_err(StoreError::at(&self.path))?;
             self.file.write_all(&head).map_err(StoreError::at(&self.path))?;
         }
         Ok(outcomes)
     }
 
+    /// The first line is of this sweep, and by this program.
+    fn check_head(&self, text: &[u8]) -> Result<(), JournalError> {
+        let path = || self.path.clone();
+        let no_head = |_| JournalError::NoRun { path: path(), line: 1 };
+        let head: Head = serde_json::from_slice(text).map_err(no_head)?;
+        if head.fullpipe != env!("CARGO_PKG_VERSION") {
+            return Err(JournalError::OtherVersion { path: path(), version: head.fullpipe });
+        }
+        if head.scenario != self.fingerprint {
+            let dir = self.path.parent().unwrap_or(&self.path);
+            return Err(JournalError::OtherScenario(dir.to_owned()));
+        }
+        let whole = checked(text, &self.fingerprint);
+        whole.map(drop).ok_or_else(|| JournalError::NoRun { path: path(), line: 1 })
+    }
+
+    fn head(&self, plan: &Plan) -> std::io::Result<Vec<u8>> {
+        let head = Head {
+            fullpipe: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario: self.fingerprint.clone(),
+            runs: plan.grid.runs.len(),
+        };
+        line(&head, &self.fingerprint)
+    }
+
     /// Takes a run that is over; when this returns, a crash cannot lose it.
     pub(super) fn append(&mut self, outcome: &RunResult) -> Result<(), JournalError> {
-        let written = line(outcome)
+        let written = line(outcome, &self.fingerprint)
             .and_then(|line| self.file.write_all(&line))
             .and_then(|()| self.file.sync_data());
         Ok(written.map_err(StoreError::at(&self.path))?)
@@ -114,22 +159,38 @@ impl Journal {
     pub(super) fn finish(self, plan: &Plan, outcomes: &[RunResult]) -> Result<(), JournalError> {
         write_whole(&self.path, |file| {
             let mut file = std::io::BufWriter::new(file);
-            file.write_all(&head(plan)?)?;
-            outcomes.iter().try_for_each(|outcome| file.write_all(&line(outcome)?))?;
+            file.write_all(&self.head(plan)?)?;
+            outcomes
+                .iter()
+                .try_for_each(|outcome| file.write_all(&line(outcome, &self.fingerprint)?))?;
             file.flush()
         })?;
         Ok(())
     }
 }
 
-fn head(plan: &Plan) -> std::io::Result<Vec<u8>> {
-    line(&Head { fullpipe: env!("CARGO_PKG_VERSION").to_owned(), runs: plan.grid.runs.len() })
+/// An object as a line with its checksum.
+fn line(value: &impl Serialize, fingerprint: &str) -> std::io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    // The object ends behind the checksum.
+    line.pop();
+    let sum = checksum(&line, fingerprint);
+    line.extend_from_slice(CHECKSUM);
+    line.extend_from_slice(sum.as_bytes());
+    line.extend_from_slice(END);
+    Ok(line)
 }
 
-fn line(value: &impl Serialize) -> std::io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    Ok(line)
+/// The object of a line without its checksum; nothing when they do not belong together.
+fn checked(line: &[u8], fingerprint: &str) -> Option<Vec<u8>> {
+    let sum_at = line.len().checked_sub(END.len() + 64)?;
+    let object = line[..sum_at].strip_suffix(CHECKSUM)?;
+    let is_whole = line[sum_at..].strip_suffix(END)? == checksum(object, fingerprint).as_bytes();
+    is_whole.then(|| [object, b"}"].concat())
+}
+
+fn checksum(object: &[u8], fingerprint: &str) -> String {
+    hex(&Sha256::new().chain_update(fingerprint).chain_update(object).finalize())
 }
 
 /// A directory with another scenario's results is not written into.
@@ -140,5 +201,93 @@ fn check_scenario(dir: &Path, plan: &Plan) -> Result<(), JournalError> {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(JournalError::Read { path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use rand_pcg::Pcg64Mcg;
+    use rand_pcg::rand_core::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::run::sweep;
+    use crate::scenario::Edition;
+
+    fn plan(rate: &str) -> Plan {
+        let text = format!(
+            "cc = [\"bbr3\", \"cubic\"]\nduration = \"300ms\"\nseed = [1, 2]\n\
+             path = {{ rate = \"{rate}\", rtt = \"20ms\" }}\nexpect = [\"goodput_mbps > 0\"]\n"
+        );
+        Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default()).expect("a plan")
+    }
+
+    fn swept(dir: &Path, plan: &Plan) -> Vec<RunResult> {
+        sweep(plan, dir, 1, &AtomicBool::new(false), &mut |_| ()).expect("a sweep")
+    }
+
+    #[test]
+    fn a_changed_bit_is_noticed_wherever_it_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let plan = plan("10mbit");
+        let all = swept(dir.path(), &plan);
+        let path = dir.path().join(NAME);
+        let whole = std::fs::read(&path).expect("a journal");
+        let mut chance = Pcg64Mcg::seed_from_u64(1);
+        let mut refused = 0;
+        for case in 0..400 {
+            let mut flipped = whole.clone();
+            let bit = chance.next_u64() as usize % (8 * whole.len());
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &flipped).expect("a file");
+            if case % 2 == 0 {
+                let _ = std::fs::remove_file(dir.path().join("scenario.toml"));
+            }
+            match Journal::open(dir.path(), &plan) {
+                Err(_) => refused += 1,
+                // Without its end the last line counts as one that was being written, and runs again.
+                Ok((_, known)) => {
+                    assert_eq!(bit / 8, whole.len() - 1, "bit {bit} was not noticed");
+                    assert_eq!(known, all[..all.len() - 1]);
+                }
+            }
+        }
+        assert!(refused >= 395, "{refused} of 400");
+    }
+
+    #[test]
+    fn runs_of_another_scenario_are_not_taken() {
+        let (one, two) = (plan("10mbit"), plan("20mbit"));
+        let dir = tempfile::tempdir().expect("a directory");
+        let other = tempfile::tempdir().expect("a directory");
+        swept(dir.path(), &one);
+        swept(other.path(), &two);
+        std::fs::remove_file(dir.path().join("scenario.toml")).expect("it was there");
+        let Err(error) = Journal::open(dir.path(), &two) else { panic!("of another scenario") };
+        assert!(matches!(error, JournalError::OtherScenario(_)), "{error}");
+        // A line of the one below the head of the other.
+        let lines = |dir: &Path| std::fs::read_to_string(dir.join(NAME)).expect("a journal");
+        let head = lines(dir.path()).lines().next().map(str::to_owned).expect("a head");
+        let line = lines(other.path()).lines().nth(1).map(str::to_owned).expect("a run");
+        std::fs::write(dir.path().join(NAME), format!("{head}\n{line}\n")).expect("a file");
+        let Err(error) = Journal::open(dir.path(), &one) else { panic!("a line of another") };
+        assert!(matches!(error, JournalError::Damaged { line: 2, .. }), "{error}");
+        assert!(lines(dir.path()).contains(&line), "the file is as it was");
+    }
+
+    #[test]
+    fn a_trace_is_a_part_of_the_scenario() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let text = "cc = \"bbr3\"\nduration = \"300ms\"\n\
+                    path = { trace = \"t\", rtt = \"20ms\", buffer = \"20pkts\" }\n";
+        let plan = |trace: &str| {
+            std::fs::write(dir.path().join("t"), trace).expect("a file");
+            Plan::parse(text, "x.toml", "x", dir.path(), Edition::default()).expect("a plan")
+        };
+        let out = dir.path().join("out");
+        swept(&out, &plan("1\n2\n"));
+        let Err(error) = Journal::open(&out, &plan("1\n3\n")) else { panic!("another trace") };
+        assert!(matches!(error, JournalError::OtherScenario(_)), "{error}");
     }
 }

@@ -9,16 +9,16 @@ use crate::output::{Qlog, QlogDir};
 use crate::plan::Plan;
 use crate::scenario::{LinkKind, Scenario};
 
-/// How a plan is run.
+/// Options for the runs of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
-    /// What carries the flows.
+    /// Backend that carries the flows.
     pub backend: BackendChoice,
     /// One of the backend's links, or the usual one.
     pub link: Option<LinkKind>,
     /// So many rows of the series where the scenario names no interval; `None`: no series then.
     pub rows: Option<u64>,
-    /// Where a qlog of each flow is written as it goes, a sample with each row of the series.
+    /// Directory for a qlog of each flow, written during the run, with a sample for each row of the series.
     pub qlog: Option<&'a QlogDir>,
 }
 
@@ -47,7 +47,7 @@ fn scenario(plan: &Plan, index: usize, backend: BackendChoice) -> Result<Scenari
 /// Whether this machine can run all of a plan.
 ///
 /// # Errors
-/// What it lacks, in one line.
+/// The missing requirement, in one line.
 pub fn check_machine(plan: &Plan, options: &RunOptions<'_>) -> Result<(), RunError> {
     let each = 0..plan.grid.runs.len();
     each.map(|i| scenario(plan, i, options.backend))

@@ -11,7 +11,7 @@ use crate::metrics::RunResult;
 use crate::output::{self, StoreError};
 use crate::plan::Plan;
 
-/// How far a sweep is.
+/// Progress of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SweepProgress {
     /// Runs that were done when it began.

@@ -428,3 +428,65 @@ fn copies_that_are_dropped_make_no_loss_above_one() {
     let loss = figure(&outcomes(&p)[0].metrics, "loss_rate");
     assert!((0.5..1.0).contains(&loss), "{loss}");
 }
+
+/// Bulk flows in front, a call behind them, and one in the background.
+fn mixed(call: &str, last: &str) -> Plan {
+    plan(&format!(
+        "cc = \"cubic\"\nduration = \"5s\"\nexpect = [{{ that = \"flow[call].latency_ms.p95 < 0\", known_failure = \"x\" }}]\n\
+         {PATH}[[flow]]\nname = \"bulk\"\n[[flow]]\nname = \"call\"\n{call}\n\
+         app = {{ rate_limited = {{ rate = \"1mbit\" }} }}\n[[flow]]\nname = \"last\"\n{last}\n"
+    ))
+}
+
+#[test]
+fn a_flow_has_its_own_round_trips_and_latency() {
+    let p = mixed("extra_rtt = \"60ms\"", "");
+    let run = &outcomes(&p)[0];
+    let of = |flow: usize, name: &str| figure(&run.flows[flow].metrics, name);
+    // The way of 40 ms, and 60 more of one of them.
+    assert!((40.0..60.0).contains(&of(0, "rtt_ms.min")), "{}", of(0, "rtt_ms.min"));
+    assert!((100.0..120.0).contains(&of(1, "rtt_ms.min")), "{}", of(1, "rtt_ms.min"));
+    assert_eq!(run.probes[0], Some(of(1, "latency_ms.p95")));
+    assert!(of(1, "latency_ms.p50") < of(0, "latency_ms.p50") + 100.0);
+    let all = figure(&run.metrics, "rtt_ms.max");
+    assert_eq!(all, (0..3).map(|i| of(i, "rtt_ms.max")).fold(0.0, f64::max));
+}
+
+#[test]
+fn a_flow_out_of_fairness_or_in_the_background_is_left_out_of_what_it_says() {
+    let goodputs = |run: &RunResult| -> Vec<f64> {
+        run.flows.iter().map(|f| figure(&f.metrics, "goodput_mbps")).collect()
+    };
+    let jain = |all: &[f64]| {
+        all.iter().sum::<f64>().powi(2)
+            / (all.len() as f64 * all.iter().map(|x| x * x).sum::<f64>())
+    };
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-3 * b.abs(), "{a} and {b}");
+    let plain = &outcomes(&mixed("", ""))[0];
+    let all = goodputs(plain);
+    near(figure(&plain.metrics, "jain"), jain(&all));
+    let unfair = &outcomes(&mixed("in_fairness = false", ""))[0];
+    assert_eq!(goodputs(unfair), all, "nothing else changes");
+    near(figure(&unfair.metrics, "jain"), jain(&[all[0], all[2]]));
+    assert_eq!(unfair.metrics["goodput_mbps"], plain.metrics["goodput_mbps"]);
+    let behind = &outcomes(&mixed("", "background = true"))[0];
+    assert_eq!(goodputs(behind), all, "nothing else changes");
+    near(figure(&behind.metrics, "goodput_mbps"), all[0] + all[1]);
+    near(figure(&behind.metrics, "jain"), jain(&all[..2]));
+    near(figure(&behind.flows[0].metrics, "share"), all[0] / (all[0] + all[1]));
+    let both = |name: &str| {
+        (0..2).map(|i| figure(&behind.flows[i].metrics, name)).fold(f64::NEG_INFINITY, f64::max)
+    };
+    assert_eq!(figure(&behind.metrics, "rtt_ms.max"), both("rtt_ms.max"));
+}
+
+#[test]
+fn a_trace_of_the_program_needs_no_file() {
+    for name in ["lte", "wifi"] {
+        let p = plan(&format!(
+            "cc = \"cubic\"\nduration = \"3s\"\npath = {{ trace = \"{name}\", rtt = \"40ms\", buffer = \"200kB\" }}\n"
+        ));
+        let utilization = figure(&outcomes(&p)[0].metrics, "utilization");
+        assert!((0.5..=1.0).contains(&utilization), "{name}: {utilization}");
+    }
+}

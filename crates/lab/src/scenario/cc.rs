@@ -7,11 +7,16 @@ use fullpipe_cc::Algorithm;
 use fullpipe_quic::CongestionControl;
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// What a kernel's algorithm is written with.
+use crate::suggest::did_you_mean;
+
+/// Prefix of a kernel's algorithm.
 const KERNEL: &str = "linux:";
 
-/// What a fixed rate is written with.
+/// Prefix of a fixed rate.
 const FIXED: &str = "fixed:";
+
+/// Those of the kernel's that most machines have.
+const KERNELS: [&str; 3] = ["linux:bbr", "linux:cubic", "linux:reno"];
 
 /// The longest name that the kernel gives an algorithm (TCP_CA_NAME_MAX, less the 0 at its end).
 const MAX_NAME: usize = 15;
@@ -59,7 +64,10 @@ pub enum UnknownCc {
     #[error(transparent)]
     Rate(crate::units::ParseError),
     /// Not one of this program's.
-    #[error("{0}; fixed:RATE; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno")]
+    #[error(
+        "{0}; fixed:RATE; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno{meant}",
+        meant = did_you_mean(&.0.0, CongestionControl::NAMES.into_iter().chain(KERNELS))
+    )]
     Program(#[from] fullpipe_quic::UnknownCongestionControl),
     /// Not one that a kernel could have.
     #[error("'{0}' is no name of a kernel's algorithm; write one like linux:bbr")]

@@ -1,7 +1,5 @@
 //! The elements of a path as they stand in a file: a variant here and an arm below make a new one.
 
-use std::path::Path;
-
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
     CoDelConfig, DualPi2Config, ElementConfig, FqCoDelConfig, LossConfig, MTU_BYTES, PieConfig,
@@ -9,6 +7,7 @@ use fullpipe_path::{
 };
 
 use super::error::Wrong;
+use super::input::Traces;
 use super::quantity::{Chance, Room, Share, Size, Speed, Time, by_name};
 use super::schema::RateStep;
 use crate::units::Buffer;
@@ -117,13 +116,12 @@ pub(super) struct CoDel {
     ce_threshold: Option<Time>,
 }
 
-/// What quantities in BDP, and names of files, refer to.
+/// Reference for quantities in BDP, and for names of files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
     /// The round-trip time of the path without queues.
     pub(super) rtt: Duration,
-    /// Where the scenario's file is.
-    pub(super) dir: &'a Path,
+    pub(super) traces: &'a Traces,
 }
 
 impl Element {
@@ -235,29 +233,35 @@ fn buffer_limit(
 }
 
 impl Wire {
-    /// The rate that a BDP is computed from: the first one.
-    pub(super) fn nominal(&self) -> Option<Rate> {
-        self.rate.map(|r| r.0).filter(|_| self.trace.is_none())
+    /// The rate that a BDP is computed from: the first one, or the mean of a trace.
+    pub(super) fn nominal(&self, traces: &Traces) -> Option<Rate> {
+        let Some(name) = &self.trace else { return self.rate.map(|r| r.0) };
+        // What is wrong with a trace is told by who makes a wire of it.
+        match traces.get(name).ok()? {
+            RateConfig::Trace(times) => {
+                let bytes = times.len() as u128 * u128::from(MTU_BYTES) * 1_000_000_000;
+                let mean = bytes / u128::from(times.last()?.as_nanos().max(1));
+                Some(Rate::from_bytes_per_sec(u64::try_from(mean).ok()?))
+            }
+            _ => None,
+        }
     }
 
     /// The bottleneck as the path takes it.
     pub(super) fn config(&self, field: &str, frame: Frame<'_>) -> Result<ElementConfig, Wrong> {
-        let rate = self.rate_config(field, frame.dir)?;
+        let rate = self.rate_config(field, frame.traces)?;
         let queue = self.queue_config(field, frame, &rate)?;
         Ok(ElementConfig::Bottleneck { rate, queue })
     }
 
-    fn rate_config(&self, field: &str, dir: &Path) -> Result<RateConfig, Wrong> {
+    fn rate_config(&self, field: &str, traces: &Traces) -> Result<RateConfig, Wrong> {
         match (&self.trace, self.rate) {
             (Some(_), Some(_)) => {
                 Err(Wrong::new(format!("{field}.trace"), "there is a rate too; write one of them"))
             }
             (Some(name), None) => {
-                let wrong = |e: &dyn std::fmt::Display| {
-                    Wrong::new(format!("{field}.trace"), format!("{name}: {e}"))
-                };
-                let text = std::fs::read_to_string(dir.join(name)).map_err(|e| wrong(&e))?;
-                RateConfig::mahimahi(&text).map_err(|e| wrong(&e))
+                let wrong = |e| Wrong::new(format!("{field}.trace"), format!("{name}: {e}"));
+                traces.get(name).map_err(wrong)
             }
             (None, None) => Err(Wrong::new(
                 field,
@@ -278,7 +282,7 @@ impl Wire {
         frame: Frame<'_>,
         rate: &RateConfig,
     ) -> Result<QueueConfig, Wrong> {
-        let limit_of = |room: Room, name: &str| match self.nominal() {
+        let limit_of = |room: Room, name: &str| match self.nominal(frame.traces) {
             Some(rate) => Ok(room.0.limit_on(rate, frame.rtt)),
             None => in_bytes_or_packets(room, &format!("{field}.{name}")),
         };
@@ -287,7 +291,8 @@ impl Wire {
             QueueLimit::Packets(n) => Ok(n * u64::from(MTU_BYTES)),
         };
         let buffer = self.buffer.unwrap_or(Room(Buffer::Bdp(1.0)));
-        let limit = buffer_limit(buffer, self.nominal(), frame, &format!("{field}.buffer"))?;
+        let limit =
+            buffer_limit(buffer, self.nominal(frame.traces), frame, &format!("{field}.buffer"))?;
         let queue = self.queue.unwrap_or(Queue::TailDrop {});
         Ok(match queue {
             Queue::TailDrop {} => limit.into(),

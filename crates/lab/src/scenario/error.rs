@@ -1,5 +1,6 @@
-//! What is wrong with a file, and where.
+//! An error in a file, and its place.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// A scenario file that cannot be run: one line with the file, the line in it, the field, what is
@@ -12,7 +13,7 @@ pub struct FileError {
     pub line: Option<usize>,
     /// The field as a path, `flow[0].stop`; empty when no field is meant.
     pub field: String,
-    /// What is wrong, and what would be right.
+    /// The mistake, and a correct form.
     pub message: String,
 }
 
@@ -25,11 +26,11 @@ impl fmt::Display for FileError {
             write!(f, ":{line}")?;
         }
         if !self.field.is_empty() {
-            write!(f, ": {}", self.field)?;
+            write!(f, ": {}", shortened(&self.field, 100))?;
         }
-        // A parser's message may have several lines.
+        // A parser's message may have several lines, and quotes what stands in the file.
         let message: Vec<&str> = self.message.lines().map(str::trim).collect();
-        write!(f, ": {}", message.join(", "))
+        write!(f, ": {}", shortened(&message.join(", "), 600))
     }
 }
 
@@ -50,4 +51,15 @@ impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.message)
     }
+}
+
+/// A text of at most about `most` characters: the middle of a longer one is left out.
+pub fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    let length = text.chars().count();
+    if length <= most {
+        return Cow::Borrowed(text);
+    }
+    let head: String = text.chars().take(most / 2).collect();
+    let tail: String = text.chars().skip(length - most / 2).collect();
+    Cow::Owned(format!("{head} ... {tail}"))
 }

@@ -1,4 +1,4 @@
-//! What a scenario asks for that not every backend has.
+//! Features that a scenario needs and that not every backend has.
 
 use std::fmt;
 
@@ -20,6 +20,8 @@ pub(crate) enum Feature {
     /// A flow that passes some of the links.
     Route,
     CrossTraffic,
+    /// A flow that goes up, with its application's name in a scenario, where it has one.
+    Upwards(Option<&'static str>),
     RateTrace,
     /// A path longer than a handshake waits for.
     LongPath,
@@ -55,6 +57,8 @@ impl fmt::Display for Feature {
             Self::LateStart => f.write_str("a run without a flow that starts at 0s"),
             Self::Chain => f.write_str("more than one link"),
             Self::Route => f.write_str("a route"),
+            Self::Upwards(None) => f.write_str("direction = \"up\""),
+            Self::Upwards(Some(app)) => write!(f, "direction = \"up\" of app {app}"),
             Self::CrossTraffic => f.write_str("cross traffic"),
             Self::RateTrace => f.write_str("a rate trace"),
             Self::LongPath => f.write_str("a round trip above 25s"),

@@ -8,13 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::build::{self, Scenario};
 use super::error::{FileError, Wrong};
-use super::tree::{self, Axis};
-use super::{MAX_RUNS, schema};
+use super::input::{MAX_FILE_BYTES, Traces, read_text};
+use super::tree::{self, GridAxis};
+use super::{MAX_NAME, MAX_RUNS, schema};
+use crate::suggest::{did_you_mean, nearest};
 
 /// Which of the fields that a file says twice count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -40,31 +43,57 @@ pub struct Run {
     /// Its place in the grid: axis and value.
     pub at: Vec<(String, String)>,
     document: schema::Document,
-    dir: Arc<Path>,
+    traces: Arc<Traces>,
+}
+
+impl Grid {
+    /// SHA-256 of what its runs are made of: the text, and the traces that it names.
+    pub(crate) fn fingerprint(&self, text: &str) -> String {
+        let mut hash = Sha256::new();
+        hash.update(text);
+        if let Some(run) = self.runs.first() {
+            run.traces.digest(&mut hash);
+        }
+        hex(&hash.finalize())
+    }
+}
+
+/// Bytes as two digits each.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Run {
     /// The scenario that this point describes.
     pub(crate) fn scenario(&self) -> Result<Scenario, Wrong> {
-        build::scenario(&self.document, &self.dir)
+        build::scenario(&self.document, &self.traces)
     }
 }
 
 /// A scenario file that was read, before its expectations are.
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it says of itself to people.
+    /// Its description for people.
     pub about: Option<String>,
     /// The file's text.
     pub text: String,
     /// The runs.
     pub grid: Grid,
-    /// What is shorter than published, in words, unless it was asked for in full.
+    /// Parts that are shorter than published, in words, unless the full length was asked for.
     pub shortened: Option<String>,
-    /// The texts of `expect`.
-    pub expected: Vec<String>,
+    /// The entries of `expect`.
+    pub expected: Vec<Expected>,
+}
+
+/// An entry of `expect`: a text, or a table with the text and why it is known not to be met.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// The expectation as it was written.
+    pub text: String,
+    /// The reason for which it is known not to be met.
+    pub known_failure: Option<String>,
 }
 
 impl ScenarioFile {
@@ -74,11 +103,15 @@ impl ScenarioFile {
     /// The first thing that is wrong with it.
     pub fn load(path: &Path, edition: Edition) -> Result<Self, FileError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| FileError {
+        let read = std::fs::File::open(path).and_then(|f| read_text(f, MAX_FILE_BYTES));
+        let text = read.map_err(|error| FileError {
             file: file.clone(),
             line: None,
             field: String::new(),
-            message: error.to_string(),
+            message: match error.kind() {
+                std::io::ErrorKind::NotFound => format!("{error}{}", near(path)),
+                _ => error.to_string(),
+            },
         })?;
         let stem = path.file_stem().map_or(file.clone(), |s| s.to_string_lossy().into_owned());
         let dir = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
@@ -103,14 +136,14 @@ impl ScenarioFile {
         let expected = expected(root.get_ref()).map_err(|w| source.of_wrong(&w, root.get_ref()))?;
         let points = points(root.get_ref()).map_err(|w| source.of_wrong(&w, root.get_ref()))?;
         let (axes, names) = short_names(&points);
-        let dir: Arc<Path> = dir.into();
+        let traces = Arc::new(Traces::of(dir));
         let mut runs = Vec::with_capacity(points.iter().map(Points::len).sum());
         for part in &points {
             for i in 0..part.len() {
                 let (tree, at) = part.point(i);
                 let at = at.into_iter().map(|(path, value)| (names(&path), value)).collect();
                 let document = read(&source, &tree)?;
-                let run = Run { at, document, dir: dir.clone() };
+                let run = Run { at, document, traces: traces.clone() };
                 run.scenario().map_err(|w| source.of_wrong(&w, &tree))?;
                 runs.push(run);
             }
@@ -123,7 +156,24 @@ impl ScenarioFile {
     }
 }
 
-/// What is wrong with a field of a text that was read before, with the field's line.
+/// A file of nearly that name in the same directory.
+fn near(path: &Path) -> String {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = std::fs::read_dir(dir) else { return String::new() };
+    let names: Vec<String> = entries
+        .flatten()
+        .take(1000)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    let wrong = path.file_name().unwrap_or_default().to_string_lossy();
+    let found = nearest(&wrong, names.iter().map(String::as_str));
+    found.map_or(String::new(), |name| {
+        format!("; did you mean {}?", path.with_file_name(name).display())
+    })
+}
+
+/// The error in a field of a text that was read before, with the field's line.
 pub(crate) fn locate(text: &str, file: &str, wrong: &Wrong) -> FileError {
     // It was parsed before; without a tree the error only lacks its line.
     let tree = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
@@ -133,6 +183,23 @@ pub(crate) fn locate(text: &str, file: &str, wrong: &Wrong) -> FileError {
 fn read(source: &Source<'_>, tree: &DeTable<'_>) -> Result<schema::Document, FileError> {
     let whole = Spanned::new(0..source.text.len(), tree.clone());
     schema::Document::deserialize(Deserializer::from(whole)).map_err(|e| source.of_toml(&e, tree))
+}
+
+/// The fields of a file that are in no other table.
+const AT_THE_TOP: [&str; 6] = ["about", "duration", "expect", "interval", "seed", "full"];
+
+/// serde's message about a name that it does not know, with what may have been meant.
+fn with_hint(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    let Some(name) = quoted.next().filter(|_| is_unknown) else { return message.to_owned() };
+    let known: Vec<&str> = quoted.collect();
+    if AT_THE_TOP.contains(&name) && !known.contains(&name) {
+        return format!(
+            "'{name}' is a field of the file, and this is a table in it; write it above the first line in [ ]"
+        );
+    }
+    format!("{message}{}", did_you_mean(name, known))
 }
 
 /// A file's text, for those who say where something stands in it.
@@ -148,7 +215,7 @@ impl Source<'_> {
             file: self.file.to_owned(),
             line: at.map(|at| tree::line_at(self.text, at)),
             field: at.map_or(String::new(), |at| tree::field_at(tree, at)),
-            message: error.message().to_owned(),
+            message: with_hint(error.message()),
         }
     }
 
@@ -200,18 +267,33 @@ fn choose_edition(root: &mut DeTable<'_>, edition: Edition) -> Result<Option<Str
     Ok((!differences.is_empty()).then(|| differences.join(", ")))
 }
 
-/// The texts of `expect`.
-fn expected(root: &DeTable<'_>) -> Result<Vec<String>, Wrong> {
+fn expected(root: &DeTable<'_>) -> Result<Vec<Expected>, Wrong> {
     let Some(value) = root.get("expect") else { return Ok(Vec::new()) };
     let wrong = || Wrong::new("expect", "no list of texts; write [\"queue_ms.p95 <= 10\"]");
     let items = value.get_ref().as_array().ok_or_else(wrong)?;
-    items.iter().map(|v| v.get_ref().as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+    let each = items.iter().enumerate().map(|(i, item)| match item.get_ref() {
+        DeValue::String(text) => Ok(Expected { text: text.to_string(), known_failure: None }),
+        DeValue::Table(table) => known_failure(table).ok_or_else(|| {
+            let why = "no known failure; write { that = \"jain >= 0.9\", known_failure = \"the reason\" }";
+            Wrong::new(format!("expect[{i}]"), why)
+        }),
+        _ => Err(wrong()),
+    });
+    each.collect()
+}
+
+/// Nothing where the table has other fields than the two, or an empty reason.
+fn known_failure(table: &DeTable<'_>) -> Option<Expected> {
+    let text = |name: &str| table.get(name)?.get_ref().as_str().map(str::to_owned);
+    let (that, reason) = (text("that")?, text("known_failure")?);
+    (table.len() == 2 && !reason.trim().is_empty())
+        .then_some(Expected { text: that, known_failure: Some(reason) })
 }
 
 /// A tree with lists, and the grid that they make; several when there are variants.
 struct Points<'i> {
     tree: DeTable<'i>,
-    axes: Vec<Axis>,
+    axes: Vec<GridAxis<'i>>,
     variant: Option<String>,
 }
 
@@ -229,7 +311,7 @@ impl<'i> Points<'i> {
         for axis in &self.axes {
             step /= axis.values.len();
             let pick = i / step % axis.values.len();
-            tree::choose(&mut tree, &axis.path, pick);
+            axis.choose(&mut tree, pick);
             at.push((axis.path.clone(), axis.values[pick].clone()));
         }
         (tree, at)
@@ -238,34 +320,75 @@ impl<'i> Points<'i> {
 
 fn points<'i>(root: &DeTable<'i>) -> Result<Vec<Points<'i>>, Wrong> {
     let mut base = root.clone();
+    // It is read once for all points.
+    base.remove("expect");
     let Some(variants) = base.remove("variant") else {
-        let axes = tree::axes(&base)?;
-        return Ok(vec![Points { tree: base, axes, variant: None }]);
+        let axes = tree::take_axes(&mut base)?;
+        let points = vec![Points { tree: base, axes, variant: None }];
+        Size::default().add(&points[0])?;
+        return Ok(points);
     };
     let wrong = || Wrong::new("variant", "no list of tables; write [[variant]] before each");
     let variants = variants.get_ref().as_array().ok_or_else(wrong)?.clone();
     let mut points: Vec<Points<'i>> = Vec::with_capacity(variants.len());
+    let mut size = Size::default();
     for (i, variant) in variants.iter().enumerate() {
         let DeValue::Table(mut changes) = variant.get_ref().clone() else { return Err(wrong()) };
         let name = changes.remove("name");
         let name = name.as_ref().and_then(|n| n.get_ref().as_str()).ok_or_else(|| {
             Wrong::new(format!("variant[{i}]"), "no name; write name = \"deep buffer\"")
         })?;
+        if name.chars().count() > MAX_NAME {
+            let why = format!("longer than {MAX_NAME} characters; write a shorter one");
+            return Err(Wrong::new(format!("variant[{i}].name"), why));
+        }
         if points.iter().any(|p| p.variant.as_deref() == Some(name)) {
             let why = format!("'{}' is named twice", name.escape_debug());
             return Err(Wrong::new(format!("variant[{i}].name"), why));
         }
         let mut tree = base.clone();
         tree::overlay(&mut tree, &changes);
-        let axes = tree::axes(&tree)?;
-        points.push(Points { tree, axes, variant: Some(name.to_owned()) });
-    }
-    let runs: usize = points.iter().map(Points::len).sum();
-    if runs > MAX_RUNS {
-        let why = format!("the variants make {runs} runs, the most is {MAX_RUNS}");
-        return Err(Wrong::new("variant", why));
+        let axes = tree::take_axes(&mut tree)?;
+        let these = Points { tree, axes, variant: Some(name.to_owned()) };
+        // Each variant holds a copy of the file's tree, so the size is checked before the next one is made.
+        size.add(&these)?;
+        points.push(these);
     }
     Ok(points)
+}
+
+/// The most tables of all runs together: each run has its own copy of the file's.
+const MAX_TABLES: usize = 1_000_000;
+
+/// Size of the grid so far.
+#[derive(Default)]
+struct Size {
+    runs: usize,
+    tables: usize,
+}
+
+impl Size {
+    /// # Errors
+    /// With these points the grid is too large.
+    fn add(&mut self, points: &Points<'_>) -> Result<(), Wrong> {
+        self.runs = self.runs.saturating_add(points.len());
+        self.tables =
+            self.tables.saturating_add(points.len().saturating_mul(tree::tables(&points.tree)));
+        if self.runs > MAX_RUNS {
+            let why =
+                format!("the variants make {} runs or more, the most is {MAX_RUNS}", self.runs);
+            return Err(Wrong::new("variant", why));
+        }
+        if self.tables > MAX_TABLES {
+            let why = format!(
+                "its runs have {} tables or more together, the most is {MAX_TABLES}; shorten a list, or \
+                 write count in place of [[flow]] tables that are alike",
+                self.tables
+            );
+            return Err(Wrong::new("", why));
+        }
+        Ok(())
+    }
 }
 
 /// The axes by the last word of their path where that is clear, and what does that to a path.

@@ -1,4 +1,4 @@
-//! What is between the ends of a run in real time.
+//! Kinds of link between the ends of a run in real time.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,25 +1,34 @@
 //! Scenarios: a path, flows and expectations, as a TOML file says them; docs/scenarios.md describes it.
 
 mod build;
+mod build_flow;
+mod build_net;
 mod cc;
 mod elements;
 mod error;
 mod feature;
 mod grid;
+mod input;
 mod link;
+mod needs;
 mod quantity;
 mod schema;
+mod traces;
 mod tree;
 
 pub use cc::{Cc, KernelCc, UnknownCc};
-pub use error::FileError;
-pub use grid::{Edition, Grid, Run, ScenarioFile};
+pub use error::{FileError, shortened};
+pub use grid::{Edition, Expected, Grid, Run, ScenarioFile};
+pub use input::{MAX_FILE_BYTES, read_text};
 pub use link::{LinkKind, UnknownLink};
 
 pub(crate) use build::{Flow, Scenario};
 pub(crate) use error::Wrong;
 pub(crate) use feature::{Feature, Need, Protocol};
-pub(crate) use grid::{backends_with_tables, locate};
+pub(crate) use grid::{backends_with_tables, hex, locate};
+
+/// The most characters of a name, and of a value in a list.
+const MAX_NAME: usize = 200;
 
 /// The most runs of one file.
 pub const MAX_RUNS: usize = 100_000;

@@ -66,7 +66,7 @@ quantities! {
     /// A rate, which may be 0.
     SpeedOrNone(Rate) = units::parse_rate, "a rate like 100mbit";
     Time(Duration) = units::parse_duration, "a time like 40ms";
-    /// How long a run lasts: a time, or until everything has arrived.
+    /// Length of a run: a time, or until everything has arrived.
     Length(Option<Duration>) = length, "a time like 10s, or until_done";
     Size(u64) = units::parse_bytes, "a volume like 100MB";
     Chance(Probability) = units::parse_loss, "a loss like 0.1%";
@@ -105,7 +105,7 @@ fn share(text: &str) -> Result<Probability, ParseError> {
 }
 
 impl Share {
-    /// What a file leaves out; `p` is from 0 to 1.
+    /// Default for a field that a file leaves out; `p` is from 0 to 1.
     pub(super) fn of(p: f64) -> Self {
         Self(Probability::new(p).unwrap_or_default())
     }

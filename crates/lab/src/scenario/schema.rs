@@ -1,6 +1,6 @@
-//! What a scenario file may hold; docs/scenarios.md tells it to people.
+//! Schema of a scenario file; docs/scenarios.md describes it for people.
 
-use fullpipe_cc::Duration;
+use fullpipe_cc::{Amendments, Duration};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::elements::{Element, Queue};
@@ -11,7 +11,7 @@ use super::{Cc, Protocol};
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
-    /// What the scenario is called; the name of the file when it is not said.
+    /// The name of the scenario; by default the name of the file.
     pub(super) name: Option<String>,
     /// For people.
     pub(super) about: Option<String>,
@@ -131,6 +131,8 @@ pub(super) struct FlowTable {
     pub(super) initial_cwnd: Option<Size>,
     pub(super) paced: Option<bool>,
     pub(super) ack_aggregation: Option<bool>,
+    pub(super) cubic: Option<Cubic>,
+    pub(super) bbr3x_without: Option<Without>,
     pub(super) startup_pacing_gain: Option<Factor>,
     pub(super) startup_cwnd_gain: Option<Factor>,
     pub(super) ack_every: Option<u32>,
@@ -142,7 +144,7 @@ pub(super) struct FlowTable {
     /// The window's start, from which it grows to `receive_window`.
     pub(super) receive_window_initial: Option<Room>,
     pub(super) extra_rtt: Option<Time>,
-    /// How late the sender's host is at the most.
+    /// Largest delay by the sender's host.
     pub(super) jitter: Option<Time>,
     pub(super) handshake: Option<bool>,
     pub(super) quick_acks: Option<u32>,
@@ -152,6 +154,18 @@ pub(super) struct FlowTable {
     pub(super) prr: Option<bool>,
     /// The links that it passes, `"1-2"`.
     pub(super) route: Option<String>,
+    #[serde(default)]
+    pub(super) direction: Way,
+    /// Whether Jain's index counts it.
+    #[serde(default = "yes")]
+    pub(super) in_fairness: bool,
+    /// Whether it is there for the others alone: no figure of the run counts it.
+    #[serde(default)]
+    pub(super) background: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Default for FlowTable {
@@ -170,6 +184,8 @@ impl Default for FlowTable {
             initial_cwnd: None,
             paced: None,
             ack_aggregation: None,
+            cubic: None,
+            bbr3x_without: None,
             startup_pacing_gain: None,
             startup_cwnd_gain: None,
             ack_every: None,
@@ -187,16 +203,46 @@ impl Default for FlowTable {
             idle_restart: None,
             prr: None,
             route: None,
+            direction: Way::Down,
+            in_fairness: true,
+            background: false,
         }
     }
 }
 
-/// How TCP tells what is lost from what is late.
+/// The way of a flow's data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Way {
+    #[default]
+    Down,
+    Up,
+}
+
+/// TCP's method to distinguish lost packets from late ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Late {
     Rack,
     Threshold,
+}
+
+/// Amendments of `bbr3x` that are off, as in [`Amendments`]'s `FromStr`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Without(pub(super) Amendments);
+
+impl<'de> Deserialize<'de> for Without {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// Which CUBIC `cubic` is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Cubic {
+    Rfc9438,
+    Linux,
 }
 
 /// Whether a flow understands marks, and how it takes them.
@@ -211,7 +257,7 @@ pub(super) enum Marks {
     L4s,
 }
 
-/// What an application sends, and when.
+/// Data that an application sends, and their times.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum App {

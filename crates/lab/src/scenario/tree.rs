@@ -1,32 +1,48 @@
 //! The file as a tree whose every value knows where it stands: lists become a grid here, before
 //! serde makes a scenario of each of its points.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::MAX_RUNS;
 use super::error::Wrong;
+use super::{MAX_NAME, MAX_RUNS};
 
 /// Fields that are lists by nature, and no axis of a grid.
 const LISTS: [&str; 2] = ["expect", "listed"];
 
 /// A field that has a list of values, of which every run takes one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Axis {
+#[derive(Clone, Debug)]
+pub(super) struct GridAxis<'i> {
     /// The field, `flow[0].cc`.
     pub(super) path: String,
     /// Its values as they were written.
     pub(super) values: Vec<String>,
+    items: Vec<Spanned<DeValue<'i>>>,
     at: usize,
 }
 
-/// The fields with lists, in the order of the file.
-pub(super) fn axes(root: &DeTable<'_>) -> Result<Vec<Axis>, Wrong> {
+impl<'i> GridAxis<'i> {
+    /// Puts the value number `pick` into the place of the list.
+    pub(super) fn choose(&self, root: &mut DeTable<'i>, pick: usize) {
+        if let (Some(place), Some(value)) = (place_of_list(root, &self.path), self.items.get(pick))
+        {
+            *place = value.clone();
+        }
+    }
+}
+
+/// The fields with lists, in the order of the file. The lists are taken out of the tree, which is copied for each
+/// point of the grid.
+pub(super) fn take_axes<'i>(root: &mut DeTable<'i>) -> Result<Vec<GridAxis<'i>>, Wrong> {
     let mut axes = Vec::new();
     collect_table(root, "", &mut axes)?;
     axes.sort_by_key(|axis| axis.at);
+    for axis in &axes {
+        axis.choose(root, 0);
+    }
     let runs = axes.iter().map(|a| a.values.len()).try_fold(1_usize, usize::checked_mul);
     match (runs.filter(|n| *n <= MAX_RUNS), axes.first()) {
         (None, Some(first)) => {
@@ -44,7 +60,11 @@ pub(super) fn axes(root: &DeTable<'_>) -> Result<Vec<Axis>, Wrong> {
     }
 }
 
-fn collect_table(table: &DeTable<'_>, path: &str, axes: &mut Vec<Axis>) -> Result<(), Wrong> {
+fn collect_table<'i>(
+    table: &DeTable<'i>,
+    path: &str,
+    axes: &mut Vec<GridAxis<'i>>,
+) -> Result<(), Wrong> {
     for (key, value) in table {
         let key = key.get_ref();
         if !LISTS.contains(&key.as_ref()) {
@@ -54,21 +74,32 @@ fn collect_table(table: &DeTable<'_>, path: &str, axes: &mut Vec<Axis>) -> Resul
     Ok(())
 }
 
-fn collect(value: &Spanned<DeValue<'_>>, path: &str, axes: &mut Vec<Axis>) -> Result<(), Wrong> {
+fn collect<'i>(
+    value: &Spanned<DeValue<'i>>,
+    path: &str,
+    axes: &mut Vec<GridAxis<'i>>,
+) -> Result<(), Wrong> {
     match value.get_ref() {
         DeValue::Table(table) => collect_table(table, path, axes),
         DeValue::Array(items) if items.iter().any(|v| scalar(v.get_ref()).is_some()) => {
             let mut values: Vec<String> = Vec::with_capacity(items.len());
+            let mut known = HashSet::new();
             for item in items.iter() {
                 let text = scalar(item.get_ref()).ok_or_else(|| {
                     Wrong::new(path, "a list of values holds a table; use [[variant]] for those")
                 })?;
-                if values.contains(&text) {
+                let length = text.chars().count();
+                if length > MAX_NAME {
+                    let why = format!("a value of {length} characters; the most is {MAX_NAME}");
+                    return Err(Wrong::new(path, why));
+                }
+                if !known.insert(text.clone()) {
                     return Err(Wrong::new(path, format!("'{text}' is named twice; once runs it")));
                 }
                 values.push(text);
             }
-            axes.push(Axis { path: path.to_owned(), values, at: value.span().start });
+            let (path, items) = (path.to_owned(), items.iter().cloned().collect());
+            axes.push(GridAxis { path, values, items, at: value.span().start });
             Ok(())
         }
         DeValue::Array(items) if items.is_empty() => {
@@ -93,30 +124,38 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Leaves of the list at `path` only the value number `pick`.
-pub(super) fn choose(root: &mut DeTable<'_>, path: &str, pick: usize) {
+/// The value at this path.
+fn place_of_list<'a, 'i>(
+    root: &'a mut DeTable<'i>,
+    path: &str,
+) -> Option<&'a mut Spanned<DeValue<'i>>> {
     let mut steps = path.split('.').peekable();
     let mut table = root;
-    while let Some(step) = steps.next() {
-        let (key, indices) = indexed(step);
-        let Some(mut value) = table.get_mut(key) else { return };
+    loop {
+        let (key, indices) = indexed(steps.next()?);
+        let mut value = table.get_mut(key)?;
         for i in indices {
-            let DeValue::Array(items) = value.get_mut() else { return };
-            let Some(item) = items.get_mut(i) else { return };
-            value = item;
+            let DeValue::Array(items) = value.get_mut() else { return None };
+            value = items.get_mut(i)?;
         }
         if steps.peek().is_none() {
-            let DeValue::Array(items) = value.get_ref() else { return };
-            if let Some(one) = items.get(pick).cloned() {
-                *value = one;
-            }
-            return;
+            return Some(value);
         }
-        match value.get_mut() {
-            DeValue::Table(inner) => table = inner,
-            _ => return,
+        let DeValue::Table(inner) = value.get_mut() else { return None };
+        table = inner;
+    }
+}
+
+/// Number of tables in a tree.
+pub(super) fn tables(root: &DeTable<'_>) -> usize {
+    fn of(value: &DeValue<'_>) -> usize {
+        match value {
+            DeValue::Table(table) => tables(table),
+            DeValue::Array(items) => items.iter().map(|item| of(item.get_ref())).sum(),
+            _ => 0,
         }
     }
+    1 + root.iter().map(|(_, value)| of(value.get_ref())).sum::<usize>()
 }
 
 /// Lays `over` upon `base`: tables become one, everything else is replaced.
@@ -132,7 +171,7 @@ pub(super) fn overlay<'i>(base: &mut DeTable<'i>, over: &DeTable<'i>) {
     }
 }
 
-/// What `over` lies upon in `base`, as far as that is an amount: a duration, or a list to go through.
+/// The values of `base` that `over` replaces, as far as they are amounts: a duration, or a list to iterate.
 pub(super) fn below<'i>(base: &DeTable<'i>, over: &DeTable<'_>) -> DeTable<'i> {
     let mut all = DeTable::new();
     for (key, old) in base {
@@ -158,7 +197,7 @@ fn is_scalar(value: &Spanned<DeValue<'_>>) -> bool {
     scalar(value.get_ref()).is_some()
 }
 
-/// What `over` would change in `base`: `duration 20s of 60s`.
+/// Changes that `over` would make in `base`: `duration 20s of 60s`.
 pub(super) fn differences(base: &DeTable<'_>, over: &DeTable<'_>) -> Vec<String> {
     let mut all = Vec::new();
     for (key, new) in over {
@@ -231,7 +270,7 @@ fn covers(value: &Spanned<DeValue<'_>>, offset: usize) -> bool {
     value.span().contains(&offset)
 }
 
-/// Where a field stands, or what holds it when it is not there.
+/// Place of a field, or of its nearest parent if it is not there.
 pub(super) fn place_of(root: &DeTable<'_>, field: &str) -> Option<Range<usize>> {
     let mut place = None;
     let mut table = root;

@@ -10,7 +10,7 @@ use crate::{CoDelConfig, Count, DropReason, MTU_BYTES};
 #[derive(Clone, Debug)]
 pub(crate) struct CoDel {
     config: CoDelConfig,
-    /// When the sojourn time will have been above the target for an interval; `None` below it.
+    /// The time at which the sojourn time will have been above the target for an interval; `None` below it.
     first_above: Option<Instant>,
     drop_next: Instant,
     count: u64,
@@ -101,8 +101,8 @@ impl CoDel {
         front
     }
 
-    /// So many packets of the queue were dropped because there was no room: a stronger signal is due. RFC 8290
-    /// does not say so; Linux's FQ-CoDel does it.
+    /// That number of packets of the queue was dropped because there was no room: a stronger signal is due.
+    /// RFC 8290 does not say so; Linux's FQ-CoDel does it.
     pub(crate) fn overflowed(&mut self, packets: u64) {
         self.count += packets;
     }

@@ -17,7 +17,7 @@ const DROP_BATCH: u64 = 64;
 struct Flow {
     fifo: Fifo,
     codel: CoDel,
-    /// What it may still send in this turn.
+    /// Bytes that it may still send in this turn.
     credit: i64,
     /// Whether it stands in one of the lists.
     listed: bool,

@@ -1,4 +1,4 @@
-//! What waits in front of a wire, and in which order, and what is said to those who send too much.
+//! Queue disciplines: which packets wait for a wire, in which order, and which are dropped or marked.
 //!
 //! A discipline sees each packet twice: when it comes, and when the wire is free for it. The packet
 //! on the wire is no longer in the discipline; limits count it all the same.
@@ -90,7 +90,7 @@ impl Discipline {
         }
     }
 
-    /// What waits.
+    /// The packets and bytes that wait.
     #[inline]
     pub(crate) fn size(&self) -> Count {
         match self {

@@ -1,4 +1,4 @@
-//! What the tests of the elements share.
+//! Helpers shared by the tests of the elements.
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
 use fullpipe_cc::{Duration, Instant};

@@ -31,7 +31,7 @@ const ARRIVALS: u64 = 100_000;
 const RATE: Rate = Rate::from_bytes_per_sec(1_000_000);
 const NS_PER_BYTE: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// What the queues may hold, the packet on the wire included.
+/// The capacity of the queues, the packet on the wire included.
 const LIMIT: u64 = 150;
 
 #[derive(Clone, Copy, Debug)]
@@ -43,14 +43,15 @@ struct Packet {
     ecn: Ecn,
 }
 
-/// What a discipline does, with all times in nanoseconds. Dropped packets are put into `dropped`.
+/// Reference model of a discipline, with all times in nanoseconds. Dropped packets are put into `dropped`.
 trait Oracle {
     /// `on_wire` bytes are being sent: they count as part of the queue.
     fn enqueue(&mut self, now: u64, packet: Packet, on_wire: u64, dropped: &mut Vec<u64>);
     fn dequeue(&mut self, now: u64, dropped: &mut Vec<u64>) -> Option<Packet>;
 }
 
-/// What happened: (time, packet, whether it carries CE) for each that left, and the sorted numbers of the others.
+/// The result: (time, packet, whether it carries CE) for each packet that left, and the sorted numbers of the
+/// others.
 type Outcome = (Vec<(u64, u64, bool)>, Vec<u64>);
 
 /// Phases of little and of too much traffic, packets of all sizes, eight flows, three codepoints.

@@ -1,26 +1,34 @@
 //! Makes connections. Those of one connector resume each other's sessions.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Duration;
-use noq::{ConnectionError, Endpoint, EndpointConfig};
+use noq::{ConnectionError, Endpoint, EndpointConfig, TransportConfig};
 use tokio::task::JoinSet;
 
+use super::alpn::is_http3;
 use super::error::handshake_error;
 use super::{Client, ClientError, ClientOptions};
 use crate::Verify;
+use crate::http3::client::Http3;
 use crate::runtime::FineRuntime;
+use crate::transport::log_to;
 
-/// How much later than the one before each further address is tried (RFC 8305 section 5).
+/// Delay between the attempts at two successive addresses (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// What all connections to servers have in common. The second connection to a server resumes the session of the first:
-/// the server proves who it is without its certificate, and requests can be in the first packets.
+/// Configuration and TLS sessions that all connections to servers share. The second connection to a server
+/// resumes the session of the first: the server proves its identity without its certificate, and requests can
+/// be in the first packets.
 #[derive(Clone, Debug)]
 pub struct Connector {
     config: noq::ClientConfig,
     options: ClientOptions,
+    /// Servers that agreed on HTTP/3.
+    http3: Arc<Mutex<HashSet<SocketAddr>>>,
 }
 
 impl Connector {
@@ -28,13 +36,18 @@ impl Connector {
     ///
     /// [`ClientError::Tls`] if what should be verified against cannot be read.
     pub fn new(verify: &Verify, options: ClientOptions) -> Result<Self, ClientError> {
-        let mut config = verify.config(options.cipher)?;
-        let transport = options.transport.transport(options.congestion, options.seed);
-        config.transport_config(Arc::new(transport));
+        let mut config = verify.config(options.cipher, options.alpn)?;
+        config.transport_config(Arc::new(transport(&options, None)));
         if let Some(id) = options.first_connection_id {
             config.initial_dst_cid_provider(Arc::new(move || noq::ConnectionId::new(&id)));
         }
-        Ok(Self { config, options })
+        Ok(Self { config, options, http3: Arc::default() })
+    }
+
+    /// Lets each connection write its qlog into this directory, which must exist.
+    pub fn with_qlog(mut self, directory: &Path) -> Self {
+        self.config.transport_config(Arc::new(transport(&self.options, Some(directory))));
+        self
     }
 
     /// Connects from any free port. `server_name` is the DNS name or the IP address that the
@@ -55,21 +68,25 @@ impl Connector {
         server_name: &str,
     ) -> Result<Client, ClientError> {
         let (endpoint, connecting) = self.begin(socket, server, server_name)?;
-        self.complete(endpoint, connecting, server).await
+        self.complete(endpoint, connecting, server, server_name).await
     }
 
     /// Connects, and gives the connection at once when a session can be resumed: what is asked before the handshake is
     /// done goes in the first packets (0-RTT), which anybody who sees them can send again. When the server does
-    /// not take them, the request ends with [`ClientError::EarlyDataRejected`] and can be made anew.
+    /// not take them, the request ends with [`ClientError::EarlyDataRejected`] and can be made anew. Requests of HTTP/3
+    /// wait for the handshake: without it, nothing tells what the server's settings are.
     pub async fn connect_early(
         &self,
         server: SocketAddr,
         server_name: &str,
     ) -> Result<Client, ClientError> {
         let (endpoint, connecting) = self.begin(free_port(server)?, server, server_name)?;
+        if self.http3_servers().contains(&server) {
+            return self.complete(endpoint, connecting, server, server_name).await;
+        }
         match connecting.into_0rtt() {
-            Ok((connection, _accepted)) => Ok(Client { endpoint, connection }),
-            Err(connecting) => self.complete(endpoint, connecting, server).await,
+            Ok((connection, _accepted)) => Ok(Client { endpoint, connection, http3: None }),
+            Err(connecting) => self.complete(endpoint, connecting, server, server_name).await,
         }
     }
 
@@ -100,18 +117,38 @@ impl Connector {
         }
     }
 
+    /// An endpoint of several connections, for [`Self::connect_over`].
+    ///
+    /// # Errors
+    /// There is no runtime, or the system refuses the socket.
+    pub fn endpoint(&self, socket: UdpSocket) -> Result<Endpoint, ClientError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(ClientError::NoRuntime);
+        }
+        let runtime = FineRuntime::new(self.options.congestion);
+        Endpoint::new(EndpointConfig::default(), None, socket, runtime).map_err(ClientError::Socket)
+    }
+
+    /// Connects over an endpoint that other connections may have as well.
+    pub async fn connect_over(
+        &self,
+        endpoint: &Endpoint,
+        server: SocketAddr,
+        server_name: &str,
+    ) -> Result<Client, ClientError> {
+        let connecting = endpoint
+            .connect_with(self.config.clone(), server, server_name)
+            .map_err(|source| ClientError::Connect { address: server, source })?;
+        self.complete(endpoint.clone(), connecting, server, server_name).await
+    }
+
     fn begin(
         &self,
         socket: UdpSocket,
         server: SocketAddr,
         server_name: &str,
     ) -> Result<(Endpoint, noq::Connecting), ClientError> {
-        if tokio::runtime::Handle::try_current().is_err() {
-            return Err(ClientError::NoRuntime);
-        }
-        let runtime = FineRuntime::new(self.options.congestion);
-        let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime)
-            .map_err(ClientError::Socket)?;
+        let endpoint = self.endpoint(socket)?;
         let connecting = endpoint
             .connect_with(self.config.clone(), server, server_name)
             .map_err(|source| ClientError::Connect { address: server, source })?;
@@ -123,15 +160,50 @@ impl Connector {
         endpoint: Endpoint,
         connecting: noq::Connecting,
         server: SocketAddr,
+        server_name: &str,
     ) -> Result<Client, ClientError> {
         let timeout = self.options.handshake_timeout;
         let no_answer = ClientError::NoAnswer { address: server, timeout };
         match tokio::time::timeout(timeout.into(), connecting).await {
-            Ok(Ok(connection)) => Ok(Client { endpoint, connection }),
+            Ok(Ok(connection)) => {
+                let http3 = self.http3_on(&connection, server, server_name).await?;
+                Ok(Client { endpoint, connection, http3 })
+            }
             Ok(Err(ConnectionError::TimedOut)) | Err(_) => Err(no_answer),
             Ok(Err(error)) => Err(handshake_error(server, error)),
         }
     }
+}
+
+impl Connector {
+    fn http3_servers(&self) -> MutexGuard<'_, HashSet<SocketAddr>> {
+        self.http3.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// HTTP/3 on a connection that agreed on it.
+    async fn http3_on(
+        &self,
+        connection: &noq::Connection,
+        server: SocketAddr,
+        server_name: &str,
+    ) -> Result<Option<Http3>, ClientError> {
+        if !is_http3(connection) {
+            self.http3_servers().remove(&server);
+            return Ok(None);
+        }
+        self.http3_servers().insert(server);
+        let host = match server_name.parse::<Ipv6Addr>() {
+            Ok(address) => format!("[{address}]"),
+            Err(_) => server_name.to_owned(),
+        };
+        Http3::start(connection, format!("{host}:{}", server.port())).await.map(Some)
+    }
+}
+
+fn transport(options: &ClientOptions, qlog: Option<&Path>) -> TransportConfig {
+    let mut transport = options.transport.transport(options.congestion, options.seed);
+    log_to(&mut transport, qlog);
+    transport
 }
 
 fn free_port(server: SocketAddr) -> Result<UdpSocket, ClientError> {

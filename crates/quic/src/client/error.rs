@@ -1,13 +1,14 @@
-//! Why a client has no connection, or no answer.
+//! Errors of the client.
 
 use std::net::SocketAddr;
 
 use fullpipe_cc::Duration;
 use noq::{ConnectError, ConnectionError, ReadError, WriteError};
+use rustls::{CertificateError, OtherError};
 
 use crate::{Escaped, Refusal, TlsError};
 
-/// Why a client has no connection, or no answer.
+/// The reason why a client has no connection, or no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -25,7 +26,7 @@ pub enum ClientError {
     Connect {
         /// The server.
         address: SocketAddr,
-        /// What noq says.
+        /// noq's error.
         source: ConnectError,
     },
     /// There is no address to connect to.
@@ -36,7 +37,7 @@ pub enum ClientError {
     NoAnswer {
         /// The server.
         address: SocketAddr,
-        /// How long the client waited.
+        /// The time that the client waited.
         timeout: Duration,
     },
     /// There is a server, and its certificate does not show that it is the right one.
@@ -44,7 +45,7 @@ pub enum ClientError {
     Untrusted {
         /// The server.
         address: SocketAddr,
-        /// What rustls says.
+        /// rustls' error.
         reason: String,
     },
     /// The two ends did not agree.
@@ -52,7 +53,7 @@ pub enum ClientError {
     Handshake {
         /// The server.
         address: SocketAddr,
-        /// What noq says.
+        /// noq's error.
         source: ConnectionError,
     },
     /// The path has a space, a line end or something else that no request can carry.
@@ -67,6 +68,18 @@ pub enum ClientError {
         /// The application error code; [`Refusal::from_code`] knows ours.
         code: u64,
     },
+    /// The server answers with a status that is no success.
+    #[error("the server answered with status {code}{}", meaning((*code).into()))]
+    Status {
+        /// The status of HTTP (RFC 9110 section 15).
+        code: u16,
+    },
+    /// The body is shorter or longer than the server said.
+    #[error("the body has not the length that the server said")]
+    Incomplete,
+    /// HTTP/3 on this connection came to an end.
+    #[error("HTTP/3: {}", Escaped(.0))]
+    Http3(String),
     /// The server did not take what was sent before the handshake was done.
     #[error("the server did not take the request before the handshake was done")]
     EarlyDataRejected,
@@ -80,7 +93,12 @@ pub(super) fn handshake_error(address: SocketAddr, source: ConnectionError) -> C
         && let Some(tls) = &error.crypto
         && let Some(rustls::Error::InvalidCertificate(reason)) = tls.downcast_ref()
     {
-        return ClientError::Untrusted { address, reason: reason.to_string() };
+        // rustls shows an error that is not its own as a programmer would.
+        let reason = match reason {
+            CertificateError::Other(OtherError(other)) => other.to_string(),
+            reason => reason.to_string(),
+        };
+        return ClientError::Untrusted { address, reason };
     }
     ClientError::Handshake { address, source }
 }

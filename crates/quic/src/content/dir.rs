@@ -22,9 +22,10 @@ use super::Body;
 use crate::ServeError;
 use crate::hq::Refusal;
 
-/// How often a name is resolved again when a directory was renamed meanwhile, which openat2 answers with EAGAIN.
+/// Largest number of attempts to resolve a name. openat2 fails with EAGAIN if a directory was renamed
+/// meanwhile.
 const ATTEMPTS: usize = 16;
-/// How long a request waits for a descriptor before it is refused: as long as a burst of small files takes.
+/// Longest wait of a request for a descriptor before it is refused: the duration of a burst of small files.
 const WAIT_FOR_DESCRIPTOR: Duration = Duration::from_secs(5);
 /// Calls to the file system at one time.
 const AT_ONCE: usize = 16;
@@ -42,11 +43,13 @@ pub(crate) struct OpenFile {
     pub(crate) file: Arc<File>,
     /// Its length then; what is added later is not part of the answer.
     pub(crate) bytes: u64,
+    /// The first byte of it that is wanted; `bytes` count from here.
+    pub(crate) from: u64,
     pub(crate) disk: Disk,
     _descriptor: OwnedSemaphorePermit,
 }
 
-/// Where calls run that may wait for a disk: on a few threads, because each keeps its memory.
+/// Runs calls that may wait for a disk on a few threads; few, because each thread keeps its memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk(Arc<Semaphore>);
 
@@ -55,7 +58,7 @@ impl Disk {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 
-    /// What `call` gives; `None` if it panicked.
+    /// The result of `call`; `None` if it panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> T + Send + 'static,
@@ -96,7 +99,7 @@ impl Directory {
         let opened = self.disk.run(move || open_regular(&root, &relative)).await;
         let (file, bytes) = opened.ok_or(Refusal::Internal)??;
         let (file, disk) = (Arc::new(file), self.disk.clone());
-        Ok(Body::File(OpenFile { file, bytes, disk, _descriptor: permit }))
+        Ok(Body::File(OpenFile { file, bytes, from: 0, disk, _descriptor: permit }))
     }
 }
 
@@ -150,7 +153,8 @@ fn refusal_for(errno: Errno) -> Refusal {
     match errno {
         // EXDEV: the path leaves the directory. ENXIO: a socket, or a device without a driver.
         Errno::EXDEV | Errno::EACCES | Errno::EPERM | Errno::ENXIO => Refusal::Forbidden,
-        // What the server lacks now and may have later; EAGAIN: directories that are renamed all the time.
+        // Resources that the server lacks now and may have later; EAGAIN: directories that are renamed all
+        // the time.
         Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EAGAIN => Refusal::Unavailable,
         Errno::EIO => Refusal::Internal,
         _ => Refusal::NotFound,

@@ -1,4 +1,4 @@
-//! What a server gives: the files under one directory, or data without a file.
+//! Content of a server: the files under one directory, or data without a file.
 
 mod dir;
 mod send;
@@ -14,7 +14,7 @@ use crate::hq::Refusal;
 
 pub(crate) use send::{SendError, Sending};
 
-/// What the server answers with.
+/// Source of the server's answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
     /// The regular files under this directory. A path that leaves it is refused and never read:
@@ -40,7 +40,7 @@ fn stamp_zero() -> Instant {
     *ZERO.get_or_init(Instant::now)
 }
 
-/// When a write of `GET /rate` by this process was due, by the [`STAMP_BYTES`] at its head.
+/// The time at which a write of `GET /rate` by this process was due, from the [`STAMP_BYTES`] at its head.
 pub fn written_at(stamp: [u8; STAMP_BYTES]) -> Instant {
     stamp_zero() + Duration::from_nanos(u64::from_be_bytes(stamp))
 }
@@ -67,6 +67,32 @@ pub(crate) enum Body {
         on: Duration,
         off: Duration,
     },
+}
+
+impl Body {
+    /// Nothing.
+    pub(crate) const EMPTY: Self = Self::Bulk { bytes: 0 };
+
+    /// Its bytes, if it ends by itself.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self {
+            Self::File(file) => Some(file.bytes),
+            Self::Bulk { bytes } => Some(*bytes).filter(|bytes| *bytes < u64::MAX),
+            Self::Rate { .. } | Self::OnOff { .. } => None,
+        }
+    }
+
+    /// So many bytes of it from one on, which must be in it. Of generated data it is the number alone that counts.
+    pub(crate) fn part(self, from: u64, bytes: u64) -> Self {
+        match self {
+            Self::File(mut file) => {
+                (file.from, file.bytes) = (from, bytes);
+                Self::File(file)
+            }
+            Self::Bulk { .. } => Self::Bulk { bytes },
+            other => other,
+        }
+    }
 }
 
 impl Source {

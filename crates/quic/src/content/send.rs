@@ -21,10 +21,10 @@ use crate::server::Window;
 const BLOCK_BYTES: usize = 64 * 1024;
 /// A small write, so that little is written ahead of what is sent when a time of sending ends.
 const ON_OFF_WRITE_BYTES: usize = 16 * 1024;
-/// What is kept for a stream that takes nothing: about a packet.
+/// Bytes that are kept for a stream that takes nothing: about a packet.
 const PIECE_BYTES: usize = 1200;
 
-/// Why a body was not sent to its end.
+/// The reason why a body was not sent to its end.
 pub(crate) enum SendError {
     /// The file could not be read.
     Read(std::io::Error),
@@ -49,7 +49,7 @@ pub(crate) struct Sending<'a> {
 struct Stall {
     timer: Pin<Box<Sleep>>,
     timeout: Duration,
-    /// What had been taken when the timer was set.
+    /// Bytes that noq had taken of all streams when the timer was set.
     taken: u64,
 }
 
@@ -59,7 +59,7 @@ impl Stall {
         Self { timer, timeout, taken: window.taken() }
     }
 
-    /// What `action` gives, or `None` once nothing was taken for as long as the timeout, or twice that.
+    /// The result of `action`, or `None` if nothing was taken for a time of one to two timeouts.
     async fn unless<T>(&mut self, window: &Window, action: impl Future<Output = T>) -> Option<T> {
         let mut action = pin!(action);
         poll_fn(|cx| {
@@ -134,7 +134,7 @@ impl<'a> Sending<'a> {
         let mut at = 0;
         while at < file.bytes {
             let most = (file.bytes - at).min(BLOCK_BYTES as u64) as usize;
-            let block = read(&file.disk, file.file.clone(), at, most).await?;
+            let block = read(&file.disk, file.file.clone(), file.from + at, most).await?;
             let mut taken = self.take_now(&block).await.map_err(SendError::Write)?;
             if taken < block.len() {
                 let piece =

@@ -1,4 +1,4 @@
-//! Who may begin a connection.
+//! Admission of connections and handshakes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ pub(super) struct Admission {
     handshakes: AtomicUsize,
 }
 
-/// What is done with a client's first packet.
+/// Decision on a client's first packet.
 #[derive(Debug)]
 pub(super) enum Verdict {
     /// A connection, counted until the slot is dropped.
@@ -41,6 +41,11 @@ impl Admission {
             open: AtomicUsize::new(0),
             handshakes: AtomicUsize::new(0),
         })
+    }
+
+    /// Connections, and handshakes with clients that are not validated.
+    pub(super) fn now(&self) -> (usize, usize) {
+        (self.open.load(Ordering::Relaxed), self.handshakes.load(Ordering::Relaxed))
     }
 
     /// `validated`: the client returned a token, so it receives at its address.

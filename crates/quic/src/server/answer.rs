@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use noq::{RecvStream, SendStream, StoppedError, WriteError};
+use noq::{RecvStream, SendStream, StoppedError, VarInt, WriteError};
 
 use super::Window;
 use super::connection::Shared;
@@ -22,20 +22,19 @@ pub(super) async fn answer(
     shared: Arc<Shared>,
 ) {
     let start = Instant::now();
-    let log = &shared.log;
     let request =
         tokio::time::timeout(shared.limits.request_timeout, read_request(&mut recv)).await;
     let request = match request {
         Ok(Ok(request)) => request,
         Ok(Err(RequestError::Refused(refusal))) => {
-            log.refused(peer, "", refusal.code(), &"a request that is too long");
+            shared.refused(peer, "", refusal, &"a request that is too long");
             return refuse(&mut send, refusal);
         }
         Ok(Err(RequestError::Lost(error))) => {
-            return log.connection(peer, "a request was not finished", &error);
+            return shared.log.connection(peer, "a request was not finished", &error);
         }
         Err(_) => {
-            log.refused(peer, "", Refusal::Timeout.code(), &"the request took too long to arrive");
+            shared.refused(peer, "", Refusal::Timeout, &"the request took too long to arrive");
             return refuse(&mut send, Refusal::Timeout);
         }
     };
@@ -48,17 +47,48 @@ pub(super) async fn answer(
     let body = match body {
         Ok(body) => body,
         Err(refusal) => {
-            log.refused(peer, line, refusal.code(), &refusal);
+            shared.refused(peer, line, refusal, &refusal);
             return refuse(&mut send, refusal);
         }
     };
     let mut bytes = 0;
-    let outcome = give(&mut send, body, &window, &shared, &mut bytes).await;
-    log.answered(peer, line, bytes, start.elapsed(), &outcome);
+    let outcome = give(&mut send, body, &window, &shared, &mut bytes, Refusal::var_int).await;
+    shared.answered(peer, line, bytes, start, &outcome);
 }
 
-/// How an answer ended.
-enum Outcome {
+impl Shared {
+    /// A request gets no body.
+    pub(crate) fn refused(
+        &self,
+        peer: SocketAddr,
+        request: &str,
+        refusal: Refusal,
+        why: &dyn fmt::Display,
+    ) {
+        self.counters.refused_requests.add(1);
+        self.log.refused(peer, request, refusal.code(), why);
+    }
+
+    pub(crate) fn answered(
+        &self,
+        peer: SocketAddr,
+        request: &str,
+        bytes: u64,
+        start: Instant,
+        outcome: &Outcome,
+    ) {
+        let counter = match outcome {
+            Outcome::Complete => &self.counters.complete_requests,
+            _ => &self.counters.broken_requests,
+        };
+        counter.add(1);
+        self.counters.body_bytes.add(bytes);
+        self.log.answered(peer, request, bytes, start.elapsed(), outcome);
+    }
+}
+
+/// Outcome of an answer.
+pub(crate) enum Outcome {
     Complete,
     CutOff,
     Unreadable(std::io::Error),
@@ -80,26 +110,31 @@ impl fmt::Display for Outcome {
     }
 }
 
-async fn give(
+/// Writes a body to its stream, finishes it, and waits until the client has it. `reset_code` gives the code of the reset when
+/// it breaks off.
+pub(crate) async fn give(
     send: &mut SendStream,
     body: Body,
     window: &Window,
     shared: &Shared,
     bytes: &mut u64,
+    reset_code: fn(Refusal) -> VarInt,
 ) -> Outcome {
+    // That it was closed before is no news.
+    let reset = |send: &mut SendStream, refusal| drop(send.reset(reset_code(refusal)));
     let stall_timeout = shared.limits.stall_timeout;
     match Sending::new(send, window, stall_timeout, bytes).send(body).await {
         Ok(()) => {}
         Err(SendError::CutOff) => {
-            refuse(send, Refusal::Internal);
+            reset(send, Refusal::Internal);
             return Outcome::CutOff;
         }
         Err(SendError::Read(error)) => {
-            refuse(send, Refusal::Internal);
+            reset(send, Refusal::Internal);
             return Outcome::Unreadable(error);
         }
         Err(SendError::Stalled) => {
-            refuse(send, Refusal::Timeout);
+            reset(send, Refusal::Timeout);
             return Outcome::Stalled;
         }
         Err(SendError::Write(error)) => return error.into(),
@@ -114,7 +149,7 @@ async fn give(
         Ok(Err(StoppedError::ConnectionLost(error))) => Outcome::Lost(error.to_string()),
         Ok(Err(error)) => Outcome::Lost(error.to_string()),
         Err(_) => {
-            refuse(send, Refusal::Timeout);
+            reset(send, Refusal::Timeout);
             Outcome::Stalled
         }
     }

@@ -1,63 +1,45 @@
 //! From a client's first packet to the end of its connection.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use noq::{Connection, ConnectionError, Endpoint, Incoming, VarInt, ZeroRttAccepted};
+use noq::crypto::rustls::HandshakeData;
+use noq::{Connecting, Connection, ConnectionError, Endpoint, Incoming, VarInt, ZeroRttAccepted};
 use tokio::sync::watch;
 
 use super::admission::{Admission, HandshakeSlot, Slot, Verdict};
 use super::answer::{answer, refuse};
+use super::configs::Configs;
 use super::log::Log;
+use super::stats::{Counters, ServerStats};
 use super::window::{Budget, Window};
-use super::{Choose, Limits, OnAccept};
-use crate::TransportSettings;
+use super::{Limits, OnAccept};
 use crate::content::Source;
 use crate::hq::Refusal;
+use crate::http3;
 use crate::socket::Guard;
 
-const FAILED: &str = "handshake failed";
-
-/// What all connections of a server share.
-pub(super) struct Shared {
-    pub(super) source: Source,
-    pub(super) limits: Limits,
-    pub(super) log: Log,
+/// State shared by all connections of a server.
+pub(crate) struct Shared {
+    pub(crate) source: Source,
+    pub(crate) limits: Limits,
+    pub(crate) log: Log,
+    pub(super) counters: Counters,
     on_accept: Option<OnAccept>,
     budget: Arc<Budget>,
     /// The most that one connection may have written and not acknowledged.
     send_window: u64,
     guard: Guard,
-    controllers: Option<Controllers>,
+    configs: Configs,
     /// Requests that are being answered.
     answers: watch::Sender<usize>,
     ending: AtomicBool,
 }
 
-/// Chooses a controller for some connections.
-pub(super) struct Controllers {
-    pub(super) choose: Choose,
-    /// What all connections are accepted with.
-    pub(super) server: noq::ServerConfig,
-    pub(super) transport: TransportSettings,
-    pub(super) limits: Limits,
-}
-
-impl Controllers {
-    /// What this connection is accepted with, if not with what the others are.
-    fn config_for(&self, incoming: &Incoming) -> Option<Arc<noq::ServerConfig>> {
-        let (congestion, seed) = (self.choose)(&incoming.orig_dst_cid())?;
-        let mut transport = self.transport.transport(congestion, seed);
-        self.limits.apply_to(&mut transport);
-        let mut config = self.server.clone();
-        config.transport_config(Arc::new(transport));
-        Some(Arc::new(config))
-    }
-}
-
 /// A request that is being answered.
-pub(super) struct Answering(Arc<Shared>);
+pub(crate) struct Answering(Arc<Shared>);
 
 impl Drop for Answering {
     fn drop(&mut self) {
@@ -72,7 +54,7 @@ impl Shared {
         limits: Limits,
         send_window: u64,
         guard: Guard,
-        controllers: Option<Controllers>,
+        configs: Configs,
     ) -> Self {
         let (log, budget) = (Log::new(limits.log_lines), Budget::new(limits.send_memory));
         let (answers, ending) = (watch::Sender::new(0), AtomicBool::new(false));
@@ -80,14 +62,20 @@ impl Shared {
             source,
             limits,
             log,
+            counters: Counters::default(),
             on_accept,
             budget,
             send_window,
             guard,
-            controllers,
+            configs,
             answers,
             ending,
         }
+    }
+
+    /// The counters, but for those that the admission has.
+    pub(super) fn stats(&self) -> ServerStats {
+        ServerStats { answers: *self.answers.borrow() as u64, ..self.counters.read() }
     }
 
     /// No new connection, no new request from now on.
@@ -95,7 +83,7 @@ impl Shared {
         self.ending.store(true, Ordering::Relaxed);
     }
 
-    fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
     }
 
@@ -105,7 +93,18 @@ impl Shared {
         let _ = self.answers.subscribe().wait_for(|answers| *answers == 0).await;
     }
 
-    fn answering(self: &Arc<Self>) -> Answering {
+    /// A new connection's send window.
+    pub(crate) fn window(&self, connection: &Connection) -> Window {
+        Window::new(connection.clone(), self.budget.clone(), self.send_window)
+    }
+
+    /// A handshake came to nothing.
+    fn failed(&self, peer: SocketAddr, reason: &dyn fmt::Display) {
+        self.counters.failed_handshakes.add(1);
+        self.log.connection(peer, "handshake failed", reason);
+    }
+
+    pub(crate) fn answering(self: &Arc<Self>) -> Answering {
         self.answers.send_modify(|answers| *answers += 1);
         Answering(self.clone())
     }
@@ -121,17 +120,22 @@ pub(super) async fn accept(endpoint: Endpoint, admission: Arc<Admission>, shared
         let validated = incoming.remote_address_validated();
         match admission.decide(validated) {
             Verdict::Accept(slot, handshake) => {
+                shared.counters.admitted.add(1);
                 if validated {
                     shared.guard.validated(incoming.remote_address());
                 }
                 tokio::spawn(serve(incoming, slot, handshake, shared.clone()));
             }
             Verdict::Retry => {
+                shared.counters.retries.add(1);
                 if let Err(error) = incoming.retry() {
                     error.into_incoming().refuse();
                 }
             }
-            Verdict::Refuse => incoming.refuse(),
+            Verdict::Refuse => {
+                shared.counters.refused.add(1);
+                incoming.refuse();
+            }
         }
     }
 }
@@ -144,20 +148,36 @@ async fn serve(
     shared: Arc<Shared>,
 ) {
     let peer = incoming.remote_address();
-    let own = shared.controllers.as_ref().and_then(|c| c.config_for(&incoming));
-    let accepted = match own {
-        Some(config) => incoming.accept_with(config),
-        None => incoming.accept(),
-    };
-    let connecting = match accepted {
+    let config = shared.configs.of(&incoming);
+    let mut connecting = match incoming.accept_with(config) {
         Ok(connecting) => connecting,
-        Err(error) => return shared.log.connection(peer, FAILED, &error),
+        Err(error) => return shared.failed(peer, &error),
+    };
+    let protocol = is_http3(&mut connecting);
+    let http3 = match tokio::time::timeout(shared.limits.handshake_timeout, protocol).await {
+        Ok(Ok(http3)) => http3,
+        Ok(Err(error)) => return shared.failed(peer, &error),
+        Err(_) => return shared.failed(peer, &"it took too long"),
     };
     let Ok((connection, complete)) = connecting.into_0rtt() else {
         return tracing::error!("noq gives no server connection before its handshake is done");
     };
     let handshake = finish_handshake(peer, &connection, complete, handshake, &shared);
-    tokio::join!(handshake, serve_requests(peer, &connection, &shared));
+    let requests = async {
+        if http3 {
+            http3::server::serve(peer, &connection, &shared).await;
+        } else {
+            serve_requests(peer, &connection, &shared).await;
+        }
+    };
+    tokio::join!(handshake, requests);
+    shared.counters.ended(&connection);
+}
+
+/// Whether client and server agree on HTTP/3, once the client's part of the handshake says so.
+async fn is_http3(connecting: &mut Connecting) -> Result<bool, ConnectionError> {
+    let data = connecting.handshake_data().await?.downcast::<HandshakeData>();
+    Ok(data.is_ok_and(|data| data.protocol.as_deref() == Some(http3::ALPN)))
 }
 
 async fn finish_handshake(
@@ -169,14 +189,14 @@ async fn finish_handshake(
 ) {
     let complete = tokio::time::timeout(shared.limits.handshake_timeout, complete).await;
     drop(slot);
-    // What it gives is whether there was early data. That it failed stands in the connection; a close by the client's
-    // application comes after the handshake.
+    // The future's value says only whether there was early data. The connection says whether the handshake
+    // failed; a close by the client's application comes after the handshake.
     match (complete, connection.close_reason()) {
         (Ok(_), None | Some(ConnectionError::ApplicationClosed(_))) => {}
-        (Ok(_), Some(error)) => return shared.log.connection(peer, FAILED, &error),
+        (Ok(_), Some(error)) => return shared.failed(peer, &error),
         (Err(_), _) => {
             connection.close(VarInt::from_u32(0), b"the handshake took too long");
-            return shared.log.connection(peer, FAILED, &"it took too long");
+            return shared.failed(peer, &"it took too long");
         }
     }
     shared.guard.validated(peer);
@@ -187,8 +207,7 @@ async fn finish_handshake(
 }
 
 async fn serve_requests(peer: SocketAddr, connection: &Connection, shared: &Arc<Shared>) {
-    let window = Window::new(connection.clone(), shared.budget.clone(), shared.send_window);
-    let window = Arc::new(window);
+    let window = Arc::new(shared.window(connection));
     loop {
         match connection.accept_bi().await {
             Ok((mut send, _)) if shared.is_ending() => refuse(&mut send, Refusal::Unavailable),

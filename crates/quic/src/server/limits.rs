@@ -1,4 +1,4 @@
-//! What strangers can take of a server.
+//! Limits on the resources that clients can take from a server.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ pub struct Limits {
     /// Handshakes of clients that have not shown that they receive at their address. Further ones must first
     /// return the token of a Retry (RFC 9000 section 8.1.2), for which the server keeps nothing. 0: all of them.
     pub unvalidated_handshakes: usize,
-    /// How long a handshake may take.
+    /// Longest duration of a handshake.
     pub handshake_timeout: Duration,
     /// Requests that a client may have open on one connection.
     pub requests: u32,
-    /// How long a request may take to arrive, from its first byte.
+    /// Longest time for a request to arrive, from its first byte.
     pub request_timeout: Duration,
-    /// How long a client may take nothing of anything that is on its way to it.
+    /// Longest time for which a client may take none of the data that is being sent to it.
     pub stall_timeout: Duration,
     /// Bytes that were written and are not acknowledged, of all connections together. Each has 256 kB of its own;
     /// what it needs beyond to fill its path comes from here, and a connection that finds nothing left is slower.

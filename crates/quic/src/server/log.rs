@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::log::{Escaped, RateLimit};
 
 /// Lines about requests that were answered, and fewer about everything that goes wrong.
-pub(super) struct Log {
+pub(crate) struct Log {
     requests: RateLimit,
     failures: RateLimit,
 }
@@ -49,7 +49,7 @@ impl Log {
     }
 
     /// A connection that did not come about, or ended.
-    pub(super) fn connection(&self, peer: SocketAddr, what: &str, reason: &dyn fmt::Display) {
+    pub(crate) fn connection(&self, peer: SocketAddr, what: &str, reason: &dyn fmt::Display) {
         let Some(missing) = self.failures.admit() else { return };
         tell_missing(missing);
         tracing::info!(%peer, "{what}: {}", Escaped(reason));

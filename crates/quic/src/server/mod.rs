@@ -2,9 +2,11 @@
 
 mod admission;
 mod answer;
+mod configs;
 mod connection;
 mod limits;
 mod log;
+mod stats;
 mod window;
 
 use std::net::{SocketAddr, UdpSocket};
@@ -15,7 +17,11 @@ use std::time::Duration;
 use fullpipe_cc::Algorithm;
 use noq::{Connection, Endpoint, Runtime, VarInt};
 
+pub(crate) use answer::give;
+pub use configs::Arrival;
+pub(crate) use connection::Shared;
 pub use limits::Limits;
+pub use stats::ServerStats;
 pub(crate) use window::Window;
 
 use crate::content::Source;
@@ -23,9 +29,9 @@ use crate::runtime::FineRuntime;
 use crate::socket::Guard;
 use crate::{CongestionControl, Content, Secret, ServerTls, TlsError, TransportSettings};
 use admission::Admission;
-use connection::{Controllers, Shared};
+use configs::{Configs, Transports};
 
-/// How long [`Server::shutdown`] waits for its goodbye to be sent.
+/// Longest time that [`Server::shutdown`] waits until the close of the connections was sent.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Clients that wait until the server looks at their first packet, which it does at once.
 const MAX_INCOMING: usize = 1024;
@@ -36,12 +42,11 @@ const INCOMING_BYTES: u64 = 8 * 1024;
 /// its `path_stats` and `congestion_state`; it is not closed before the last handle is dropped.
 pub type OnAccept = Arc<dyn Fn(Connection) + Send + Sync>;
 
-/// Called with the connection ID that a client chose for its first packet (RFC 9000 section 7.2): the
-/// controller of what is sent on that connection and its seed, or `None` for the server's own. Both ends
-/// have to agree on the ID beforehand ([`ClientOptions::first_connection_id`](crate::ClientOptions)).
-pub type Choose = Arc<dyn Fn(&[u8]) -> Option<(CongestionControl, u64)> + Send + Sync>;
+/// Called with what a client's first packet shows: the controller of what is sent on that connection and its seed,
+/// or `None` for the server's own.
+pub type Choose = Arc<dyn Fn(&Arrival) -> Option<(CongestionControl, u64)> + Send + Sync>;
 
-/// What a server may be told beyond its certificate and its content.
+/// Options of a server, beyond its certificate and its content.
 #[derive(Clone)]
 pub struct ServerOptions {
     /// The controller of what the server sends.
@@ -54,11 +59,14 @@ pub struct ServerOptions {
     pub on_accept: Option<OnAccept>,
     /// Another controller for some connections.
     pub choose: Option<Choose>,
-    /// What clients can make the server hold.
+    /// Limits on the resources that clients can make the server hold.
     pub limits: Limits,
-    /// What the keys of stateless resets and tokens are made of. `None` makes new ones at every start: clients of
-    /// an earlier process then hear of its end only when they time out.
+    /// Secret from which the keys of stateless resets and tokens are derived. `None` makes new keys at every
+    /// start: clients of an earlier process then notice its end only when they time out.
     pub secret: Option<Secret>,
+    /// Directory in which each connection leaves its qlog, a file with a descriptor of its own as long as the
+    /// connection is open. For a diagnosis, and not for a server that strangers reach.
+    pub qlog: Option<PathBuf>,
 }
 
 impl Default for ServerOptions {
@@ -71,11 +79,12 @@ impl Default for ServerOptions {
             choose: None,
             limits: Limits::default(),
             secret: None,
+            qlog: None,
         }
     }
 }
 
-/// Why a server does not start.
+/// The reason why a server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -84,7 +93,7 @@ pub enum ServeError {
     Directory {
         /// The directory, as it was given.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The address is not this machine's, or its port is taken.
@@ -92,7 +101,7 @@ pub enum ServeError {
     Bind {
         /// The address, as it was given.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The socket cannot carry QUIC.
@@ -115,6 +124,7 @@ pub struct Server {
     endpoint: Endpoint,
     address: SocketAddr,
     shared: Arc<Shared>,
+    admission: Arc<Admission>,
 }
 
 impl Server {
@@ -147,27 +157,26 @@ impl Server {
         let secret = options.secret.map_or_else(Secret::random, Ok).map_err(ServeError::Secret)?;
         let keys = secret.at(address);
         let guard = Guard::new(options.transport.idle_timeout.into());
-        let mut transport = options.transport.transport(options.congestion, options.seed);
-        limits.apply_to(&mut transport);
         let mut config = tls.config()?;
         config.crypto = guard.watch(config.crypto.clone());
         config
-            .transport_config(Arc::new(transport))
             .token_key(keys.token_key())
             .max_incoming(MAX_INCOMING)
             .incoming_buffer_size(INCOMING_BYTES)
             .incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BYTES);
-        let controllers = options.choose.map(|choose| Controllers {
-            choose,
-            server: config.clone(),
-            transport: options.transport,
+        let transports = Transports {
+            congestion: options.congestion,
+            seed: options.seed,
+            settings: options.transport,
             limits,
-        });
+            qlog: options.qlog,
+        };
+        let configs = Configs::new(config, transports, options.choose);
         let runtime = FineRuntime::new(options.congestion);
         let socket = guard.wrap(runtime.wrap_udp_socket(socket).map_err(ServeError::Socket)?);
         let endpoint = Endpoint::new_with_abstract_socket(
             keys.endpoint_config(),
-            Some(config),
+            Some(configs.first()),
             socket,
             runtime,
         )
@@ -178,10 +187,11 @@ impl Server {
             limits,
             options.transport.send_window,
             guard,
-            controllers,
+            configs,
         ));
-        tokio::spawn(connection::accept(endpoint.clone(), Admission::new(&limits), shared.clone()));
-        Ok(Self { endpoint, address, shared })
+        let admission = Admission::new(&limits);
+        tokio::spawn(connection::accept(endpoint.clone(), admission.clone(), shared.clone()));
+        Ok(Self { endpoint, address, shared, admission })
     }
 
     /// The address that it listens on, with the port that it has.
@@ -194,9 +204,19 @@ impl Server {
         &self.endpoint
     }
 
+    /// The server's counters.
+    pub fn stats(&self) -> ServerStats {
+        let (connections, handshakes) = self.admission.now();
+        ServerStats {
+            connections: connections as u64,
+            unvalidated_handshakes: handshakes as u64,
+            ..self.shared.stats()
+        }
+    }
+
     /// Takes no new connection and no new request, lets the answers that are on their way end, but no longer than
     /// `grace`, and shuts down.
-    pub async fn finish(self, grace: Duration) {
+    pub async fn finish(&self, grace: Duration) {
         self.shared.end();
         if tokio::time::timeout(grace, self.shared.idle()).await.is_err() {
             tracing::info!("some answers were not done in time");
@@ -206,7 +226,7 @@ impl Server {
 
     /// Closes all connections, whatever they carry, and waits until the peers were told, but no
     /// longer than a second.
-    pub async fn shutdown(self) {
+    pub async fn shutdown(&self) {
         self.close();
         if tokio::time::timeout(GOODBYE, self.endpoint.wait_all_draining()).await.is_err() {
             tracing::debug!("some peers were not told that the server stops");

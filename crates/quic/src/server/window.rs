@@ -1,5 +1,5 @@
-//! How much one connection may have written and not acknowledged: as much as its congestion window can use, and for
-//! all connections together no more than the server's bound.
+//! Send window of a connection: the bytes that it may have written and not acknowledged. It is as large as
+//! the congestion window can use, and all connections together have no more than the server's bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use noq::{Connection, PathId};
 
-/// What every connection has: enough for the first windows of any path.
+/// Send window of every connection, in bytes: enough for the first windows of any path.
 const LEAST: u64 = 256 * 1024;
 
 /// Bytes that are left of [`Limits::send_memory`](super::Limits::send_memory).
@@ -41,15 +41,15 @@ pub(crate) struct Window {
     budget: Arc<Budget>,
     most: u64,
     taken: AtomicU64,
-    /// When the congestion window is looked at next, in bytes taken.
+    /// The number of bytes taken at which the congestion window is looked at next.
     next: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// What noq may hold now.
+    /// Bytes that noq may hold now.
     window: u64,
-    /// What is taken from the budget for it.
+    /// Bytes of the window that are taken from the budget.
     reserved: u64,
 }
 

@@ -12,19 +12,20 @@ use super::aging::Aging;
 use super::header::{LongHeader, LongType, long_headers};
 use super::paths::{Small, TAG_BYTES};
 
-/// How many times what was received may be sent (RFC 9000 section 8.1).
+/// Anti-amplification factor: largest ratio of bytes sent to bytes received (RFC 9000 section 8.1).
 const FACTOR: u64 = 3;
 /// Addresses and connection IDs that are remembered. Of more than these the oldest are forgotten; noq's own limit
 /// remains for them.
 const MOST_ADDRESSES: usize = 65_536;
 /// Packets with a PATH_CHALLENGE that wait to be sent, which each does at once.
 const MOST_CHALLENGES: usize = 1024;
-/// How long an address in a handshake is remembered after its last packet.
+/// Time for which an address in a handshake is remembered after its last packet.
 const KEEP_UNVALIDATED: Duration = Duration::from_secs(30);
-/// Who is validated must be remembered for longer than its connection may be silent.
+/// Least time for which a validated address is remembered. The time must exceed the longest silence of its
+/// connection.
 const KEEP_VALIDATED_LEAST: Duration = Duration::from_secs(60);
 
-/// What an endpoint's socket knows of its peers.
+/// Record of an endpoint's peers, kept by its socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard(Arc<Inner>);
 

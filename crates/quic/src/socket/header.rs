@@ -1,4 +1,5 @@
-//! What anybody on the way can read of QUIC packets: the long headers of version 1 (RFC 9000 section 17.2).
+//! Fields of QUIC packets that anyone on the path can read: the long headers of version 1 (RFC 9000
+//! section 17.2).
 
 /// The smallest datagram that may begin a connection (RFC 9000 section 14.1).
 pub(super) const MIN_INITIAL_BYTES: usize = 1200;
@@ -83,7 +84,7 @@ impl<'a> Reader<'a> {
         Some(LongHeader { kind, destination, source })
     }
 
-    /// What comes after the packet whose header was read up to the connection IDs.
+    /// The bytes after the packet whose header was read up to the connection IDs.
     fn skip_packet(mut self, kind: LongType) -> Option<&'a [u8]> {
         if kind == LongType::Retry {
             return None;

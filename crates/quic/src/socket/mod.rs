@@ -143,8 +143,8 @@ impl Sender {
         sent
     }
 
-    /// What a connection sends that has been validated elsewhere: it must not wait for this path. Each datagram
-    /// is sent by itself; what may not be sent is lost, as noq will find.
+    /// Sends datagrams of a connection that is validated on another path and must not wait for this one. Each
+    /// datagram is sent by itself; one that may not be sent is lost, and noq detects the loss.
     fn send_or_lose(
         &mut self,
         transmit: &Transmit<'_>,

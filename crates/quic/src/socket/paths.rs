@@ -28,7 +28,7 @@ const MOST_CHALLENGES: usize = 16;
 /// connection that needs more gets no small challenges any more.
 const MOST_REPLACED: usize = 64;
 
-/// What one connection has asked and sent on paths that are not validated.
+/// Challenges and packets that one connection has sent on paths that are not validated.
 #[derive(Debug, Default)]
 pub(super) struct Paths(Mutex<State>);
 

@@ -1,4 +1,4 @@
-//! Which cipher suites are offered.
+//! The cipher suites that are offered.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use rustls::quic::Suite;
 /// The cipher suite of a connection's data. Initial packets have AES-128-GCM always (RFC 9001 section 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Cipher {
-    /// Whatever both ends like best.
+    /// The suite that both ends negotiate.
     #[default]
     Any,
     /// TLS_AES_128_GCM_SHA256.

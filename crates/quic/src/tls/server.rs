@@ -1,6 +1,5 @@
 //! A server's certificate and key.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -8,16 +7,17 @@ use std::time::{Duration, SystemTime};
 use noq::crypto::rustls::QuicServerConfig;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::crypto::ring;
-use rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerSessionMemoryCache,
+};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{Error, KeyLogFile};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use sha2::{Digest, Sha256};
 
 use super::cipher::initial_suite;
-use super::{Cipher, TlsError, read_certificates, read_key, setup};
-use crate::ALPN;
+use super::{Cipher, Fingerprint, TlsError, read_certificates, read_key, setup};
+use crate::{hq, http3};
 
 /// A self-signed certificate is made anew at every start, so it need not live long.
 const SELF_SIGNED_VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
@@ -34,6 +34,7 @@ pub struct ServerTls {
     current: Arc<Current>,
     cipher: Cipher,
     early_data: bool,
+    resumption: bool,
 }
 
 /// The certificate that is presented now.
@@ -79,7 +80,7 @@ impl ServerTls {
 
     fn new(certified: CertifiedKey) -> Self {
         let current = Arc::new(Current(RwLock::new(Arc::new(certified))));
-        Self { current, cipher: Cipher::default(), early_data: false }
+        Self { current, cipher: Cipher::default(), early_data: false, resumption: true }
     }
 
     /// With this cipher suite alone.
@@ -91,6 +92,11 @@ impl ServerTls {
     /// anybody who saw them, which is harmless for requests that only read. A session is resumed once.
     pub fn with_early_data(self) -> Self {
         Self { early_data: true, ..self }
+    }
+
+    /// Gives no session tickets, so that each connection proves the server's identity with its certificate.
+    pub fn without_resumption(self) -> Self {
+        Self { resumption: false, ..self }
     }
 
     /// Presents another certificate from the next handshake on. On an error it stays as it was.
@@ -107,11 +113,8 @@ impl ServerTls {
 
     /// The SHA-256 fingerprint of the server's own certificate.
     pub fn fingerprint(&self) -> Fingerprint {
-        let mut hash = Sha256::new();
-        if let Some(own) = self.current.get().cert.first() {
-            hash.update(own);
-        }
-        Fingerprint(hash.finalize().into())
+        // A pair that was read has a certificate.
+        self.current.get().cert.first().map_or(Fingerprint([0; 32]), Fingerprint::of)
     }
 
     pub(crate) fn config(&self) -> Result<noq::ServerConfig, TlsError> {
@@ -120,10 +123,16 @@ impl ServerTls {
             .map_err(setup)?
             .with_no_client_auth()
             .with_cert_resolver(self.current.clone());
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        // The first that the client has as well.
+        config.alpn_protocols = vec![http3::ALPN.to_vec(), hq::ALPN.to_vec()];
         config.key_log = Arc::new(KeyLogFile::new());
-        config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
-        if self.early_data {
+        if self.resumption {
+            config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        } else {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        if self.early_data && self.resumption {
             // In QUIC it is all or nothing (RFC 9001 section 4.6.1).
             config.max_early_data_size = u32::MAX;
         }
@@ -147,18 +156,4 @@ fn read_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
         },
         error => TlsError::Key { path: key.to_owned(), reason: error.to_string() },
     })
-}
-
-/// The SHA-256 of a certificate, printed as `openssl x509 -fingerprint -sha256` does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fingerprint(pub [u8; 32]);
-
-impl fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, byte) in self.0.iter().enumerate() {
-            let colon = if i == 0 { "" } else { ":" };
-            write!(f, "{colon}{byte:02X}")?;
-        }
-        Ok(())
-    }
 }

@@ -1,4 +1,4 @@
-//! How a client checks the certificate of a server.
+//! Verification of a server's certificate by the client.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,15 +10,16 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::server::ParsedCertificate;
 use rustls::version::TLS13;
 use rustls::{
-    CertificateError, DigitallySignedStruct, Error, KeyLogFile, RootCertStore, SignatureScheme,
+    CertificateError, DigitallySignedStruct, Error, KeyLogFile, OtherError, RootCertStore,
+    SignatureScheme,
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::cipher::initial_suite;
-use super::{Cipher, TlsError, read_certificates, setup};
-use crate::ALPN;
+use super::{Cipher, Fingerprint, TlsError, read_certificates, setup};
+use crate::Alpn;
 
-/// What makes a client believe a server's certificate.
+/// Criteria by which a client accepts a server's certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verify {
     /// An issuer that this machine's owner trusts: the certificates of the operating system, or
@@ -28,13 +29,15 @@ pub enum Verify {
     Ca(PathBuf),
     /// An issuer, or the server's own certificate, among these.
     Certificates(Vec<CertificateDer<'static>>),
+    /// The very certificate with this fingerprint, whatever name and time stand in it.
+    Fingerprint(Fingerprint),
     /// Nothing: anybody on the way can pretend to be the server.
     Insecure,
 }
 
 impl Verify {
     /// rustls for a client that checks like this. Connections with one configuration share their sessions.
-    pub(crate) fn config(&self, cipher: Cipher) -> Result<noq::ClientConfig, TlsError> {
+    pub(crate) fn config(&self, cipher: Cipher, alpn: Alpn) -> Result<noq::ClientConfig, TlsError> {
         let provider = cipher.provider();
         let mut config = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])
@@ -42,7 +45,7 @@ impl Verify {
             .dangerous()
             .with_custom_certificate_verifier(self.verifier(provider)?)
             .with_no_client_auth();
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = alpn.names();
         config.key_log = Arc::new(KeyLogFile::new());
         // Sent only by whoever asks for it; see `Connector::connect_early`.
         config.enable_early_data = true;
@@ -56,7 +59,8 @@ impl Verify {
         provider: Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
         let given = match self {
-            Self::Insecure => return Ok(Arc::new(Anybody { provider })),
+            Self::Insecure => return Ok(Arc::new(ByKey { provider, pin: None })),
+            Self::Fingerprint(pin) => return Ok(Arc::new(ByKey { provider, pin: Some(*pin) })),
             Self::SystemRoots => return system_verifier(provider),
             Self::Ca(path) => read_certificates(path)?,
             Self::Certificates(certificates) => certificates.clone(),
@@ -162,22 +166,33 @@ fn is_a_ca(error: &Error) -> bool {
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
-/// Any certificate from anybody. The handshake's signature is still checked, so the peer does hold
+/// One certificate, or any from anybody. The handshake's signature is still checked, so the peer does hold
 /// the key of whatever it presents.
 #[derive(Debug)]
-struct Anybody {
+struct ByKey {
     provider: Arc<CryptoProvider>,
+    pin: Option<Fingerprint>,
 }
 
-impl ServerCertVerifier for Anybody {
+/// The server has another certificate than the one that was asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("its fingerprint is {0}")]
+struct OtherFingerprint(Fingerprint);
+
+impl ServerCertVerifier for ByKey {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         _intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let has = Fingerprint::of(end_entity);
+        if self.pin.is_some_and(|pin| pin != has) {
+            let other = OtherError(Arc::new(OtherFingerprint(has)));
+            return Err(CertificateError::Other(other).into());
+        }
         Ok(ServerCertVerified::assertion())
     }
 

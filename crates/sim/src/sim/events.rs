@@ -1,20 +1,22 @@
-//! What happens when something is due: packets arrive, timers fire, flows send.
+//! Handlers of due events: packets arrive, timers fire, flows send.
 
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Delivered, Ecn, Event, Header, IPV4_UDP_HEADER_BYTES};
 
+use super::upwards::ANSWERS;
 use super::{CROSS, Sim, Timer};
 use crate::REQUEST_BYTES;
-use crate::config::{Application, Arrivals, CrossTraffic, FlowConfig};
+use crate::config::{Application, FlowConfig, Route};
 use crate::flow::{Flow, Seeds, Wish};
 use crate::packet::{Chunk, Data, Up};
 use crate::random::{Stream, stream_seed};
 use crate::timers::NEVER;
 
-/// What the links see of a packet: queues tell the flows apart.
-fn header(flow: u32, wire_bytes: u32, ecn: Ecn) -> Header {
+/// The header of a packet as the links see it: queues tell flows apart by it.
+#[inline]
+pub(super) fn header(flow: u32, wire_bytes: u32, ecn: Ecn) -> Header {
     Header { flow, wire_bytes, ecn }
 }
 
@@ -34,7 +36,7 @@ impl Sim {
                 link.queue_delay_ns[part].record(d.queued.as_nanos());
                 if self.links.len() == 1 || self.is_last_link(source, d) {
                     self.delivered_packets += 1;
-                    self.on_data(&d.payload, d.ecn);
+                    self.on_data::<false>(&d.payload, d.ecn);
                 }
             }
         } else if source == self.links.len() {
@@ -43,7 +45,7 @@ impl Sim {
             if let Some(Event::Delivered(d)) = &event
                 && !d.corrupted
             {
-                self.on_uplink_passed(d.payload.0, &d.payload.1);
+                self.on_uplink_passed(d.payload.0, &d.payload.1, d.ecn);
             }
         } else {
             self.on_timer(self.timers.first());
@@ -66,7 +68,7 @@ impl Sim {
     }
 
     #[inline]
-    fn refresh_uplink(&mut self) {
+    pub(super) fn refresh_uplink(&mut self) {
         let n = self.links.len();
         self.due[n] = nanos(self.uplink.next_event());
     }
@@ -77,13 +79,21 @@ impl Sim {
         find(&mut self.flows, &mut self.short, flow)
     }
 
+    /// The links of a flow, or of a short connection, over or not.
+    fn route(&self, flow: u32) -> Route {
+        let flow = flow as usize;
+        let owner = flow.checked_sub(self.flows.len()).map_or(flow, |i| self.parents[i] as usize);
+        self.flows[owner].route
+    }
+
     /// Whether a packet's route ends with the link that it came through; else it goes on.
     fn is_last_link(&mut self, link: usize, d: &Delivered<Data>) -> bool {
         let route = match d.payload.flow.checked_sub(CROSS) {
-            Some(cross) => Some(self.cross[cross as usize].route),
-            None => self.alive(d.payload.flow).map(|flow| flow.route),
+            Some(_) if d.payload.flow >= ANSWERS => self.all_links(),
+            Some(cross) => self.cross[cross as usize].route,
+            None => self.route(d.payload.flow),
         };
-        let is_last = route.is_none_or(|route| route.last == link);
+        let is_last = route.last == link;
         if !is_last {
             let header = header(d.payload.flow, d.wire_bytes, d.ecn);
             // A dropped packet is the link's business, and the sender's loss detection's.
@@ -94,28 +104,38 @@ impl Sim {
     }
 
     #[inline]
-    fn on_data(&mut self, data: &Data, ecn: Ecn) {
+    pub(super) fn on_data<const UP: bool>(&mut self, data: &Data, ecn: Ecn) {
         let now = self.now;
-        let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
+        let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else {
+            return self.on_answer(data);
+        };
         if data.chunk.id == Chunk::HANDSHAKE.id {
             let bytes = flow.config.handshake_bytes();
-            return self.send_up(data.flow, bytes, Up::Handshake);
+            return self.send_back(data.flow, bytes, Up::Handshake);
         }
         let rtt = flow.sender.smoothed_rtt();
-        let latency = &mut self.latency_ns;
+        let latency = self.latency_ns.of(flow.parent.unwrap_or(data.flow) as usize);
         let ack = flow.receiver.on_packet(now, data, ecn, rtt, |_, written| {
             latency.record(now.since(written).as_nanos());
         });
         let before = flow.received;
         let wakes = flow.on_read(now, data.chunk.written);
         let (read, parent) = (flow.received - before, flow.parent);
-        let (start, flow_end) = (flow.start, flow.end());
+        let (start, flow_end, ack_due) = (flow.start, flow.end(), flow.receiver.deadline());
         match ack {
             Some(ack) => {
                 let bytes = flow.ack_bytes;
-                self.send_up(data.flow, bytes, Up::Ack(ack));
+                if UP {
+                    self.send_answer(data.flow, bytes, Up::Ack(ack));
+                } else {
+                    self.send_up(data.flow, bytes, Up::Ack(ack));
+                }
             }
-            None => self.arm_receiver(data.flow),
+            None => {
+                if let Some(at) = ack_due {
+                    self.arm(Timer::Receiver, data.flow, at);
+                }
+            }
         }
         // Nothing is read after an end.
         let end = flow_end.filter(|_| read > 0);
@@ -135,15 +155,16 @@ impl Sim {
     }
 
     /// A dropped ACK is the path's business; a later one repeats what it said.
-    fn send_up(&mut self, flow: u32, wire_bytes: u32, up: Up) {
+    #[inline]
+    pub(super) fn send_up(&mut self, flow: u32, wire_bytes: u32, up: Up) {
         let _ = self.uplink.send(self.now, header(flow, wire_bytes, Ecn::NotEct), (flow, up));
         self.refresh_uplink();
     }
 
     #[inline]
-    fn on_uplink_passed(&mut self, i: u32, up: &Up) {
+    pub(super) fn on_uplink_passed(&mut self, i: u32, up: &Up, ecn: Ecn) {
         let now = self.now;
-        let Some(flow) = self.alive(i) else { return };
+        let Some(flow) = self.alive(i) else { return self.on_data_up(i, up, ecn) };
         if flow.config.extra_rtt == Duration::ZERO {
             return self.on_up(i, up);
         }
@@ -159,13 +180,14 @@ impl Sim {
     #[inline]
     fn on_up(&mut self, i: u32, up: &Up) {
         let now = self.now;
-        let Some(flow) = self.alive(i) else { return };
+        let Some(flow) = find(&mut self.flows, &mut self.short, i) else { return };
+        let whose = flow.parent.unwrap_or(i) as usize;
         match up {
             Up::Request(number) => flow.on_request(now, *number),
             Up::Handshake => {
                 if flow.on_connected(now) {
                     if let Some(rtt) = flow.sender.latest_rtt() {
-                        self.rtt_ns.record(rtt.as_nanos());
+                        self.rtt_ns.of(whose).record(rtt.as_nanos());
                     }
                     self.on_application(i);
                 }
@@ -173,23 +195,20 @@ impl Sim {
             }
             Up::Ack(ack) => {
                 if let Some(rtt) = flow.sender.on_ack(now, ack, &mut flow.receiver) {
-                    self.rtt_ns.record(rtt.as_nanos());
+                    self.rtt_ns.of(whose).record(rtt.as_nanos());
                 }
             }
         }
-        self.wake_sender(i);
+        // The host sends what it may when it gets to it.
+        let at = flow.jitter.after(now);
+        if at > now {
+            self.arm(Timer::Sender, i, at);
+        } else {
+            self.pump(i);
+        }
         if i as usize >= self.flows.len() {
             self.retire_if_over(i);
         }
-    }
-
-    /// Lets a flow's host send what it may, when it gets to it.
-    #[inline]
-    fn wake_sender(&mut self, i: u32) {
-        let now = self.now;
-        let Some(flow) = self.alive(i) else { return };
-        let at = flow.jitter.after(now);
-        if at > now { self.arm(Timer::Sender, i, at) } else { self.pump(i) }
     }
 
     #[inline]
@@ -202,9 +221,8 @@ impl Sim {
         let i = (of_flow / Timer::ALL.len()) as u32;
         let timer = Timer::ALL[of_flow % Timer::ALL.len()];
         if let Timer::Sender = timer {
-            let probe = self.alive(i).is_some_and(|flow| flow.sender.on_timer(now));
             // Set anew once, and not cleared first: there is one for each packet.
-            let next = self.send(i, probe);
+            let next = self.send(i, true);
             return self.timers.set(number, nanos(next));
         }
         self.timers.disarm(number);
@@ -214,7 +232,7 @@ impl Sim {
                 let Some(flow) = self.alive(i) else { return };
                 if flow.receiver.deadline().is_some_and(|due| due <= now) {
                     let (bytes, ack) = (flow.ack_bytes, flow.receiver.acknowledge(now));
-                    self.send_up(i, bytes, Up::Ack(ack));
+                    self.send_back(i, bytes, Up::Ack(ack));
                 }
                 self.arm_receiver(i);
             }
@@ -246,7 +264,7 @@ impl Sim {
             Wish::Nothing => {}
             Wish::Send => self.pump(i),
             Wish::Request(number) => {
-                self.send_up(i, REQUEST_BYTES + IPV4_UDP_HEADER_BYTES, Up::Request(number));
+                self.send_back(i, REQUEST_BYTES + IPV4_UDP_HEADER_BYTES, Up::Request(number));
             }
             Wish::Handshake => self.send_handshake(i),
             Wish::Connect => self.connect(i),
@@ -259,7 +277,10 @@ impl Sim {
         let Some(flow) = self.alive(i) else { return };
         let (first, bytes) = (flow.route.first, flow.config.handshake_bytes());
         let data = Data { flow: i, pn: 0, sent: now, chunk: Chunk::HANDSHAKE };
-        let _ = self.links[first].path.send(now, header(i, bytes, Ecn::NotEct), data);
+        let Some(link) = self.links.get_mut(first) else {
+            return self.send_data_up(bytes, data, Ecn::NotEct);
+        };
+        let _ = link.path.send(now, header(i, bytes, Ecn::NotEct), data);
         self.refresh(first);
     }
 
@@ -279,6 +300,7 @@ impl Sim {
         let mut flow = Flow::new(config, template.route, self.now, Seeds { starts: 0, jitter });
         flow.parent = Some(parent);
         self.short.push(Some(Box::new(flow)));
+        self.parents.push(parent);
         self.on_application((self.flows.len() + number) as u32);
     }
 
@@ -300,14 +322,16 @@ impl Sim {
         }
     }
 
-    /// Sends what may leave, after a probe that leaves whatever window and pacer say; returns when to
-    /// look again.
+    /// Sends what may leave, after a probe that leaves whatever window and pacer say, if `is_timer` and one
+    /// is due; returns when to look again.
     #[inline]
-    fn send(&mut self, i: u32, probe: bool) -> Option<Instant> {
+    fn send(&mut self, i: u32, is_timer: bool) -> Option<Instant> {
         let now = self.now;
         let flow = find(&mut self.flows, &mut self.short, i)?;
+        let probe = is_timer && flow.sender.on_timer(now);
         let (first, more, ecn) = (flow.route.first, flow.header_bytes, flow.config.ecn);
-        let path = &mut self.links[first].path;
+        let Some(link) = self.links.get_mut(first) else { return self.pump_up(i, probe) };
+        let path = &mut link.path;
         let mut is_new = false;
         let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {
             is_new = true;
@@ -323,23 +347,12 @@ impl Sim {
 
     fn send_cross(&mut self, i: usize) {
         let cross = &mut self.cross[i];
-        let CrossTraffic { rate, packet_bytes, arrivals, start, stop, .. } = cross.config;
-        if stop.is_some_and(|stop| self.now >= Instant::default() + stop) {
-            return;
+        let (number, packet_bytes) = (cross.source.advance(), cross.source.packet_bytes());
+        if let Some(at) = cross.source.next_due() {
+            self.timers.arm(i, at);
         }
-        cross.sent += 1;
-        cross.next = match arrivals {
-            // From the start and not from the packet before: no rounding adds up.
-            Arrivals::Constant => {
-                Instant::default() + start + rate.time_for(cross.sent * u64::from(packet_bytes))
-            }
-            Arrivals::Poisson => {
-                cross.next + cross.chance.draw(rate.time_for(u64::from(packet_bytes)))
-            }
-        };
-        self.timers.arm(i, cross.next);
         let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
-        let data = Data { flow: CROSS + i as u32, pn: cross.sent, sent: self.now, chunk };
+        let data = Data { flow: CROSS + i as u32, pn: number, sent: self.now, chunk };
         let first = cross.route.first;
         let _ = self.links[first].path.send(
             self.now,
@@ -359,7 +372,7 @@ impl Sim {
 
 /// A flow that is still alive. Not a method, so that the rest of the simulation stays at hand.
 #[inline]
-fn find<'a>(
+pub(super) fn find<'a>(
     flows: &'a mut [Flow],
     short: &'a mut [Option<Box<Flow>>],
     i: u32,

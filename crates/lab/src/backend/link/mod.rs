@@ -1,5 +1,5 @@
-//! What is between the ends of a run in real time: a link inside this process, one between two network
-//! namespaces, or the kernel's netem there.
+//! Path between the ends of a real-time run: a link inside this process, a link between two network
+//! namespaces, or the kernel's netem between them.
 
 mod path;
 
@@ -21,7 +21,7 @@ use super::RunError;
 use crate::observe::EmulatorRecord;
 use crate::scenario::{LinkKind, Scenario};
 
-pub(super) use path::RealPath;
+pub(crate) use path::RealPath;
 
 /// The direction of the data at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -72,15 +72,31 @@ impl Link {
             return Ok(Self::Netem(NetemLink::start(&path.netem.ok_or(RunError::Lost)?)?));
         }
         let (uplink, downlink) = (path.uplink_after(lead), path.downlink_after(lead));
-        let config = TunConfig { uplink, downlink, epoch: Some(epoch), realtime: true };
+        let config = TunConfig {
+            cross: path.cross_after(lead),
+            epoch: Some(epoch),
+            ..TunConfig::new(uplink, downlink)
+        };
         Ok(Self::Tun(TunLink::start(&config)?))
+    }
+
+    /// What the client with this port sends arrives so much later from now on. Netem has no such thing, and
+    /// [`check`] refuses a scenario that wants it.
+    pub(super) fn set_extra_delay(&self, client_port: u16, delay: Duration) {
+        match self {
+            Self::Udp(link) => link.set_extra_delay(client_port, delay),
+            #[cfg(target_os = "linux")]
+            Self::Tun(link) => link.set_extra_delay(client_port, delay),
+            #[cfg(target_os = "linux")]
+            Self::Netem(_) => {}
+        }
     }
 
     #[cfg(target_os = "linux")]
     pub(super) fn namespaces(&self) -> Option<(&Namespace, &Namespace)> {
         match self {
             Self::Udp(_) => None,
-            Self::Tun(link) => Some((link.server(), link.client())),
+            Self::Tun(link) => Some((link.server()?, link.client())),
             Self::Netem(link) => Some((link.server(), link.client())),
         }
     }
@@ -138,6 +154,12 @@ fn netem_config(scenario: &Scenario) -> Result<NetemConfig, RunError> {
     use fullpipe_path::{ElementConfig, LossConfig, Probability, QueueConfig, RateConfig};
     let other = |what: &str| RunError::NotOverNetem(what.to_owned());
     let [link] = scenario.config.links.as_slice() else { return Err(other("several links")) };
+    if !scenario.config.cross.is_empty() {
+        return Err(other("cross traffic"));
+    }
+    if scenario.config.flows.iter().any(|flow| flow.extra_rtt > Duration::ZERO) {
+        return Err(other("extra_rtt"));
+    }
     let mut config = NetemConfig {
         rate: Rate::ZERO,
         queue: fullpipe_path::QueueLimit::Packets(1),

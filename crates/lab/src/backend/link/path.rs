@@ -3,7 +3,11 @@
 use fullpipe_cc::{Duration, Rate};
 #[cfg(target_os = "linux")]
 use fullpipe_emu::netem::NetemConfig;
-use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig};
+use fullpipe_path::{
+    CrossSource, CrossTraffic, ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit,
+    RateConfig,
+};
+use fullpipe_sim::{Stream, stream_seed};
 
 use crate::scenario::Scenario;
 
@@ -13,6 +17,10 @@ pub(crate) struct RealPath {
     /// The way of the data: all links of a chain, one behind the other.
     downlink: PathConfig,
     uplink: PathConfig,
+    /// What shares the way of the data, and the seed of each.
+    cross: Vec<(CrossTraffic, u64)>,
+    /// The longest way back of a flow beyond the uplink.
+    extra_rtt: Duration,
     /// The same for netem, where netem can be it.
     #[cfg(target_os = "linux")]
     pub(super) netem: Option<NetemConfig>,
@@ -31,10 +39,15 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(60);
 impl RealPath {
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let links = &scenario.config.links;
+        let seed = |i: usize| stream_seed(scenario.seed, Stream::Cross, i as u64);
+        let cross = scenario.config.cross.iter().enumerate();
+        let extra_rtt = scenario.config.flows.iter().map(|flow| flow.extra_rtt).max();
         let row = links.iter().flat_map(|link| link.row.clone()).collect();
         Self {
             downlink: PathConfig { row, seed: links.first().map_or(scenario.seed, |l| l.seed) },
             uplink: scenario.config.uplink.clone(),
+            cross: cross.map(|(i, c)| (c.traffic, seed(i))).collect(),
+            extra_rtt: extra_rtt.unwrap_or_default(),
             #[cfg(target_os = "linux")]
             netem: super::netem_config(scenario).ok(),
         }
@@ -49,40 +62,54 @@ impl RealPath {
         later(&self.uplink, lead)
     }
 
+    /// The cross traffic of a link that starts so long before the first request.
+    pub(crate) fn cross_after(&self, lead: Duration) -> Vec<CrossSource> {
+        let later = |c: &CrossTraffic| CrossTraffic {
+            start: c.start + lead,
+            stop: c.stop.map(|stop| stop + lead),
+            ..*c
+        };
+        self.cross.iter().map(|(traffic, seed)| CrossSource::new(later(traffic), *seed)).collect()
+    }
+
     /// The rate of the slowest element; nothing without one.
     pub(crate) fn slowest(&self) -> Option<Rate> {
         self.rates().filter(|rate| *rate > Rate::ZERO).min()
     }
 
-    /// The round trip without queues.
+    /// The longest round trip without queues.
     pub(crate) fn rtt(&self) -> Duration {
-        self.downlink.least_delay() + self.uplink.least_delay()
+        self.downlink.least_delay() + self.uplink.least_delay() + self.extra_rtt
     }
 
-    /// What the path holds when its buffers are full, in bytes.
+    /// Capacity of the path with full buffers, in bytes.
     pub(crate) fn holds(&self) -> u64 {
         let fastest = self.rates().max().unwrap_or(Rate::ZERO);
         fastest.bytes_in(self.rtt()).saturating_add(self.buffers())
     }
 
-    /// How long a full buffer takes to empty itself.
+    /// Time to drain a full buffer.
     pub(crate) fn drain_time(&self) -> Duration {
         self.slowest()
             .map_or(Duration::ZERO, |rate| rate.time_for(self.buffers()).min(LONGEST_DRAIN))
     }
 
-    /// How long after the link's start the first request is sent, where the path changes at times that
-    /// count from it: long enough for a handshake. Nothing where there are no such times.
+    /// Delay from the start of the link to the first request, for a path with changes at fixed times after
+    /// the link's start: long enough for a handshake. Zero for a path without such times and
+    /// without cross traffic, which has times as well.
     pub(crate) fn lead(&self) -> Duration {
         let has_times = [&self.downlink, &self.uplink].into_iter().flat_map(|p| &p.row).any(|e| {
             matches!(
                 e,
                 ElementConfig::Blackhole(_)
                     | ElementConfig::DelaySteps(_)
-                    | ElementConfig::Bottleneck { rate: RateConfig::Steps(_), .. }
+                    | ElementConfig::Bottleneck {
+                        rate: RateConfig::Steps(_) | RateConfig::Trace(_),
+                        ..
+                    }
             )
         });
-        if !has_times {
+        if !has_times && self.cross.is_empty() {
             return Duration::ZERO;
         }
         let packets = self.slowest().map_or(Duration::ZERO, |rate| rate.time_for(HANDSHAKE_BYTES));
@@ -97,6 +124,9 @@ impl RealPath {
             | ElementConfig::Shaper { rate, .. } => vec![*rate],
             ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } => {
                 steps.iter().map(|(_, rate)| *rate).collect()
+            }
+            ElementConfig::Bottleneck { rate: RateConfig::Trace(times), .. } => {
+                mean_rate(times).into_iter().collect()
             }
             _ => Vec::new(),
         })
@@ -145,10 +175,34 @@ fn later(path: &PathConfig, lead: Duration) -> PathConfig {
             }
             ElementConfig::DelaySteps(steps) => shift(steps, lead),
             ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } => shift(steps, lead),
+            ElementConfig::Bottleneck { rate: RateConfig::Trace(times), .. } => rotate(times, lead),
             _ => {}
         }
     }
     path
+}
+
+/// A trace begins again at its end: later by the lead is rotated by it.
+fn rotate(times: &mut Vec<Duration>, lead: Duration) {
+    let Some(period) = times.last().map(|t| t.as_nanos()).filter(|n| *n > 0) else { return };
+    let moved = |t: &mut Duration| {
+        // The end of the period is the beginning of the next, and the last time has to stay there.
+        let at = (t.as_nanos() + lead.as_nanos()) % period;
+        *t = Duration::from_nanos(if at == 0 { period } else { at });
+    };
+    times.iter_mut().for_each(moved);
+    times.sort();
+    // What was somewhere in the period has no opportunity at its end, which says how long it is.
+    if times.last().is_none_or(|last| last.as_nanos() < period) {
+        times.push(Duration::from_nanos(period));
+    }
+}
+
+/// Mean rate of a trace.
+fn mean_rate(times: &[Duration]) -> Option<Rate> {
+    let period = times.last().filter(|t| **t > Duration::ZERO)?;
+    let bits = times.len() as u128 * u128::from(MTU_BYTES) * 8 * 1_000_000_000;
+    u64::try_from(bits / u128::from(period.as_nanos())).ok().map(Rate::from_bits_per_sec)
 }
 
 /// All but the first, which is what holds from the beginning.
@@ -169,6 +223,8 @@ mod tests {
         RealPath {
             downlink: PathConfig { row, seed: 1 },
             uplink: PathConfig { row: vec![half], seed: 2 },
+            cross: Vec::new(),
+            extra_rtt: Duration::ZERO,
             #[cfg(target_os = "linux")]
             netem: None,
         }
@@ -183,6 +239,20 @@ mod tests {
         let constant = path(mbit(10).into());
         assert_eq!((constant.lead(), constant.holds()), (Duration::ZERO, 100_000));
         assert_eq!(constant.drain_time(), Duration::from_millis(40));
+    }
+
+    #[test]
+    fn a_trace_is_rotated_and_keeps_its_period() {
+        let ms = Duration::from_millis;
+        let trace = path(RateConfig::Trace(vec![ms(10), ms(40), ms(100)]));
+        // Three packets in 100 ms.
+        assert_eq!(trace.slowest(), Some(Rate::from_bits_per_sec(360_000)));
+        assert!(trace.lead() > Duration::ZERO);
+        let mut times = vec![ms(10), ms(40), ms(100)];
+        rotate(&mut times, ms(270));
+        assert_eq!(times, [ms(10), ms(70), ms(80), ms(100)]);
+        rotate(&mut times, ms(30));
+        assert_eq!(times, [ms(10), ms(30), ms(40), ms(100)]);
     }
 
     #[test]

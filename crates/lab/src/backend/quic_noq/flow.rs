@@ -12,11 +12,12 @@ use hdrhistogram::Histogram;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::short;
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
 use crate::observe::histogram;
 
-/// What a receiver has heard so far.
+/// Counters and times at the receiver of a flow.
 pub(super) struct Heard {
     /// Application bytes.
     pub(super) received: AtomicU64,
@@ -48,24 +49,30 @@ impl Heard {
         *self.open_requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_incomplete(&self, requests: u64) {
-        *self.open_requests.lock().unwrap_or_else(PoisonError::into_inner) = Some(requests);
+    /// Something was asked for whose answer is timed.
+    pub(super) fn asked(&self) {
+        *self.open_requests.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(0) += 1;
     }
 
-    fn completed(&self, time: time::Duration) {
+    /// Its answer took so long.
+    pub(super) fn completed(&self, time: time::Duration) {
+        let mut open = self.open_requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *open = open.map(|n| n.saturating_sub(1));
+        drop(open);
         let mut all = self.completion_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         all.get_or_insert_with(histogram).saturating_record(nanos);
     }
 }
 
-/// What a flow is to do.
+/// Task of a flow: its times, application and connection.
+#[derive(Clone)]
 pub(super) struct FlowTask {
     pub(super) flow: usize,
     pub(super) epoch: time::Instant,
     /// Its first request, after that of the first flow.
     pub(super) start: Duration,
-    /// When it reads no more.
+    /// Time at which it stops reading.
     pub(super) stop: Option<Duration>,
     pub(super) application: Application,
     pub(super) server: SocketAddr,
@@ -75,11 +82,20 @@ pub(super) struct FlowTask {
     pub(super) streams: u64,
     pub(super) heard: Arc<Heard>,
     pub(super) told: mpsc::Sender<Event>,
+    /// Of the starts of short connections.
+    pub(super) seed: u64,
     /// Becomes true when the run is over.
     pub(super) ended: watch::Receiver<bool>,
 }
 
-/// When to begin; times are since the epoch.
+impl FlowTask {
+    /// Sleeps until a time since the epoch.
+    pub(super) fn until(&self, t: Duration) -> tokio::time::Sleep {
+        tokio::time::sleep_until((self.epoch + time::Duration::from(t)).into())
+    }
+}
+
+/// Start time of a flow; times are since the epoch.
 pub(super) enum When {
     /// The first flow connects at once, and asks not before this.
     First { at: Duration },
@@ -91,15 +107,16 @@ pub(super) enum When {
 pub(super) async fn run(task: FlowTask, socket: UdpSocket, when: When) {
     let (flow, told) = (task.flow, task.told.clone());
     let mut ended = task.ended.clone();
-    let until =
-        |t: Duration| tokio::time::sleep_until((task.epoch + time::Duration::from(t)).into());
     let work = async {
         if let When::After { zero } = when {
-            until(zero + task.start).await;
+            task.until(zero + task.start).await;
+        }
+        if let Application::ShortFlows { bytes, mean_interval } = task.application {
+            return short::run(&task, socket, when, bytes, mean_interval).await;
         }
         let client = connect(&task, socket).await?;
         if let When::First { at } = when {
-            until(at).await;
+            task.until(at).await;
         }
         let started: Duration = task.epoch.elapsed().into();
         let _ = task.told.send(Event::Started { flow, at: started });
@@ -111,7 +128,7 @@ pub(super) async fn run(task: FlowTask, socket: UdpSocket, when: When) {
             None => fetch(&task, &client).await?,
             Some(stop) => tokio::select! {
                 done = fetch(&task, &client) => done?,
-                () = until(zero + stop) => {}
+                () = task.until(zero + stop) => {}
             },
         }
         let _ = task.told.send(Event::Finished { flow, at: task.epoch.elapsed().into() });
@@ -150,13 +167,12 @@ async fn fetch(task: &FlowTask, client: &Client) -> Result<(), ClientError> {
         }
         Application::RequestResponse { response_bytes, think } => loop {
             let asked = time::Instant::now();
-            task.heard.set_incomplete(1);
+            task.heard.asked();
             fetch_all(task, client, requests(Some(response_bytes), 1)).await?;
             task.heard.completed(asked.elapsed());
-            task.heard.set_incomplete(0);
             tokio::time::sleep(think.into()).await;
         },
-        // Short flows are refused before anything runs.
+        // Short flows have connections of their own.
         Application::Bulk | Application::ShortFlows { .. } => {
             fetch_all(task, client, requests(None, task.streams)).await
         }
@@ -164,7 +180,7 @@ async fn fetch(task: &FlowTask, client: &Client) -> Result<(), ClientError> {
 }
 
 /// Fetches each path over a stream of its own.
-async fn fetch_all(
+pub(super) async fn fetch_all(
     task: &FlowTask,
     client: &Client,
     paths: Vec<String>,
@@ -217,7 +233,7 @@ async fn fetch_writes(
 }
 
 /// One request for each stream, which together ask for `bytes`.
-fn requests(bytes: Option<u64>, streams: u64) -> Vec<String> {
+pub(super) fn requests(bytes: Option<u64>, streams: u64) -> Vec<String> {
     let Some(bytes) = bytes else {
         return (0..streams).map(|_| "/bulk".to_owned()).collect();
     };

@@ -5,6 +5,7 @@
 
 mod flow;
 mod sender;
+mod short;
 mod socket;
 mod testbed;
 
@@ -19,7 +20,7 @@ use testbed::QuicTestbed;
 /// noq as a backend.
 pub(super) struct QuicNoq;
 
-/// What a tun link has beside udp.
+/// The kinds of link: udp, and on Linux also tun.
 #[cfg(target_os = "linux")]
 const LINKS: &[LinkKind] = &[LinkKind::Udp, LinkKind::Tun];
 #[cfg(not(target_os = "linux"))]
@@ -46,15 +47,16 @@ impl Backend for QuicNoq {
         match feature {
             Feature::Flows(n) => *n <= fullpipe_emu::MAX_FLOWS,
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
-            Feature::Application(name) => *name != "short_flows",
-            Feature::Chain => true,
-            Feature::RateTrace
-            | Feature::Algorithm(_)
+            Feature::Application(_)
+            | Feature::Chain
+            | Feature::RateTrace
+            | Feature::CrossTraffic => true,
+            Feature::Setting(name) => *name == "extra_rtt",
+            Feature::Algorithm(_)
             | Feature::LateStart
             | Feature::Route
-            | Feature::CrossTraffic
             | Feature::LongPath
-            | Feature::Setting(_) => false,
+            | Feature::Upwards(_) => false,
         }
     }
 

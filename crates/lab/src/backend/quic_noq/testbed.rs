@@ -7,21 +7,22 @@ use std::time;
 
 use fullpipe_cc::Duration;
 use fullpipe_emu::{Emulator, EmulatorConfig};
-use fullpipe_quic::noq::Connection;
 use fullpipe_quic::{
-    ClientOptions, CongestionControl, Content, Limits, OnAccept, Server, ServerOptions, ServerTls,
-    TransportSettings, Verify,
+    Arrival, ClientOptions, CongestionControl, Content, Limits, OnAccept, Server, ServerOptions,
+    ServerTls, TransportSettings, Verify,
 };
+use fullpipe_sim::{Stream, stream_seed};
 use hdrhistogram::Histogram;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::flow::{self, FlowTask, Heard, When};
-use super::{sender, socket};
+use super::sender::{self, Accepted};
+use super::socket;
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
-use crate::observe::{EmulatorRecord, FlowSample};
+use crate::observe::{ByFlow, EmulatorRecord, FlowSample};
 use crate::scenario::{Cc, LinkKind, Scenario};
 
 /// The name by which a flow calls the server, and by which the server knows the flow.
@@ -34,22 +35,22 @@ const MIN_STREAMS: u64 = 4;
 /// As many as noq lets a peer open, less some.
 const MAX_STREAMS: u64 = 64;
 
-/// What must end in any case, before it is said whether a run went well.
+/// Timeout for the shutdown of a runtime, before the outcome of the run is reported.
 const RUNTIME_END: time::Duration = time::Duration::from_secs(2);
 
-/// How much later than it should the first request may be where the path's times count from it.
+/// Largest delay of the first request on a path whose times count from it.
 const LATE: Duration = Duration::from_millis(100);
 
 /// The connections that the server accepted, each at the place of its flow.
-type Connections = Arc<Mutex<Vec<Option<Connection>>>>;
+type Connections = Arc<Mutex<Vec<Accepted>>>;
 
 /// A server, a link and clients.
 pub(super) struct QuicTestbed {
     epoch: time::Instant,
-    /// When the first request is due, since the epoch.
+    /// Time at which the first request is due, since the epoch.
     lead: Duration,
     link: Option<Link>,
-    /// What the ends need of it until they end.
+    /// The part of the link that the ends need until they end.
     remains: Option<Link>,
     server: Option<Server>,
     servers: Option<Runtime>,
@@ -78,7 +79,7 @@ impl QuicTestbed {
         let flows = scenario.flows.len();
         let servers = runtime("fullpipe-server")?;
         let clients = runtime("fullpipe-client")?;
-        let connections = Connections::new(Mutex::new(vec![None; flows]));
+        let connections = Connections::new(Mutex::new(vec![Accepted::default(); flows]));
         let names: Vec<String> = (0..flows).map(server_name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let tls = ServerTls::self_signed(&names)?;
@@ -90,6 +91,12 @@ impl QuicTestbed {
         };
         let set_up = link_setup(kind, &path, epoch, lead, flows, serve)?;
         let LinkSetup { link, server, clients: sockets, to } = set_up;
+        for (config, socket) in scenario.config.flows.iter().zip(&sockets) {
+            if config.extra_rtt > Duration::ZERO {
+                let port = socket.local_addr().map_err(RunError::Socket)?.port();
+                link.set_extra_delay(port, config.extra_rtt);
+            }
+        }
         let (told, events) = mpsc::channel();
         let (end, ended) = watch::channel(false);
         let heard: Vec<_> = (0..flows).map(|_| Arc::new(Heard::new())).collect();
@@ -108,6 +115,7 @@ impl QuicTestbed {
                 streams: streams(&path),
                 heard: heard[i].clone(),
                 told: told.clone(),
+                seed: stream_seed(scenario.seed, Stream::Starts, i as u64),
                 ended: ended.clone(),
             };
             waiting.push((task, socket));
@@ -163,19 +171,19 @@ impl Testbed for QuicTestbed {
     }
 
     fn senders(&self) -> Vec<Option<FlowSample>> {
-        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        connections.iter().map(|c| sender::sample(c.as_ref()?)).collect()
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.iter_mut().map(Accepted::sample).collect()
     }
 
     fn link(&self) -> Result<&Link, RunError> {
         self.link.as_ref().ok_or(RunError::Lost)
     }
 
-    fn latency_ns(&self) -> Histogram<u64> {
-        let mut all = crate::observe::histogram();
-        for heard in &self.heard {
+    fn latency_ns(&self) -> ByFlow {
+        let mut all = ByFlow::new(self.heard.len());
+        for (i, heard) in self.heard.iter().enumerate() {
             // Two of the same bounds.
-            let _ = all.add(&*heard.latency_ns());
+            let _ = all.flow_mut(i).add(&*heard.latency_ns());
         }
         all
     }
@@ -238,6 +246,7 @@ fn link_setup(
     let link = Emulator::start(EmulatorConfig {
         uplink: path.uplink_after(lead),
         downlink: path.downlink_after(lead),
+        cross: path.cross_after(lead),
         epoch: Some(epoch),
         ..EmulatorConfig::new(server.local_addr())
     })?;
@@ -255,9 +264,9 @@ fn runtime(name: &str) -> Result<Runtime, RunError> {
         .map_err(RunError::Runtime)
 }
 
-/// The connection ID of a flow's first packet: its number.
-fn first_connection_id(flow: usize) -> [u8; 8] {
-    (flow as u64).to_be_bytes()
+/// The connection ID of a connection's first packet: its flow, and its number among the flow's.
+pub(super) fn first_connection_id(flow: usize, connection: u32) -> [u8; 8] {
+    ((flow as u64) << 32 | u64::from(connection)).to_be_bytes()
 }
 
 fn server_options(
@@ -270,7 +279,7 @@ fn server_options(
         let place = sender::called(&connection)
             .and_then(|name| (0..all.len()).find(|i| server_name(*i) == name));
         if let Some(place) = place {
-            all[place] = Some(connection);
+            all[place].add(connection);
         }
     });
     let each = scenario.flows.iter().zip(&scenario.config.flows);
@@ -279,9 +288,14 @@ fn server_options(
         Cc::Kernel(cc) => Err(RunError::Scenario(format!("{cc} does not run over quic"))),
     });
     let controllers: Vec<(CongestionControl, u64)> = controllers.collect::<Result<_, _>>()?;
-    let choose = move |id: &[u8]| {
-        let flow = u64::from_be_bytes(id.try_into().ok()?);
-        controllers.get(usize::try_from(flow).ok()?).copied()
+    let choose = move |client: &Arrival| {
+        let id = u64::from_be_bytes(client.connection_id[..].try_into().ok()?);
+        let (cc, seed) = *controllers.get((id >> 32) as usize)?;
+        let seed = match id as u32 {
+            0 => seed,
+            connection => stream_seed(seed, Stream::Connection, u64::from(connection)),
+        };
+        Some((cc, seed))
     };
     let mut limits = Limits::default();
     // A Retry would be a round trip that is the server's and not the path's.
@@ -303,7 +317,7 @@ fn client_options(flow: usize, path: &RealPath) -> ClientOptions {
     ClientOptions {
         transport: transport(path),
         handshake_timeout,
-        first_connection_id: Some(first_connection_id(flow)),
+        first_connection_id: Some(first_connection_id(flow, 0)),
         ..ClientOptions::default()
     }
 }

@@ -11,11 +11,11 @@ use hdrhistogram::Histogram;
 
 use super::RunError;
 use super::link::Link;
-use crate::observe::{EmulatorRecord, FlowSample};
+use crate::observe::{ByFlow, EmulatorRecord, FlowSample};
 
 pub(super) use run::run;
 
-/// What a flow says about itself. Times are since the epoch.
+/// Event that a flow reports. Times are since the epoch.
 pub(super) enum Event {
     /// The first request was sent.
     Started { flow: usize, at: Duration },
@@ -29,18 +29,18 @@ pub(super) enum Event {
 pub(super) trait Testbed {
     /// Time since the epoch.
     fn now(&self) -> Duration;
-    /// What the flows say.
+    /// Events that the flows report.
     fn events(&self) -> &mpsc::Receiver<Event>;
     /// Starts the flows after the first, each at its time after `zero`.
     fn start_the_others(&mut self, zero: Duration) -> Result<(), RunError>;
     /// Application bytes that each flow received.
     fn received(&self) -> Vec<u64>;
-    /// What each flow's sender shows now; nothing where there is none.
+    /// Current sample of each flow's sender; `None` for a flow without one.
     fn senders(&self) -> Vec<Option<FlowSample>>;
     /// The link; nothing after its end.
     fn link(&self) -> Result<&Link, RunError>;
-    /// Times from the applications' writes to their reads, in nanoseconds.
-    fn latency_ns(&self) -> Histogram<u64>;
+    /// Times from each application's writes to their reads, in nanoseconds.
+    fn latency_ns(&self) -> ByFlow;
     /// Times from each flow's requests to the ends of their answers, where it has such.
     fn completion_ns(&self) -> Vec<Option<Histogram<u64>>>;
     /// Requests of each flow that are not answered yet, where it has such.

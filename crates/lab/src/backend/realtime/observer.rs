@@ -1,18 +1,18 @@
-//! What is looked at during a run in real time, and when.
+//! Samples taken during a run in real time, and their schedule.
 
 use fullpipe_cc::Duration;
 use hdrhistogram::Histogram;
 
 use super::Testbed;
 use crate::backend::{OnSample, RunError};
-use crate::observe::{FlowSample, Mark, Recorder, Sampling, SeriesRow, histogram};
+use crate::observe::{ByFlow, FlowSample, Mark, Recorder, Sampling, SeriesRow, histogram};
 use crate::scenario::Scenario;
 
 /// Rows are not closer than this: each look stops the senders for a moment.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How often round trips and queues are looked at, whatever the series does. One that comes late counts
-/// for as long as it was the newest.
+/// Sampling interval of round trips and queues, independent of the series. A late sample has the weight of
+/// the time for which it was the newest.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Up to this many flows are looked at in every interval; of more, in a longer one.
@@ -29,7 +29,7 @@ pub(super) struct Observer<'a> {
     seen: Duration,
     marks: Vec<Mark>,
     /// Each weighted by the time for which it was the newest.
-    rtt_ns: Histogram<u64>,
+    rtt_ns: ByFlow,
     queue_ns: Histogram<u64>,
     /// As they were seen last: a connection that is gone says nothing more.
     senders: Vec<FlowSample>,
@@ -54,18 +54,23 @@ impl<'a> Observer<'a> {
             next_look: look_interval,
             seen: Duration::ZERO,
             marks: Vec::new(),
-            rtt_ns: histogram(),
+            rtt_ns: ByFlow::new(flows),
             queue_ns: histogram(),
             senders: vec![FlowSample::default(); flows],
             on_sample,
         }
     }
 
-    /// When something is to be looked at next.
+    /// Time of the next sample, row or mark.
     pub(super) fn next_due(&self) -> Duration {
         let row = self.recorder.as_ref().map_or(Duration::MAX, Recorder::next_due);
         let moment = self.moments.first().copied().unwrap_or(Duration::MAX);
         self.next_look.min(row).min(moment)
+    }
+
+    /// The newest smoothed round trip of each flow that has one.
+    pub(super) fn rtts(&self) -> impl Iterator<Item = Duration> + '_ {
+        self.senders.iter().filter_map(|sender| sender.srtt)
     }
 
     /// Looks at what is due at `t`; rows are of the flows that are there.
@@ -115,15 +120,15 @@ impl<'a> Observer<'a> {
         self.push_mark(at, taken, testbed)
     }
 
-    /// What senders and link say now.
+    /// Samples the senders and the link now.
     fn ask<T: Testbed>(&mut self, t: Duration, testbed: &T) -> Result<(), RunError> {
         let queue = testbed.link()?.sample()?.queue;
         let weight = ((t - self.seen).as_nanos() / 1_000_000).max(1);
         let now = testbed.senders().into_iter().zip(testbed.received());
-        for (known, (sender, received)) in self.senders.iter_mut().zip(now) {
+        for (i, (known, (sender, received))) in self.senders.iter_mut().zip(now).enumerate() {
             if let Some(sender) = sender {
                 if let Some(rtt) = sender.srtt.filter(|_| t > Duration::ZERO) {
-                    self.rtt_ns.saturating_record_n(rtt.as_nanos(), weight);
+                    self.rtt_ns.flow_mut(i).saturating_record_n(rtt.as_nanos(), weight);
                 }
                 *known = sender;
             }

@@ -8,20 +8,20 @@ use fullpipe_cc::Duration;
 use super::observer::Observer;
 use super::{Event, Testbed};
 use crate::backend::{Request, RunError};
-use crate::observe::{Extent, FlowTimes, Observations, Pace, Progress, STALL};
+use crate::observe::{Extent, FlowTimes, Observations, Pace, PathNow, Progress, STALL};
 use crate::scenario::Scenario;
 
-/// How long the calling thread sleeps at most before it looks whether it is to stop.
+/// Longest sleep of the calling thread between two checks of the stop flag.
 const NAP: Duration = Duration::from_millis(20);
 
-/// When a flow sent its first request and had its last byte, since the epoch.
+/// Times of a flow's first request and last byte, since the epoch.
 #[derive(Clone, Copy, Default)]
 struct Times {
     started: Option<Duration>,
     finished: Option<Duration>,
 }
 
-/// How a run came to its end.
+/// End of a run: its time, and whether the run was interrupted.
 struct End {
     at: Duration,
     interrupted: bool,
@@ -90,7 +90,7 @@ impl<'a, T: Testbed> RealtimeRun<'a, T> {
         Ok(Self { testbed, times, zero, extent, pace, stop })
     }
 
-    /// Goes on until everything has arrived, the time is over, or somebody wants an end.
+    /// Runs until everything has arrived, the time is over, or a stop is requested.
     fn until_the_end(
         &mut self,
         observer: &mut Observer<'_>,
@@ -104,8 +104,9 @@ impl<'a, T: Testbed> RealtimeRun<'a, T> {
             let received = self.testbed.received();
             let is_stalled = self.pace.is_stalled(t, received.iter().sum());
             if self.pace.is_due() {
-                let queue = self.testbed.link()?.sample()?.queue.delay;
-                watch(self.pace.now(t, received, queue));
+                let link = self.testbed.link()?.sample()?;
+                let path = PathNow::new(link.queue.delay, link.stats, observer.rtts());
+                watch(self.pace.now(t, received, &path));
             }
             if let Some(end) = self.end(t) {
                 return Ok(end);

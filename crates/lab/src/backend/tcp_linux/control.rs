@@ -1,4 +1,4 @@
-//! What the senders' kernel runs: algorithms that it has, or ours, which is in it for the run.
+//! Congestion control in the senders' kernel: its own algorithms, or ours, loaded for the run.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -14,30 +14,31 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
 
 use super::latency::{Times, Writes};
+use super::short::Shorts;
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
 use crate::scenario::KernelCc;
 
 /// The largest write and read.
-const CHUNK_BYTES: usize = 64 << 10;
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
-/// How long a silent application sleeps until it looks whether there is data.
+/// Sleep of a silent application between two checks for data.
 const SILENCE: time::Duration = time::Duration::from_millis(1);
 
-/// How long an end sleeps at most before it looks whether it is to stop.
+/// Longest sleep of an end between two checks whether to stop.
 const NAP_MS: u16 = 20;
 
-/// What both ends of a flow know.
-pub(super) struct Flow {
+/// State that both ends of a flow share.
+pub(super) struct TcpFlow {
     pub(super) number: usize,
     pub(super) epoch: time::Instant,
     pub(super) cc: KernelCc,
     pub(super) application: Application,
-    /// When its application falls silent, counted from the first flow's first request.
+    /// Time at which its application falls silent, counted from the first flow's first request.
     pub(super) stop: Option<Duration>,
-    /// How much unsent data the sender keeps (TCP_NOTSENT_LOWAT).
+    /// Limit of unsent data at the sender (TCP_NOTSENT_LOWAT).
     pub(super) unsent_bytes: u32,
-    /// How long a connection may take.
+    /// Timeout of a connection attempt.
     pub(super) connect_timeout: time::Duration,
     /// The receiver's address.
     pub(super) to: SocketAddr,
@@ -48,32 +49,34 @@ pub(super) struct Flow {
     /// Application bytes that the receiver got.
     pub(super) received: AtomicU64,
     pub(super) writes: Writes,
-    pub(super) latencies: Arc<Times>,
+    pub(super) latencies: Times,
     /// Times from a request to the last byte of its answer.
     pub(super) completions: Times,
-    /// Whether an answer was asked for and has not arrived.
+    /// True if an answer was asked for and has not arrived.
     pub(super) is_waiting: AtomicBool,
+    /// The connections of an application that has many.
+    pub(super) shorts: Shorts,
     /// Becomes true when the run is over.
     pub(super) ended: Arc<AtomicBool>,
     pub(super) told: mpsc::Sender<Event>,
 }
 
-impl Flow {
-    fn has_ended(&self) -> bool {
+impl TcpFlow {
+    pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
-    fn now(&self) -> Duration {
+    pub(super) fn now(&self) -> Duration {
         self.epoch.elapsed().into()
     }
 
     /// Whoever does not listen any more has ended the run.
-    fn tell(&self, event: Event) {
+    pub(super) fn tell(&self, event: Event) {
         let _ = self.told.send(event);
     }
 
-    /// What an end came to. After the end of the run, a connection that broke is no news.
-    fn answer(&self, done: io::Result<()>) {
+    /// Reports the failure of an end. A connection that breaks after the end of the run is not reported.
+    pub(super) fn answer(&self, done: io::Result<()>) {
         if let Err(source) = done
             && !self.has_ended()
         {
@@ -92,11 +95,7 @@ impl Flow {
         start: Duration,
         zero: Option<Duration>,
     ) -> io::Result<()> {
-        socket.set_tcp_congestion(self.cc.name().as_bytes())?;
-        socket.set_tcp_nodelay(true)?;
-        socket.set_tcp_notsent_lowat(self.unsent_bytes)?;
-        abort_on_close(&socket)?;
-        socket.set_nonblocking(true)?;
+        self.prepare(&socket)?;
         // The first flow connects before its time comes, the others at theirs.
         if zero.is_some() && !self.sleep_until(start) {
             return Ok(());
@@ -113,6 +112,7 @@ impl Flow {
         self.tell(Event::Started { flow: self.number, at: begun });
         match self.application {
             Application::Bytes(bytes) => self.write(stream, bytes, |_| true),
+            // Short flows have connections of their own.
             Application::Bulk | Application::ShortFlows { .. } => {
                 self.write(stream, u64::MAX, |_| true)
             }
@@ -129,8 +129,17 @@ impl Flow {
         }
     }
 
-    /// Whether that time came before the end of the run.
-    fn sleep_until(&self, at: Duration) -> bool {
+    /// The settings of a sender's socket.
+    pub(super) fn prepare(&self, socket: &socket2::Socket) -> io::Result<()> {
+        socket.set_tcp_congestion(self.cc.name().as_bytes())?;
+        socket.set_tcp_nodelay(true)?;
+        socket.set_tcp_notsent_lowat(self.unsent_bytes)?;
+        abort_on_close(socket)?;
+        socket.set_nonblocking(true)
+    }
+
+    /// True if that time came before the end of the run.
+    pub(super) fn sleep_until(&self, at: Duration) -> bool {
         while self.now() < at {
             if self.has_ended() {
                 return false;
@@ -141,14 +150,14 @@ impl Flow {
         !self.has_ended()
     }
 
-    /// Whether the application falls silent for good.
-    fn has_stopped(&self) -> bool {
+    /// True if the application falls silent for good.
+    pub(super) fn has_stopped(&self) -> bool {
         let zero = self.zero.get().copied().unwrap_or_default();
         self.has_ended() || self.stop.is_some_and(|stop| self.now() >= zero + stop)
     }
 
-    /// Whether it is connected; not when the run ended first.
-    fn connect(&self, socket: &socket2::Socket) -> io::Result<bool> {
+    /// True if it is connected; not when the run ended first.
+    pub(super) fn connect(&self, socket: &socket2::Socket) -> io::Result<bool> {
         let deadline = time::Instant::now() + self.connect_timeout;
         match socket.connect(&self.to.into()) {
             Err(e) if e.raw_os_error() != Some(Errno::EINPROGRESS as i32) => return Err(e),
@@ -245,8 +254,8 @@ impl Flow {
         Ok(())
     }
 
-    /// Whether all of it was written before the end of the run.
-    fn write_whole(&self, mut stream: &TcpStream, mut bytes: &[u8]) -> io::Result<bool> {
+    /// True if all of it was written before the end of the run.
+    pub(super) fn write_whole(&self, mut stream: &TcpStream, mut bytes: &[u8]) -> io::Result<bool> {
         while !bytes.is_empty() {
             if self.has_ended() {
                 return Ok(false);
@@ -321,7 +330,7 @@ impl Flow {
 struct Requests {
     response_bytes: u64,
     think: time::Duration,
-    /// When the answer that is waited for was asked for.
+    /// Time of the request whose answer is awaited.
     asked: Option<time::Instant>,
     next: time::Instant,
     /// Bytes of all answers that were asked for.
@@ -374,12 +383,12 @@ fn abort_on_close<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<()> {
     socket.into().set_linger(Some(time::Duration::ZERO))
 }
 
-fn is_nothing(e: &io::Error) -> bool {
+pub(super) fn is_nothing(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Whether something happened within a nap.
-fn wait(socket: &impl AsFd, flags: PollFlags) -> io::Result<bool> {
+/// True if something happened within a nap.
+pub(super) fn wait(socket: &impl AsFd, flags: PollFlags) -> io::Result<bool> {
     match poll(&mut [PollFd::new(socket.as_fd(), flags)], PollTimeout::from(NAP_MS)) {
         Ok(happened) => Ok(happened > 0),
         Err(Errno::EINTR) => Ok(false),

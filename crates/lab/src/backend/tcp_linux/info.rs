@@ -47,6 +47,7 @@ pub struct TcpInfo {
     segs_in: u32,
     notsent_bytes: u32,
     min_rtt_us: u32,
+    /// In, and out.
     data_segs: [u32; 2],
     delivery_rate: u64,
     busy_us: u64,
@@ -72,6 +73,11 @@ impl TcpInfo {
         Ok(getsockopt(stream, Info)?)
     }
 
+    /// Whether the other end has everything that was written.
+    pub(super) fn is_all_acknowledged(&self) -> bool {
+        self.unacked == 0 && self.notsent_bytes == 0
+    }
+
     /// A connection before its first round trip says nothing.
     pub(super) fn sample(&self) -> Option<FlowSample> {
         let segments = |n: u32| u64::from(n) * u64::from(self.snd_mss);
@@ -90,9 +96,10 @@ impl TcpInfo {
                 .then(|| Rate::from_bytes_per_sec(self.pacing_rate)),
             delivery: Some(Rate::from_bytes_per_sec(self.delivery_rate)),
             sender: SenderStats {
+                sent_packets: u64::from(self.data_segs[1]),
                 sent_bytes: self.bytes_sent,
+                lost_packets: u64::from(self.total_retrans),
                 lost_bytes: self.bytes_retrans,
-                ..SenderStats::default()
             },
             ..FlowSample::default()
         })

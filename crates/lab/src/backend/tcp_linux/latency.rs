@@ -1,4 +1,4 @@
-//! How old the application's data is when the other end reads it.
+//! Age of the application's data when the other end reads it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -8,6 +8,7 @@ mod control;
 mod flow;
 mod info;
 mod latency;
+mod short;
 mod testbed;
 
 use fullpipe_cc::Algorithm;
@@ -26,7 +27,7 @@ pub(super) struct TcpLinux;
 /// Each flow has two threads.
 const MAX_FLOWS: usize = 256;
 
-/// What the kernel has.
+/// File that lists the kernel's congestion control algorithms.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 impl Backend for TcpLinux {
@@ -60,20 +61,20 @@ impl Backend for TcpLinux {
         match feature {
             Feature::Flows(n) => *n <= MAX_FLOWS,
             Feature::Transport(protocol) => *protocol == Protocol::Tcp,
-            Feature::Application(name) => *name != "short_flows",
-            Feature::Chain => true,
-            Feature::RateTrace
-            | Feature::Algorithm(_)
-            | Feature::LateStart
-            | Feature::Route
-            | Feature::CrossTraffic
-            | Feature::LongPath
-            | Feature::Setting(_) => false,
+            Feature::Application(_)
+            | Feature::Chain
+            | Feature::RateTrace
+            | Feature::CrossTraffic => true,
+            Feature::Upwards(app) => *app != Some("short_flows"),
+            Feature::Setting(name) => *name == "extra_rtt",
+            Feature::Algorithm(_) | Feature::LateStart | Feature::Route | Feature::LongPath => {
+                false
+            }
         }
     }
 
-    fn times_writes_of(&self, _: &Application) -> bool {
-        true
+    fn times_writes_of(&self, application: &Application) -> bool {
+        !matches!(application, Application::ShortFlows { .. })
     }
 
     fn sees_each_link(&self) -> bool {

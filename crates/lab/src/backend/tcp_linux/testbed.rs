@@ -7,22 +7,23 @@ use std::thread::{self, JoinHandle};
 use std::time;
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_emu::namespace::CLIENT;
-use fullpipe_sim::Application;
+use fullpipe_emu::namespace::{CLIENT, SERVER};
+use fullpipe_sim::{Application, Direction, FlowConfig, Stream, stream_seed};
 use hdrhistogram::Histogram;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::control::Controls;
-use super::flow::Flow;
+use super::flow::TcpFlow;
 use super::info::TcpInfo;
 use super::latency::{Times, Writes};
+use super::short::Shorts;
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
-use crate::observe::{EmulatorRecord, FlowSample};
+use crate::observe::{ByFlow, EmulatorRecord, FlowSample};
 use crate::scenario::{LinkKind, Scenario};
 
-/// The port of the first flow's receiver; a namespace has all its ports free.
+/// The port of the first flow; a namespace has all its ports free.
 const FIRST_PORT: u16 = 5000;
 
 /// The least that a sender keeps unsent: Linux's usual advice.
@@ -31,24 +32,25 @@ const LEAST_UNSENT_BYTES: u64 = 128 << 10;
 /// And in time at the link's rate, so that its thread, woken late, does not leave the link idle.
 const UNSENT_TIME: Duration = Duration::from_millis(10);
 
-/// How much later than it should the first request may be where the path's times count from it.
+/// Largest delay of the first request on a path whose times count from it.
 const LATE: Duration = Duration::from_millis(100);
 
 /// Two namespaces, a link between them, and the ends of the flows.
 pub(super) struct TcpTestbed {
     epoch: time::Instant,
-    /// When the first request is due, since the epoch.
+    /// Time at which the first request is due, since the epoch.
     lead: Duration,
     link: Option<Link>,
-    /// What the ends need of it until they end.
+    /// The part of the link that the ends need until they end.
     remains: Option<Link>,
-    flows: Vec<Arc<Flow>>,
+    flows: Vec<Arc<TcpFlow>>,
     starts: Vec<Duration>,
+    /// Of the starts of each flow's short connections.
+    seeds: Vec<u64>,
     /// Sockets of flows that wait for the first one.
     waiting: Vec<(usize, Socket)>,
     threads: Vec<JoinHandle<()>>,
     events: mpsc::Receiver<Event>,
-    latencies: Arc<Times>,
     ended: Arc<AtomicBool>,
     controls: Controls,
 }
@@ -62,14 +64,18 @@ impl TcpTestbed {
         let lead = path.lead();
         let link = Link::between_namespaces(kind, &path, epoch, lead)?;
         let flows = scenario.flows.len();
-        let (listeners, sockets) = open(&link, flows)?;
+        for (i, config) in scenario.config.flows.iter().enumerate() {
+            if config.extra_rtt > Duration::ZERO {
+                link.set_extra_delay(port(i), config.extra_rtt);
+            }
+        }
+        let (listeners, sockets) = open(&link, &scenario.config.flows)?;
         let (told, events) = mpsc::channel();
         let ended = Arc::new(AtomicBool::new(false));
-        let latencies = Arc::new(Times::new());
         let rate = path.slowest().unwrap_or(Rate::ZERO);
         let unsent = rate.bytes_in(UNSENT_TIME).max(LEAST_UNSENT_BYTES);
-        let flow = |(number, config): (usize, &fullpipe_sim::FlowConfig)| {
-            Arc::new(Flow {
+        let flow = |(number, config): (usize, &FlowConfig)| {
+            Arc::new(TcpFlow {
                 number,
                 epoch,
                 cc: controls.name(number),
@@ -78,14 +84,15 @@ impl TcpTestbed {
                 unsent_bytes: u32::try_from(unsent).unwrap_or(u32::MAX),
                 // Room for SYNs that a full buffer drops, whose timeout doubles from a second.
                 connect_timeout: (Duration::from_secs(20) + path.rtt().times(4)).into(),
-                to: address(number),
+                to: address(number, config.direction),
                 sender: OnceLock::new(),
                 zero: OnceLock::new(),
                 received: AtomicU64::new(0),
                 writes: Writes::default(),
-                latencies: latencies.clone(),
+                latencies: Times::new(),
                 completions: Times::new(),
                 is_waiting: AtomicBool::new(false),
+                shorts: Shorts::default(),
                 ended: ended.clone(),
                 told: told.clone(),
             })
@@ -101,16 +108,21 @@ impl TcpTestbed {
             remains: None,
             flows: configs.iter().enumerate().map(flow).collect(),
             starts: configs.iter().map(|config| config.start).collect(),
+            seeds: (0..flows as u64)
+                .map(|i| stream_seed(scenario.seed, Stream::Starts, i))
+                .collect(),
             waiting,
             threads: Vec::new(),
             events,
-            latencies,
             ended,
             controls,
         };
         for (i, listener) in listeners.into_iter().enumerate() {
             let flow = testbed.flows[i].clone();
-            testbed.spawn("fullpipe-recv", move || flow.receive(&listener))?;
+            testbed.spawn("fullpipe-recv", move || match flow.application {
+                Application::ShortFlows { bytes, .. } => flow.receive_shorts(&listener, bytes),
+                _ => flow.receive(&listener),
+            })?;
         }
         testbed.start_sender(first, socket, lead, None)?;
         Ok(testbed)
@@ -124,7 +136,13 @@ impl TcpTestbed {
         zero: Option<Duration>,
     ) -> Result<(), RunError> {
         let flow = self.flows[i].clone();
-        self.spawn("fullpipe-send", move || flow.send(socket, at, zero))
+        let Application::ShortFlows { bytes, mean_interval } = flow.application else {
+            return self.spawn("fullpipe-send", move || flow.send(socket, at, zero));
+        };
+        let (server, _) = self.link()?.namespaces().ok_or(RunError::Lost)?;
+        let (entry, seed) = (server.entry()?, self.seeds[i]);
+        let shorts = (bytes, mean_interval, seed);
+        self.spawn("fullpipe-send", move || flow.send_shorts(&entry, shorts, at, zero))
     }
 
     fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), RunError> {
@@ -166,7 +184,10 @@ impl Testbed for TcpTestbed {
 
     fn senders(&self) -> Vec<Option<FlowSample>> {
         let states = self.controls.states();
-        let sample = |(i, flow): (usize, &Arc<Flow>)| {
+        let sample = |(i, flow): (usize, &Arc<TcpFlow>)| {
+            if let Application::ShortFlows { .. } = flow.application {
+                return Some(flow.shorts.sample());
+            }
             let mut sample = TcpInfo::of(flow.sender.get()?).ok()?.sample()?;
             sample.state = states.get(&(self.controls.place(i), flow.to)).copied();
             Some(sample)
@@ -178,8 +199,13 @@ impl Testbed for TcpTestbed {
         self.link.as_ref().ok_or(RunError::Lost)
     }
 
-    fn latency_ns(&self) -> Histogram<u64> {
-        self.latencies.histogram()
+    fn latency_ns(&self) -> ByFlow {
+        let mut all = ByFlow::new(self.flows.len());
+        for (i, flow) in self.flows.iter().enumerate() {
+            // Two of the same bounds.
+            let _ = all.flow_mut(i).add(flow.latencies.histogram());
+        }
+        all
     }
 
     fn completion_ns(&self) -> Vec<Option<Histogram<u64>>> {
@@ -188,10 +214,14 @@ impl Testbed for TcpTestbed {
     }
 
     fn incomplete(&self) -> Vec<Option<u64>> {
-        let asks =
-            |flow: &Arc<Flow>| matches!(flow.application, Application::RequestResponse { .. });
-        let open = |flow: &Arc<Flow>| u64::from(flow.is_waiting.load(Ordering::Relaxed));
-        self.flows.iter().map(|flow| asks(flow).then(|| open(flow))).collect()
+        let open = |flow: &Arc<TcpFlow>| match flow.application {
+            Application::RequestResponse { .. } => {
+                Some(u64::from(flow.is_waiting.load(Ordering::Relaxed)))
+            }
+            Application::ShortFlows { .. } => Some(flow.shorts.incomplete()),
+            _ => None,
+        };
+        self.flows.iter().map(open).collect()
     }
 
     fn finish_link(&mut self) -> Result<Option<EmulatorRecord>, RunError> {
@@ -210,18 +240,41 @@ impl Drop for TcpTestbed {
     }
 }
 
-fn address(flow: usize) -> SocketAddr {
-    // A namespace has more ports than a run has flows.
-    (CLIENT, FIRST_PORT + flow as u16).into()
+/// Address of a flow's receiver.
+fn address(flow: usize, direction: Direction) -> SocketAddr {
+    let receiver = match direction {
+        Direction::Down => CLIENT,
+        Direction::Up => SERVER,
+    };
+    (receiver, port(flow)).into()
 }
 
-/// A listener for each flow in the client's namespace, and a socket in the server's.
-fn open(link: &Link, flows: usize) -> Result<(Vec<TcpListener>, Vec<Socket>), RunError> {
+/// Port of a flow in the client's namespace, and of its receiver.
+fn port(flow: usize) -> u16 {
+    // A namespace has more ports than a run has flows.
+    FIRST_PORT + flow as u16
+}
+
+/// A listener for each flow in its receiver's namespace, and a socket in its sender's.
+fn open(link: &Link, flows: &[FlowConfig]) -> Result<(Vec<TcpListener>, Vec<Socket>), RunError> {
     let (server, client) = link.namespaces().ok_or(RunError::Lost)?;
-    let listeners = client.enter(|| (0..flows).map(address).map(TcpListener::bind).collect());
-    let listeners: std::io::Result<Vec<_>> = listeners?;
-    let socket = |_| Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
-    let sockets = server.enter(|| (0..flows).map(socket).collect());
-    let sockets: std::io::Result<Vec<_>> = sockets?;
-    Ok((listeners.map_err(RunError::Socket)?, sockets.map_err(RunError::Socket)?))
+    let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
+    for (i, flow) in flows.iter().enumerate() {
+        let (sender, receiver) = match flow.direction {
+            Direction::Down => (server, client),
+            Direction::Up => (client, server),
+        };
+        let listener = receiver.enter(|| TcpListener::bind(address(i, flow.direction)))?;
+        listeners.push(listener.map_err(RunError::Socket)?);
+        let socket = sender.enter(|| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+            if flow.direction == Direction::Up {
+                // By this port the link knows whose the packets are.
+                socket.bind(&SocketAddr::from((CLIENT, port(i))).into())?;
+            }
+            Ok(socket)
+        })?;
+        sockets.push(socket.map_err(RunError::Socket)?);
+    }
+    Ok((listeners, sockets))
 }

@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// USER_HZ, in which the kernel tells times to programs on every machine that Rust runs on.
 const TICKS_PER_SEC: f64 = 100.0;
 
-/// What one run came to.
+/// Result of one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loopback {
     pub(super) gigabits_per_sec: f64,

@@ -22,13 +22,13 @@ const SCENARIO: &str = include_str!("../../../../../scenarios/kernel/paths.toml"
 /// One of the algorithms that stand beside each other.
 #[derive(Clone, Debug)]
 pub struct Contender {
-    /// What the table calls it.
+    /// Name in the table.
     pub label: String,
-    /// What the kernel calls it.
+    /// Name in the kernel.
     pub cc: KernelCc,
 }
 
-/// What to measure, and how long.
+/// Algorithms to measure, and durations of the runs.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// The algorithms.

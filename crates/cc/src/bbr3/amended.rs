@@ -1,0 +1,243 @@
+//! The amendments of `bbr3x`: where the draft leaves bandwidth unused or a queue standing, and what this flavour does
+//! instead. Each can be switched off by itself ([`Amendments`]). `docs/bbr3x.md` has the measurements.
+
+use super::Bbr3;
+use super::params::{
+    BASELINE_LOSS_MAX, BASELINE_PACKETS, COMPETITOR_CWND_GAIN, Flavour, PROBE_RTT_AT_LATEST,
+    QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, UP_TARGET,
+};
+use crate::config::{Amendment, Amendments};
+use crate::conn::Conn;
+use crate::sampler::RateSample;
+use crate::snapshot::State;
+use crate::units::{Duration, Gain, Instant, Rate};
+
+/// State of the amendments.
+#[derive(Clone, Debug)]
+pub(crate) struct Amended {
+    /// The amendments that are on.
+    on: Amendments,
+    /// This probe had [`UP_TARGET`] in flight.
+    has_reached_target: bool,
+    /// An RTT was long enough for a queue: this path's buffer can hold one.
+    has_seen_queue: bool,
+    /// Another flow kept a queue through the last ProbeRTT.
+    has_competitor: bool,
+    /// The share that is lost when this flow does not queue.
+    baseline_loss: Gain,
+    /// The shortest RTT of the last round of the newest CRUISE, or of the ProbeRTT that lasts; [`Duration::MAX`] before its first sample.
+    least_rtt: Duration,
+    /// ProbeRTT is due then, however short the RTT is.
+    probe_rtt_at_latest: Instant,
+    /// C.lost and C.delivered in bytes when the newest CRUISE began.
+    cruise_lost: u64,
+    cruise_delivered: u64,
+}
+
+impl Amended {
+    pub(super) const fn new(without: Amendments) -> Self {
+        Self {
+            on: without.complement(),
+            has_reached_target: false,
+            has_seen_queue: false,
+            has_competitor: false,
+            baseline_loss: Gain::percent(0),
+            least_rtt: Duration::MAX,
+            probe_rtt_at_latest: Instant::MAX,
+            cruise_lost: 0,
+            cruise_delivered: 0,
+        }
+    }
+}
+
+impl Amended {
+    /// The share of `bytes` that the path may lose by itself: the baseline and two standard deviations.
+    fn expected_loss(&self, conn: &Conn, bytes: u64) -> Gain {
+        let lost = self.baseline_loss.of(bytes).saturating_mul(conn.smss);
+        self.baseline_loss.plus(Gain::ratio(2 * lost.isqrt(), bytes))
+    }
+}
+
+/// Whether `rtt` is as good as `least`: at most 1/32 above it.
+fn is_short(rtt: Duration, least: Duration) -> bool {
+    let (rtt, least) = (rtt.as_nanos(), least.as_nanos());
+    rtt <= least.saturating_add(least >> SHORT_RTT_SHIFT)
+}
+
+/// Whether `rtt` is that of a packet that waited in a queue: more than 1/8 above `least`.
+fn is_queueing(rtt: Duration, least: Duration) -> bool {
+    let (rtt, least) = (rtt.as_nanos(), least.as_nanos());
+    rtt != u64::MAX && rtt > least.saturating_add(least >> QUEUE_SHIFT)
+}
+
+impl<F: Flavour> Bbr3<F> {
+    /// The state of the amendments, if `amendment` is on. In the other flavours the compiler knows that it is not.
+    #[inline]
+    pub(super) fn amended(&self, amendment: Amendment) -> Option<&Amended> {
+        F::amended(&self.own).filter(|amended| amended.on.contains(amendment))
+    }
+
+    /// Notes the RTT of each ACK where an amendment asks for it later.
+    #[inline]
+    pub(super) fn note_rtt(&mut self, rs: &RateSample) {
+        let (state, round_start) = (self.state, self.round_start);
+        let (min_rtt, min_delay) = (self.min_rtt, self.probe_rtt_min_delay);
+        let Some(amended) = F::amended_mut(&mut self.own) else { return };
+        let before = amended.least_rtt;
+        match state {
+            // DOWN has emptied the queue: what stands there a round later is another flow's.
+            State::ProbeBwCruise if round_start => amended.least_rtt = rs.rtt,
+            State::ProbeBwCruise | State::ProbeRtt => {
+                amended.least_rtt = amended.least_rtt.min(rs.rtt);
+            }
+            _ => {}
+        }
+        // The window beside a competitor follows this RTT.
+        self.is_model_new |= amended.has_competitor && amended.least_rtt != before;
+        amended.has_seen_queue |= is_queueing(rs.rtt, min_rtt);
+        if rs.rtt < min_delay {
+            amended.probe_rtt_at_latest = rs.now + PROBE_RTT_AT_LATEST;
+        }
+        // ProbeRTT only when needed: this sample is what ProbeRTT would find.
+        if amended.on.contains(Amendment::ProbeRttWhenNeeded)
+            && state != State::ProbeRtt
+            && is_short(rs.rtt, min_delay.min(min_rtt))
+            && rs.now < amended.probe_rtt_at_latest
+        {
+            self.renew_probe_rtt_expiry(rs.now);
+        }
+    }
+
+    /// A ProbeRTT begins.
+    pub(super) fn begin_probe_rtt_for_amendments(&mut self) {
+        if let Some(amended) = F::amended_mut(&mut self.own) {
+            amended.least_rtt = Duration::MAX;
+        }
+    }
+
+    /// A CRUISE begins: what it sees is counted anew.
+    pub(super) fn begin_cruise_for_amendments(&mut self, conn: &Conn) {
+        if let Some(amended) = F::amended_mut(&mut self.own) {
+            amended.least_rtt = Duration::MAX;
+            amended.cruise_lost = conn.sampler.lost();
+            amended.cruise_delivered = conn.sampler.delivered;
+        }
+    }
+
+    /// A CRUISE ends, and REFILL begins: the losses of a CRUISE without a queue are the path's own. Few packets say little,
+    /// and CRUISE may have been cut short. Where no queue was ever seen, the buffer may be too short for one, and losses
+    /// without a queue are congestion.
+    pub(super) fn end_cruise_for_amendments(&mut self, conn: &Conn) {
+        let (min_rtt, state) = (self.min_rtt, self.state);
+        let Some(amended) = F::amended_mut(&mut self.own) else { return };
+        amended.has_reached_target = false;
+        if state != State::ProbeBwCruise {
+            return;
+        }
+        let lost = conn.sampler.lost().saturating_sub(amended.cruise_lost);
+        let delivered = conn.sampler.delivered.saturating_sub(amended.cruise_delivered);
+        let all = lost.saturating_add(delivered);
+        if all < BASELINE_PACKETS * conn.smss {
+            return;
+        }
+        amended.baseline_loss = if amended.has_seen_queue && is_short(amended.least_rtt, min_rtt) {
+            Gain::ratio(lost, all).min(BASELINE_LOSS_MAX)
+        } else {
+            Gain::percent(0)
+        };
+    }
+
+    /// A CRUISE ends, and REFILL begins. Where a queue stood that ProbeRTT empties, flows of this kind believe in more bandwidth
+    /// together than the link has: what CRUISE delivered is this one's share of it. From there a probe of a small flow
+    /// gains more than one of a large flow. A window of BBR.MinPipeCwnd keeps a queue by itself where the BDP is smaller.
+    pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
+        let min_rtt = self.min_rtt;
+        let is_shared = self.amended(Amendment::BandwidthOfCruise).is_some_and(|amended| {
+            !amended.has_competitor
+                && amended.least_rtt != Duration::MAX
+                && !is_short(amended.least_rtt, min_rtt)
+        });
+        let delivered = self.bw_latest.min(self.max_bw);
+        if is_shared
+            && self.state == State::ProbeBwCruise
+            && !rs.is_app_limited
+            && conn.cwnd > self.min_pipe_cwnd(conn)
+            && delivered > Rate::ZERO
+        {
+            self.max_bw_filter = [delivered, Rate::ZERO];
+            self.max_bw = delivered;
+        }
+    }
+
+    /// BBR.LossThresh of a probe with `bytes` in flight: above what the path loses by itself. Few packets lose more or fewer
+    /// than that by chance, by the square root of their number.
+    #[inline]
+    pub(super) fn loss_thresh(&self, conn: &Conn, bytes: u64) -> Gain {
+        match self.amended(Amendment::BaselineLoss) {
+            Some(amended) if amended.baseline_loss > Gain::percent(0) => {
+                F::P.loss_thresh.plus(amended.expected_loss(conn, bytes))
+            }
+            _ => F::P.loss_thresh,
+        }
+    }
+
+    /// Whether Startup's losses may be the path's own, of which it knows nothing yet: there is no queue, and they are no
+    /// more than the path is believed to lose at most. Startup that fills a short buffer loses far more.
+    pub(super) fn is_loss_of_path_in_startup(&self, rs: &RateSample) -> bool {
+        self.amended(Amendment::BaselineLoss).is_some()
+            && is_short(rs.rtt, self.min_rtt)
+            && rs.lost <= F::P.loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight)
+    }
+
+    /// Whether the losses of the round that `rs` ends are too few to lower the short-term bounds.
+    pub(super) fn is_small_loss(&self, conn: &Conn, rs: &RateSample) -> bool {
+        self.amended(Amendment::IgnoreSmallLoss).is_some_and(|amended| {
+            let all = rs.lost.saturating_add(rs.delivered);
+            let limit = match self.amended(Amendment::BaselineLoss) {
+                Some(_) => SMALL_LOSS.plus(amended.expected_loss(conn, all)),
+                None => SMALL_LOSS,
+            };
+            rs.lost <= limit.of(all)
+        })
+    }
+
+    /// Whether UP may end before a plateau of three rounds: the target was in flight, it made a queue, one round did not
+    /// deliver more, and in the last CRUISE nobody else was queueing. On a link that is faster than believed no queue
+    /// is made, and UP goes on.
+    pub(super) fn is_up_at_target(&mut self, conn: &Conn, rs: &RateSample) -> bool {
+        if self.amended(Amendment::UpEndsAtTarget).is_none() {
+            return false;
+        }
+        let reached = rs.prior_inflight.saturating_add(conn.smss) >= UP_TARGET.of(self.bdp);
+        let (min_rtt, rounds) = (self.min_rtt, self.full_bw_count);
+        let has_queue = !is_short(rs.rtt, min_rtt);
+        F::amended_mut(&mut self.own).is_some_and(|amended| {
+            amended.has_reached_target |= reached;
+            amended.has_reached_target
+                && has_queue
+                && rounds >= 1
+                && is_short(amended.least_rtt, min_rtt)
+        })
+    }
+
+    /// A ProbeRTT ends: the queue that was there without ours is another flow's.
+    pub(super) fn end_probe_rtt_for_amendments(&mut self, conn: &Conn, now: Instant) {
+        let least = conn.sampler.min_rtt();
+        if let Some(amended) = F::amended_mut(&mut self.own) {
+            let seen = amended.least_rtt;
+            amended.has_competitor =
+                seen != Duration::MAX && seen.as_nanos() > least.as_nanos() + least.as_nanos() / 4;
+            amended.probe_rtt_at_latest = now + PROBE_RTT_AT_LATEST;
+        }
+    }
+
+    /// The window that a flow beside one that fills the buffer needs to keep its share: 0 where there is none.
+    pub(super) fn inflight_beside_competitor(&self) -> u64 {
+        match self.amended(Amendment::KeepShareBesideQueue) {
+            Some(amended) if amended.has_competitor && amended.least_rtt != Duration::MAX => {
+                COMPETITOR_CWND_GAIN.of(self.bw.bytes_in(amended.least_rtt))
+            }
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The amendments of `bbr3x`: without them it is the draft, and each does what it is for.
+
+use crate::config::{Amendment, Amendments};
+use crate::test_link::{Link, MS};
+use crate::{Algorithm, Config, Duration, State};
+
+fn link(algorithm: Algorithm, without: Amendments) -> Link {
+    Link::with(algorithm, 20, MS.times(40), Config { bbr3x_without: without, ..Config::new(1) })
+}
+
+fn all() -> Amendments {
+    Amendment::ALL.into_iter().fold(Amendments::NONE, Amendments::with)
+}
+
+/// All amendments but `amendment`.
+fn but(amendment: Amendment) -> Amendments {
+    let others = Amendment::ALL.into_iter().filter(|other| *other != amendment);
+    others.fold(Amendments::NONE, Amendments::with)
+}
+
+#[test]
+fn without_its_amendments_it_is_the_draft() {
+    for every in [0, 10, 40, 300] {
+        let mut draft = link(Algorithm::Bbr3, Amendments::NONE);
+        let mut none = link(Algorithm::Bbr3x, all());
+        for _ in 0..300 {
+            for link in [&mut draft, &mut none] {
+                match every {
+                    0 => link.run(MS.times(100)),
+                    n => link.run_losing(MS.times(100), n),
+                }
+            }
+            let of = |link: &Link| (link.now, link.cc.cwnd(), link.cc.pacing_rate(), link.bbr());
+            assert_eq!(of(&draft), of(&none), "every {every}");
+        }
+        assert_eq!(draft.states, none.states);
+        assert!(draft.states.len() > 10 && draft.delivered == none.delivered);
+    }
+}
+
+/// The longest queue after Startup, in time at the link's rate.
+fn longest_queue(link: &mut Link) -> Duration {
+    link.run_to(State::ProbeBwCruise);
+    let end = link.now + Duration::from_secs(20);
+    let mut longest = Duration::ZERO;
+    while link.now < end {
+        link.step(&mut || false);
+        longest = longest.max(link.free.since(link.now));
+    }
+    longest
+}
+
+#[test]
+fn a_probe_of_a_flow_that_is_alone_makes_half_the_queue() {
+    let draft = longest_queue(&mut link(Algorithm::Bbr3, Amendments::NONE));
+    let mut amended = link(Algorithm::Bbr3x, but(Amendment::UpEndsAtTarget));
+    let queue = longest_queue(&mut amended);
+    assert!(queue.times(2) < draft && queue > MS, "{queue}, draft {draft}");
+    assert!(amended.states.contains(&State::ProbeBwUp));
+}
+
+#[test]
+fn a_probe_of_a_faster_link_goes_on() {
+    let mut link = link(Algorithm::Bbr3x, Amendments::NONE);
+    link.run(Duration::from_secs(10));
+    link.rate = crate::Rate::from_bits_per_sec(60_000_000);
+    link.run(Duration::from_secs(5));
+    assert!(link.bbr().max_bw > crate::Rate::from_bits_per_sec(55_000_000), "{:?}", link.bbr());
+}
+
+/// The times at which ProbeRTT was entered in 30 s.
+fn probe_rtts(algorithm: Algorithm, without: Amendments) -> usize {
+    let mut link = link(algorithm, without);
+    link.run(Duration::from_secs(30));
+    link.states.iter().filter(|state| **state == State::ProbeRtt).count()
+}
+
+#[test]
+fn a_flow_that_is_alone_needs_one_probe_rtt_in_twenty_seconds() {
+    let draft = probe_rtts(Algorithm::Bbr3, Amendments::NONE);
+    let amended = probe_rtts(Algorithm::Bbr3x, but(Amendment::ProbeRttWhenNeeded));
+    assert!(draft >= 5 && amended == 1, "{amended}, draft {draft}");
+}
+
+#[test]
+fn the_path_s_own_losses_are_no_congestion() {
+    let delivered = |algorithm, without| {
+        let mut link = link(algorithm, without);
+        link.run_losing(Duration::from_secs(30), 33);
+        link.delivered
+    };
+    let draft = delivered(Algorithm::Bbr3, Amendments::NONE);
+    let without = delivered(Algorithm::Bbr3x, Amendments::NONE.with(Amendment::BaselineLoss));
+    let amended = delivered(Algorithm::Bbr3x, Amendments::NONE);
+    let link = 30 * 20_000_000 / 8;
+    assert!(amended > link * 8 / 10, "{amended} of {link}, draft {draft}");
+    assert!(draft < link / 2 && without < link * 7 / 10, "draft {draft}, without {without}");
+}
+
+#[test]
+fn names_are_read_and_unknown_ones_refused() {
+    for amendment in Amendment::ALL {
+        let set: Amendments = amendment.name().parse().expect("its name");
+        assert!(Amendment::ALL.iter().all(|a| set.contains(*a) == (*a == amendment)));
+    }
+    assert_eq!("none".parse(), Ok(Amendments::NONE));
+    let two = Amendments::NONE.with(Amendment::DeeperDown).with(Amendment::BaselineLoss);
+    assert_eq!("deeper_down+baseline_loss".parse(), Ok(two));
+    for wrong in ["", "deeper", "deeper_down+", "none+deeper_down"] {
+        assert!(wrong.parse::<Amendments>().is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,50 @@
+//! The signals that a server takes.
+
+use tokio::signal::unix::{self, SignalKind};
+
+use crate::failure::Failure;
+
+/// A wish of whoever sent the signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Signal {
+    /// SIGINT: the end, at once.
+    Stop,
+    /// SIGTERM: the end, when the answers that are on their way are done.
+    Finish,
+    /// SIGHUP: the certificate is to be read again.
+    Reload,
+}
+
+pub(super) struct Signals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hang_up: unix::Signal,
+}
+
+impl Signals {
+    /// Takes the signals from now on.
+    pub(super) fn install() -> Result<Self, Failure> {
+        let take = |kind| {
+            unix::signal(kind)
+                .map_err(|error| Failure::run(format!("cannot listen for signals: {error}")))
+        };
+        Ok(Self {
+            interrupt: take(SignalKind::interrupt())?,
+            terminate: take(SignalKind::terminate())?,
+            hang_up: take(SignalKind::hangup())?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.terminate.recv() => Signal::Finish,
+            _ = self.hang_up.recv() => Signal::Reload,
+        }
+    }
+
+    /// Ends when a server that is ending already is told again.
+    pub(super) async fn stop(&mut self) {
+        while self.next().await == Signal::Reload {}
+    }
+}

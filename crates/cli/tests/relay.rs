@@ -1,0 +1,207 @@
+//! `fullpipe link --udp`: QUIC through a relay, without root.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use common::{Running, Said, Serve, captured, fullpipe, run, serve, sha256, text, write_file};
+use nix::unistd::geteuid;
+
+const NOBODY: u32 = 65_534;
+
+/// As somebody who is not root.
+fn unprivileged(mut command: Command) -> Command {
+    if geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+/// Two files, a server that serves them, and a copy of the command, all where anybody may read and write.
+struct Place {
+    dir: tempfile::TempDir,
+    server: Serve,
+    own: PathBuf,
+}
+
+fn place(bytes: usize) -> Place {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).expect("a mode");
+    let www = dir.path().join("www");
+    std::fs::create_dir(&www).expect("a directory");
+    write_file(&www.join("a"), bytes);
+    write_file(&www.join("b"), bytes);
+    let own = dir.path().join("fullpipe");
+    std::fs::copy(env!("CARGO_BIN_EXE_fullpipe"), &own).expect("a copy");
+    let server = serve(&www, &[]);
+    Place { dir, server, own }
+}
+
+impl Place {
+    /// `fullpipe link` towards the server with a command.
+    fn link(&self, line: &str, command: &[&str]) -> Command {
+        let mut link = Command::new(&self.own);
+        link.args(["link", "--udp", &format!("0={}", self.server.address)]);
+        link.args(line.split_whitespace()).arg("--json");
+        if !command.is_empty() {
+            link.arg("--").args(command);
+        }
+        link.current_dir(self.dir.path()).stdin(Stdio::null());
+        unprivileged(link)
+    }
+
+    fn has(&self, name: &str, of: &str) -> bool {
+        sha256(&self.dir.path().join(name)) == sha256(&self.dir.path().join("www").join(of))
+    }
+}
+
+fn json(said: &Said) -> serde_json::Value {
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("one object");
+    object["link"].clone()
+}
+
+fn figure(value: &serde_json::Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn two_clients_share_the_path_and_each_gets_its_own() {
+    let place = place(3_000_000);
+    let get = |name: &str| {
+        format!("{} get https://localhost:{{port}}/{name} --insecure", place.own.display())
+    };
+    let script = format!("{} & {}; wait", get("a"), get("b"));
+    let said = run(place.link("--rate 20mbit --rtt 20ms --buffer 4bdp", &["sh", "-c", &script]));
+    let result = json(&said);
+    assert!(place.has("a", "a") && place.has("b", "b"), "{}", said.stderr);
+    assert_eq!(result["relay"]["clients"], 2, "{result}");
+    let down = &result["down"];
+    // A datagram of 1472 bytes is 1500 with its headers.
+    let goodput = figure(&down["metrics"]["goodput_mbps"]);
+    assert!((17.0..20.0 * 1472.0 / 1500.0).contains(&goodput), "{goodput}");
+    assert!(figure(&down["payload_bytes"]) > 6e6, "{down}");
+    assert!(figure(&down["metrics"]["queue_ms.max"]) <= 80.0, "four BDP are 80 ms: {down}");
+    assert!(figure(&result["emulator"]["lateness_us"]["p99"]) > 0.0, "{result}");
+}
+
+#[test]
+fn a_relay_without_a_command_runs_until_ctrl_c() {
+    let place = place(10);
+    let child = place.link("--rtt 30ms", &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut relay = Running(child.expect("the command starts"));
+    let mut line = String::new();
+    BufReader::new(relay.0.stderr.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    let address = line.split(' ').find_map(|word| word.parse::<std::net::SocketAddr>().ok());
+    let url = format!("https://localhost:{}/a", address.expect(&line).port());
+    let out = place.dir.path().join("got");
+    let get = ["get", &url, "--insecure", "-o", text(&out)];
+    assert_eq!(run(fullpipe(Path::new("/"), &get)).code, Some(0));
+    assert!(place.has("got", "a"));
+    relay.interrupt();
+    assert_eq!(relay.end().code(), Some(0));
+    let mut stdout = String::new();
+    relay.0.stdout.take().expect("a pipe").read_to_string(&mut stdout).expect("text");
+    let object: serde_json::Value = serde_json::from_str(&stdout).expect("one object");
+    let result = &object["link"];
+    assert_eq!((&result["relay"]["clients"], &result["interrupted"]), (&1.into(), &false.into()));
+    assert!(result["ended"].is_null(), "{result}");
+}
+
+/// A router that forgets: the server sees the connection come from another port, and it goes on.
+#[test]
+fn a_download_survives_a_new_port() {
+    let place = place(3_000_000);
+    let own = text(&place.own);
+    let get = [own, "get", "https://localhost:{port}/a", "--insecure"];
+    let line = "--rate 10mbit --rtt 20ms --rebind 700ms,1500ms";
+    let said = run(place.link(line, &get));
+    let result = json(&said);
+    assert!(place.has("a", "a"), "{}", said.stderr);
+    assert!(figure(&result["elapsed_s"]) > 2.0, "both times came: {result}");
+    assert_eq!(result["relay"]["clients"], 1);
+}
+
+#[test]
+fn a_capture_shows_what_was_lost() {
+    let place = place(200_000);
+    let own = text(&place.own);
+    let get = [own, "get", "https://localhost:{port}/a", "--insecure"];
+    let said = run(place.link("--rate 20mbit --loss 5% --pcap both.pcapng", &get));
+    let result = json(&said);
+    let packets = captured(&place.dir.path().join("both.pcapng"));
+    let lost = ["down", "up"].map(|way| result[way]["lost_packets"]["random_loss"].as_u64());
+    let lost: u64 = lost.into_iter().flatten().sum();
+    let sent = figure(&result["up"]["sent_packets"]) + figure(&result["down"]["sent_packets"]);
+    assert!(lost > 0, "5 % of {sent}");
+    assert_eq!(packets.len() as f64, 2.0 * sent - lost as f64);
+    // From the server at its own end: UDP over IPv4, from its port.
+    let port = place.server.address.port().to_be_bytes();
+    let from_server = packets.iter().filter(|(end, _, data)| *end == 1 && data[20..22] == port);
+    assert_eq!(from_server.count() as u64, result["down"]["sent_packets"].as_u64().expect("some"));
+}
+
+/// Datagrams of any client come back to it and to no other, in both directions and at another address than
+/// loopback's first.
+#[test]
+fn clients_are_kept_apart() {
+    let echo = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let target = echo.local_addr().expect("an address");
+    thread::spawn(move || {
+        let mut data = [0; 100];
+        while let Ok((bytes, from)) = echo.recv_from(&mut data) {
+            let _ = echo.send_to(&data[..bytes], from);
+        }
+    });
+    let udp = format!("127.0.0.2:0={target}");
+    let mut link = fullpipe(Path::new("/"), &["link", "--udp", &udp, "--rtt", "10ms", "--json"]);
+    let child = link.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut relay = Running(child.expect("the command starts"));
+    let mut line = String::new();
+    BufReader::new(relay.0.stderr.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    let address = line.split(' ').find_map(|word| word.parse::<std::net::SocketAddr>().ok());
+    let address = address.expect(&line);
+    assert_eq!(address.ip().to_string(), "127.0.0.2");
+    let clients: Vec<_> =
+        (0..20).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port")).collect();
+    for (i, client) in clients.iter().enumerate() {
+        client.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+        client.send_to(&[i as u8], address).expect("it is taken");
+    }
+    for (i, client) in clients.iter().enumerate() {
+        let mut data = [0; 100];
+        let (bytes, from) = client.recv_from(&mut data).expect("an answer");
+        assert_eq!((&data[..bytes], from), (&[i as u8][..], address));
+    }
+    relay.interrupt();
+    assert_eq!(relay.end().code(), Some(0));
+}
+
+#[test]
+fn bad_addresses_are_refused() {
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let taken = format!("{}=127.0.0.1:9", taken.local_addr().expect("an address"));
+    for (udp, parts) in [
+        ("5000", &["LISTEN=SERVER", "127.0.0.1:5000"][..]),
+        ("5000=127.0.0.1", &["LISTEN=SERVER"]),
+        ("here=127.0.0.1:9", &["'here'", "LISTEN=SERVER"]),
+        ("0=127.0.0.1:0", &["server's port is 0"]),
+        ("0=[::1]:9", &["two families"]),
+        ("192.0.2.77:0=127.0.0.1:9", &["192.0.2.77"]),
+        (&taken, &["in use"]),
+    ] {
+        let said = run(fullpipe(Path::new("/"), &["link", "--udp", udp, "--quiet"]));
+        assert_eq!(said.code, Some(2), "{udp}: {}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{udp}: {}", said.stderr);
+        for part in parts {
+            assert!(said.stderr.contains(part), "{udp} should tell {part}: {}", said.stderr);
+        }
+    }
+}

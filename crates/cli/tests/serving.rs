@@ -1,0 +1,279 @@
+//! How `fullpipe serve` is run and watched, and what `fullpipe get` can be asked for beyond one file.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Running, Serve, certificate, fullpipe, names, run, serve, sha256, text, write_file};
+use nix::sys::signal::Signal;
+
+/// A directory to serve, with files of these sizes that are named after them.
+fn www(sizes: &[usize]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    for bytes in sizes {
+        write_file(&dir.path().join(bytes.to_string()), *bytes);
+    }
+    dir
+}
+
+fn get(dir: &Path, server: &Serve, path: &str, args: &[&str]) -> common::Said {
+    let mut command = fullpipe(dir, &["get", &server.url(path), "-o", "-", "--insecure"]);
+    command.args(args);
+    run(command)
+}
+
+/// A download that stands still after its first bytes, until its stdout is read.
+fn slow_get(dir: &Path, server: &Serve, path: &str) -> Running {
+    let mut command = fullpipe(dir, &["get", &server.url(path), "-o", "-", "--insecure"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut running = Running(command.spawn().expect("the command starts"));
+    running.0.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("a byte");
+    running
+}
+
+#[test]
+fn sigterm_lets_an_answer_end_and_takes_no_new_client() {
+    let dir = www(&[30_000_000]);
+    let mut server = serve(dir.path(), &[]);
+    let mut slow = slow_get(dir.path(), &server, "/30000000");
+    server.process.signal(Signal::SIGTERM);
+    std::thread::sleep(Duration::from_millis(300));
+    let refused = get(dir.path(), &server, "/30000000", &["--connect-timeout", "2s"]);
+    assert_eq!((refused.code, refused.stdout.len()), (Some(1), 0), "{}", refused.stderr);
+    assert!(server.process.0.try_wait().expect("a child").is_none(), "an answer is on its way");
+    let mut rest = Vec::new();
+    slow.0.stdout.as_mut().expect("a pipe").read_to_end(&mut rest).expect("the rest");
+    assert_eq!(rest.len(), 30_000_000 - 1);
+    assert_eq!(slow.end().code(), Some(0));
+    assert_eq!(server.process.end().code(), Some(0));
+}
+
+#[test]
+fn sigterm_waits_no_longer_than_it_should_and_a_second_signal_ends_it_at_once() {
+    let dir = www(&[30_000_000]);
+    for (timeout, twice) in [("300ms", false), ("10min", true)] {
+        let mut server = serve(dir.path(), &["--shutdown-timeout", timeout]);
+        let mut slow = slow_get(dir.path(), &server, "/30000000");
+        let start = Instant::now();
+        server.process.signal(Signal::SIGTERM);
+        if twice {
+            std::thread::sleep(Duration::from_millis(100));
+            server.process.signal(Signal::SIGTERM);
+        }
+        assert_eq!(server.process.end().code(), Some(0));
+        assert!(start.elapsed() < Duration::from_secs(5), "{timeout}: {:?}", start.elapsed());
+        std::io::copy(slow.0.stdout.as_mut().expect("a pipe"), &mut std::io::sink()).expect("text");
+        assert_eq!(slow.end().code(), Some(1), "half a file is a failure");
+    }
+}
+
+#[test]
+fn sighup_reads_the_certificate_again() {
+    let dir = www(&[1000]);
+    let (cert, key) = certificate(dir.path());
+    let server = serve(dir.path(), &["--cert", text(&cert), "--key", text(&key)]);
+    let old = dir.path().join("old.pem");
+    std::fs::copy(&cert, &old).expect("a copy");
+    let fetched = |ca: &Path| {
+        let ca = ["get", &server.url("/1000"), "-o", "-", "--ca", text(ca)];
+        run(fullpipe(dir.path(), &ca)).code
+    };
+    assert_eq!(fetched(&old), Some(0));
+    certificate(dir.path());
+    assert_eq!(fetched(&old), Some(0), "nobody told the server");
+    server.process.signal(Signal::SIGHUP);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!((fetched(&old), fetched(&cert)), (Some(1), Some(0)));
+    // A pair that does not fit changes nothing.
+    std::fs::write(&key, "no key").expect("a file");
+    server.process.signal(Signal::SIGHUP);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(fetched(&cert), Some(0));
+}
+
+/// The status line and the body of a GET.
+fn scrape(address: SocketAddr, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).expect("a listener");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
+    (head.lines().next().expect("a line").to_owned(), body.to_owned())
+}
+
+#[test]
+fn the_counters_of_prometheus_count() {
+    let dir = www(&[70_000]);
+    let server = serve(dir.path(), &["--metrics", "127.0.0.1:0"]);
+    let url = server.line.split("metrics on http://").nth(1).expect("it is announced");
+    let address = url.split('/').next().expect("an address").parse().expect("an address");
+    assert_eq!(get(dir.path(), &server, "/70000", &[]).stdout.len(), 70_000);
+    assert_eq!(get(dir.path(), &server, "/none", &[]).code, Some(1));
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let body = loop {
+        let (status, body) = scrape(address, "/metrics");
+        assert_eq!(status, "HTTP/1.1 200 OK");
+        // A connection lasts a little longer than its client.
+        if body.contains("fullpipe_connections 0\n") || Instant::now() > deadline {
+            break body;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    for line in [
+        "fullpipe_connections 0",
+        "fullpipe_answers 0",
+        "fullpipe_connections_admitted_total 2",
+        "fullpipe_requests_complete_total 1",
+        "fullpipe_requests_refused_total 1",
+        "fullpipe_body_bytes_total 70000",
+        "# TYPE fullpipe_body_bytes counter",
+        "# EOF",
+    ] {
+        assert!(body.lines().any(|l| l == line), "{line:?} is not in\n{body}");
+    }
+    let packets = body.lines().find_map(|l| l.strip_prefix("fullpipe_packets_sent_total "));
+    assert!(packets.expect(&body).parse::<u64>().expect("a number") > 50, "{body}");
+    assert!(scrape(address, "/").0.contains("404"));
+}
+
+#[test]
+fn the_clients_of_a_network_have_a_congestion_control_of_their_own() {
+    let dir = www(&[1000]);
+    let log = |rule: &str| {
+        let mut command = fullpipe(dir.path(), &["serve", ".", "-l", "127.0.0.1:0"]);
+        command.args(["--cc-for", rule]).env("RUST_LOG", "fullpipe_quic=debug");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Running(command.spawn().expect("the command starts"));
+        let line = common::first_line(&mut process);
+        let address = line.split([' ', ',']).find_map(|word| word.parse().ok());
+        let mut server = Serve { address: address.expect(&line), process, line };
+        assert_eq!(get(dir.path(), &server, "/1000", &[]).stdout.len(), 1000);
+        server.process.interrupt();
+        server.process.end();
+        server.process.stderr()
+    };
+    assert!(log("127.0.0.0/8=cubic").contains("congestion=cubic"));
+    assert!(!log("192.0.2.0/24=cubic").contains("congestion=cubic"));
+}
+
+#[test]
+fn both_ends_can_be_kept_to_a_cipher() {
+    let dir = www(&[1000]);
+    let server = serve(dir.path(), &["--ciphers", "chacha20"]);
+    for (cipher, code) in [("any", 0), ("chacha20", 0), ("aes128", 1)] {
+        let said = get(dir.path(), &server, "/1000", &["--ciphers", cipher]);
+        assert_eq!(said.code, Some(code), "{cipher}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn each_connection_leaves_a_qlog_at_both_ends() {
+    let dir = www(&[1000]);
+    let (ours, theirs) = (dir.path().join("client"), dir.path().join("server"));
+    let mut server = serve(dir.path(), &["--qlog", text(&theirs)]);
+    assert_eq!(get(dir.path(), &server, "/1000", &["--qlog", text(&ours)]).code, Some(0));
+    server.process.interrupt();
+    server.process.end();
+    for (directory, side) in [(ours, "-client.qlog"), (theirs, "-server.qlog")] {
+        let names = names(&directory);
+        assert!(names.len() == 1 && names[0].ends_with(side), "{names:?}");
+        let log = std::fs::read_to_string(directory.join(&names[0])).expect("a file");
+        assert!(log.contains("packet_sent") && log.contains("packet_received"), "{log}");
+    }
+}
+
+struct Downloads {
+    dir: tempfile::TempDir,
+    www: PathBuf,
+    qlogs: PathBuf,
+}
+
+fn downloads(sizes: &[usize]) -> Downloads {
+    let dir = tempfile::tempdir().expect("a directory");
+    let www = dir.path().join("www");
+    std::fs::create_dir(&www).expect("a directory");
+    for bytes in sizes {
+        write_file(&www.join(bytes.to_string()), *bytes);
+    }
+    let qlogs = dir.path().join("qlogs");
+    Downloads { www, qlogs, dir }
+}
+
+impl Downloads {
+    fn get(&self, server: &Serve, sizes: &[usize], args: &[&str]) -> common::Said {
+        let urls: Vec<String> =
+            sizes.iter().map(|bytes| server.url(&format!("/{bytes}"))).collect();
+        let mut command = fullpipe(self.dir.path(), &["get", "--insecure", "--output-dir", "here"]);
+        command.args(urls).args(args).args(["--qlog", text(&self.qlogs)]);
+        run(command)
+    }
+
+    /// Connections that left a qlog, and whether one sent 0-RTT packets.
+    fn connections(&self) -> (usize, bool) {
+        let logs = names(&self.qlogs);
+        let log = |name: &String| std::fs::read_to_string(self.qlogs.join(name)).expect("a file");
+        (logs.len(), logs.iter().any(|name| log(name).contains(r#""packet_type":"0RTT""#)))
+    }
+
+    fn are_equal(&self, sizes: &[usize]) {
+        let here = self.dir.path().join("here");
+        assert_eq!(names(&here).len(), sizes.len());
+        for bytes in sizes {
+            let name = bytes.to_string();
+            assert_eq!(sha256(&here.join(&name)), sha256(&self.www.join(&name)), "{name}");
+        }
+        std::fs::remove_dir_all(here).expect("it is there");
+        std::fs::remove_dir_all(&self.qlogs).expect("it is there");
+    }
+}
+
+#[test]
+fn several_files_come_over_one_connection_or_over_one_each() {
+    let sizes: Vec<usize> = (0..150).map(|i| i * 997).collect();
+    let downloads = downloads(&sizes);
+    let server = serve(&downloads.www, &["--early-data"]);
+    for (args, connections, early) in [
+        (&[][..], 1, false),
+        (&["--parallel"], 150, false),
+        (&["--resume"], 2, false),
+        (&["--resume", "--early-data"], 2, false),
+        (&["--resume", "--early-data", "--alpn", "hq-interop"], 2, true),
+        (&["--resume", "--alpn", "hq-interop"], 2, false),
+        (&["--key-update"], 1, false),
+    ] {
+        let said = downloads.get(&server, &sizes, args);
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), sizes.len(), "{args:?}: {}", said.stderr);
+        assert_eq!(downloads.connections(), (connections, early), "{args:?}");
+        downloads.are_equal(&sizes);
+    }
+}
+
+#[test]
+fn without_session_tickets_nothing_is_resumed() {
+    let downloads = downloads(&[1000, 2000]);
+    let server = serve(&downloads.www, &["--no-resumption"]);
+    let said = downloads.get(
+        &server,
+        &[1000, 2000],
+        &["--resume", "--early-data", "--alpn", "hq-interop"],
+    );
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(downloads.connections(), (2, false));
+    downloads.are_equal(&[1000, 2000]);
+}
+
+#[test]
+fn a_file_that_is_missing_does_not_keep_the_others() {
+    let downloads = downloads(&[1000, 2000]);
+    let server = serve(&downloads.www, &[]);
+    let said = downloads.get(&server, &[1000, 77, 2000], &[]);
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    assert!(said.stderr.contains("cannot fetch /77"), "{}", said.stderr);
+    downloads.are_equal(&[1000, 2000]);
+}

@@ -1,0 +1,26 @@
+//! Programs of other people's on a path: in a namespace of their own behind a TUN link, or over UDP through a relay.
+//!
+//! The path model sees every packet, and nothing of the program: all figures are the wire's.
+
+mod judge;
+mod options;
+mod path;
+mod process;
+mod result;
+mod run;
+
+pub use judge::{Grade, Judgement, judge, judgements, paths};
+pub use options::PathOptions;
+pub use path::ProgramPath;
+pub use result::{Ended, PcapResult, ProgramResult, RelayResult, WayResult, table};
+pub use run::{ProgramPlace, ProgramRequest, check, run};
+
+/// The variable of the command's environment that has the address behind the path: of this machine, inside another
+/// link of the outermost machine, or of the relay.
+pub const HOST_VARIABLE: &str = "FULLPIPE_HOST";
+
+/// Stands in the command's arguments for that address.
+pub const HOST_PLACE: &str = "{host}";
+
+/// Stands in the command's arguments for the port of the relay.
+pub const PORT_PLACE: &str = "{port}";

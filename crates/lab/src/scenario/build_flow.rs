@@ -1,0 +1,279 @@
+//! A flow of a scenario, and cross traffic.
+
+use fullpipe_cc::{Algorithm, Amendments, CubicRules, Duration, StartupGains};
+use fullpipe_path::{Arrivals, CrossTraffic, Ecn, ElementConfig, MTU_BYTES};
+use fullpipe_sim::{
+    AckPolicy, Application, Direction, FlowConfig, ReceiveWindow, Reordering, RoutedTraffic,
+    TcpConfig,
+};
+
+use super::build_net::Net;
+use super::error::Wrong;
+use super::quantity::Room;
+use super::schema::{App, CrossTable, Cubic, FlowTable, Late, Marks, Spacing, Way};
+use super::{Cc, Protocol};
+use crate::units::show_duration;
+
+/// An application writes so much at a time when nothing else is said: a disk's or a codec's block.
+const WRITE_BYTES: u64 = 4096;
+
+/// More connections than these are no experiment: each has a controller and a sender of its own.
+const MAX_CONNECTIONS: u64 = 1_000_000;
+
+/// More packets of cross traffic, or steps of an application, than a run could ever get through.
+const MAX_PER_SEC: u64 = 10_000_000;
+
+/// Checks the number of connections: on a path too slow for them, all connections of short flows
+/// exist at the end.
+pub(super) fn check_connections(
+    flow: &FlowConfig,
+    count: u64,
+    end: Option<Duration>,
+    field: &str,
+) -> Result<(), Wrong> {
+    let end = end.unwrap_or(Duration::MAX);
+    let Application::ShortFlows { mean_interval, .. } = flow.application else { return Ok(()) };
+    let each = end.as_nanos() / mean_interval.as_nanos().max(1);
+    let connections = each.saturating_mul(count);
+    if connections > MAX_CONNECTIONS {
+        let why = format!(
+            "makes some {connections} connections, the most is {MAX_CONNECTIONS}; write a longer every"
+        );
+        return Err(Wrong::new(format!("{field}.app"), why));
+    }
+    Ok(())
+}
+
+pub(super) fn check_times(
+    table: &FlowTable,
+    field: &str,
+    end: Option<Duration>,
+) -> Result<(), Wrong> {
+    let end = end.unwrap_or(Duration::MAX);
+    let start = table.start.map_or(Duration::ZERO, |t| t.0);
+    let every = table.every.map_or(Duration::ZERO, |t| t.0);
+    if table.count == 0 {
+        return Err(Wrong::new(format!("{field}.count"), "0 flows are none; write at least 1"));
+    }
+    let last = start + every.times(table.count - 1);
+    if last >= end {
+        let place = if start >= end { "start" } else { "every" };
+        let why = format!(
+            "a flow starts at {}, and the run ends at {}; write a longer duration",
+            show_duration(last),
+            show_duration(end)
+        );
+        return Err(Wrong::new(format!("{field}.{place}"), why));
+    }
+    match table.stop {
+        Some(stop) if stop.0 <= last => Err(Wrong::new(
+            format!("{field}.stop"),
+            format!(
+                "{} is not after the start at {}; write a later time",
+                show_duration(stop.0),
+                show_duration(last)
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn flow_config(
+    table: &FlowTable,
+    cc: Cc,
+    field: &str,
+    net: &Net,
+) -> Result<FlowConfig, Wrong> {
+    // Of an algorithm that is not ours nobody looks at this one: the simulator refuses the flow.
+    let algorithm = cc.algorithm().unwrap_or(Algorithm::Reno);
+    let seed = 0; // each flow made of this one has its own
+    let mut flow = match table.transport.unwrap_or_default() {
+        Protocol::Quic => FlowConfig::bulk(algorithm, seed),
+        Protocol::Tcp => FlowConfig::tcp_bulk(algorithm, seed),
+    };
+    if let Some(mss) = table.mss {
+        if !(100..=65_000).contains(&mss) {
+            let why = format!("{mss} bytes are no packet; write 100 to 65000, like 1200");
+            return Err(Wrong::new(format!("{field}.mss"), why));
+        }
+        flow.cc.smss = mss;
+    }
+    flow.cc.initial_cwnd = table.initial_cwnd.map(|n| n.0);
+    if flow.cc.initial_cwnd == Some(0) {
+        let why = "0 and nothing could be sent; write a volume like 15kB";
+        return Err(Wrong::new(format!("{field}.initial_cwnd"), why));
+    }
+    flow.cc.paced = table.paced.unwrap_or(flow.cc.paced);
+    flow.cc.bbr1_ack_aggregation = table.ack_aggregation.unwrap_or(flow.cc.bbr1_ack_aggregation);
+    flow.cc.cubic = match table.cubic {
+        None => flow.cc.cubic,
+        Some(Cubic::Rfc9438) => CubicRules::Rfc9438,
+        Some(Cubic::Linux) => CubicRules::Linux,
+    };
+    flow.cc.bbr3x_without = table.bbr3x_without.map_or(Amendments::NONE, |without| without.0);
+    flow.cc.startup_gains = match (table.startup_pacing_gain, table.startup_cwnd_gain) {
+        (Some(pacing), Some(cwnd)) => Some(StartupGains { pacing: pacing.0, cwnd: cwnd.0 }),
+        (None, None) => None,
+        _ => {
+            let why = "write startup_pacing_gain and startup_cwnd_gain, or neither";
+            return Err(Wrong::new(format!("{field}.startup_cwnd_gain"), why));
+        }
+    };
+    flow.acks = AckPolicy {
+        every: table.ack_every.unwrap_or(flow.acks.every),
+        max_delay: table.ack_delay.map_or(flow.acks.max_delay, |t| t.0),
+        quick: table.quick_acks.unwrap_or(flow.acks.quick),
+    };
+    flow.jitter = table.jitter.map_or(flow.jitter, |t| t.0);
+    flow.handshake = table.handshake.unwrap_or(flow.handshake);
+    flow.tcp = tcp_config(table, field)?;
+    if flow.acks.every == 0 {
+        return Err(Wrong::new(format!("{field}.ack_every"), "0 is never; write at least 1"));
+    }
+    (flow.ecn, flow.cc.ecn) = match table.ecn {
+        Marks::Off => (Ecn::NotEct, false),
+        Marks::Classic => (Ecn::Ect0, false),
+        Marks::L4s => (Ecn::Ect1, true),
+    };
+    flow.stop = table.stop.map(|t| t.0);
+    flow.extra_rtt = table.extra_rtt.map_or(Duration::ZERO, |t| t.0);
+    flow.route = net.route(table.route.as_ref(), field)?;
+    flow.direction = direction(table, field, net)?;
+    flow.application = table.app.map_or(Ok(Application::Bulk), |app| application(app, field))?;
+    let bytes = |room: Option<Room>, name: &str| {
+        room.map(|room| net.bytes(room, &format!("{field}.{name}"))).transpose()
+    };
+    flow.send_buffer = bytes(table.send_buffer, "send_buffer")?;
+    let window = bytes(table.receive_window, "receive_window")?;
+    let initial = bytes(table.receive_window_initial, "receive_window_initial")?;
+    flow.receive_window = match (initial, window) {
+        (None, None) => ReceiveWindow::Unlimited,
+        (None, Some(bytes)) => ReceiveWindow::Fixed(bytes),
+        (Some(initial), Some(max)) if initial <= max => ReceiveWindow::Auto { initial, max },
+        (Some(_), _) => {
+            let why = "grows to receive_window; write that too, and larger";
+            return Err(Wrong::new(format!("{field}.receive_window_initial"), why));
+        }
+    };
+    Ok(flow)
+}
+
+/// Reads the settings that only TCP has.
+fn tcp_config(table: &FlowTable, field: &str) -> Result<TcpConfig, Wrong> {
+    let fields = [
+        ("reordering", table.reordering.is_some()),
+        ("rto_min", table.rto_min.is_some()),
+        ("idle_restart", table.idle_restart.is_some()),
+        ("prr", table.prr.is_some()),
+    ];
+    if let Some((name, _)) = fields.iter().find(|(_, is_there)| *is_there)
+        && table.transport != Some(Protocol::Tcp)
+    {
+        let why = "only tcp has it; write transport = \"tcp\" too, or leave it out";
+        return Err(Wrong::new(format!("{field}.{name}"), why));
+    }
+    let standard = TcpConfig::default();
+    Ok(TcpConfig {
+        reordering: match table.reordering {
+            None => standard.reordering,
+            Some(Late::Rack) => Reordering::Rack,
+            Some(Late::Threshold) => Reordering::Threshold,
+        },
+        rto_min: table.rto_min.map_or(standard.rto_min, |t| t.0),
+        idle_restart: table.idle_restart.unwrap_or(standard.idle_restart),
+        prr: table.prr.unwrap_or(standard.prr),
+    })
+}
+
+fn application(app: App, field: &str) -> Result<Application, Wrong> {
+    let zero = |what: &str| {
+        Err(Wrong::new(format!("{field}.app"), format!("{what} of 0 would never get on")))
+    };
+    let too_often = |what: &str, instead: &str| {
+        let why = format!("makes {what} a second, the most is {MAX_PER_SEC}; write {instead}");
+        Err(Wrong::new(format!("{field}.app"), why))
+    };
+    Ok(match app {
+        App::Bulk {} => Application::Bulk,
+        App::Bytes(bytes) if bytes.0 == 0 => return zero("bytes"),
+        App::Bytes(bytes) => Application::Bytes(bytes.0),
+        App::RateLimited { rate, write } => {
+            let write_bytes = write.map_or(WRITE_BYTES, |n| n.0);
+            if write_bytes == 0 {
+                return zero("writes");
+            }
+            let writes = rate.0.as_bytes_per_sec() / write_bytes;
+            if writes > MAX_PER_SEC {
+                return too_often(&format!("{writes} writes"), "a lower rate or larger writes");
+            }
+            Application::RateLimited { rate: rate.0, write_bytes }
+        }
+        App::OnOff { on, .. } if on.0 == Duration::ZERO => return zero("an on"),
+        App::OnOff { on, off } => {
+            let steps = 2_000_000_000 / on.0.as_nanos().saturating_add(off.0.as_nanos()).max(1);
+            if steps > MAX_PER_SEC {
+                return too_often(&format!("{steps} steps"), "longer times");
+            }
+            Application::OnOff { on: on.0, off: off.0 }
+        }
+        App::RequestResponse { response, .. } if response.0 == 0 => return zero("a response"),
+        App::RequestResponse { response, think } => {
+            Application::RequestResponse { response_bytes: response.0, think: think.0 }
+        }
+        App::ShortFlows { bytes, every } if bytes.0 == 0 || every.0 == Duration::ZERO => {
+            return zero("bytes or every");
+        }
+        App::ShortFlows { bytes, every } => {
+            Application::ShortFlows { bytes: bytes.0, mean_interval: every.0 }
+        }
+    })
+}
+
+fn direction(table: &FlowTable, field: &str, net: &Net) -> Result<Direction, Wrong> {
+    if table.direction == Way::Down {
+        return Ok(Direction::Down);
+    }
+    if table.route.is_some() {
+        let why = "a flow that goes up passes all links; leave it out";
+        return Err(Wrong::new(format!("{field}.route"), why));
+    }
+    let has_rate = |element: &ElementConfig| {
+        matches!(element, ElementConfig::Bottleneck { .. } | ElementConfig::Shaper { .. })
+    };
+    if !net.uplink.row.iter().any(has_rate) {
+        let why = "the way up has no rate; write path.up = [{ bottleneck = { rate = \"10mbit\", buffer = \"64kB\" } }]";
+        return Err(Wrong::new(format!("{field}.direction"), why));
+    }
+    Ok(Direction::Up)
+}
+
+pub(super) fn cross(table: &CrossTable, i: usize, net: &Net) -> Result<RoutedTraffic, Wrong> {
+    let field = format!("cross[{i}]");
+    let packet = table.packet.map_or(u64::from(MTU_BYTES), |n| n.0);
+    let packet_bytes = u32::try_from(packet).ok().filter(|n| (1..=65_000).contains(n));
+    let packets_per_sec = table.rate.0.as_bytes_per_sec() / packet.max(1);
+    if packets_per_sec > MAX_PER_SEC {
+        let why = format!(
+            "makes {packets_per_sec} packets a second, the most is {MAX_PER_SEC}; write a \
+             lower rate or larger packets"
+        );
+        return Err(Wrong::new(format!("{field}.rate"), why));
+    }
+    let start = table.start.map_or(Duration::ZERO, |t| t.0);
+    if table.stop.is_some_and(|stop| stop.0 <= start) {
+        return Err(Wrong::new(format!("{field}.stop"), "not after the start; write a later time"));
+    }
+    let traffic = CrossTraffic {
+        rate: table.rate.0,
+        packet_bytes: packet_bytes.ok_or_else(|| {
+            Wrong::new(format!("{field}.packet"), "no packet; write 1B to 65000B, like 1500B")
+        })?,
+        arrivals: match table.arrivals {
+            Spacing::Constant => Arrivals::Constant,
+            Spacing::Poisson => Arrivals::Poisson,
+        },
+        start,
+        stop: table.stop.map(|t| t.0),
+    };
+    Ok(RoutedTraffic { traffic, route: net.route(table.route.as_ref(), &field)? })
+}

@@ -1,0 +1,78 @@
+//! Features that the fields of a scenario need and that not every backend has.
+
+use fullpipe_cc::Duration;
+use fullpipe_path::{ElementConfig, RateConfig};
+
+use super::build_net::Net;
+use super::schema::{Document, FlowTable, Marks, Way};
+use super::{Feature, Need};
+
+/// A handshake gives up on a longer round trip.
+const LONGEST_REAL_RTT: Duration = Duration::from_secs(25);
+
+pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
+    let of_path =
+        if doc.path.as_ref().is_some_and(|p| p.trace.is_some()) { "path" } else { "link[0]" };
+    let is_trace = |e: &ElementConfig| {
+        matches!(e, ElementConfig::Bottleneck { rate: RateConfig::Trace(_), .. })
+    };
+    let all = [
+        (net.links.len() > 1, Feature::Chain, "link[1]".to_owned()),
+        (!doc.cross.is_empty(), Feature::CrossTraffic, "cross".to_owned()),
+        (
+            net.links.iter().flat_map(|link| &link.row).any(is_trace),
+            Feature::RateTrace,
+            format!("{of_path}.trace"),
+        ),
+        (net.rtt > LONGEST_REAL_RTT, Feature::LongPath, "path.rtt".to_owned()),
+    ];
+    let there = all.into_iter().filter(|(is_there, ..)| *is_there);
+    let routes = doc.cross.iter().enumerate().filter(|(_, cross)| cross.route.is_some());
+    let routes =
+        routes.map(|(i, _)| Need { feature: Feature::Route, field: format!("cross[{i}].route") });
+    there.map(|(_, feature, field)| Need { feature, field }).chain(routes).collect()
+}
+
+pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>) {
+    let settings = [
+        ("mss", flow.mss.is_some()),
+        ("initial_cwnd", flow.initial_cwnd.is_some()),
+        ("paced", flow.paced.is_some()),
+        ("ack_aggregation", flow.ack_aggregation.is_some()),
+        ("cubic", flow.cubic.is_some()),
+        ("bbr3x_without", flow.bbr3x_without.is_some()),
+        ("startup_pacing_gain", flow.startup_pacing_gain.is_some()),
+        ("startup_cwnd_gain", flow.startup_cwnd_gain.is_some()),
+        ("ack_every", flow.ack_every.is_some()),
+        ("ack_delay", flow.ack_delay.is_some()),
+        ("ecn", flow.ecn != Marks::Off),
+        ("send_buffer", flow.send_buffer.is_some()),
+        ("receive_window", flow.receive_window.is_some()),
+        ("extra_rtt", flow.extra_rtt.is_some()),
+        ("jitter", flow.jitter.is_some()),
+        ("handshake", flow.handshake.is_some()),
+        ("quick_acks", flow.quick_acks.is_some()),
+        ("reordering", flow.reordering.is_some()),
+        ("rto_min", flow.rto_min.is_some()),
+        ("idle_restart", flow.idle_restart.is_some()),
+        ("prr", flow.prr.is_some()),
+    ];
+    let mut need = |feature, name: &str| {
+        needs.push(Need { feature, field: format!("{place}.{name}") });
+    };
+    for (name, _) in settings.into_iter().filter(|(_, is_there)| *is_there) {
+        need(Feature::Setting(name), name);
+    }
+    if let Some(protocol) = flow.transport {
+        need(Feature::Transport(protocol), "transport");
+    }
+    if flow.route.is_some() {
+        need(Feature::Route, "route");
+    }
+    if flow.direction == Way::Up {
+        need(Feature::Upwards(flow.app.as_ref().map(|app| app.name())), "direction");
+    }
+    if let Some(app) = &flow.app {
+        need(Feature::Application(app.name()), "app");
+    }
+}

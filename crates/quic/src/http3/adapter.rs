@@ -1,0 +1,424 @@
+//! noq behind the traits of the h3 crate.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use h3::error::Code;
+use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
+use noq::{ConnectionError, ReadError, VarInt, WriteError};
+
+use super::NO_ERROR;
+
+/// Most bytes that are read of a client's request: h3 keeps a header until it is complete.
+const MOST_OF_A_REQUEST: u64 = 32 * 1024;
+/// Most bytes that are read of each of a client's unidirectional streams, which carry settings and priorities.
+const MOST_OF_CONTROL: u64 = 256 * 1024;
+
+type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send + Sync>>;
+type Pair = (noq::SendStream, noq::RecvStream);
+
+/// A connection of noq as h3 sees it.
+pub(super) struct Connection {
+    opener: Opener,
+    accepting_bi: Option<Waiting<Pair>>,
+    accepting_uni: Option<Waiting<noq::RecvStream>>,
+    streams: Streams,
+    /// Whether what the peer sends is bounded: that of a server's client is.
+    bounded: bool,
+}
+
+impl Connection {
+    pub(super) fn of_client(connection: noq::Connection) -> Self {
+        Self::new(connection, false)
+    }
+
+    pub(super) fn of_server(connection: noq::Connection) -> Self {
+        Self::new(connection, true)
+    }
+
+    fn new(connection: noq::Connection, bounded: bool) -> Self {
+        let opener = Opener { connection, opening_bi: None, opening_uni: None };
+        let streams = Streams::default();
+        Self { opener, accepting_bi: None, accepting_uni: None, streams, bounded }
+    }
+
+    /// The streams of the requests that arrive.
+    pub(super) fn streams(&self) -> Streams {
+        self.streams.clone()
+    }
+}
+
+/// A stream of noq that h3 writes to until somebody takes it out.
+type Slot = Arc<Mutex<Option<noq::SendStream>>>;
+
+/// The sending sides of the requests that arrived. A body is written to noq's stream itself: h3 would keep a block of
+/// it for each stream that takes nothing.
+#[derive(Clone, Default)]
+pub(super) struct Streams(Arc<Mutex<HashMap<StreamId, Slot>>>);
+
+impl Streams {
+    fn map(&self) -> MutexGuard<'_, HashMap<StreamId, Slot>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a stream from h3, which can then not write to it any more.
+    pub(super) fn take(&self, id: StreamId) -> Option<noq::SendStream> {
+        let slot = self.map().remove(&id)?;
+        slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<B: Buf> quic::Connection<B> for Connection {
+    type RecvStream = RecvStream;
+    type OpenStreams = Opener;
+
+    fn poll_accept_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
+        let connection = &self.opener.connection;
+        let accepting = self.accepting_uni.get_or_insert_with(|| {
+            let connection = connection.clone();
+            Box::pin(async move { connection.accept_uni().await })
+        });
+        let accepted = ready!(accepting.as_mut().poll(cx));
+        self.accepting_uni = None;
+        let most = self.bounded.then_some(MOST_OF_CONTROL);
+        Poll::Ready(accepted.map(|recv| RecvStream::new(recv, most)).map_err(of_connection))
+    }
+
+    fn poll_accept_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
+        let connection = &self.opener.connection;
+        let accepting = self.accepting_bi.get_or_insert_with(|| {
+            let connection = connection.clone();
+            Box::pin(async move { connection.accept_bi().await })
+        });
+        let accepted = ready!(accepting.as_mut().poll(cx));
+        self.accepting_bi = None;
+        let (send, recv) = accepted.map_err(of_connection)?;
+        let send = SendStream::new(send, Some(self.streams.clone()));
+        self.streams.map().insert(send.id, send.slot.clone());
+        let recv = RecvStream::new(recv, self.bounded.then_some(MOST_OF_A_REQUEST));
+        Poll::Ready(Ok(BidiStream { send, recv }))
+    }
+
+    fn opener(&self) -> Self::OpenStreams {
+        self.opener.clone()
+    }
+}
+
+impl<B: Buf> quic::OpenStreams<B> for Connection {
+    type BidiStream = BidiStream<B>;
+    type SendStream = SendStream<B>;
+
+    fn poll_open_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
+        self.opener.poll_open_bidi(cx)
+    }
+
+    fn poll_open_send(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
+        self.opener.poll_open_send(cx)
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        quic::OpenStreams::<B>::close(&mut self.opener, code, reason);
+    }
+}
+
+/// Opens streams of a connection.
+pub(crate) struct Opener {
+    connection: noq::Connection,
+    opening_bi: Option<Waiting<Pair>>,
+    opening_uni: Option<Waiting<noq::SendStream>>,
+}
+
+impl Clone for Opener {
+    fn clone(&self) -> Self {
+        Self { connection: self.connection.clone(), opening_bi: None, opening_uni: None }
+    }
+}
+
+impl<B: Buf> quic::OpenStreams<B> for Opener {
+    type BidiStream = BidiStream<B>;
+    type SendStream = SendStream<B>;
+
+    fn poll_open_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
+        let connection = &self.connection;
+        let opening = self.opening_bi.get_or_insert_with(|| {
+            let connection = connection.clone();
+            Box::pin(async move { connection.open_bi().await })
+        });
+        let opened = ready!(opening.as_mut().poll(cx));
+        self.opening_bi = None;
+        let (send, recv) = opened.map_err(of_stream)?;
+        let (send, recv) = (SendStream::new(send, None), RecvStream::new(recv, None));
+        Poll::Ready(Ok(BidiStream { send, recv }))
+    }
+
+    fn poll_open_send(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
+        let connection = &self.connection;
+        let opening = self.opening_uni.get_or_insert_with(|| {
+            let connection = connection.clone();
+            Box::pin(async move { connection.open_uni().await })
+        });
+        let opened = ready!(opening.as_mut().poll(cx));
+        self.opening_uni = None;
+        Poll::Ready(opened.map(|send| SendStream::new(send, None)).map_err(of_stream))
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        // h3 closes what has ended as well, and noq would forget why it ended.
+        if self.connection.close_reason().is_none() {
+            self.connection.close(var_int(code.value()), reason);
+        }
+    }
+}
+
+/// Both sides of a request.
+pub(crate) struct BidiStream<B: Buf> {
+    send: SendStream<B>,
+    recv: RecvStream,
+}
+
+impl<B: Buf> quic::BidiStream<B> for BidiStream<B> {
+    type SendStream = SendStream<B>;
+    type RecvStream = RecvStream;
+
+    fn split(self) -> (Self::SendStream, Self::RecvStream) {
+        (self.send, self.recv)
+    }
+}
+
+impl<B: Buf> quic::RecvStream for BidiStream<B> {
+    type Buf = Bytes;
+
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Self::Buf>, StreamErrorIncoming>> {
+        self.recv.poll_data(cx)
+    }
+
+    fn stop_sending(&mut self, error_code: u64) {
+        self.recv.stop_sending(error_code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        self.recv.recv_id()
+    }
+}
+
+impl<B: Buf> quic::SendStream<B> for BidiStream<B> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_ready(cx)
+    }
+
+    fn send_data<D: Into<WriteBuf<B>>>(&mut self, data: D) -> Result<(), StreamErrorIncoming> {
+        self.send.send_data(data)
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_finish(cx)
+    }
+
+    fn reset(&mut self, reset_code: u64) {
+        self.send.reset(reset_code);
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.send.send_id()
+    }
+}
+
+/// The sending side of a stream.
+pub(crate) struct SendStream<B: Buf> {
+    slot: Slot,
+    id: StreamId,
+    /// Where the slot can be taken from.
+    streams: Option<Streams>,
+    writing: Option<WriteBuf<B>>,
+}
+
+impl<B: Buf> SendStream<B> {
+    fn new(stream: noq::SendStream, streams: Option<Streams>) -> Self {
+        let id = stream_id(stream.id());
+        Self { slot: Arc::new(Mutex::new(Some(stream))), id, streams, writing: None }
+    }
+
+    fn with<T>(
+        &mut self,
+        act: impl FnOnce(&mut noq::SendStream) -> T,
+    ) -> Result<T, StreamErrorIncoming> {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_mut().map(act).ok_or_else(|| StreamErrorIncoming::Unknown("it was taken".into()))
+    }
+}
+
+impl<B: Buf> Drop for SendStream<B> {
+    fn drop(&mut self) {
+        if let Some(streams) = &self.streams {
+            streams.map().remove(&self.id);
+        }
+    }
+}
+
+impl<B: Buf> quic::SendStream<B> for SendStream<B> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        while let Some(mut data) = self.writing.take() {
+            if !data.has_remaining() {
+                break;
+            }
+            let written = self.with(|stream| Pin::new(stream).poll_write(cx, data.chunk()))?;
+            match written {
+                Poll::Ready(Ok(bytes)) => data.advance(bytes),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(of_write(error))),
+                Poll::Pending => {
+                    self.writing = Some(data);
+                    return Poll::Pending;
+                }
+            }
+            self.writing = Some(data);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn send_data<D: Into<WriteBuf<B>>>(&mut self, data: D) -> Result<(), StreamErrorIncoming> {
+        // h3 waits for poll_ready between two of them.
+        self.writing = Some(data.into());
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        let finished = self.with(noq::SendStream::finish)?;
+        Poll::Ready(finished.map_err(|error| StreamErrorIncoming::Unknown(Box::new(error))))
+    }
+
+    fn reset(&mut self, reset_code: u64) {
+        // A stream that is closed already, or in other hands, needs none.
+        let _ = self.with(|stream| stream.reset(var_int(reset_code)));
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.id
+    }
+}
+
+/// The receiving side of a stream.
+pub(crate) struct RecvStream {
+    stream: noq::RecvStream,
+    /// Bytes that may still be read.
+    left: Option<u64>,
+    ended: bool,
+}
+
+impl RecvStream {
+    fn new(stream: noq::RecvStream, left: Option<u64>) -> Self {
+        Self { stream, left, ended: false }
+    }
+}
+
+impl quic::RecvStream for RecvStream {
+    type Buf = Bytes;
+
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Self::Buf>, StreamErrorIncoming>> {
+        let read = ready!(pin!(self.stream.read_chunk(usize::MAX)).poll(cx)).map_err(of_read)?;
+        match (&read, &mut self.left) {
+            (None, _) => self.ended = true,
+            (Some(chunk), Some(left)) => match left.checked_sub(chunk.len() as u64) {
+                Some(rest) => *left = rest,
+                None => {
+                    let connection_error =
+                        ConnectionErrorIncoming::InternalError("too much on one stream".to_owned());
+                    return Poll::Ready(Err(StreamErrorIncoming::ConnectionErrorIncoming {
+                        connection_error,
+                    }));
+                }
+            },
+            (Some(_), None) => {}
+        }
+        Poll::Ready(Ok(read))
+    }
+
+    fn stop_sending(&mut self, error_code: u64) {
+        // A stream that has ended needs none.
+        let _ = self.stream.stop(var_int(error_code));
+    }
+
+    fn recv_id(&self) -> StreamId {
+        stream_id(self.stream.id())
+    }
+}
+
+impl Drop for RecvStream {
+    /// noq itself would say code 0, which is none of HTTP/3's.
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.stream.stop(NO_ERROR);
+        }
+    }
+}
+
+fn var_int(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}
+
+/// Both are the 62 bits of RFC 9000 section 2.1.
+fn stream_id(id: noq::StreamId) -> StreamId {
+    let id = u64::from(VarInt::from(id));
+    StreamId::try_from(id).unwrap_or_else(|_| unreachable!("a stream ID of noq has 62 bits"))
+}
+
+fn of_connection(error: ConnectionError) -> ConnectionErrorIncoming {
+    match error {
+        ConnectionError::ApplicationClosed(close) => {
+            ConnectionErrorIncoming::ApplicationClose { error_code: close.error_code.into_inner() }
+        }
+        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
+        error => ConnectionErrorIncoming::Undefined(Arc::new(error)),
+    }
+}
+
+fn of_stream(error: ConnectionError) -> StreamErrorIncoming {
+    StreamErrorIncoming::ConnectionErrorIncoming { connection_error: of_connection(error) }
+}
+
+fn of_read(error: ReadError) -> StreamErrorIncoming {
+    match error {
+        ReadError::Reset(code) => {
+            StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
+        }
+        ReadError::ConnectionLost(error) => of_stream(error),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}
+
+fn of_write(error: WriteError) -> StreamErrorIncoming {
+    match error {
+        WriteError::Stopped(code) => {
+            StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
+        }
+        WriteError::ConnectionLost(error) => of_stream(error),
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}

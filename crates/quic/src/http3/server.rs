@@ -1,0 +1,182 @@
+//! Requests over HTTP/3, and their answers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use h3::error::{ConnectionError, StreamError};
+use h3::server::{RequestResolver, RequestStream};
+use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, IF_RANGE, RANGE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use noq::VarInt;
+
+use super::adapter::{BidiStream, Connection, Streams};
+use super::range::{Wanted, wanted};
+use crate::content::Body;
+use crate::hq::{MAX_REQUEST_BYTES, Refusal};
+use crate::server::{Shared, Window, give};
+
+/// Unidirectional streams that a client of HTTP/3 must be allowed (RFC 9114 section 6.2).
+pub(crate) const UNI_STREAMS: u32 = 3;
+
+/// The longest DATA frame there is: of data that ends when the client has enough.
+const ENDLESS: u64 = (1 << 62) - 1;
+
+/// Answers the requests of a connection until it ends.
+pub(crate) async fn serve(peer: SocketAddr, connection: &noq::Connection, shared: &Arc<Shared>) {
+    let window = Arc::new(shared.window(connection));
+    let adapter = Connection::of_server(connection.clone());
+    let streams = adapter.streams();
+    let mut builder = h3::server::builder();
+    builder.max_field_section_size(MAX_REQUEST_BYTES as u64);
+    let ended = async {
+        let mut http = builder.build::<_, Bytes>(adapter).await?;
+        while let Some(request) = http.accept().await? {
+            let answering = shared.answering();
+            let (streams, window, shared) = (streams.clone(), window.clone(), shared.clone());
+            tokio::spawn(async move {
+                answer(peer, request, &streams, &window, &shared).await;
+                drop(answering);
+            });
+        }
+        Ok::<(), ConnectionError>(())
+    };
+    if let Err(error) = ended.await {
+        let error = crate::log::Escaped(error);
+        tracing::debug!(%peer, %error, "disconnected");
+    }
+}
+
+async fn answer(
+    peer: SocketAddr,
+    request: RequestResolver<Connection, Bytes>,
+    streams: &Streams,
+    window: &Window,
+    shared: &Arc<Shared>,
+) {
+    let start = Instant::now();
+    let limit = shared.limits.request_timeout;
+    let (request, mut stream) = match tokio::time::timeout(limit, request.resolve_request()).await {
+        Ok(Ok(resolved)) => resolved,
+        Ok(Err(error)) => return shared.refused(peer, "", Refusal::BadRequest, &error),
+        Err(_) => {
+            let late = "the request took too long to arrive";
+            return shared.refused(peer, "", Refusal::Timeout, &late);
+        }
+    };
+    let line = format!("{} {}", request.method(), request.uri().path());
+    let (response, body) = response_to(&request, shared).await;
+    let (status, sent) = (response.status(), send_head(&mut stream, response));
+    match tokio::time::timeout(shared.limits.stall_timeout, sent).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return shared.log.connection(peer, "a request was given up", &error),
+        Err(_) => return shared.refused(peer, &line, Refusal::Timeout, &"the client took nothing"),
+    }
+    let Some(mut send) = streams.take(stream.send_id()) else { return };
+    let bytes = body.length().unwrap_or(ENDLESS);
+    if bytes > 0 {
+        // One DATA frame holds all of it (RFC 9114 section 7.2.1).
+        let header = [&[0][..], &var_int(bytes)].concat();
+        if send.write_all(&header).await.is_err() {
+            return;
+        }
+    }
+    if status.is_success() {
+        let mut given = 0;
+        let outcome = give(&mut send, body, window, shared, &mut given, reset_code).await;
+        shared.answered(peer, &line, given, start, &outcome);
+    } else {
+        // That the stream is closed already is no news.
+        let _ = send.finish();
+        shared.refused(peer, &line, refusal_of(status), &status);
+    }
+}
+
+async fn send_head(
+    stream: &mut RequestStream<BidiStream<Bytes>, Bytes>,
+    response: Response<()>,
+) -> Result<(), StreamError> {
+    stream.send_response(response).await
+}
+
+/// The header of the answer, and its body.
+async fn response_to(request: &Request<()>, shared: &Shared) -> (Response<()>, Body) {
+    let get = match *request.method() {
+        Method::GET => true,
+        Method::HEAD => false,
+        _ => {
+            let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return (response, Body::EMPTY);
+        }
+    };
+    let opened = match shared.is_ending() {
+        true => Err(Refusal::Unavailable),
+        false => shared.source.open(request.uri().path()).await,
+    };
+    let body = match opened {
+        Ok(body) => body,
+        Err(refusal) => {
+            let status = StatusCode::from_u16(refusal.code() as u16);
+            return (empty(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)), Body::EMPTY);
+        }
+    };
+    let Some(length) = body.length() else {
+        let mut response = Response::new(());
+        *response.status_mut() = StatusCode::OK;
+        return (response, if get { body } else { Body::EMPTY });
+    };
+    // There is no validator that If-Range could be equal to, so it asks for the whole.
+    let range = request.headers().get(RANGE).and_then(|range| range.to_str().ok());
+    let range = range.filter(|_| get && !request.headers().contains_key(IF_RANGE));
+    let (mut response, body, bytes) = match wanted(range, length) {
+        Wanted::Whole => (empty(StatusCode::OK), body, length),
+        Wanted::Part { from, bytes } => {
+            let mut response = empty(StatusCode::PARTIAL_CONTENT);
+            let shown = format!("bytes {from}-{}/{length}", from + bytes - 1);
+            insert(&mut response, CONTENT_RANGE, &shown);
+            (response, body.part(from, bytes), bytes)
+        }
+        Wanted::Nothing => {
+            let mut response = empty(StatusCode::RANGE_NOT_SATISFIABLE);
+            insert(&mut response, CONTENT_RANGE, &format!("bytes */{length}"));
+            return (response, Body::EMPTY);
+        }
+    };
+    response.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    insert(&mut response, CONTENT_LENGTH, &bytes.to_string());
+    (response, if get { body } else { Body::EMPTY })
+}
+
+fn empty(status: StatusCode) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    insert(&mut response, CONTENT_LENGTH, "0");
+    response
+}
+
+/// `value` is ASCII that the server made.
+fn insert(response: &mut Response<()>, name: http::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+fn refusal_of(status: StatusCode) -> Refusal {
+    Refusal::from_code(status.as_u16().into()).unwrap_or(Refusal::BadRequest)
+}
+
+/// The code of the reset of a body that breaks off (RFC 9114 section 8.1): H3_REQUEST_CANCELLED, or
+/// H3_INTERNAL_ERROR.
+fn reset_code(refusal: Refusal) -> VarInt {
+    match refusal {
+        Refusal::Timeout => VarInt::from_u32(0x10c),
+        _ => VarInt::from_u32(0x102),
+    }
+}
+
+/// A variable-length integer of eight bytes (RFC 9000 section 16).
+fn var_int(value: u64) -> [u8; 8] {
+    (value | 3 << 62).to_be_bytes()
+}

@@ -1,0 +1,97 @@
+//! The configuration with which a connection is accepted.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use noq::{Incoming, ServerConfig, TransportConfig, VarInt};
+
+use super::{Choose, Limits};
+use crate::http3::{self, server::UNI_STREAMS};
+use crate::transport::log_to;
+use crate::{CongestionControl, TransportSettings};
+
+/// A client as its first packet shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Arrival {
+    /// The address that it comes from.
+    pub address: SocketAddr,
+    /// The connection ID that it chose for its first packet (RFC 9000 section 7.2). The two ends can agree on it
+    /// beforehand ([`ClientOptions::first_connection_id`](crate::ClientOptions)).
+    pub connection_id: noq::ConnectionId,
+}
+
+/// What transport configurations are made of.
+pub(super) struct Transports {
+    pub(super) congestion: CongestionControl,
+    pub(super) seed: u64,
+    pub(super) settings: TransportSettings,
+    pub(super) limits: Limits,
+    pub(super) qlog: Option<PathBuf>,
+}
+
+impl Transports {
+    fn make(&self, congestion: CongestionControl, seed: u64, http3: bool) -> Arc<TransportConfig> {
+        let mut transport = self.settings.transport(congestion, seed);
+        self.limits.apply_to(&mut transport);
+        if http3 {
+            transport.max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS));
+        }
+        log_to(&mut transport, self.qlog.as_deref());
+        Arc::new(transport)
+    }
+}
+
+/// The configurations of a server.
+pub(super) struct Configs {
+    hq: Arc<ServerConfig>,
+    http3: Arc<ServerConfig>,
+    transports: Transports,
+    choose: Option<Choose>,
+}
+
+impl Configs {
+    /// `server` has everything but the transport.
+    pub(super) fn new(
+        server: ServerConfig,
+        transports: Transports,
+        choose: Option<Choose>,
+    ) -> Self {
+        let (congestion, seed) = (transports.congestion, transports.seed);
+        let with = |http3| {
+            let mut config = server.clone();
+            config.transport_config(transports.make(congestion, seed, http3));
+            Arc::new(config)
+        };
+        Self { hq: with(false), http3: with(true), transports, choose }
+    }
+
+    /// The one with which the endpoint starts.
+    pub(super) fn first(&self) -> ServerConfig {
+        (*self.hq).clone()
+    }
+
+    /// The one for this client. Whoever does not offer HTTP/3 may open no unidirectional streams.
+    pub(super) fn of(&self, incoming: &Incoming) -> Arc<ServerConfig> {
+        let http3 = may_speak_http3(incoming);
+        let usual = if http3 { &self.http3 } else { &self.hq };
+        let arrival =
+            Arrival { address: incoming.remote_address(), connection_id: incoming.orig_dst_cid() };
+        let chosen = self.choose.as_ref().and_then(|choose| choose(&arrival));
+        let Some((congestion, seed)) = chosen else { return usual.clone() };
+        tracing::debug!(peer = %arrival.address, %congestion, "congestion control of its own");
+        let mut config = ServerConfig::clone(usual);
+        config.transport_config(self.transports.make(congestion, seed, http3));
+        Arc::new(config)
+    }
+}
+
+/// Whether a client offers HTTP/3, as far as its first packet shows.
+fn may_speak_http3(incoming: &Incoming) -> bool {
+    let Some(mut offered) = incoming.decrypt().and_then(|packet| packet.alpns()) else {
+        // The list is in a packet behind it.
+        return true;
+    };
+    offered.any(|name| name.is_ok_and(|name| name == http3::ALPN))
+}

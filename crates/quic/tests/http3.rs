@@ -1,0 +1,101 @@
+//! HTTP/3 between the own client and the own server.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{fetch, sha256, start, write_file};
+use fullpipe_quic::{Alpn, Client, ClientError, ClientOptions, Content, ServerOptions, bulk_block};
+
+async fn connect(content: Content, alpn: Alpn) -> (fullpipe_quic::Server, Client) {
+    let (server, verify) = start(content, ServerOptions::default());
+    let options = ClientOptions { alpn, ..ClientOptions::default() };
+    let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
+    (server, client.expect("a connection"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_every_size_arrive_whole_and_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, client) = connect(Content::Dir(dir.path().to_owned()), Alpn::H3).await;
+    let client = Arc::new(client);
+    let mut running = Vec::new();
+    for bytes in [0, 1, 1199, 262_144, 262_145, 3_000_000, 100_000_000] {
+        let data = write_file(&dir.path().join(format!("{bytes}.bin")), bytes);
+        let client = client.clone();
+        running.push(tokio::spawn(async move {
+            let body = fetch(&client, &format!("/{bytes}.bin")).await.expect("a body");
+            assert_eq!(body.len(), bytes);
+            assert_eq!(sha256(body), sha256(data), "{bytes} bytes");
+        }));
+    }
+    for task in running {
+        task.await.expect("equal files");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_a_status_and_the_connection_goes_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = write_file(&dir.path().join("f"), 1000);
+    let (_server, client) = connect(Content::Dir(dir.path().to_owned()), Alpn::Any).await;
+    for (path, status) in [("/none", 404), ("/", 403), ("/%ff", 400), ("/%2e%2e/etc/passwd", 403)] {
+        let error = client.get(path).await.err().expect(path);
+        assert!(matches!(error, ClientError::Status { code } if code == status), "{path}: {error}");
+    }
+    assert_eq!(fetch(&client, "/f").await.expect("a body"), data);
+    assert_eq!(fetch(&client, "/f?query").await.expect("a body"), data);
+    // Longer than the header that the server takes.
+    let long = format!("/{}", "x".repeat(9000));
+    assert!(client.get(&long).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_finishes_an_answer_over_http_3() {
+    let (server, client) = connect(Content::Bulk, Alpn::H3).await;
+    let mut response = client.get("/bulk/30000000").await.expect("an answer");
+    let mut bytes = response.chunk().await.expect("data").expect("no end").len();
+    let ending = tokio::spawn(async move {
+        server.finish(std::time::Duration::from_secs(20)).await;
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let refused = client.get("/bulk/10").await.err().expect("no new request");
+    assert!(matches!(refused, ClientError::Status { code: 503 }), "{refused}");
+    while let Some(chunk) = response.chunk().await.expect("it goes on to its end") {
+        bytes += chunk.len();
+    }
+    assert_eq!(bytes, 30_000_000);
+    ending.await.expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_without_an_end_flows_until_the_client_stops() {
+    let (_server, client) = connect(Content::Bulk, Alpn::H3).await;
+    assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
+    for endless in ["/bulk", "/rate/4096/1000000", "/on-off/1000000/1000000"] {
+        let mut response = client.get(endless).await.expect(endless);
+        let mut bytes = 0;
+        while bytes < 100_000 {
+            bytes += response.chunk().await.expect("data").expect("no end").len();
+        }
+    }
+    assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unidirectional_streams_are_for_http_3_alone_and_few() {
+    for (alpn, streams) in [(Alpn::HqInterop, 0), (Alpn::H3, 3)] {
+        let (_server, client) = connect(Content::Bulk, alpn).await;
+        let mut open = Vec::new();
+        for _ in 0..4 {
+            let opening = client.connection().open_uni();
+            let limit = std::time::Duration::from_millis(300);
+            if let Ok(stream) = tokio::time::timeout(limit, opening).await {
+                open.push(stream.expect("a stream"));
+            }
+        }
+        // HTTP/3 has taken its three, or as many as it uses, for itself.
+        assert!(open.len() <= streams, "{alpn}: {}", open.len());
+    }
+}

@@ -1,0 +1,88 @@
+//! The decision to acknowledge now, later or not at all (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+
+use fullpipe_cc::{Duration, Instant};
+
+use crate::receiver::Span;
+
+/// Segments acknowledged one by one when a connection starts, so that the peer's window grows: Linux's
+/// quick ACKs.
+const QUICK: u32 = 16;
+/// Challenge ACKs and answers to what is outside of the window, in [`LIMIT_TIME`] (RFC 5961 section 7).
+const LIMIT: u32 = 10;
+/// See [`LIMIT`].
+const LIMIT_TIME: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Acks {
+    delay: Duration,
+    is_due: bool,
+    at: Option<Instant>,
+    /// Bytes of data that no ACK covers.
+    bytes: u32,
+    quick: u32,
+    /// A duplicate that the next ACK reports.
+    pub(crate) duplicate: Option<Span>,
+    limited: u32,
+    limit_since: Instant,
+}
+
+impl Acks {
+    pub(crate) fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            is_due: false,
+            at: None,
+            bytes: 0,
+            quick: QUICK,
+            duplicate: None,
+            limited: 0,
+            limit_since: Instant::default(),
+        }
+    }
+
+    /// Data arrived in order: every second full segment is acknowledged at once.
+    pub(crate) fn on_data(&mut self, now: Instant, bytes: usize, mss: u32) {
+        self.bytes = self.bytes.saturating_add(bytes as u32);
+        if self.quick > 0 || self.bytes >= mss.saturating_mul(2) {
+            self.quick = self.quick.saturating_sub(1);
+            self.is_due = true;
+        } else if self.at.is_none() {
+            self.at = Some(now + self.delay);
+        }
+    }
+
+    /// The next segment has to leave at once.
+    pub(crate) fn demand(&mut self) {
+        self.is_due = true;
+    }
+
+    /// As [`Self::demand`], but only so often: a stranger must not make two ends talk for ever.
+    pub(crate) fn challenge(&mut self, now: Instant) {
+        if now.since(self.limit_since) >= LIMIT_TIME {
+            (self.limited, self.limit_since) = (0, now);
+        }
+        if self.limited < LIMIT {
+            self.limited += 1;
+            self.is_due = true;
+        }
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    pub(crate) fn on_timer(&mut self, now: Instant) {
+        if self.at.is_some_and(|at| at <= now) {
+            self.is_due = true;
+        }
+    }
+
+    /// A segment with an ACK left.
+    pub(crate) fn on_sent(&mut self) {
+        (self.is_due, self.at, self.bytes, self.duplicate) = (false, None, 0, None);
+    }
+}

@@ -1,0 +1,97 @@
+//! Configuration of connections, and the errors that they end with.
+
+use fullpipe_cc::{Algorithm, Duration};
+
+/// A connection's settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The congestion control.
+    pub algorithm: Algorithm,
+    /// Most bytes that were written and are not acknowledged.
+    pub send_buffer: usize,
+    /// Most bytes that arrived and were not read; the window is what is left of it. At least 1.
+    pub receive_buffer: usize,
+    /// Largest IP packet in bytes. At least 576 (RFC 9293 section 3.7.1).
+    pub mtu: u16,
+    /// Longest delay of an ACK: at most 500 ms (RFC 9293 section 3.8.6.3).
+    pub ack_delay: Duration,
+    /// The least that the variance's part of the retransmission timeout may be. RFC 6298 section 2.4 has a
+    /// timeout of a second at least; this default is Linux's.
+    pub rto_min: Duration,
+    /// Time without an answer after which the connection ends (RFC 9293 section 3.8.3, R2).
+    pub user_timeout: Duration,
+    /// Idle time before a probe asks whether the peer is still there; `None` for never.
+    pub keep_alive: Option<Duration>,
+    /// Duration of TIME-WAIT: two segment lifetimes. RFC 9293 section 3.4.2 has four minutes, Linux one.
+    pub time_wait: Duration,
+    /// Whether small segments wait while others are unacknowledged (Nagle's algorithm, RFC 9293 section
+    /// 3.7.4).
+    pub nagle: bool,
+    /// Whether to offer or accept selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Whether to offer or accept timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Whether to offer or accept window scaling (RFC 7323).
+    pub window_scaling: bool,
+    /// Whether to offer or accept ECN (RFC 3168). Packets are marked as capable of it where the algorithm
+    /// answers marks.
+    pub ecn: bool,
+    /// Largest delay between two polls without loss of rate.
+    pub pacing_granularity: Duration,
+}
+
+impl Default for Config {
+    /// BBRv3, 4 MiB and 6 MiB of buffer, an MTU of 1500, ECN off, all else on.
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::Bbr3,
+            send_buffer: 4 << 20,
+            receive_buffer: 6 << 20,
+            mtu: 1500,
+            ack_delay: Duration::from_millis(40),
+            rto_min: Duration::from_millis(200),
+            user_timeout: Duration::from_secs(180),
+            keep_alive: None,
+            time_wait: Duration::from_secs(60),
+            nagle: true,
+            sack: true,
+            timestamps: true,
+            window_scaling: true,
+            ecn: false,
+            pacing_granularity: fullpipe_cc::CREDIT_TIME,
+        }
+    }
+}
+
+/// The reason for which something is not possible, or for which a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is nothing to read, or no room to write.
+    #[error("it would have to wait")]
+    WouldBlock,
+    /// The peer answered a SYN with a reset.
+    #[error("the connection was refused")]
+    Refused,
+    /// The peer reset the connection.
+    #[error("the connection was reset by the peer")]
+    Reset,
+    /// This end reset the connection.
+    #[error("the connection was aborted")]
+    Aborted,
+    /// The peer did not answer for [`Config::user_timeout`].
+    #[error("the connection timed out")]
+    TimedOut,
+    /// This end has been closed for writing, or there is no such connection.
+    #[error("the connection is closed")]
+    Closed,
+    /// The address has a listener or a connection already.
+    #[error("the address is in use")]
+    InUse,
+    /// There are as many connections as the endpoint may have.
+    #[error("there are too many connections")]
+    TooMany,
+    /// The two ends are of different address families, or one has no port.
+    #[error("the address is not one to connect to")]
+    Address,
+}

@@ -1,0 +1,259 @@
+//! An acceptable ACK: window, acknowledged data, losses, congestion control.
+
+use fullpipe_cc::{Algorithm, Duration, Instant, Prr, RttSample};
+
+use super::{Connection, State};
+use crate::flight::{Losses, News};
+use crate::rack::DUP_THRESH;
+use crate::receiver::{SACK_BLOCKS, Span};
+use crate::recovery::Verdict;
+use crate::seq;
+use crate::wire::{Header, Segment};
+
+/// The step of the clock of timestamps.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+impl Connection {
+    /// Takes in the ACK of `segment`, which begins at `start`.
+    pub(super) fn on_ack(&mut self, now: Instant, ack: u64, segment: &Segment<'_>, start: u64) {
+        let header = &segment.header;
+        self.check_app_limited();
+        let prior_edge = self.send.edge;
+        self.update_window(now, header, ack, start);
+        let (blocks, dsack) = self.read_sack(header, ack);
+        if ack < self.send.una {
+            return;
+        }
+        self.note_probe_taken(ack);
+        let is_duplicate = ack == self.send.una
+            && segment.is_empty()
+            && self.send.edge == prior_edge
+            && !self.flight.is_empty();
+        let ece = self.options.ecn && header.ece && ack > self.marks.answered;
+        if self.flight.is_empty() && ack == self.send.una && dsack.is_none() {
+            return;
+        }
+        let una = core::mem::replace(&mut self.send.una, ack);
+
+        self.rack.begin(now, &self.rtt);
+        let flight = self.cc.inflight();
+        let mut batch = self.cc.ack(now);
+        let news = self.flight.acknowledge(ack, blocks, &mut self.rack, &mut batch);
+        if let Some(sample) = sample(now, &news, header, self.clock, ack > una) {
+            batch.rtt(sample);
+            match (sample, news.oldest_once) {
+                (_, Some(oldest)) => self.rtt.update(now.since(oldest)),
+                (RttSample::Coarse { rtt, .. }, None) => self.rtt.update(rtt),
+                _ => {}
+            }
+        }
+        if let Some(newest) = news.newest_once {
+            self.rtt.note(now.since(newest));
+        }
+        let pure = is_duplicate && blocks.iter().all(|block| block.start == block.end);
+        let repaired = self.rack.on_probe_ack(ack, dsack, pure);
+        // A loss that the probe repaired is congestion without a packet that leaves the flight now.
+        batch.ce(u64::from(ece) + u64::from(repaired));
+        if dsack.is_some() {
+            self.rack.on_dsack(self.send.nxt);
+        }
+        let losses = if self.options.sack {
+            let active = self.recovery.is_active();
+            let reo_wnd = self.rack.reo_wnd(&self.rtt, active, self.flight.sacked());
+            let (losses, next) = self.flight.detect(now, &self.rack, reo_wnd, &mut batch);
+            self.reorder_at = next;
+            losses
+        } else {
+            // Three duplicates, or in a recovery an ACK of a part: RFC 6582 section 3.2.
+            self.duplicates = if is_duplicate { self.duplicates + 1 } else { 0 };
+            let is_partial = self.recovery.is_active() && ack > una;
+            if self.duplicates == DUP_THRESH || is_partial && !self.recovery.ends_at(ack) {
+                self.flight.lose_first(&mut batch)
+            } else {
+                Losses::default()
+            }
+        };
+        batch.finish();
+
+        if ece {
+            self.counts.delivered_ce += 1;
+            self.marks.reduced = true;
+            self.marks.answered = self.send.nxt;
+        }
+        if ack > una {
+            self.advance(now, ack, una, header);
+        }
+        if let Some(span) = dsack {
+            self.counts.dsack_dups += 1;
+            let verdict = self.recovery.on_dsack(span);
+            self.apply(now, verdict);
+        }
+        self.note_losses(flight, news.bytes, losses);
+    }
+
+    /// An ACK or a timer delivered so many bytes and found these losses; `flight` was in flight before. The
+    /// window's reduction takes effect by proportional rate reduction (RFC 9937).
+    pub(super) fn note_losses(&mut self, flight: u64, delivered: u64, losses: Losses) {
+        let begins = losses.segments > 0 && !self.recovery.is_active();
+        if losses.segments > 0 {
+            self.recovery.begin(self.send.una, self.send.nxt, false);
+        }
+        let (inflight, mss) = (self.cc.inflight(), u64::from(self.options.payload()));
+        if !self.recovery.is_active() {
+            self.prr = None;
+        } else if begins && matches!(self.config.algorithm, Algorithm::Cubic | Algorithm::Reno) {
+            self.prr = Some(Prr::new(self.cc.cwnd(), flight, inflight, mss));
+        }
+        if let Some(prr) = &mut self.prr {
+            prr.on_ack(delivered, losses.segments > 0, inflight, mss);
+        }
+    }
+
+    /// SND.UNA went from `una` to `ack`.
+    fn advance(&mut self, now: Instant, ack: u64, una: u64, header: &Header) {
+        let fin_acked = self.fin.is_some_and(|fin| ack > fin);
+        self.counts.bytes_acked += ack - una - u64::from(fin_acked && self.fin >= Some(una));
+        self.data.acknowledge(ack);
+        self.rtt.reset_backoff();
+        (self.started, self.advanced, self.waiting) = (now, now, now);
+        self.rack.on_advance(ack);
+        let echo = header.timestamp.filter(|_| self.options.timestamps).map(|t| t.echo);
+        let (ended, verdict) = self.recovery.on_advance(ack, echo);
+        if ended {
+            self.rack.on_recovered();
+        }
+        self.apply(now, verdict);
+        if !fin_acked {
+            return;
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.close_at = self.detached.then_some(now + self.config.time_wait);
+            }
+            State::Closing => self.wait_for_late_segments(now),
+            State::LastAck => self.end(None),
+            _ => {}
+        }
+    }
+
+    fn apply(&mut self, now: Instant, verdict: Verdict) {
+        if verdict == Verdict::None {
+            return;
+        }
+        self.cc.on_spurious_loss(now);
+        self.prr = None;
+        if verdict == Verdict::SpuriousTimeout {
+            let flight = self.flight.undo();
+            let mut batch = self.cc.ack(now);
+            batch.resync_inflight(flight);
+            batch.finish();
+        }
+    }
+
+    /// The peer took the byte of a zero-window probe.
+    fn note_probe_taken(&mut self, ack: u64) {
+        if ack > self.send.nxt {
+            self.send.nxt = ack;
+            if self.closing && ack > self.data.end() {
+                self.fin = Some(self.data.end());
+            }
+        }
+    }
+
+    /// The window of `header` counts if it is the newest (RFC 9293 section 3.10.7.4).
+    fn update_window(&mut self, now: Instant, header: &Header, ack: u64, start: u64) {
+        let send = &self.send;
+        let is_newer = send.wl1 < start || send.wl1 == start && send.wl2 <= ack;
+        if ack < send.una || !is_newer {
+            return;
+        }
+        let was_closed = self.send.edge <= self.send.nxt;
+        let window = u64::from(header.window) << self.options.send_scale;
+        self.set_window(header, ack, window);
+        self.send.wl1 = start;
+        if was_closed && self.send.edge > self.send.nxt && self.flight.is_empty() {
+            // The probes are over.
+            self.rtt.reset_backoff();
+            (self.started, self.waiting) = (now, now);
+        }
+    }
+
+    pub(super) fn set_window(&mut self, header: &Header, ack: u64, window: u64) {
+        self.send.edge = ack + window;
+        self.send.max_window = self.send.max_window.max(window);
+        self.send.wl1 = seq::place(self.receive.next(), header.seq);
+        self.send.wl2 = ack;
+    }
+
+    /// The blocks of a SACK option that are inside of the flight; and a DSACK (RFC 2883 section 4: the first block,
+    /// when it is below the ACK or inside of the second).
+    fn read_sack(&self, header: &Header, ack: u64) -> ([Span; SACK_BLOCKS], Option<Span>) {
+        let mut spans = [Span::default(); SACK_BLOCKS];
+        if !self.options.sack {
+            return (spans, None);
+        }
+        let (una, nxt) = (self.send.una, self.send.nxt);
+        let mut dsack = None;
+        let blocks = header.sack.iter().flatten().enumerate().map(|(i, &(start, end))| {
+            (i, Span { start: seq::place(una, start), end: seq::place(una, end) })
+        });
+        let mut first = None;
+        let mut count = 0;
+        for (i, span) in blocks {
+            if span.start >= span.end || span.end > nxt {
+                continue;
+            }
+            let is_inside_of_second =
+                i == 1 && first.is_some_and(|f: Span| span.start <= f.start && f.end <= span.end);
+            if i == 0 && span.end <= ack {
+                // Data that was never sent again cannot have arrived twice by our doing, but the peer's word is
+                // all there is.
+                dsack = Some(span).filter(|_| span.start > self.send.iss);
+                continue;
+            }
+            if i == 0 {
+                first = Some(span);
+            }
+            if is_inside_of_second {
+                dsack = first;
+            }
+            if span.start >= ack.max(una) {
+                spans[count] = span;
+                count += 1;
+            }
+        }
+        (spans, dsack)
+    }
+}
+
+/// The round trip that an ACK measured (RFC 6298 section 3, RFC 7323 section 4): exact if a segment arrived
+/// that was sent once, else by timestamps.
+fn sample(
+    now: Instant,
+    news: &News,
+    header: &Header,
+    clock: u32,
+    advanced: bool,
+) -> Option<RttSample> {
+    if let Some(newest) = news.newest_once {
+        return Some(RttSample::Exact(now.since(newest)));
+    }
+    if news.bytes == 0 {
+        return None;
+    }
+    // An ACK that does not advance echoes an older segment.
+    let Some(timestamp) = header.timestamp.filter(|t| advanced && t.echo != 0) else {
+        return Some(RttSample::Ambiguous);
+    };
+    let tick = clock.wrapping_add((now.as_nanos() / GRANULARITY.as_nanos()) as u32);
+    let age = tick.wrapping_sub(timestamp.echo);
+    // Beyond a quarter of the clock's range it is no echo of ours.
+    match age < u32::MAX / 4 {
+        true => Some(RttSample::Coarse {
+            rtt: Duration::from_millis(u64::from(age) + 1),
+            granularity: GRANULARITY,
+        }),
+        false => Some(RttSample::Ambiguous),
+    }
+}

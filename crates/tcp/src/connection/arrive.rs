@@ -1,0 +1,266 @@
+//! SEGMENT ARRIVES (RFC 9293 section 3.10.7), with the protections of RFC 5961 and RFC 7323.
+
+use fullpipe_cc::{Duration, Instant};
+
+use super::{Connection, State};
+use crate::config::Error;
+use crate::receiver::Span;
+use crate::recovery::before;
+use crate::seq;
+use crate::wire::{Control, Ecn, Header, Segment};
+
+/// TS.Recent counts for as long (RFC 7323 section 5.5).
+const RECENT_VALID: Duration = Duration::from_secs(24 * 24 * 3600);
+
+impl Connection {
+    /// Takes in a segment that is for this connection.
+    pub fn on_segment(&mut self, now: Instant, segment: &Segment<'_>) {
+        match self.state {
+            State::Closed => {}
+            State::SynSent => self.arrive_in_syn_sent(now, segment),
+            _ => self.arrive_synchronized(now, segment),
+        }
+    }
+
+    /// Section 3.10.7.3.
+    fn arrive_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>) {
+        let header = &segment.header;
+        let is_ours = header.ack == Some(self.send.nxt as u32) && self.send.nxt > self.send.iss;
+        if let Some(ack) = header.ack.filter(|_| !is_ours) {
+            if header.control != Control::Rst {
+                self.reset = Some((ack, None));
+            }
+            return;
+        }
+        match header.control {
+            Control::Rst if is_ours => self.end(Some(Error::Refused)),
+            Control::Syn => {
+                self.heard = now;
+                self.counts.segs_in += 1;
+                self.take_syn(now, header);
+                if is_ours {
+                    self.send.una = self.send.nxt;
+                    self.set_window(header, self.send.una, u64::from(header.window));
+                    self.establish(now);
+                    self.acks.demand();
+                    self.take_data(now, segment, self.receive.next());
+                } else {
+                    // Both ends open at the same time: section 3.5, figure 7.
+                    (self.state, self.syn_due) = (State::SynReceived, true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn arrive_synchronized(&mut self, now: Instant, segment: &Segment<'_>) {
+        let header = &segment.header;
+        let is_reset = header.control == Control::Rst;
+        let start = seq::place(self.receive.next(), header.seq);
+        if self.state == State::SynReceived
+            && header.control == Control::Syn
+            && start + 1 == self.receive.next()
+        {
+            return self.arrive_again(now, header);
+        }
+        if !is_reset && !self.passes_paws(now, header) {
+            return;
+        }
+        let end = start + u64::from(segment.len());
+        if !self.is_acceptable(start, end) {
+            if !is_reset {
+                self.answer_unacceptable(now, segment, start);
+            }
+            return;
+        }
+        self.note_timestamp(now, header, start);
+        if is_reset {
+            return self.arrive_reset(now, start);
+        }
+        if header.control == Control::Syn {
+            // RFC 5961 section 4.
+            return self.acks.challenge(now);
+        }
+        let Some(ack) = header.ack.map(|ack| seq::place(self.send.una, ack)) else { return };
+        if self.state == State::SynReceived {
+            if ack <= self.send.una || ack > self.send.nxt {
+                self.reset = Some((ack as u32, None));
+                return;
+            }
+            self.send.una = self.send.iss + 1;
+            self.set_window(header, ack, u64::from(header.window) << self.options.send_scale);
+            self.establish(now);
+        }
+        if !self.is_acceptable_ack(ack) {
+            return self.acks.challenge(now);
+        }
+        (self.heard, self.keep_alives) = (now, 0);
+        self.counts.segs_in += 1;
+        self.on_ack(now, ack, segment, start);
+        if self.state == State::Closed {
+            return;
+        }
+        self.note_marks(header, segment.payload);
+        self.take_data(now, segment, start);
+    }
+
+    /// A SYN or SYN-ACK once more, in SYN-RECEIVED.
+    fn arrive_again(&mut self, now: Instant, header: &Header) {
+        let ack = header.ack.map(|ack| seq::place(self.send.una, ack));
+        if ack.is_some_and(|ack| ack > self.send.una && ack <= self.send.nxt) {
+            // The SYN-ACK of a peer that opens at the same time.
+            self.send.una = self.send.iss + 1;
+            self.set_window(header, self.send.una, u64::from(header.window));
+            self.establish(now);
+            self.acks.demand();
+        } else if header.ack.is_none() {
+            self.acks.challenge(now);
+            self.syn_due |= self.acks.is_due();
+        }
+    }
+
+    /// R1 of RFC 7323 section 5.3, and section 3.2 for a segment without the option.
+    fn passes_paws(&mut self, now: Instant, header: &Header) -> bool {
+        if !self.options.timestamps {
+            return true;
+        }
+        let Some(timestamp) = header.timestamp else { return false };
+        let is_valid = now.since(self.recent.at) < RECENT_VALID;
+        if is_valid && before(timestamp.value, self.recent.value) {
+            self.acks.challenge(now);
+            return false;
+        }
+        true
+    }
+
+    /// R3 of RFC 7323 section 5.3.
+    fn note_timestamp(&mut self, now: Instant, header: &Header, start: u64) {
+        let Some(timestamp) = header.timestamp.filter(|_| self.options.timestamps) else { return };
+        if !before(timestamp.value, self.recent.value) && start <= self.recent.last_ack {
+            (self.recent.value, self.recent.at) = (timestamp.value, now);
+        }
+    }
+
+    /// The test of section 3.10.7.4.
+    fn is_acceptable(&self, start: u64, end: u64) -> bool {
+        let (next, edge) = (self.receive.next(), self.receive.edge());
+        if edge <= next {
+            return start == next && end == next;
+        }
+        let is_inside = |place| next <= place && place < edge;
+        is_inside(start) || end > start && is_inside(end - 1)
+    }
+
+    /// The segment is outside of the window: it is answered. With a window of zero its ACK counts nevertheless,
+    /// and data that was here before is reported (RFC 2883).
+    fn answer_unacceptable(&mut self, now: Instant, segment: &Segment<'_>, start: u64) {
+        let next = self.receive.next();
+        if self.state == State::TimeWait && segment.header.control == Control::Fin {
+            self.close_at = Some(now + self.config.time_wait);
+        }
+        let is_probe = start == next && self.receive.edge() <= next;
+        let ack = segment.header.ack.map(|ack| seq::place(self.send.una, ack));
+        if let Some(ack) = ack.filter(|&ack| is_probe && self.is_acceptable_ack(ack)) {
+            self.heard = now;
+            if self.state.is_synchronized() && self.state != State::TimeWait {
+                self.on_ack(now, ack, segment, start);
+            }
+        }
+        if segment.payload.is_empty() {
+            return self.acks.challenge(now);
+        }
+        let end = start + segment.payload.len() as u64;
+        if end <= next {
+            self.acks.duplicate = Some(Span { start, end });
+        }
+        self.acks.demand();
+    }
+
+    /// RFC 5961 section 3; TIME-WAIT ignores resets (RFC 1337).
+    fn arrive_reset(&mut self, now: Instant, start: u64) {
+        if start != self.receive.next() {
+            return self.acks.challenge(now);
+        }
+        match self.state {
+            State::TimeWait => {}
+            State::SynReceived => self.end(Some(Error::Refused)),
+            State::Closing | State::LastAck => self.end(None),
+            _ => self.end(Some(Error::Reset)),
+        }
+    }
+
+    /// RFC 5961 section 5.2.
+    fn is_acceptable_ack(&self, ack: u64) -> bool {
+        let most = self.send.nxt.max(self.send.probe_end);
+        self.send.una.saturating_sub(self.send.max_window) <= ack && ack <= most
+    }
+
+    /// RFC 3168 section 6.1.3.
+    fn note_marks(&mut self, header: &Header, payload: &[u8]) {
+        if !self.options.ecn {
+            return;
+        }
+        self.marks.echo &= !header.cwr;
+        if header.ecn == Ecn::Ce && !payload.is_empty() {
+            self.marks.echo = true;
+        }
+    }
+
+    /// The data and the FIN of an acceptable segment.
+    fn take_data(&mut self, now: Instant, segment: &Segment<'_>, start: u64) {
+        let mut fin = segment.header.control == Control::Fin;
+        if segment.payload.is_empty() && !fin {
+            return;
+        }
+        match self.state {
+            State::Established | State::FinWait1 | State::FinWait2 => {}
+            State::TimeWait => {
+                // The peer's FIN once more: section 3.10.7.4.
+                self.close_at = Some(now + self.config.time_wait);
+                return self.acks.demand();
+            }
+            _ => return self.acks.demand(),
+        }
+        let room = self.receive.edge().saturating_sub(start) as usize;
+        let mut data = segment.payload;
+        if data.len() > room {
+            (data, fin) = (&data[..room], false);
+        }
+        if self.detached && !data.is_empty() && start + data.len() as u64 > self.receive.next() {
+            // Nobody will read it: RFC 2525 section 2.17.
+            return self.abort();
+        }
+        let (before, was_finished) = (self.receive.next(), self.receive.is_finished());
+        let taken = self.receive.take(start, data, fin);
+        let finished = self.receive.is_finished() && !was_finished;
+        self.counts.bytes_received += self.receive.next() - before - u64::from(finished);
+        if taken.duplicate.is_some() && self.options.sack {
+            self.acks.duplicate = taken.duplicate;
+        }
+        if finished || taken.out_of_order || taken.duplicate.is_some() || !taken.advanced {
+            self.acks.demand();
+        } else {
+            self.acks.on_data(now, data.len(), self.options.payload());
+        }
+        if finished {
+            self.on_fin(now);
+        }
+    }
+
+    /// The peer sends no more: section 3.10.7.4, eighth.
+    fn on_fin(&mut self, now: Instant) {
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.wait_for_late_segments(now),
+            _ => {}
+        }
+    }
+
+    /// TIME-WAIT begins.
+    pub(super) fn wait_for_late_segments(&mut self, now: Instant) {
+        self.state = State::TimeWait;
+        self.close_at = Some(now + self.config.time_wait);
+        self.data.discard();
+    }
+}

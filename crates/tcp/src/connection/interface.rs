@@ -1,0 +1,189 @@
+//! The application's side of a connection.
+
+use core::net::SocketAddr;
+
+use fullpipe_cc::Instant;
+
+use super::{Connection, State};
+use crate::config::Error;
+use crate::recovery::before;
+use crate::seq;
+use crate::wire::Header;
+
+impl Connection {
+    /// This end's address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The peer's address.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// The state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The reason for which the connection ended before both ends had closed it.
+    pub fn error(&self) -> Option<Error> {
+        self.error
+    }
+
+    /// Bytes that [`Self::read`] would give.
+    pub fn readable(&self) -> usize {
+        self.receive.readable()
+    }
+
+    /// Whether [`Self::read`] would give something: data, the end, or an error.
+    pub fn is_readable(&self) -> bool {
+        self.readable() > 0 || self.receive.is_finished() || self.state == State::Closed
+    }
+
+    /// Bytes that [`Self::write`] would take.
+    pub fn writable(&self) -> usize {
+        match self.state {
+            State::Established | State::CloseWait if !self.closing => self.data.room(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes that were written and never sent.
+    pub fn unsent(&self) -> usize {
+        (self.data.end().saturating_sub(self.send.nxt.max(self.send.iss + 1))) as usize
+    }
+
+    /// Reads data in its order; the number of bytes, 0 for the end of the stream.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is nothing yet; the reason of the connection's end after a reset or a
+    /// timeout.
+    pub fn read(&mut self, to: &mut [u8]) -> Result<usize, Error> {
+        if self.readable() == 0 {
+            if self.receive.is_finished() {
+                return Ok(0);
+            }
+            if self.state == State::Closed {
+                return Err(self.error.unwrap_or(Error::Closed));
+            }
+            return Err(Error::WouldBlock);
+        }
+        let count = self.receive.read(to);
+        let may_come = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
+        if may_come && self.receive.has_news_of_room(self.options.mss) {
+            self.acks.demand();
+        }
+        Ok(count)
+    }
+
+    /// Writes as much of `data` as the buffer has room for; the number of bytes.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] when there is no room or the handshake is not over; [`Error::Closed`] after
+    /// [`Self::close`]; the reason of the connection's end.
+    pub fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, Error> {
+        if self.state == State::Closed {
+            return Err(self.error.unwrap_or(Error::Closed));
+        }
+        if self.closing {
+            return Err(Error::Closed);
+        }
+        if self.writable() == 0 {
+            return Err(Error::WouldBlock);
+        }
+        if data.is_empty() {
+            return Ok(0);
+        }
+        if !self.has_unsent() && self.flight.is_empty() {
+            self.restart_after_idle(now);
+        }
+        // Before the new data is queued: then there is still nothing to send.
+        self.check_app_limited();
+        Ok(self.data.write(data))
+    }
+
+    /// Nothing was in flight, and data is about to be written.
+    fn restart_after_idle(&mut self, now: Instant) {
+        (self.started, self.waiting) = (now, now);
+        // RFC 5681 section 4.1, halved for each timeout that passed as Linux does.
+        let idle = now.since(self.last_sent).as_nanos();
+        let timeouts = idle / self.rtt.base().as_nanos().max(1);
+        if timeouts > 0 && self.state.is_synchronized() {
+            let cwnd = self.cc.cwnd() >> timeouts.min(63);
+            self.cc.on_idle(now, cwnd.max(self.cc.initial_cwnd().min(self.cc.cwnd())));
+        }
+    }
+
+    /// No more is written: what was, is sent, and then a FIN (RFC 9293 section 3.10.4). Reading goes on.
+    pub fn close(&mut self, now: Instant) {
+        if self.closing {
+            return;
+        }
+        match self.state {
+            State::SynSent => self.end(None),
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            // After the handshake, in `establish`.
+            _ => {}
+        }
+        if !self.has_unsent() && self.flight.is_empty() {
+            (self.started, self.waiting) = (now, now);
+        }
+        self.closing = true;
+    }
+
+    /// Resets the connection (RFC 9293 section 3.10.5).
+    pub fn abort(&mut self) {
+        if self.state == State::Closed {
+            return;
+        }
+        if self.state >= State::SynReceived && self.state < State::TimeWait {
+            self.reset = Some((self.send.nxt as u32, Some(self.receive.next() as u32)));
+        }
+        self.end(Some(Error::Aborted));
+    }
+
+    /// Nobody reads from now on, and this end is closed. Data that still arrives, or that nobody has read, resets
+    /// the connection, so that the peer learns that it was lost (RFC 9293 section 3.6.1, RFC 2525 section 2.17).
+    pub fn detach(&mut self, now: Instant) {
+        if self.detached {
+            return;
+        }
+        self.detached = true;
+        if self.readable() > 0 && self.state < State::TimeWait {
+            self.abort();
+        } else {
+            self.close(now);
+            if self.state == State::FinWait2 {
+                self.close_at = Some(now + self.config.time_wait);
+            }
+        }
+        self.receive.discard();
+    }
+
+    /// Whether a SYN for a connection in TIME-WAIT opens a new one: its sequence numbers or timestamps are beyond
+    /// the old ones (RFC 9293 section 3.10.7.4, RFC 6191).
+    pub(crate) fn may_begin_anew(&self, syn: &Header) -> bool {
+        let is_newer = match syn.timestamp.filter(|_| self.options.timestamps) {
+            Some(timestamp) => before(self.recent.value, timestamp.value),
+            None => seq::place(self.receive.next(), syn.seq) > self.receive.next(),
+        };
+        self.state == State::TimeWait && syn.ack.is_none() && is_newer
+    }
+
+    /// Whether nothing will leave and nothing is taken in any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state == State::Closed && self.reset.is_none()
+    }
+
+    /// Whether [`Self::detach`] was called.
+    pub fn is_detached(&self) -> bool {
+        self.detached
+    }
+
+    /// Whether small segments wait while others are unacknowledged: see [`nagle`](crate::Config::nagle).
+    pub fn set_nagle(&mut self, nagle: bool) {
+        self.config.nagle = nagle;
+    }
+}

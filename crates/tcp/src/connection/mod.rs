@@ -1,0 +1,347 @@
+//! One end of one connection.
+
+mod acknowledge;
+mod arrive;
+mod info;
+mod interface;
+mod timers;
+mod transmit;
+
+use core::net::SocketAddr;
+
+use fullpipe_cc::{Controller, CubicRules, Duration, Instant, Prr, Transport};
+
+use crate::acks::Acks;
+use crate::config::{Config, Error};
+use crate::flight::Flight;
+use crate::options::Options;
+use crate::rack::Rack;
+use crate::receiver::Receiver;
+use crate::recovery::Recovery;
+use crate::rtt::Rtt;
+use crate::send_buffer::SendBuffer;
+use crate::seq;
+use crate::wire::{Header, Segment};
+
+pub use info::Info;
+
+/// A state of RFC 9293 section 3.3.2. LISTEN is a matter of the endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum State {
+    /// SYN-SENT: a SYN left, none came.
+    SynSent,
+    /// SYN-RECEIVED: a SYN left and one came.
+    SynReceived,
+    /// ESTABLISHED.
+    Established,
+    /// CLOSE-WAIT: the peer sends no more.
+    CloseWait,
+    /// FIN-WAIT-1: this end sends no more, and the peer has not acknowledged that.
+    FinWait1,
+    /// FIN-WAIT-2: this end sends no more.
+    FinWait2,
+    /// CLOSING: both ends closed at the same time.
+    Closing,
+    /// LAST-ACK: both closed, the peer first; its ACK is missing.
+    LastAck,
+    /// TIME-WAIT: both closed; late segments are answered.
+    TimeWait,
+    /// CLOSED.
+    Closed,
+}
+
+impl State {
+    /// Whether both SYNs are acknowledged.
+    pub const fn is_synchronized(self) -> bool {
+        !matches!(self, Self::SynSent | Self::SynReceived | Self::Closed)
+    }
+}
+
+/// The random numbers that a connection begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds {
+    /// The initial sequence number (RFC 6528).
+    pub isn: u32,
+    /// This end's clock of timestamps when the connection's own is 0 (RFC 7323 section 5.4).
+    pub clock: u32,
+    /// The seed of the congestion control.
+    pub cc: u64,
+}
+
+/// The sequence variables of the sending side (RFC 9293 section 3.3.1), as places.
+#[derive(Clone, Copy, Debug)]
+struct Send {
+    /// ISS.
+    iss: u64,
+    /// SND.UNA.
+    una: u64,
+    /// SND.NXT.
+    nxt: u64,
+    /// SND.UNA + SND.WND: the right edge of the peer's window.
+    edge: u64,
+    /// MAX.SND.WND (RFC 5961 section 5.2).
+    max_window: u64,
+    /// SND.WL1 and SND.WL2.
+    wl1: u64,
+    wl2: u64,
+    /// The end of a zero-window probe, whose byte the peer may have taken although it is beyond SND.NXT.
+    probe_end: u64,
+}
+
+/// The timestamps of the peer (RFC 7323 section 4.3).
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    /// TS.Recent.
+    value: u32,
+    /// The time of its arrival.
+    at: Instant,
+    /// Last.ACK.sent.
+    last_ack: u64,
+}
+
+/// The state of ECN on both sides (RFC 3168 section 6.1).
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    /// A CE mark came, and no CWR since: ACKs carry ECE.
+    echo: bool,
+    /// The next new data says that the window was reduced.
+    reduced: bool,
+    /// Marks of data before this place are answered already.
+    answered: u64,
+}
+
+/// One end of a TCP connection.
+///
+/// Time goes forwards from call to call. Every call that takes in something may make segments: call
+/// [`transmit`](Self::transmit) after it until there is none.
+#[derive(Debug)]
+pub struct Connection {
+    config: Config,
+    local: SocketAddr,
+    remote: SocketAddr,
+    state: State,
+    error: Option<Error>,
+    options: Options,
+
+    send: Send,
+    data: SendBuffer,
+    /// The application has closed this end.
+    closing: bool,
+    /// The place of this end's FIN once it was sent.
+    fin: Option<u64>,
+    flight: Flight,
+    rack: Rack,
+    recovery: Recovery,
+    rtt: Rtt,
+    cc: Controller,
+    cc_config: fullpipe_cc::Config,
+    duplicates: usize,
+    /// The rule for sending while `cubic` or `reno` recovers; the others have their own.
+    prr: Option<Prr>,
+
+    receive: Receiver,
+    acks: Acks,
+    recent: Recent,
+    marks: Marks,
+    clock: u32,
+    /// Nobody will read any more.
+    detached: bool,
+    /// The connection began with a peer's SYN.
+    is_passive: bool,
+
+    /// A SYN or SYN-ACK has to leave.
+    syn_due: bool,
+    syns: u32,
+    /// The sequence number of a reset that has to leave, and what it acknowledges.
+    reset: Option<(u32, Option<u32>)>,
+    /// A tail loss probe, zero-window probe or keep-alive has to leave.
+    probe_due: Option<transmit::Probe>,
+    /// The retransmission timer counts from here.
+    started: Instant,
+    /// New data was last sent or acknowledged.
+    advanced: Instant,
+    /// Something acceptable of the peer was last heard.
+    heard: Instant,
+    /// The oldest data that is unacknowledged has been waiting since.
+    waiting: Instant,
+    keep_alives: u32,
+    /// The last keep-alive left.
+    probed: Instant,
+    reorder_at: Option<Instant>,
+    paced_until: Option<Instant>,
+    close_at: Option<Instant>,
+    last_sent: Instant,
+    counts: info::Counts,
+}
+
+impl Connection {
+    /// An active open (RFC 9293 section 3.10.1).
+    pub fn open(
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        config: &Config,
+        seeds: Seeds,
+    ) -> Self {
+        Self::new(now, local, remote, config, seeds)
+    }
+
+    /// A passive open: `syn` came for a listener (RFC 9293 section 3.10.7.2).
+    pub fn accept(now: Instant, syn: &Segment<'_>, config: &Config, seeds: Seeds) -> Self {
+        let mut connection = Self::new(now, syn.to, syn.from, config, seeds);
+        connection.is_passive = true;
+        connection.take_syn(now, &syn.header);
+        connection.state = State::SynReceived;
+        connection
+    }
+
+    /// A passive open that nothing was kept of: `ack` acknowledges a SYN-ACK whose sequence number was a SYN
+    /// cookie with this segment size (RFC 4987 section 3.6). No option besides is known.
+    pub(crate) fn from_cookie(
+        now: Instant,
+        ack: &Segment<'_>,
+        mss: u16,
+        config: &Config,
+        seeds: Seeds,
+    ) -> Self {
+        let mut connection = Self::new(now, ack.to, ack.from, config, seeds);
+        connection.is_passive = true;
+        let irs = ack.header.seq.wrapping_sub(1);
+        let syn =
+            Header { seq: irs, mss: Some(mss), window: ack.header.window, ..Header::default() };
+        connection.take_syn(now, &syn);
+        (connection.state, connection.syn_due, connection.syns) = (State::SynReceived, false, 2);
+        connection.send.nxt = connection.send.iss + 1;
+        connection
+    }
+
+    fn new(
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        config: &Config,
+        seeds: Seeds,
+    ) -> Self {
+        let iss = seq::first(seeds.isn);
+        let options = Options::offered(config, remote);
+        let cc_config = fullpipe_cc::Config {
+            smss: options.payload(),
+            transport: Transport::Tcp,
+            pacing_granularity: config.pacing_granularity,
+            cubic: CubicRules::Linux,
+            ..fullpipe_cc::Config::new(seeds.cc)
+        };
+        Self {
+            config: *config,
+            local,
+            remote,
+            state: State::SynSent,
+            error: None,
+            options,
+            send: Send {
+                iss,
+                una: iss,
+                nxt: iss,
+                edge: iss,
+                max_window: 0,
+                wl1: 0,
+                wl2: 0,
+                probe_end: iss,
+            },
+            data: SendBuffer::new(iss + 1, config.send_buffer),
+            closing: false,
+            fin: None,
+            flight: Flight::default(),
+            rack: Rack::new(iss + 1),
+            recovery: Recovery::default(),
+            rtt: Rtt::new(config.rto_min),
+            cc: Controller::new(config.algorithm, cc_config, now),
+            cc_config,
+            duplicates: 0,
+            prr: None,
+            receive: Receiver::new(0, config.receive_buffer.min(options.largest_window())),
+            acks: Acks::new(config.ack_delay),
+            recent: Recent::default(),
+            marks: Marks::default(),
+            clock: seeds.clock,
+            detached: false,
+            is_passive: false,
+            syn_due: true,
+            syns: 0,
+            reset: None,
+            probe_due: None,
+            started: now,
+            advanced: now,
+            heard: now,
+            waiting: now,
+            keep_alives: 0,
+            probed: now,
+            reorder_at: None,
+            paced_until: None,
+            close_at: None,
+            last_sent: now,
+            counts: info::Counts::default(),
+        }
+    }
+
+    /// Takes over what the peer's SYN or SYN-ACK says.
+    fn take_syn(&mut self, now: Instant, syn: &Header) {
+        let irs = seq::first(syn.seq);
+        self.options.agree(syn);
+        let limit = self.config.receive_buffer.min(self.options.largest_window());
+        self.receive = Receiver::new(irs + 1, limit.max(1));
+        // The SYN, or the SYN-ACK that is its answer, tells it.
+        self.receive.window(self.options.own_mss.into());
+        if let Some(timestamp) = syn.timestamp.filter(|_| self.options.timestamps) {
+            self.recent = Recent { value: timestamp.value, at: now, last_ack: irs + 1 };
+        }
+        // RFC 7323 section 2.2: the window of a SYN is not scaled.
+        self.send.edge = self.send.una + u64::from(syn.window);
+        self.send.max_window = u64::from(syn.window);
+        (self.send.wl1, self.send.wl2) = (irs, self.send.una);
+    }
+
+    /// Both SYNs are acknowledged: the congestion control begins with what the handshake measured.
+    fn establish(&mut self, now: Instant) {
+        if self.syns == 1 {
+            self.rtt.update(now.since(self.started));
+            self.cc_config.handshake_rtt = Some(now.since(self.started));
+        } else if self.syns > 1 {
+            self.rtt.on_lost_syn();
+        }
+        self.cc_config.smss = self.options.payload();
+        self.cc_config.has_selective_acks = self.options.sack;
+        self.cc = Controller::new(self.config.algorithm, self.cc_config, now);
+        self.rtt.reset_backoff();
+        (self.started, self.advanced, self.waiting, self.last_sent) = (now, now, now, now);
+        self.state = if self.closing { State::FinWait1 } else { State::Established };
+    }
+
+    /// The connection is over.
+    fn end(&mut self, error: Option<Error>) {
+        self.state = State::Closed;
+        self.error = self.error.or(error);
+        self.data.discard();
+        self.flight = Flight::default();
+        (self.syn_due, self.probe_due, self.close_at) = (false, None, None);
+        (self.reorder_at, self.paced_until) = (None, None);
+    }
+
+    /// Whether there is something that was never sent: data, or a FIN.
+    fn has_unsent(&self) -> bool {
+        self.unsent() > 0 || self.closing && self.fin.is_none()
+    }
+
+    /// draft-ietf-ccwg-bbr, "Detecting application-limited phases".
+    fn check_app_limited(&mut self) {
+        if !self.flight.has_lost() && self.next_new(0).is_none() {
+            self.cc.on_app_limited();
+        }
+    }
+
+    /// This end's clock of timestamps: milliseconds (RFC 7323 section 5.4).
+    fn timestamp(&self, now: Instant) -> u32 {
+        const TICK: Duration = Duration::from_millis(1);
+        self.clock.wrapping_add((now.as_nanos() / TICK.as_nanos()) as u32)
+    }
+}

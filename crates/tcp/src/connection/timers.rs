@@ -1,0 +1,175 @@
+//! The timers of a connection.
+
+use fullpipe_cc::{Duration, Instant};
+
+use super::transmit::Probe;
+use super::{Connection, State};
+use crate::config::Error;
+use crate::rack::Rack;
+
+/// Probes without an answer after which a connection ends: Linux's tcp_keepalive_probes.
+const KEEP_ALIVE_PROBES: u32 = 9;
+/// The time between them, if the idle time is not shorter: Linux's tcp_keepalive_intvl.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(75);
+
+/// The purpose of the timer that watches over what was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Alarm {
+    /// A SYN is sent again.
+    Handshake,
+    /// RACK's reordering window is over.
+    Reordering,
+    /// A tail loss probe leaves.
+    Tail,
+    /// Everything is lost.
+    Timeout,
+    /// A zero-window probe leaves.
+    Window,
+}
+
+impl Connection {
+    /// The next time at which [`Self::on_timer`] and [`Self::transmit`] have something to do, after
+    /// `transmit` gave no packet. It may be in the past.
+    pub fn poll_at(&self) -> Option<Instant> {
+        if self.state == State::Closed {
+            return None;
+        }
+        let times = [
+            self.alarm().map(|(at, _)| at),
+            self.acks.at(),
+            self.paced_until,
+            self.close_at,
+            self.keep_alive_at(),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub fn on_timer(&mut self, now: Instant) {
+        if self.state == State::Closed {
+            return;
+        }
+        if self.close_at.is_some_and(|at| at <= now) {
+            return self.end(None);
+        }
+        self.acks.on_timer(now);
+        if let Some((_, alarm)) = self.alarm().filter(|(at, _)| *at <= now) {
+            self.fire(now, alarm);
+        }
+        if self.keep_alive_at().is_some_and(|at| at <= now) {
+            if self.keep_alives >= KEEP_ALIVE_PROBES {
+                return self.end(Some(Error::TimedOut));
+            }
+            (self.keep_alives, self.probed) = (self.keep_alives + 1, now);
+            self.probe_due = Some(Probe::KeepAlive);
+        }
+    }
+
+    fn alarm(&self) -> Option<(Instant, Alarm)> {
+        let timeout = self.started + self.rtt.timeout();
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            return Some((timeout, Alarm::Handshake));
+        }
+        if self.flight.is_empty() {
+            let is_closed = self.send.edge <= self.send.nxt && self.has_unsent();
+            return is_closed.then_some((timeout, Alarm::Window));
+        }
+        if let Some(at) = self.reorder_at {
+            return Some((at, Alarm::Reordering));
+        }
+        // RFC 8985 section 7.2, and Linux: one probe a flight, and none while anything else repairs it.
+        let may_probe = self.options.sack
+            && !self.rack.has_probe()
+            && !self.recovery.is_active()
+            && self.rtt.backoff() == 0
+            // A peer that took its window back gets no more than its first segment again.
+            && self.send.edge >= self.send.nxt
+            && self.flight.sacked() == 0;
+        if may_probe {
+            let at = self.advanced + Rack::probe_timeout(&self.rtt, self.flight.open());
+            if at < timeout {
+                return Some((at, Alarm::Tail));
+            }
+        }
+        Some((timeout, Alarm::Timeout))
+    }
+
+    fn fire(&mut self, now: Instant, alarm: Alarm) {
+        if alarm != Alarm::Handshake {
+            self.check_app_limited();
+        }
+        match alarm {
+            Alarm::Handshake => {
+                if self.is_given_up(now, self.waiting) {
+                    return;
+                }
+                self.rtt.back_off();
+                (self.syn_due, self.started) = (true, now);
+            }
+            Alarm::Reordering => {
+                let active = self.recovery.is_active();
+                let reo_wnd = self.rack.reo_wnd(&self.rtt, active, self.flight.sacked());
+                let flight = self.cc.inflight();
+                let mut batch = self.cc.ack(now);
+                let (losses, next) = self.flight.detect(now, &self.rack, reo_wnd, &mut batch);
+                batch.finish();
+                self.reorder_at = next;
+                self.note_losses(flight, 0, losses);
+            }
+            Alarm::Tail => self.probe_due = Some(Probe::Tail),
+            Alarm::Timeout => self.time_out(now),
+            Alarm::Window => {
+                // RFC 9293 section 3.8.6.1: as long as the peer answers, the connection stays.
+                if self.is_given_up(now, self.heard.max(self.waiting)) {
+                    return;
+                }
+                self.rtt.back_off();
+                self.started = now;
+                self.probe_due = Some(Probe::Window);
+            }
+        }
+    }
+
+    /// RFC 6298 section 5.4 to 5.7, RFC 8985 section 6.3.
+    fn time_out(&mut self, now: Instant) {
+        let is_closed = self.send.edge <= self.send.una;
+        let since = if is_closed { self.heard.max(self.waiting) } else { self.waiting };
+        if self.is_given_up(now, since) {
+            return;
+        }
+        let mut batch = self.cc.ack(now);
+        self.flight.lose_all(&mut batch);
+        if !is_closed {
+            batch.timeout();
+        }
+        batch.finish();
+        self.counts.timeouts += 1;
+        self.rtt.back_off();
+        self.rack.on_timeout();
+        self.recovery.begin(self.send.una, self.send.nxt, true);
+        (self.started, self.reorder_at, self.duplicates) = (now, None, 0);
+        self.prr = None;
+    }
+
+    /// Ends the connection if nothing was answered for too long.
+    fn is_given_up(&mut self, now: Instant, since: Instant) -> bool {
+        let is_over = now.since(since) >= self.config.user_timeout;
+        if is_over {
+            self.end(Some(Error::TimedOut));
+        }
+        is_over
+    }
+
+    fn keep_alive_at(&self) -> Option<Instant> {
+        let idle = self.config.keep_alive?;
+        let is_idle = self.state.is_synchronized()
+            && self.state != State::TimeWait
+            && self.flight.is_empty()
+            && !self.has_unsent();
+        let at = match self.keep_alives {
+            0 => self.heard.max(self.last_sent) + idle,
+            _ => self.probed + KEEP_ALIVE_INTERVAL.min(idle),
+        };
+        is_idle.then_some(at)
+    }
+}

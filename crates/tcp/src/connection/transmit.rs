@@ -1,0 +1,274 @@
+//! Segments that leave.
+
+use alloc::vec::Vec;
+
+use fullpipe_cc::{Instant, SendDecision};
+
+use super::{Connection, State};
+use crate::options::TCP_HEADER;
+use crate::receiver::Span;
+use crate::wire::{self, Control, Ecn, Header, Timestamp};
+
+/// A segment that leaves whatever the window says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Probe {
+    /// A tail loss probe (RFC 8985 section 7.3).
+    Tail,
+    /// A byte beyond a closed window (RFC 9293 section 3.8.6.1).
+    Window,
+    /// A segment that the peer has to answer (RFC 9293 section 3.8.4).
+    KeepAlive,
+}
+
+impl Connection {
+    /// Writes the next packet that may leave now into `out`; whether there is one. `out` is cleared.
+    pub fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        if let Some((seq, ack)) = self.reset.take() {
+            let header = Header { seq, ack, control: Control::Rst, ..Header::default() };
+            self.write_out(out, &header, Span::default());
+            return true;
+        }
+        self.paced_until = None;
+        match self.state {
+            State::Closed => return false,
+            State::SynSent | State::SynReceived if self.syn_due => {
+                self.transmit_syn(now, out);
+                return true;
+            }
+            State::SynSent | State::SynReceived => {}
+            _ => {
+                if let Some(probe) = self.probe_due.take()
+                    && self.transmit_probe(now, probe, out)
+                {
+                    return true;
+                }
+                if self.transmit_data(now, out) {
+                    return true;
+                }
+            }
+        }
+        if self.acks.is_due() && self.state != State::SynSent {
+            let header = self.header(now, self.send.nxt);
+            self.write_out(out, &header, Span::default());
+            return true;
+        }
+        false
+    }
+
+    fn transmit_syn(&mut self, now: Instant, out: &mut Vec<u8>) {
+        let options = &self.options;
+        let answers = self.state == State::SynReceived;
+        let window = self.config.receive_buffer.min(usize::from(u16::MAX)) as u16;
+        let header = Header {
+            seq: self.send.iss as u32,
+            ack: answers.then(|| self.receive.next() as u32),
+            control: Control::Syn,
+            // RFC 3168 section 6.1.1.
+            ece: options.ecn,
+            cwr: options.ecn && !answers,
+            window,
+            mss: Some(options.own_mss),
+            window_scale: options.window_scaling.then_some(options.receive_scale),
+            sack_permitted: options.sack,
+            timestamp: options
+                .timestamps
+                .then(|| Timestamp { value: self.timestamp(now), echo: self.recent.value }),
+            ..Header::default()
+        };
+        self.send.nxt = self.send.iss + 1;
+        (self.syn_due, self.started) = (false, now);
+        self.syns += 1;
+        self.write_out(out, &header, Span::default());
+    }
+
+    /// The header of a segment that begins at `seq`, with all that an ACK says.
+    fn header(&mut self, now: Instant, seq: u64) -> Header {
+        let next = self.receive.next();
+        let window = self.receive.window(self.options.mss) >> self.options.receive_scale;
+        let sack = match self.options.sack {
+            true => self.receive.sack_blocks(self.acks.duplicate),
+            false => [None; 3],
+        };
+        let timestamp = self
+            .options
+            .timestamps
+            .then(|| Timestamp { value: self.timestamp(now), echo: self.recent.value });
+        Header {
+            seq: seq as u32,
+            ack: Some(next as u32),
+            ece: self.marks.echo,
+            window: u16::try_from(window).unwrap_or(u16::MAX),
+            sack,
+            timestamp,
+            ..Header::default()
+        }
+    }
+
+    /// Bytes of data that fit beside the options that the next segment has.
+    fn payload(&self) -> u32 {
+        let blocks = match self.options.sack {
+            true => self.receive.sack_blocks(self.acks.duplicate),
+            false => [None; 3],
+        };
+        let timestamp = self.options.timestamps.then_some(Timestamp { value: 0, echo: 0 });
+        let header = Header { sack: blocks, timestamp, ..Header::default() };
+        self.options.mss - (header.bytes() as u32 - TCP_HEADER).min(self.options.mss - 1)
+    }
+
+    /// The next segment of what was never sent, of up to `payload` bytes (0: a full one); whether it has a FIN.
+    ///
+    /// RFC 9293 section 3.8.6.2.1 against silly windows, and section 3.7.4, Nagle's algorithm.
+    pub(super) fn next_new(&self, payload: u32) -> Option<(Span, bool)> {
+        let full = if payload == 0 { self.options.payload() } else { payload };
+        let start = self.send.nxt;
+        let room = self.send.edge.saturating_sub(start);
+        let unsent = self.unsent() as u64;
+        let wants_fin = self.closing && self.fin.is_none();
+        if unsent == 0 {
+            let fin = Span { start, end: start + 1 };
+            return (wants_fin && room > 0).then_some((fin, true));
+        }
+        let wanted = unsent.min(u64::from(full));
+        if room < wanted {
+            let is_enough = self.flight.is_empty() || room >= self.send.max_window.div_ceil(2);
+            return (room > 0 && is_enough).then_some((Span { start, end: start + room }, false));
+        }
+        let is_small = wanted < u64::from(full);
+        if is_small && self.config.nagle && !self.flight.is_empty() && !wants_fin {
+            return None;
+        }
+        let fin = wants_fin && wanted == unsent && room > wanted;
+        Some((Span { start, end: start + wanted + u64::from(fin) }, fin))
+    }
+
+    /// The next lost segment. Beyond the peer's window only the first one, as a probe.
+    fn next_repeat(&self) -> Option<(Span, bool)> {
+        let sent = self.flight.next_repeat()?;
+        let may = sent.span.end <= self.send.edge || sent.span.start == self.send.una;
+        may.then_some((sent.span, sent.fin))
+    }
+
+    fn transmit_data(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+        let repeat = self.next_repeat();
+        let next = repeat.or_else(|| self.next_new(self.payload()));
+        let Some((span, fin)) = next else {
+            self.cc.on_app_limited();
+            return false;
+        };
+        let allowed = self.prr.map(|prr| prr.may_send(self.cc.inflight()));
+        // Without SACK the flight is not known well: RFC 6582 section 3.2 sends the first one whatever the window is.
+        let is_first = repeat.is_some_and(|(span, _)| span.start == self.send.una);
+        match self.cc.can_send(now) {
+            SendDecision::Now { .. } | SendDecision::CwndLimited
+                if is_first && !self.options.sack => {}
+            // What proportional rate reduction allows goes by what arrives, and is not paced.
+            SendDecision::CwndLimited if allowed == Some(true) => {}
+            SendDecision::Now { .. } if allowed != Some(false) => {}
+            SendDecision::At(at) => {
+                self.paced_until = Some(at);
+                return false;
+            }
+            _ => return false,
+        }
+        match repeat {
+            Some(_) => {
+                let clock = self.timestamp(now);
+                self.recovery.on_repeat(clock);
+                self.repeat(now, span, fin, out);
+            }
+            None => self.send_new(now, span, fin, out),
+        }
+        true
+    }
+
+    fn send_new(&mut self, now: Instant, span: Span, fin: bool, out: &mut Vec<u8>) {
+        let mut header = self.header(now, span.start);
+        if self.options.ecn && self.cc.wants_ecn() {
+            header.ecn = Ecn::Ect0;
+            header.cwr = core::mem::take(&mut self.marks.reduced);
+        }
+        let is_last = span.end - u64::from(fin) == self.data.end();
+        header.control = control(fin, is_last);
+        if self.flight.is_empty() {
+            (self.started, self.waiting) = (now, now);
+        }
+        self.advanced = now;
+        if fin {
+            self.fin = Some(span.end - 1);
+        }
+        self.send.nxt = span.end;
+        let state = self.cc.on_sent(now, (span.end - span.start) as u32);
+        self.flight.push(span, fin, state);
+        self.note_sent(now, span);
+        self.write_out(out, &header, Span { end: span.end - u64::from(fin), ..span });
+    }
+
+    fn repeat(&mut self, now: Instant, span: Span, fin: bool, out: &mut Vec<u8>) {
+        let mut header = self.header(now, span.start);
+        header.control = control(fin, true);
+        // A retransmission is not ECN-capable: RFC 3168 section 6.1.5.
+        self.flight.repeat(span.start, now, &mut self.cc);
+        self.counts.total_retrans += 1;
+        self.counts.bytes_retrans += span.end - span.start;
+        self.note_sent(now, span);
+        self.write_out(out, &header, Span { end: span.end - u64::from(fin), ..span });
+    }
+
+    fn note_sent(&mut self, now: Instant, span: Span) {
+        self.last_sent = now;
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(span.end - span.start);
+        }
+    }
+
+    fn transmit_probe(&mut self, now: Instant, probe: Probe, out: &mut Vec<u8>) -> bool {
+        match probe {
+            Probe::Tail => {
+                let new = self.next_new(self.payload());
+                if let Some((span, fin)) = new {
+                    self.send_new(now, span, fin, out);
+                } else {
+                    let Some(last) = self.flight.last_open() else { return false };
+                    let (span, fin) = (last.span, last.fin);
+                    self.repeat(now, span, fin, out);
+                }
+                self.rack.on_probe(self.send.nxt, new.is_none());
+                self.started = now;
+            }
+            Probe::Window => {
+                if !self.flight.is_empty() || !self.has_unsent() || self.send.edge > self.send.nxt {
+                    return false;
+                }
+                let span = Span { start: self.send.nxt, end: self.send.nxt + 1 };
+                let fin = self.unsent() == 0;
+                let mut header = self.header(now, span.start);
+                header.control = control(fin, true);
+                self.send.probe_end = span.end;
+                self.write_out(out, &header, Span { end: span.end - u64::from(fin), ..span });
+            }
+            Probe::KeepAlive => {
+                let header = self.header(now, self.send.nxt - 1);
+                self.write_out(out, &header, Span::default());
+            }
+        }
+        true
+    }
+
+    fn write_out(&mut self, out: &mut Vec<u8>, header: &Header, span: Span) {
+        if header.ack.is_some() && header.control != Control::Rst {
+            self.acks.on_sent();
+            self.recent.last_ack = self.receive.next();
+        }
+        self.counts.segs_out += 1;
+        wire::write(out, self.local, self.remote, header, self.data.get(span));
+    }
+}
+
+const fn control(fin: bool, push: bool) -> Control {
+    match (fin, push) {
+        (true, _) => Control::Fin,
+        (false, true) => Control::Psh,
+        (false, false) => Control::None,
+    }
+}

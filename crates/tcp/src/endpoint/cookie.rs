@@ -1,0 +1,147 @@
+//! Numbers that a stranger cannot guess: initial sequence numbers (RFC 6528), SYN cookies (RFC 4987 section
+//! 3.6), ephemeral ports (RFC 6056).
+
+use core::hash::{Hash, Hasher};
+use core::net::SocketAddr;
+
+use fullpipe_cc::{Duration, Instant};
+use siphasher::sip::SipHasher13;
+
+/// Segment sizes that a cookie can say.
+const SIZES: [u16; 8] = [64, 512, 536, 1024, 1220, 1440, 1460, 4312];
+/// The step of a cookie's clock. A cookie counts in its own step and in the next one.
+const STEP: Duration = Duration::from_secs(64);
+/// The clock of initial sequence numbers: RFC 6528 section 3.
+const ISN_TICK: Duration = Duration::from_micros(4);
+
+const TIME_BITS: u32 = 5;
+const SIZE_BITS: u32 = 3;
+const HASH_BITS: u32 = 32 - TIME_BITS - SIZE_BITS;
+
+/// The kinds of numbers, so that one says nothing of another.
+#[derive(Hash)]
+enum Purpose {
+    Isn,
+    Clock,
+    Congestion,
+    Port,
+    Cookie(u64, u32),
+}
+
+/// A key, and the numbers made with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Secret {
+    key: [u8; 16],
+}
+
+impl Secret {
+    pub(super) fn new(key: [u8; 16]) -> Self {
+        Self { key }
+    }
+
+    fn hash(&self, purpose: &Purpose, local: SocketAddr, remote: SocketAddr, count: u64) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        (purpose, local, remote, count).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// RFC 6528 section 3: M + F(ends, key).
+    pub(super) fn isn(&self, now: Instant, local: SocketAddr, remote: SocketAddr) -> u32 {
+        let m = (now.as_nanos() / ISN_TICK.as_nanos()) as u32;
+        m.wrapping_add(self.hash(&Purpose::Isn, local, remote, 0) as u32)
+    }
+
+    /// The offset of a connection's timestamps (RFC 7323 section 5.4): the same for the same ends, so that a new
+    /// connection's are beyond the old one's.
+    pub(super) fn clock(&self, local: SocketAddr, remote: SocketAddr) -> u32 {
+        self.hash(&Purpose::Clock, local, remote, 0) as u32
+    }
+
+    /// The seed of a connection's congestion control.
+    pub(super) fn congestion(&self, local: SocketAddr, remote: SocketAddr, count: u64) -> u64 {
+        self.hash(&Purpose::Congestion, local, remote, count)
+    }
+
+    /// The first ephemeral port to try towards `remote`, without its offset from the lowest.
+    pub(super) fn port(&self, local: SocketAddr, remote: SocketAddr) -> u64 {
+        self.hash(&Purpose::Port, local, remote, 0)
+    }
+
+    fn cookie_at(
+        &self,
+        step: u64,
+        size: usize,
+        local: SocketAddr,
+        remote: SocketAddr,
+        peer: u32,
+    ) -> u32 {
+        let hash = self.hash(&Purpose::Cookie(step, peer), local, remote, size as u64);
+        (step as u32) << (32 - TIME_BITS)
+            | (size as u32) << HASH_BITS
+            | (hash as u32) >> (32 - HASH_BITS)
+    }
+
+    /// The sequence number of a SYN-ACK that says what is to be remembered of a SYN: its segment size.
+    pub(super) fn cookie(
+        &self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        peer: u32,
+        mss: u16,
+    ) -> u32 {
+        let size = SIZES.partition_point(|size| *size <= mss).saturating_sub(1);
+        self.cookie_at(now.as_nanos() / STEP.as_nanos(), size, local, remote, peer)
+    }
+
+    /// The segment size in `cookie`, if it is one of the last two steps for this SYN.
+    pub(super) fn open(
+        &self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        peer: u32,
+        cookie: u32,
+    ) -> Option<u16> {
+        let step = now.as_nanos() / STEP.as_nanos();
+        let size = (cookie >> HASH_BITS) as usize % SIZES.len();
+        let is_of = |step| self.cookie_at(step, size, local, remote, peer) == cookie;
+        let is_ours = is_of(step) || step > 0 && is_of(step - 1);
+        is_ours.then(|| SIZES[size])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends() -> (SocketAddr, SocketAddr) {
+        (SocketAddr::from(([10, 0, 0, 1], 80)), SocketAddr::from(([10, 0, 0, 2], 4000)))
+    }
+
+    #[test]
+    fn a_cookie_says_the_size_for_two_steps_and_to_its_ends_only() {
+        let (secret, (local, remote)) = (Secret::new([7; 16]), ends());
+        let at = |secs| Instant::default() + Duration::from_secs(secs);
+        for (mss, said) in [(1460, 1460), (1459, 1440), (0, 64), (9000, 4312)] {
+            let cookie = secret.cookie(at(100), local, remote, 5, mss);
+            assert_eq!(secret.open(at(100), local, remote, 5, cookie), Some(said));
+            assert_eq!(secret.open(at(190), local, remote, 5, cookie), Some(said));
+            assert_eq!(secret.open(at(200), local, remote, 5, cookie), None, "too old");
+            assert_eq!(secret.open(at(100), local, remote, 6, cookie), None);
+            assert_eq!(secret.open(at(100), remote, local, 5, cookie), None);
+            assert_eq!(Secret::new([8; 16]).open(at(100), local, remote, 5, cookie), None);
+        }
+    }
+
+    /// RFC 6528 section 3: the numbers of the same ends follow the clock of 4 us, those of others do not tell.
+    #[test]
+    fn initial_sequence_numbers_follow_the_clock() {
+        let (secret, (local, remote)) = (Secret::new([7; 16]), ends());
+        let first = secret.isn(Instant::default(), local, remote);
+        let later = secret.isn(Instant::default() + Duration::from_millis(4), local, remote);
+        assert_eq!(later.wrapping_sub(first), 1000);
+        let other = SocketAddr::new(remote.ip(), 4001);
+        assert!(secret.isn(Instant::default(), local, other).abs_diff(first) > 1000);
+    }
+}

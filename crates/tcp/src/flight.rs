@@ -1,0 +1,333 @@
+//! The segments between SND.UNA and SND.NXT: which arrived, which are lost, which were sent when.
+
+use alloc::collections::{BTreeSet, VecDeque};
+
+use fullpipe_cc::{AckBatch, Controller, Duration, Instant, PacketState};
+
+use crate::rack::Rack;
+use crate::receiver::{SACK_BLOCKS, Span};
+
+/// A segment that was sent and is not cumulatively acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) span: Span,
+    /// The last place is a FIN.
+    pub(crate) fin: bool,
+    pub(crate) retransmitted: bool,
+    pub(crate) sacked: bool,
+    pub(crate) lost: bool,
+    /// The number of its newest transmission.
+    order: u64,
+    state: PacketState,
+}
+
+impl Sent {
+    /// The time of its newest transmission.
+    pub(crate) fn time(&self) -> Instant {
+        self.state.send_time()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.span.end - self.span.start
+    }
+}
+
+/// Losses that were found at one time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Losses {
+    pub(crate) segments: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What an ACK said that was not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    /// Bytes that were delivered.
+    pub(crate) bytes: u64,
+    /// The departure of the oldest and the newest of the segments that arrived and were sent once.
+    pub(crate) oldest_once: Option<Instant>,
+    pub(crate) newest_once: Option<Instant>,
+    /// A segment arrived that was sent more than once.
+    repeated: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    /// In the order of the stream, without holes.
+    segments: VecDeque<Sent>,
+    /// Transmissions in the order of time: the number, and the place where the segment began. An entry
+    /// whose segment was sent again or has arrived is stale.
+    by_time: VecDeque<(u64, u64)>,
+    /// Starts of the lost segments that wait to be sent again.
+    repeat: BTreeSet<u64>,
+    next_order: u64,
+    sacked: usize,
+    lost_bytes: u64,
+    /// The SACK blocks of the ACK before: what they named needs no second look.
+    told: [Span; SACK_BLOCKS],
+}
+
+impl Flight {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Segments that are not acknowledged at all.
+    pub(crate) fn open(&self) -> usize {
+        self.segments.len() - self.sacked
+    }
+
+    pub(crate) fn sacked(&self) -> usize {
+        self.sacked
+    }
+
+    pub(crate) fn lost_bytes(&self) -> u64 {
+        self.lost_bytes
+    }
+
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.repeat.is_empty()
+    }
+
+    /// Bytes of memory that the lists take up.
+    pub(crate) fn memory(&self) -> usize {
+        self.segments.capacity() * size_of::<Sent>() + self.by_time.capacity() * 16
+    }
+
+    /// A new segment left.
+    pub(crate) fn push(&mut self, span: Span, fin: bool, state: PacketState) {
+        self.next_order += 1;
+        let order = self.next_order;
+        self.by_time.push_back((order, span.start));
+        let (retransmitted, sacked, lost) = (false, false, false);
+        self.segments.push_back(Sent { span, fin, retransmitted, sacked, lost, order, state });
+    }
+
+    /// The index of the segment that `place` is in, or of the first one after it.
+    fn index(&self, place: u64) -> usize {
+        self.segments.partition_point(|sent| sent.span.end <= place)
+    }
+
+    /// The lost segment that is to be sent again next.
+    pub(crate) fn next_repeat(&self) -> Option<&Sent> {
+        self.segments.get(self.index(*self.repeat.first()?))
+    }
+
+    /// The last segment, which a tail loss probe repeats (RFC 8985 section 7.3).
+    pub(crate) fn last_open(&self) -> Option<&Sent> {
+        self.segments.iter().rev().find(|sent| !sent.sacked)
+    }
+
+    /// The segment that begins at `start` leaves once more.
+    pub(crate) fn repeat(&mut self, start: u64, now: Instant, cc: &mut Controller) {
+        let index = self.index(start);
+        let Some(sent) = self.segments.get_mut(index) else { return };
+        if !sent.lost {
+            // Its first copy is neither lost nor here: only the new one counts from now on.
+            cc.on_discarded(&sent.state);
+        } else {
+            self.lost_bytes -= sent.bytes();
+        }
+        sent.state = cc.on_sent(now, sent.bytes() as u32);
+        (sent.lost, sent.retransmitted) = (false, true);
+        self.next_order += 1;
+        sent.order = self.next_order;
+        self.by_time.push_back((self.next_order, start));
+        self.repeat.remove(&start);
+    }
+
+    /// Takes in the cumulative ACK `una` and the SACK blocks, which are inside of the flight.
+    pub(crate) fn acknowledge(
+        &mut self,
+        una: u64,
+        blocks: [Span; SACK_BLOCKS],
+        rack: &mut Rack,
+        batch: &mut AckBatch<'_>,
+    ) -> News {
+        let mut news = News::default();
+        while let Some(first) = self.segments.front_mut().filter(|s| s.span.start < una) {
+            if first.span.end > una {
+                // A part of it: the rest is a segment of its own.
+                let bytes = (una - first.span.start) as u32;
+                let (here, rest) = first.state.split(bytes);
+                let mut part = Sent { state: here, fin: false, ..*first };
+                part.span.end = una;
+                let moved = self.repeat.remove(&first.span.start);
+                (first.span.start, first.state) = (una, rest);
+                if moved {
+                    self.repeat.insert(una);
+                }
+                if first.lost {
+                    self.lost_bytes -= u64::from(bytes);
+                }
+                if !part.sacked {
+                    arrive(&part, &mut news, rack, batch);
+                }
+                break;
+            }
+            let Some(sent) = self.segments.pop_front() else { break };
+            if sent.sacked {
+                self.sacked -= 1;
+                continue;
+            }
+            if sent.lost {
+                self.lost_bytes -= sent.bytes();
+                self.repeat.remove(&sent.span.start);
+            }
+            arrive(&sent, &mut news, rack, batch);
+        }
+        if news.repeated {
+            // A copy filled a hole: the rest may have arrived long ago (Karn's algorithm, RFC 6298 section 3).
+            (news.oldest_once, news.newest_once) = (None, None);
+        }
+        let told = core::mem::replace(&mut self.told, blocks);
+        for block in blocks {
+            self.take_block(block, &told, rack, batch, &mut news);
+        }
+        news
+    }
+
+    fn take_block(
+        &mut self,
+        block: Span,
+        told: &[Span; SACK_BLOCKS],
+        rack: &mut Rack,
+        batch: &mut AckBatch<'_>,
+        news: &mut News,
+    ) {
+        let mut place = block.start;
+        while place < block.end {
+            if let Some(known) = told.iter().find(|known| known.contains(place)) {
+                place = known.end;
+                continue;
+            }
+            let index = self.index(place);
+            let Some(sent) = self.segments.get_mut(index) else { return };
+            place = sent.span.end;
+            // Whole segments only: a part of one is sent again with the rest of it.
+            if sent.sacked || sent.span.start < block.start || sent.span.end > block.end {
+                continue;
+            }
+            let copy = *sent;
+            (sent.sacked, sent.lost) = (true, false);
+            self.sacked += 1;
+            if copy.lost {
+                self.lost_bytes -= copy.bytes();
+                self.repeat.remove(&copy.span.start);
+            }
+            arrive(&copy, news, rack, batch);
+        }
+    }
+
+    /// RACK_detect_loss() of RFC 8985 section 6.2, step 5: marks what has been waiting for too long; the
+    /// time at which the next one will have.
+    pub(crate) fn detect(
+        &mut self,
+        now: Instant,
+        rack: &Rack,
+        reo_wnd: Duration,
+        batch: &mut AckBatch<'_>,
+    ) -> (Losses, Option<Instant>) {
+        let mut losses = Losses::default();
+        while let Some(&(order, start)) = self.by_time.front() {
+            let index = self.index(start);
+            let sent = self.segments.get_mut(index);
+            let Some(sent) = sent.filter(|s| s.order == order && !s.sacked && !s.lost) else {
+                self.by_time.pop_front();
+                continue;
+            };
+            if !rack.is_after(sent.time(), sent.span.end) {
+                break;
+            }
+            let at = sent.time() + rack.rtt() + reo_wnd;
+            if at > now {
+                return (losses, Some(at));
+            }
+            self.by_time.pop_front();
+            self.lose(index, &mut losses, batch);
+        }
+        (losses, None)
+    }
+
+    fn lose(&mut self, index: usize, losses: &mut Losses, batch: &mut AckBatch<'_>) {
+        let Some(sent) = self.segments.get_mut(index) else { return };
+        sent.lost = true;
+        batch.lost(&sent.state);
+        self.repeat.insert(sent.span.start);
+        self.lost_bytes += sent.bytes();
+        losses.segments += 1;
+        losses.bytes += sent.bytes();
+    }
+
+    /// The first segment is lost: three duplicates or a partial ACK said so (RFC 6582), for peers without
+    /// SACK.
+    pub(crate) fn lose_first(&mut self, batch: &mut AckBatch<'_>) -> Losses {
+        let mut losses = Losses::default();
+        if self.segments.front().is_some_and(|sent| !sent.lost && !sent.sacked) {
+            self.lose(0, &mut losses, batch);
+        }
+        losses
+    }
+
+    /// The retransmission timer fired: everything that has not arrived is lost. When the first segment was
+    /// SACKed and never acknowledged, the peer has thrown it away, and no SACK counts any more (RFC 2018
+    /// section 8).
+    pub(crate) fn lose_all(&mut self, batch: &mut AckBatch<'_>) -> Losses {
+        if self.segments.front().is_some_and(|sent| sent.sacked) {
+            for sent in self.segments.iter_mut().filter(|sent| sent.sacked) {
+                // The core was told of its arrival, and hears of it no more.
+                (sent.sacked, sent.lost) = (false, true);
+                self.repeat.insert(sent.span.start);
+                self.lost_bytes += sent.bytes();
+            }
+            self.sacked = 0;
+        }
+        self.told = Default::default();
+        let mut losses = Losses::default();
+        let mut open: alloc::vec::Vec<(u64, usize)> = (self.segments.iter().enumerate())
+            .filter(|(_, sent)| !sent.sacked && !sent.lost)
+            .map(|(index, sent)| (sent.order, index))
+            .collect();
+        open.sort_unstable();
+        for (_, index) in open {
+            self.lose(index, &mut losses, batch);
+        }
+        self.by_time.clear();
+        losses
+    }
+
+    /// The timer fired for nothing: what was marked lost and not sent again is under way after all. The bytes
+    /// in flight then.
+    pub(crate) fn undo(&mut self) -> u64 {
+        self.repeat.clear();
+        self.lost_bytes = 0;
+        self.by_time.clear();
+        let mut flight = 0;
+        for sent in self.segments.iter_mut() {
+            sent.lost = false;
+            if !sent.sacked {
+                flight += sent.bytes();
+                self.by_time.push_back((sent.order, sent.span.start));
+            }
+        }
+        self.by_time.make_contiguous().sort_unstable();
+        flight
+    }
+}
+
+/// A segment has arrived that was not known to.
+fn arrive(sent: &Sent, news: &mut News, rack: &mut Rack, batch: &mut AckBatch<'_>) {
+    if sent.lost {
+        batch.acked_after_loss(&sent.state);
+    } else {
+        batch.acked(&sent.state);
+    }
+    news.bytes += sent.bytes();
+    if !sent.retransmitted {
+        let time = sent.time();
+        news.oldest_once = Some(news.oldest_once.map_or(time, |t| t.min(time)));
+        news.newest_once = Some(news.newest_once.map_or(time, |t| t.max(time)));
+    }
+    news.repeated |= sent.retransmitted;
+    rack.on_arrival(sent);
+}

@@ -1,0 +1,94 @@
+//! TCP in user space, sans-IO, with the congestion control of fullpipe-cc.
+//!
+//! `no_std` with `alloc`, no `unsafe`, no clock and no socket: packets and time come in as arguments, so
+//! every behaviour can be repeated exactly. smoltcp reads and writes the packets; states, buffers, loss
+//! recovery and pacing are this crate's.
+//!
+//! An [`Endpoint`] holds connections and listeners behind one or more addresses. Whoever has the clock and
+//! the device drives it:
+//!
+//! 1. [`Endpoint::receive`] for each IP packet that arrives.
+//! 2. [`Endpoint::transmit`] until it gives no packet any more.
+//! 3. Sleep until a packet arrives or [`Endpoint::poll_at`]; then [`Endpoint::on_timer`], and from the start.
+//!
+//! ```
+//! use fullpipe_cc::{Duration, Instant};
+//! use fullpipe_tcp::{Config, Endpoint, Error};
+//!
+//! let (here, there) = ("10.0.0.1:0".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
+//! // Keys have to be random and secret where there are strangers.
+//! let mut ends = [Endpoint::new([1; 16], 100), Endpoint::new([2; 16], 100)];
+//! let mut now = Instant::default();
+//! let listener = ends[1].listen(there, 16, &Config::default())?;
+//! let client = ends[0].connect(now, here, there, &Config::default())?;
+//!
+//! let (mut packet, mut server, mut got) = (Vec::new(), None, [0; 16]);
+//! loop {
+//!     // A wire without a delay: what leaves one end arrives at the other one, until both are quiet.
+//!     while let Some(i) = (0..2).find(|&i| ends[i].transmit(now, &mut packet)) {
+//!         ends[1 - i].receive(now, &packet);
+//!     }
+//!     match server {
+//!         None => {
+//!             server = ends[1].accept(listener);
+//!             if server.is_some() {
+//!                 ends[0].write(now, client, b"hello")?;
+//!             }
+//!         }
+//!         Some(handle) => match ends[1].read(handle, &mut got) {
+//!             Err(Error::WouldBlock) => {}
+//!             count => break assert_eq!(&got[..count?], b"hello"),
+//!         },
+//!     }
+//!     // A real loop would sleep until then.
+//!     now = ends.iter().filter_map(Endpoint::poll_at).min().unwrap_or(now).max(now);
+//!     ends.iter_mut().for_each(|end| end.on_timer(now));
+//!     assert!(now < Instant::default() + Duration::from_secs(1));
+//! }
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! A [`Connection`] is one end of one connection by itself, driven in the same way. With the feature `tokio` the module
+//! `tokio` does all this over a TUN device.
+//!
+//! # What is there
+//!
+//! The states of RFC 9293 with half-close, window scaling, timestamps and PAWS (RFC 7323), SACK and DSACK (RFC
+//! 2018, 2883), RACK-TLP (RFC 8985), the retransmission timeout (RFC 6298), proportional
+//! rate reduction for `cubic` and `reno` (RFC 9937), spurious retransmissions seen by
+//! timestamps (RFC 3522) and DSACK (RFC 3708), delayed ACKs, zero-window probes, keep-alive, ECN (RFC 3168),
+//! protection from blind attacks (RFC 5961), initial sequence numbers that cannot be guessed (RFC 6528),
+//! SYN cookies (RFC 4987).
+//!
+//! There is no urgent data (RFC 6093 advises against it; it is read as any other), no path MTU discovery.
+//!
+//! # Memory
+//!
+//! Is bounded by the configuration: [`Config::send_buffer`] and [`Config::receive_buffer`] for each connection, a
+//! number of connections for the endpoint, a backlog for each listener. Buffers grow with what is in them.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(any(test, feature = "tokio"))]
+extern crate std;
+
+mod acks;
+mod config;
+mod connection;
+mod endpoint;
+mod flight;
+mod options;
+mod rack;
+mod receiver;
+mod recovery;
+mod rtt;
+mod send_buffer;
+mod seq;
+#[cfg(all(feature = "tokio", unix))]
+pub mod tokio;
+pub mod wire;
+
+pub use config::{Config, Error};
+pub use connection::{Connection, Info, Seeds, State};
+pub use endpoint::{Endpoint, Handle, ListenerHandle};

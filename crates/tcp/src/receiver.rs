@@ -1,0 +1,353 @@
+//! The receiving side's data: what is there to read, and what arrived before its turn.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Most pieces of data that may wait for a hole before them to be filled. Data that would begin one more
+/// is not kept.
+const MAX_PIECES: usize = 512;
+/// Blocks of a SACK option beside a timestamps option (RFC 2018 section 3).
+pub(crate) const SACK_BLOCKS: usize = 3;
+
+/// Places from `start` up to and without `end`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Span {
+    pub(crate) const fn contains(self, place: u64) -> bool {
+        self.start <= place && place < self.end
+    }
+}
+
+/// The result that a segment's data has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Taken {
+    /// RCV.NXT moved.
+    pub(crate) advanced: bool,
+    /// The data is not the next that was expected, or fills a hole: RFC 5681 section 4.2 wants an ACK at
+    /// once.
+    pub(crate) out_of_order: bool,
+    /// Data that was there already (RFC 2883).
+    pub(crate) duplicate: Option<Span>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// From the first unread byte to the end of the last piece; the holes are zeros.
+    bytes: VecDeque<u8>,
+    /// The place of the first unread byte.
+    read: u64,
+    /// RCV.NXT.
+    next: u64,
+    /// What arrived beyond `next`: ascending, with holes between them.
+    pieces: Vec<Span>,
+    /// A byte of each piece that was touched, the newest first.
+    recent: [u64; SACK_BLOCKS],
+    /// The largest number of bytes from `read` on.
+    limit: usize,
+    /// The right edge of the window that the peer was told.
+    edge: u64,
+    /// The place of the peer's FIN.
+    fin: Option<u64>,
+}
+
+impl Receiver {
+    /// A receiver whose first byte of data is at `next`.
+    pub(crate) fn new(next: u64, limit: usize) -> Self {
+        Self {
+            bytes: VecDeque::new(),
+            read: next,
+            next,
+            pieces: Vec::new(),
+            recent: [0; SACK_BLOCKS],
+            limit,
+            edge: next,
+            fin: None,
+        }
+    }
+
+    /// RCV.NXT.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The right edge of the window: RCV.NXT + RCV.WND.
+    pub(crate) fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// Bytes that can be read.
+    pub(crate) fn readable(&self) -> usize {
+        (self.data_end() - self.read) as usize
+    }
+
+    /// Whether everything up to the peer's FIN has arrived.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.fin.is_some_and(|fin| self.next > fin)
+    }
+
+    /// Bytes of memory that the data takes up.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity() + self.pieces.capacity() * size_of::<Span>()
+    }
+
+    fn data_end(&self) -> u64 {
+        self.next - u64::from(self.is_finished())
+    }
+
+    /// The right edge that the free room would allow.
+    fn possible_edge(&self) -> u64 {
+        (self.read + self.limit as u64).max(self.edge)
+    }
+
+    /// The right edge of the next segment that leaves. It moves by a full segment or by half of the buffer at
+    /// least (RFC 9293 section 3.8.6.2.2), and never back (section 3.8.6).
+    pub(crate) fn window(&mut self, mss: u32) -> u64 {
+        if self.would_open(mss) {
+            self.edge = self.possible_edge();
+        }
+        self.edge - self.next.min(self.edge)
+    }
+
+    /// Whether the window can be opened by so much that it is worth telling.
+    pub(crate) fn would_open(&self, mss: u32) -> bool {
+        let step = u64::from(mss).min(self.limit as u64 / 2).max(1);
+        self.possible_edge() - self.edge >= step
+    }
+
+    /// Whether the window has become so much larger that the peer is told without another reason for an ACK:
+    /// by two segments, as it would have asked for an ACK then, or from nothing.
+    pub(crate) fn has_news_of_room(&self, mss: u32) -> bool {
+        let open = self.edge.saturating_sub(self.next);
+        let most = (self.limit as u64 / 2).max(1);
+        let step = if open < u64::from(mss) { u64::from(mss) } else { most };
+        self.possible_edge() - self.edge >= step.min(most)
+    }
+
+    /// Takes in the data of a segment, and its FIN. What is outside of the window has to be cut off before.
+    pub(crate) fn take(&mut self, start: u64, data: &[u8], fin: bool) -> Taken {
+        let before = self.next;
+        let end = start + data.len() as u64;
+        let mut taken = Taken::default();
+        if !data.is_empty() {
+            taken.duplicate = self.duplicate(Span { start, end });
+            if end > self.next {
+                self.store(start, data, &mut taken);
+            }
+        }
+        if fin && self.fin.is_none() {
+            self.fin = Some(end);
+        }
+        if self.fin == Some(self.next) {
+            self.next += 1;
+            self.pieces.clear();
+        }
+        taken.advanced = self.next > before;
+        taken
+    }
+
+    fn store(&mut self, start: u64, data: &[u8], taken: &mut Taken) {
+        let end = start + data.len() as u64;
+        taken.out_of_order = start > self.next || !self.pieces.is_empty();
+        let first = self.pieces.partition_point(|piece| piece.end < start);
+        let touched = self.pieces[first..].iter().take_while(|piece| piece.start <= end).count();
+        if start > self.next && touched == 0 && self.pieces.len() >= MAX_PIECES {
+            return;
+        }
+        self.copy_in(start, data);
+        if start <= self.next {
+            self.next = end;
+            if let Some(last) = self.pieces.iter().take_while(|piece| piece.start <= end).last() {
+                self.next = end.max(last.end);
+            }
+            let next = self.next;
+            self.pieces.retain(|piece| piece.start > next);
+            return;
+        }
+        let mut whole = Span { start, end };
+        for piece in self.pieces.drain(first..first + touched) {
+            whole = Span { start: whole.start.min(piece.start), end: whole.end.max(piece.end) };
+        }
+        self.pieces.insert(first, whole);
+        self.touch(whole);
+    }
+
+    /// Notes the newest piece, and forgets older notes of the same one.
+    fn touch(&mut self, piece: Span) {
+        let mut recent = [piece.start; SACK_BLOCKS];
+        let others = self.recent.iter().filter(|&&place| !piece.contains(place));
+        for (to, from) in recent[1..].iter_mut().zip(others) {
+            *to = *from;
+        }
+        self.recent = recent;
+    }
+
+    fn copy_in(&mut self, start: u64, data: &[u8]) {
+        let skip = self.next.saturating_sub(start) as usize;
+        let data = &data[skip.min(data.len())..];
+        let from = (start.max(self.next) - self.read) as usize;
+        let held = self.bytes.len();
+        if from >= held {
+            // The common case: the data goes to the end.
+            self.bytes.resize(from, 0);
+            self.bytes.extend(data);
+            return;
+        }
+        let (inside, beyond) = data.split_at(data.len().min(held - from));
+        let (first, second) = self.bytes.as_mut_slices();
+        let in_first = first.len().saturating_sub(from).min(inside.len());
+        if in_first > 0 {
+            first[from..from + in_first].copy_from_slice(&inside[..in_first]);
+        }
+        if in_first < inside.len() {
+            let at = from + in_first - first.len();
+            second[at..at + inside.len() - in_first].copy_from_slice(&inside[in_first..]);
+        }
+        self.bytes.extend(beyond);
+    }
+
+    /// The first part of `new` that had arrived before.
+    fn duplicate(&self, new: Span) -> Option<Span> {
+        if new.start < self.next {
+            return Some(Span { start: new.start, end: new.end.min(self.next) });
+        }
+        let piece = self.pieces.iter().find(|piece| piece.end > new.start)?;
+        (piece.start < new.end)
+            .then(|| Span { start: new.start.max(piece.start), end: new.end.min(piece.end) })
+    }
+
+    /// Blocks for a SACK option: a duplicate first (RFC 2883 section 4), then the piece that the newest
+    /// segment is in, then those of the segments before it (RFC 2018 section 4).
+    pub(crate) fn sack_blocks(&self, duplicate: Option<Span>) -> [Option<(u32, u32)>; SACK_BLOCKS] {
+        let mut spans = [Span::default(); SACK_BLOCKS];
+        let mut count = 0;
+        if let Some(span) = duplicate {
+            (spans[0], count) = (span, 1);
+        }
+        let kept = count;
+        let recent = self.recent.iter().filter_map(|&place| self.piece_with(place));
+        for span in recent.chain(self.pieces.iter().copied()) {
+            if count == SACK_BLOCKS {
+                break;
+            }
+            if !spans[kept..count].contains(&span) {
+                spans[count] = span;
+                count += 1;
+            }
+        }
+        let mut blocks = [None; SACK_BLOCKS];
+        for (block, span) in blocks.iter_mut().zip(&spans[..count]) {
+            *block = Some((span.start as u32, span.end as u32));
+        }
+        blocks
+    }
+
+    fn piece_with(&self, place: u64) -> Option<Span> {
+        let at = self.pieces.partition_point(|piece| piece.end <= place);
+        self.pieces.get(at).copied().filter(|piece| piece.contains(place))
+    }
+
+    /// Reads into `to`; the number of bytes.
+    pub(crate) fn read(&mut self, to: &mut [u8]) -> usize {
+        let count = self.readable().min(to.len());
+        let (first, second) = self.bytes.as_slices();
+        let in_first = first.len().min(count);
+        to[..in_first].copy_from_slice(&first[..in_first]);
+        to[in_first..count].copy_from_slice(&second[..count - in_first]);
+        self.bytes.drain(..count);
+        self.read += count as u64;
+        count
+    }
+
+    /// Gives the memory back: nobody reads any more.
+    pub(crate) fn discard(&mut self) {
+        self.bytes = VecDeque::new();
+        self.pieces = Vec::new();
+        self.read = self.data_end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receiver() -> Receiver {
+        let mut receiver = Receiver::new(100, 1000);
+        receiver.window(10);
+        receiver
+    }
+
+    fn read(receiver: &mut Receiver) -> Vec<u8> {
+        let mut out = [0; 64];
+        let count = receiver.read(&mut out);
+        out[..count].to_vec()
+    }
+
+    #[test]
+    fn pieces_come_together_and_are_read_in_order() {
+        let mut r = receiver();
+        assert!(r.take(104, b"ef", false).out_of_order);
+        assert!(r.take(102, b"cd", false).out_of_order);
+        assert_eq!(r.pieces, [Span { start: 102, end: 106 }], "neighbours are one piece");
+        assert_eq!(r.readable(), 0);
+        assert!(r.take(108, b"ij", true).out_of_order);
+        assert!(r.take(100, b"abcd", false).advanced);
+        assert_eq!((r.next(), read(&mut r)), (106, b"abcdef".to_vec()));
+        assert!(r.take(104, b"efgh", false).advanced);
+        assert_eq!((r.next(), read(&mut r)), (111, b"ghij".to_vec()));
+        assert!(r.is_finished());
+    }
+
+    /// RFC 2018 section 4, its example of the second and third case: the newest block first.
+    #[test]
+    fn the_newest_block_comes_first() {
+        let mut r = receiver();
+        for start in [110, 130, 150, 170] {
+            r.take(start, b"0123456789", false);
+        }
+        assert_eq!(r.sack_blocks(None), [Some((170, 180)), Some((150, 160)), Some((130, 140))]);
+        r.take(140, b"0123456789", false);
+        assert_eq!(r.sack_blocks(None), [Some((130, 160)), Some((170, 180)), Some((110, 120))]);
+    }
+
+    /// RFC 2883 section 4.1: what was there already is the first block, below the ACK or in a later block.
+    #[test]
+    fn a_duplicate_is_told() {
+        let mut r = receiver();
+        r.take(100, b"0123456789", false);
+        assert_eq!(r.take(105, b"5678", false).duplicate, Some(Span { start: 105, end: 109 }));
+        r.take(120, b"0123456789", false);
+        let again = r.take(120, b"0123456789", false).duplicate;
+        assert_eq!(r.sack_blocks(again), [Some((120, 130)), Some((120, 130)), None]);
+        let partly = r.take(100, b"0123456789ab", false);
+        assert_eq!(partly.duplicate, Some(Span { start: 100, end: 110 }));
+        assert_eq!(r.next(), 112);
+    }
+
+    /// RFC 9293 section 3.8.6.2.2: no small steps, and the edge never goes back.
+    #[test]
+    fn the_window_opens_in_steps() {
+        let mut r = Receiver::new(100, 1000);
+        assert_eq!(r.window(400), 1000);
+        r.take(100, &[7; 900], false);
+        assert_eq!(r.window(400), 100);
+        r.read(&mut [0; 399]);
+        assert_eq!(r.window(400), 100);
+        r.read(&mut [0; 1]);
+        assert_eq!(r.window(400), 500);
+    }
+
+    #[test]
+    fn pieces_are_bounded() {
+        let mut r = Receiver::new(0, 1 << 20);
+        r.window(1);
+        for i in 0..2 * MAX_PIECES as u64 {
+            r.take(1 + 2 * i, b"x", false);
+        }
+        assert_eq!(r.pieces.len(), MAX_PIECES);
+        assert!(r.memory() < 4 * MAX_PIECES * 24, "{}", r.memory());
+    }
+}

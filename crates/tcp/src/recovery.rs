@@ -1,0 +1,117 @@
+//! Recovery episodes, and the signs that one was for nothing.
+
+use crate::receiver::Span;
+
+/// An episode in which losses are repaired.
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    /// SND.NXT when it began: it lasts until everything before is acknowledged.
+    end: u64,
+    is_timeout: bool,
+}
+
+/// What is needed to see that every retransmission of an episode was unnecessary.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    span: Span,
+    is_timeout: bool,
+    /// This end's clock at the first retransmission (RFC 3522: RetransmitTS).
+    first_copy: Option<u32>,
+    /// Copies without a DSACK.
+    copies: u32,
+}
+
+/// A verdict on an episode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Nothing is known, or it was right.
+    None,
+    /// Nothing was lost.
+    Spurious,
+    /// The retransmission timer fired too early: what it marked lost is under way.
+    SpuriousTimeout,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    episode: Option<Episode>,
+    undo: Option<Undo>,
+}
+
+impl Recovery {
+    pub(crate) fn is_active(&self) -> bool {
+        self.episode.is_some()
+    }
+
+    /// Whether an ACK of everything before `una` would end the episode.
+    pub(crate) fn ends_at(&self, una: u64) -> bool {
+        self.episode.is_none_or(|episode| una >= episode.end)
+    }
+
+    /// Losses were found, of what is between `una` and `nxt`.
+    pub(crate) fn begin(&mut self, una: u64, nxt: u64, is_timeout: bool) {
+        if self.episode.is_none() {
+            let span = Span { start: una, end: nxt };
+            self.undo = Some(Undo { span, is_timeout, first_copy: None, copies: 0 });
+            self.episode = Some(Episode { end: nxt, is_timeout });
+        } else if is_timeout {
+            // Losses in a row are congestion, whatever the timestamps say of the last one.
+            self.undo = None;
+            self.episode = Some(Episode { end: nxt, is_timeout });
+        }
+    }
+
+    /// A lost segment was sent again, when this end's clock was at `clock`.
+    pub(crate) fn on_repeat(&mut self, clock: u32) {
+        if let Some(undo) = &mut self.undo {
+            undo.first_copy.get_or_insert(clock);
+            undo.copies += 1;
+        }
+    }
+
+    /// A DSACK: a copy and its original arrived (RFC 3708).
+    pub(crate) fn on_dsack(&mut self, span: Span) -> Verdict {
+        let Some(undo) = &mut self.undo else { return Verdict::None };
+        if undo.copies == 0 || span.start < undo.span.start || span.end > undo.span.end {
+            return Verdict::None;
+        }
+        undo.copies -= 1;
+        if undo.copies > 0 || undo.is_timeout && self.episode.is_some() {
+            return Verdict::None;
+        }
+        (self.undo, self.episode) = (None, None);
+        Verdict::Spurious
+    }
+
+    /// SND.UNA moved to `una` by an ACK that echoes `echo`; whether the episode is over, and the verdict.
+    ///
+    /// An echo from before the first retransmission is that of an original (the Eifel detection, RFC 3522
+    /// section 3.2). After a timeout the first such ACK decides; after other losses the one that ends the
+    /// episode, for which every original has to be here.
+    pub(crate) fn on_advance(&mut self, una: u64, echo: Option<u32>) -> (bool, Verdict) {
+        let Some(episode) = self.episode else { return (false, Verdict::None) };
+        let ended = una >= episode.end;
+        let first_copy = self.undo.and_then(|undo| undo.first_copy);
+        let is_original = echo.zip(first_copy).is_some_and(|(echo, copy)| before(echo, copy));
+        let verdict = match episode.is_timeout {
+            true if is_original => Verdict::SpuriousTimeout,
+            false if is_original && ended => Verdict::Spurious,
+            _ => Verdict::None,
+        };
+        if verdict != Verdict::None {
+            self.undo = None;
+        } else if episode.is_timeout && first_copy.is_some() {
+            // The first ACK has decided.
+            self.undo = None;
+        }
+        if ended || verdict != Verdict::None {
+            self.episode = None;
+        }
+        (ended, verdict)
+    }
+}
+
+/// Whether a timestamp is older than another one (RFC 7323 section 5.2).
+pub(crate) const fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}

@@ -1,0 +1,336 @@
+//! IP packets with a TCP segment in them, read and written by smoltcp.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpPacket, TcpRepr,
+    TcpSeqNumber, TcpTimestampRepr,
+};
+
+pub use smoltcp::wire::TcpControl as Control;
+
+/// The hop limit of packets that leave.
+const HOP_LIMIT: u8 = 64;
+/// The most bytes that a TCP header with options can have (RFC 9293 section 3.1).
+const LONGEST_HEADER: usize = 60;
+/// Bytes of an IPv4 header without options.
+const IPV4_HEADER: usize = 20;
+/// Bytes of an IPv6 header without extensions.
+const IPV6_HEADER: usize = 40;
+
+/// The ECN field of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ecn {
+    /// The transport does not understand marks.
+    #[default]
+    NotEct,
+    /// ECT(1).
+    Ect1,
+    /// ECT(0).
+    Ect0,
+    /// Congestion was experienced.
+    Ce,
+}
+
+impl Ecn {
+    const fn bits(self) -> u8 {
+        self as u8
+    }
+
+    const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
+/// A timestamps option (RFC 7323 section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timestamp {
+    /// TSval: the sender's clock.
+    pub value: u32,
+    /// TSecr: the newest value that the sender got.
+    pub echo: u32,
+}
+
+/// The header of a segment, with the ECN field of its packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// SEG.SEQ.
+    pub seq: u32,
+    /// SEG.ACK; `None` without the ACK bit.
+    pub ack: Option<u32>,
+    /// SYN, FIN, RST or PSH; smoltcp refuses segments that have two of the first three.
+    pub control: Control,
+    /// ECN-Echo (RFC 3168).
+    pub ece: bool,
+    /// Congestion Window Reduced (RFC 3168).
+    pub cwr: bool,
+    /// SEG.WND as it is on the wire.
+    pub window: u16,
+    /// The maximum segment size option.
+    pub mss: Option<u16>,
+    /// The window scale option; at most 14 when read (RFC 7323 section 2.3).
+    pub window_scale: Option<u8>,
+    /// The SACK-permitted option.
+    pub sack_permitted: bool,
+    /// Blocks of the SACK option; a fourth block is not read.
+    pub sack: [Option<(u32, u32)>; 3],
+    /// The timestamps option.
+    pub timestamp: Option<Timestamp>,
+    /// The ECN field of the IP header.
+    pub ecn: Ecn,
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Self {
+            seq: 0,
+            ack: None,
+            control: Control::None,
+            ece: false,
+            cwr: false,
+            window: 0,
+            mss: None,
+            window_scale: None,
+            sack_permitted: false,
+            sack: [None; 3],
+            timestamp: None,
+            ecn: Ecn::NotEct,
+        }
+    }
+}
+
+impl Header {
+    /// Bytes of the TCP header with its options.
+    pub fn bytes(&self) -> usize {
+        self.repr(0, 0).header_len()
+    }
+
+    fn repr(&self, from: u16, to: u16) -> TcpRepr<'static> {
+        TcpRepr {
+            src_port: from,
+            dst_port: to,
+            control: self.control,
+            seq_number: TcpSeqNumber(self.seq as i32),
+            ack_number: self.ack.map(|ack| TcpSeqNumber(ack as i32)),
+            window_len: self.window,
+            window_scale: self.window_scale,
+            max_seg_size: self.mss,
+            sack_permitted: self.sack_permitted,
+            sack_ranges: self.sack,
+            timestamp: self.timestamp.map(|t| TcpTimestampRepr::new(t.value, t.echo)),
+            payload: &[],
+        }
+    }
+}
+
+/// A segment and the ends it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment<'a> {
+    /// The sender.
+    pub from: SocketAddr,
+    /// The receiver.
+    pub to: SocketAddr,
+    /// The header.
+    pub header: Header,
+    /// The data.
+    pub payload: &'a [u8],
+}
+
+impl Segment<'_> {
+    /// SEG.LEN: the data, and one each for SYN and FIN (RFC 9293 section 3.4).
+    pub fn len(&self) -> u32 {
+        (self.payload.len() + self.header.control.len()) as u32
+    }
+
+    /// Whether the segment takes up no sequence number.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Bytes of the IP header in front of a segment to `to`.
+pub const fn ip_header_bytes(to: IpAddr) -> usize {
+    match to {
+        IpAddr::V4(_) => IPV4_HEADER,
+        IpAddr::V6(_) => IPV6_HEADER,
+    }
+}
+
+/// Reads an IP packet. `None` if it is no TCP segment, is a fragment, has IPv6 extension headers, is
+/// shorter than it says, has a wrong checksum or an impossible mixture of flags, or is from or to an
+/// address that is no single host's.
+pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
+    match packet.first()? >> 4 {
+        4 => {
+            let ip = Ipv4Packet::new_checked(packet).ok()?;
+            let whole = !ip.more_frags() && ip.frag_offset() == 0;
+            if !whole || ip.next_header() != IpProtocol::Tcp || !ip.verify_checksum() {
+                return None;
+            }
+            let (from, to) = (ip.src_addr(), ip.dst_addr());
+            let is_host = |a: Ipv4Addr| !a.is_broadcast() && !a.is_multicast();
+            if !is_host(from) || !is_host(to) || from.is_unspecified() {
+                return None;
+            }
+            segment(from.into(), to.into(), Ecn::from_bits(ip.ecn()), ip.payload())
+        }
+        6 => {
+            let ip = Ipv6Packet::new_checked(packet).ok()?;
+            if ip.next_header() != IpProtocol::Tcp {
+                return None;
+            }
+            let (from, to) = (ip.src_addr(), ip.dst_addr());
+            if from.is_multicast() || to.is_multicast() || from.is_unspecified() {
+                return None;
+            }
+            segment(from.into(), to.into(), Ecn::from_bits(ip.traffic_class()), ip.payload())
+        }
+        _ => None,
+    }
+}
+
+fn segment(from: IpAddr, to: IpAddr, ecn: Ecn, bytes: &[u8]) -> Option<Segment<'_>> {
+    let tcp = TcpPacket::new_checked(bytes).ok()?;
+    let all = ChecksumCapabilities::default();
+    let repr = TcpRepr::parse(&tcp, &IpAddress::from(from), &IpAddress::from(to), &all).ok()?;
+    let header = Header {
+        seq: repr.seq_number.0 as u32,
+        ack: repr.ack_number.map(|ack| ack.0 as u32),
+        control: repr.control,
+        ece: tcp.ece(),
+        cwr: tcp.cwr(),
+        window: repr.window_len,
+        mss: repr.max_seg_size,
+        window_scale: repr.window_scale,
+        sack_permitted: repr.sack_permitted,
+        sack: repr.sack_ranges,
+        timestamp: repr.timestamp.map(|t| Timestamp { value: t.tsval, echo: t.tsecr }),
+        ecn,
+    };
+    Some(Segment {
+        from: SocketAddr::new(from, repr.src_port),
+        to: SocketAddr::new(to, repr.dst_port),
+        header,
+        payload: repr.payload,
+    })
+}
+
+/// Writes an IP packet into `out`, in place of what was in it. The payload is in two parts, as a ring
+/// has it. Both ends must be of one address family, and the header with its options at most 60 bytes; otherwise `out`
+/// is left empty.
+pub fn write(
+    out: &mut Vec<u8>,
+    from: SocketAddr,
+    to: SocketAddr,
+    header: &Header,
+    payload: [&[u8]; 2],
+) {
+    out.clear();
+    let repr = header.repr(from.port(), to.port());
+    if repr.header_len() > LONGEST_HEADER {
+        return;
+    }
+    let tcp_bytes = repr.header_len() + payload[0].len() + payload[1].len();
+    let ip_bytes = ip_header_bytes(to.ip());
+    out.resize(ip_bytes + tcp_bytes, 0);
+    let (ip, tcp) = out.split_at_mut(ip_bytes);
+    match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => write_ipv4(ip, from, to, header.ecn, tcp_bytes),
+        (IpAddr::V6(from), IpAddr::V6(to)) => write_ipv6(ip, from, to, header.ecn, tcp_bytes),
+        _ => return out.clear(),
+    }
+    let mut packet = TcpPacket::new_unchecked(&mut *tcp);
+    let (from, to) = (IpAddress::from(from.ip()), IpAddress::from(to.ip()));
+    // The payload is not there yet.
+    repr.emit(&mut packet, &from, &to, &ChecksumCapabilities::ignored());
+    packet.set_ece(header.ece);
+    packet.set_cwr(header.cwr);
+    let (first, second) = packet.payload_mut().split_at_mut(payload[0].len());
+    first.copy_from_slice(payload[0]);
+    second.copy_from_slice(payload[1]);
+    packet.fill_checksum(&from, &to);
+}
+
+fn write_ipv4(out: &mut [u8], from: Ipv4Addr, to: Ipv4Addr, ecn: Ecn, payload_len: usize) {
+    let next_header = IpProtocol::Tcp;
+    let repr =
+        Ipv4Repr { src_addr: from, dst_addr: to, next_header, payload_len, hop_limit: HOP_LIMIT };
+    let mut packet = Ipv4Packet::new_unchecked(out);
+    repr.emit(&mut packet, &ChecksumCapabilities::ignored());
+    packet.set_ecn(ecn.bits());
+    packet.fill_checksum();
+}
+
+fn write_ipv6(out: &mut [u8], from: Ipv6Addr, to: Ipv6Addr, ecn: Ecn, payload_len: usize) {
+    let next_header = IpProtocol::Tcp;
+    let repr =
+        Ipv6Repr { src_addr: from, dst_addr: to, next_header, payload_len, hop_limit: HOP_LIMIT };
+    let mut packet = Ipv6Packet::new_unchecked(out);
+    repr.emit(&mut packet);
+    packet.set_traffic_class(ecn.bits());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(v6: bool) -> (SocketAddr, SocketAddr) {
+        let address = |last: u16| -> IpAddr {
+            match v6 {
+                true => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last).into(),
+                false => Ipv4Addr::new(10, 0, 0, last as u8).into(),
+            }
+        };
+        (SocketAddr::new(address(1), 4000), SocketAddr::new(address(2), 80))
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let header = Header {
+            seq: u32::MAX,
+            ack: Some(7),
+            control: Control::Psh,
+            ece: true,
+            window: 65_535,
+            sack: [Some((9, 12)), Some((20, 30)), None],
+            timestamp: Some(Timestamp { value: 5, echo: 6 }),
+            ecn: Ecn::Ect0,
+            ..Header::default()
+        };
+        for v6 in [false, true] {
+            let (from, to) = ends(v6);
+            let mut out = Vec::new();
+            write(&mut out, from, to, &header, [b"ab", b"cde"]);
+            let read = Segment { from, to, header, payload: b"abcde" };
+            assert_eq!(parse(&out), Some(read));
+            for byte in 0..out.len() {
+                let mut damaged = out.clone();
+                damaged[byte] ^= 0x10;
+                let same = parse(&damaged);
+                // IPv6 protects neither the traffic class nor the flow label and hop limit.
+                assert!(same.is_none() || v6 && (byte < 4 || byte == 7), "byte {byte}: {same:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fragment_and_a_short_packet_are_not_read() {
+        let (from, to) = ends(false);
+        let mut out = Vec::new();
+        write(&mut out, from, to, &Header::default(), [b"abc", b""]);
+        for bytes in 0..out.len() {
+            assert_eq!(parse(&out[..bytes]), None, "{bytes} bytes");
+        }
+        let mut packet = Ipv4Packet::new_unchecked(&mut out);
+        packet.set_more_frags(true);
+        packet.fill_checksum();
+        assert_eq!(parse(&out), None);
+    }
+}

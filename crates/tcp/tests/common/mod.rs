@@ -1,0 +1,239 @@
+//! Two endpoints and the path between them, in virtual time.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::net::SocketAddr;
+
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::{Ecn, Event, Header, Path, PathConfig};
+use fullpipe_tcp::{Config, Endpoint, Error, Handle, ListenerHandle, State};
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// The byte of a stream at an offset: no two places nearby look alike.
+pub(crate) fn byte(stream: u64, offset: u64) -> u8 {
+    let x = (offset ^ stream << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (x >> 56) as u8
+}
+
+/// What an application has to do: write so many bytes and close, and read to the end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct App {
+    pub(crate) handle: Option<Handle>,
+    pub(crate) stream: u64,
+    pub(crate) to_write: u64,
+    pub(crate) written: u64,
+    pub(crate) read: u64,
+    pub(crate) at_end: bool,
+    pub(crate) error: Option<Error>,
+    /// Closes as soon as everything is written.
+    pub(crate) closes: bool,
+    /// Most bytes per reading, 0 for all.
+    pub(crate) read_step: usize,
+    /// Closed already.
+    closed: bool,
+}
+
+impl App {
+    pub(crate) fn writer(stream: u64, bytes: u64) -> Self {
+        Self { stream, to_write: bytes, closes: true, ..Self::default() }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.error.is_some() || self.at_end && self.written == self.to_write
+    }
+}
+
+pub(crate) struct Net {
+    pub(crate) now: Instant,
+    pub(crate) ends: [Endpoint; 2],
+    /// From the first end to the second, and back.
+    pub(crate) paths: [Path<Vec<u8>>; 2],
+    pub(crate) apps: [App; 2],
+    pub(crate) listener: ListenerHandle,
+    /// Queueing delays of the first path in nanoseconds.
+    pub(crate) queued: Vec<u64>,
+    /// Poll times are rounded up to this, as by an application that polls now and then.
+    pub(crate) granularity: Duration,
+    pub(crate) delivered: u64,
+    buffer: Vec<u8>,
+    chunk: Vec<u8>,
+}
+
+pub(crate) fn ends() -> [SocketAddr; 2] {
+    [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 80))]
+}
+
+impl Net {
+    /// The first end connects to the second.
+    pub(crate) fn new(paths: [PathConfig; 2], configs: [Config; 2], apps: [App; 2]) -> Self {
+        let mut all = [Endpoint::new([1; 16], 100), Endpoint::new([2; 16], 100)];
+        let [local, remote] = ends();
+        let now = Instant::default() + MS;
+        let listener = all[1].listen(remote, 8, &configs[1]).expect("nobody listens");
+        let handle = all[0].connect(now, local, remote, &configs[0]).expect("a connection");
+        let paths = paths.map(|config| Path::new(&config).expect("a sound path"));
+        let mut apps = apps;
+        apps[0].handle = Some(handle);
+        Self {
+            now,
+            ends: all,
+            paths,
+            apps,
+            listener,
+            queued: Vec::new(),
+            granularity: Duration::ZERO,
+            delivered: 0,
+            buffer: Vec::new(),
+            chunk: vec![0; 16_384],
+        }
+    }
+
+    /// Runs until both applications are done, or `end`.
+    pub(crate) fn run(&mut self, end: Instant) -> bool {
+        self.run_while(end, |net| !net.apps.iter().all(App::is_done))
+    }
+
+    pub(crate) fn run_while(&mut self, end: Instant, goes_on: impl Fn(&Self) -> bool) -> bool {
+        while goes_on(self) {
+            self.work();
+            let times = [
+                self.paths[0].next_event(),
+                self.paths[1].next_event(),
+                self.ends[0].poll_at(),
+                self.ends[1].poll_at(),
+                self.slow_reader(),
+            ];
+            let Some(next) = times.into_iter().flatten().min() else { return !goes_on(self) };
+            let mut next = next.max(self.now);
+            if self.granularity > Duration::ZERO {
+                let step = self.granularity.as_nanos();
+                next = Instant::from_nanos(next.as_nanos().div_ceil(step) * step);
+            }
+            if next > end {
+                self.now = end;
+                return !goes_on(self);
+            }
+            self.now = next;
+            self.deliver();
+        }
+        true
+    }
+
+    /// The next time at which an application reads its next piece.
+    fn slow_reader(&self) -> Option<Instant> {
+        let mut slow = (0..2).filter(|&i| self.apps[i].read_step > 0);
+        slow.any(|i| {
+            let connection = self.apps[i].handle.and_then(|handle| self.ends[i].connection(handle));
+            connection.is_some_and(|c| c.readable() > 0)
+        })
+        .then(|| self.now + MS)
+    }
+
+    fn deliver(&mut self) {
+        for (i, path) in self.paths.iter_mut().enumerate() {
+            while let Some(event) = path.poll(self.now) {
+                let Event::Delivered(mut packet) = event else { continue };
+                if i == 0 {
+                    self.queued.push(packet.queued.as_nanos());
+                }
+                if packet.corrupted {
+                    let at = self.delivered as usize * 7919 % packet.payload.len();
+                    packet.payload[at] ^= 1 << (self.delivered % 8);
+                }
+                if packet.ecn == Ecn::Ce {
+                    set_ce(&mut packet.payload);
+                }
+                self.delivered += 1;
+                self.ends[1 - i].receive(self.now, &packet.payload);
+            }
+        }
+        for end in &mut self.ends {
+            end.on_timer(self.now);
+        }
+    }
+
+    fn work(&mut self) {
+        // An ACK that a reading opens the window with may be all that the other end waits for.
+        for _ in 0..2 {
+            for i in 0..2 {
+                self.apply(i);
+                self.send(i);
+            }
+        }
+    }
+
+    fn send(&mut self, i: usize) {
+        let mut buffer = core::mem::take(&mut self.buffer);
+        while self.ends[i].transmit(self.now, &mut buffer) {
+            let ecn = match buffer[1] & 3 {
+                2 => Ecn::Ect0,
+                1 => Ecn::Ect1,
+                _ => Ecn::NotEct,
+            };
+            let header = Header { wire_bytes: buffer.len() as u32, flow: 0, ecn };
+            let _ = self.paths[i].send(self.now, header, buffer.clone());
+        }
+        self.buffer = buffer;
+    }
+
+    fn apply(&mut self, i: usize) {
+        let (end, app) = (&mut self.ends[i], &mut self.apps[i]);
+        while end.next_changed().is_some() {}
+        if i == 1 && app.handle.is_none() {
+            app.handle = end.accept(self.listener);
+        }
+        let Some(handle) = app.handle else { return };
+        let other = 1 - i as u64;
+        let chunk = &mut self.chunk;
+        loop {
+            let most = if app.read_step > 0 { app.read_step } else { chunk.len() };
+            match end.read(handle, &mut chunk[..most]) {
+                Ok(0) => app.at_end = true,
+                Ok(count) => {
+                    for (j, got) in chunk[..count].iter().enumerate() {
+                        let offset = app.read + j as u64;
+                        assert_eq!(*got, byte(other, offset), "byte {offset} at end {i}");
+                    }
+                    app.read += count as u64;
+                    if app.read_step == 0 {
+                        continue;
+                    }
+                }
+                Err(Error::WouldBlock) => {}
+                Err(error) => app.error = Some(error),
+            }
+            break;
+        }
+        while app.written < app.to_write {
+            let room = end.connection(handle).map_or(0, |c| c.writable()).max(1);
+            let count = chunk.len().min(room).min((app.to_write - app.written) as usize);
+            for (j, b) in chunk[..count].iter_mut().enumerate() {
+                *b = byte(i as u64, app.written + j as u64);
+            }
+            match end.write(self.now, handle, &chunk[..count]) {
+                Ok(written) => app.written += written as u64,
+                Err(Error::WouldBlock) => break,
+                Err(error) => {
+                    app.error = Some(error);
+                    break;
+                }
+            }
+        }
+        let is_open = end.connection(handle).is_some_and(|c| c.state() >= State::Established);
+        if app.closes && !app.closed && is_open && app.written == app.to_write {
+            app.closed = true;
+            end.close(self.now, handle);
+        }
+    }
+}
+
+/// Sets the mark of an IPv4 packet and its header's checksum.
+fn set_ce(packet: &mut [u8]) {
+    packet[1] |= 3;
+    (packet[10], packet[11]) = (0, 0);
+    let sum: u32 =
+        packet[..20].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+}

@@ -1,0 +1,357 @@
+//! The driver against the kernel's TCP, in a namespace of the test's own. Needs Linux and root; without them each test
+//! says so and is over.
+#![cfg(target_os = "linux")]
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener as KernelListener, TcpStream as KernelStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullpipe_tcp::Config;
+use fullpipe_tcp::tokio::{Device, Stack, TcpListener, TcpStream};
+use nix::sched::{CloneFlags, unshare};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Runtime;
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+/// The kernel's address on the device, and the stack's behind it.
+const KERNEL: [u8; 4] = [198, 18, 7, 1];
+const OURS: [u8; 4] = [198, 18, 7, 2];
+
+fn kernel(port: u16) -> SocketAddr {
+    SocketAddr::from((KERNEL, port))
+}
+
+fn ours(port: u16) -> SocketAddr {
+    SocketAddr::from((OURS, port))
+}
+
+/// A device that loses, doubles, damages and delays packets in both directions, each with this probability.
+struct Bad {
+    device: SyncDevice,
+    probability: f64,
+    state: Mutex<(u64, Option<Vec<u8>>)>,
+}
+
+impl Bad {
+    fn happens(&self) -> bool {
+        let mut state = self.state.lock().expect("no panic");
+        state.0 = state.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        ((state.0 >> 33) as f64) < self.probability * (1_u64 << 31) as f64
+    }
+}
+
+impl AsFd for Bad {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
+impl Device for Bad {
+    fn receive(&self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.device.recv(to)?;
+            if self.happens() {
+                continue;
+            }
+            if self.happens() {
+                to[count / 2] ^= 4;
+            }
+            return Ok(count);
+        }
+    }
+
+    fn send(&self, packet: &[u8]) -> io::Result<usize> {
+        if self.happens() {
+            return Ok(packet.len());
+        }
+        if self.happens() {
+            let mut damaged = packet.to_vec();
+            damaged[packet.len() / 2] ^= 4;
+            return self.device.send(&damaged);
+        }
+        if self.happens() {
+            // It leaves behind the next one.
+            self.state.lock().expect("no panic").1 = Some(packet.to_vec());
+            return Ok(packet.len());
+        }
+        let sent = self.device.send(packet)?;
+        if self.happens() {
+            let _ = self.device.send(packet);
+        }
+        if let Some(late) = self.state.lock().expect("no panic").1.take() {
+            let _ = self.device.send(&late);
+        }
+        Ok(sent)
+    }
+}
+
+/// Runs `work` in a thread with a network namespace of its own, with a device in it.
+fn in_namespace(work: impl FnOnce(SyncDevice) + Send + 'static) {
+    let done = thread::spawn(move || {
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            eprintln!("skipped: this needs root to make a network namespace: {error}");
+            return;
+        }
+        let device = DeviceBuilder::new()
+            .name("user0")
+            .ipv4(std::net::Ipv4Addr::from(KERNEL), 24, None)
+            .enable(true)
+            .build_sync();
+        let device = match device {
+            Ok(device) => device,
+            Err(error) => return eprintln!("skipped: there is no TUN device here: {error}"),
+        };
+        device.set_nonblocking(true).expect("a setting");
+        work(device);
+    });
+    done.join().expect("no panic");
+}
+
+fn bad(device: SyncDevice, probability: f64) -> Bad {
+    Bad { device, probability, state: Mutex::new((1, None)) }
+}
+
+/// A stack with a runtime of its own, whose threads need not be in the namespace.
+fn start(device: impl Device) -> (Runtime, Stack) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let stack = runtime.block_on(async { Stack::start(device, 2000).expect("a stack") });
+    (runtime, stack)
+}
+
+/// The bytes that a transfer carries: no two of its parts are alike.
+fn fill(to: &mut [u8], offset: u64) {
+    for (i, chunk) in to.chunks_mut(8).enumerate() {
+        let word = (offset + 8 * i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ offset;
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+}
+
+type Hash = [u8; 32];
+
+fn write_all(to: &mut impl Write, bytes: u64) -> Hash {
+    let (mut hash, mut chunk, mut sent) = (Sha256::new(), vec![0; 65_536], 0);
+    while sent < bytes {
+        let count = chunk.len().min((bytes - sent) as usize);
+        fill(&mut chunk[..count], sent);
+        hash.update(&chunk[..count]);
+        to.write_all(&chunk[..count]).expect("it goes on");
+        sent += count as u64;
+    }
+    hash.finalize().into()
+}
+
+fn read_all(from: &mut impl Read) -> (u64, Hash) {
+    let (mut hash, mut chunk, mut got) = (Sha256::new(), vec![0; 65_536], 0);
+    loop {
+        match from.read(&mut chunk).expect("it goes on") {
+            0 => return (got, hash.finalize().into()),
+            count => {
+                hash.update(&chunk[..count]);
+                got += count as u64;
+            }
+        }
+    }
+}
+
+async fn send_all(to: &mut TcpStream, bytes: u64) -> Hash {
+    let (mut hash, mut chunk, mut sent) = (Sha256::new(), vec![0; 65_536], 0);
+    while sent < bytes {
+        let count = chunk.len().min((bytes - sent) as usize);
+        fill(&mut chunk[..count], sent);
+        hash.update(&chunk[..count]);
+        to.write_all(&chunk[..count]).await.expect("it goes on");
+        sent += count as u64;
+    }
+    to.shutdown().await.expect("it goes on");
+    hash.finalize().into()
+}
+
+async fn receive_all(from: &mut TcpStream) -> (u64, Hash) {
+    let (mut hash, mut chunk, mut got) = (Sha256::new(), vec![0; 65_536], 0);
+    loop {
+        match from.read(&mut chunk).await.expect("it goes on") {
+            0 => return (got, hash.finalize().into()),
+            count => {
+                hash.update(&chunk[..count]);
+                got += count as u64;
+            }
+        }
+    }
+}
+
+/// This end connects to the kernel; so many bytes go each way, one after the other.
+fn both_ways(device: impl Device, bytes: u64) {
+    let listener = KernelListener::bind(kernel(80)).expect("a listener");
+    let (runtime, stack) = start(device);
+    let begun = Instant::now();
+    let task = runtime.spawn({
+        let stack = stack.clone();
+        async move {
+            let config = Config::default();
+            let stream = TcpStream::connect(&stack, ours(0), kernel(80), &config).await;
+            let mut stream = stream.expect("a connection");
+            let sent = send_all(&mut stream, bytes).await;
+            let up = begun.elapsed();
+            let got = receive_all(&mut stream).await;
+            (sent, got, up, stream.info())
+        }
+    });
+    let (mut peer, from) = listener.accept().expect("a connection");
+    assert_eq!(from.ip(), ours(0).ip());
+    let up = read_all(&mut peer);
+    let down = write_all(&mut peer, bytes);
+    drop(peer);
+    let (sent, got, time, info) = runtime.block_on(task).expect("no panic");
+    assert_eq!((up, got), ((bytes, sent), (bytes, down)));
+    assert!(stack.memory() < 40_000_000, "{} bytes", stack.memory());
+    let mbit = |time: Duration| bytes as f64 * 8e-6 / time.as_secs_f64();
+    println!(
+        "{bytes} bytes: up {:.0} Mbit/s, down {:.0} Mbit/s; {info:?}",
+        mbit(time),
+        mbit(begun.elapsed() - time)
+    );
+}
+
+#[test]
+fn a_good_device_carries_a_transfer_each_way() {
+    in_namespace(|device| both_ways(device, 300_000_000));
+}
+
+/// One per cent each is lost, damaged, doubled and reordered, in both directions.
+#[test]
+fn a_bad_device_carries_it_too() {
+    in_namespace(|device| both_ways(bad(device, 0.01), 50_000_000));
+}
+
+/// The kernel connects: ten thousand connections in sequence, then five hundred at once.
+#[test]
+fn the_kernel_connects() {
+    in_namespace(|device| {
+        let (runtime, stack) = start(device);
+        let listener = runtime
+            .block_on(async { TcpListener::bind(&stack, ours(7), 600, &Config::default()) })
+            .expect("a listener");
+        // An echo.
+        runtime.spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut chunk = [0; 4096];
+                    while let Ok(count @ 1..) = stream.read(&mut chunk).await {
+                        stream.write_all(&chunk[..count]).await.expect("it goes on");
+                    }
+                    stream.shutdown().await
+                });
+            }
+        });
+        let echo = |i: u32| {
+            let mut stream = KernelStream::connect(ours(7)).expect("a connection");
+            stream.write_all(&i.to_be_bytes()).expect("it goes on");
+            stream.shutdown(std::net::Shutdown::Write).expect("it goes on");
+            let mut got = Vec::new();
+            stream.read_to_end(&mut got).expect("it goes on");
+            assert_eq!(got, i.to_be_bytes());
+        };
+        (0..10_000).for_each(echo);
+        let mut streams: Vec<KernelStream> =
+            (0..500).map(|_| KernelStream::connect(ours(7)).expect("a connection")).collect();
+        for (i, stream) in streams.iter_mut().enumerate() {
+            stream.write_all(&[i as u8; 1000]).expect("it goes on");
+        }
+        for (i, stream) in streams.iter_mut().enumerate() {
+            let mut got = [0; 1000];
+            stream.read_exact(&mut got).expect("it goes on");
+            assert!(got.iter().all(|&b| b == i as u8));
+        }
+        drop(streams);
+        let begun = Instant::now();
+        // The kernel closed first and is in TIME-WAIT; this end keeps nothing.
+        while stack.connections() > 0 && begun.elapsed() < Duration::from_secs(5) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(stack.connections(), 0);
+    });
+}
+
+/// Peers that ask and never read hold a send buffer each, and others are served.
+#[test]
+fn a_peer_that_never_reads() {
+    in_namespace(|device| {
+        let (runtime, stack) = start(device);
+        let config = Config { send_buffer: 100_000, ..Config::default() };
+        let listener = runtime
+            .block_on(async { TcpListener::bind(&stack, ours(7), 64, &config) })
+            .expect("a listener");
+        let mut page = Vec::new();
+        let hash = write_all(&mut page, 20_000_000);
+        let page = Arc::new(page);
+        runtime.spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let page = Arc::clone(&page);
+                tokio::spawn(async move {
+                    // Those who never read reset it in the end.
+                    stream.write_all(&page).await?;
+                    stream.shutdown().await
+                });
+            }
+        });
+        let idle: Vec<KernelStream> =
+            (0..20).map(|_| KernelStream::connect(ours(7)).expect("a connection")).collect();
+        let mut stream = KernelStream::connect(ours(7)).expect("a connection");
+        assert_eq!(read_all(&mut stream), (20_000_000, hash));
+        assert!(stack.memory() < 21 * 400_000, "{} bytes", stack.memory());
+        drop(idle);
+    });
+}
+
+/// A port that nobody listens at is refused, in both directions.
+#[test]
+fn nobody_listens() {
+    in_namespace(|device| {
+        let (runtime, stack) = start(device);
+        let refused = io::ErrorKind::ConnectionRefused;
+        assert_eq!(KernelStream::connect(ours(9)).expect_err("nobody").kind(), refused);
+        let config = Config::default();
+        let connect = TcpStream::connect(&stack, ours(0), kernel(9), &config);
+        assert_eq!(runtime.block_on(connect).expect_err("nobody").kind(), refused);
+    });
+}
+
+/// curl fetches a page from this end, unchanged.
+#[test]
+fn curl_fetches_a_page() {
+    in_namespace(|device| {
+        if Command::new("curl").arg("--version").output().is_err() {
+            return eprintln!("skipped: there is no curl here");
+        }
+        let (runtime, stack) = start(device);
+        let listener = runtime
+            .block_on(async { TcpListener::bind(&stack, ours(80), 8, &Config::default()) })
+            .expect("a listener");
+        runtime.spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut request = [0; 1000];
+            let count = stream.read(&mut request).await.expect("a request");
+            assert!(request[..count].starts_with(b"GET /page "));
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5000000\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.expect("it goes on");
+            send_all(&mut stream, 5_000_000).await;
+            // Until the peer has closed, too: what it sends still has a reader.
+            while let Ok(1..) = stream.read(&mut request).await {}
+        });
+        let url = format!("http://{}/page", ours(80));
+        let output = Command::new("curl").args(["-s", "-S", "--max-time", "20", &url]).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut expected = Vec::new();
+        let hash = write_all(&mut expected, 5_000_000);
+        let got: Hash = Sha256::digest(&output.stdout).into();
+        assert_eq!((output.stdout.len(), got), (expected.len(), hash));
+    });
+}

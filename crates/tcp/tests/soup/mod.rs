@@ -1,0 +1,241 @@
+//! An endpoint and a peer that sends what a sequence of bytes says: honest segments, and such that are nearly so. What
+//! must hold after each event: no panic, no endless stream of packets, no timer that is due again at once, bounded
+//! memory, and packets that can be read.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use fullpipe_cc::{Algorithm, Duration, Instant};
+use fullpipe_tcp::wire::{self, Control, Ecn, Header, Segment, Timestamp};
+use fullpipe_tcp::{Config, Endpoint, Handle, ListenerHandle};
+
+const BUFFER: usize = 20_000;
+const MAX_CONNECTIONS: usize = 8;
+/// The most packets that one event may bring: two full buffers for each connection, in tiny segments.
+const MAX_PACKETS: usize = 4 * MAX_CONNECTIONS * BUFFER / 8;
+/// Buffers, which may have twice the capacity of what is in them, and lists of segments of 8 bytes.
+const MAX_MEMORY: usize = MAX_CONNECTIONS * (4 * BUFFER + BUFFER / 8 * 512);
+
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// A small difference, mostly.
+    fn near(&mut self) -> u32 {
+        let (Some(kind), Some(by)) = (self.next(), self.next()) else { return 0 };
+        let by = i32::from(by as i8);
+        match kind % 8 {
+            0..=3 => 0,
+            4 => by as u32,
+            5 => (by * 100) as u32,
+            6 => (by * 5000) as u32,
+            _ => (by as u32) << 24,
+        }
+    }
+}
+
+/// What the peer knows of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peer {
+    /// The next number that is expected of the endpoint, and the first one that it has not acknowledged.
+    expected: u32,
+    acked: u32,
+    clock: u32,
+    echo: Option<u32>,
+}
+
+struct Soup {
+    now: Instant,
+    end: Endpoint,
+    listener: ListenerHandle,
+    handles: Vec<Handle>,
+    peers: BTreeMap<(SocketAddr, SocketAddr), Peer>,
+    config: Config,
+    buffer: Vec<u8>,
+}
+
+fn server() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 80))
+}
+
+fn peer(port: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 2], 1000 + u16::from(port % 4)))
+}
+
+/// Runs the events that `input` says; the packets that left.
+pub(crate) fn run(input: &[u8]) -> usize {
+    let mut bytes = Bytes(input);
+    let (a, b) = (bytes.next().unwrap_or(0), bytes.next().unwrap_or(0));
+    let is_set = |bit: u8| a >> bit & 1 == 1;
+    let algorithms = [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr1];
+    let config = Config {
+        algorithm: algorithms[usize::from(b) % 4],
+        send_buffer: BUFFER,
+        receive_buffer: 1 + usize::from(b) * 50,
+        mtu: 576,
+        sack: is_set(0),
+        timestamps: is_set(1),
+        window_scaling: is_set(2),
+        ecn: is_set(3),
+        nagle: is_set(4),
+        keep_alive: is_set(5).then_some(Duration::from_secs(5)),
+        time_wait: Duration::from_secs(2),
+        ..Config::default()
+    };
+    let mut end = Endpoint::new([9; 16], MAX_CONNECTIONS);
+    let listener = end.listen(server(), 2, &config).expect("nobody listens");
+    let now = Instant::default() + Duration::from_secs(1);
+    let (handles, peers, buffer) = (Vec::new(), BTreeMap::new(), Vec::new());
+    let mut soup = Soup { now, end, listener, handles, peers, config, buffer };
+    let mut packets = 0;
+    while let Some(event) = bytes.next() {
+        soup.apply(event, &mut bytes);
+        packets += soup.settle();
+    }
+    packets
+}
+
+impl Soup {
+    fn apply(&mut self, event: u8, bytes: &mut Bytes<'_>) {
+        let detail = bytes.next().unwrap_or(0);
+        let handle = match self.handles.len() {
+            0 => None,
+            count => self.handles.get(usize::from(detail) % count).copied(),
+        };
+        match (event % 16, handle) {
+            (0..=4, _) => self.send(detail, bytes),
+            (5..=7, _) => self.answer(detail),
+            (8, _) => self.now += Duration::from_micros(1 << (detail % 28)),
+            (9, _) => self.handles.extend(self.end.accept(self.listener)),
+            (10, None) | (15, _) => {
+                let local = SocketAddr::new(server().ip(), 0);
+                let opened = self.end.connect(self.now, local, peer(detail), &self.config);
+                self.handles.extend(opened);
+            }
+            (10 | 11, Some(handle)) => {
+                let data = vec![detail; usize::from(detail) * 100];
+                let _ = self.end.write(self.now, handle, &data);
+            }
+            (12, Some(handle)) => {
+                let _ = self.end.read(handle, &mut vec![0; usize::from(detail) * 50]);
+            }
+            (13, Some(handle)) if detail > 100 => self.end.close(self.now, handle),
+            (13, Some(handle)) if detail < 10 => self.end.abort(handle),
+            (14, Some(handle)) if detail > 200 => {
+                self.end.release(self.now, handle);
+                self.handles.retain(|h| *h != handle);
+            }
+            _ => {}
+        }
+    }
+
+    /// A segment that is nearly what the endpoint expects.
+    fn send(&mut self, detail: u8, bytes: &mut Bytes<'_>) {
+        let known = self.peers.len();
+        let (ends, state) = match self.peers.iter().nth(usize::from(detail) % (known + 1)) {
+            Some((ends, state)) => (*ends, *state),
+            None => ((server(), peer(detail)), Peer::default()),
+        };
+        let flags = bytes.next().unwrap_or(0);
+        let control = match flags % 16 {
+            0..=9 => Control::None,
+            10 => Control::Psh,
+            11 | 12 => Control::Syn,
+            13 | 14 => Control::Fin,
+            _ => Control::Rst,
+        };
+        let has = |bit: u8| flags >> bit & 1 == 1;
+        let acked = state.expected.wrapping_add(bytes.near());
+        let mut sack = [None; 3];
+        for block in &mut sack {
+            if bytes.next().is_some_and(|b| b % 2 == 0) {
+                let start = acked.wrapping_sub(u32::from(bytes.next().unwrap_or(0)) * 64);
+                *block = Some((start, start.wrapping_add(bytes.near())));
+            }
+        }
+        let value = state.clock.wrapping_add(bytes.near());
+        let header = Header {
+            seq: state.acked.wrapping_add(bytes.near()),
+            ack: has(4).then_some(acked),
+            control,
+            ece: has(5),
+            cwr: has(6),
+            window: u16::from(bytes.next().unwrap_or(0)) << (detail % 9),
+            mss: has(7).then(|| u16::from(detail) * 10),
+            window_scale: has(6).then_some(detail % 16),
+            sack_permitted: has(5) && control == Control::Syn,
+            sack: if control == Control::Syn { [None; 3] } else { sack },
+            timestamp: state.echo.map(|echo| Timestamp { value, echo }),
+            ecn: if has(7) { Ecn::Ce } else { Ecn::Ect0 },
+        };
+        let payload = vec![flags; usize::from(bytes.next().unwrap_or(0)) * 4];
+        self.put(ends, &header, &payload);
+    }
+
+    /// The ACK of all that came, or the SYN-ACK.
+    fn answer(&mut self, detail: u8) {
+        let count = self.peers.len().max(1);
+        let Some((ends, state)) = self.peers.iter_mut().nth(usize::from(detail) % count) else {
+            return;
+        };
+        state.clock = state.clock.wrapping_add(1);
+        let opens = state.acked == 0;
+        let header = Header {
+            seq: state.acked,
+            ack: Some(state.expected),
+            control: if opens { Control::Syn } else { Control::None },
+            window: u16::from(detail) << 8,
+            mss: opens.then_some(500),
+            window_scale: opens.then_some(2),
+            sack_permitted: opens,
+            timestamp: state.echo.map(|echo| Timestamp { value: state.clock, echo }),
+            ..Header::default()
+        };
+        let ends = *ends;
+        self.put(ends, &header, &[]);
+    }
+
+    fn put(&mut self, ends: (SocketAddr, SocketAddr), header: &Header, payload: &[u8]) {
+        let mut packet = Vec::new();
+        wire::write(&mut packet, ends.1, ends.0, header, [payload, &[]]);
+        self.end.receive(self.now, &packet);
+    }
+
+    /// Lets everything happen that is due; the packets that left.
+    fn settle(&mut self) -> usize {
+        let mut packets = 0;
+        let mut buffer = core::mem::take(&mut self.buffer);
+        for _ in 0..2 {
+            while self.end.transmit(self.now, &mut buffer) {
+                packets += 1;
+                assert!(packets < MAX_PACKETS, "an endless stream of packets");
+                let Segment { from, to, header, payload } =
+                    wire::parse(&buffer).expect("a packet that can be read");
+                let state = self.peers.entry((from, to)).or_default();
+                let length = payload.len() as u32 + header.control.len() as u32;
+                state.expected = header.seq.wrapping_add(length);
+                state.acked = header.ack.unwrap_or(0);
+                state.echo = header.timestamp.map(|timestamp| timestamp.value);
+            }
+            self.end.on_timer(self.now);
+        }
+        while self.end.transmit(self.now, &mut buffer) {}
+        self.buffer = buffer;
+        if self.peers.len() > 16 {
+            self.peers.clear();
+        }
+        while self.end.next_changed().is_some() {}
+        assert!(
+            self.end.poll_at().is_none_or(|at| at > self.now),
+            "a timer is due again at once: {:?}",
+            self.end
+        );
+        assert!(self.end.memory() < MAX_MEMORY, "{} bytes", self.end.memory());
+        packets
+    }
+}

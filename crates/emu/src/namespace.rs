@@ -19,6 +19,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::EmuError;
+use crate::netlink::Netlink;
 
 /// Directory of the names of all runs' namespaces, which give access to a run from outside:
 /// `nsenter --net=/run/fullpipe/NAME ss -ti`. It exists only as long as a name is in it.
@@ -86,6 +87,15 @@ impl Namespace {
             Ok(work())
         })?;
         entered.map_err(EmuError::io("enter its network namespace"))
+    }
+
+    /// Gives it a loopback device, which programs may want for themselves.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn enable_loopback(&self) -> Result<(), EmuError> {
+        let enabled = self.enter(|| Netlink::open()?.enable_loopback())?;
+        enabled.map_err(EmuError::io("set up its namespace"))
     }
 
     /// Kills every process that runs inside. A process of several threads runs where its first one does.

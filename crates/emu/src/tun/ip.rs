@@ -30,12 +30,12 @@ pub(super) fn header(packet: &[u8]) -> Header {
 }
 
 /// Numbers of protocols over IP.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
 
 /// Offset of the checksum in UDP's header, and the header's length.
 const UDP_CHECKSUM: usize = 6;
-const UDP_HEADER: usize = 8;
+pub(super) const UDP_HEADER: usize = 8;
 
 /// Changes one byte: of a UDP datagram at its beginning, each time another one, with the checksum corrected, so
 /// that the endpoint has to find it; of others so that the kernel finds it.
@@ -65,6 +65,12 @@ pub(super) fn corrupt(packet: &mut [u8], before: u64) {
         let sum = if sum == 0 { u16::MAX } else { sum };
         header[UDP_CHECKSUM..UDP_HEADER].copy_from_slice(&sum.to_be_bytes());
     }
+}
+
+/// The protocol over IPv4, and what is behind the header of IP; nothing of another packet.
+pub(super) fn transport(packet: &[u8]) -> Option<(u8, &[u8])> {
+    let fixed = packet.get(..20).filter(|fixed| fixed[0] >> 4 == 4)?;
+    Some((fixed[9], packet.get(usize::from(fixed[0] & 15) * 4..)?))
 }
 
 /// Number of bytes behind the headers of IP and of TCP or UDP; 0 where there is neither.

@@ -27,6 +27,7 @@
 mod block;
 mod counters;
 mod ip;
+mod wire;
 mod worker;
 
 use std::fs;
@@ -52,6 +53,8 @@ use block::Block;
 use counters::Counters;
 use worker::{Shared, Worker};
 
+pub use wire::{WireConfig, WireSample, WireTimes};
+
 /// Capacity of a device's own queue, in packets. The kernel hands over a whole window at once when it
 /// does not pace, and the queue must take it: only the path is to drop packets.
 const DEVICE_QUEUE_PACKETS: u32 = 20_000;
@@ -67,6 +70,8 @@ pub struct TunConfig {
     pub cross: Vec<CrossSource>,
     /// The file for the packets at both ends, in the format of pcapng; `None` for none.
     pub capture: Option<PathBuf>,
+    /// Flows whose packets are looked at one by one; none costs nothing.
+    pub wire: WireConfig,
     /// The zero of all times that the link gives; `None` for its start.
     pub epoch: Option<time::Instant>,
     /// Whether to ask for the real-time class SCHED_FIFO.
@@ -76,7 +81,15 @@ pub struct TunConfig {
 impl TunConfig {
     /// These two directions, and nothing else.
     pub fn new(uplink: PathConfig, downlink: PathConfig) -> Self {
-        Self { uplink, downlink, cross: Vec::new(), capture: None, epoch: None, realtime: true }
+        Self {
+            uplink,
+            downlink,
+            cross: Vec::new(),
+            capture: None,
+            wire: WireConfig::default(),
+            epoch: None,
+            realtime: true,
+        }
     }
 }
 
@@ -247,6 +260,11 @@ impl TunLink {
         self.shared.model().queue_delay.histogram().clone()
     }
 
+    /// A look at the watched flows that outlives this handle.
+    pub fn wire(&self) -> WireView {
+        WireView(Arc::clone(&self.shared))
+    }
+
     /// What the client's socket with this port sends takes so much longer from now on, after the uplink.
     pub fn set_extra_delay(&self, client_port: u16, delay: Duration) {
         self.shared.model().way_back.set_delay(client_port, delay);
@@ -269,6 +287,24 @@ impl TunLink {
         self.alive = None;
         let thread = self.thread.take().ok_or(EmuError::Panicked)?;
         thread.join().unwrap_or(Err(EmuError::Panicked))
+    }
+}
+
+/// The watched flows of a link, by their place in [`WireConfig::ports`].
+#[derive(Clone, Debug)]
+pub struct WireView(Arc<Shared>);
+
+impl WireView {
+    /// A flow so far: what the client receives, and what it sends.
+    pub fn sample(&self, flow: usize) -> [WireSample; 2] {
+        let model = self.0.model();
+        [0, 1].map(|way| model.wire.sample(flow, way))
+    }
+
+    /// The distributions of the same; nothing of a flow that is not watched.
+    pub fn times(&self, flow: usize) -> Option<[WireTimes; 2]> {
+        let model = self.0.model();
+        Some([model.wire.times(flow, 0)?, model.wire.times(flow, 1)?])
     }
 }
 

@@ -6,10 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Instant;
-use fullpipe_path::{Count, Delivered, Event, MTU_BYTES, Path};
+use fullpipe_path::{Count, Delivered, Dropped, Event, MTU_BYTES, Path};
 use tun_rs::SyncDevice;
 
 use super::counters::Counters;
+use super::wire::Wire;
 use super::{ARRIVAL_TIME, DEVICE_QUEUE_PACKETS, TunConfig, ip};
 use crate::capture::{Capture, End};
 use crate::clock::Clock;
@@ -31,6 +32,7 @@ pub(super) struct Model {
     /// Queueing delay of the packets that left the downlink.
     pub(super) queue_delay: Nanos,
     pub(super) way_back: WayBack<Vec<u8>>,
+    pub(super) wire: Wire,
 }
 
 /// State shared by the thread and the handle.
@@ -51,6 +53,7 @@ impl Shared {
                 uplink,
                 queue_delay: Nanos::new(),
                 way_back: WayBack::new(),
+                wire: Wire::new(&config.wire),
             }),
             counters: Vec::new(),
         })
@@ -240,7 +243,9 @@ impl Worker {
         let mut model = self.shared.model();
         for packet in self.incoming.drain(..) {
             let header = ip::header(&packet);
+            model.wire.sent(direction as usize, now, &packet);
             if let Err(dropped) = direction.path(&mut model).send(now, header, packet) {
+                model.wire.dropped(direction as usize, &dropped.payload);
                 self.pool.push(dropped.payload);
             }
         }
@@ -252,6 +257,16 @@ impl Worker {
         {
             let mut model = self.shared.model();
             while let Some(event) = direction.path(&mut model).poll(now) {
+                match &event {
+                    Event::Delivered(packet) if !packet.corrupted => {
+                        model.wire.delivered(direction as usize, packet);
+                    }
+                    // A receiver refuses what was changed.
+                    Event::Delivered(Delivered { payload, .. })
+                    | Event::Dropped(Dropped { payload, .. }) => {
+                        model.wire.dropped(direction as usize, payload);
+                    }
+                }
                 match event {
                     Event::Delivered(delivered) if direction == Direction::Down => {
                         model.queue_delay.record(delivered.queued);

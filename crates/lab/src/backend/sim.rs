@@ -37,8 +37,8 @@ impl Backend for Sim {
         cc.algorithm().map(|_| cc)
     }
 
-    fn has(&self, _: &Feature) -> bool {
-        true
+    fn has(&self, feature: &Feature) -> bool {
+        *feature != Feature::Program
     }
 
     fn times_writes_of(&self, _: &sim::Application) -> bool {

@@ -56,7 +56,7 @@ impl<'a> Measurement<'a> {
             let times = self.seen.times[i];
             FlowResult {
                 name: flow.name.clone(),
-                cc: flow.cc.to_string(),
+                cc: flow.algorithm(),
                 start_s: seconds(times.start),
                 end_s: seconds(times.end),
                 metrics: whole(Scope::Flow(Which::Number(i)), Level::Flow),

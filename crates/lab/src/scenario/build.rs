@@ -1,5 +1,7 @@
 //! From a point of a file's grid to a simulation.
 
+use std::sync::Arc;
+
 use fullpipe_cc::Duration;
 use fullpipe_sim::{Application, FlowConfig, SimConfig, Stream, stream_seed};
 
@@ -8,6 +10,7 @@ use super::build_net::Net;
 use super::error::Wrong;
 use super::input::Traces;
 use super::needs::{needs_of_flow, needs_of_path};
+use super::program::ProgramFlow;
 use super::schema::{Document, FlowTable};
 use super::{Cc, Feature, MAX_FLOWS, MAX_NAME, MAX_ROWS, Need};
 use crate::observe::{Extent, MAX_OWN_DISTRIBUTIONS};
@@ -33,10 +36,19 @@ pub(crate) struct Scenario {
 pub(crate) struct Flow {
     pub(crate) name: String,
     pub(crate) cc: Cc,
+    /// The programs that make it, if it is not one of ours.
+    pub(crate) program: Option<Arc<ProgramFlow>>,
     /// Whether Jain's index counts it.
     pub(crate) in_fairness: bool,
     /// Whether it is there for the others alone: no figure of the run counts it.
     pub(crate) background: bool,
+}
+
+impl Flow {
+    /// Whose congestion control it has: an algorithm, or a program.
+    pub(crate) fn algorithm(&self) -> String {
+        self.program.as_ref().map_or_else(|| self.cc.to_string(), |program| program.name())
+    }
 }
 
 impl Scenario {
@@ -72,11 +84,21 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
     };
     for (i, table) in tables.iter().enumerate() {
         let field = format!("flow[{i}]");
-        let cc = table.cc.or(doc.cc).ok_or_else(|| {
-            Wrong::new(&field, "no algorithm; write cc = \"bbr3\" here or at the top")
-        })?;
+        let program = table.program.as_ref();
+        let program = program
+            .map(|p| ProgramFlow::of(table, p, &field, duration.is_some()))
+            .transpose()?
+            .map(Arc::new);
+        let cc = match program {
+            Some(_) => Cc::Foreign,
+            None => table.cc.or(doc.cc).ok_or_else(|| {
+                Wrong::new(&field, "no algorithm; write cc = \"bbr3\" here or at the top")
+            })?,
+        };
         let cc_field = if table.cc.is_some() { format!("{field}.cc") } else { "cc".to_owned() };
-        needs.push(Need { feature: Feature::Algorithm(cc), field: cc_field });
+        if program.is_none() {
+            needs.push(Need { feature: Feature::Algorithm(cc), field: cc_field });
+        }
         needs_of_flow(table, &field, &mut needs);
         check_name(table.name.as_deref(), &format!("{field}.name"))?;
         check_times(table, &field, duration)?;
@@ -95,18 +117,23 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
             // Flows that probed at the same times would be no test of how they share.
             flow.cc.seed = stream_seed(doc.seed, Stream::Controller, flows.len() as u64);
             flows.push(flow);
-            let name = table.name.clone().unwrap_or_else(|| cc.to_string());
-            named.push(Flow {
-                name,
+            let mut named_flow = Flow {
+                name: String::new(),
                 cc,
+                program: program.clone(),
                 in_fairness: table.in_fairness && !table.background,
                 background: table.background,
-            });
+            };
+            named_flow.name = table.name.clone().unwrap_or_else(|| named_flow.algorithm());
+            named.push(named_flow);
         }
     }
     check_background(tables, flows.len())?;
     if duration.is_none()
-        && let Some(i) = flows.iter().position(|f| !matches!(f.application, Application::Bytes(_)))
+        && let Some(i) = flows.iter().zip(&named).position(|(flow, named)| {
+            // A program ends when it has done what it does.
+            named.program.is_none() && !matches!(flow.application, Application::Bytes(_))
+        })
     {
         let why =
             format!("flow {i} has no end; write a time like 10s, or app = {{ bytes = \"10MB\" }}");

@@ -28,6 +28,8 @@ pub enum Cc {
     Program(CongestionControl),
     /// The kernel's own, written `linux:NAME`.
     Kernel(KernelCc),
+    /// Whatever a program of other people's has.
+    Foreign,
 }
 
 /// The name of a TCP congestion control of the kernel, as in
@@ -123,6 +125,7 @@ impl fmt::Display for Cc {
         match self {
             Self::Program(cc) => cc.fmt(f),
             Self::Kernel(cc) => cc.fmt(f),
+            Self::Foreign => f.write_str("a program's own"),
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) enum Feature {
     /// A flow that passes some of the links.
     Route,
     CrossTraffic,
+    /// A flow that other programs make.
+    Program,
     /// A flow that goes up, with its application's name in a scenario, where it has one.
     Upwards(Option<&'static str>),
     RateTrace,
@@ -59,6 +61,7 @@ impl fmt::Display for Feature {
             Self::Route => f.write_str("a route"),
             Self::Upwards(None) => f.write_str("direction = \"up\""),
             Self::Upwards(Some(app)) => write!(f, "direction = \"up\" of app {app}"),
+            Self::Program => f.write_str("a program"),
             Self::CrossTraffic => f.write_str("cross traffic"),
             Self::RateTrace => f.write_str("a rate trace"),
             Self::LongPath => f.write_str("a round trip above 25s"),

@@ -33,8 +33,9 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
     there.map(|(_, feature, field)| Need { feature, field }).chain(routes).collect()
 }
 
-pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>) {
-    let settings = [
+/// The settings of a flow's transport, and whether a table has each.
+pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 21] {
+    [
         ("mss", flow.mss.is_some()),
         ("initial_cwnd", flow.initial_cwnd.is_some()),
         ("paced", flow.paced.is_some()),
@@ -56,12 +57,18 @@ pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>
         ("rto_min", flow.rto_min.is_some()),
         ("idle_restart", flow.idle_restart.is_some()),
         ("prr", flow.prr.is_some()),
-    ];
+    ]
+}
+
+pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>) {
     let mut need = |feature, name: &str| {
         needs.push(Need { feature, field: format!("{place}.{name}") });
     };
-    for (name, _) in settings.into_iter().filter(|(_, is_there)| *is_there) {
+    for (name, _) in settings(flow).into_iter().filter(|(_, is_there)| *is_there) {
         need(Feature::Setting(name), name);
+    }
+    if flow.program.is_some() {
+        need(Feature::Program, "program");
     }
     if let Some(protocol) = flow.transport {
         need(Feature::Transport(protocol), "transport");

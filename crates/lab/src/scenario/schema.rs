@@ -4,6 +4,7 @@ use fullpipe_cc::{Amendments, Duration};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::elements::{Element, Queue};
+use super::program::ProgramTable;
 use super::quantity::{Chance, Factor, Length, Room, Size, Speed, SpeedOrNone, Time, by_name};
 use super::{Cc, Protocol};
 
@@ -125,6 +126,8 @@ pub(super) struct FlowTable {
     pub(super) stop: Option<Time>,
     #[serde(default, deserialize_with = "some_by_name")]
     pub(super) app: Option<App>,
+    /// Commands of other programs that make the flow.
+    pub(super) program: Option<ProgramTable>,
     pub(super) transport: Option<Protocol>,
     /// Bytes of a full packet as congestion control counts them.
     pub(super) mss: Option<u32>,
@@ -179,6 +182,7 @@ impl Default for FlowTable {
             every: None,
             stop: None,
             app: None,
+            program: None,
             transport: None,
             mss: None,
             initial_cwnd: None,

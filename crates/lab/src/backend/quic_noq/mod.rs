@@ -53,6 +53,7 @@ impl Backend for QuicNoq {
             | Feature::CrossTraffic => true,
             Feature::Setting(name) => *name == "extra_rtt",
             Feature::Algorithm(_)
+            | Feature::Program
             | Feature::LateStart
             | Feature::Route
             | Feature::LongPath

@@ -285,7 +285,9 @@ fn server_options(
     let each = scenario.flows.iter().zip(&scenario.config.flows);
     let controllers = each.map(|(flow, config)| match flow.cc {
         Cc::Program(cc) => Ok((cc, config.cc.seed)),
-        Cc::Kernel(cc) => Err(RunError::Scenario(format!("{cc} does not run over quic"))),
+        cc @ (Cc::Kernel(_) | Cc::Foreign) => {
+            Err(RunError::Scenario(format!("{cc} does not run over quic")))
+        }
     });
     let controllers: Vec<(CongestionControl, u64)> = controllers.collect::<Result<_, _>>()?;
     let choose = move |client: &Arrival| {

@@ -64,6 +64,7 @@ impl Backend for TcpLinux {
             Feature::Application(_)
             | Feature::Chain
             | Feature::RateTrace
+            | Feature::Program
             | Feature::CrossTraffic => true,
             Feature::Upwards(app) => *app != Some("short_flows"),
             Feature::Setting(name) => *name == "extra_rtt",

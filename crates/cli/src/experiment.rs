@@ -129,7 +129,7 @@ pub(crate) fn perform(
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
     let mut reports: Vec<ScenarioReport> = Vec::new();
-    let mut failed = 0;
+    let mut failed = Failed::default();
     let mut written = Ok(());
     for (i, experiment) in experiments.iter().enumerate() {
         let plan = &experiment.plan;
@@ -137,7 +137,7 @@ pub(crate) fn perform(
         let mut report = ScenarioReport::of(plan, experiment.file.clone(), link);
         for repetition in 0..outputs.repeat {
             let mut runs = Vec::new();
-            failed += run_plan(experiment, options, jobs, outputs.quiet, stop, &mut runs);
+            failed.add(run_plan(experiment, options, jobs, outputs.quiet, stop, &mut runs));
             report.runs.extend(runs.into_iter().map(|run| RunResult { repetition, ..run }));
         }
         report.runs.sort_by_key(|run| (run.run, run.repetition));
@@ -180,10 +180,26 @@ pub(crate) fn perform(
     if interrupted {
         return Err(Failure::interrupted(nothing));
     }
-    match failed {
+    match failed.all {
         0 => answer,
+        all if nothing && failed.of_input == all => Err(Failure::bad_input("no run gave a result")),
         _ if nothing => Err(Failure::run("no run gave a result")),
         n => Err(Failure::run(format!("{n} of the runs failed; the others are above"))),
+    }
+}
+
+/// How many runs failed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Failed {
+    all: usize,
+    /// Those of them that could not have gone well.
+    of_input: usize,
+}
+
+impl Failed {
+    fn add(&mut self, others: Self) {
+        self.all += others.all;
+        self.of_input += others.of_input;
     }
 }
 
@@ -195,10 +211,10 @@ fn run_plan(
     quiet: bool,
     stop: &AtomicBool,
     runs: &mut Vec<RunResult>,
-) -> usize {
+) -> Failed {
     let plan = &experiment.plan;
     let all = plan.grid.runs.len();
-    let mut failed = 0;
+    let mut failed = Failed::default();
     let mut take = |i: usize, result: Result<RunResult, RunError>| match result {
         Ok(run) => {
             if let Some(warning) = run.emulator.as_ref().and_then(|e| e.warning.as_ref()) {
@@ -208,7 +224,8 @@ fn run_plan(
         }
         Err(RunError::StoppedEarly) => {}
         Err(error) => {
-            failed += 1;
+            failed.all += 1;
+            failed.of_input += usize::from(error.is_of_input());
             say(&format!("error: {}: {error}", experiment.name_of(i)));
         }
     };

@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod observe;
 pub mod output;
 pub mod plan;
+mod process;
 pub mod program;
 pub mod run;
 pub mod scenario;

@@ -37,6 +37,10 @@ pub struct WireConfig {
 pub struct WireSample {
     /// Packets that entered the link, IP headers included.
     pub sent: Count,
+    /// Bytes of these behind the headers of TCP or UDP.
+    pub sent_payload_bytes: u64,
+    /// Whether some were TCP's.
+    pub is_tcp: bool,
     /// Packets that the link dropped.
     pub dropped: Count,
     /// Packets that arrived.
@@ -145,6 +149,8 @@ impl Wire {
         let gap = self.burst_gap;
         let Some(own) = self.flows.get_mut(seen.flow).map(|ways| &mut ways[way]) else { return };
         own.sample.sent.add(packet.len() as u32);
+        own.sample.sent_payload_bytes += seen.payload as u64;
+        own.sample.is_tcp |= seen.tcp.is_some();
         own.sample.first.get_or_insert(now);
         if packet.len() >= DATA_BYTES {
             own.note_burst(now, gap);
@@ -215,14 +221,13 @@ impl Wire {
         self.flows.get(flow).map_or_else(WireSample::default, |ways| ways[way].sample)
     }
 
-    /// Its distributions, with the burst that may still go on.
+    /// Its distributions, without the burst that may still go on.
     pub(super) fn times(&self, flow: usize, way: usize) -> Option<WireTimes> {
         let way = self.flows.get(flow)?.get(way)?;
-        let mut burst_packets = way.bursts.clone();
-        if way.burst > 0 {
-            burst_packets.saturating_record(way.burst);
-        }
-        Some(WireTimes { queue_delay_ns: way.queue_delay.histogram().clone(), burst_packets })
+        Some(WireTimes {
+            queue_delay_ns: way.queue_delay.histogram().clone(),
+            burst_packets: way.bursts.clone(),
+        })
     }
 }
 

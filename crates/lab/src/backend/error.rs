@@ -38,11 +38,24 @@ pub enum RunError {
     NotInKernel(KernelCc, String),
     #[cfg(all(feature = "kernel", target_os = "linux"))]
     #[error(transparent)]
-    Program(#[from] fullpipe_bpf::kernel::Error),
+    KernelProgram(#[from] fullpipe_bpf::kernel::Error),
     #[error("a command on a link cannot run here: {0}")]
     NoNamespace(EmuError),
     #[error("cannot start '{program}': {source}; write a command that is there and can be run")]
     NoCommand { program: String, source: std::io::Error },
+    #[error("flow {flow}: '{program}' is not there or cannot be run; write a program that can")]
+    NoProgram { flow: usize, program: String },
+    #[error("flow {flow}: {program} {how}{}", last_output(.output))]
+    Program {
+        flow: usize,
+        program: String,
+        how: String,
+        output: String,
+        /// Whether it never was a flow, so that the command is to be written in another way.
+        is_unfit: bool,
+    },
+    #[error("a program as a flow needs --link tun, which sees its packets; leave --link out")]
+    ProgramOverNetem,
     #[error("lost the command: {0}")]
     LostCommand(std::io::Error),
     #[error("no socket: {0}")]
@@ -70,4 +83,22 @@ pub enum RunError {
     StoppedEarly,
     #[error("a thread ended without a word")]
     Lost,
+}
+
+impl RunError {
+    /// Whether what was asked for cannot be right.
+    pub fn is_of_input(&self) -> bool {
+        matches!(
+            self,
+            Self::NoCommand { .. } | Self::NoProgram { .. } | Self::Program { is_unfit: true, .. }
+        )
+    }
+}
+
+/// The end of a message about a program.
+fn last_output(output: &str) -> String {
+    match output {
+        "" => "; it wrote nothing".to_owned(),
+        some => format!("; it last wrote: {some}"),
+    }
 }

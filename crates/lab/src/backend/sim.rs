@@ -144,6 +144,7 @@ fn mark(sim: &sim::Sim) -> Mark {
         latency_ns: ByFlow::of(sim.latency_ns_by_flow()),
         completion_ns: sim.flows().iter().map(|f| f.completion_ns()).collect(),
         incomplete: flows.map(|i| sim.incomplete(i)).collect(),
+        on_link: Vec::new(),
     }
 }
 

@@ -69,6 +69,7 @@ impl Backend for Toy {
                 latency_ns: ByFlow::new(flows),
                 completion_ns: vec![None; flows],
                 incomplete: vec![None; flows],
+                on_link: Vec::new(),
             }
         };
         let moments = request.moments.iter().copied().chain([end]);

@@ -10,7 +10,7 @@ use super::{
     Figures, FlowResult, Level, Metric, Probe, RunResult, Scope, SeriesValues, Stat, Which, Window,
 };
 use crate::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
-use crate::observe::{ByFlow, Mark, Observations};
+use crate::observe::{ByFlow, FlowOnLink, Mark, Observations};
 use crate::scenario::{Flow, Scenario};
 
 /// Which run of which scenario it was, and what is asked of it beside its metrics.
@@ -221,6 +221,24 @@ impl Span<'_> {
             Metric::SentBytes => Some(sum(|s| s.sent_bytes) as f64),
             Metric::CompletedBytes => Some(self.received(flows) as f64),
             Metric::Elapsed => self.life(flows).map(|(start, end)| seconds(end - start)),
+            Metric::Queue(stat) => {
+                let pairs = self.on_link(flows)?;
+                self.stat(stat, pairs.iter().map(|(a, b)| (&a.queue_ns, &b.queue_ns)))
+            }
+            Metric::Burst(stat) => {
+                let pairs = self.on_link(flows)?;
+                let each = pairs.iter().map(|(a, b)| (&a.burst_packets, &b.burst_packets));
+                // Of a count no nanosecond is made.
+                distribution(stat, each)
+            }
+            Metric::LossRate => {
+                let pairs = self.on_link(flows)?;
+                let sum = |count: fn(&FlowOnLink) -> u64| -> u64 {
+                    pairs.iter().map(|(a, b)| count(b) - count(a)).sum()
+                };
+                let sent = sum(|flow| flow.sent_packets);
+                (sent > 0).then(|| ratio(sum(|flow| flow.dropped_packets), sent))
+            }
             _ => None,
         }
     }
@@ -243,6 +261,11 @@ impl Span<'_> {
             }
             _ => None,
         }
+    }
+
+    /// The flows as the link saw them at both ends of the interval; nothing where it does not look.
+    fn on_link(&self, flows: &[usize]) -> Option<Vec<(&FlowOnLink, &FlowOnLink)>> {
+        flows.iter().map(|&i| Some((self.a.on_link.get(i)?, self.b.on_link.get(i)?))).collect()
     }
 
     fn time(&self) -> Duration {
@@ -293,25 +316,33 @@ impl Span<'_> {
         stat: Stat,
         pairs: impl IntoIterator<Item = (&'h Histogram<u64>, &'h Histogram<u64>)>,
     ) -> Option<f64> {
-        let mut all = Histogram::<u64>::new(3).ok()?;
-        for (before, after) in pairs {
-            let mut between = after.clone();
-            // What was counted before is part of what was counted after.
-            between.subtract(before).ok()?;
-            all.add(&between).ok()?;
-        }
-        let at = |q| all.value_at_quantile(q) as f64;
-        let nanos = match stat {
-            Stat::Min => all.min() as f64,
-            Stat::Mean => all.mean(),
-            Stat::P50 => at(0.5),
-            Stat::P95 => at(0.95),
-            Stat::P99 => at(0.99),
-            Stat::Max => all.max() as f64,
-            Stat::Last => return None,
-        };
-        (!all.is_empty()).then(|| millis_of(nanos))
+        distribution(stat, pairs).map(millis_of)
     }
+}
+
+/// A figure of what was counted between two moments; nothing where nothing was.
+fn distribution<'h>(
+    stat: Stat,
+    pairs: impl IntoIterator<Item = (&'h Histogram<u64>, &'h Histogram<u64>)>,
+) -> Option<f64> {
+    let mut all = Histogram::<u64>::new(3).ok()?;
+    for (before, after) in pairs {
+        let mut between = after.clone();
+        // What was counted before is part of what was counted after.
+        between.subtract(before).ok()?;
+        all.add(&between).ok()?;
+    }
+    let at = |q| all.value_at_quantile(q) as f64;
+    let value = match stat {
+        Stat::Min => all.min() as f64,
+        Stat::Mean => all.mean(),
+        Stat::P50 => at(0.5),
+        Stat::P95 => at(0.95),
+        Stat::P99 => at(0.99),
+        Stat::Max => all.max() as f64,
+        Stat::Last => return None,
+    };
+    (!all.is_empty()).then_some(value)
 }
 
 /// The sum; nothing of none.

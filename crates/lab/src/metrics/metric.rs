@@ -51,8 +51,10 @@ pub enum Metric {
     Jain,
     /// Wire bytes that a link carried over what it could.
     Utilization,
-    /// Queueing delay of the packets that passed a link.
+    /// Queueing delay of the packets that passed a link: of all, or of a flow where the link looks at each packet.
     Queue(Stat),
+    /// Packets of a flow that came to the link in one burst.
+    Burst(Stat),
     /// Round-trip samples of the senders. Of some flows of a run they are known up to 64 flows.
     Rtt(Stat),
     /// From the write of data to its being read.
@@ -63,7 +65,7 @@ pub enum Metric {
     Completions,
     /// Those that had begun and were not complete at the end.
     Censored,
-    /// Packets that a link dropped over those that arrived.
+    /// Packets that a link dropped over those that arrived: of all, or of a flow where it looks at each packet.
     LossRate,
     /// Bytes that senders declared lost over those that they sent.
     RetransmitRate,
@@ -122,6 +124,9 @@ impl Metric {
                 metrics.extend([Self::Completions, Self::Censored]);
                 metrics.extend([Self::RetransmitRate, Self::SentBytes]);
                 metrics.extend([Self::CompletedBytes, Self::Elapsed]);
+                metrics.extend(all(Self::Queue));
+                metrics.push(Self::LossRate);
+                metrics.extend([Stat::P50, Stat::P95, Stat::Max].map(Self::Burst));
             }
             Level::Link => {
                 metrics.push(Self::Utilization);
@@ -203,6 +208,7 @@ impl Metric {
             Self::Jain => "jain",
             Self::Utilization => "utilization",
             Self::Queue(_) => "queue_ms",
+            Self::Burst(_) => "burst_packets",
             Self::Rtt(_) => "rtt_ms",
             Self::Latency(_) => "latency_ms",
             Self::Completion(_) => "completion_ms",
@@ -227,7 +233,11 @@ impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.family())?;
         match self {
-            Self::Queue(s) | Self::Rtt(s) | Self::Latency(s) | Self::Completion(s) => {
+            Self::Queue(s)
+            | Self::Burst(s)
+            | Self::Rtt(s)
+            | Self::Latency(s)
+            | Self::Completion(s) => {
                 write!(f, ".{}", s.name())
             }
             Self::Sampled(_, s) => write!(f, ".{}", s.name()),

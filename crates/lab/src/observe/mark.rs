@@ -27,6 +27,20 @@ pub(crate) struct Mark {
     pub(crate) completion_ns: Vec<Option<Histogram<u64>>>,
     /// Requests and connections of each flow that had begun and were not complete, where it has such.
     pub(crate) incomplete: Vec<Option<u64>>,
+    /// What a link that looks at each packet saw of each flow's data; empty for one that does not.
+    pub(crate) on_link: Vec<FlowOnLink>,
+}
+
+/// A flow's data as the link saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowOnLink {
+    /// Packets that entered the link, and those of them that it dropped.
+    pub(crate) sent_packets: u64,
+    pub(crate) dropped_packets: u64,
+    /// Queueing delay of each packet that arrived.
+    pub(crate) queue_ns: Histogram<u64>,
+    /// Packets of each burst.
+    pub(crate) burst_packets: Histogram<u64>,
 }
 
 /// Up to so many flows have distributions of their own: each takes 140 kB a mark.

@@ -47,16 +47,20 @@ pub fn runs(name: &str, runs: &[RunResult]) -> Table {
     Table { header, rows: runs.iter().map(row).collect() }
 }
 
-const FLOW_COLUMNS: [(&str, &str, &str, Scale); 10] = [
+const FLOW_COLUMNS: [(&str, &str, &str, Scale); 14] = [
     ("goodput", "Mbit/s", "goodput_mbps", Scale::Plain),
     ("share", "%", "share", Scale::Percent),
+    ("queue ms", "p50", "queue_ms.p50", Scale::Plain),
+    ("", "p95", "queue_ms.p95", Scale::Plain),
     ("rtt ms", "p50", "rtt_ms.p50", Scale::Plain),
     ("", "p95", "rtt_ms.p95", Scale::Plain),
     ("latency ms", "p50", "latency_ms.p50", Scale::Plain),
     ("", "p95", "latency_ms.p95", Scale::Plain),
     ("completion ms", "p50", "completion_ms.p50", Scale::Plain),
     ("", "p95", "completion_ms.p95", Scale::Plain),
+    ("loss", "%", "loss_rate", Scale::Percent),
     ("retr", "%", "retransmit_rate", Scale::Percent),
+    ("burst", "p95", "burst_packets.p95", Scale::Plain),
     ("time", "s", "elapsed_s", Scale::Plain),
 ];
 

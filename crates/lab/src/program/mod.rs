@@ -5,7 +5,6 @@
 mod judge;
 mod options;
 mod path;
-mod process;
 mod result;
 mod run;
 

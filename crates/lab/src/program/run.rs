@@ -16,12 +16,12 @@ use fullpipe_emu::{Emulator, EmulatorConfig, LinkReport, LinkSample};
 use nix::sys::signal::Signal;
 
 use super::path::ProgramPath;
-use super::process::Process;
 use super::result::{Ended, ProgramResult, RelayResult};
 use super::{HOST_PLACE, HOST_VARIABLE, PORT_PLACE};
 use crate::backend::RunError;
 use crate::formulas::bits_per_sec;
 use crate::observe::Progress;
+use crate::process::Process;
 
 /// Time between two looks at the command, and between two calls of the watcher.
 const NAP: time::Duration = time::Duration::from_millis(5);

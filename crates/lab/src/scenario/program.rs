@@ -65,7 +65,8 @@ impl ProgramFlow {
             ("route", table.route.is_some()),
         ];
         if let Some((name, _)) = others.into_iter().chain(settings(table)).find(|(_, is)| *is) {
-            let why = "a program decides this for itself; leave it out, and write it into the command";
+            let why =
+                "a program decides this for itself; leave it out, and write it into the command";
             return Err(Wrong::new(format!("{field}.{name}"), why));
         }
         let field = format!("{field}.program");
@@ -115,8 +116,8 @@ impl ProgramFlow {
 
 /// The words of a command, as a shell takes them apart, if all places in them are known.
 fn words(text: &str, has_end: bool) -> Result<Vec<String>, String> {
-    let words: Vec<String> =
-        shlex::split(text).ok_or("a quote is not closed; write as many as there are words in quotes")?;
+    let words: Vec<String> = shlex::split(text)
+        .ok_or("a quote is not closed; write as many as there are words in quotes")?;
     if words.first().is_none_or(String::is_empty) {
         return Err("no command; write one like iperf3 -c {server} -p {port}".to_owned());
     }
@@ -180,7 +181,10 @@ mod tests {
     fn places_are_filled_and_other_braces_stay() {
         for (word, expected) in [
             ("{server}:{port}", "198.18.0.2:5003"),
-            ("https://{server}:{port}/{duration}s?{client}", "https://198.18.0.2:5003/10s?198.18.0.1"),
+            (
+                "https://{server}:{port}/{duration}s?{client}",
+                "https://198.18.0.2:5003/10s?198.18.0.1",
+            ),
             ("{\"a\": {port}}", "{\"a\": 5003}"),
             ("${port} {} { port } {PORT} {", "${port} {} { port } {PORT} {"),
         ] {

@@ -117,10 +117,10 @@ fn a_round_trip_is_from_a_timestamp_to_its_first_echo() {
 }
 
 #[test]
-fn bursts_end_where_the_gap_is_longer_and_acks_are_none() {
+fn a_burst_counts_once_it_is_over_and_acks_are_in_none() {
     let mut wire = wire();
     let start = at(1);
-    for us in [0, 90, 180, 1000, 2000, 2050] {
+    for us in [0, 90, 180, 1000, 2000, 2050, 3000] {
         wire.sent(0, start + Duration::from_micros(us), &udp(DATA));
         wire.sent(0, start + Duration::from_micros(us), &udp(30));
     }

@@ -15,7 +15,7 @@ use fullpipe_emu::namespace::Namespace;
 #[cfg(target_os = "linux")]
 use fullpipe_emu::netem::{self, NetemConfig, NetemLink};
 #[cfg(target_os = "linux")]
-use fullpipe_emu::tun::{self, TunConfig, TunLink};
+use fullpipe_emu::tun::{self, TunConfig, TunLink, WireConfig, WireView};
 
 use super::RunError;
 use crate::observe::EmulatorRecord;
@@ -60,13 +60,14 @@ pub(super) fn check(kind: LinkKind, scenario: &Scenario) -> Result<(), RunError>
 }
 
 impl Link {
-    /// A link between two namespaces.
+    /// A link between two namespaces, which looks at the flows with these ports at their clients.
     #[cfg(target_os = "linux")]
     pub(super) fn between_namespaces(
         kind: LinkKind,
         path: &RealPath,
         epoch: time::Instant,
         lead: Duration,
+        ports: Vec<u16>,
     ) -> Result<Self, RunError> {
         if kind == LinkKind::Netem {
             return Ok(Self::Netem(NetemLink::start(&path.netem.ok_or(RunError::Lost)?)?));
@@ -74,6 +75,7 @@ impl Link {
         let (uplink, downlink) = (path.uplink_after(lead), path.downlink_after(lead));
         let config = TunConfig {
             cross: path.cross_after(lead),
+            wire: WireConfig { ports, burst_gap: burst_gap(path) },
             epoch: Some(epoch),
             ..TunConfig::new(uplink, downlink)
         };
@@ -98,6 +100,15 @@ impl Link {
             Self::Udp(_) => None,
             Self::Tun(link) => Some((link.server()?, link.client())),
             Self::Netem(link) => Some((link.server(), link.client())),
+        }
+    }
+
+    /// The flows on it, where each packet is looked at.
+    #[cfg(target_os = "linux")]
+    pub(super) fn wire(&self) -> Option<WireView> {
+        match self {
+            Self::Tun(link) => Some(link.wire()),
+            Self::Udp(_) | Self::Netem(_) => None,
         }
     }
 
@@ -146,6 +157,13 @@ impl Link {
             Self::Netem(link) => (None, Some(Self::Netem(link))),
         })
     }
+}
+
+/// Packets that come at twice the slowest rate of the path, or faster, are a burst.
+#[cfg(target_os = "linux")]
+fn burst_gap(path: &RealPath) -> Duration {
+    let packet = u64::from(fullpipe_path::MTU_BYTES);
+    path.slowest().map_or(Duration::ZERO, |rate| rate.time_for(packet / 2))
 }
 
 /// The path as netem has it: random loss, a rate with a plain buffer, and a delay.

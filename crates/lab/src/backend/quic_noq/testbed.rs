@@ -232,7 +232,7 @@ fn link_setup(
     #[cfg(target_os = "linux")]
     if kind != LinkKind::Udp {
         use fullpipe_emu::namespace::{CLIENT, SERVER};
-        let link = Link::between_namespaces(kind, path, epoch, lead)?;
+        let link = Link::between_namespaces(kind, path, epoch, lead, Vec::new())?;
         let (there, here) = link.namespaces().ok_or(RunError::Lost)?;
         let socket = there.enter(|| socket::open(SERVER))?.map_err(RunError::Socket)?;
         let server = serve(socket)?;

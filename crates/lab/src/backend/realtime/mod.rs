@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 
 use super::RunError;
 use super::link::Link;
-use crate::observe::{ByFlow, EmulatorRecord, FlowSample};
+use crate::observe::{ByFlow, EmulatorRecord, FlowOnLink, FlowSample};
 
 pub(super) use run::run;
 
@@ -45,6 +45,10 @@ pub(super) trait Testbed {
     fn completion_ns(&self) -> Vec<Option<Histogram<u64>>>;
     /// Requests of each flow that are not answered yet, where it has such.
     fn incomplete(&self) -> Vec<Option<u64>>;
+    /// What the link saw of each flow, where it looks at them.
+    fn on_link(&self) -> Vec<FlowOnLink> {
+        Vec::new()
+    }
     /// Ends the link. First the link: what the two ends still say to each other is no part of the run.
     fn finish_link(&mut self) -> Result<Option<EmulatorRecord>, RunError>;
 }

@@ -144,7 +144,9 @@ impl<'a> Observer<'a> {
     fn row(&mut self, t: Duration, is_there: &[bool]) -> Result<(), RunError> {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
         let there = self.senders.iter().zip(is_there).enumerate();
-        let there = there.filter(|(_, (sample, is_there))| **is_there && sample.cwnd > 0);
+        // A program's window is not known.
+        let has_begun = |sample: &FlowSample| sample.cwnd > 0 || sample.sender.sent_packets > 0;
+        let there = there.filter(|(_, (sample, is_there))| **is_there && has_begun(sample));
         let samples: Vec<_> = there.map(|(i, (sample, _))| (i, *sample)).collect();
         for (i, sample) in &samples {
             (self.on_sample)(*i, t, sample)?;
@@ -171,6 +173,7 @@ impl<'a> Observer<'a> {
             latency_ns: testbed.latency_ns(),
             completion_ns: testbed.completion_ns(),
             incomplete: testbed.incomplete(),
+            on_link: testbed.on_link(),
         });
         Ok(())
     }

@@ -10,8 +10,8 @@ use crate::scenario::{Cc, KernelCc};
 pub(super) struct Controls {
     /// Each once.
     all: Vec<(Cc, Control)>,
-    /// Of each flow, its place in the list.
-    places: Vec<usize>,
+    /// Of each flow, its place in the list; nothing of one that is not ours.
+    places: Vec<Option<usize>>,
 }
 
 /// A congestion control that the kernel has as long as this lives.
@@ -24,10 +24,14 @@ struct Control {
 
 impl Controls {
     /// Loads what is not in the kernel.
-    pub(super) fn of(flows: impl Iterator<Item = Cc>) -> Result<Self, RunError> {
+    pub(super) fn of(flows: impl Iterator<Item = Option<Cc>>) -> Result<Self, RunError> {
         let mut all: Vec<(Cc, Control)> = Vec::new();
         let mut places = Vec::new();
         for cc in flows {
+            let Some(cc) = cc else {
+                places.push(None);
+                continue;
+            };
             let place = match all.iter().position(|(known, _)| *known == cc) {
                 Some(place) => place,
                 None => {
@@ -35,18 +39,18 @@ impl Controls {
                     all.len() - 1
                 }
             };
-            places.push(place);
+            places.push(Some(place));
         }
         Ok(Self { all, places })
     }
 
     /// By which a flow's socket asks for its own.
-    pub(super) fn name(&self, flow: usize) -> KernelCc {
-        self.all[self.places[flow]].1.name
+    pub(super) fn name(&self, flow: usize) -> Option<KernelCc> {
+        self.places[flow].map(|place| self.all[place].1.name)
     }
 
     /// Which of the controls a flow has.
-    pub(super) fn place(&self, flow: usize) -> usize {
+    pub(super) fn place(&self, flow: usize) -> Option<usize> {
         self.places[flow]
     }
 
@@ -102,7 +106,7 @@ impl Control {
     fn of(cc: Cc) -> Result<Self, RunError> {
         match cc {
             Cc::Kernel(name) => Ok(Self { name }),
-            Cc::Program(_) => Err(RunError::BuiltWithoutKernel(cc)),
+            Cc::Program(_) | Cc::Foreign => Err(RunError::BuiltWithoutKernel(cc)),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time;
 
@@ -32,7 +32,8 @@ const NAP_MS: u16 = 20;
 pub(super) struct TcpFlow {
     pub(super) number: usize,
     pub(super) epoch: time::Instant,
-    pub(super) cc: KernelCc,
+    /// Nothing where the flow is not ours.
+    pub(super) cc: Option<KernelCc>,
     pub(super) application: Application,
     /// Time at which its application falls silent, counted from the first flow's first request.
     pub(super) stop: Option<Duration>,
@@ -46,6 +47,8 @@ pub(super) struct TcpFlow {
     pub(super) sender: OnceLock<TcpStream>,
     /// The first flow's first request, since the epoch.
     pub(super) zero: OnceLock<Duration>,
+    /// Servers of other people's that do not listen yet: no flow starts before.
+    pub(super) unready: Arc<AtomicUsize>,
     /// Application bytes that the receiver got.
     pub(super) received: AtomicU64,
     pub(super) writes: Writes,
@@ -96,6 +99,9 @@ impl TcpFlow {
         zero: Option<Duration>,
     ) -> io::Result<()> {
         self.prepare(&socket)?;
+        if !self.wait_for_servers() {
+            return Ok(());
+        }
         // The first flow connects before its time comes, the others at theirs.
         if zero.is_some() && !self.sleep_until(start) {
             return Ok(());
@@ -131,11 +137,21 @@ impl TcpFlow {
 
     /// The settings of a sender's socket.
     pub(super) fn prepare(&self, socket: &socket2::Socket) -> io::Result<()> {
-        socket.set_tcp_congestion(self.cc.name().as_bytes())?;
+        if let Some(cc) = self.cc {
+            socket.set_tcp_congestion(cc.name().as_bytes())?;
+        }
         socket.set_tcp_nodelay(true)?;
         socket.set_tcp_notsent_lowat(self.unsent_bytes)?;
         abort_on_close(socket)?;
         socket.set_nonblocking(true)
+    }
+
+    /// True if all of them listen before the end of the run.
+    pub(super) fn wait_for_servers(&self) -> bool {
+        while self.unready.load(Ordering::Acquire) > 0 && !self.has_ended() {
+            std::thread::sleep(SILENCE);
+        }
+        !self.has_ended()
     }
 
     /// True if that time came before the end of the run.

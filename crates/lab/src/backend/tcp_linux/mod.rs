@@ -8,6 +8,7 @@ mod control;
 mod flow;
 mod info;
 mod latency;
+mod program;
 mod short;
 mod testbed;
 
@@ -53,7 +54,7 @@ impl Backend for TcpLinux {
             }
             Cc::Program(CongestionControl::Fullpipe(Algorithm::Cubic)) => kernels("cubic"),
             Cc::Program(CongestionControl::Fullpipe(Algorithm::Reno)) => kernels("reno"),
-            Cc::Program(_) => None,
+            Cc::Program(_) | Cc::Foreign => None,
         }
     }
 
@@ -85,14 +86,18 @@ impl Backend for TcpLinux {
     fn check(&self, scenario: &Scenario, kind: Option<LinkKind>) -> Result<(), RunError> {
         let text = std::fs::read_to_string(AVAILABLE).map_err(RunError::Socket)?;
         let available: Vec<&str> = text.split_ascii_whitespace().collect();
-        for flow in &scenario.flows {
+        for (i, flow) in scenario.flows.iter().enumerate() {
+            program::check(i, flow)?;
+            if flow.program.is_some() && kind == Some(LinkKind::Netem) {
+                return Err(RunError::ProgramOverNetem);
+            }
             match flow.cc {
                 Cc::Kernel(kernel) if !available.contains(&kernel.name()) => {
                     let there_are: Vec<_> =
                         available.iter().map(|name| format!("linux:{name}")).collect();
                     return Err(RunError::NotInKernel(kernel, there_are.join(", ")));
                 }
-                Cc::Kernel(_) => {}
+                Cc::Kernel(_) | Cc::Foreign => {}
                 Cc::Program(_) => control::check(flow.cc)?,
             }
         }
@@ -104,6 +109,11 @@ impl Backend for TcpLinux {
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
         let testbed = TcpTestbed::start(scenario, request.link.unwrap_or(LinkKind::Tun))?;
-        realtime::run(scenario, testbed, request)
+        let programs = testbed.programs();
+        let seen = realtime::run(scenario, testbed, request)?;
+        match programs.as_ref().and_then(TcpTestbed::complaints) {
+            Some(error) if !seen.interrupted => Err(error),
+            _ => Ok(seen),
+        }
     }
 }

@@ -72,7 +72,7 @@ impl TcpFlow {
         if let Err(error) = entry.enter() {
             return self.tell(Event::Failed(error.into()));
         }
-        if !self.sleep_until(start) {
+        if !self.wait_for_servers() || !self.sleep_until(start) {
             return;
         }
         let begun = self.now();

@@ -1,13 +1,14 @@
 //! Everything that a run over TCP starts, and that ends with it.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::namespace::{CLIENT, SERVER};
+use fullpipe_emu::tun::WireView;
 use fullpipe_sim::{Application, Direction, FlowConfig, Stream, stream_seed};
 use hdrhistogram::Histogram;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -16,11 +17,12 @@ use super::control::Controls;
 use super::flow::TcpFlow;
 use super::info::TcpInfo;
 use super::latency::{Times, Writes};
+use super::program::{Places, Program};
 use super::short::Shorts;
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
-use crate::observe::{ByFlow, EmulatorRecord, FlowSample};
+use crate::observe::{ByFlow, EmulatorRecord, FlowOnLink, FlowSample, MAX_OWN_DISTRIBUTIONS};
 use crate::scenario::{LinkKind, Scenario};
 
 /// The port of the first flow; a namespace has all its ports free.
@@ -35,6 +37,9 @@ const UNSENT_TIME: Duration = Duration::from_millis(10);
 /// Largest delay of the first request on a path whose times count from it.
 const LATE: Duration = Duration::from_millis(100);
 
+/// Time that servers of other people's have to start, on such a path.
+const SERVERS_TIME: Duration = Duration::from_secs(5);
+
 /// Two namespaces, a link between them, and the ends of the flows.
 pub(super) struct TcpTestbed {
     epoch: time::Instant,
@@ -44,11 +49,17 @@ pub(super) struct TcpTestbed {
     /// The part of the link that the ends need until they end.
     remains: Option<Link>,
     flows: Vec<Arc<TcpFlow>>,
+    /// Of each flow, if others make it.
+    programs: Vec<Option<Arc<Program>>>,
+    /// The flows on the link; netem does not show them.
+    wire: Option<WireView>,
     starts: Vec<Duration>,
+    /// The direction of each flow's data on the link.
+    ways: Vec<usize>,
     /// Of the starts of each flow's short connections.
     seeds: Vec<u64>,
     /// Sockets of flows that wait for the first one.
-    waiting: Vec<(usize, Socket)>,
+    waiting: Vec<(usize, Option<Socket>)>,
     threads: Vec<JoinHandle<()>>,
     events: mpsc::Receiver<Event>,
     ended: Arc<AtomicBool>,
@@ -58,18 +69,27 @@ pub(super) struct TcpTestbed {
 impl TcpTestbed {
     /// Starts a link, the receivers behind it, and the first flow.
     pub(super) fn start(scenario: &Scenario, kind: LinkKind) -> Result<Self, RunError> {
-        let controls = Controls::of(scenario.flows.iter().map(|flow| flow.cc))?;
+        let ours = scenario.flows.iter().map(|flow| flow.program.is_none().then_some(flow.cc));
+        let controls = Controls::of(ours)?;
         let epoch = time::Instant::now();
         let path = RealPath::of(scenario);
-        let lead = path.lead();
-        let link = Link::between_namespaces(kind, &path, epoch, lead)?;
         let flows = scenario.flows.len();
+        let unready = Arc::new(AtomicUsize::new(0));
+        let programs: Vec<_> =
+            (0..flows).map(|i| Program::of(i, port(i), scenario, &unready)).collect();
+        let has_programs = programs.iter().any(Option::is_some);
+        let lead = match path.lead() {
+            lead if lead > Duration::ZERO && has_programs => lead + SERVERS_TIME,
+            lead => lead,
+        };
+        let ports = (0..flows).map(port).collect();
+        let link = Link::between_namespaces(kind, &path, epoch, lead, ports)?;
         for (i, config) in scenario.config.flows.iter().enumerate() {
             if config.extra_rtt > Duration::ZERO {
                 link.set_extra_delay(port(i), config.extra_rtt);
             }
         }
-        let (listeners, sockets) = open(&link, &scenario.config.flows)?;
+        let (listeners, sockets) = open(&link, &scenario.config.flows, &programs)?;
         let (told, events) = mpsc::channel();
         let ended = Arc::new(AtomicBool::new(false));
         let rate = path.slowest().unwrap_or(Rate::ZERO);
@@ -87,6 +107,7 @@ impl TcpTestbed {
                 to: address(number, config.direction),
                 sender: OnceLock::new(),
                 zero: OnceLock::new(),
+                unready: unready.clone(),
                 received: AtomicU64::new(0),
                 writes: Writes::default(),
                 latencies: Times::new(),
@@ -99,15 +120,21 @@ impl TcpTestbed {
         };
         let configs = &scenario.config.flows;
         let mut waiting: Vec<_> = sockets.into_iter().enumerate().collect();
-        let first = configs.iter().position(|config| config.start == Duration::ZERO).unwrap_or(0);
+        // One of ours if there is one: it starts on time.
+        let at_the_start = |i: &usize| configs[*i].start == Duration::ZERO;
+        let ours = (0..flows).filter(at_the_start).find(|i| programs[*i].is_none());
+        let first = ours.or_else(|| (0..flows).find(at_the_start)).unwrap_or(0);
         let (first, socket) = waiting.remove(first);
         let mut testbed = Self {
             epoch,
             lead,
+            wire: link.wire(),
             link: Some(link),
             remains: None,
             flows: configs.iter().enumerate().map(flow).collect(),
+            programs,
             starts: configs.iter().map(|config| config.start).collect(),
+            ways: configs.iter().map(|config| way(config.direction)).collect(),
             seeds: (0..flows as u64)
                 .map(|i| stream_seed(scenario.seed, Stream::Starts, i))
                 .collect(),
@@ -117,7 +144,9 @@ impl TcpTestbed {
             ended,
             controls,
         };
+        testbed.start_programs()?;
         for (i, listener) in listeners.into_iter().enumerate() {
+            let Some(listener) = listener else { continue };
             let flow = testbed.flows[i].clone();
             testbed.spawn("fullpipe-recv", move || match flow.application {
                 Application::ShortFlows { bytes, .. } => flow.receive_shorts(&listener, bytes),
@@ -128,13 +157,50 @@ impl TcpTestbed {
         Ok(testbed)
     }
 
+    /// Starts the programs of flows: their servers now, their clients when it is time.
+    fn start_programs(&mut self) -> Result<(), RunError> {
+        let all: Vec<_> = self.programs.iter().flatten().cloned().enumerate().collect();
+        for (i, program) in all {
+            let (server, client) = self.link()?.namespaces().ok_or(RunError::Lost)?;
+            if i == 0 {
+                server.enable_loopback()?;
+                client.enable_loopback()?;
+            }
+            let wire = self.wire.clone().ok_or(RunError::ProgramOverNetem)?;
+            let (here, there) = match program.is_server_here() {
+                true => (server, client),
+                false => (client, server),
+            };
+            let places = Places { server: here.entry()?, client: there.entry()?, wire };
+            let flow = self.flows[program.flow()].clone();
+            self.spawn("fullpipe-program", move || program.run(&flow, &places))?;
+        }
+        Ok(())
+    }
+
+    /// What is wrong with the flows of programs in a run that ended in time.
+    pub(super) fn complaints(programs: &Programs) -> Option<RunError> {
+        programs.0.iter().find_map(|program| program.complaint(&programs.1))
+    }
+
+    /// The programs and the link's view of them, which outlive this.
+    pub(super) fn programs(&self) -> Option<Programs> {
+        let programs = self.programs.iter().flatten().cloned().collect();
+        self.wire.clone().map(|wire| Programs(programs, wire))
+    }
+
     fn start_sender(
         &mut self,
         i: usize,
-        socket: Socket,
+        socket: Option<Socket>,
         at: Duration,
         zero: Option<Duration>,
     ) -> Result<(), RunError> {
+        if let Some(program) = &self.programs[i] {
+            program.go(at, zero);
+            return Ok(());
+        }
+        let socket = socket.ok_or(RunError::Lost)?;
         let flow = self.flows[i].clone();
         let Application::ShortFlows { bytes, mean_interval } = flow.application else {
             return self.spawn("fullpipe-send", move || flow.send(socket, at, zero));
@@ -158,6 +224,9 @@ impl TcpTestbed {
     }
 }
 
+/// The programs of a run, for a look at them after its end.
+pub(super) struct Programs(Vec<Arc<Program>>, WireView);
+
 impl Testbed for TcpTestbed {
     fn now(&self) -> Duration {
         self.epoch.elapsed().into()
@@ -179,17 +248,26 @@ impl Testbed for TcpTestbed {
     }
 
     fn received(&self) -> Vec<u64> {
-        self.flows.iter().map(|flow| flow.received.load(Ordering::Relaxed)).collect()
+        let each = self.flows.iter().zip(&self.programs);
+        each.map(|(flow, program)| match (program, &self.wire) {
+            (Some(program), Some(wire)) => program.sample(wire).payload_bytes,
+            _ => flow.received.load(Ordering::Relaxed),
+        })
+        .collect()
     }
 
     fn senders(&self) -> Vec<Option<FlowSample>> {
         let states = self.controls.states();
         let sample = |(i, flow): (usize, &Arc<TcpFlow>)| {
+            if let (Some(program), Some(wire)) = (&self.programs[i], &self.wire) {
+                return program.sender(wire);
+            }
             if let Application::ShortFlows { .. } = flow.application {
                 return Some(flow.shorts.sample());
             }
             let mut sample = TcpInfo::of(flow.sender.get()?).ok()?.sample()?;
-            sample.state = states.get(&(self.controls.place(i), flow.to)).copied();
+            let place = self.controls.place(i)?;
+            sample.state = states.get(&(place, flow.to)).copied();
             Some(sample)
         };
         self.flows.iter().enumerate().map(sample).collect()
@@ -224,6 +302,24 @@ impl Testbed for TcpTestbed {
         self.flows.iter().map(open).collect()
     }
 
+    fn on_link(&self) -> Vec<FlowOnLink> {
+        let Some(wire) = self.wire.as_ref().filter(|_| self.flows.len() <= MAX_OWN_DISTRIBUTIONS)
+        else {
+            return Vec::new();
+        };
+        let flow = |(i, way): (usize, &usize)| {
+            let (sample, times) = (wire.sample(i)[*way], wire.times(i)?);
+            let times = times.into_iter().nth(*way)?;
+            Some(FlowOnLink {
+                sent_packets: sample.sent.packets,
+                dropped_packets: sample.dropped.packets,
+                queue_ns: times.queue_delay_ns,
+                burst_packets: times.burst_packets,
+            })
+        };
+        self.ways.iter().enumerate().filter_map(flow).collect()
+    }
+
     fn finish_link(&mut self) -> Result<Option<EmulatorRecord>, RunError> {
         self.end_link()
     }
@@ -237,6 +333,14 @@ impl Drop for TcpTestbed {
             // One that panicked has nothing more to say.
             let _ = thread.join();
         }
+    }
+}
+
+/// A direction's place among those of a link.
+pub(super) fn way(direction: Direction) -> usize {
+    match direction {
+        Direction::Down => 0,
+        Direction::Up => 1,
     }
 }
 
@@ -255,17 +359,29 @@ fn port(flow: usize) -> u16 {
     FIRST_PORT + flow as u16
 }
 
-/// A listener for each flow in its receiver's namespace, and a socket in its sender's.
-fn open(link: &Link, flows: &[FlowConfig]) -> Result<(Vec<TcpListener>, Vec<Socket>), RunError> {
+/// Each flow's listener and its sender's socket; none where the flow is not ours.
+type Ends = (Vec<Option<TcpListener>>, Vec<Option<Socket>>);
+
+/// A listener for each flow of ours in its receiver's namespace, and a socket in its sender's.
+fn open(
+    link: &Link,
+    flows: &[FlowConfig],
+    programs: &[Option<Arc<Program>>],
+) -> Result<Ends, RunError> {
     let (server, client) = link.namespaces().ok_or(RunError::Lost)?;
     let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
     for (i, flow) in flows.iter().enumerate() {
+        if programs[i].is_some() {
+            listeners.push(None);
+            sockets.push(None);
+            continue;
+        }
         let (sender, receiver) = match flow.direction {
             Direction::Down => (server, client),
             Direction::Up => (client, server),
         };
         let listener = receiver.enter(|| TcpListener::bind(address(i, flow.direction)))?;
-        listeners.push(listener.map_err(RunError::Socket)?);
+        listeners.push(Some(listener.map_err(RunError::Socket)?));
         let socket = sender.enter(|| {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
             if flow.direction == Direction::Up {
@@ -274,7 +390,7 @@ fn open(link: &Link, flows: &[FlowConfig]) -> Result<(Vec<TcpListener>, Vec<Sock
             }
             Ok(socket)
         })?;
-        sockets.push(socket.map_err(RunError::Socket)?);
+        sockets.push(Some(socket.map_err(RunError::Socket)?));
     }
     Ok((listeners, sockets))
 }

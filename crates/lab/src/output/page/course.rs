@@ -208,7 +208,8 @@ impl Course<'_> {
                 goodput: sum(|row| Some(row.goodput_mbps)),
                 rtt: rtts.iter().sum::<f64>() / rtts.len() as f64,
                 queue: first.queue_ms,
-                cwnd: sum(|row| Some(row.cwnd_bytes as f64 / 1e3)),
+                // A program's is not known.
+                cwnd: sum(|row| (row.cwnd_bytes > 0).then_some(row.cwnd_bytes as f64 / 1e3)),
                 inflight: sum(|row| row.inflight_bytes.map(|n| n as f64 / 1e3)),
                 pacing: sum(|row| row.pacing_mbps),
             })

@@ -1,0 +1,188 @@
+//! Flows that other programs make. Needs Linux and root, and some tests iperf3; without them each test says so.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Running, Said, fullpipe, run};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+/// Whether the tests can run here; tells why not.
+fn available() -> bool {
+    let line = "compare --over tcp --cc linux:reno --rate 10mbit --rtt 1ms --buffer 9pkts --bytes 1kB --json";
+    let arguments: Vec<&str> = line.split_whitespace().collect();
+    let said = run(fullpipe(Path::new("/"), &arguments));
+    let is_here = said.code == Some(0);
+    if !is_here {
+        eprintln!("skipped: {}", said.stderr.trim());
+    }
+    is_here
+}
+
+fn has_iperf() -> bool {
+    let found = Command::new("iperf3").arg("--version").stdout(Stdio::null()).status();
+    let is_here = found.is_ok_and(|status| status.success());
+    if !is_here {
+        eprintln!("skipped: there is no iperf3 (apt-get install iperf3)");
+    }
+    is_here
+}
+
+fn write(dir: &Path, duration: &str, flows: &str) {
+    let path = "path = { rate = \"20mbit\", rtt = \"20ms\", buffer = \"2bdp\" }";
+    fs::write(dir.join("x.toml"), format!("duration = \"{duration}\"\n{path}\n{flows}"))
+        .expect("a file");
+}
+
+fn run_file(dir: &Path, duration: &str, flows: &str) -> Said {
+    write(dir, duration, flows);
+    run(fullpipe(dir, &["run", "--backend", "tcp", "--json", "x.toml"]))
+}
+
+fn program(fields: &str) -> String {
+    format!("[[flow]]\nprogram = {{ {fields} }}\n")
+}
+
+const IPERF: &str =
+    "server = \"iperf3 -s -1 -p {port}\", client = \"iperf3 -c {server} -p {port} -t {duration}\"";
+
+/// Whether a process runs whose command line has this in it.
+fn runs(part: &str) -> bool {
+    let entries = fs::read_dir("/proc").expect("processes").flatten();
+    entries.into_iter().any(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ").contains(part)
+    })
+}
+
+#[test]
+fn a_program_shares_the_link_with_a_flow_of_the_kernels() {
+    if !available() || !has_iperf() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let flows = format!("{}[[flow]]\ncc = \"linux:cubic\"\n", program(IPERF));
+    let said = run_file(dir.path(), "4s", &flows);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let json: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let run = &json["scenarios"][0]["runs"][0];
+    let flow = &run["flows"][0];
+    assert_eq!((&flow["name"], &flow["cc"]), (&"iperf3".into(), &"iperf3".into()));
+    let figure = |of: &Value, name: &str| {
+        of["metrics"][name].as_f64().unwrap_or_else(|| panic!("no {name}: {}", said.stderr))
+    };
+    // Of 20 Mbit/s; how the two share it is not asserted.
+    let both = figure(run, "goodput_mbps");
+    assert!((10.0..20.0).contains(&both), "{both}");
+    for flow in run["flows"].as_array().expect("flows") {
+        let goodput = figure(flow, "goodput_mbps");
+        assert!((0.2..20.0).contains(&goodput), "{flow}");
+        // The empty path has 20 ms, and a full buffer adds 40.
+        let rtt = figure(flow, "rtt_ms.p50");
+        assert!((20.0..150.0).contains(&rtt), "{flow}");
+        assert!(figure(flow, "queue_ms.p95") > 1.0, "{flow}");
+        assert!(figure(flow, "burst_packets.max") >= 1.0, "{flow}");
+        let (lost, again) = (figure(flow, "loss_rate"), figure(flow, "retransmit_rate"));
+        assert!(lost < 0.5 && again < 0.5, "{flow}");
+    }
+}
+
+#[test]
+fn a_server_that_sends_is_placed_where_the_link_begins() {
+    if !available() || !has_iperf() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let reversed = IPERF.replace("{duration}", "{duration} -R");
+    let said = run_file(dir.path(), "3s", &program(&format!("{reversed}, sends = \"server\"")));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let json: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let goodput = json["scenarios"][0]["runs"][0]["metrics"]["goodput_mbps"].as_f64();
+    assert!(goodput.is_some_and(|mbps| (5.0..20.0).contains(&mbps)), "{goodput:?}");
+    // And if it is not said.
+    let said = run_file(dir.path(), "3s", &program(&reversed));
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("write sends = \"server\""), "{}", said.stderr);
+}
+
+#[test]
+fn templates_and_programs_that_cannot_be_right_are_one_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let can_run = available();
+    for (flow, part, needs_root) in [
+        (program("client = \"iperf3 -c {sever} -p {port}\""), "did you mean server", false),
+        (program("server = \"iperf3 -s -p {port}\""), "no client", false),
+        (program("client = \"x {port}\", sends = \"server\""), "no server", false),
+        (program("client = \"x\""), "no {port}", false),
+        (program("client = \"x {port}\"") + "cc = \"bbr3\"\n", "decides this for itself", false),
+        (program("client = \"x {port}\"") + "mss = 1000\n", "decides this for itself", false),
+        (program("client = \"no-such-program {port}\""), "'no-such-program' is not there", true),
+    ] {
+        if needs_root && !can_run {
+            continue;
+        }
+        let said = run_file(dir.path(), "2s", &flow);
+        assert_eq!(said.code, Some(2), "{flow}: {}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{flow}: {}", said.stderr);
+        assert!(said.stderr.contains(part), "{flow}: {}", said.stderr);
+    }
+    for backend in ["sim", "quic"] {
+        write(dir.path(), "2s", &program("client = \"x {port}\""));
+        let said = run(fullpipe(dir.path(), &["run", "--backend", backend, "x.toml"]));
+        assert_eq!(said.code, Some(2), "{}", said.stderr);
+        let line = format!("a program does not run over {backend}; write --backend tcp");
+        assert!(said.stderr.contains(&line) && said.stderr.lines().count() == 1, "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_program_that_fails_is_told_of_with_its_last_output() {
+    if !available() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let shell = |script: &str| format!("sh -c '{script}' {{port}}");
+    for (fields, part) in [
+        (format!("client = \"{}\"", shell("echo dead >&2; exit 3")), "exit status: 3"),
+        (format!("client = \"{}\"", shell("echo dead; exit 0")), "before it sent anything"),
+        (
+            format!("server = \"{}\", client = \"true {{port}}\"", shell("echo dead; exit 4")),
+            "exit status: 4",
+        ),
+    ] {
+        let said = run_file(dir.path(), "2s", &program(&fields));
+        assert_eq!(said.code, Some(2), "{fields}: {}", said.stderr);
+        assert!(said.stderr.contains(part), "{fields}: {}", said.stderr);
+        assert!(said.stderr.contains("it last wrote: dead"), "{fields}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_stopped_run_leaves_no_program() {
+    if !available() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    // A number that is in no other command line; the programs start others and do not end when they are asked to.
+    let mark = format!("7{}", std::process::id());
+    let script = format!("trap : TERM; sleep 1{mark} & while :; do sleep 2{mark}; done");
+    write(dir.path(), "60s", &program(&format!("client = \"sh -c '{script}' {{port}}\"")));
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut command = fullpipe(dir.path(), &["run", "--backend", "tcp", "x.toml"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut process = Running(child.expect("the command starts"));
+        let begun = Instant::now();
+        while !runs(&format!("sleep 2{mark}")) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the program does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        process.signal(signal);
+        assert_eq!(process.end().code(), Some(130), "{signal}");
+        assert!(!runs(&mark), "{signal} left a program");
+    }
+}

@@ -68,6 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             rebind: &[],
             capture: None,
             command: &args.command,
+            server: None,
             output_on_stderr: true,
             stop: &stop,
             address: &mut |_| (),

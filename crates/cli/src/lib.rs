@@ -171,7 +171,23 @@ fn suggestion(error: &clap::Error) -> String {
         ContextValue::Strings(all) => all.last().cloned(),
         _ => None,
     });
-    meant.map_or(String::new(), |name| format!("; did you mean {name}?"))
+    match (meant, error.get(ContextKind::InvalidArg)) {
+        (Some(name), _) => format!("; did you mean {name}?"),
+        (None, Some(ContextValue::String(word)))
+            if error.kind() == clap::error::ErrorKind::UnknownArgument
+                && !word.starts_with('-')
+                && takes_a_command() =>
+        {
+            format!("; a command stands behind --, as in -- {word} …")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Whether the subcommand that was asked for runs a command of the user's.
+fn takes_a_command() -> bool {
+    let asked = std::env::args().nth(1);
+    asked.is_some_and(|name| ["link", "judge"].contains(&name.as_str()))
 }
 
 /// One line on stderr. It is not worth a panic that stderr is closed.

@@ -1,10 +1,9 @@
 //! `fullpipe link`: any program on a path.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, stdin};
+use std::io::{IsTerminal, stderr, stdin};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::time::Instant;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_lab::output::{SCHEMA_VERSION, table::number};
@@ -14,6 +13,7 @@ use fullpipe_lab::program::{
 use fullpipe_lab::units::{self, Buffer};
 use fullpipe_lab::{Edition, EmuError, Options, Progress, RunError};
 use fullpipe_path::Probability;
+use nix::sys::termios::{LocalFlags, tcgetattr};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -29,12 +29,16 @@ use crate::{print, run, say};
 /// Of other machines it reaches those to which this one forwards and whose answers it gets back, usually none.
 /// A link inside a link works: both paths are one behind the other, and {host} is the outermost machine.
 ///
+/// With --server a command line is started first, at the other end of the path, and {host} is its address: the run
+/// needs nothing else of this machine, and where the kernel has user namespaces it needs no root.
+///
 /// With --udp there is no namespace and no root is needed: a relay between UDP clients and a server has the path, and
 /// the command, if there is one, runs beside it. Each client has a socket of its own towards the server.
 ///
 /// Rate, buffer and loss hold in both directions. At the end a table of both directions goes to stderr: stdout is
 /// the command's. Goodput is what was delivered behind the headers of IP and of TCP or UDP, from the first packet to
-/// the last. Without --udp it needs Linux and root.
+/// the last; its middle is the rate at which the second and third quarter of the bytes arrived, without handshake,
+/// start and end. Without --udp it needs Linux, and root unless there is --server.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -63,6 +67,10 @@ pub(crate) struct Args {
     /// Let every client of the relay appear to the server with another port at these times, like 5s,10s
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = units::parse_duration, requires = "udp", allow_hyphen_values = true)]
     rebind: Vec<Duration>,
+    /// Start this command line with sh at the other end of the path, wait until it listens, and end it with the command;
+    /// {host} in it is its own address. This machine's servers are not reached then
+    #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
+    server: Option<OsString>,
     /// Take the path of a scenario file: its links are passed by what the command receives, its way back by what
     /// it sends, and its times count from the start of the command. Flows and expectations in it are not used
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["rate", "up_rate", "rtt", "buffer", "loss", "seed"])]
@@ -77,8 +85,9 @@ pub(crate) struct Args {
     /// Print one JSON object on stdout; the command's output goes to stderr
     #[arg(long)]
     json: bool,
-    /// Draw the rates of both directions and the queue on stderr while the command runs. Without this a line
-    /// every two seconds says them, and nothing does when stdin is a terminal, which may be the command's
+    /// Draw the rates of both directions and the queue on stderr while the command runs. Without this a line says
+    /// them, with the losses: every second on a terminal, while packets go and no program draws on it, and every two
+    /// seconds elsewhere
     #[arg(long, conflicts_with = "quiet")]
     live: bool,
     /// Say nothing while the command runs, and print no table
@@ -94,6 +103,7 @@ Examples (with iperf3 -s running on this machine):
   sudo fullpipe link --rate 20mbit --rtt 60ms --buffer 2bdp -- iperf3 -c {host}
   sudo fullpipe link --rate 20mbit --rtt 60ms --loss 1% -- iperf3 -c {host} -R
   sudo fullpipe link --rate 5mbit --up-rate 1mbit -- curl -o /dev/null http://{host}:8000/file
+  fullpipe link --rate 20mbit --rtt 60ms --server 'iperf3 -s' -- iperf3 -c {host}
   sudo fullpipe link --scenario scenarios/quickstart.toml --json -- sh -c 'iperf3 -c $FULLPIPE_HOST'
   sudo fullpipe link --rate 10mbit -- bash
   sudo fullpipe link --rate 10mbit --pcap both-ends.pcapng -- curl -O http://{host}:8000/file
@@ -101,8 +111,8 @@ Examples (with iperf3 -s running on this machine):
   fullpipe link --udp 0=example.org:443 --loss 1% -- sh -c 'my-quic-client https://localhost:{port}/'
   sudo fullpipe link --rtt 20ms -- fullpipe link --rate 10mbit -- ping {host}
 
-Exit status: the command's own, 128 and the signal's number if one killed it, 2 bad input or a command that cannot
-start or failed before it sent a packet (one line says which), 130 interrupted. What a killed run leaves, fullpipe
+Exit status: the command's own, 128 and the signal's number if one killed it, 2 bad input, or a command that cannot
+start, or failed and nobody had answered it over the link (one line says which), 130 interrupted. What a killed run leaves, fullpipe
 clean removes.";
 
 /// The object of --json.
@@ -154,7 +164,11 @@ pub(crate) fn parse_relay(text: &str) -> Result<Relay, String> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let path = args.path()?;
     let place = args.udp.map_or(ProgramPlace::Namespace, Relay::place);
-    program::check(place).map_err(Failure::bad_input)?;
+    match args.server {
+        // Before this process has a second thread.
+        Some(_) => program::check_inside().map_err(Failure::bad_input)?,
+        None => program::check(place).map_err(needs_root)?,
+    }
     let stop = Interrupt::install()?.flag();
     let mut news = News::start(args, &path.name);
     let result = program::run(ProgramRequest {
@@ -163,11 +177,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         rebind: &args.rebind,
         capture: args.pcap.as_deref(),
         command: &args.command,
+        server: args.server.as_deref(),
         output_on_stderr: args.json,
         stop: &stop,
         address: &mut |host| match args.udp {
             _ if args.quiet => {}
-            None => say(&format!("{}: this machine is {} for the command", path.name, host.ip())),
+            None => {
+                let who = if args.server.is_some() { "the server" } else { "this machine" };
+                say(&format!("{}: {who} is {} for the command", path.name, host.ip()));
+            }
             Some(Relay { server, .. }) => {
                 say(&format!("{}: relays UDP between {host} and {server}", path.name));
             }
@@ -226,10 +244,23 @@ impl Args {
     }
 }
 
+/// Ways to do without root, beside the error that it is needed.
+fn needs_root(error: RunError) -> Failure {
+    match error {
+        RunError::NoNamespace(EmuError::NeedsRoot) => Failure::bad_input(
+            "a command that is to reach this machine over a link needs root; run it with sudo, or start what it talks \
+             to at the other end with --server 'COMMAND LINE', or carry UDP alone with --udp LISTEN=SERVER",
+        ),
+        error => Failure::bad_input(error),
+    }
+}
+
 /// A run without a result.
 pub(crate) fn cannot_run(error: RunError) -> Failure {
     match error {
+        RunError::StoppedEarly => Failure::interrupted(true),
         RunError::NoCommand { .. }
+        | RunError::NoServer { .. }
         | RunError::Link(
             EmuError::Listen { .. } | EmuError::TwoFamilies { .. } | EmuError::Capture { .. },
         ) => Failure::bad_input(error),
@@ -251,29 +282,56 @@ pub(crate) fn outcome(result: &ProgramResult) -> Result<(), Failure> {
     };
     let name = result.command.first().map_or("", String::as_str).escape_debug();
     let code = ended.exit_code();
-    match (code, result.is_without_packets() && ended.code.is_some()) {
-        (0, false) => Ok(()),
-        (0, true) => {
+    // Whatever killed it, it was not that nobody answered.
+    let is_silent = result.is_without_packets() && ended.code.is_some();
+    let is_alone = result.is_without_answer() && ended.code.is_some();
+    let reason = format!("'{name}' ended with {}", ended.in_words());
+    match code {
+        0 if is_silent => {
             say(&format!("'{name}' sent nothing over the link; {reach}"));
             Ok(())
         }
-        (_, true) => Err(Failure::bad_input(format!(
-            "'{name}' ended with {} after {} s, before it sent anything over the link; its output is above, and {reach}",
-            ended.in_words(),
+        0 => Ok(()),
+        _ if is_silent => Err(Failure::bad_input(format!(
+            "{reason} after {} s, before it sent anything over the link; its output is above, and {reach}",
             number(result.elapsed_s)
         ))),
-        (_, false) => Err(Failure::Command {
-            reason: format!("'{name}' ended with {}", ended.in_words()),
-            code,
-        }),
+        _ if is_alone => Err(Failure::bad_input(format!(
+            "{reason}, and nobody answered it over the link; its output is above. {}",
+            no_answer(result)
+        ))),
+        _ => Err(Failure::Command { reason: format!("{reason}{}", said(result)), code }),
     }
 }
 
 /// What has to be known to use the link.
 fn reach(result: &ProgramResult) -> String {
-    match &result.relay {
-        None => "it reaches this machine at {host}, not at 127.0.0.1".to_owned(),
-        Some(relay) => format!("clients send to {}", relay.listen),
+    match (&result.relay, &result.server) {
+        (Some(relay), _) => format!("clients send to {}", relay.listen),
+        (None, Some(_)) => "it reaches the server at {host}, and nothing else".to_owned(),
+        (None, None) => "it reaches this machine at {host}, not at 127.0.0.1".to_owned(),
+    }
+}
+
+/// What may be missing where nobody answers.
+fn no_answer(result: &ProgramResult) -> String {
+    match (&result.relay, &result.server) {
+        (Some(relay), _) if relay.unreachable > 0 => {
+            format!("Nobody listens at the server's address {}", relay.server)
+        }
+        (Some(relay), _) => format!("The server's address is {}", relay.server),
+        (None, Some(_)) => format!("It reaches the server at {{host}}, and nothing else{}", said(result)),
+        (None, None) => "It reaches servers of this machine, at {host}, that are started before and listen on all \
+                         addresses, not on 127.0.0.1 alone; of other machines usually none"
+            .to_owned(),
+    }
+}
+
+/// The last output of the server that belonged to the run.
+fn said(result: &ProgramResult) -> String {
+    match result.server.as_ref().map(|server| server.output.as_str()) {
+        None | Some("") => String::new(),
+        Some(output) => format!("; the server's last output: {output}"),
     }
 }
 
@@ -296,35 +354,62 @@ fn in_words(result: &ProgramResult) -> String {
     )
 }
 
+/// Time between two lines on a terminal, where somebody looks on.
+const SECOND: Duration = Duration::from_secs(1);
+
 /// News while the command runs.
 struct News {
     name: String,
     live: Option<Live>,
     is_silent: bool,
-    spoken: Instant,
+    interval: Duration,
+    /// Time of the last line in the run, and what was delivered since: to the command and from it.
+    spoken: Duration,
+    megabits: [f64; 2],
+    /// Time of the last tick.
+    heard: Duration,
 }
 
 impl News {
     fn start(args: &Args, name: &str) -> Self {
         let live = args.live.then(|| Live::quiet(name.to_owned(), false));
-        let is_silent = args.quiet || stdin().is_terminal();
-        Self { name: name.to_owned(), live, is_silent, spoken: Instant::now() }
+        let interval = if stderr().is_terminal() { SECOND } else { PATIENCE.into() };
+        Self {
+            name: name.to_owned(),
+            live,
+            is_silent: args.quiet,
+            interval,
+            spoken: Duration::ZERO,
+            megabits: [0.0; 2],
+            heard: Duration::ZERO,
+        }
     }
 
     fn tick(&mut self, progress: &Progress) {
         if let Some(live) = &mut self.live {
             live.tick(progress);
-        } else if !self.is_silent && self.spoken.elapsed() >= PATIENCE {
-            let nanos = |d: Duration| d.as_nanos() as f64;
-            let [down, up] =
-                [0, 1].map(|way| progress.flow_bps.get(way).map_or(0.0, |bps| *bps as f64 / 1e6));
+            return;
+        }
+        let seconds = |d: Duration| d.as_nanos() as f64 / 1e9;
+        let passed = seconds(progress.elapsed - self.heard);
+        self.heard = progress.elapsed;
+        for (sum, bps) in self.megabits.iter_mut().zip(&progress.flow_bps) {
+            *sum += *bps as f64 / 1e6 * passed;
+        }
+        let since = progress.elapsed - self.spoken;
+        if self.is_silent || since < self.interval {
+            return;
+        }
+        let [down, up] = self.megabits.map(|sum| sum / seconds(since));
+        (self.spoken, self.megabits) = (progress.elapsed, [0.0; 2]);
+        if (down + up > 0.0 || !stderr().is_terminal()) && !is_drawn_on() {
             say(&format!(
-                "{}: {:.0} s, {down:.1} Mbit/s down, {up:.1} up, queue {:.1} ms",
+                "{}: {:.0} s, {down:.1} Mbit/s down, {up:.1} up, queue {:.1} ms, {:.2} % lost",
                 self.name,
-                nanos(progress.elapsed) / 1e9,
-                nanos(progress.queue) / 1e6
+                seconds(progress.elapsed),
+                progress.queue.as_nanos() as f64 / 1e6,
+                progress.loss_rate * 100.0
             ));
-            self.spoken = Instant::now();
         }
     }
 
@@ -333,4 +418,11 @@ impl News {
             live.end(None);
         }
     }
+}
+
+/// Whether a program has the terminal for itself, like an editor or a shell at its prompt: it reads keys and not lines.
+fn is_drawn_on() -> bool {
+    let lines =
+        tcgetattr(stdin()).map(|settings| settings.local_flags.contains(LocalFlags::ICANON));
+    stderr().is_terminal() && lines == Ok(false)
 }

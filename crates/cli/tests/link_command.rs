@@ -5,6 +5,7 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -235,6 +236,7 @@ fn commands_that_do_not_run_get_one_line_and_code_2() {
     for (command, parts) in [
         (&["no-such-program"][..], &["no-such-program", "No such file"][..]),
         (&["/etc/passwd"], &["/etc/passwd", "Permission denied"]),
+        (&["iperf3 -c {host}"], &["'iperf3 -c 198.1", "words of their own"]),
         (&["false"], &["'false' ended with exit code 1", "before it sent", "{host}"]),
         (&["sh", "-c", "echo wrong option >&2; exit 3"], &["wrong option", "exit code 3"]),
     ] {
@@ -267,6 +269,8 @@ fn bad_paths_are_refused_before_anything_starts() {
         ("--scenario cross.toml --reverse", &["cross.toml", "[[cross]]"]),
         ("--scenario good.toml --rate 1mbit", &["--scenario", "--rate"]),
         ("--reverse", &["--scenario"]),
+        ("--rate 1mbit iperf3 -c host", &["behind --"]),
+        ("--server true --udp 0=127.0.0.1:9", &["--server", "--udp"]),
     ] {
         let said = run(fullpipe(dir.path(), &arguments(line, &["true"])));
         assert_eq!(said.code, Some(2), "{line}: {}", said.stderr);
@@ -289,7 +293,109 @@ fn without_root_one_line_says_what_is_needed() {
     let said = run(command);
     assert_eq!(said.code, Some(2), "{}", said.stderr);
     assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
-    assert!(said.stderr.contains("need root"), "{}", said.stderr);
+    for part in ["needs root", "sudo", "--server", "--udp"] {
+        assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+    }
+}
+
+/// A server and a client on a path, as somebody who is not root where the test is root.
+fn with_server(dir: &Path, server: &str, line: &str, command: &[&str]) -> Command {
+    let own = dir.join("fullpipe");
+    if !own.exists() {
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).expect("a mode");
+        std::fs::copy(env!("CARGO_BIN_EXE_fullpipe"), &own).expect("a copy");
+    }
+    let mut made = Command::new(own);
+    let line = line.split_whitespace();
+    made.arg("link").args(line).args(["--server", server, "--"]).args(command);
+    made.current_dir("/").stdin(Stdio::null());
+    if geteuid().is_root() {
+        made.uid(NOBODY).gid(NOBODY);
+    }
+    made
+}
+
+/// Whether the kernel lets others than root make namespaces; tells why not.
+fn unprivileged(dir: &Path) -> bool {
+    let said = run(with_server(dir, "exec iperf3 -s", "--rtt 1ms --quiet", &["true"]));
+    let lacking = ["user namespaces are off", "no /dev/net/tun", "iperf3: not found"];
+    let skipped = lacking.iter().any(|what| said.stderr.contains(what));
+    if skipped {
+        eprintln!("skipped: {}", said.stderr.trim());
+    }
+    !skipped
+}
+
+#[test]
+fn without_root_both_ends_are_inside() {
+    let dir = tempfile::tempdir().expect("a directory");
+    if !unprivileged(dir.path()) {
+        return;
+    }
+    for direction in [&["-R"][..], &[]] {
+        let command = [&["iperf3", "-c", "{host}", "-t", "4"][..], direction].concat();
+        let line = "--rate 20mbit --rtt 40ms --buffer 2bdp --json";
+        let result = json(&run(with_server(dir.path(), "iperf3 -s", line, &command)));
+        let way = if direction.is_empty() { "up" } else { "down" };
+        let middle = figure(&result[way]["metrics"]["goodput_mbps.middle"]);
+        assert!((0.97 * CAPACITY..1.005 * CAPACITY).contains(&middle), "{middle} of {CAPACITY}");
+        assert_eq!(result["server"]["command"], "iperf3 -s");
+        assert!(result["server"]["ended"].is_null(), "{result}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_listen_is_told_with_its_output() {
+    let dir = tempfile::tempdir().expect("a directory");
+    if !unprivileged(dir.path()) {
+        return;
+    }
+    for (server, parts) in [
+        ("echo no such port >&2; exit 3", &["ended with exit code 3", "no such port"][..]),
+        ("/no/such/server", &["/no/such/server", "not found"]),
+    ] {
+        let said = run(with_server(dir.path(), server, "--rtt 1ms --quiet", &["true"]));
+        assert_eq!(said.code, Some(2), "{}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+        for part in parts {
+            assert!(said.stderr.contains(part), "{server} should tell {part}: {}", said.stderr);
+        }
+    }
+}
+
+/// What has no name in /run/fullpipe is found by what stands in its environment.
+#[test]
+fn clean_ends_what_a_killed_run_without_root_left() {
+    let dir = tempfile::tempdir().expect("a directory");
+    if !unprivileged(dir.path()) {
+        return;
+    }
+    let script = "setsid sleep 31.45 & sleep 31.45";
+    let mut link = with_server(dir.path(), "exec iperf3 -s", "--rtt 1ms", &["sh", "-c", script]);
+    link.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut killed = Running(link.spawn().expect("the command starts"));
+    wait_until("two sleepers", || sleepers("31.45") == 2);
+    killed.0.kill().expect("it runs");
+    killed.end();
+    assert_eq!(sleepers("31.45"), 2);
+    let said = run(fullpipe(Path::new("/"), &["clean"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(sleepers("31.45"), 0);
+}
+
+#[test]
+fn a_command_that_nobody_answers_fails_with_code_2() {
+    if !available() {
+        return;
+    }
+    // Nobody listens on a port that was just free.
+    let port = TcpListener::bind("0.0.0.0:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let refused = format!("exec 3<> /dev/tcp/$FULLPIPE_HOST/{port}");
+    let said = link("--rtt 1ms --quiet", &["bash", "-c", &refused]);
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    for part in ["nobody answered", "{host}", "all addresses", "Connection refused"] {
+        assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+    }
 }
 
 /// A command with a process that leaves its group and one that does not care for SIGTERM.

@@ -123,6 +123,12 @@ pub enum EmuError {
         "network namespaces and their devices need root; run it as root, for example with sudo"
     )]
     NeedsRoot,
+    /// The kernel lets only root make namespaces.
+    #[error(
+        "this system lets only root make network namespaces: user namespaces are off here ({0}); run it with sudo, \
+         or carry UDP with --udp LISTEN=SERVER"
+    )]
+    NoUserNamespace(io::Error),
     /// The kernel has no TUN devices.
     #[error("there is no /dev/net/tun; load the kernel's module for it: modprobe tun")]
     NoTun,

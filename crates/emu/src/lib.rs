@@ -95,6 +95,8 @@ mod report;
 mod tests;
 #[cfg(target_os = "linux")]
 pub mod tun;
+#[cfg(target_os = "linux")]
+pub mod user_namespace;
 mod way_back;
 
 pub use capture::CaptureReport;

@@ -389,7 +389,7 @@ impl Link {
                         if delivered.corrupted {
                             corrupt(&mut delivered.payload.data, outcome.corrupted);
                         }
-                        outcome.payload_bytes += delivered.payload.data.len() as u64;
+                        outcome.deliver(delivered.at, delivered.payload.data.len() as u64);
                         outcome.corrupted += u64::from(delivered.corrupted);
                         self.active.extend_to(delivered.at);
                         let is_held = direction == Direction::Up && !model.way_back.is_short();

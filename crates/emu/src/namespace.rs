@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 
 use crate::EmuError;
 use crate::netlink::Netlink;
@@ -35,6 +35,12 @@ pub const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 /// MB would bound the window on a long path before congestion control does.
 pub const SOCKET_BUFFER_BYTES: u32 = 64 << 20;
 
+/// The variable in the environment of a command that says which process made its namespace.
+pub const OWNER_VARIABLE: &str = "FULLPIPE_LINK";
+
+/// The calling thread's own.
+const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
+
 /// Length of the addresses' common prefix, in bits: the two are alone on their link.
 pub(crate) const PREFIX_BITS: u8 = 30;
 
@@ -51,7 +57,8 @@ const KILL_NAP: Duration = Duration::from_millis(10);
 /// A network namespace. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Namespace {
-    path: PathBuf,
+    /// Its name, which only root can give it: without one it is there as long as this or a process inside.
+    path: Option<PathBuf>,
     file: File,
 }
 
@@ -67,12 +74,15 @@ impl Namespace {
         let made = in_a_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)?;
             prepare()?;
-            pin(&path)
+            if !geteuid().is_root() {
+                return Ok((None, File::open(OWN_NAMESPACE)?));
+            }
+            Ok((Some(path.clone()), pin(&path)?))
         })?;
         if made.is_err() {
             forget(&path);
         }
-        let file = made.map_err(EmuError::io("make a network namespace"))?;
+        let (path, file) = made.map_err(EmuError::io("make a network namespace"))?;
         Ok(Self { path, file })
     }
 
@@ -103,7 +113,8 @@ impl Namespace {
     /// # Errors
     /// Some are still there after a second: whatever kills processes cannot end these.
     pub fn kill_processes(&self) -> Result<usize, EmuError> {
-        kill_inside(&self.path).map_err(EmuError::io("end what runs in its namespace"))
+        let killed = self.file.metadata().and_then(|file| kill_inside(Identity::of(&file)));
+        killed.map_err(EmuError::io("end what runs in its namespace"))
     }
 
     /// A way in for threads that stay.
@@ -119,9 +130,9 @@ impl Namespace {
         self.file.as_fd()
     }
 
-    /// The file that names it.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The file that names it; nothing without root.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 }
 
@@ -142,7 +153,24 @@ impl Entry {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        forget(&self.path);
+        if let Some(path) = &self.path {
+            forget(path);
+        }
+    }
+}
+
+/// What tells one namespace from another: the device and the number of its file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Identity(u64, u64);
+
+impl Identity {
+    fn of(file: &fs::Metadata) -> Self {
+        Self(file.dev(), file.ino())
+    }
+
+    /// Of the namespace that a file names.
+    fn at(path: &Path) -> io::Result<Self> {
+        fs::metadata(path).map(|file| Self::of(&file))
     }
 }
 
@@ -177,19 +205,19 @@ pub struct Cleaned {
 /// The directory cannot be read.
 pub fn clean() -> Result<Cleaned, EmuError> {
     let entries = match fs::read_dir(DIRECTORY) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Cleaned::default()),
+        Ok(entries) => Some(entries),
+        Err(e) if e.kind() == ErrorKind::NotFound => None,
         Err(e) => return Err(EmuError::io("read /run/fullpipe")(e)),
     };
     let mut cleaned = Cleaned::default();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         let entry = entry.map_err(EmuError::io("read /run/fullpipe"))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_directory || !is_left_over(&name) {
             continue;
         }
-        match kill_inside(&entry.path()).and_then(|killed| {
+        match Identity::at(&entry.path()).and_then(kill_inside).and_then(|killed| {
             cleaned.killed += killed;
             remove(&entry.path())
         }) {
@@ -202,13 +230,55 @@ pub fn clean() -> Result<Cleaned, EmuError> {
     }
     let _ = fs::remove_dir(DIRECTORY);
     cleaned.removed.sort();
+    clean_without_names(&mut cleaned);
     Ok(cleaned)
 }
 
-/// Kills every process in the namespace that a file names; their number.
-fn kill_inside(namespace: &Path) -> io::Result<usize> {
-    let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
-    let namespace = identity(namespace)?;
+/// What this process writes into the environment of commands, so that [`clean`] knows them by it where the
+/// namespace has no name: the value of [`OWNER_VARIABLE`].
+///
+/// # Errors
+/// There is no /proc.
+pub fn owner() -> Result<String, EmuError> {
+    let process = std::process::id();
+    let started = start_time(process).ok_or_else(|| io::Error::from(ErrorKind::Unsupported));
+    Ok(format!("{process}-{}", started.map_err(EmuError::io("read /proc"))?))
+}
+
+/// Kills what killed runs have left in namespaces without a name: processes that have the mark of a run whose process
+/// is gone, and all others in the same namespaces.
+fn clean_without_names(cleaned: &mut Cleaned) {
+    let hosts = [OWN_NAMESPACE, "/proc/1/ns/net"].map(|path| Identity::at(Path::new(path)).ok());
+    let mut left: Vec<Identity> = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        // Those of others cannot be read, and are not this user's to end.
+        let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
+        let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let is_left = variables.any(|variable| {
+            let owner = variable.split_once('=').filter(|(name, _)| *name == OWNER_VARIABLE);
+            owner.is_some_and(|(_, owner)| is_left_over(owner))
+        });
+        if let Ok(its) = Identity::at(&entry.path().join("ns/net"))
+            && is_left
+            && !hosts.contains(&Some(its))
+            && !left.contains(&its)
+        {
+            left.push(its);
+        }
+    }
+    for namespace in left {
+        match kill_inside(namespace) {
+            Ok(killed) => cleaned.killed += killed,
+            Err(e) => {
+                let name = "without a name".to_owned();
+                cleaned.left.push((name, EmuError::io("end what runs in it")(e)));
+            }
+        }
+    }
+}
+
+/// Kills every process in a namespace; their number.
+fn kill_inside(namespace: Identity) -> io::Result<usize> {
     let mut killed = HashSet::new();
     for _ in 0..KILL_TRIES {
         let mut left = 0;
@@ -219,7 +289,7 @@ fn kill_inside(namespace: &Path) -> io::Result<usize> {
                 continue;
             };
             // One that has just ended has no namespace any more.
-            if identity(&entry.path().join("ns/net")).is_ok_and(|its| its == namespace) {
+            if Identity::at(&entry.path().join("ns/net")).is_ok_and(|its| its == namespace) {
                 match kill(process, Signal::SIGKILL) {
                     Ok(()) | Err(Errno::ESRCH) => {}
                     Err(e) => return Err(e.into()),
@@ -283,7 +353,7 @@ fn pin(path: &Path) -> io::Result<File> {
     }
     made?;
     let none = None::<&str>;
-    mount(Some("/proc/thread-self/ns/net"), path, none, MsFlags::MS_BIND, none)?;
+    mount(Some(OWN_NAMESPACE), path, none, MsFlags::MS_BIND, none)?;
     File::open(path)
 }
 

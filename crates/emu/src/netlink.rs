@@ -124,6 +124,14 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewRoute(route), MAKE).map(drop)
     }
 
+    /// Sets the capacity of a device's own queue. The older way to say it is root's alone.
+    pub(crate) fn set_queue(&self, device: &str, packets: u32) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = if_nametoindex(device)?;
+        link.attributes = vec![LinkAttribute::TxQueueLen(packets)];
+        self.ask(RouteNetlinkMessage::SetLink(link), NLM_F_ACK).map(drop)
+    }
+
     /// Makes a pair of devices.
     pub(crate) fn add_veth(&self, here: Device<'_>, there: Device<'_>) -> io::Result<()> {
         let (mut pair, peer) = (here.message(), there.message());

@@ -1,6 +1,6 @@
 //! The report of a link after its run.
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{Count, PathStats};
 use hdrhistogram::Histogram;
 
@@ -59,6 +59,9 @@ pub struct DirectionReport {
     pub queue_delay: Histogram<u64>,
     /// Bytes delivered behind the headers of IP and of TCP or UDP.
     pub payload_bytes: u64,
+    /// The rate of these between the moments by which one quarter and three quarters of them had been delivered: without
+    /// handshake, start and end. Nothing where that took less than a tenth of a second.
+    pub middle_half: Option<Rate>,
     /// Packets delivered with changed bits.
     pub corrupted_packets: u64,
     /// Packets that left the path and that the system refused to send.

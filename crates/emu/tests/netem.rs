@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
-use fullpipe_emu::namespace::{CLIENT, DIRECTORY, SERVER};
+use fullpipe_emu::namespace::{CLIENT, DIRECTORY, Namespace, SERVER};
 use fullpipe_emu::netem::{self, NetemConfig, NetemLink, NetemSample};
 use fullpipe_emu::{EmuError, QueueLimit};
 use fullpipe_path::Probability;
@@ -43,7 +43,8 @@ fn tcp_crosses_at_the_rate_and_after_the_delay() {
         return;
     }
     let link = NetemLink::start(&config()).expect("a link");
-    let paths = [link.server().path().to_owned(), link.client().path().to_owned()];
+    let name = |of: &Namespace| of.path().expect("root gives names").to_owned();
+    let paths = [name(link.server()), name(link.client())];
     let listener = link.client().enter(|| TcpListener::bind((CLIENT, 7))).expect("inside");
     let listener = listener.expect("a listener");
     let begun = Instant::now();

@@ -56,7 +56,8 @@ fn tcp_crosses_the_link_and_nothing_stays_behind() {
     let (before, own) = (interfaces(), std::fs::read_link("/proc/self/ns/net").expect("a link"));
     let rate = Some(Rate::from_bits_per_sec(50_000_000));
     let link = start(Link { rate, queue: QueueLimit::Bytes(250_000), ..half() }.into());
-    let paths = [server(&link).path().to_owned(), link.client().path().to_owned()];
+    let name = |of: &Namespace| of.path().expect("root gives names").to_owned();
+    let paths = [name(server(&link)), name(link.client())];
     assert!(paths.iter().all(|path| names().contains(path)), "{:?}", names());
     let listener = link.client().enter(|| TcpListener::bind((CLIENT, 7))).expect("inside");
     let listener = listener.expect("a listener");

@@ -321,10 +321,10 @@ const ARRIVAL_TIME: ArrivalTime = ArrivalTime::Read;
 fn open(name: &str, address: Ipv4Addr, prefix_bits: u8) -> io::Result<(SyncDevice, Counters)> {
     let device = DeviceBuilder::new()
         .name(name)
-        .tx_queue_len(DEVICE_QUEUE_PACKETS)
         .ipv4(address, prefix_bits, None)
         .enable(false)
         .build_sync()?;
+    Netlink::open()?.set_queue(name, DEVICE_QUEUE_PACKETS)?;
     // The kernel's own IPv6 packets would cross the path. A kernel without IPv6 has none to turn off.
     match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1") {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),

@@ -298,7 +298,7 @@ impl Worker {
                 ip::corrupt(&mut packet.payload, outcome.corrupted);
             }
             ip::mark(&mut packet.payload, packet.ecn);
-            outcome.payload_bytes += ip::payload_bytes(&packet.payload);
+            outcome.deliver(packet.at, ip::payload_bytes(&packet.payload));
             outcome.corrupted += u64::from(packet.corrupted);
             self.active.extend_to(packet.at);
             if device.send(&packet.payload).is_err() {

@@ -41,8 +41,10 @@ pub enum RunError {
     KernelProgram(#[from] fullpipe_bpf::kernel::Error),
     #[error("a command on a link cannot run here: {0}")]
     NoNamespace(EmuError),
-    #[error("cannot start '{program}': {source}; write a command that is there and can be run")]
+    #[error("cannot start '{program}': {source}{}", what_was_meant(.program))]
     NoCommand { program: String, source: std::io::Error },
+    #[error("the server '{line}' {why}{}", last_output(.output))]
+    NoServer { line: String, why: String, output: String },
     #[error("flow {flow}: '{program}' is not there or cannot be run; write a program that can")]
     NoProgram { flow: usize, program: String },
     #[error("flow {flow}: {program} {how}{}", last_output(.output))]
@@ -92,6 +94,16 @@ impl RunError {
             self,
             Self::NoCommand { .. } | Self::NoProgram { .. } | Self::Program { is_unfit: true, .. }
         )
+    }
+}
+
+/// What to write instead of a program that is not there.
+fn what_was_meant(program: &str) -> String {
+    match program.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [first, _, ..] => format!(
+            "; write the program and its arguments as words of their own, like -- {first} …, or sh -c '…'"
+        ),
+        _ => "; write a command that is there and can be run".to_owned(),
     }
 }
 

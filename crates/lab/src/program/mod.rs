@@ -5,14 +5,19 @@
 mod judge;
 mod options;
 mod path;
+mod place;
 mod result;
 mod run;
+mod server;
+mod watch;
 
 pub use judge::{Grade, Judgement, judge, judgements, paths};
 pub use options::PathOptions;
 pub use path::ProgramPath;
-pub use result::{Ended, PcapResult, ProgramResult, RelayResult, WayResult, table};
-pub use run::{ProgramPlace, ProgramRequest, check, run};
+pub use place::{ProgramPlace, check, check_inside};
+pub use result::{Ended, PcapResult, ProgramResult, RelayResult, ServerResult, WayResult, table};
+pub use run::{ProgramRequest, run};
+pub use watch::ProgramSample;
 
 /// The variable of the command's environment that has the address behind the path: of this machine, inside another
 /// link of the outermost machine, or of the relay.

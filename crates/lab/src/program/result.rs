@@ -10,6 +10,7 @@ use fullpipe_emu::{CaptureReport, DirectionReport, LinkReport};
 use serde::{Deserialize, Serialize};
 
 use super::path::{ProgramPath, constant_rate};
+use super::watch::ProgramSample;
 use crate::formulas::ratio;
 use crate::metrics::Figures;
 use crate::observe::EmulatorRecord;
@@ -38,12 +39,28 @@ pub struct ProgramResult {
     pub up: WayResult,
     /// The relay; null where the command was in a namespace.
     pub relay: Option<RelayResult>,
+    /// The server that belonged to the run; null where it had none.
+    pub server: Option<ServerResult>,
     /// The file of the packets; null where none was asked for.
     pub pcap: Option<PcapResult>,
     /// Timing accuracy of the link.
     pub emulator: EmulatorRecord,
     /// Whether it was stopped: then the figures are those so far.
     pub interrupted: bool,
+    /// The path ten times a second, for a page.
+    #[serde(skip)]
+    pub series: Vec<ProgramSample>,
+}
+
+/// A server at the other end of the path, that was started with the command.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ServerResult {
+    /// Its command line.
+    pub command: String,
+    /// How it ended by itself; null where it ran until the end.
+    pub ended: Option<Ended>,
+    /// The last lines of its output, in one.
+    pub output: String,
 }
 
 /// A relay between UDP clients and a server.
@@ -142,7 +159,7 @@ pub struct WayResult {
     pub marked_packets: u64,
     /// Packets that were delivered with changed bits.
     pub corrupted_packets: u64,
-    /// `goodput_mbps`, `utilization`, `loss_rate`, `queue_ms.p50`, `queue_ms.p95`, `queue_ms.p99`, `queue_ms.max`.
+    /// `goodput_mbps`, `goodput_mbps.middle`, `utilization`, `loss_rate`, `queue_ms.p50`, `queue_ms.p95`, `queue_ms.p99`, `queue_ms.max`.
     pub metrics: Figures,
 }
 
@@ -168,6 +185,7 @@ impl WayResult {
         };
         let metrics = [
             ("goodput_mbps", (active > Duration::ZERO).then(|| mbps(report.payload_bytes))),
+            ("goodput_mbps.middle", report.middle_half.map(|r| r.as_bits_per_sec() as f64 / 1e6)),
             ("utilization", rate.and_then(carried)),
             ("loss_rate", (offered > 0).then(|| ratio(stats.dropped().packets, offered))),
             ("queue_ms.p50", quantile(0.5)),
@@ -216,10 +234,18 @@ impl ProgramResult {
             down: way(&report.downlink, &path.down),
             up: way(&report.uplink, &path.up),
             relay: None,
+            server: None,
             pcap: report.capture.clone().map(PcapResult::from),
             emulator: EmulatorRecord::from(report),
             interrupted: false,
+            series: Vec::new(),
         }
+    }
+
+    /// Whether what the command sent was for nobody: nothing came back, or refusals of its connections alone.
+    pub fn is_without_answer(&self) -> bool {
+        let (down, up) = (&self.down, &self.up);
+        down.payload_bytes == 0 && (down.delivered_packets == 0 || up.payload_bytes == 0)
     }
 
     /// Whether the command sent nothing over the link.
@@ -229,8 +255,9 @@ impl ProgramResult {
 }
 
 /// Name, unit, metric and factor.
-const COLUMNS: [(&str, &str, &str, f64); 6] = [
-    ("goodput", "Mbit/s", "goodput_mbps", 1.0),
+const COLUMNS: [(&str, &str, &str, f64); 7] = [
+    ("goodput Mbit/s", "all", "goodput_mbps", 1.0),
+    ("", "middle", "goodput_mbps.middle", 1.0),
     ("util", "%", "utilization", 100.0),
     ("queue ms", "p50", "queue_ms.p50", 1.0),
     ("", "p95", "queue_ms.p95", 1.0),

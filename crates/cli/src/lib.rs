@@ -20,6 +20,7 @@ mod link;
 mod live;
 mod log;
 mod patience;
+mod peers;
 mod run;
 mod serve;
 mod sweep;
@@ -52,6 +53,7 @@ enum Command {
     Sweep(sweep::Args),
     Link(link::Args),
     Judge(judge::Args),
+    Peers(peers::Args),
     Figures(figures::Args),
     Serve(serve::Args),
     Get(get::Args),
@@ -94,6 +96,7 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Get(args) => get::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Judge(args) => judge::run(&args),
+        Command::Peers(args) => peers::run(&args),
         Command::Kernel(args) => kernel::run(&args),
     };
     match outcome {

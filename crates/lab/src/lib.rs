@@ -14,6 +14,7 @@ mod invariants;
 pub mod metrics;
 pub mod observe;
 pub mod output;
+pub mod peers;
 pub mod plan;
 mod process;
 pub mod program;

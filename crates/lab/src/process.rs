@@ -164,7 +164,7 @@ impl Output {
         drop(all);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
         let shown = lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ");
-        let shown: String = shown.escape_debug().collect();
+        let shown: String = shown.chars().filter(|c| !c.is_control()).collect();
         let surplus = shown.chars().count().saturating_sub(SHOWN_CHARS);
         shown.chars().skip(surplus).collect()
     }

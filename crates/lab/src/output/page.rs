@@ -250,7 +250,7 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<
     Ok(())
 }
 
-fn html_table(out: &mut String, table: &table::Table) {
+pub(crate) fn html_table(out: &mut String, table: &table::Table) {
     out.push_str("<div class=\"scroll\"><table class=\"summary\">\n<thead>\n<tr>");
     let mut c = 0;
     while c < table.header.len() {

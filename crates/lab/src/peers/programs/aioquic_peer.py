@@ -1,7 +1,7 @@
 """A sender over aioquic: the server answers each stream with data without an end, the client reads it.
 
-aioquic.py server ADDRESS PORT ALGORITHM CERTIFICATE KEY
-aioquic.py client ADDRESS PORT
+aioquic_peer.py server ADDRESS PORT ALGORITHM CERTIFICATE KEY
+aioquic_peer.py client ADDRESS PORT
 """
 import asyncio
 import ssl

@@ -1,0 +1,14 @@
+//! Stacks of other people's, installed by recipes from their registries and run as flows of a scenario: a table of
+//! senders and paths. Nothing of them is in this repository; `recipes.toml` says where each is found.
+
+mod install;
+mod outcome;
+mod page;
+mod recipe;
+mod run;
+
+pub use install::{Installed, NotInstalled, default_dir, install, installed};
+pub use outcome::{Missing, PeerPath, PeerRun, PeersReport, Sender};
+pub use page::{render, tables};
+pub use recipe::{Chosen, Recipe, UnknownSender, choose, recipes};
+pub use run::{PathPreset, PeersOptions, plan_of, run_sender};

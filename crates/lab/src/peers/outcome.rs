@@ -1,0 +1,101 @@
+//! What came of the senders.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::install::Installed;
+use crate::metrics::RunResult;
+
+/// A path of the table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PeerPath {
+    /// In words.
+    pub name: String,
+    /// The path in a few characters.
+    pub path: String,
+}
+
+/// A run of a sender on a path.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PeerRun {
+    /// Name of the path.
+    pub path: String,
+    /// Number of its flows that shared the path.
+    pub copies: u64,
+    /// What came of it; null where it failed.
+    pub result: Option<RunResult>,
+    /// The reason why it failed.
+    pub error: Option<String>,
+}
+
+/// A sender with its runs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Sender {
+    /// Stack and congestion control.
+    pub name: String,
+    /// The stack as it was installed.
+    pub stack: Installed,
+    /// Its runs, in the order of the paths; that of two copies last.
+    pub runs: Vec<PeerRun>,
+}
+
+/// A stack that is not there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Missing {
+    /// The recipe's name.
+    pub name: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// The whole table.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PeersReport {
+    /// When it was made, in UTC.
+    pub date: String,
+    /// Time that each run had, in seconds.
+    pub duration_s: f64,
+    /// The paths.
+    pub paths: Vec<PeerPath>,
+    /// The senders that ran.
+    pub senders: Vec<Sender>,
+    /// The stacks that are not there.
+    pub missing: Vec<Missing>,
+    /// Whether it was stopped: then there are those so far.
+    pub interrupted: bool,
+}
+
+impl PeersReport {
+    /// A report without senders.
+    pub fn new(paths: Vec<PeerPath>, duration_s: f64) -> Self {
+        let (senders, missing) = (Vec::new(), Vec::new());
+        Self { date: now(), duration_s, paths, senders, missing, interrupted: false }
+    }
+}
+
+impl Sender {
+    /// Its run alone on a path.
+    pub(super) fn alone_on(&self, path: &str) -> Option<&PeerRun> {
+        self.runs.iter().find(|run| run.path == path && run.copies == 1)
+    }
+
+    /// Jain's index of its copies, where several ran.
+    pub(super) fn jain(&self) -> Option<f64> {
+        let run = self.runs.iter().find(|run| run.copies > 1)?;
+        run.result.as_ref()?.metrics.get("jain").copied().flatten()
+    }
+}
+
+impl PeerRun {
+    /// A figure of the flow.
+    pub(super) fn figure(&self, metric: &str) -> Option<f64> {
+        let flow = self.result.as_ref()?.flows.first()?;
+        flow.metrics.get(metric).copied().flatten()
+    }
+}
+
+/// This moment in UTC, to the second.
+pub(super) fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}

@@ -1,0 +1,151 @@
+//! The table of senders and paths: for the terminal, and as a page.
+
+use std::fmt::Write as _;
+
+use super::outcome::{PeerPath, PeersReport, Sender};
+use crate::output::page::{PageError, escape, foot, head, html_table, plot};
+use crate::output::plot::{Drawing, Kind, Line, Panel};
+use crate::output::table::{Table, number};
+
+/// Name, unit, metric and factor of the figures of a path.
+const COLUMNS: [(&str, &str, &str, f64); 6] = [
+    ("goodput", "Mbit/s", "goodput_mbps", 1.0),
+    ("queue ms", "p50", "queue_ms.p50", 1.0),
+    ("", "p95", "queue_ms.p95", 1.0),
+    ("loss", "%", "loss_rate", 100.0),
+    ("retr", "%", "retransmit_rate", 100.0),
+    ("burst", "p95", "burst_packets.p95", 1.0),
+];
+
+/// A table for each path, with its name. That of the first has the fairness of two copies.
+pub fn tables(report: &PeersReport) -> Vec<(String, Table)> {
+    let paths = report.paths.iter().enumerate();
+    let titled = |path: &PeerPath| format!("{}: {}", path.name, path.path);
+    paths.map(|(i, path)| (titled(path), table(report, path, i == 0))).collect()
+}
+
+fn table(report: &PeersReport, path: &PeerPath, has_fairness: bool) -> Table {
+    let mut header = vec![("sender", "")];
+    header.extend(COLUMNS.iter().map(|c| (c.0, c.1)));
+    if has_fairness {
+        header.push(("two copies", "jain"));
+    }
+    let row = |sender: &Sender| {
+        let run = sender.alone_on(&path.name);
+        let untrusted = run
+            .and_then(|run| run.result.as_ref())
+            .is_some_and(|r| r.emulator.as_ref().is_some_and(|e| !e.trusted));
+        let mark = if untrusted { " (!)" } else { "" };
+        let mut row = vec![format!("{}{mark}", sender.name)];
+        row.extend(COLUMNS.iter().map(|(_, _, metric, factor)| {
+            let value = run.and_then(|run| run.figure(metric));
+            value.map_or("-".to_owned(), |value| number(value * factor))
+        }));
+        if has_fairness {
+            row.push(sender.jain().map_or("-".to_owned(), number));
+        }
+        row
+    };
+    Table { header, rows: report.senders.iter().map(row).collect() }
+}
+
+/// The page.
+///
+/// # Errors
+/// The plotting library refuses something, which is a bug.
+pub fn render(report: &PeersReport) -> Result<String, PageError> {
+    let mut page = head("fullpipe: stacks and paths");
+    let _ = write!(
+        page,
+        "<h1>Stacks and paths</h1>\n<p class=\"detail\">{}, runs of {} s each. Every sender ran as a program between two \
+         network namespaces; all figures are of the link between them.</p>\n",
+        escape(&report.date),
+        number(report.duration_s)
+    );
+    if report.interrupted {
+        page.push_str("<p class=\"warning\">Stopped before its time: the results so far.</p>\n");
+    }
+    for (i, (title, table)) in tables(report).iter().enumerate() {
+        let _ = write!(page, "<section>\n<h2>{}</h2>\n", escape(title));
+        html_table(&mut page, table);
+        if !report.senders.is_empty() {
+            plot(&mut page, &format!("peers-{i}"), &drawing(report, &report.paths[i]))?;
+        }
+        page.push_str("</section>\n");
+    }
+    stacks(&mut page, report);
+    failures(&mut page, report);
+    page.push_str(&foot(
+        ". Goodput is what arrived behind the headers of TCP, each byte once, or of UDP, with QUIC's own headers. Retr is, of \
+         TCP, what was sent again, and of QUIC what the link dropped. Metrics are defined in docs/results.md.",
+    ));
+    Ok(page)
+}
+
+/// Goodput and queue of each sender, as bars.
+fn drawing(report: &PeersReport, path: &PeerPath) -> Drawing {
+    let panel = |title: &str, unit: &str, metric: &str| {
+        let names: Vec<String> = report.senders.iter().map(|s| s.name.clone()).collect();
+        let values = report.senders.iter().enumerate().map(|(i, sender)| {
+            let value = sender.alone_on(&path.name).and_then(|run| run.figure(metric));
+            (i as f64, value.unwrap_or(f64::NAN))
+        });
+        let line = Line::new(title, values).colour("flow 0").kind(Kind::Bars);
+        Panel { names, ..Panel::new(title, "", unit).with(line) }
+    };
+    Drawing::of(vec![
+        panel("Goodput", "Mbit/s", "goodput_mbps"),
+        panel("Queueing delay at p95", "ms", "queue_ms.p95"),
+    ])
+}
+
+/// What ran, and what is not there.
+fn stacks(page: &mut String, report: &PeersReport) {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut rows = Vec::new();
+    for sender in &report.senders {
+        let stack = &sender.stack;
+        if !seen.contains(&stack.name.as_str()) {
+            seen.push(&stack.name);
+            let version = stack.version.clone().unwrap_or_default();
+            let date = stack.date.clone().unwrap_or_default();
+            rows.push(vec![stack.name.clone(), version, stack.says.clone(), date]);
+        }
+    }
+    page.push_str("<section>\n<h2>Versions</h2>\n");
+    let header = vec![("stack", ""), ("recipe", ""), ("says of itself", ""), ("installed", "")];
+    html_table(page, &Table { header, rows });
+    if !report.missing.is_empty() {
+        page.push_str("<h3>Not there</h3>\n<ul>\n");
+        for missing in &report.missing {
+            let _ =
+                writeln!(page, "<li>{} {}</li>", escape(&missing.name), escape(&missing.reason));
+        }
+        page.push_str("</ul>\n");
+    }
+    page.push_str("</section>\n");
+}
+
+/// Runs without a result, and those that are not to be trusted.
+fn failures(page: &mut String, report: &PeersReport) {
+    let mut lines = Vec::new();
+    for sender in &report.senders {
+        for run in &sender.runs {
+            let warning = run.result.as_ref().and_then(|r| r.emulator.as_ref()?.warning.as_ref());
+            let place = format!("{} on {}", sender.name, run.path);
+            if let Some(error) = &run.error {
+                lines.push(format!("{place} failed: {error}"));
+            } else if let Some(warning) = warning {
+                lines.push(format!("{place} is not to be trusted: {warning}"));
+            }
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    page.push_str("<section>\n<h2>Failures and warnings</h2>\n<ul>\n");
+    for line in lines {
+        let _ = writeln!(page, "<li>{}</li>", escape(&line));
+    }
+    page.push_str("</ul>\n</section>\n");
+}

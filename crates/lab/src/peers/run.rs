@@ -1,0 +1,124 @@
+//! A sender on a path: a scenario whose flows are its programs.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use super::NotInstalled;
+use super::install::prepare;
+use super::outcome::{PeerPath, PeerRun};
+use super::recipe::{Places, Recipe};
+use crate::Progress;
+use crate::backend::{BackendChoice, RunError};
+use crate::plan::Plan;
+use crate::run::{RunOptions, run_point};
+use crate::scenario::Edition;
+use crate::units::show_duration;
+
+/// Parts of the runs.
+#[derive(Clone, Debug)]
+pub struct PeersOptions<'a> {
+    /// Rate of the bottleneck, as a file has it.
+    pub rate: String,
+    /// Round-trip propagation delay.
+    pub rtt: String,
+    /// Time of each run.
+    pub duration: fullpipe_cc::Duration,
+    /// The folder of all peers.
+    pub root: &'a Path,
+    /// This program.
+    pub itself: &'a Path,
+}
+
+/// One of the paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathPreset {
+    /// Its name.
+    pub name: &'static str,
+    buffer: &'static str,
+    loss: &'static str,
+}
+
+impl PathPreset {
+    /// All of them; the first is that of two copies.
+    pub const ALL: [Self; 4] = [
+        Self { name: "clean", buffer: "2bdp", loss: "0%" },
+        Self { name: "deep", buffer: "8bdp", loss: "0%" },
+        Self { name: "lossy", buffer: "2bdp", loss: "1%" },
+        Self { name: "shallow", buffer: "0.5bdp", loss: "0%" },
+    ];
+
+    /// For the table.
+    pub fn described(&self, options: &PeersOptions<'_>) -> PeerPath {
+        let loss = if self.loss == "0%" { String::new() } else { format!(", {} loss", self.loss) };
+        let path = format!("{}, {}, buffer {}{loss}", options.rate, options.rtt, self.buffer);
+        PeerPath { name: self.name.to_owned(), path }
+    }
+}
+
+/// The scenario of so many copies of a sender on a path.
+///
+/// # Errors
+/// A rate or a time that is none.
+pub fn plan_of(
+    recipe: &Recipe,
+    cc: &str,
+    path: PathPreset,
+    copies: u64,
+    options: &PeersOptions<'_>,
+) -> Result<Plan, String> {
+    let places = Places { root: options.root, itself: options.itself, cc };
+    // A text of JSON is one of TOML.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let text = format!(
+        "name = {}\nduration = \"{}\"\npath = {{ rate = {}, rtt = {}, buffer = \"{}\", loss = \"{}\" }}\n\n\
+         [[flow]]\nname = {}\ncount = {copies}\n\n[flow.program]\nserver = {}\nclient = {}\nsends = \"{}\"\n",
+        quoted(&format!("{} {}", recipe.sender(cc), path.name)),
+        show_duration(options.duration),
+        quoted(&options.rate),
+        quoted(&options.rtt),
+        path.buffer,
+        path.loss,
+        quoted(&recipe.sender(cc)),
+        quoted(&recipe.filled(&recipe.server, places)),
+        quoted(&recipe.filled(&recipe.client, places)),
+        recipe.sends,
+    );
+    let plan = Plan::parse(&text, "peers", "peers", Path::new(""), Edition::default());
+    plan.map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))
+}
+
+/// Runs a plan of [`plan_of`].
+///
+/// # Errors
+/// It was stopped before there was a result. That a sender fails is a result.
+pub fn run_sender(
+    plan: &Plan,
+    path: PathPreset,
+    copies: u64,
+    rows: u64,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<PeerRun, RunError> {
+    let options = RunOptions { backend: tcp()?, rows: Some(rows), ..RunOptions::default() };
+    let (result, error) = match run_point(plan, 0, &options, stop, watch) {
+        Ok(result) => (Some(result), None),
+        Err(RunError::StoppedEarly) => return Err(RunError::StoppedEarly),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    Ok(PeerRun { path: path.name.to_owned(), copies, result, error })
+}
+
+impl PeersOptions<'_> {
+    /// Makes what all servers share.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn prepare(&self) -> Result<(), NotInstalled> {
+        prepare(self.root)
+    }
+}
+
+/// The backend that has programs.
+fn tcp() -> Result<BackendChoice, RunError> {
+    "tcp".parse().map_err(|_| RunError::Scenario("programs as flows need Linux".to_owned()))
+}

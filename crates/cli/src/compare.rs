@@ -48,6 +48,10 @@ pub(crate) struct Args {
     /// kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over tcp linux:bbr,linux:cubic]
     #[arg(long, short = 'c', value_name = "NAMES", value_delimiter = ',')]
     cc: Vec<Cc>,
+    /// Another sender beside them, over tcp: two programs, as a scenario file has them,
+    /// 'NAME = { server = "COMMAND", client = "COMMAND", sends = "server" }'; may be given several times
+    #[arg(long, value_name = "NAME={...}", value_parser = parse_program)]
+    program: Vec<(String, String)>,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
     /// [default: 100mbit]
     #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
@@ -92,6 +96,7 @@ Examples:
   fullpipe compare --cc bbr3,noq:bbr3
   fullpipe compare --rate 50mbit --rtt 80ms --buffer 2bdp --loss 0.1% --duration 20s
   sudo fullpipe compare --backend tcp --cc bbr3,linux:bbr,linux:cubic
+  sudo fullpipe compare --backend tcp --cc linux:bbr --program 'mine = { server = \"my-server {port}\", client = \"my-client {server} {port}\", sends = \"server\" }'
   fullpipe compare --backend sim --flows 4 --stagger 5s --duration 1min --json
 
 The options make a scenario like a file's: the JSON object is that of fullpipe run, and its field toml is a file
@@ -124,6 +129,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     perform(&experiments, &options, 1, &outputs, &stop)
 }
 
+/// `NAME = { … }` as TOML has it.
+fn parse_program(text: &str) -> Result<(String, String), String> {
+    let like = "write NAME = { server = \"COMMAND\", client = \"COMMAND\" }";
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+        format!("{}; {like}", e.message().replace(['\n', '\r'], " "))
+    })?;
+    let mut names = table.iter().filter(|(_, value)| value.is_table());
+    match (names.next(), table.len()) {
+        (Some((name, _)), 1) if is_plain(name) => {
+            // Behind the first sign of equality, because a plain name has none.
+            let commands = text.split_once('=').map_or("", |(_, commands)| commands);
+            Ok((name.clone(), commands.trim().to_owned()))
+        }
+        _ => Err(format!("not one program with a name of letters, digits, - and _; {like}")),
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+}
+
 impl Args {
     /// The scenario that the arguments describe, or the two paths when they describe none.
     fn options(&self) -> Options {
@@ -131,6 +157,7 @@ impl Args {
         let show = |text: Option<String>, usual: String| text.unwrap_or(usual);
         let own = Options {
             cc: self.algorithms(),
+            programs: self.program.clone(),
             rate: show(self.rate.map(units::show_rate), usual.rate),
             rtt: show(self.rtt.map(units::show_duration), usual.rtt),
             buffer: show(self.buffer.map(|b| b.to_string()), usual.buffer),
@@ -214,6 +241,20 @@ mod tests {
             let plan = parse(line).options().plan().expect(line);
             assert_eq!(plan.grid.axes, ["cc"], "{line}");
             assert_eq!(plan.name, name);
+        }
+    }
+
+    #[test]
+    fn a_program_is_written_as_in_a_file() {
+        let (name, table) = parse_program("mine = { client = \"x {port}\" }").expect("a program");
+        assert_eq!((name.as_str(), table.as_str()), ("mine", "{ client = \"x {port}\" }"));
+        let options = Options { programs: vec![(name, table)], ..parse("--rate 1mbit").options() };
+        let plan = options.plan().expect("a plan");
+        let senders: Vec<_> = plan.grid.runs.iter().map(|run| run.at[0].1.as_str()).collect();
+        assert_eq!(senders, ["bbr3", "cubic", "program:mine"]);
+        for wrong in ["", "mine", "x = 1", "\"a b\" = {}", "a = {}\nb = {}", "a = {"] {
+            let why = parse_program(wrong).expect_err(wrong);
+            assert!(why.contains("write NAME = {") && !why.contains('\n'), "{wrong}: {why}");
         }
     }
 

@@ -16,7 +16,6 @@ use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, check_machine, uni
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
-use crate::run::ROWS;
 use crate::{print, say};
 
 /// Run stacks of other people's side by side on several paths
@@ -325,8 +324,7 @@ impl Run {
             }
         }
         if let Some(path) = &self.report {
-            let text = peers::render(report).map_err(Failure::run)?;
-            page::write_text(path, &text).map_err(Failure::run)?;
+            page::write_text(path, &peers::render(report)).map_err(Failure::run)?;
             let line = format!("report: {}", path.display());
             if self.json { say(&line) } else { print(&format!("{line}\n"))? }
         }
@@ -353,7 +351,7 @@ fn perform(jobs: &[Job], report: &mut PeersReport, stop: &Arc<AtomicBool>) {
             let both = if *copies > 1 { " twice" } else { "" };
             let name = format!("{}{both} on {}", job.name, path.name);
             let mut live = Live::start(name.clone(), &format!("{done} of {all}"));
-            let result = peers::run_sender(plan, *path, *copies, ROWS, stop, &mut |progress| {
+            let result = peers::run_sender(plan, *path, *copies, stop, &mut |progress| {
                 live.tick(&progress);
             });
             let said = result.as_ref().ok().map(in_short);

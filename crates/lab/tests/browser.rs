@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_lab::figures::{FIGURES, page, run_all};
 use fullpipe_lab::output::{self, ScenarioReport};
+use fullpipe_lab::peers::{Installed, Missing, PeerPath, PeerRun, PeersReport, Sender, render};
 use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
 use serde_json::Value;
 
@@ -181,6 +182,101 @@ fn a_browser_shows_every_plot_wide_and_narrow_in_light_and_dark_without_an_error
         }
     }
     assert_ne!(inks[0], inks[1], "what is drawn follows the page");
+}
+
+/// What is to be seen of a page of tables.
+const LOOK_AT_TABLES: &str = "<script>addEventListener('load', () => {
+  const rows = (table) => Array.from(table.querySelectorAll('tbody tr'));
+  const bars = Array.from(document.querySelectorAll('#all td.bar'));
+  const facts = { heard, inner: innerWidth, page: getComputedStyle(document.body).backgroundColor,
+    wide: document.documentElement.scrollWidth - innerWidth,
+    tables: Array.from(document.querySelectorAll('table')).map((table) => ({
+      rows: rows(table).length, cells: rows(table).map((row) => row.cells.length), columns: Array.from(
+        table.tHead.rows[0].cells).reduce((sum, cell) => sum + cell.colSpan, 0) })),
+    bars: bars.length, drawn: bars.filter((bar) => getComputedStyle(bar).backgroundImage.includes('gradient')).length,
+    letter: Math.min(...Array.from(document.querySelectorAll('td')).map(
+      (cell) => parseFloat(getComputedStyle(cell).fontSize))),
+    text: document.body.innerText };
+  parent.postMessage(JSON.stringify(facts), '*');
+});</script>";
+
+/// A page of three senders, of which one failed on a path, with names that are no HTML.
+fn write_peers(dir: &Path) -> PathBuf {
+    let names = ["linux:bbr", "<b>odd</b>:cubic", "tquic:copa"];
+    let stop = AtomicBool::new(false);
+    let result = |path: &str, copies: u64| {
+        let text = format!(
+            "cc = \"cubic\"\nduration = \"3s\"\npath = {{ {path} }}\nflow = [{{ count = {copies} }}]\n"
+        );
+        let plan = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
+        let plan = plan.expect("sound");
+        run_point(&plan, 0, &RunOptions::default(), &stop, &mut |_| ()).expect("it runs")
+    };
+    let paths = [
+        ("clean", "rate = \"20mbit\", rtt = \"40ms\""),
+        ("slow", "rate = \"2mbit\", rtt = \"40ms\""),
+    ];
+    let path =
+        |(name, path): (&str, &str)| PeerPath { name: name.to_owned(), path: path.to_owned() };
+    let mut report = PeersReport::new(paths.map(path).into(), 3.0);
+    for (i, name) in names.into_iter().enumerate() {
+        let stack = Installed {
+            name: name.to_owned(),
+            version: Some("1.0".to_owned()),
+            says: "<i>1.0</i>".to_owned(),
+            date: None,
+        };
+        let run = |((name, path), copies): ((&str, &str), u64)| {
+            let fails = i == 2 && name == "slow";
+            let result = (!fails).then(|| result(path, copies));
+            let error = fails.then(|| "sent nothing".to_owned());
+            PeerRun { path: name.to_owned(), copies, result, error }
+        };
+        let runs = paths.map(|path| (path, 1)).into_iter().chain([(paths[0], 2)]).map(run);
+        report.senders.push(Sender { name: name.to_owned(), stack, runs: runs.collect() });
+    }
+    let missing = Missing { name: "picoquic".to_owned(), reason: "needs python3.12".to_owned() };
+    report.missing.push(missing);
+    let text = render(&report).replacen("<head>", &format!("<head>{LISTEN}"), 1);
+    let file = dir.join("peers.html");
+    std::fs::write(&file, text.replacen("</body>", &format!("{LOOK_AT_TABLES}</body>"), 1))
+        .expect("a file");
+    file
+}
+
+#[test]
+fn a_browser_shows_the_table_of_stacks() {
+    let Some(browser) = browser() else { return println!("skipped: there is no browser") };
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = write_peers(dir.path());
+    for (width, scheme) in [(1400, "1"), (1400, "0"), (420, "1"), (420, "0")] {
+        let frame = write_frame(&file, width);
+        let setting = format!("--blink-settings=preferredColorScheme={scheme}");
+        let facts = facts(browser, dir.path(), &frame, &[&setting, "--window-size=1500,1000"]);
+        assert_eq!(facts["heard"], serde_json::json!([]), "{facts}");
+        let paper = if scheme == "1" { "rgb(255, 255, 255)" } else { "rgb(13, 17, 23)" };
+        assert_eq!((&facts["inner"], &facts["page"]), (&width.into(), &paper.into()));
+        assert!(facts["wide"].as_f64().expect("a number") <= 0.0, "it scrolls sideways: {facts}");
+        assert!(facts["letter"].as_f64() > Some(9.0), "it can be read: {facts}");
+        // All paths, each path, and the versions.
+        let tables = facts["tables"].as_array().expect("tables");
+        assert_eq!(tables.len(), 4, "{facts}");
+        for table in tables {
+            assert_eq!(table["rows"], 3, "{facts}");
+            let cells = table["cells"].as_array().expect("cells");
+            assert!(cells.iter().all(|n| *n == table["columns"]), "a row has all columns: {table}");
+        }
+        assert_eq!((&facts["bars"], &facts["drawn"]), (&6.into(), &6.into()), "{facts}");
+        let text = facts["text"].as_str().expect("text");
+        for part in [
+            "<b>odd</b>:cubic",
+            "<i>1.0</i>",
+            "picoquic needs python3.12",
+            "tquic:copa on slow failed: sent nothing",
+        ] {
+            assert!(text.contains(part), "no '{part}' in {text}");
+        }
+    }
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use super::outcome::{PeerPath, PeersReport, Sender};
-use crate::output::page::{PageError, escape, foot, head, html_table, plot};
-use crate::output::plot::{Drawing, Kind, Line, Panel};
+use crate::output::page::{escape, foot, head, html_table};
 use crate::output::table::{Table, number};
 
 /// Name, unit, metric and factor of the figures of a path.
@@ -50,10 +49,7 @@ fn table(report: &PeersReport, path: &PeerPath, has_fairness: bool) -> Table {
 }
 
 /// The page.
-///
-/// # Errors
-/// The plotting library refuses something, which is a bug.
-pub fn render(report: &PeersReport) -> Result<String, PageError> {
+pub fn render(report: &PeersReport) -> String {
     let mut page = head("fullpipe: stacks and paths");
     let _ = write!(
         page,
@@ -62,15 +58,14 @@ pub fn render(report: &PeersReport) -> Result<String, PageError> {
         escape(&report.date),
         number(report.duration_s)
     );
+    page.push_str(STYLE);
     if report.interrupted {
         page.push_str("<p class=\"warning\">Stopped before its time: the results so far.</p>\n");
     }
-    for (i, (title, table)) in tables(report).iter().enumerate() {
+    overview(&mut page, report);
+    for (title, table) in &tables(report) {
         let _ = write!(page, "<section>\n<h2>{}</h2>\n", escape(title));
         html_table(&mut page, table);
-        if !report.senders.is_empty() {
-            plot(&mut page, &format!("peers-{i}"), &drawing(report, &report.paths[i]))?;
-        }
         page.push_str("</section>\n");
     }
     stacks(&mut page, report);
@@ -79,25 +74,50 @@ pub fn render(report: &PeersReport) -> Result<String, PageError> {
         ". Goodput is what arrived behind the headers of TCP, each byte once, or of UDP, with QUIC's own headers. Retr is, of \
          TCP, what was sent again, and of QUIC what the link dropped. Metrics are defined in docs/results.md.",
     ));
-    Ok(page)
+    page
 }
 
-/// Goodput and queue of each sender, as bars.
-fn drawing(report: &PeersReport, path: &PeerPath) -> Drawing {
-    let panel = |title: &str, unit: &str, metric: &str| {
-        let names: Vec<String> = report.senders.iter().map(|s| s.name.clone()).collect();
-        let values = report.senders.iter().enumerate().map(|(i, sender)| {
-            let value = sender.alone_on(&path.name).and_then(|run| run.figure(metric));
-            (i as f64, value.unwrap_or(f64::NAN))
-        });
-        let line = Line::new(title, values).colour("flow 0").kind(Kind::Bars);
-        Panel { names, ..Panel::new(title, "", unit).with(line) }
+/// A row for each sender and three figures for each path, with bars behind the goodput.
+fn overview(page: &mut String, report: &PeersReport) {
+    page.push_str("<section>\n<h2>All paths</h2>\n<div class=\"scroll\"><table class=\"summary\" id=\"all\">\n<thead>\n<tr>");
+    page.push_str("<th rowspan=\"2\">sender</th>");
+    for path in &report.paths {
+        let _ = write!(page, "<th colspan=\"3\">{}</th>", escape(&path.name));
+    }
+    page.push_str("<th rowspan=\"2\">two copies<br>jain</th></tr>\n<tr>");
+    for _ in &report.paths {
+        page.push_str("<th>Mbit/s</th><th>queue p95<br>ms</th><th>loss<br>%</th>");
+    }
+    page.push_str("</tr>\n</thead>\n<tbody>\n");
+    let goodput = |sender: &Sender, path: &PeerPath| {
+        sender.alone_on(&path.name).and_then(|run| run.figure("goodput_mbps"))
     };
-    Drawing::of(vec![
-        panel("Goodput", "Mbit/s", "goodput_mbps"),
-        panel("Queueing delay at p95", "ms", "queue_ms.p95"),
-    ])
+    let all = report.senders.iter().flat_map(|s| report.paths.iter().map(move |p| (s, p)));
+    let most = all.filter_map(|(s, p)| goodput(s, p)).fold(0.0, f64::max);
+    let shown = |value: Option<f64>| value.map_or("-".to_owned(), number);
+    for sender in &report.senders {
+        let _ = write!(page, "<tr><td>{}</td>", escape(&sender.name));
+        for path in &report.paths {
+            let run = sender.alone_on(&path.name);
+            let figure = |metric: &str| run.and_then(|run| run.figure(metric));
+            let mbps = goodput(sender, path);
+            let share = mbps.filter(|_| most > 0.0).map_or(0.0, |mbps| 100.0 * mbps / most);
+            let _ = write!(
+                page,
+                "<td class=\"bar\" style=\"--share:{share:.0}%\">{}</td><td>{}</td><td>{}</td>",
+                shown(mbps),
+                shown(figure("queue_ms.p95")),
+                shown(figure("loss_rate").map(|rate| 100.0 * rate))
+            );
+        }
+        let _ = writeln!(page, "<td>{}</td></tr>", shown(sender.jain()));
+    }
+    page.push_str("</tbody>\n</table></div>\n</section>\n");
 }
+
+/// A bar behind a number; it is seen on dark paper as well.
+const STYLE: &str = "<style>td.bar { background: linear-gradient(90deg, rgba(70, 130, 220, 0.3) var(--share), transparent \
+                     var(--share)); }</style>\n";
 
 /// What ran, and what is not there.
 fn stacks(page: &mut String, report: &PeersReport) {

@@ -95,11 +95,10 @@ pub fn run_sender(
     plan: &Plan,
     path: PathPreset,
     copies: u64,
-    rows: u64,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<PeerRun, RunError> {
-    let options = RunOptions { backend: tcp()?, rows: Some(rows), ..RunOptions::default() };
+    let options = RunOptions { backend: tcp()?, ..RunOptions::default() };
     let (result, error) = match run_point(plan, 0, &options, stop, watch) {
         Ok(result) => (Some(result), None),
         Err(RunError::StoppedEarly) => return Err(RunError::StoppedEarly),

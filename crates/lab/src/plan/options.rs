@@ -11,6 +11,8 @@ use crate::scenario::{Cc, Edition, FileError};
 pub struct Options {
     /// The algorithms, each run alone on a path of its own.
     pub cc: Vec<Cc>,
+    /// Programs beside them: name, and the table of its commands as a file has it.
+    pub programs: Vec<(String, String)>,
     /// Rate of the bottleneck, IP and UDP headers included.
     pub rate: String,
     /// Round-trip propagation delay.
@@ -40,6 +42,7 @@ impl Default for Options {
         let ours = |algorithm| fullpipe_quic::CongestionControl::Fullpipe(algorithm).into();
         Self {
             cc: vec![ours(Bbr3), ours(Cubic)],
+            programs: Vec::new(),
             rate: "100mbit".to_owned(),
             rtt: "40ms".to_owned(),
             buffer: "1bdp".to_owned(),
@@ -82,7 +85,9 @@ impl Options {
 
     /// The text of a scenario file.
     pub fn to_toml(&self) -> String {
-        let quoted: Vec<_> = self.cc.iter().map(|cc| format!("\"{cc}\"")).collect();
+        let programs = self.programs.iter().map(|(name, _)| format!("\"program:{name}\""));
+        let quoted = self.cc.iter().map(|cc| format!("\"{cc}\"")).chain(programs);
+        let quoted: Vec<_> = quoted.collect();
         // One value is no axis of a grid.
         let cc = match quoted.as_slice() {
             [one] => one.clone(),
@@ -101,6 +106,12 @@ impl Options {
         // Text is written to text without fail.
         if let Some(bytes) = &self.bytes {
             let _ = writeln!(text, "app = {{ bytes = \"{bytes}\" }}");
+        }
+        if !self.programs.is_empty() {
+            text.push_str("\n[program]\n");
+        }
+        for (name, table) in &self.programs {
+            let _ = writeln!(text, "{name} = {table}");
         }
         for (buffer, loss) in &self.paths {
             let name = self.path_name(buffer, loss);
@@ -124,8 +135,10 @@ impl Options {
 
     /// The error of a field, as an error of its option.
     pub fn of_option(error: FileError) -> String {
-        let option =
-            OPTIONS.iter().find(|(field, _)| *field == error.field).map(|(_, option)| *option);
+        let is_program = error.field.starts_with("program");
+        let option = is_program.then_some("--program").or_else(|| {
+            OPTIONS.iter().find(|(field, _)| *field == error.field).map(|(_, option)| *option)
+        });
         format!("{}: {}", option.unwrap_or(&error.field), error.message)
     }
 }

@@ -11,7 +11,7 @@ use super::error::Wrong;
 use super::input::Traces;
 use super::needs::{needs_of_flow, needs_of_path};
 use super::program::ProgramFlow;
-use super::schema::{Document, FlowTable};
+use super::schema::{Document, FlowTable, Sender};
 use super::{Cc, Feature, MAX_FLOWS, MAX_NAME, MAX_ROWS, Need};
 use crate::observe::{Extent, MAX_OWN_DISTRIBUTIONS};
 
@@ -74,7 +74,7 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
     let mut named = Vec::new();
     let mut needs = needs_of_path(doc, &net);
     let only = [FlowTable::default()];
-    let tables = match (doc.flow.as_slice(), doc.cc) {
+    let tables = match (doc.flow.as_slice(), &doc.cc) {
         ([], None) => {
             let why = "no flows; write cc = \"bbr3\", or a [[flow]] table for each kind of them";
             return Err(Wrong::new("", why));
@@ -84,20 +84,21 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
     };
     for (i, table) in tables.iter().enumerate() {
         let field = format!("flow[{i}]");
-        let program = table.program.as_ref();
-        let program = program
-            .map(|p| ProgramFlow::of(table, p, &field, duration.is_some()))
-            .transpose()?
-            .map(Arc::new);
-        let cc = match program {
-            Some(_) => Cc::Foreign,
-            None => table.cc.or(doc.cc).ok_or_else(|| {
-                Wrong::new(&field, "no algorithm; write cc = \"bbr3\" here or at the top")
-            })?,
+        let program = ProgramFlow::of(doc, table, &field)?.map(Arc::new);
+        let cc = match (&program, table.cc.as_ref().or(doc.cc.as_ref())) {
+            (Some(_), _) => Cc::Foreign,
+            (None, Some(Sender::Cc(cc))) => *cc,
+            (None, _) => {
+                let why = "no algorithm; write cc = \"bbr3\" here or at the top";
+                return Err(Wrong::new(&field, why));
+            }
         };
         let cc_field = if table.cc.is_some() { format!("{field}.cc") } else { "cc".to_owned() };
-        if program.is_none() {
-            needs.push(Need { feature: Feature::Algorithm(cc), field: cc_field });
+        match &program {
+            Some(program) => {
+                needs.push(Need { feature: Feature::Program, field: program.field.clone() });
+            }
+            None => needs.push(Need { feature: Feature::Algorithm(cc), field: cc_field }),
         }
         needs_of_flow(table, &field, &mut needs);
         check_name(table.name.as_deref(), &format!("{field}.name"))?;

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use fullpipe_cc::Algorithm;
 use fullpipe_quic::CongestionControl;
-use serde::de::{Deserialize, Deserializer, Error};
 
 use crate::suggest::did_you_mean;
 
@@ -99,12 +98,6 @@ impl Cc {
             Self::Program(CongestionControl::Fullpipe(algorithm)) => Some(algorithm),
             _ => None,
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Cc {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -67,9 +67,6 @@ pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>
     for (name, _) in settings(flow).into_iter().filter(|(_, is_there)| *is_there) {
         need(Feature::Setting(name), name);
     }
-    if flow.program.is_some() {
-        need(Feature::Program, "program");
-    }
     if let Some(protocol) = flow.transport {
         need(Feature::Transport(protocol), "transport");
     }

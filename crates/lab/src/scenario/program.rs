@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::error::Wrong;
 use super::needs::settings;
-use super::schema::FlowTable;
+use super::schema::{Document, FlowTable, Sender};
+use crate::suggest::did_you_mean;
 
 /// The places that a template may have.
 const PLACES: [&str; 4] = ["server", "client", "port", "duration"];
@@ -38,6 +39,10 @@ pub(crate) struct ProgramFlow {
     server: Vec<String>,
     client: Vec<String>,
     pub(crate) sends: Sends,
+    /// Its name in the file, where it has one.
+    name: Option<String>,
+    /// The field that has it.
+    pub(super) field: String,
 }
 
 /// Values for the places of a template.
@@ -51,40 +56,66 @@ pub(crate) struct Values {
 }
 
 impl ProgramFlow {
-    /// The commands of a table, which holds nothing that the programs decide for themselves.
-    pub(super) fn of(
-        table: &FlowTable,
+    /// The programs of a flow; nothing where it is one of ours.
+    pub(super) fn of(doc: &Document, flow: &FlowTable, field: &str) -> Result<Option<Self>, Wrong> {
+        let (table, name, its_field) = match (&flow.program, flow.cc.as_ref().or(doc.cc.as_ref())) {
+            (Some(table), _) => (table, None, format!("{field}.program")),
+            (None, Some(Sender::Program(name))) => {
+                let Some(table) = doc.program.get(name) else {
+                    let meant = did_you_mean(name, doc.program.keys().map(String::as_str));
+                    let why = format!(
+                        "there is no [program.{0}] in the file; write one, with its client and its server{meant}",
+                        name.escape_debug()
+                    );
+                    let of_flow = flow.cc.is_some();
+                    let field = if of_flow { format!("{field}.cc") } else { "cc".to_owned() };
+                    return Err(Wrong::new(field, why));
+                };
+                (table, Some(name.clone()), format!("program.{name}"))
+            }
+            _ => return Ok(None),
+        };
+        Self::of_table(flow, table, field, its_field, doc.duration.0.is_some())
+            .map(|program| Some(Self { name, ..program }))
+    }
+
+    /// The commands of a table, for a flow that has nothing that programs decide for themselves.
+    fn of_table(
+        flow: &FlowTable,
         program: &ProgramTable,
         field: &str,
+        its_field: String,
         has_end: bool,
     ) -> Result<Self, Wrong> {
         let others = [
-            ("cc", table.cc.is_some()),
-            ("app", table.app.is_some()),
-            ("transport", table.transport.is_some()),
-            ("route", table.route.is_some()),
+            ("cc", flow.cc.is_some() && flow.program.is_some()),
+            ("app", flow.app.is_some()),
+            ("transport", flow.transport.is_some()),
+            ("route", flow.route.is_some()),
         ];
-        if let Some((name, _)) = others.into_iter().chain(settings(table)).find(|(_, is)| *is) {
+        if let Some((name, _)) = others.into_iter().chain(settings(flow)).find(|(_, is)| *is) {
             let why =
                 "a program decides this for itself; leave it out, and write it into the command";
             return Err(Wrong::new(format!("{field}.{name}"), why));
         }
-        let field = format!("{field}.program");
         let Some(client) = &program.client else {
             let why = "no client; write client = \"iperf3 -c {server} -p {port} -t {duration}\"";
-            return Err(Wrong::new(field, why));
+            return Err(Wrong::new(its_field, why));
         };
         let server = program.server.as_deref();
         if server.is_none() && program.sends == Sends::Server {
-            return Err(Wrong::new(field, "no server that could send; write server = \"COMMAND\""));
+            let why = "no server that could send; write server = \"COMMAND\"";
+            return Err(Wrong::new(its_field, why));
         }
         let words = |text: &str, name: &str| {
-            words(text, has_end).map_err(|why| Wrong::new(format!("{field}.{name}"), why))
+            words(text, has_end).map_err(|why| Wrong::new(format!("{its_field}.{name}"), why))
         };
         Ok(Self {
             server: server.map_or(Ok(Vec::new()), |text| words(text, "server"))?,
             client: words(client, "client")?,
             sends: program.sends,
+            name: None,
+            field: its_field,
         })
     }
 
@@ -103,8 +134,11 @@ impl ProgramFlow {
         [self.server.first(), self.client.first()].into_iter().flatten().map(String::as_str)
     }
 
-    /// The name of the program that sends.
+    /// Its name in the file, or that of the program that sends.
     pub(crate) fn name(&self) -> String {
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
         let words = match self.sends {
             Sends::Client => &self.client,
             Sends::Server => &self.server,
@@ -123,7 +157,7 @@ fn words(text: &str, has_end: bool) -> Result<Vec<String>, String> {
     }
     let places: Vec<&str> = words.iter().flat_map(|word| places(word)).map(|p| p.1).collect();
     if let Some(unknown) = places.iter().find(|name| !PLACES.contains(name)) {
-        let meant = crate::suggest::did_you_mean(unknown, PLACES);
+        let meant = did_you_mean(unknown, PLACES);
         let known = PLACES.map(|name| format!("{{{name}}}")).join(", ");
         return Err(format!("{{{unknown}}} is unknown; there are {known}{meant}"));
     }

@@ -1,5 +1,7 @@
 //! Schema of a scenario file; docs/scenarios.md describes it for people.
 
+use std::collections::BTreeMap;
+
 use fullpipe_cc::{Amendments, Duration};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
@@ -17,7 +19,10 @@ pub(super) struct Document {
     /// For people.
     pub(super) about: Option<String>,
     /// The algorithm of flows that name none.
-    pub(super) cc: Option<Cc>,
+    pub(super) cc: Option<Sender>,
+    /// Programs that flows name instead of an algorithm.
+    #[serde(default)]
+    pub(super) program: BTreeMap<String, ProgramTable>,
     #[serde(default = "ten_seconds")]
     pub(super) duration: Length,
     #[serde(default = "one")]
@@ -52,6 +57,25 @@ pub(super) struct AtTheTop;
 impl<'de> Deserialize<'de> for AtTheTop {
     fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
         Err(D::Error::custom("not inside another table; write it at the top of the file"))
+    }
+}
+
+/// What sends a flow's data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Sender {
+    /// An algorithm.
+    Cc(Cc),
+    /// One of the file's programs, written `program:NAME`.
+    Program(String),
+}
+
+impl<'de> Deserialize<'de> for Sender {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        match text.strip_prefix("program:") {
+            Some(name) => Ok(Self::Program(name.to_owned())),
+            None => text.parse().map(Self::Cc).map_err(D::Error::custom),
+        }
     }
 }
 
@@ -117,7 +141,7 @@ pub(super) struct RateStep {
 pub(super) struct FlowTable {
     /// The name of the group in expectations and results; the algorithm's when it is not said.
     pub(super) name: Option<String>,
-    pub(super) cc: Option<Cc>,
+    pub(super) cc: Option<Sender>,
     #[serde(default = "one")]
     pub(super) count: u64,
     pub(super) start: Option<Time>,

@@ -163,6 +163,29 @@ fn a_program_that_fails_is_told_of_with_its_last_output() {
 }
 
 #[test]
+fn a_program_that_hangs_is_told_of() {
+    if !available() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    // A datagram that nobody takes, and silence.
+    let script = "import socket,sys,time; s=socket.socket(2,2); print(7,flush=True); \
+                  s.sendto(bytes(1000),(sys.argv[1],int(sys.argv[2]))); time.sleep(99)";
+    let client = format!("client = \"python3 -c '{script}' {{server}} {{port}}\"");
+    let said = run_file(dir.path(), "7s", &program(&client));
+    if said.stderr.contains("'python3' is not there") {
+        eprintln!("skipped: there is no python3");
+        return;
+    }
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("hangs") && said.stderr.contains("it last wrote: 7"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
 fn a_stopped_run_leaves_no_program() {
     if !available() {
         return;

@@ -230,7 +230,7 @@ fn write_peers(dir: &Path) -> PathBuf {
             let fails = i == 2 && name == "slow";
             let result = (!fails).then(|| result(path, copies));
             let error = fails.then(|| "sent nothing".to_owned());
-            PeerRun { path: name.to_owned(), copies, result, error }
+            PeerRun { path: name.to_owned(), copies, result, error, before: None }
         };
         let runs = paths.map(|path| (path, 1)).into_iter().chain([(paths[0], 2)]).map(run);
         report.senders.push(Sender { name: name.to_owned(), stack, runs: runs.collect() });

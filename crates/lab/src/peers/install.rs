@@ -169,10 +169,11 @@ fn says(
     let dir = root.join(&recipe.name);
     let dir = if dir.is_dir() { dir.as_path() } else { Path::new("/") };
     let said = run_in(dir, &command, stop)?;
-    Ok(said.chars().take(VERSION_CHARS).collect())
+    let first = said.split(" / ").next().unwrap_or_default();
+    Ok(first.chars().take(VERSION_CHARS).collect())
 }
 
-/// Runs a command in a folder to its end; the last lines that it wrote.
+/// Runs a command in a folder to its end; the last lines that it wrote, with " / " between them.
 fn run_in(dir: &Path, command: &str, stop: &AtomicBool) -> Result<String, NotInstalled> {
     let failed = |output: String| NotInstalled::Failed { command: command.to_owned(), output };
     let words = shlex::split(command).unwrap_or_default();

@@ -27,6 +27,8 @@ pub struct PeerRun {
     pub result: Option<RunResult>,
     /// The reason why it failed.
     pub error: Option<String>,
+    /// The reason why the first attempt failed, where this is the second.
+    pub before: Option<String>,
 }
 
 /// A sender with its runs.

@@ -153,6 +153,9 @@ fn failures(page: &mut String, report: &PeersReport) {
         for run in &sender.runs {
             let warning = run.result.as_ref().and_then(|r| r.emulator.as_ref()?.warning.as_ref());
             let place = format!("{} on {}", sender.name, run.path);
+            if let (Some(before), None) = (&run.before, &run.error) {
+                lines.push(format!("{place} failed, and ran when it was tried again: {before}"));
+            }
             if let Some(error) = &run.error {
                 lines.push(format!("{place} failed: {error}"));
             } else if let Some(warning) = warning {

@@ -52,11 +52,13 @@ static RECIPES: LazyLock<Vec<Recipe>> = LazyLock::new(|| {
 });
 
 /// The files of ours by their names.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 10] = [
     ("aioquic_peer.py", include_str!("programs/aioquic_peer.py")),
     ("picoquic_peer.py", include_str!("programs/picoquic_peer.py")),
     ("quic-go.go", include_str!("programs/quic-go.go")),
     ("quic-go.mod", include_str!("programs/quic-go.mod")),
+    ("quiche.rs", include_str!("programs/quiche.rs")),
+    ("quiche.toml", include_str!("programs/quiche.toml")),
     ("quinn.rs", include_str!("programs/quinn.rs")),
     ("quinn.toml", include_str!("programs/quinn.toml")),
     ("s2n-quic.rs", include_str!("programs/s2n-quic.rs")),

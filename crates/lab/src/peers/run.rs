@@ -87,7 +87,7 @@ pub fn plan_of(
     plan.map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))
 }
 
-/// Runs a plan of [`plan_of`].
+/// Runs a plan of [`plan_of`]; once more if that fails.
 ///
 /// # Errors
 /// It was stopped before there was a result. That a sender fails is a result.
@@ -99,12 +99,21 @@ pub fn run_sender(
     watch: &mut dyn FnMut(Progress),
 ) -> Result<PeerRun, RunError> {
     let options = RunOptions { backend: tcp()?, ..RunOptions::default() };
-    let (result, error) = match run_point(plan, 0, &options, stop, watch) {
-        Ok(result) => (Some(result), None),
-        Err(RunError::StoppedEarly) => return Err(RunError::StoppedEarly),
-        Err(error) => (None, Some(error.to_string())),
+    let run =
+        PeerRun { path: path.name.to_owned(), copies, result: None, error: None, before: None };
+    let mut attempt = || match run_point(plan, 0, &options, stop, watch) {
+        Ok(result) => Ok(Ok(result)),
+        Err(RunError::StoppedEarly) => Err(RunError::StoppedEarly),
+        Err(error) => Ok(Err(error.to_string())),
     };
-    Ok(PeerRun { path: path.name.to_owned(), copies, result, error })
+    let before = match attempt()? {
+        Ok(result) => return Ok(PeerRun { result: Some(result), ..run }),
+        Err(before) => Some(before),
+    };
+    Ok(match attempt()? {
+        Ok(result) => PeerRun { result: Some(result), before, ..run },
+        Err(error) => PeerRun { error: Some(error), before, ..run },
+    })
 }
 
 impl PeersOptions<'_> {

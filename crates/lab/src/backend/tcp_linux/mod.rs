@@ -111,7 +111,7 @@ impl Backend for TcpLinux {
         let testbed = TcpTestbed::start(scenario, request.link.unwrap_or(LinkKind::Tun))?;
         let programs = testbed.programs();
         let seen = realtime::run(scenario, testbed, request)?;
-        match programs.as_ref().and_then(TcpTestbed::complaints) {
+        match programs.as_ref().and_then(|programs| programs.complaint(&seen.times)) {
             Some(error) if !seen.interrupted => Err(error),
             _ => Ok(seen),
         }

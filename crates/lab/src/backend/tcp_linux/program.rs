@@ -17,7 +17,7 @@ use super::flow::TcpFlow;
 use super::testbed::way;
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
-use crate::observe::FlowSample;
+use crate::observe::{FlowSample, FlowTimes};
 use crate::process::{Output, Process};
 use crate::scenario::{Flow, Scenario, Sends, Values};
 
@@ -29,6 +29,12 @@ const PATIENCE: time::Duration = time::Duration::from_secs(20);
 
 /// Time that a client has to say for itself what is wrong after its server has failed.
 const LAST_WORDS: time::Duration = time::Duration::from_secs(1);
+
+/// A flow that is silent for so long at its end, and for half of its time, hangs.
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+
+/// More than this against the flow's direction are no handshake and no acknowledgements of little data.
+const WRONG_WAY_BYTES: u64 = 50_000;
 
 /// Length of an IP header and UDP's.
 const UDP_HEADERS: u64 = 28;
@@ -321,8 +327,14 @@ impl Program {
         RunError::Program { flow: self.flow, program, how, output, is_unfit }
     }
 
-    /// What is wrong with a run that ended in time: data that never came, or that came the other way.
-    pub(super) fn complaint(&self, wire: &WireView) -> Option<RunError> {
+    /// What is wrong with a run that ended in time: data that never came, that came the other way, or that ended
+    /// long before the flow. `zero` is the run's first request, since the epoch.
+    pub(super) fn complaint(
+        &self,
+        wire: &WireView,
+        zero: Duration,
+        times: FlowTimes,
+    ) -> Option<RunError> {
         let ways = wire.sample(self.flow);
         let (data, other) = (ways[self.way].payload_bytes, ways[1 - self.way].payload_bytes);
         let name = |words: &[String]| words.first().cloned().unwrap_or_default();
@@ -339,15 +351,29 @@ impl Program {
         };
         let failed = |how| {
             let program = program.escape_debug().to_string();
-            Some(RunError::Program { flow: self.flow, program, how, output, is_unfit: true })
+            let is_unfit = data == 0 || other > data.max(WRONG_WAY_BYTES);
+            Some(RunError::Program { flow: self.flow, program, how, output, is_unfit })
         };
-        if other > data {
+        if other > data.max(WRONG_WAY_BYTES) {
             return failed(format!(
                 "sent {data} bytes and got {other}: the data comes from the program's {wants}; write sends = \
                  \"{wants}\" instead of \"{sends}\""
             ));
         }
-        (data == 0).then(|| failed("sent no data over the link".to_owned())).flatten()
+        if data == 0 {
+            return failed("sent no data over the link".to_owned());
+        }
+        let newest = ways[self.way].newest?.since(Instant::default()) - zero;
+        let (silent, life) = (times.end - newest, times.end - times.start);
+        if silent < LONGEST_SILENCE || silent.times(2) < life {
+            return None;
+        }
+        let seconds = |time: Duration| time.as_nanos() as f64 / 1e9;
+        failed(format!(
+            "hangs: of the {:.1} s of its flow nothing came in the last {:.1} s",
+            seconds(life),
+            seconds(silent)
+        ))
     }
 }
 

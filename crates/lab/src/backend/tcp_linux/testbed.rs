@@ -22,7 +22,9 @@ use super::short::Shorts;
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
-use crate::observe::{ByFlow, EmulatorRecord, FlowOnLink, FlowSample, MAX_OWN_DISTRIBUTIONS};
+use crate::observe::{
+    ByFlow, EmulatorRecord, FlowOnLink, FlowSample, FlowTimes, MAX_OWN_DISTRIBUTIONS,
+};
 use crate::scenario::{LinkKind, Scenario};
 
 /// The port of the first flow; a namespace has all its ports free.
@@ -178,15 +180,11 @@ impl TcpTestbed {
         Ok(())
     }
 
-    /// What is wrong with the flows of programs in a run that ended in time.
-    pub(super) fn complaints(programs: &Programs) -> Option<RunError> {
-        programs.0.iter().find_map(|program| program.complaint(&programs.1))
-    }
-
     /// The programs and the link's view of them, which outlive this.
     pub(super) fn programs(&self) -> Option<Programs> {
-        let programs = self.programs.iter().flatten().cloned().collect();
-        self.wire.clone().map(|wire| Programs(programs, wire))
+        let programs = self.programs.iter().flatten();
+        let all = programs.map(|program| (program.clone(), self.flows[program.flow()].clone()));
+        self.wire.clone().map(|wire| Programs { all: all.collect(), wire })
     }
 
     fn start_sender(
@@ -225,7 +223,20 @@ impl TcpTestbed {
 }
 
 /// The programs of a run, for a look at them after its end.
-pub(super) struct Programs(Vec<Arc<Program>>, WireView);
+pub(super) struct Programs {
+    all: Vec<(Arc<Program>, Arc<TcpFlow>)>,
+    wire: WireView,
+}
+
+impl Programs {
+    /// What is wrong with one of them in a run that ended in time.
+    pub(super) fn complaint(&self, times: &[FlowTimes]) -> Option<RunError> {
+        self.all.iter().find_map(|(program, flow)| {
+            let zero = flow.zero.get().copied().unwrap_or_default();
+            program.complaint(&self.wire, zero, times[program.flow()])
+        })
+    }
+}
 
 impl Testbed for TcpTestbed {
     fn now(&self) -> Duration {

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::{Running, Said, captured, fullpipe, run, text};
+use common::{Running, Said, captured, fullpipe, run, text, up_to_three_times};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
@@ -132,21 +132,24 @@ fn a_transfer_from_the_command_has_what_the_path_carries() {
     if !available() {
         return;
     }
-    let server = reader(Duration::from_secs(2), Duration::from_secs(6));
-    let script = format!("head -c 17000000 /dev/zero > /dev/tcp/$FULLPIPE_HOST/{}", server.port);
-    let said = link("--rate 20mbit --rtt 60ms --buffer 2bdp --json", &["bash", "-c", &script]);
-    let result = json(&said);
-    let mbps = server.mbps.join().expect("it measured");
-    assert!((mbps / CAPACITY - 1.0).abs() < 0.01, "{mbps} of {CAPACITY}");
-    let up = &result["up"];
-    // What was delivered is what was sent, but for what TCP sent twice.
-    let payload = figure(&up["payload_bytes"]);
-    assert!((17e6..17.4e6).contains(&payload), "{up}");
-    let goodput = figure(&up["metrics"]["goodput_mbps"]);
-    assert!(goodput < CAPACITY * 1.001 && goodput > 0.9 * CAPACITY, "{goodput} of {CAPACITY}");
-    assert!(figure(&up["metrics"]["queue_ms.max"]) <= 120.0, "two BDP are 120 ms: {up}");
-    assert_eq!(figure(&result["down"]["payload_bytes"]), 0.0);
-    assert_eq!((&result["ended"]["code"], figure(&result["rtt_ms"])), (&0.into(), 60.0));
+    up_to_three_times(|| {
+        let server = reader(Duration::from_secs(2), Duration::from_secs(6));
+        let script =
+            format!("head -c 17000000 /dev/zero > /dev/tcp/$FULLPIPE_HOST/{}", server.port);
+        let said = link("--rate 20mbit --rtt 60ms --buffer 2bdp --json", &["bash", "-c", &script]);
+        let result = json(&said);
+        let mbps = server.mbps.join().expect("it measured");
+        assert!((mbps / CAPACITY - 1.0).abs() < 0.01, "{mbps} of {CAPACITY}");
+        let up = &result["up"];
+        // What was delivered is what was sent, but for what TCP sent twice.
+        let payload = figure(&up["payload_bytes"]);
+        assert!((17e6..17.4e6).contains(&payload), "{up}");
+        let goodput = figure(&up["metrics"]["goodput_mbps"]);
+        assert!(goodput < CAPACITY * 1.001 && goodput > 0.9 * CAPACITY, "{goodput} of {CAPACITY}");
+        assert!(figure(&up["metrics"]["queue_ms.max"]) <= 120.0, "two BDP are 120 ms: {up}");
+        assert_eq!(figure(&result["down"]["payload_bytes"]), 0.0);
+        assert_eq!((&result["ended"]["code"], figure(&result["rtt_ms"])), (&0.into(), 60.0));
+    });
 }
 
 #[test]
@@ -154,19 +157,21 @@ fn a_transfer_to_the_command_has_what_the_path_carries() {
     if !available() {
         return;
     }
-    let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    let sender = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a connection");
-        stream.write_all(&vec![7; 17_000_000]).expect("it is taken");
+    up_to_three_times(|| {
+        let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let sender = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            stream.write_all(&vec![7; 17_000_000]).expect("it is taken");
+        });
+        let script = format!("cat < /dev/tcp/$FULLPIPE_HOST/{port} | wc -c >&2");
+        let said = link("--rate 20mbit --rtt 60ms --buffer 2bdp --json", &["bash", "-c", &script]);
+        sender.join().expect("all was sent");
+        let result = json(&said);
+        assert!(said.stderr.contains("17000000"), "{}", said.stderr);
+        let goodput = figure(&result["down"]["metrics"]["goodput_mbps"]);
+        assert!(goodput < CAPACITY * 1.001 && goodput > 0.9 * CAPACITY, "{goodput} of {CAPACITY}");
     });
-    let script = format!("cat < /dev/tcp/$FULLPIPE_HOST/{port} | wc -c >&2");
-    let said = link("--rate 20mbit --rtt 60ms --buffer 2bdp --json", &["bash", "-c", &script]);
-    sender.join().expect("all was sent");
-    let result = json(&said);
-    assert!(said.stderr.contains("17000000"), "{}", said.stderr);
-    let goodput = figure(&result["down"]["metrics"]["goodput_mbps"]);
-    assert!(goodput < CAPACITY * 1.001 && goodput > 0.9 * CAPACITY, "{goodput} of {CAPACITY}");
 }
 
 #[test]
@@ -174,25 +179,28 @@ fn iperf3_works_as_a_user_types_it() {
     if !available() {
         return;
     }
-    let port = TcpListener::bind("0.0.0.0:0").and_then(|l| l.local_addr()).expect("a port").port();
-    let port = port.to_string();
-    let server =
-        Command::new("iperf3").args(["-s", "-1", "-p", &port]).stdout(Stdio::null()).spawn();
-    let Ok(server) = server else {
-        eprintln!("skipped: there is no iperf3 here");
-        return;
-    };
-    let _server = Running(server);
-    thread::sleep(Duration::from_millis(300));
-    let said = link(
-        "--rate 20mbit --rtt 20ms --json",
-        &["iperf3", "-c", "{host}", "-p", &port, "-t", "3", "-R"],
-    );
-    let result = json(&said);
-    assert!(said.stderr.contains("iperf Done"), "{}", said.stderr);
-    let goodput = figure(&result["down"]["metrics"]["goodput_mbps"]);
-    assert!((15.0..CAPACITY * 1.001).contains(&goodput), "{goodput}");
-    assert_ne!(result["command"][2], "{host}");
+    up_to_three_times(|| {
+        let port =
+            TcpListener::bind("0.0.0.0:0").and_then(|l| l.local_addr()).expect("a port").port();
+        let port = port.to_string();
+        let server =
+            Command::new("iperf3").args(["-s", "-1", "-p", &port]).stdout(Stdio::null()).spawn();
+        let Ok(server) = server else {
+            eprintln!("skipped: there is no iperf3 here");
+            return;
+        };
+        let _server = Running(server);
+        thread::sleep(Duration::from_millis(300));
+        let said = link(
+            "--rate 20mbit --rtt 20ms --json",
+            &["iperf3", "-c", "{host}", "-p", &port, "-t", "3", "-R"],
+        );
+        let result = json(&said);
+        assert!(said.stderr.contains("iperf Done"), "{}", said.stderr);
+        let goodput = figure(&result["down"]["metrics"]["goodput_mbps"]);
+        assert!((15.0..CAPACITY * 1.001).contains(&goodput), "{goodput}");
+        assert_ne!(result["command"][2], "{host}");
+    });
 }
 
 #[test]
@@ -200,17 +208,19 @@ fn stdout_is_the_commands_and_the_table_is_on_stderr() {
     if !available() {
         return;
     }
-    let (port, round_trip) = pinger();
-    let script = format!("{}; echo it", answer(port));
-    let said = link("--rate 10mbit --rtt 20ms", &["bash", "-c", &script]);
-    assert_eq!((said.code, said.stdout.as_slice()), (Some(0), &b"it\n"[..]), "{}", said.stderr);
-    let round_trip = round_trip.join().expect("it measured").as_secs_f64();
-    assert!((0.02..0.03).contains(&round_trip), "{round_trip} s");
-    for part in ["this machine is 198.1", "goodput", "direction", "late at p99"] {
-        assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
-    }
-    let said = link("--rtt 1ms --quiet", &["bash", "-c", PACKET]);
-    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
+    up_to_three_times(|| {
+        let (port, round_trip) = pinger();
+        let script = format!("{}; echo it", answer(port));
+        let said = link("--rate 10mbit --rtt 20ms", &["bash", "-c", &script]);
+        assert_eq!((said.code, said.stdout.as_slice()), (Some(0), &b"it\n"[..]), "{}", said.stderr);
+        let round_trip = round_trip.join().expect("it measured").as_secs_f64();
+        assert!((0.02..0.03).contains(&round_trip), "{round_trip} s");
+        for part in ["this machine is 198.1", "goodput", "direction", "late at p99"] {
+            assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+        }
+        let said = link("--rtt 1ms --quiet", &["bash", "-c", PACKET]);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
+    });
 }
 
 #[test]
@@ -457,24 +467,27 @@ fn two_at_once_do_not_interfere() {
     if !available() {
         return;
     }
-    let transfer = |rate: &'static str, bytes: usize, port: u16| {
-        thread::spawn(move || {
-            let script = format!("head -c {bytes} /dev/zero > /dev/tcp/$FULLPIPE_HOST/{port}");
-            let line = format!("--rate {rate} --rtt 20ms --buffer 2bdp --json");
-            json(&link(&line, &["bash", "-c", &script]))
-        })
-    };
-    let window = (Duration::from_secs(1), Duration::from_secs(3));
-    let servers = [reader(window.0, window.1), reader(window.0, window.1)];
-    let ports = [servers[0].port, servers[1].port];
-    let runs = [transfer("20mbit", 9_000_000, ports[0]), transfer("5mbit", 2_400_000, ports[1])];
-    for ((run, server), rate) in runs.into_iter().zip(servers).zip([20.0, 5.0]) {
-        let result = run.join().expect("it ran");
-        let capacity = CAPACITY * rate / 20.0;
-        let mbps = server.mbps.join().expect("it measured");
-        assert!((mbps / capacity - 1.0).abs() < 0.02, "{mbps} of {capacity}");
-        assert_eq!(result["up"]["rate_mbps"], rate);
-    }
+    up_to_three_times(|| {
+        let transfer = |rate: &'static str, bytes: usize, port: u16| {
+            thread::spawn(move || {
+                let script = format!("head -c {bytes} /dev/zero > /dev/tcp/$FULLPIPE_HOST/{port}");
+                let line = format!("--rate {rate} --rtt 20ms --buffer 2bdp --json");
+                json(&link(&line, &["bash", "-c", &script]))
+            })
+        };
+        let window = (Duration::from_secs(1), Duration::from_secs(3));
+        let servers = [reader(window.0, window.1), reader(window.0, window.1)];
+        let ports = [servers[0].port, servers[1].port];
+        let runs =
+            [transfer("20mbit", 9_000_000, ports[0]), transfer("5mbit", 2_400_000, ports[1])];
+        for ((run, server), rate) in runs.into_iter().zip(servers).zip([20.0, 5.0]) {
+            let result = run.join().expect("it ran");
+            let capacity = CAPACITY * rate / 20.0;
+            let mbps = server.mbps.join().expect("it measured");
+            assert!((mbps / capacity - 1.0).abs() < 0.02, "{mbps} of {capacity}");
+            assert_eq!(result["up"]["rate_mbps"], rate);
+        }
+    });
 }
 
 #[test]
@@ -482,15 +495,17 @@ fn a_link_inside_a_link_has_both_paths() {
     if !available() {
         return;
     }
-    let own = env!("CARGO_BIN_EXE_fullpipe");
-    let (port, round_trip) = pinger();
-    let script = answer(port);
-    let inner = [own, "link", "--rtt", "30ms", "--json", "--", "bash", "-c", &script];
-    let said = link("--rtt 50ms --quiet", &inner);
-    let result = json(&said);
-    let round_trip = round_trip.join().expect("it measured").as_secs_f64();
-    assert!((0.08..0.095).contains(&round_trip), "{round_trip} s");
-    assert!(figure(&result["up"]["sent_packets"]) >= 3.0, "{result}");
+    up_to_three_times(|| {
+        let own = env!("CARGO_BIN_EXE_fullpipe");
+        let (port, round_trip) = pinger();
+        let script = answer(port);
+        let inner = [own, "link", "--rtt", "30ms", "--json", "--", "bash", "-c", &script];
+        let said = link("--rtt 50ms --quiet", &inner);
+        let result = json(&said);
+        let round_trip = round_trip.join().expect("it measured").as_secs_f64();
+        assert!((0.08..0.095).contains(&round_trip), "{round_trip} s");
+        assert!(figure(&result["up"]["sent_packets"]) >= 3.0, "{result}");
+    });
 }
 
 #[test]
@@ -498,28 +513,30 @@ fn a_capture_has_each_packet_at_both_ends() {
     if !available() {
         return;
     }
-    let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("packets.pcapng");
-    let (port, round_trip) = pinger();
-    let line = format!("--rtt 40ms --json --pcap {}", text(&file));
-    let before = std::time::SystemTime::now();
-    let result = json(&link(&line, &["bash", "-c", &answer(port)]));
-    round_trip.join().expect("it measured");
-    let packets = captured(&file);
-    assert_eq!(result["pcap"]["written"], packets.len());
-    let sent = figure(&result["up"]["sent_packets"]) + figure(&result["down"]["sent_packets"]);
-    assert_eq!(packets.len() as f64, 2.0 * sent, "nothing was lost");
-    // The first is the SYN, which crosses the path from the client in half a round trip.
-    let syn = |end| packets.iter().find(|(interface, ..)| *interface == end).expect("a packet");
-    let ((_, sent, data), (_, arrived, same)) = (syn(0), syn(1));
-    assert_eq!((data, data[9], data[33]), (same, 6, 2));
-    let took = (*arrived - *sent).as_secs_f64();
-    assert!((0.02..0.03).contains(&took), "{took}");
-    let begun = before.duration_since(std::time::UNIX_EPOCH).expect("now");
-    assert!(*sent > begun && *sent < begun + Duration::from_secs(10), "{sent:?}");
-    let said = link("--rtt 1ms --quiet --pcap /no/such/file", &["true"]);
-    assert_eq!(said.code, Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains("/no/such/file") && said.stderr.lines().count() == 1);
+    up_to_three_times(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("packets.pcapng");
+        let (port, round_trip) = pinger();
+        let line = format!("--rtt 40ms --json --pcap {}", text(&file));
+        let before = std::time::SystemTime::now();
+        let result = json(&link(&line, &["bash", "-c", &answer(port)]));
+        round_trip.join().expect("it measured");
+        let packets = captured(&file);
+        assert_eq!(result["pcap"]["written"], packets.len());
+        let sent = figure(&result["up"]["sent_packets"]) + figure(&result["down"]["sent_packets"]);
+        assert_eq!(packets.len() as f64, 2.0 * sent, "nothing was lost");
+        // The first is the SYN, which crosses the path from the client in half a round trip.
+        let syn = |end| packets.iter().find(|(interface, ..)| *interface == end).expect("a packet");
+        let ((_, sent, data), (_, arrived, same)) = (syn(0), syn(1));
+        assert_eq!((data, data[9], data[33]), (same, 6, 2));
+        let took = (*arrived - *sent).as_secs_f64();
+        assert!((0.02..0.03).contains(&took), "{took}");
+        let begun = before.duration_since(std::time::UNIX_EPOCH).expect("now");
+        assert!(*sent > begun && *sent < begun + Duration::from_secs(10), "{sent:?}");
+        let said = link("--rtt 1ms --quiet --pcap /no/such/file", &["true"]);
+        assert_eq!(said.code, Some(2), "{}", said.stderr);
+        assert!(said.stderr.contains("/no/such/file") && said.stderr.lines().count() == 1);
+    });
 }
 
 #[test]
@@ -527,23 +544,25 @@ fn cross_traffic_shares_the_way_to_the_command() {
     if !available() {
         return;
     }
-    let dir = tempfile::tempdir().expect("a directory");
-    let file = "cc = \"reno\"\npath = { rate = \"10mbit\", rtt = \"20ms\", buffer = \"4bdp\" }\n\
+    up_to_three_times(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = "cc = \"reno\"\npath = { rate = \"10mbit\", rtt = \"20ms\", buffer = \"4bdp\" }\n\
                 [[cross]]\nrate = \"5mbit\"\n";
-    std::fs::write(dir.path().join("cross.toml"), file).expect("a file");
-    let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    let sender = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a connection");
-        stream.write_all(&vec![7; 1_500_000]).expect("it is taken");
+        std::fs::write(dir.path().join("cross.toml"), file).expect("a file");
+        let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let sender = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            stream.write_all(&vec![7; 1_500_000]).expect("it is taken");
+        });
+        let script = format!("cat < /dev/tcp/$FULLPIPE_HOST/{port} > /dev/null");
+        let command = ["link", "--scenario", "cross.toml", "--json", "--", "bash", "-c", &script];
+        let result = json(&run(fullpipe(dir.path(), &command)));
+        sender.join().expect("all was sent");
+        let goodput = figure(&result["down"]["metrics"]["goodput_mbps"]);
+        assert!((3.5..5.5).contains(&goodput), "half of 10 Mbit/s: {goodput}");
+        assert!(figure(&result["down"]["metrics"]["utilization"]) > 0.85, "{result}");
     });
-    let script = format!("cat < /dev/tcp/$FULLPIPE_HOST/{port} > /dev/null");
-    let command = ["link", "--scenario", "cross.toml", "--json", "--", "bash", "-c", &script];
-    let result = json(&run(fullpipe(dir.path(), &command)));
-    sender.join().expect("all was sent");
-    let goodput = figure(&result["down"]["metrics"]["goodput_mbps"]);
-    assert!((3.5..5.5).contains(&goodput), "half of 10 Mbit/s: {goodput}");
-    assert!(figure(&result["down"]["metrics"]["utilization"]) > 0.85, "{result}");
 }
 
 /// The command has the terminal: it reads from it, Ctrl-Z does not strand it, and Ctrl-C ends it.

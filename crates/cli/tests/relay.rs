@@ -11,7 +11,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::{Running, Said, Serve, captured, fullpipe, run, serve, sha256, text, write_file};
+use common::{
+    Running, Said, Serve, captured, fullpipe, run, serve, sha256, text, up_to_three_times,
+    write_file,
+};
 use nix::unistd::geteuid;
 
 const NOBODY: u32 = 65_534;
@@ -74,22 +77,25 @@ fn figure(value: &serde_json::Value) -> f64 {
 
 #[test]
 fn two_clients_share_the_path_and_each_gets_its_own() {
-    let place = place(3_000_000);
-    let get = |name: &str| {
-        format!("{} get https://localhost:{{port}}/{name} --insecure", place.own.display())
-    };
-    let script = format!("{} & {}; wait", get("a"), get("b"));
-    let said = run(place.link("--rate 20mbit --rtt 20ms --buffer 4bdp", &["sh", "-c", &script]));
-    let result = json(&said);
-    assert!(place.has("a", "a") && place.has("b", "b"), "{}", said.stderr);
-    assert_eq!(result["relay"]["clients"], 2, "{result}");
-    let down = &result["down"];
-    // A datagram of 1472 bytes is 1500 with its headers.
-    let goodput = figure(&down["metrics"]["goodput_mbps"]);
-    assert!((17.0..20.0 * 1472.0 / 1500.0).contains(&goodput), "{goodput}");
-    assert!(figure(&down["payload_bytes"]) > 6e6, "{down}");
-    assert!(figure(&down["metrics"]["queue_ms.max"]) <= 80.0, "four BDP are 80 ms: {down}");
-    assert!(figure(&result["emulator"]["lateness_us"]["p99"]) > 0.0, "{result}");
+    up_to_three_times(|| {
+        let place = place(3_000_000);
+        let get = |name: &str| {
+            format!("{} get https://localhost:{{port}}/{name} --insecure", place.own.display())
+        };
+        let script = format!("{} & {}; wait", get("a"), get("b"));
+        let said =
+            run(place.link("--rate 20mbit --rtt 20ms --buffer 4bdp", &["sh", "-c", &script]));
+        let result = json(&said);
+        assert!(place.has("a", "a") && place.has("b", "b"), "{}", said.stderr);
+        assert_eq!(result["relay"]["clients"], 2, "{result}");
+        let down = &result["down"];
+        // A datagram of 1472 bytes is 1500 with its headers.
+        let goodput = figure(&down["metrics"]["goodput_mbps"]);
+        assert!((17.0..20.0 * 1472.0 / 1500.0).contains(&goodput), "{goodput}");
+        assert!(figure(&down["payload_bytes"]) > 6e6, "{down}");
+        assert!(figure(&down["metrics"]["queue_ms.max"]) <= 80.0, "four BDP are 80 ms: {down}");
+        assert!(figure(&result["emulator"]["lateness_us"]["p99"]) > 0.0, "{result}");
+    });
 }
 
 #[test]

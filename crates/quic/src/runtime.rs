@@ -246,20 +246,23 @@ mod tests {
 
     const OURS: CongestionControl = CongestionControl::Fullpipe(fullpipe_cc::Algorithm::Bbr3);
 
-    /// A hundred waits of 100 us take well under what a clock of milliseconds makes of them.
+    /// A clock of milliseconds makes a millisecond of each wait of 100 us. Some of a hundred are shorter, also on a busy
+    /// machine.
     #[tokio::test]
     async fn waits_are_shorter_than_a_millisecond() {
         let runtime = FineRuntime::new(OURS);
-        let begin = Instant::now();
-        let mut timer = runtime.new_timer(begin);
+        let mut timer = runtime.new_timer(Instant::now());
+        let mut shortest = Duration::MAX;
         for _ in 0..100 {
-            let deadline = Instant::now() + Duration::from_micros(100);
+            let begin = Instant::now();
+            let deadline = begin + Duration::from_micros(100);
             timer.as_mut().reset(deadline);
             poll_fn(|cx| timer.as_mut().poll(cx)).await;
             assert!(Instant::now() >= deadline, "early");
+            shortest = shortest.min(begin.elapsed());
         }
         if cfg!(target_os = "linux") {
-            assert!(begin.elapsed() < Duration::from_millis(80), "{:?}", begin.elapsed());
+            assert!(shortest < Duration::from_micros(800), "{shortest:?}");
         }
     }
 

@@ -22,6 +22,7 @@ mod server;
 mod socket;
 mod tls;
 mod transport;
+mod version;
 
 pub use adapter::{NoqController, controller_factory};
 pub use bulk::bulk_block;
@@ -40,3 +41,4 @@ pub use server::{
 };
 pub use tls::{Cipher, Fingerprint, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify};
 pub use transport::TransportSettings;
+pub use version::{QuicVersions, UnknownVersions};

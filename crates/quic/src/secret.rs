@@ -15,6 +15,8 @@ use noq_proto::HashedConnectionIdGenerator;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{aead, hmac};
 
+use crate::QuicVersions;
+
 const BYTES: usize = 32;
 
 /// 32 random bytes.
@@ -118,15 +120,15 @@ impl Keys {
         Arc::new(TokenKey(hmac::Key::new(hmac::HMAC_SHA256, &self.token)))
     }
 
-    /// noq with these keys, and QUIC v1 alone: the drafts that it also knows are nobody's any more.
-    pub(crate) fn endpoint_config(&self) -> EndpointConfig {
+    /// noq with these keys, and the versions that a Version Negotiation packet tells.
+    pub(crate) fn endpoint_config(&self, versions: QuicVersions) -> EndpointConfig {
         let mut config = EndpointConfig::new(Arc::new(self.reset.clone()));
         let connection_id = self.connection_id;
         config
             .cid_generator(Arc::new(move || -> Box<dyn ConnectionIdGenerator> {
                 Box::new(HashedConnectionIdGenerator::from_key(connection_id))
             }))
-            .supported_versions(vec![1]);
+            .supported_versions(versions.available().to_vec());
         config
     }
 }

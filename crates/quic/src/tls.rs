@@ -84,6 +84,9 @@ fn reason(what: &str, error: &pem::Error) -> String {
     }
 }
 
+/// The protocol that a handshake agreed on.
+pub(crate) struct HandshakeProtocol(pub(crate) Option<Vec<u8>>);
+
 fn setup(error: impl std::fmt::Display) -> TlsError {
     TlsError::Setup(error.to_string())
 }

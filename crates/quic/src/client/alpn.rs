@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use noq::crypto::rustls::HandshakeData;
-
+use crate::tls::HandshakeProtocol;
 use crate::{hq, http3};
 
 /// The protocols that a client offers.
@@ -43,8 +42,9 @@ impl Alpn {
 
 /// Whether a handshake agreed on HTTP/3.
 pub(super) fn is_http3(connection: &noq::Connection) -> bool {
-    let data = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
-    data.is_some_and(|data| data.protocol.as_deref() == Some(http3::ALPN))
+    let data =
+        connection.handshake_data().and_then(|data| data.downcast::<HandshakeProtocol>().ok());
+    data.is_some_and(|data| data.0.as_deref() == Some(http3::ALPN))
 }
 
 impl fmt::Display for Alpn {

@@ -6,16 +6,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Duration;
-use noq::{ConnectionError, Endpoint, EndpointConfig, TransportConfig};
+use noq::{ConnectionError, Endpoint, EndpointConfig, Runtime, TransportConfig};
 use tokio::task::JoinSet;
 
 use super::alpn::is_http3;
 use super::error::handshake_error;
 use super::{Client, ClientError, ClientOptions};
-use crate::Verify;
 use crate::http3::client::Http3;
 use crate::runtime::FineRuntime;
 use crate::transport::log_to;
+use crate::version::Notes;
+use crate::{QuicVersions, Verify};
 
 /// Delay between the attempts at two successive addresses (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -36,7 +37,7 @@ impl Connector {
     ///
     /// [`ClientError::Tls`] if what should be verified against cannot be read.
     pub fn new(verify: &Verify, options: ClientOptions) -> Result<Self, ClientError> {
-        let mut config = verify.config(options.cipher, options.alpn)?;
+        let mut config = verify.config(options.cipher, options.alpn, options.versions)?;
         config.transport_config(Arc::new(transport(&options, None)));
         if let Some(id) = options.first_connection_id {
             config.initial_dst_cid_provider(Arc::new(move || noq::ConnectionId::new(&id)));
@@ -126,7 +127,14 @@ impl Connector {
             return Err(ClientError::NoRuntime);
         }
         let runtime = FineRuntime::new(self.options.congestion);
-        Endpoint::new(EndpointConfig::default(), None, socket, runtime).map_err(ClientError::Socket)
+        let socket = runtime.wrap_udp_socket(socket).map_err(ClientError::Socket)?;
+        let socket = if self.options.versions == QuicVersions::V1 {
+            socket
+        } else {
+            Notes::new().wrap(socket)
+        };
+        Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, runtime)
+            .map_err(ClientError::Socket)
     }
 
     /// Connects over an endpoint that other connections may have as well.

@@ -16,7 +16,7 @@ pub use connector::Connector;
 pub use error::ClientError;
 
 use crate::http3::client::{Answer, Http3};
-use crate::{Cipher, CongestionControl, TransportSettings, Verify, http3};
+use crate::{Cipher, CongestionControl, QuicVersions, TransportSettings, Verify, http3};
 
 /// Longest time that [`Client::close`] waits until the close of the connection was sent.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -38,6 +38,8 @@ pub struct ClientOptions {
     pub cipher: Cipher,
     /// The protocols that are offered.
     pub alpn: Alpn,
+    /// The versions of QUIC.
+    pub versions: QuicVersions,
     /// The connection ID of the first packet, by which a server can tell this connection from others
     /// before the handshake ([`ServerOptions::choose`](crate::ServerOptions)). `None`, the default, takes an
     /// unpredictable one, as RFC 9000 section 7.2 demands outside of tests.
@@ -53,6 +55,7 @@ impl Default for ClientOptions {
             handshake_timeout: Duration::from_secs(10),
             cipher: Cipher::Any,
             alpn: Alpn::default(),
+            versions: QuicVersions::default(),
             first_connection_id: None,
         }
     }

@@ -27,7 +27,10 @@ pub(crate) use window::Window;
 use crate::content::Source;
 use crate::runtime::FineRuntime;
 use crate::socket::Guard;
-use crate::{CongestionControl, Content, Secret, ServerTls, TlsError, TransportSettings};
+use crate::version::Notes;
+use crate::{
+    CongestionControl, Content, QuicVersions, Secret, ServerTls, TlsError, TransportSettings,
+};
 use admission::Admission;
 use configs::{Configs, Transports};
 
@@ -64,6 +67,8 @@ pub struct ServerOptions {
     /// Secret from which the keys of stateless resets and tokens are derived. `None` makes new keys at every
     /// start: clients of an earlier process then notice its end only when they time out.
     pub secret: Option<Secret>,
+    /// The versions of QUIC. A server speaks version 1 in any case.
+    pub versions: QuicVersions,
     /// Directory in which each connection leaves its qlog, a file with a descriptor of its own as long as the
     /// connection is open. For a diagnosis, and not for a server that strangers reach.
     pub qlog: Option<PathBuf>,
@@ -79,6 +84,7 @@ impl Default for ServerOptions {
             choose: None,
             limits: Limits::default(),
             secret: None,
+            versions: QuicVersions::V1AndV2,
             qlog: None,
         }
     }
@@ -157,8 +163,9 @@ impl Server {
         let secret = options.secret.map_or_else(Secret::random, Ok).map_err(ServeError::Secret)?;
         let keys = secret.at(address);
         let guard = Guard::new(options.transport.idle_timeout.into());
-        let mut config = tls.config()?;
-        config.crypto = guard.watch(config.crypto.clone());
+        let (versions, notes) = (options.versions, Notes::new());
+        let crypto = tls.crypto(versions, &notes)?;
+        let mut config = noq::ServerConfig::with_crypto(guard.watch(crypto));
         config
             .token_key(keys.token_key())
             .max_incoming(MAX_INCOMING)
@@ -173,9 +180,13 @@ impl Server {
         };
         let configs = Configs::new(config, transports, options.choose);
         let runtime = FineRuntime::new(options.congestion);
-        let socket = guard.wrap(runtime.wrap_udp_socket(socket).map_err(ServeError::Socket)?);
+        let mut socket = runtime.wrap_udp_socket(socket).map_err(ServeError::Socket)?;
+        if versions != QuicVersions::V1 {
+            socket = notes.wrap(socket);
+        }
+        let socket = guard.wrap(socket);
         let endpoint = Endpoint::new_with_abstract_socket(
-            keys.endpoint_config(),
+            keys.endpoint_config(versions),
             Some(configs.first()),
             socket,
             runtime,

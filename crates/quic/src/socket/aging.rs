@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Two generations: what is used moves to the young one, and the old one goes when the young one is full or old.
 /// An entry is kept for the time after its last use at least, unless there are more than `most` newer ones.
 #[derive(Debug)]
-pub(super) struct Aging<K, V> {
+pub(crate) struct Aging<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     turned: Instant,
@@ -16,12 +16,12 @@ pub(super) struct Aging<K, V> {
 }
 
 impl<K: Hash + Eq, V> Aging<K, V> {
-    pub(super) fn new(keep: Duration, most: usize, now: Instant) -> Self {
+    pub(crate) fn new(keep: Duration, most: usize, now: Instant) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), turned: now, keep, most }
     }
 
     /// Lets the time pass. Whether a generation was forgotten.
-    pub(super) fn age(&mut self, now: Instant) -> bool {
+    pub(crate) fn age(&mut self, now: Instant) -> bool {
         let due = now.saturating_duration_since(self.turned) >= self.keep
             || self.young.len() >= self.most;
         if due {
@@ -32,7 +32,7 @@ impl<K: Hash + Eq, V> Aging<K, V> {
     }
 
     /// The entry, which counts as used.
-    pub(super) fn get(&mut self, key: &K) -> Option<&mut V>
+    pub(crate) fn get(&mut self, key: &K) -> Option<&mut V>
     where
         K: Copy,
     {
@@ -42,7 +42,7 @@ impl<K: Hash + Eq, V> Aging<K, V> {
         self.young.get_mut(key)
     }
 
-    pub(super) fn get_or_insert(&mut self, key: K, value: impl FnOnce() -> V) -> &mut V
+    pub(crate) fn get_or_insert(&mut self, key: K, value: impl FnOnce() -> V) -> &mut V
     where
         K: Copy,
     {
@@ -52,7 +52,7 @@ impl<K: Hash + Eq, V> Aging<K, V> {
         self.young.entry(key).or_insert_with(value)
     }
 
-    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let old = self.old.remove(key);
         self.young.remove(key).or(old)
     }

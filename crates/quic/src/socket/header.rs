@@ -1,29 +1,32 @@
-//! Fields of QUIC packets that anyone on the path can read: the long headers of version 1 (RFC 9000
-//! section 17.2).
+//! Fields of QUIC packets that anyone on the path can read: the long headers of versions 1 and 2 (RFC 9000
+//! section 17.2, RFC 9369 section 3.2).
+
+use crate::version::{V1, V2};
 
 /// The smallest datagram that may begin a connection (RFC 9000 section 14.1).
 pub(super) const MIN_INITIAL_BYTES: usize = 1200;
-pub(super) const VERSION_1: u32 = 1;
 
-/// The types of packets with a long header in version 1.
+/// The types of packets with a long header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum LongType {
+pub(crate) enum LongType {
     Initial,
     ZeroRtt,
     Handshake,
     Retry,
 }
 
-/// A long header of version 1.
+/// A long header of version 1 or 2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LongHeader<'a> {
+pub(crate) struct LongHeader<'a> {
+    /// Offset of the packet in its datagram.
+    pub(crate) start: usize,
     pub(super) kind: LongType,
     pub(super) destination: &'a [u8],
     pub(super) source: &'a [u8],
 }
 
 /// The version of a packet with a long header; `None` for a short one.
-pub(super) fn long_version(packet: &[u8]) -> Option<u32> {
+pub(crate) fn long_version(packet: &[u8]) -> Option<u32> {
     let (first, rest) = packet.split_first()?;
     if first & 0x80 == 0 {
         return None;
@@ -32,33 +35,34 @@ pub(super) fn long_version(packet: &[u8]) -> Option<u32> {
     Some(rest.first_chunk().map_or(u32::MAX, |bytes| u32::from_be_bytes(*bytes)))
 }
 
-/// The long headers of version 1 in a datagram, up to the first thing that is none.
-pub(super) fn long_headers(datagram: &[u8]) -> impl Iterator<Item = LongHeader<'_>> {
+/// The long headers of versions 1 and 2 in a datagram, up to the first thing that is none.
+pub(crate) fn long_headers(datagram: &[u8]) -> impl Iterator<Item = LongHeader<'_>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
         let mut reader = Reader(rest);
-        let header = reader.header()?;
+        let header = reader.header(datagram.len() - rest.len())?;
         // A header without a packet that fits behind it is the last.
         rest = reader.skip_packet(header.kind).unwrap_or_default();
         Some(header)
     })
 }
 
-struct Reader<'a>(&'a [u8]);
+/// The bytes that were not read yet.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         self.take(1)?.first().copied()
     }
 
     /// A variable-length integer (RFC 9000 section 16).
-    fn integer(&mut self) -> Option<usize> {
+    pub(crate) fn integer(&mut self) -> Option<usize> {
         let first = self.byte()?;
         let more = self.take((1 << (first >> 6)) - 1)?;
         let value =
@@ -66,11 +70,14 @@ impl<'a> Reader<'a> {
         usize::try_from(value).ok()
     }
 
-    fn header(&mut self) -> Option<LongHeader<'a>> {
-        if long_version(self.0)? != VERSION_1 {
-            return None;
-        }
-        let kind = match (self.byte()? >> 4) & 3 {
+    fn header(&mut self, start: usize) -> Option<LongHeader<'a>> {
+        // The types of version 2 are those of version 1 and one more, modulo four.
+        let added = match long_version(self.0)? {
+            V1 => 0,
+            V2 => 1,
+            _ => return None,
+        };
+        let kind = match (self.byte()? >> 4).wrapping_sub(added) & 3 {
             0 => LongType::Initial,
             1 => LongType::ZeroRtt,
             2 => LongType::Handshake,
@@ -81,7 +88,7 @@ impl<'a> Reader<'a> {
         let destination = self.take(length.into())?;
         let length = self.byte()?;
         let source = self.take(length.into())?;
-        Some(LongHeader { kind, destination, source })
+        Some(LongHeader { start, kind, destination, source })
     }
 
     /// The bytes after the packet whose header was read up to the connection IDs.
@@ -116,15 +123,31 @@ mod tests {
         assert_eq!(
             found,
             [
-                LongHeader { kind: LongType::Initial, destination: &[0xd1, 0xd2], source: &[0x51] },
-                LongHeader { kind: LongType::Handshake, destination: &[0xd3, 0xd4], source: &[] },
+                LongHeader {
+                    start: 0,
+                    kind: LongType::Initial,
+                    destination: &[0xd1, 0xd2],
+                    source: &[0x51]
+                },
+                LongHeader {
+                    start: 18,
+                    kind: LongType::Handshake,
+                    destination: &[0xd3, 0xd4],
+                    source: &[]
+                },
             ]
         );
         // However it is cut off, nothing is read beyond its end.
         for end in 0..datagram.len() {
             assert!(long_headers(&datagram[..end]).count() <= 2);
         }
-        let mut other = datagram;
+        let mut second = datagram.clone();
+        for (start, first) in [(0, 0xd0), (18, 0xf5)] {
+            second[start] = first;
+            second[start + 1..start + 5].copy_from_slice(&V2.to_be_bytes());
+        }
+        assert_eq!(long_headers(&second).collect::<Vec<_>>(), found, "version 2");
+        let mut other = datagram.clone();
         other[4] = 2;
         assert_eq!(long_headers(&other).count(), 0, "not this version");
     }

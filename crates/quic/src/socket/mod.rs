@@ -1,9 +1,9 @@
 //! The server's UDP socket between noq and the system: what noq never gets to see, and what it may not send.
 
-mod aging;
+pub(crate) mod aging;
 mod frames;
 mod guard;
-mod header;
+pub(crate) mod header;
 mod paths;
 
 use std::io::{self, IoSliceMut};
@@ -17,9 +17,10 @@ use std::time::Instant;
 use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender, crypto};
 
+use crate::version::V1;
 pub(crate) use guard::Guard;
 use guard::Permit;
-use header::{MIN_INITIAL_BYTES, VERSION_1, long_version};
+use header::{MIN_INITIAL_BYTES, long_version};
 
 impl Guard {
     /// The socket with this guard before it.
@@ -100,11 +101,11 @@ fn keep_acceptable(received: &mut [u8], stride: usize) -> usize {
     kept
 }
 
-/// A packet of a version that the server does not speak is answered only in a datagram that could begin a connection
+/// Version 2 is version 1 here, if the server speaks it. A packet of a version that it does not speak is answered only in a datagram that could begin a connection
 /// (RFC 9000 section 6.1), for an answer would be longer than what asks for it. Version 0 is an answer itself.
 fn is_acceptable(datagram: &[u8]) -> bool {
     match long_version(datagram) {
-        None | Some(VERSION_1) => true,
+        None | Some(V1) => true,
         Some(0) => false,
         Some(_) => datagram.len() >= MIN_INITIAL_BYTES,
     }

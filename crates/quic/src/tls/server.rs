@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use noq::crypto::rustls::QuicServerConfig;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::crypto::ring;
 use rustls::server::{
@@ -17,7 +16,8 @@ use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use super::cipher::initial_suite;
 use super::{Cipher, Fingerprint, TlsError, read_certificates, read_key, setup};
-use crate::{hq, http3};
+use crate::version::{Notes, ServerCrypto};
+use crate::{QuicVersions, hq, http3};
 
 /// A self-signed certificate is made anew at every start, so it need not live long.
 const SELF_SIGNED_VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
@@ -117,7 +117,18 @@ impl ServerTls {
         self.current.get().cert.first().map_or(Fingerprint([0; 32]), Fingerprint::of)
     }
 
-    pub(crate) fn config(&self) -> Result<noq::ServerConfig, TlsError> {
+    /// TLS of both versions; `notes` are those of the server's socket.
+    pub(crate) fn crypto(
+        &self,
+        versions: QuicVersions,
+        notes: &Notes,
+    ) -> Result<Arc<dyn noq::crypto::ServerConfig>, TlsError> {
+        let suite = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
+        let (v1, v2) = (Arc::new(self.rustls()?), Arc::new(self.rustls()?));
+        Ok(Arc::new(ServerCrypto { v1, v2, suite, versions, notes: notes.clone() }))
+    }
+
+    fn rustls(&self) -> Result<rustls::ServerConfig, TlsError> {
         let mut config = rustls::ServerConfig::builder_with_provider(self.cipher.provider())
             .with_protocol_versions(&[&TLS13])
             .map_err(setup)?
@@ -136,9 +147,7 @@ impl ServerTls {
             // In QUIC it is all or nothing (RFC 9001 section 4.6.1).
             config.max_early_data_size = u32::MAX;
         }
-        let initial = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
-        let config = QuicServerConfig::with_initial(Arc::new(config), initial).map_err(setup)?;
-        Ok(noq::ServerConfig::with_crypto(Arc::new(config)))
+        Ok(config)
     }
 }
 

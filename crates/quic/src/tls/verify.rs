@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use noq::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -17,7 +16,8 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::cipher::initial_suite;
 use super::{Cipher, Fingerprint, TlsError, read_certificates, setup};
-use crate::Alpn;
+use crate::version::{ClientCrypto, Moved};
+use crate::{Alpn, QuicVersions};
 
 /// Criteria by which a client accepts a server's certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,7 +37,12 @@ pub enum Verify {
 
 impl Verify {
     /// rustls for a client that checks like this. Connections with one configuration share their sessions.
-    pub(crate) fn config(&self, cipher: Cipher, alpn: Alpn) -> Result<noq::ClientConfig, TlsError> {
+    pub(crate) fn config(
+        &self,
+        cipher: Cipher,
+        alpn: Alpn,
+        versions: QuicVersions,
+    ) -> Result<noq::ClientConfig, TlsError> {
         let provider = cipher.provider();
         let mut config = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])
@@ -49,9 +54,10 @@ impl Verify {
         config.key_log = Arc::new(KeyLogFile::new());
         // Sent only by whoever asks for it; see `Connector::connect_early`.
         config.enable_early_data = true;
-        let initial = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
-        let config = QuicClientConfig::with_initial(Arc::new(config), initial).map_err(setup)?;
-        Ok(noq::ClientConfig::new(Arc::new(config)))
+        let suite = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
+        let moved = Moved::default();
+        let crypto = ClientCrypto { tls: Arc::new(config), suite, versions, moved };
+        Ok(noq::ClientConfig::new(Arc::new(crypto)))
     }
 
     fn verifier(

@@ -1,0 +1,168 @@
+//! Packet protection that knows both versions.
+
+use bytes::BytesMut;
+use noq::crypto::{CryptoError, HeaderKey, KeyPair, Keys, PacketKey};
+use noq::{ConnectionId, PathId, Side};
+use rustls::quic::{HeaderProtectionKey, PacketKey as RustlsPacketKey, Suite, Version};
+
+use super::wire::{as_received, is_long, is_marked, is_v2, make_v2};
+use super::{Negotiated, Notes, V2};
+
+/// The keys of Initial packets: each is received in the version that it has, and sent in the connection's.
+pub(super) fn initial(
+    suite: &Suite,
+    id: ConnectionId,
+    side: Side,
+    negotiated: &Negotiated,
+    role: Role,
+) -> Keys {
+    let rustls_side = match side {
+        Side::Client => rustls::Side::Client,
+        Side::Server => rustls::Side::Server,
+    };
+    let v1 = suite.keys(&id, rustls_side, Version::V1);
+    let v2 = suite.keys(&id, rustls_side, Version::V2);
+    let packet = |v1: Box<dyn RustlsPacketKey>, v2| -> Box<dyn PacketKey> {
+        let negotiated = negotiated.clone();
+        Box::new(InitialPacketKey { v1, v2, negotiated, role: role.clone(), id })
+    };
+    let header = |v1: Box<dyn HeaderProtectionKey>, v2| -> Box<dyn HeaderKey> {
+        Box::new(InitialHeaderKey { v1, v2 })
+    };
+    Keys {
+        header: KeyPair {
+            local: header(v1.local.header, v2.local.header),
+            remote: header(v1.remote.header, v2.remote.header),
+        },
+        packet: KeyPair {
+            local: packet(v1.local.packet, v2.local.packet),
+            remote: packet(v1.remote.packet, v2.remote.packet),
+        },
+    }
+}
+
+/// What an Initial of version 2 means for the end that has received it.
+#[derive(Clone)]
+pub(super) enum Role {
+    /// A client that offered version 2: the server has chosen it (RFC 9368 section 2.3).
+    Client,
+    /// A server before it has accepted the connection: the client begins with version 2.
+    Endpoint(Notes),
+    /// A server's connection, which knows its version by its ClientHello.
+    Server,
+}
+
+struct InitialHeaderKey {
+    v1: Box<dyn HeaderProtectionKey>,
+    v2: Box<dyn HeaderProtectionKey>,
+}
+
+impl HeaderKey for InitialHeaderKey {
+    fn decrypt(&self, pn_offset: usize, packet: &mut [u8]) {
+        let key = if is_marked(packet) { &self.v2 } else { &self.v1 };
+        HeaderKey::decrypt(key, pn_offset, packet);
+    }
+
+    fn encrypt(&self, pn_offset: usize, packet: &mut [u8]) {
+        let key = if is_v2(packet) { &self.v2 } else { &self.v1 };
+        HeaderKey::encrypt(key, pn_offset, packet);
+    }
+
+    fn sample_size(&self) -> usize {
+        HeaderKey::sample_size(&self.v1)
+    }
+}
+
+struct InitialPacketKey {
+    v1: Box<dyn RustlsPacketKey>,
+    v2: Box<dyn RustlsPacketKey>,
+    negotiated: Negotiated,
+    role: Role,
+    id: ConnectionId,
+}
+
+impl PacketKey for InitialPacketKey {
+    fn encrypt(&self, path: PathId, number: u64, packet: &mut [u8], header_len: usize) {
+        if self.negotiated.version() == V2 {
+            make_v2(packet);
+            PacketKey::encrypt(&self.v2, path, number, packet, header_len);
+        } else {
+            PacketKey::encrypt(&self.v1, path, number, packet, header_len);
+        }
+    }
+
+    fn decrypt(
+        &self,
+        path: PathId,
+        number: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
+        if !is_marked(header) {
+            return PacketKey::decrypt(&self.v1, path, number, header, payload);
+        }
+        PacketKey::decrypt(&self.v2, path, number, &as_received(header), payload)?;
+        match &self.role {
+            Role::Client => self.negotiated.set_v2(),
+            Role::Endpoint(notes) => {
+                self.negotiated.set_v2();
+                notes.begins_with_v2(self.id);
+            }
+            Role::Server => {}
+        }
+        Ok(())
+    }
+
+    fn tag_len(&self) -> usize {
+        PacketKey::tag_len(&self.v1)
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        PacketKey::confidentiality_limit(&self.v1)
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        PacketKey::integrity_limit(&self.v1)
+    }
+}
+
+/// A key of 0-RTT, Handshake or 1-RTT packets. Only long headers differ between the versions.
+pub(super) struct VersionedPacketKey {
+    pub(super) key: Box<dyn PacketKey>,
+    pub(super) negotiated: Negotiated,
+}
+
+impl PacketKey for VersionedPacketKey {
+    fn encrypt(&self, path: PathId, number: u64, packet: &mut [u8], header_len: usize) {
+        if is_long(packet) && self.negotiated.version() == V2 {
+            make_v2(packet);
+        }
+        self.key.encrypt(path, number, packet, header_len);
+    }
+
+    fn decrypt(
+        &self,
+        path: PathId,
+        number: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
+        if is_marked(header) {
+            self.key.decrypt(path, number, &as_received(header), payload)
+        } else {
+            self.key.decrypt(path, number, header, payload)
+        }
+    }
+
+    fn tag_len(&self) -> usize {
+        self.key.tag_len()
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.key.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.key.integrity_limit()
+    }
+}

@@ -1,0 +1,195 @@
+//! Long headers between the wire and noq.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use noq::udp::{RecvMeta, Transmit};
+use noq::{AsyncUdpSocket, UdpSender};
+
+use super::{Notes, V1, V2};
+use crate::socket::header::{long_headers, long_version};
+
+const LONG_FORM: u8 = 0x80;
+const FIXED_BIT: u8 = 0x40;
+const TYPE_BITS: u8 = 0x30;
+/// Bits of the type in the first byte of a Retry of version 1.
+const RETRY_V1: u8 = 0x30;
+const TAG_BYTES: usize = 16;
+
+/// The types of version 2 are those of version 1 and one more, modulo four (RFC 9369 section 3.2).
+const fn with_type_added(first: u8, added: u8) -> u8 {
+    first & !TYPE_BITS | first.wrapping_add(added << 4) & TYPE_BITS
+}
+
+fn set_version(packet: &mut [u8], version: u32) {
+    if let Some(bytes) = packet.get_mut(1..5) {
+        bytes.copy_from_slice(&version.to_be_bytes());
+    }
+}
+
+/// Writes a long header of version 1, as noq makes it, as one of version 2.
+pub(super) fn make_v2(packet: &mut [u8]) {
+    if let Some(first) = packet.first_mut() {
+        *first = with_type_added(*first, 1);
+    }
+    set_version(packet, V2);
+}
+
+/// The header as it was on the wire, of one that noq has got.
+pub(super) fn as_received(header: &[u8]) -> Vec<u8> {
+    let mut header = header.to_vec();
+    if is_marked(&header) {
+        header[0] |= FIXED_BIT;
+        make_v2(&mut header);
+    }
+    header
+}
+
+/// Whether a packet that noq has got was of version 2 on the wire.
+pub(super) fn is_marked(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first & (LONG_FORM | FIXED_BIT) == LONG_FORM)
+}
+
+/// Whether a packet has a long header.
+pub(super) fn is_long(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first & LONG_FORM != 0)
+}
+
+/// Whether a packet that is about to be sent is of version 2.
+pub(super) fn is_v2(packet: &[u8]) -> bool {
+    long_version(packet) == Some(V2)
+}
+
+/// Turns the headers of version 2 in a received datagram into marked ones of version 1.
+fn receive(datagram: &mut [u8]) {
+    if !is_v2(datagram) {
+        return;
+    }
+    let starts: Vec<usize> = long_headers(datagram).map(|header| header.start).collect();
+    for start in starts {
+        let packet = &mut datagram[start..];
+        if is_v2(packet) {
+            packet[0] = with_type_added(packet[0], 3) & !FIXED_BIT;
+            set_version(packet, V1);
+        }
+    }
+}
+
+/// A socket whose packets of version 2 are noq's of version 1.
+#[derive(Debug)]
+struct Socket {
+    inner: Box<dyn AsyncUdpSocket>,
+    notes: Notes,
+}
+
+impl Notes {
+    /// The socket with version 2 above it.
+    pub(crate) fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
+        Box::new(Socket { inner: socket, notes: self.clone() })
+    }
+}
+
+impl AsyncUdpSocket for Socket {
+    fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
+        Box::pin(Sender { inner: self.inner.create_sender(), notes: self.notes.clone() })
+    }
+
+    fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
+        for (buf, meta) in bufs.iter_mut().zip(meta.iter()).take(count) {
+            buf[..meta.len].chunks_mut(meta.stride.max(1)).for_each(receive);
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_receive_segments(&self) -> NonZeroUsize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+/// Retry packets have no protection in which their header could be written, so it is written here.
+#[derive(Debug)]
+struct Sender {
+    inner: Pin<Box<dyn UdpSender>>,
+    notes: Notes,
+}
+
+impl UdpSender for Sender {
+    fn poll_send(
+        mut self: Pin<&mut Self>,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let packet = transmit.contents;
+        let may_be_retry = is_long(packet)
+            && packet[0] & TYPE_BITS == RETRY_V1
+            && long_version(packet) == Some(V1);
+        let tag = packet.last_chunk::<TAG_BYTES>().filter(|_| may_be_retry);
+        if !tag.is_some_and(|tag| self.notes.is_retry_of_v2(tag)) {
+            return self.inner.as_mut().poll_send(transmit, cx);
+        }
+        let mut contents = packet.to_vec();
+        make_v2(&mut contents);
+        self.inner.as_mut().poll_send(&Transmit { contents: &contents, ..*transmit }, cx)
+    }
+
+    fn max_transmit_segments(&self) -> NonZeroUsize {
+        self.inner.max_transmit_segments()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_received_as_version_2_is_known_as_it_was() {
+        // Initial without a token, Handshake, a short header.
+        let initial = [&[0xd3][..], &V2.to_be_bytes(), &[1, 9, 0, 0, 3, 7, 7, 7]].concat();
+        let handshake = [&[0xf1][..], &V2.to_be_bytes(), &[1, 9, 0, 2, 8, 8]].concat();
+        let wire = [&initial[..], &handshake, &[0x41, 9, 9, 9, 9, 9, 9]].concat();
+        let mut datagram = wire.clone();
+        receive(&mut datagram);
+        let second = initial.len();
+        assert_eq!((datagram[0], datagram[second]), (0x83, 0xa1), "the types of version 1, marked");
+        for start in [0, second] {
+            assert_eq!(datagram[start + 1..start + 5], V1.to_be_bytes());
+            assert!(is_marked(&datagram[start..]));
+            assert_eq!(as_received(&datagram[start..start + 9]), wire[start..start + 9]);
+        }
+        let behind = second + handshake.len();
+        assert_eq!(datagram[behind..], wire[behind..]);
+        assert_eq!(as_received(&datagram[behind..]), wire[behind..]);
+    }
+
+    #[test]
+    fn other_versions_stay_as_they_are() {
+        for version in [V1, 0, 2, u32::MAX] {
+            let wire = [&[0xc0][..], &version.to_be_bytes(), &[1, 9, 0, 0, 1, 7]].concat();
+            let mut datagram = wire.clone();
+            receive(&mut datagram);
+            assert_eq!(datagram, wire, "{version:#x}");
+        }
+        let mut first = vec![0xc0];
+        for (added, kind) in [(1, 0xd0), (2, 0xe0), (3, 0xf0), (4, 0xc0)] {
+            make_v2(&mut first);
+            assert_eq!(first[0], kind, "{added}");
+        }
+    }
+}

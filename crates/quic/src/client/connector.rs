@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use super::alpn::is_http3;
 use super::error::handshake_error;
 use super::{Client, ClientError, ClientOptions};
+use crate::Verify;
 use crate::http3::client::Http3;
 use crate::runtime::FineRuntime;
 use crate::transport::log_to;
 use crate::version::Notes;
-use crate::{QuicVersions, Verify};
 
 /// Delay between the attempts at two successive addresses (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -128,11 +128,7 @@ impl Connector {
         }
         let runtime = FineRuntime::new(self.options.congestion);
         let socket = runtime.wrap_udp_socket(socket).map_err(ClientError::Socket)?;
-        let socket = if self.options.versions == QuicVersions::V1 {
-            socket
-        } else {
-            Notes::new().wrap(socket)
-        };
+        let socket = Notes::new().wrap(socket, self.options.versions);
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, runtime)
             .map_err(ClientError::Socket)
     }

@@ -180,11 +180,8 @@ impl Server {
         };
         let configs = Configs::new(config, transports, options.choose);
         let runtime = FineRuntime::new(options.congestion);
-        let mut socket = runtime.wrap_udp_socket(socket).map_err(ServeError::Socket)?;
-        if versions != QuicVersions::V1 {
-            socket = notes.wrap(socket);
-        }
-        let socket = guard.wrap(socket);
+        let socket = runtime.wrap_udp_socket(socket).map_err(ServeError::Socket)?;
+        let socket = guard.wrap(notes.wrap(socket, versions));
         let endpoint = Endpoint::new_with_abstract_socket(
             keys.endpoint_config(versions),
             Some(configs.first()),

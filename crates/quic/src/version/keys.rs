@@ -24,10 +24,14 @@ pub(super) fn initial(
     let v2 = suite.keys(&id, rustls_side, Version::V2);
     let packet = |v1: Box<dyn RustlsPacketKey>, v2| -> Box<dyn PacketKey> {
         let negotiated = negotiated.clone();
-        Box::new(InitialPacketKey { v1, v2, negotiated, role: role.clone(), id })
+        Box::new(InitialPacketKey { v1, v2, negotiated, is_client: matches!(role, Role::Client) })
     };
     let header = |v1: Box<dyn HeaderProtectionKey>, v2| -> Box<dyn HeaderKey> {
-        Box::new(InitialHeaderKey { v1, v2 })
+        let begins = match &role {
+            Role::Endpoint(notes) => Some((notes.clone(), id, negotiated.clone())),
+            Role::Client | Role::Server => None,
+        };
+        Box::new(InitialHeaderKey { v1, v2, begins })
     };
     Keys {
         header: KeyPair {
@@ -41,8 +45,7 @@ pub(super) fn initial(
     }
 }
 
-/// What an Initial of version 2 means for the end that has received it.
-#[derive(Clone)]
+/// The end that has the keys, by which it depends what an Initial of version 2 means that it receives.
 pub(super) enum Role {
     /// A client that offered version 2: the server has chosen it (RFC 9368 section 2.3).
     Client,
@@ -55,12 +58,21 @@ pub(super) enum Role {
 struct InitialHeaderKey {
     v1: Box<dyn HeaderProtectionKey>,
     v2: Box<dyn HeaderProtectionKey>,
+    /// Of a server that has not accepted the connection yet. A Retry is sent before the packet is decrypted, so that its
+    /// header alone tells the version.
+    begins: Option<(Notes, ConnectionId, Negotiated)>,
 }
 
 impl HeaderKey for InitialHeaderKey {
     fn decrypt(&self, pn_offset: usize, packet: &mut [u8]) {
-        let key = if is_marked(packet) { &self.v2 } else { &self.v1 };
-        HeaderKey::decrypt(key, pn_offset, packet);
+        if !is_marked(packet) {
+            return HeaderKey::decrypt(&self.v1, pn_offset, packet);
+        }
+        if let Some((notes, id, negotiated)) = &self.begins {
+            notes.begins_with_v2(*id);
+            negotiated.set_v2();
+        }
+        HeaderKey::decrypt(&self.v2, pn_offset, packet);
     }
 
     fn encrypt(&self, pn_offset: usize, packet: &mut [u8]) {
@@ -77,8 +89,7 @@ struct InitialPacketKey {
     v1: Box<dyn RustlsPacketKey>,
     v2: Box<dyn RustlsPacketKey>,
     negotiated: Negotiated,
-    role: Role,
-    id: ConnectionId,
+    is_client: bool,
 }
 
 impl PacketKey for InitialPacketKey {
@@ -102,13 +113,8 @@ impl PacketKey for InitialPacketKey {
             return PacketKey::decrypt(&self.v1, path, number, header, payload);
         }
         PacketKey::decrypt(&self.v2, path, number, &as_received(header), payload)?;
-        match &self.role {
-            Role::Client => self.negotiated.set_v2(),
-            Role::Endpoint(notes) => {
-                self.negotiated.set_v2();
-                notes.begins_with_v2(self.id);
-            }
-            Role::Server => {}
+        if self.is_client {
+            self.negotiated.set_v2();
         }
         Ok(())
     }

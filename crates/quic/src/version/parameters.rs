@@ -80,16 +80,26 @@ fn parameter<'a>(rest: &mut Reader<'a>) -> Option<(usize, &'a [u8], &'a [u8])> {
 
 #[cfg(test)]
 mod tests {
+    use noq::Side;
+
     use super::*;
     use crate::version::{V1, V2};
 
     #[test]
     fn what_is_encoded_is_decoded() {
-        let encoded = encode(&TransportParameters::default(), V1, QuicVersions::V1AndV2);
+        // ack_delay_exponent and grease_quic_bit.
+        let mut received = &[0x0a, 1, 7, 0x6a, 0xb2, 0][..];
+        let parameters = TransportParameters::read(Side::Server, &mut received).expect("valid");
+        let encoded = encode(&parameters, V1, QuicVersions::V1AndV2);
         let information = VersionInformation { chosen: V1, available: vec![V2, V1] };
         assert_eq!(decode(&encoded), Ok(Some(information)));
+        let mut rest = Reader(&encoded);
+        let ids: Vec<usize> =
+            std::iter::from_fn(|| parameter(&mut rest)).map(|(id, ..)| id).collect();
+        assert!(ids.contains(&0x0a) && !ids.contains(&GREASE_QUIC_BIT), "{ids:x?}");
         let mut all = Vec::new();
-        TransportParameters::default().write(&mut all);
+        parameters.write(&mut all);
+        assert!(all.windows(2).any(|id| id == [0x6a, 0xb2]), "noq allows it");
         assert_eq!(decode(&all), Ok(None));
     }
 

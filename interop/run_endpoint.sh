@@ -14,13 +14,13 @@ ROLE=${ROLE:?is server or client}
 TESTCASE=${TESTCASE:?is the name of a case}
 args=()
 
-# The switches of a case; without a line here it is not supported. Not there: v2 (QUIC v2), connectionmigration (a
-# preferred address).
+# The switches of a case; without a line here it is not supported. Not there: connectionmigration (a preferred address).
 case "$TESTCASE" in
     handshake | transfer | longrtt | multiplexing | multiconnect | blackhole | ecn | amplificationlimit | ipv6) ;;
     handshakeloss | transferloss | handshakecorruption | transfercorruption) ;;
     rebind-port | rebind-addr | goodput | crosstraffic) ;;
     http3) [ "$ROLE" = server ] || args+=(--alpn h3) ;;
+    v2) [ "$ROLE" = server ] || args+=(--quic-versions v1,v2) ;;
     chacha20) args+=(--ciphers chacha20) ;;
     retry) [ "$ROLE" = client ] || args+=(--retry-above 0) ;;
     keyupdate) [ "$ROLE" = server ] || args+=(--key-update) ;;

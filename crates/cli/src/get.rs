@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fullpipe_quic::{Alpn, Cipher, CongestionControl, Connector, Fingerprint};
+use fullpipe_quic::{Alpn, Cipher, CongestionControl, Connector, Fingerprint, QuicVersions};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -73,6 +73,9 @@ pub(crate) struct Args {
     /// The cipher suites of TLS: any, aes128, aes256 or chacha20
     #[arg(long, value_name = "SUITE", default_value = "any")]
     ciphers: Cipher,
+    /// The versions of QUIC: v1, v2, or v1,v2, which begins with version 1 and offers the server version 2
+    #[arg(long, value_name = "VERSIONS", default_value = "v1")]
+    quic_versions: QuicVersions,
     /// The protocol of the requests: h3 (HTTP/3), hq-interop (HTTP/0.9), or any, and the server chooses
     #[arg(long, value_name = "PROTOCOL", default_value = "any")]
     alpn: Alpn,

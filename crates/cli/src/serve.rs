@@ -10,7 +10,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fullpipe_quic::{Cipher, CongestionControl, Content, Secret, Server, ServerOptions, ServerTls};
+use fullpipe_quic::{
+    Cipher, CongestionControl, Content, QuicVersions, Secret, Server, ServerOptions, ServerTls,
+};
 
 use crate::failure::Failure;
 use congestion::Rule;
@@ -52,6 +54,9 @@ pub(crate) struct Args {
     /// The cipher suites of TLS: any, aes128, aes256 or chacha20
     #[arg(long, value_name = "SUITE", default_value = "any")]
     ciphers: Cipher,
+    /// The versions of QUIC: v1, or v1,v2, which moves a client that offers version 2 to it
+    #[arg(long, value_name = "VERSIONS", default_value = "v1,v2", value_parser = server_versions)]
+    quic_versions: QuicVersions,
     /// Take requests in the first packets of a client that resumes a session (0-RTT)
     #[arg(long, conflicts_with = "no_resumption")]
     early_data: bool,
@@ -101,6 +106,7 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
         transport: args.limits.transport(),
         limits: args.limits.limits(),
         secret: args.state.as_deref().map(secret).transpose()?,
+        versions: args.quic_versions,
         qlog: args.qlog.clone(),
         ..ServerOptions::default()
     };
@@ -149,6 +155,14 @@ fn secret(state: &Path) -> Result<Secret, Failure> {
     let path = state.join("secret");
     Secret::load_or_create(&path)
         .map_err(|error| Failure::bad_input(format!("cannot use {path:?}: {error}")))
+}
+
+fn server_versions(text: &str) -> Result<QuicVersions, String> {
+    match text.parse() {
+        Ok(QuicVersions::V2) => Err("a server speaks version 1 in any case: v1 or v1,v2".into()),
+        Ok(versions) => Ok(versions),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// TLS as the arguments ask for it, and what to call its certificate.

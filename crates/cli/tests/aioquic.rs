@@ -63,6 +63,56 @@ fn get_fetches_from_an_aioquic_server() {
     }
 }
 
+const V2: &str = "version 0x6b3343cf";
+
+#[test]
+fn get_speaks_version_2_with_an_aioquic_server() {
+    let place = place();
+    for (versions, v2) in [("v1,v2", true), ("v2", true), ("v1", false)] {
+        let mut command = python("server.py");
+        command.args([&place.www, &place.certificate, &place.key]);
+        command.env("AIOQUIC_V2", "").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut server = Running(command.spawn().expect("Python starts"));
+        let port = first_line(&mut server);
+        let url = format!("https://localhost:{}/large", port.trim());
+        let ca = text(&place.certificate);
+        let line = ["get", &url, "--ca", ca, "--quic-versions", versions, "--key-update"];
+        let said = run(fullpipe(&place.here, &line));
+        assert_eq!(said.code, Some(0), "{versions}: {}", said.stderr);
+        assert_eq!(sha256(&place.here.join("large")), sha256(&place.www.join("large")));
+        std::fs::remove_file(place.here.join("large")).expect("it is there");
+        server.0.kill().expect("it runs");
+        let told = server.stderr();
+        assert_eq!(told.contains(V2), v2, "{versions}: {told}");
+    }
+}
+
+#[test]
+fn serve_speaks_version_2_with_an_aioquic_client() {
+    let place = place();
+    let (cert, key) = (text(&place.certificate), text(&place.key));
+    for (more, first, v2) in [
+        (&[][..], "", true),
+        (&[], "first", true),
+        (&["--retry-above", "0"], "", true),
+        (&["--retry-above", "0"], "first", true),
+        (&["--quic-versions", "v1"], "", false),
+    ] {
+        let args = [&["--cert", cert, "--key", key], more].concat();
+        let server = serve(&place.www, &args);
+        let mut command = python("client.py");
+        command.args([&server.address.port().to_string(), cert, text(&place.here), "/large"]);
+        let said = run({
+            command.env("AIOQUIC_V2", first);
+            command
+        });
+        assert_eq!(said.code, Some(0), "{more:?} {first}: {}", said.stderr);
+        assert_eq!(sha256(&place.here.join("large")), sha256(&place.www.join("large")));
+        std::fs::remove_file(place.here.join("large")).expect("it is there");
+        assert_eq!(said.stderr.contains(V2), v2, "{more:?} {first}: {}", said.stderr);
+    }
+}
+
 #[test]
 fn serve_serves_an_aioquic_client() {
     let place = place();

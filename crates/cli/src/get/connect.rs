@@ -40,6 +40,7 @@ pub(super) fn connector(args: &Args) -> Result<Connector, Failure> {
         },
         handshake_timeout: args.connect_timeout,
         cipher: args.ciphers,
+        versions: args.quic_versions,
         alpn: args.alpn,
         ..ClientOptions::default()
     };

@@ -1,16 +1,19 @@
 """An hq-interop client on aioquic: client.py PORT CERTIFICATE DIR PATH...
 
 Fetches each PATH from localhost, all over one connection, into DIR, and prints for each the file
-that it wrote, or the code of the server's reset.
+that it wrote, or the code of the server's reset. AIOQUIC_V2 in the environment has it offer version 2 of QUIC, or
+begin with it if its value is "first". It prints the version on stderr.
 """
 
 import asyncio
+import os
 import pathlib
 import sys
 
 from aioquic.asyncio import QuicConnectionProtocol, connect
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import StreamReset
+from aioquic.quic.packet import QuicProtocolVersion
 
 
 class Client(QuicConnectionProtocol):
@@ -48,9 +51,15 @@ async def main(port, certificate, directory, *paths):
         is_client=True, alpn_protocols=["hq-interop"], server_name="localhost"
     )
     configuration.load_verify_locations(cafile=certificate)
+    if "AIOQUIC_V2" in os.environ:
+        versions = [QuicProtocolVersion.VERSION_2, QuicProtocolVersion.VERSION_1]
+        configuration.supported_versions = versions
+        first = os.environ["AIOQUIC_V2"] == "first"
+        configuration.original_version = versions[0] if first else versions[1]
     async with connect(
         "127.0.0.1", int(port), configuration=configuration, create_protocol=Client
     ) as client:
+        print(f"version {client._quic._version:#x}", file=sys.stderr)
         answers = await asyncio.gather(*(fetch(client, path) for path in paths))
     for path, (body, code) in zip(paths, answers):
         if code is not None:

@@ -174,7 +174,11 @@ fn an_unknown_version_is_answered_only_when_it_could_be_a_connection() {
         let mut answer = [0; 2000];
         socket.recv(&mut answer).map(|len| answer[..len].to_vec()).ok()
     };
-    for version in [0x1a2a_3a4a, 0xff00_001d, 0xff00_0022, 0x6b33_43cf] {
+    const V2: u32 = 0x6b33_43cf;
+    for bytes in [40, 1199, 1200] {
+        assert_eq!(ask(V2, bytes), None, "garbage of version 2 in {bytes} bytes");
+    }
+    for version in [0x1a2a_3a4a, 0xff00_001d, 0xff00_0022, 2] {
         for bytes in [40, 1199] {
             assert_eq!(ask(version, bytes), None, "{version:#x} in {bytes} bytes");
         }
@@ -185,7 +189,7 @@ fn an_unknown_version_is_answered_only_when_it_could_be_a_connection() {
             .map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four")))
             .filter(|version| version & 0x0f0f_0f0f != 0x0a0a_0a0a)
             .collect();
-        assert_eq!(versions, [1], "to {version:#x}");
+        assert_eq!(versions, [V2, 1], "to {version:#x}");
     }
 }
 

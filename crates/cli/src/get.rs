@@ -21,6 +21,9 @@ use output::Output;
 use target::Target;
 use transfer::{Job, Transfer};
 
+/// Longest time for which --resume waits for a session. A server that gives one does so at the end of the handshake.
+const SESSION_TIMEOUT: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(1);
+
 /// Requests at one time on a connection: as many as most servers allow.
 const REQUESTS: usize = 100;
 
@@ -166,7 +169,7 @@ async fn fetch_all(args: &Args, jobs: Vec<Job>, interrupt: &Interrupt) -> Result
             if resume {
                 fetch_resuming(&connector, &transfer, group, early, &stop).await
             } else {
-                fetch_group(&connector, &transfer, group, None, &stop).await.1
+                fetch_group(&connector, &transfer, group, None, false, &stop).await.1
             }
         });
     }
@@ -208,21 +211,24 @@ async fn fetch_resuming(
     stop: &transfer::Stop,
 ) -> Vec<Failure> {
     let rest = group.split_off(1);
-    let (reached, mut failures) = fetch_group(connector, transfer, group, None, stop).await;
-    if rest.is_empty() {
+    let more = !rest.is_empty();
+    let (reached, mut failures) = fetch_group(connector, transfer, group, None, more, stop).await;
+    if !more {
         return failures;
     }
     let again = reached.map(|address| connect::Again { address, early });
-    failures.extend(fetch_group(connector, transfer, rest, again, stop).await.1);
+    failures.extend(fetch_group(connector, transfer, rest, again, false, stop).await.1);
     failures
 }
 
-/// Fetches files over one connection. Ends with the address of the server, and what went wrong.
+/// Fetches files over one connection. Ends with the address of the server, and what went wrong. A connection that will be
+/// resumed is kept until the server has given a session.
 async fn fetch_group(
     connector: &Connector,
     transfer: &Arc<Transfer>,
     jobs: Vec<Job>,
     again: Option<connect::Again>,
+    resumed_later: bool,
     stop: &transfer::Stop,
 ) -> (Option<std::net::SocketAddr>, Vec<Failure>) {
     let mut jobs = jobs.into_iter().peekable();
@@ -258,6 +264,9 @@ async fn fetch_group(
             Ok(outcome) => failures.extend(outcome.err()),
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
+    }
+    if resumed_later {
+        stop.unless(connector.wait_for_session(SESSION_TIMEOUT)).await;
     }
     if let Ok(client) = Arc::try_unwrap(client) {
         client.close().await;

@@ -80,7 +80,9 @@ fn sighup_reads_the_certificate_again() {
     std::fs::copy(&cert, &old).expect("a copy");
     let fetched = |ca: &Path| {
         let ca = ["get", &server.url("/1000"), "-o", "-", "--ca", text(ca)];
-        run(fullpipe(dir.path(), &ca)).code
+        let said = run(fullpipe(dir.path(), &ca));
+        eprintln!("{}", said.stderr);
+        said.code
     };
     assert_eq!(fetched(&old), Some(0));
     certificate(dir.path());

@@ -3,11 +3,13 @@
 mod cipher;
 mod fingerprint;
 mod server;
+mod sessions;
 mod verify;
 
 pub use cipher::{Cipher, UnknownCipher};
 pub use fingerprint::{Fingerprint, NoFingerprint};
 pub use server::ServerTls;
+pub(crate) use sessions::Sessions;
 pub use verify::Verify;
 
 use std::path::{Path, PathBuf};

@@ -11,6 +11,9 @@ use fullpipe_quic::{
     ServerTls, Verify, bulk_block,
 };
 
+/// Longest time to wait for a session, far more than it takes.
+const SESSION: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(10);
+
 fn serve(tls: &ServerTls) -> Server {
     Server::bind(loopback(), tls, Content::Bulk, ServerOptions::default()).expect("a server")
 }
@@ -30,8 +33,7 @@ async fn a_session_that_is_resumed_needs_no_certificate() {
     let connector = Connector::new(&verify, ClientOptions::default()).expect("TLS");
     let first = connector.connect(server.local_addr(), "localhost").await.expect("connected");
     fetch(&first, "/bulk/10").await.expect("a body");
-    // The tickets come behind the handshake.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    connector.wait_for_session(SESSION).await;
     write_pair(dir.path());
     tls.reload(&cert, &key).expect("a pair");
     let second = connector.connect(server.local_addr(), "localhost").await.expect("resumed");
@@ -52,7 +54,7 @@ async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
         let first = connector.connect_early(address, "localhost").await.expect("connected");
         assert!(first.connection().handshake_data().is_some(), "there was nothing to resume");
         fetch(&first, "/bulk/10").await.expect("a body");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        connector.wait_for_session(SESSION).await;
         let second = connector.connect_early(address, "localhost").await.expect("connected");
         assert_eq!(second.connection().handshake_data().is_none(), early, "before the handshake");
         // Had the server not taken it, this would be an error.
@@ -70,7 +72,7 @@ async fn a_request_that_was_not_taken_early_can_be_made_anew() {
     let first = serve(&tls);
     let client = connector.connect(first.local_addr(), "localhost").await.expect("connected");
     fetch(&client, "/bulk/10").await.expect("a body");
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    connector.wait_for_session(SESSION).await;
     let second = serve(&tls);
     let client = connector.connect_early(second.local_addr(), "localhost").await.expect("begun");
     let error = fetch(&client, "/bulk/10").await.expect_err("not taken");

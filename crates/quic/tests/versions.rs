@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use common::{fetch, loopback};
+use fullpipe_cc::Duration;
 use fullpipe_quic::{
     ClientError, ClientOptions, Connector, Content, Limits, QuicVersions, Server, ServerOptions,
     ServerTls, Verify, bulk_block,
@@ -119,7 +119,7 @@ fn serve(versions: QuicVersions, limits: Limits) -> (Server, Verify) {
 fn connector(verify: &Verify, versions: QuicVersions) -> Connector {
     let options = ClientOptions {
         versions,
-        handshake_timeout: fullpipe_cc::Duration::from_secs(3),
+        handshake_timeout: Duration::from_secs(3),
         ..ClientOptions::default()
     };
     Connector::new(verify, options).expect("TLS")
@@ -134,8 +134,7 @@ async fn get(connector: &Connector, server: &Server) -> Result<Relay, ClientErro
         assert_eq!((body.len(), &body[..9]), (300_000, &bulk_block()[..9]));
         client.connection().force_key_update();
     }
-    // Tickets come behind the handshake.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    connector.wait_for_session(Duration::from_secs(10)).await;
     Ok(relay)
 }
 

@@ -15,6 +15,7 @@ use super::{Client, ClientError, ClientOptions};
 use crate::Verify;
 use crate::http3::client::Http3;
 use crate::runtime::FineRuntime;
+use crate::tls::Sessions;
 use crate::transport::log_to;
 use crate::version::Notes;
 
@@ -28,6 +29,7 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 pub struct Connector {
     config: noq::ClientConfig,
     options: ClientOptions,
+    sessions: Arc<Sessions>,
     /// Servers that agreed on HTTP/3.
     http3: Arc<Mutex<HashSet<SocketAddr>>>,
 }
@@ -37,18 +39,26 @@ impl Connector {
     ///
     /// [`ClientError::Tls`] if what should be verified against cannot be read.
     pub fn new(verify: &Verify, options: ClientOptions) -> Result<Self, ClientError> {
-        let mut config = verify.config(options.cipher, options.alpn, options.versions)?;
+        let sessions = Arc::new(Sessions::new());
+        let ClientOptions { cipher, alpn, versions, .. } = options;
+        let mut config = verify.config(cipher, alpn, versions, sessions.clone())?;
         config.transport_config(Arc::new(transport(&options, None)));
         if let Some(id) = options.first_connection_id {
             config.initial_dst_cid_provider(Arc::new(move || noq::ConnectionId::new(&id)));
         }
-        Ok(Self { config, options, http3: Arc::default() })
+        Ok(Self { config, options, sessions, http3: Arc::default() })
     }
 
     /// Lets each connection write its qlog into this directory, which must exist.
     pub fn with_qlog(mut self, directory: &Path) -> Self {
         self.config.transport_config(Arc::new(transport(&self.options, Some(directory))));
         self
+    }
+
+    /// Waits until a server has given the first session that can be resumed, but no longer than `most`: it comes some time
+    /// after the handshake, or never.
+    pub async fn wait_for_session(&self, most: Duration) {
+        let _ = tokio::time::timeout(most.into(), self.sessions.first()).await;
     }
 
     /// Connects from any free port. `server_name` is the DNS name or the IP address that the

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::ParsedCertificate;
 use rustls::version::TLS13;
@@ -15,7 +15,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::cipher::initial_suite;
-use super::{Cipher, Fingerprint, TlsError, read_certificates, setup};
+use super::{Cipher, Fingerprint, Sessions, TlsError, read_certificates, setup};
 use crate::version::{ClientCrypto, Moved};
 use crate::{Alpn, QuicVersions};
 
@@ -42,6 +42,7 @@ impl Verify {
         cipher: Cipher,
         alpn: Alpn,
         versions: QuicVersions,
+        sessions: Arc<Sessions>,
     ) -> Result<noq::ClientConfig, TlsError> {
         let provider = cipher.provider();
         let mut config = rustls::ClientConfig::builder_with_provider(provider.clone())
@@ -51,6 +52,7 @@ impl Verify {
             .with_custom_certificate_verifier(self.verifier(provider)?)
             .with_no_client_auth();
         config.alpn_protocols = alpn.names();
+        config.resumption = Resumption::store(sessions);
         config.key_log = Arc::new(KeyLogFile::new());
         // Sent only by whoever asks for it; see `Connector::connect_early`.
         config.enable_early_data = true;

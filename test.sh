@@ -39,6 +39,7 @@ run_long() {
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test twin
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --lib invariants -- --nocapture
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test hostile -- --nocapture
+    JUDGE_SEEDS=20 cargo test --workspace --release --locked --test verdicts --test judge -- --nocapture
 
     # BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
     say "the kernel program"

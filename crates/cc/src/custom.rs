@@ -5,8 +5,14 @@ use core::fmt::Debug;
 use core::ops::{Deref, DerefMut};
 
 use crate::algo::CongestionControl;
-use crate::config::Config;
+use crate::bbr1::Bbr1;
+use crate::bbr3::{Bbr3, Draft, DraftAmended, Linux};
+use crate::config::{Algorithm, Config, CubicRules};
 use crate::conn::Conn;
+use crate::cubic::Cubic;
+use crate::cubic_linux::LinuxCubic;
+use crate::fixed::Fixed;
+use crate::reno::Reno;
 use crate::units::Instant;
 
 /// An algorithm of another crate. Make it a `static` and choose it as [`crate::Algorithm::Custom`].
@@ -67,6 +73,27 @@ pub trait CustomControl: CongestionControl + Debug + Send + Sync {
 impl<T: CongestionControl + Clone + Debug + Send + Sync + 'static> CustomControl for T {
     fn clone_box(&self) -> Box<dyn CustomControl> {
         Box::new(self.clone())
+    }
+}
+
+/// One of this crate's algorithms by itself, for a custom one that does most as it does: what it sets in the connection
+/// can be changed after each call.
+pub fn built_in(
+    algorithm: Algorithm,
+    conn: &mut Conn,
+    now: Instant,
+    config: &Config,
+) -> Box<dyn CustomControl> {
+    match algorithm {
+        Algorithm::Bbr3 => Box::new(Bbr3::<Draft>::new(conn, now, config)),
+        Algorithm::Bbr3x => Box::new(Bbr3::<DraftAmended>::new(conn, now, config)),
+        Algorithm::Bbr3Linux => Box::new(Bbr3::<Linux>::new(conn, now, config)),
+        Algorithm::Bbr1 => Box::new(Bbr1::new(conn, now, config)),
+        Algorithm::Cubic if config.cubic == CubicRules::Linux => Box::new(LinuxCubic::new(now)),
+        Algorithm::Cubic => Box::new(Cubic::new(conn)),
+        Algorithm::Reno => Box::new(Reno::new(conn)),
+        Algorithm::Fixed(rate) => Box::new(Fixed::new(conn, rate)),
+        Algorithm::Custom(custom) => (custom.new)(conn, now, config),
     }
 }
 

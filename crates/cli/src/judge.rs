@@ -1,104 +1,269 @@
 //! `fullpipe judge`: verdicts on any sender.
 
-use std::ffi::OsString;
-use std::sync::atomic::Ordering;
+mod course;
 
-use fullpipe_lab::RunError;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use fullpipe_lab::output::SCHEMA_VERSION;
-use fullpipe_lab::program::{
-    self, Grade, Judgement, ProgramPath, ProgramPlace, ProgramRequest, ProgramResult,
-};
+use fullpipe_lab::program::judge::{self, Company, Course, Grade, Judged, Limits, View, Views};
+use fullpipe_lab::program::{self, ProgramPlace, ProgramResult};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::link::{Relay, cannot_run, outcome, parse_relay};
+use crate::link::{Relay, needs_root, outcome, parse_relay};
 use crate::{print, say};
+use course::Runner;
 
-/// Judge any sender by what it does on four paths
+/// Judge any sender by what it does on sixteen paths
 ///
-/// Runs the command on each path as fullpipe link does and looks at the direction that carried the data: whether it
-/// fills the path, whether it keeps a standing queue in a deep buffer, its rate at 1 % of random loss, and its losses
-/// at a shallow buffer. bbr3, bbr1 and cubic run on the same paths in the simulator for as long, and the limits come
-/// from them: good is about what the best of them does, broken is worse than each by far, poor is between. Each
-/// transfer has to take 3 s at least, better 10.
+/// Runs the command on each path, as fullpipe link does, for as long as that path needs, and ends it then: give it more
+/// to transfer than it can. Looks at each packet of the direction that carried the data. Our own senders run on the same
+/// paths in the simulator, and the limits come from them: good is about what the best of them does, broken is worse than
+/// each by far, poor is between. Says what kind of algorithm it looks like, and names the defects that it knows.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Relay UDP from the address LISTEN to SERVER and back, without root, as fullpipe link does
     #[arg(long, value_name = "LISTEN=SERVER", value_parser = parse_relay, allow_hyphen_values = true)]
     udp: Option<Relay>,
+    /// Start this command line with sh at the other end of each path, as fullpipe link does; {port} in it and in the
+    /// command is a port. Two copies of the command have a server each. Needs no root
+    #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
+    server: Option<OsString>,
+    /// Judge on five of the paths, in less than 90 s
+    #[arg(long)]
+    quick: bool,
     /// Print one JSON object on stdout; the commands' output goes to stderr
     #[arg(long)]
     json: bool,
+    /// Write the verdicts as JUnit's test cases
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Fail when a grade is worse than in this file, which is what --json printed, or a defect is new
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
     /// The command and its arguments, behind --; {host} and {port} are replaced as fullpipe link does
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 const EXAMPLES: &str = "\
-Examples (with iperf3 -s running on this machine):
-  sudo fullpipe judge -- iperf3 -c {host} -t 10
-  sudo fullpipe judge -- iperf3 -c {host} -t 10 -C bbr
-  fullpipe judge --udp 0=127.0.0.1:4433 -- my-quic-client https://localhost:{port}/file
+Examples:
+  fullpipe judge --server 'iperf3 -s -p {port}' -- iperf3 -c {host} -p {port} -t 100
+  sudo fullpipe judge --quick -- iperf3 -c {host} -t 100 -C bbr
+  fullpipe judge --udp 0=127.0.0.1:4433 -- my-quic-client https://localhost:{port}/large-file
+  fullpipe judge --quick --udp 0=127.0.0.1:4433 --json --baseline before.json --junit judge.xml -- my-quic-client …
 
-Exit status: 0 nothing is broken, 1 something is, 2 bad input or a command that cannot be judged, 130 interrupted; that
-of a command that failed.";
+Exit status: 0 nothing is broken, 1 something is or is worse than the baseline, 2 bad input or a command that cannot be
+judged, 130 interrupted; that of a command that failed on the first path.";
+
+/// The most seconds of paths that are run once more when their packets were late.
+const MOST_REPEATED_S: u64 = 45;
 
 /// The object of --json.
 #[derive(serde::Serialize)]
 struct Report<'a> {
     schema_version: u32,
-    checks: &'a [Judgement],
+    quick: bool,
+    #[serde(flatten)]
+    judged: &'a Judged,
+    /// What is worse than the baseline; null without one.
+    worse: Option<&'a [String]>,
     runs: &'a [ProgramResult],
+    interrupted: bool,
+}
+
+/// What is read of such an object.
+#[derive(serde::Deserialize)]
+struct Baseline {
+    schema_version: u32,
+    #[serde(flatten)]
+    judged: Judged,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let baseline = args.baseline.as_ref().map(read_baseline).transpose()?;
     let place = args.udp.map_or(ProgramPlace::Namespace, Relay::place);
-    program::check(place).map_err(Failure::bad_input)?;
+    match args.server {
+        // Before this process has a second thread.
+        Some(_) => program::check_inside().map_err(Failure::bad_input)?,
+        None => program::check(place).map_err(needs_root)?,
+    }
     let stop = Interrupt::install()?.flag();
-    let (mut checks, mut runs) = (Vec::new(), Vec::new());
-    let paths = program::paths();
-    for (i, options) in paths.iter().enumerate() {
-        let plan = options.plan().map_err(Failure::run)?;
-        let path = ProgramPath::of(&plan, false).map_err(Failure::run)?;
-        say(&format!("judge: {} of {}: {}", i + 1, paths.len(), path.name));
-        let result = program::run(ProgramRequest {
-            path: &path,
-            place,
-            rebind: &[],
-            capture: None,
-            command: &args.command,
-            server: None,
-            output_on_stderr: true,
-            stop: &stop,
-            address: &mut |_| (),
-            watch: &mut |_| (),
-        });
-        let result = result.map_err(cannot_run)?;
-        outcome(&result)?;
-        if let Some(warning) = &result.emulator.warning {
-            say(&format!("{}: not to be trusted: {warning}", result.path));
-        }
-        let judged = program::judge(i, &result, &stop);
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::interrupted(true));
-        }
-        checks.push(judged.map_err(|error| match error {
-            RunError::Scenario(_) => Failure::bad_input(error),
-            error => Failure::run(error),
-        })?);
-        runs.push(result);
+    let courses = judge::courses(args.quick);
+    let all: u64 = courses.iter().map(|course| course.span_s).sum();
+    say(&format!("judge: {} paths, {all} s in all", courses.len()));
+    let mut seen = Seen::default();
+    seen.run(args, place, &courses, &stop)?;
+    let interrupted = stop.load(Ordering::Relaxed);
+    if seen.views.is_empty() {
+        return Err(Failure::interrupted(true));
+    }
+    say("judge: our own senders on the same paths");
+    // Ctrl-C has ended the command, and what there is of it is still judged.
+    let limits = Limits::simulate(&courses, &AtomicBool::new(false), |_| ());
+    let judged = Judged::of(&seen.views, &seen.missing, &limits.map_err(Failure::run)?);
+    let worse = baseline.map(|before| judged.worse_than(&before));
+    if let Some(file) = &args.junit {
+        fs::write(file, judge::junit(&judged))
+            .map_err(|e| Failure::run(format!("--junit: cannot write {}: {e}", file.display())))?;
     }
     if args.json {
-        let report = Report { schema_version: SCHEMA_VERSION, checks: &checks, runs: &runs };
+        let report = Report {
+            schema_version: SCHEMA_VERSION,
+            quick: args.quick,
+            judged: &judged,
+            worse: worse.as_deref(),
+            runs: &seen.runs,
+            interrupted,
+        };
         print(&format!("{}\n", serde_json::to_string(&report).map_err(Failure::run)?))?;
     } else {
-        print(&program::judgements(&checks).to_text())?;
+        print(&judge::text(&judged))?;
+        for line in worse.iter().flatten() {
+            print(&format!("worse than the baseline: {line}\n"))?;
+        }
     }
-    let broken: Vec<&str> =
-        checks.iter().filter(|c| c.grade == Grade::Broken).map(|c| c.check.as_str()).collect();
-    match broken.as_slice() {
-        [] => Ok(()),
-        some => Err(Failure::run(format!("broken: {}", some.join(", ")))),
+    if interrupted {
+        return Err(Failure::interrupted(false));
+    }
+    match (verdict(&judged), worse) {
+        (_, Some(worse)) if worse.is_empty() => Ok(()),
+        (_, Some(worse)) => Err(Failure::run(format!("worse: {}", worse.join("; ")))),
+        (None, None) => Ok(()),
+        (Some(broken), None) => Err(Failure::run(broken)),
+    }
+}
+
+/// What is broken, in a line.
+fn verdict(judged: &Judged) -> Option<String> {
+    let checks = judged.checks.iter().filter(|c| c.grade == Some(Grade::Broken));
+    let checks: Vec<&str> = checks.map(|c| c.check.as_str()).collect();
+    let defects: Vec<&str> = judged.defects.iter().map(|d| d.name.as_str()).collect();
+    match (checks.as_slice(), defects.as_slice()) {
+        ([], []) => None,
+        (checks, []) => Some(format!("broken: {}", checks.join(", "))),
+        ([], defects) => Some(format!("defects: {}", defects.join(", "))),
+        (checks, defects) => {
+            Some(format!("defects: {}; broken: {}", defects.join(", "), checks.join(", ")))
+        }
+    }
+}
+
+fn read_baseline(file: &PathBuf) -> Result<Judged, Failure> {
+    let wrong = |why: String| Failure::bad_input(format!("--baseline {}: {why}", file.display()));
+    let text = fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+    let read: Baseline = serde_json::from_str(&text).map_err(|e| {
+        wrong(format!("no JSON of fullpipe judge: {e}; write what fullpipe judge --json printed"))
+    })?;
+    match read.schema_version {
+        SCHEMA_VERSION => Ok(read.judged),
+        other => Err(wrong(format!(
+            "its schema_version is {other}, and this program's {SCHEMA_VERSION}; record it again"
+        ))),
+    }
+}
+
+/// What was seen so far.
+#[derive(Default)]
+struct Seen {
+    views: Views,
+    missing: BTreeMap<&'static str, String>,
+    runs: Vec<ProgramResult>,
+    /// Seconds of runs that were made again because the machine was too busy.
+    repeated_s: u64,
+}
+
+impl Seen {
+    /// Runs the command on all courses, or until `stop` is set.
+    fn run(
+        &mut self,
+        args: &Args,
+        place: ProgramPlace,
+        courses: &[&'static Course],
+        stop: &AtomicBool,
+    ) -> Result<(), Failure> {
+        let mut is_up = false;
+        for (i, course) in courses.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                self.missing.insert(course.name, "it was interrupted".to_owned());
+                continue;
+            }
+            if course.company == Company::Cubic && args.udp.is_some() {
+                let why = "a relay carries UDP, and has no flow of CUBIC beside it";
+                self.missing.insert(course.name, why.to_owned());
+                continue;
+            }
+            let (n, all) = (i + 1, courses.len());
+            say(&format!(
+                "judge: {n} of {all}: {}: {}, {} s",
+                course.name, course.about, course.span_s
+            ));
+            let runner = Runner { args, place, course, is_up, stop };
+            let (mut result, path) = runner.run()?;
+            if !result.emulator.trusted
+                && result.interrupted
+                && !stop.load(Ordering::Relaxed)
+                && self.repeated_s + course.span_s <= MOST_REPEATED_S
+            {
+                let why = result.emulator.warning.as_deref().unwrap_or_default();
+                say(&format!("{}: once more: {why}", course.name));
+                self.repeated_s += course.span_s;
+                (result, _) = runner.run()?;
+            }
+            // Whoever cannot be judged here cannot be elsewhere either.
+            if i == 0 && !result.interrupted {
+                outcome(&result)?;
+            }
+            if i == 0 {
+                is_up = result.up.payload_bytes > result.down.payload_bytes;
+            }
+            if let Some(warning) = &result.emulator.warning {
+                say(&format!("{}: not to be trusted: {warning}", course.name));
+            }
+            if let Some(why) = self.take(course, result, &path, stop) {
+                if i == 0 {
+                    return Err(Failure::bad_input(why));
+                }
+                self.missing.insert(course.name, why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what was seen on a course; why it cannot be judged, where that is so.
+    fn take(
+        &mut self,
+        course: &'static Course,
+        mut result: ProgramResult,
+        path: &program::ProgramPath,
+        stop: &AtomicBool,
+    ) -> Option<String> {
+        let ended = (!result.interrupted).then_some(result.elapsed_s);
+        let failed = result.ended.filter(|_| !result.interrupted).filter(|e| e.exit_code() != 0);
+        let record = result.wire.take().unwrap_or_default();
+        let name = result.command.first().map_or("", String::as_str).escape_debug().to_string();
+        let is_cut = stop.load(Ordering::Relaxed);
+        let cut = is_cut.then_some(result.elapsed_s);
+        let active_s = result.active_s;
+        self.runs.push(result);
+        if let (Some(failed), true) = (failed, active_s < 1.0) {
+            return Some(format!("'{name}' ended with {}", failed.in_words()));
+        }
+        let least = course.least_s();
+        if let Some(ended) = ended
+            && ended < least
+        {
+            return Some(format!(
+                "the command transferred for {ended:.1} s, and a verdict takes {least:.0} s; give it more to transfer"
+            ));
+        }
+        let end = course.span_s as f64;
+        self.views.insert(course.name, View::of(&record, path, end, ended.or(cut)));
+        None
     }
 }

@@ -178,6 +178,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         capture: args.pcap.as_deref(),
         command: &args.command,
         server: args.server.as_deref(),
+        beside: &[],
+        rival: None,
+        record: 0,
         output_on_stderr: args.json,
         stop: &stop,
         address: &mut |host| match args.udp {
@@ -245,7 +248,7 @@ impl Args {
 }
 
 /// Ways to do without root, beside the error that it is needed.
-fn needs_root(error: RunError) -> Failure {
+pub(crate) fn needs_root(error: RunError) -> Failure {
     match error {
         RunError::NoNamespace(EmuError::NeedsRoot) => Failure::bad_input(
             "a command that is to reach this machine over a link needs root; run it with sudo, or start what it talks \

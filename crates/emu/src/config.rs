@@ -29,9 +29,8 @@ pub struct EmulatorConfig {
     pub capture: Option<PathBuf>,
     /// The times after [`Self::epoch`] at which every client appears to the target with another port.
     pub rebind: Vec<Duration>,
-    /// Whether to keep the time and size of every packet that arrives from the target, for tests of
-    /// pacing: 16 bytes a packet.
-    pub record_arrivals: bool,
+    /// The number of packets of each direction whose time and header are kept, from the first on: 24 bytes a packet.
+    pub record_arrivals: usize,
     /// The zero of all times that the link gives; `None` for its start. Several sources of samples
     /// that share one zero can be plotted together.
     pub epoch: Option<time::Instant>,
@@ -50,7 +49,7 @@ impl EmulatorConfig {
             listen: None,
             capture: None,
             rebind: Vec::new(),
-            record_arrivals: false,
+            record_arrivals: 0,
             epoch: None,
             realtime: true,
         }

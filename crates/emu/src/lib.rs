@@ -102,7 +102,7 @@ mod way_back;
 pub use capture::CaptureReport;
 pub use config::{EmuError, EmulatorConfig, MAX_FLOWS};
 pub use emulator::{Emulator, LinkSample};
-pub use fullpipe_path::{Link, PathConfig, PathSample, PathStats, QueueLimit};
+pub use fullpipe_path::{Arrival, Link, PathConfig, PathSample, PathStats, QueueLimit};
 pub use report::{
-    Arrival, ArrivalTime, DirectionReport, HostReport, LATENESS_BOUND, LinkReport, STALL_BOUND,
+    ArrivalTime, DirectionReport, HostReport, LATENESS_BOUND, LinkReport, STALL_BOUND,
 };

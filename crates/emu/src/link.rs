@@ -21,7 +21,7 @@ use crate::os::{self, Received, Receiver, Waiter};
 use crate::outcome::{Active, Outcome, corrupt, thread_cpu_time};
 use crate::report::Nanos;
 use crate::way_back::WayBack;
-use crate::{Arrival, ArrivalTime, EmuError, EmulatorConfig, HostReport, LinkReport};
+use crate::{ArrivalTime, EmuError, EmulatorConfig, HostReport, LinkReport};
 
 /// Largest number of reads from one socket before packets that are due are sent. More would delay them.
 const READS_A_TURN: usize = 64;
@@ -73,8 +73,12 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: &EmulatorConfig) -> Result<Self, EmuError> {
         let wrong = |direction| move |source| EmuError::Path { direction, source };
-        let downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
-        let uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
+        let mut downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
+        let mut uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
+        if config.record_arrivals > 0 {
+            downlink.record_arrivals(config.record_arrivals);
+            uplink.record_arrivals(config.record_arrivals);
+        }
         let (down, up) = (Outcome::new(), Outcome::new());
         let way_back = WayBack::new();
         let model = Mutex::new(Model { downlink, uplink, down, up, way_back });
@@ -149,7 +153,6 @@ pub(crate) struct Link {
     capture: Option<Capture>,
     refused: Count,
     unreachable: u64,
-    arrivals: Option<Vec<Arrival>>,
 }
 
 impl Link {
@@ -189,7 +192,6 @@ impl Link {
             capture,
             refused: Count::default(),
             unreachable: 0,
-            arrivals: config.record_arrivals.then(Vec::new),
         })
     }
 
@@ -281,14 +283,6 @@ impl Link {
         {
             let mut model = self.shared.model();
             for Incoming { at, direction, header, parcel } in incoming.drain(..) {
-                if direction == Direction::Down
-                    && parcel.flow.is_some()
-                    && let Some(arrivals) = &mut self.arrivals
-                {
-                    // A stamp from before the model's time enters at the model's time.
-                    let at = at.max(model.downlink.now());
-                    arrivals.push(Arrival { at, wire_bytes: header.wire_bytes });
-                }
                 if let Err(dropped) = model.path(direction).send(at, header, parcel) {
                     self.pool.push(dropped.payload.data);
                 }
@@ -478,15 +472,14 @@ impl Link {
         let down = std::mem::replace(&mut model.down, Outcome::new());
         let up = std::mem::replace(&mut model.up, Outcome::new());
         LinkReport {
-            downlink: down.report(model.downlink.stats()),
-            uplink: up.report(model.uplink.stats()),
+            downlink: down.report(&mut model.downlink),
+            uplink: up.report(&mut model.uplink),
             lateness: self.lateness.into_inner(),
             flows: self.ports.flows.len(),
             refused: self.refused,
             unreachable: self.unreachable,
             kernel_drops: self.shared.kernel_drops(),
             endpoint_drops: self.shared.endpoints.drops(),
-            arrivals: self.arrivals.unwrap_or_default(),
             capture: self.capture.map(Capture::finish),
             active: self.active.lasted(),
             ran: self.clock.now().since(self.started),

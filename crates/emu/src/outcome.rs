@@ -1,7 +1,7 @@
 //! Results of a link that its thread measures, and corruption, for every kind of link.
 
 use fullpipe_cc::{Duration, Instant, Rate};
-use fullpipe_path::{Count, PathStats};
+use fullpipe_path::{Count, Path};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::DirectionReport;
@@ -77,14 +77,15 @@ impl Outcome {
         }
     }
 
-    pub(crate) fn report(self, stats: PathStats) -> DirectionReport {
+    pub(crate) fn report<T: Clone>(self, path: &mut Path<T>) -> DirectionReport {
         DirectionReport {
-            stats,
+            stats: path.stats(),
             queue_delay: self.queue_delay.into_inner(),
             payload_bytes: self.payload_bytes,
             middle_half: self.growth.middle_half(self.payload_bytes),
             corrupted_packets: self.corrupted,
             send_failures: self.send_failures,
+            arrivals: path.take_arrivals(),
         }
     }
 }
@@ -136,6 +137,10 @@ pub(crate) fn thread_cpu_time() -> Duration {
 mod tests {
     use super::*;
 
+    fn path() -> Path<()> {
+        Path::new(&fullpipe_path::PathConfig::default()).expect("a wire")
+    }
+
     #[test]
     fn the_middle_half_knows_nothing_of_a_slow_start_and_of_a_late_end() {
         let mut outcome = Outcome::new();
@@ -145,7 +150,7 @@ mod tests {
             outcome.deliver(ms(1_000 + packet), 1_000);
         }
         outcome.deliver(ms(20_000), 100);
-        let report = outcome.report(PathStats::default());
+        let report = outcome.report(&mut path());
         assert_eq!(report.payload_bytes, 4_000_200);
         assert_eq!(report.middle_half, Some(Rate::from_bytes_per_sec(1_000_000)));
     }
@@ -156,7 +161,7 @@ mod tests {
         for packet in 0..50 {
             outcome.deliver(Instant::from_nanos(packet * 1_000_000), 1_000);
         }
-        assert_eq!(outcome.report(PathStats::default()).middle_half, None);
+        assert_eq!(outcome.report(&mut path()).middle_half, None);
     }
 
     #[test]
@@ -166,7 +171,7 @@ mod tests {
             outcome.deliver(Instant::from_nanos(second * 1_000_000_000), 500);
         }
         assert!(outcome.growth.points.len() <= MOST_POINTS);
-        let rate = outcome.report(PathStats::default()).middle_half;
+        let rate = outcome.report(&mut path()).middle_half;
         assert_eq!(rate, Some(Rate::from_bytes_per_sec(500)));
     }
 }

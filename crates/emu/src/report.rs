@@ -1,7 +1,7 @@
 //! The report of a link after its run.
 
-use fullpipe_cc::{Duration, Instant, Rate};
-use fullpipe_path::{Count, PathStats};
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::{Arrival, Count, PathStats};
 use hdrhistogram::Histogram;
 
 use crate::capture::CaptureReport;
@@ -15,16 +15,6 @@ pub const LATENESS_BOUND: Duration = Duration::from_millis(1);
 /// it is, it reaches every maximum that a sender keeps: the ACKs of 5 ms come at once, and a rate
 /// sample of 40 ms is an eighth too high.
 pub const STALL_BOUND: Duration = Duration::from_millis(5);
-
-/// A packet's arrival at the link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
-    /// The time at which it entered the path. A path of the same configuration does the same again
-    /// when it gets packets of the same sizes at the same times.
-    pub at: Instant,
-    /// Its size on the wire, IP and UDP headers included.
-    pub wire_bytes: u32,
-}
 
 /// Source of the arrival times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +56,8 @@ pub struct DirectionReport {
     pub corrupted_packets: u64,
     /// Packets that left the path and that the system refused to send.
     pub send_failures: Count,
+    /// The packets that entered the path, when asked for, in their order.
+    pub arrivals: Vec<Arrival>,
 }
 
 /// A whole run of a link.
@@ -98,8 +90,6 @@ pub struct LinkReport {
     /// [`Emulator::sample`]: crate::Emulator::sample
     /// [`Emulator::finish`]: crate::Emulator::finish
     pub endpoint_drops: u64,
-    /// The arrivals from the target, when asked for, in the order in which they entered the path.
-    pub arrivals: Vec<Arrival>,
     /// The file of the packets, when asked for.
     pub capture: Option<CaptureReport>,
     /// Time from the first packet that came, in either direction, to the last that left.

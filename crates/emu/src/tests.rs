@@ -94,7 +94,7 @@ fn a_stalled_thread_changes_no_arrival_and_no_departure_of_the_model() {
         ..Link::default()
     }
     .into();
-    let config = EmulatorConfig { downlink, record_arrivals: true, ..quiet() };
+    let config = EmulatorConfig { downlink, record_arrivals: 10_000, ..quiet() };
     let (link, first, peer) = connected(config, &server);
     // A second flow: what both send is in order only by its time.
     let second = socket();
@@ -114,12 +114,12 @@ fn a_stalled_thread_changes_no_arrival_and_no_departure_of_the_model() {
     }
     let report = link.finish().expect("it ran");
     assert_eq!(report.host.arrival_time, ArrivalTime::Kernel);
-    assert_eq!(report.arrivals.len(), 5);
-    for ((before, after), arrival) in sent.iter().zip(&report.arrivals) {
+    assert_eq!(report.downlink.arrivals.len(), 5);
+    for ((before, after), arrival) in sent.iter().zip(&report.downlink.arrivals) {
         // For the wall clock, which is placed on ours with an error; the stall was 100 ms.
         let slack = fullpipe_cc::Duration::from_millis(1);
         assert!(arrival.at + slack > *before && *after + slack > arrival.at, "{arrival:?}");
-        assert_eq!(arrival.wire_bytes, 1000);
+        assert_eq!(arrival.header.wire_bytes, 1000);
     }
     // Each had left the wire, after 1 ms, long before the next came: nothing waited in the model.
     assert_eq!(report.downlink.queue_delay.max(), 0);
@@ -233,7 +233,7 @@ fn a_burst_of_one_gso_send_is_many_packets() {
     use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
 
     let server = socket();
-    let config = EmulatorConfig { record_arrivals: true, ..quiet() };
+    let config = EmulatorConfig { record_arrivals: 10_000, ..quiet() };
     let (link, client, peer) = connected(config, &server);
     let payload: Vec<u8> = (0..10 * 1200 + 700).map(|i| (i / 1200) as u8).collect();
     let segment = [ControlMessage::UdpGsoSegments(&1200)];
@@ -247,7 +247,10 @@ fn a_burst_of_one_gso_send_is_many_packets() {
         assert!(buffer[..n].iter().all(|b| *b == i), "packet {i}");
     }
     let report = link.finish().expect("it ran");
-    let sizes: Vec<_> = report.arrivals.iter().map(|a| a.wire_bytes).collect();
+    let sizes: Vec<_> = report.downlink.arrivals.iter().map(|a| a.header.wire_bytes).collect();
     assert_eq!(sizes, [vec![1228; 10], vec![728]].concat());
-    assert!(report.arrivals.iter().all(|a| a.at == report.arrivals[0].at), "at one moment");
+    assert!(
+        report.downlink.arrivals.iter().all(|a| a.at == report.downlink.arrivals[0].at),
+        "at one moment"
+    );
 }

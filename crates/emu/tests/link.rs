@@ -116,7 +116,7 @@ fn the_flows_share_one_bottleneck_that_keeps_its_rate_and_its_limit() {
     let downlink = PathConfig::from(wire(20));
     let link = start(EmulatorConfig {
         downlink: downlink.clone(),
-        record_arrivals: true,
+        record_arrivals: 10_000,
         ..EmulatorConfig::new(local(&server))
     });
     let clients = [introduce(&link, &server), introduce(&link, &server)];
@@ -153,8 +153,8 @@ fn the_flows_share_one_bottleneck_that_keeps_its_rate_and_its_limit() {
     // What happened is what the path does with what arrived.
     let mut path = Path::new(&downlink).expect("a path");
     let mut waits = Vec::new();
-    for arrival in &report.arrivals {
-        let _ = path.send(arrival.at, arrival.wire_bytes, ());
+    for arrival in &report.downlink.arrivals {
+        let _ = path.send(arrival.at, arrival.header, ());
     }
     while let Some(Event::Delivered(d)) = path.poll(fullpipe_cc::Instant::from_nanos(u64::MAX)) {
         waits.push(d.queued.as_nanos());

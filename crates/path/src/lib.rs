@@ -90,6 +90,7 @@
 #![forbid(unsafe_code)]
 
 mod aggregation;
+mod arrival;
 mod bottleneck;
 mod carrier;
 mod config;
@@ -115,6 +116,7 @@ mod stats;
 mod token_bucket;
 mod wire;
 
+pub use arrival::Arrival;
 pub use config::{ConfigError, ElementConfig, Link, LossConfig, PathConfig, QueueLimit, Selection};
 pub use cross::{Arrivals, CrossSource, CrossTraffic};
 pub use exponential::Exponential;

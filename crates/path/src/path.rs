@@ -2,6 +2,7 @@
 
 use fullpipe_cc::{Duration, Instant, Rate};
 
+use crate::arrival::{Arrival, ArrivalLog};
 use crate::carrier::Carrier;
 use crate::packet::Header;
 use crate::plain::Plain;
@@ -74,6 +75,7 @@ pub struct Path<T> {
     now: Instant,
     /// Only what is counted by the path itself: the rest is filled in for a sample.
     stats: PathStats,
+    log: Option<Box<ArrivalLog>>,
 }
 
 /// The implementation that carries the packets.
@@ -94,7 +96,7 @@ impl<T: Clone> Path<T> {
             Some(plain) => Way::Plain(plain),
             None => Way::Row(Carrier::new(config)),
         };
-        Ok(Self { way, now: Instant::default(), stats: PathStats::default() })
+        Ok(Self { way, now: Instant::default(), stats: PathStats::default(), log: None })
     }
 
     /// A packet enters the path at `now` and meets the queue as it is at `now`: everything due until
@@ -113,10 +115,25 @@ impl<T: Clone> Path<T> {
         self.now = self.now.max(now);
         let header = header.into();
         self.stats.arrived.add(header.wire_bytes);
+        if let Some(log) = &mut self.log {
+            log.push(Arrival { at: self.now, header });
+        }
         match &mut self.way {
             Way::Plain(plain) => plain.send(self.now, header, payload, &mut self.stats),
             Way::Row(row) => row.send(self.now, header, payload, &mut self.stats),
         }
+    }
+
+    /// Keeps the time and the header of each packet that enters from now on, of `most` packets at most: 24
+    /// bytes each.
+    pub fn record_arrivals(&mut self, most: usize) {
+        self.log = Some(Box::new(ArrivalLog { most, arrivals: Vec::new() }));
+    }
+
+    /// What was recorded, in the order in which it entered; nothing remains here. Where it is less than
+    /// [`PathStats::arrived`], there was no room for the rest.
+    pub fn take_arrivals(&mut self) -> Vec<Arrival> {
+        self.log.take().map(|log| log.arrivals).unwrap_or_default()
     }
 
     /// The first bottleneck's rate is `rate` from `now` on, whatever steps or trace it had; the

@@ -6,7 +6,7 @@ mod upwards;
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Instant, Rate};
-use fullpipe_path::{ConfigError, CrossSource, Path, PathSample, Probability, Selection};
+use fullpipe_path::{Arrival, ConfigError, CrossSource, Path, PathSample, Probability, Selection};
 use hdrhistogram::Histogram;
 
 use crate::config::{Route, SimConfig, SimError};
@@ -159,6 +159,20 @@ impl Sim {
     /// The way back: its counters now.
     pub fn uplink(&self) -> PathSample {
         self.uplink.sample(self.now)
+    }
+
+    /// Keeps the time and the header of each packet that enters a link or the uplink from now on, of `most` packets
+    /// of each at most.
+    pub fn record_arrivals(&mut self, most: usize) {
+        self.links.iter_mut().for_each(|link| link.path.record_arrivals(most));
+        self.uplink.record_arrivals(most);
+    }
+
+    /// What was recorded: of each link, and last of the uplink.
+    pub fn take_arrivals(&mut self) -> Vec<Vec<Arrival>> {
+        let mut all: Vec<_> = self.links.iter_mut().map(|link| link.path.take_arrivals()).collect();
+        all.push(self.uplink.take_arrivals());
+        all
     }
 
     /// Queueing delay of every packet that came through a link, in nanoseconds.

@@ -72,6 +72,8 @@ pub struct TunConfig {
     pub capture: Option<PathBuf>,
     /// Flows whose packets are looked at one by one; none costs nothing.
     pub wire: WireConfig,
+    /// The number of packets of each direction whose time and header are kept, from the first on: 24 bytes a packet.
+    pub record_arrivals: usize,
     /// The zero of all times that the link gives; `None` for its start.
     pub epoch: Option<time::Instant>,
     /// Whether to ask for the real-time class SCHED_FIFO.
@@ -87,6 +89,7 @@ impl TunConfig {
             cross: Vec::new(),
             capture: None,
             wire: WireConfig::default(),
+            record_arrivals: 0,
             epoch: None,
             realtime: true,
         }

@@ -45,8 +45,12 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(config: &TunConfig) -> Result<Self, EmuError> {
         let wrong = |direction| move |source| EmuError::Path { direction, source };
-        let downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
-        let uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
+        let mut downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
+        let mut uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
+        if config.record_arrivals > 0 {
+            downlink.record_arrivals(config.record_arrivals);
+            uplink.record_arrivals(config.record_arrivals);
+        }
         Ok(Self {
             model: Mutex::new(Model {
                 downlink,
@@ -315,18 +319,18 @@ impl Worker {
 
     fn report(self, host: HostReport) -> LinkReport {
         let (kernel_drops, endpoint_drops) = self.shared.drops();
-        let model = self.shared.model();
+        let mut model = self.shared.model();
+        let model = &mut *model;
         let [down, up] = self.outcomes;
         LinkReport {
-            downlink: down.report(model.downlink.stats()),
-            uplink: up.report(model.uplink.stats()),
+            downlink: down.report(&mut model.downlink),
+            uplink: up.report(&mut model.uplink),
             lateness: self.lateness.into_inner(),
             flows: 0,
             refused: Count::default(),
             unreachable: 0,
             kernel_drops,
             endpoint_drops,
-            arrivals: Vec::new(),
             capture: self.capture.map(Capture::finish),
             active: self.active.lasted(),
             ran: self.clock.now().since(self.started),

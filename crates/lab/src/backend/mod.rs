@@ -76,6 +76,8 @@ pub(crate) struct Request<'a> {
     /// The moments for which marks are wanted, in order.
     pub(crate) moments: &'a [Duration],
     pub(crate) sampling: Sampling,
+    /// The number of packets of each direction whose arrival at the path is wanted; only the simulator has them.
+    pub(crate) arrivals: usize,
     /// One of the backend's, or the usual one.
     pub(crate) link: Option<LinkKind>,
     pub(crate) stop: &'a AtomicBool,

@@ -55,6 +55,9 @@ impl Backend for Sim {
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
         let mut sim = sim::Sim::new(&scenario.config)?;
+        if request.arrivals > 0 {
+            sim.record_arrivals(request.arrivals);
+        }
         let flows = scenario.flows.len();
         let mut recorder =
             Recorder::new(request.sampling, scenario.interval, scenario.duration, flows);
@@ -106,7 +109,13 @@ impl Backend for Sim {
         marks.push(mark(&sim));
         let series = recorder.map_or(Vec::new(), Recorder::finish);
         add_queue_delays(&mut marks, &sim);
-        Ok(observations(scenario, &sim, marks, series))
+        let mut seen = observations(scenario, &sim, marks, series);
+        if request.arrivals > 0 {
+            let mut all = sim.take_arrivals();
+            let up = all.pop().unwrap_or_default();
+            seen.arrivals = all.into_iter().next().map(|down| [down, up]);
+        }
+        Ok(seen)
     }
 }
 
@@ -170,5 +179,5 @@ fn observations(
         FlowTimes { start: since(flow.start()).min(end), end: flow.end().map_or(stop, since) }
     });
     let times = times.collect();
-    Observations { marks, times, end, series, emulator: None, interrupted: false }
+    Observations { marks, times, end, series, emulator: None, interrupted: false, arrivals: None }
 }

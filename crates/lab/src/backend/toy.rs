@@ -80,6 +80,7 @@ impl Backend for Toy {
             series: Vec::new(),
             emulator: None,
             interrupted: false,
+            arrivals: None,
         })
     }
 }

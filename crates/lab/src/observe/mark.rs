@@ -1,7 +1,7 @@
 //! Counters and distributions at one moment: the counts between two moments are the difference.
 
 use fullpipe_cc::Duration;
-use fullpipe_path::PathStats;
+use fullpipe_path::{Arrival, PathStats};
 use fullpipe_sim::SenderStats;
 use hdrhistogram::Histogram;
 
@@ -95,6 +95,8 @@ pub(crate) struct Observations {
     /// does not report it.
     pub(crate) emulator: Option<EmulatorRecord>,
     pub(crate) interrupted: bool,
+    /// What entered the first link and the way back, where it was asked for and there is one that sees it.
+    pub(crate) arrivals: Option<[Vec<Arrival>; 2]>,
 }
 
 /// A histogram of times in nanoseconds, from a microsecond to a minute in three digits.

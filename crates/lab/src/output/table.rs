@@ -180,6 +180,11 @@ impl Table {
     /// The table in aligned columns, each line ending in a newline. The first column is text
     /// and starts at the left; numbers end at the right, under their unit.
     pub fn to_text(&self) -> String {
+        self.to_text_within(LINE)
+    }
+
+    /// The same on lines of up to so many characters.
+    pub fn to_text_within(&self, line: usize) -> String {
         let width = |c: usize| {
             let (_, unit) = self.header[c];
             let cells = self.rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count());
@@ -191,7 +196,7 @@ impl Table {
         };
         let mut widths: Vec<usize> = (0..self.header.len()).map(width).collect();
         let numbers: usize = widths.iter().skip(1).map(|w| w + 2).sum();
-        let room = LINE.saturating_sub(numbers);
+        let room = line.saturating_sub(numbers);
         if let Some(first) = widths.first_mut().filter(|first| **first > room) {
             let cells = self.rows.iter().filter_map(|r| r.first()).map(|s| s.chars().count());
             let name = self.header[0].0.len();

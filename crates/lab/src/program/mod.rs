@@ -2,21 +2,24 @@
 //!
 //! The path model sees every packet, and nothing of the program: all figures are the wire's.
 
-mod judge;
+pub mod judge;
 mod options;
 mod path;
 mod place;
+mod record;
 mod result;
+#[cfg(target_os = "linux")]
+mod rival;
 mod run;
 mod server;
 mod watch;
 
-pub use judge::{Grade, Judgement, judge, judgements, paths};
 pub use options::PathOptions;
 pub use path::ProgramPath;
 pub use place::{ProgramPlace, check, check_inside};
+pub use record::{Fate, MOST_PACKETS, WirePacket, WireRecord};
 pub use result::{Ended, PcapResult, ProgramResult, RelayResult, ServerResult, WayResult, table};
-pub use run::{ProgramRequest, run};
+pub use run::{Beside, ProgramRequest, RivalWay, run};
 pub use watch::ProgramSample;
 
 /// The variable of the command's environment that has the address behind the path: of this machine, inside another

@@ -77,7 +77,13 @@ impl Link {
         match request.place {
             #[cfg(target_os = "linux")]
             ProgramPlace::Namespace => {
-                let config = TunConfig { cross, capture, ..TunConfig::new(uplink, downlink) };
+                let record_arrivals = request.record;
+                let config = TunConfig {
+                    cross,
+                    capture,
+                    record_arrivals,
+                    ..TunConfig::new(uplink, downlink)
+                };
                 if request.server.is_none() {
                     return Ok(Self::Tun(TunLink::from_here(&config)?));
                 }
@@ -96,6 +102,7 @@ impl Link {
                     cross,
                     listen: Some(listen),
                     capture,
+                    record_arrivals: request.record,
                     rebind: request.rebind.to_vec(),
                     ..EmulatorConfig::new(server)
                 };

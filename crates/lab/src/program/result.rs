@@ -10,6 +10,7 @@ use fullpipe_emu::{CaptureReport, DirectionReport, LinkReport};
 use serde::{Deserialize, Serialize};
 
 use super::path::{ProgramPath, constant_rate};
+use super::record::WireRecord;
 use super::watch::ProgramSample;
 use crate::formulas::ratio;
 use crate::metrics::Figures;
@@ -50,6 +51,9 @@ pub struct ProgramResult {
     /// The path ten times a second, for a page.
     #[serde(skip)]
     pub series: Vec<ProgramSample>,
+    /// Every packet, where that was asked for.
+    #[serde(skip)]
+    pub wire: Option<Box<WireRecord>>,
 }
 
 /// A server at the other end of the path, that was started with the command.
@@ -239,6 +243,7 @@ impl ProgramResult {
             emulator: EmulatorRecord::from(report),
             interrupted: false,
             series: Vec::new(),
+            wire: None,
         }
     }
 

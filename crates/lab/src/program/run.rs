@@ -14,7 +14,10 @@ use nix::sys::signal::Signal;
 
 use super::path::ProgramPath;
 use super::place::{Link, ProgramPlace};
+use super::record::WireRecord;
 use super::result::{Ended, ProgramResult, RelayResult};
+#[cfg(target_os = "linux")]
+use super::rival::Rival;
 use super::server::Server;
 use super::watch::Watch;
 use super::{HOST_PLACE, HOST_VARIABLE, PORT_PLACE};
@@ -46,6 +49,12 @@ pub struct ProgramRequest<'a> {
     /// A command line for `sh` that is started first, at the other end of the path: this machine's servers are not
     /// reached then. For a path between namespaces.
     pub server: Option<&'a OsStr>,
+    /// Others that run there from the start of that one to its end.
+    pub beside: &'a [Beside],
+    /// A flow of the kernel's CUBIC beside the command, in this direction; a relay has none.
+    pub rival: Option<RivalWay>,
+    /// The number of packets of each direction that are recorded, from the first on.
+    pub record: usize,
     /// Whether its output goes to stderr, so that stdout is for the results.
     pub output_on_stderr: bool,
     /// Set when the run is to end.
@@ -56,6 +65,24 @@ pub struct ProgramRequest<'a> {
     pub watch: &'a mut dyn FnMut(Progress),
 }
 
+/// A command beside the one that a run is of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Beside {
+    /// It and its arguments.
+    pub command: Vec<OsString>,
+    /// Its server's command line, where it needs one of its own.
+    pub server: Option<OsString>,
+}
+
+/// The direction of a rival's data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RivalWay {
+    /// As what the command sends.
+    Up,
+    /// As what the command receives.
+    Down,
+}
+
 /// Runs a command to its end, or until `stop` is set. When this returns, everything that it started has ended.
 ///
 /// # Errors
@@ -63,7 +90,18 @@ pub struct ProgramRequest<'a> {
 pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
     let link = Link::start(&request)?;
     let ProgramRequest {
-        path, place, command, server, output_on_stderr, stop, address, watch, ..
+        path,
+        place,
+        command,
+        server,
+        beside,
+        rival,
+        record,
+        output_on_stderr,
+        stop,
+        address,
+        watch,
+        ..
     } = request;
     let host = link.address();
     address(host);
@@ -71,21 +109,20 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
         None => None,
         Some(line) => Some(Server::start(&with_address(line, host), &link, stop)?),
     };
+    let mut servers = Vec::new();
+    for line in beside.iter().filter_map(|beside| beside.server.as_ref()) {
+        servers.push(Server::start(&with_address(line, host), &link, stop)?);
+    }
     let words: Vec<OsString> = command.iter().map(|word| with_address(word, host)).collect();
+    #[cfg(target_os = "linux")]
+    let rival = rival.map(|way| Rival::start(&link, way)).transpose()?;
     let begun = Instant::now();
-    let mut process = match words.split_first() {
-        None => None,
-        Some((program, arguments)) => {
-            let mut made = Command::new(program);
-            made.args(arguments);
-            surround(&mut made, host)?;
-            let started = link.enter(|| Process::start(made, output_on_stderr))?;
-            Some(started.map_err(|source| RunError::NoCommand {
-                program: program.to_string_lossy().escape_debug().to_string(),
-                source,
-            })?)
-        }
-    };
+    let mut process = start(&link, host, &words, output_on_stderr)?;
+    let mut others = Vec::new();
+    for Beside { command, .. } in beside {
+        let words: Vec<OsString> = command.iter().map(|word| with_address(word, host)).collect();
+        others.extend(start(&link, host, &words, output_on_stderr)?);
+    }
     let mut course = Watch::new(begun);
     let (status, interrupted) = loop {
         if let Some(process) = &mut process
@@ -108,14 +145,22 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
     let interrupted = interrupted || is_by_ctrl_c;
     let elapsed = begun.elapsed();
     drop(process);
+    drop(others);
+    drop(rival);
     let server = server.as_mut().map(Server::end).transpose()?;
+    drop(servers);
     link.end_processes()?;
     // A server that never hears of the end of a connection waits for more.
     settle(path.rtt, || {
         let now = link.sample();
         (now.downlink.stats.arrived.packets, now.uplink.stats.arrived.packets)
     });
-    let report = link.finish()?;
+    let mut report = link.finish()?;
+    let wire = (record > 0).then(|| {
+        let arrivals = [&mut report.downlink.arrivals, &mut report.uplink.arrivals];
+        let [down, up] = arrivals.map(std::mem::take);
+        Box::new(WireRecord::of(&path.down, &path.up, [&down, &up]))
+    });
     let shown = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let result = ProgramResult::of(path, shown, status.map(Ended::from), elapsed.into(), &report);
     let relay = match place {
@@ -123,7 +168,26 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
         ProgramPlace::Relay { server, .. } => Some(RelayResult::of(host, server, &report)),
     };
     let series = course.into_rows();
-    Ok(ProgramResult { relay, server, interrupted, series, ..result })
+    Ok(ProgramResult { relay, server, interrupted, series, wire, ..result })
+}
+
+/// Starts a command where the link is; nothing where there is none.
+fn start(
+    link: &Link,
+    host: SocketAddr,
+    words: &[OsString],
+    output_on_stderr: bool,
+) -> Result<Option<Process>, RunError> {
+    let Some((program, arguments)) = words.split_first() else { return Ok(None) };
+    let mut made = Command::new(program);
+    made.args(arguments);
+    surround(&mut made, host)?;
+    let started = link.enter(|| Process::start(made, output_on_stderr))?;
+    let started = started.map_err(|source| RunError::NoCommand {
+        program: program.to_string_lossy().escape_debug().to_string(),
+        source,
+    })?;
+    Ok(Some(started))
 }
 
 /// The environment of the command and of the server.

@@ -35,11 +35,12 @@ impl Server {
         let mut command = Command::new("sh");
         command.arg("-c").arg(line);
         surround(&mut command, link.address())?;
+        let before = link.enter_server(listening)?;
         let started = link.enter_server(|| Process::start_apart(command))?;
         let (mut process, output) = started
             .map_err(|error| fails(format!("does not start: {error}"), &Output::default()))?;
         let begun = Instant::now();
-        while !link.enter_server(is_anyone_listening)? {
+        while link.enter_server(listening)? <= before {
             if let Some(status) = process.poll().map_err(RunError::LostCommand)? {
                 // What it said last may still be on its way.
                 thread::sleep(NAP);
@@ -74,15 +75,15 @@ impl Server {
     }
 }
 
-/// Whether a socket of the calling thread's namespace waits for connections or for datagrams: in a new one that is
-/// the server's.
-fn is_anyone_listening() -> bool {
+/// Sockets of the calling thread's namespace that wait for connections or for datagrams: in a new one these are the
+/// servers'.
+fn listening() -> usize {
     const LISTENS: &str = "0A";
     let rows = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
-    let has = |name: &str, is_it: fn(&str) -> bool| {
-        rows(name).is_ok_and(|rows| rows.lines().skip(1).any(is_it))
+    let count = |name: &str, is_it: fn(&str) -> bool| {
+        rows(name).map_or(0, |rows| rows.lines().skip(1).filter(|row| is_it(row)).count())
     };
     let listens = |row: &str| row.split_ascii_whitespace().nth(3) == Some(LISTENS);
-    ["tcp", "tcp6"].iter().any(|name| has(name, listens))
-        || ["udp", "udp6"].iter().any(|name| has(name, |_| true))
+    let tcp: usize = ["tcp", "tcp6"].iter().map(|name| count(name, listens)).sum();
+    tcp + ["udp", "udp6"].iter().map(|name| count(name, |_| true)).sum::<usize>()
 }

@@ -9,7 +9,7 @@ pub use journal::JournalError;
 pub use point::{RunOptions, check_machine, run_point, run_points};
 pub use sweep::{SweepError, SweepProgress, sweep};
 
-pub(crate) use point::observe;
+pub(crate) use point::{arrivals, observe};
 pub(crate) use pool::each;
 
 #[cfg(test)]

@@ -78,6 +78,7 @@ pub fn run_point(
         Request {
             moments: &moments,
             sampling,
+            arrivals: 0,
             link: options.link,
             stop,
             watch,
@@ -139,10 +140,32 @@ pub(crate) fn observe(
     let request = Request {
         moments: &[],
         sampling: Sampling::Asked,
+        arrivals: 0,
         link: None,
         stop,
         watch: &mut |_| (),
         on_sample: &mut |flow, t, sample| on_sample(flow, t, sample),
     };
     backend.get().run(&scenario, request)
+}
+
+/// Runs the first point of a plan in the simulator; what entered its first link and its way back, up to so many packets
+/// of each.
+pub(crate) fn arrivals(
+    plan: &Plan,
+    most: usize,
+    stop: &AtomicBool,
+) -> Result<[Vec<fullpipe_path::Arrival>; 2], RunError> {
+    let backend = BackendChoice::SIM;
+    let request = Request {
+        moments: &[],
+        sampling: Sampling::Asked,
+        arrivals: most,
+        link: None,
+        stop,
+        watch: &mut |_| (),
+        on_sample: &mut |_, _, _| Ok(()),
+    };
+    let seen = backend.get().run(&scenario(plan, 0, backend)?, request)?;
+    seen.arrivals.ok_or(RunError::Lost)
 }

@@ -58,7 +58,15 @@ pub(crate) fn run<T: Testbed>(
     });
     let times = times.collect();
     let (marks, series) = observer.into_parts();
-    Ok(Observations { marks, times, end: t, series, emulator, interrupted: end.interrupted })
+    Ok(Observations {
+        marks,
+        times,
+        end: t,
+        series,
+        emulator,
+        interrupted: end.interrupted,
+        arrivals: None,
+    })
 }
 
 impl<'a, T: Testbed> RealtimeRun<'a, T> {

@@ -1,0 +1,28 @@
+//! Verdicts on a sender from the wire alone, beside our own senders on the same paths.
+//!
+//! A command runs on each of the [`COURSES`], and the link keeps what entered it. From that come a [`View`] for each
+//! course, a figure for each check, the kind of algorithm and the names of defects: pure functions, the same for a
+//! program and for a sender of the simulator. Our own senders run on the same courses in the simulator, and their
+//! figures are what the command's are held against.
+
+mod check;
+mod course;
+mod defect;
+mod kind;
+mod ours;
+mod report;
+mod verdict;
+mod view;
+
+use std::collections::BTreeMap;
+
+pub use course::{COURSES, Company, Course};
+pub use defect::Defect;
+pub use kind::{Kind, Looks};
+pub use ours::{Sender, simulate};
+pub use report::{junit, table, text};
+pub use verdict::{Grade, Judged, Judgement, Limits, courses};
+pub use view::View;
+
+/// The view of each course, by the course's name.
+pub type Views = BTreeMap<&'static str, View>;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_lab::output::SCHEMA_VERSION;
+use fullpipe_lab::output::{SCHEMA_VERSION, page};
 use fullpipe_lab::program::judge::{self, Company, Course, Grade, Judged, Limits, View, Views};
 use fullpipe_lab::program::{self, ProgramPlace, ProgramResult};
 
@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// Write the verdicts as JUnit's test cases
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Write a page with the verdicts, and the rate and the queue on each path
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Fail when a grade is worse than in this file, which is what --json printed, or a defect is new
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
@@ -86,6 +89,12 @@ struct Baseline {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    for file in args.report.iter().chain(&args.junit) {
+        page::check_writable(file).map_err(Failure::bad_input)?;
+    }
+    if let Some(file) = &args.report {
+        page::check_replaceable(file).map_err(Failure::bad_input)?;
+    }
     let baseline = args.baseline.as_ref().map(read_baseline).transpose()?;
     let place = args.udp.map_or(ProgramPlace::Namespace, Relay::place);
     match args.server {
@@ -109,8 +118,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let judged = Judged::of(&seen.views, &seen.missing, &limits.map_err(Failure::run)?);
     let worse = baseline.map(|before| judged.worse_than(&before));
     if let Some(file) = &args.junit {
-        fs::write(file, judge::junit(&judged))
-            .map_err(|e| Failure::run(format!("--junit: cannot write {}: {e}", file.display())))?;
+        page::write_text(file, &judge::junit(&judged)).map_err(Failure::run)?;
+    }
+    if let Some(file) = &args.report {
+        let text = judge::page(&judged, &seen.views).map_err(Failure::run)?;
+        page::write_text(file, &text).map_err(Failure::run)?;
     }
     if args.json {
         let report = Report {

@@ -10,7 +10,8 @@ use std::sync::{LazyLock, Once};
 use std::thread;
 
 use fullpipe_lab::program::judge::{
-    COURSES, Company, Grade, Judged, Kind, Limits, Sender, Views, courses, junit, simulate, text,
+    COURSES, Company, Grade, Judged, Kind, Limits, Sender, Views, courses, junit, page, simulate,
+    text,
 };
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -136,8 +137,14 @@ fn whole_and_quick_verdicts_stay_within_their_time() {
 }
 
 #[test]
-fn a_verdict_is_a_table_and_test_cases() {
-    let verdict = judged(&Sender::new("deaf", "cc = \"fixed:30mbit\""), 1, true);
+fn a_verdict_is_a_table_test_cases_and_a_page() {
+    let sender = Sender::new("deaf", "cc = \"fixed:30mbit\"");
+    let verdict = judged(&sender, 1, true);
+    let view = simulate(&COURSES[0], &sender, 1, &STOP).expect("a course");
+    let page = page(&verdict, &Views::from([(COURSES[0].name, view)])).expect("a page");
+    for part in ["<svg", "does not react to losses", "fills the path", "BROKEN", "</html>"] {
+        assert!(page.contains(part), "{part}");
+    }
     let text = text(&verdict);
     for part in ["fills the path", "BROKEN", "looks like: a fixed rate", "defect: does not react"] {
         assert!(text.contains(part), "{part}: {text}");

@@ -46,7 +46,7 @@ pub struct Looks {
 }
 
 /// A burst behind late ACKs from which on a sender does not pace, in packets: 20 ms of ACKs are for 33.
-pub(super) const UNPACED_BURST: f64 = 15.0;
+pub(super) const UNPACED_BURST: f64 = 10.0;
 
 /// A full packet on the wire.
 const PACKET: f64 = 1500.0;

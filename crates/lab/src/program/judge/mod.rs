@@ -20,7 +20,7 @@ pub use course::{COURSES, Company, Course};
 pub use defect::Defect;
 pub use kind::{Kind, Looks};
 pub use ours::{Sender, simulate};
-pub use report::{junit, table, text};
+pub use report::{junit, page, table, text};
 pub use verdict::{Grade, Judged, Judgement, Limits, courses};
 pub use view::View;
 

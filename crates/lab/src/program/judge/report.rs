@@ -2,12 +2,18 @@
 
 use std::fmt::Write;
 
+use super::Views;
+use super::course::COURSES;
 use super::verdict::{Grade, Judged, Judgement};
-use crate::output::page::escape;
+use crate::output::page::{self, escape};
+use crate::output::plot::{Drawing, Line, Panel, PlotError};
 use crate::output::table::{Table, number};
 
 /// Characters of a line of the table.
 const LINE: usize = 100;
+
+/// Time between two points of a plot, in seconds.
+const STEP_S: f64 = 0.1;
 
 /// A row for each check. The limits come from the best and the worst of ours, which the row names.
 pub fn table(judged: &Judged) -> Table {
@@ -59,13 +65,47 @@ pub fn text(judged: &Judged) -> String {
     }
     // Text is written to text without fail.
     for (reason, checks) in reasons {
-        let _ = writeln!(text, "not judged: {}: {reason}", checks.join(", "));
+        let checks = match checks.len() {
+            n @ 0..=4 if n > 0 => checks.join(", "),
+            n => format!("{n} checks"),
+        };
+        let _ = writeln!(text, "not judged: {checks}: {reason}");
     }
     let _ = writeln!(text, "looks like: {}", judged.looks_like);
     for defect in &judged.defects {
         let _ = writeln!(text, "defect: {}: {}", defect.name, defect.about);
     }
     text
+}
+
+/// A page with the table, the defects, and the rate and the queue on each course.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub fn page(judged: &Judged, views: &Views) -> Result<String, PlotError> {
+    let mut page = page::head("A verdict on a sender");
+    let _ = writeln!(page, "<h1>A verdict on a sender</h1>");
+    let _ = writeln!(page, "<p>It looks like {}.</p>", escape(&judged.looks_like));
+    for defect in &judged.defects {
+        let [name, about] = [&defect.name, &defect.about].map(|text| escape(text));
+        let _ = writeln!(page, "<p><strong>{name}</strong>: {about}</p>");
+    }
+    page::html_table(&mut page, &table(judged));
+    for (i, course) in COURSES.iter().enumerate() {
+        let Some(view) = views.get(course.name) else { continue };
+        let (name, about) = (escape(course.name), escape(course.about));
+        let _ = writeln!(page, "<section>\n<h2>{name}</h2>\n<p>{about}</p>");
+        let [rates, queue] = view.series(STEP_S);
+        let time = "time, s";
+        let drawing = Drawing::of(vec![
+            Panel::new("Delivered", time, "Mbit/s").with(Line::new("rate", rates)),
+            Panel::new("Queueing delay", time, "ms").with(Line::new("queue", queue)),
+        ]);
+        page::plot(&mut page, &format!("course-{i}"), &drawing)?;
+        page.push_str("</section>\n");
+    }
+    page.push_str(&page::foot(", fullpipe judge"));
+    Ok(page)
 }
 
 /// One test suite: a case for each check, and one for each defect. What was not judged is skipped.

@@ -226,6 +226,21 @@ impl View {
         bytes
     }
 
+    /// The rate that was delivered in Mbit/s and the longest queueing delay in ms, in each of the slices.
+    pub(super) fn series(&self, step: f64) -> [Vec<(f64, f64)>; 2] {
+        let end = self.ended_or_end();
+        let at = |i: usize| (i as f64 + 0.5) * step;
+        let rates = self.rates(0.0, end, step).into_iter().enumerate();
+        let rates: Vec<_> = rates.map(|(i, rate)| (at(i), rate * 8.0 / 1e6)).collect();
+        let mut queue: Vec<(f64, f64)> = (0..rates.len()).map(|i| (at(i), 0.0)).collect();
+        for p in &self.packets {
+            if let Some(slot) = queue.get_mut((p.sent / step) as usize) {
+                slot.1 = slot.1.max(p.queued * 1e3);
+            }
+        }
+        [rates, queue]
+    }
+
     /// Bytes a second that were sent in a time.
     pub(super) fn sending_rate(&self, from: f64, to: f64) -> f64 {
         self.sent_in(from, to).iter().map(|p| p.bytes).sum::<f64>() / (to - from)

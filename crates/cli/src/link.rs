@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_lab::output::{SCHEMA_VERSION, table::number};
 use fullpipe_lab::program::{
-    self, PathOptions, ProgramPath, ProgramPlace, ProgramRequest, ProgramResult,
+    self, PathOptions, ProgramPath, ProgramPlace, ProgramRequest, ProgramResult, Rebinding, Rebound,
 };
 use fullpipe_lab::units::{self, Buffer};
 use fullpipe_lab::{Edition, EmuError, Options, Progress, RunError};
@@ -25,7 +25,8 @@ use crate::{print, run, say};
 ///
 /// The command runs in a network namespace of its own; all that it sends and receives crosses the path, which
 /// knows the truth about each packet. It reaches the servers of this machine, as far as they listen on more than
-/// 127.0.0.1, at the address that stands in its environment as FULLPIPE_HOST and replaces {host} in its arguments.
+/// 127.0.0.1, at the address that stands in its environment as FULLPIPE_HOST and replaces {host} in its arguments;
+/// over IPv6 as FULLPIPE_HOST6 and {host6}.
 /// Of other machines it reaches those to which this one forwards and whose answers it gets back, usually none.
 /// A link inside a link works: both paths are one behind the other, and {host} is the outermost machine.
 ///
@@ -64,9 +65,12 @@ pub(crate) struct Args {
     /// {port} in its arguments are LISTEN. A port alone is one of 127.0.0.1, port 0 a free one
     #[arg(long, value_name = "LISTEN=SERVER", value_parser = parse_relay, allow_hyphen_values = true)]
     udp: Option<Relay>,
-    /// Let every client of the relay appear to the server with another port at these times, like 5s,10s
-    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = units::parse_duration, requires = "udp", allow_hyphen_values = true)]
+    /// Let clients appear to the server with another port at these times, like 5s,10s
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = units::parse_duration, allow_hyphen_values = true)]
     rebind: Vec<Duration>,
+    /// The same with another address; with --udp the server is on 127.0.0.1 then
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = units::parse_duration, allow_hyphen_values = true)]
+    rebind_address: Vec<Duration>,
     /// Start this command line with sh at the other end of the path, wait until it listens, and end it with the command;
     /// {host} in it is its own address. This machine's servers are not reached then
     #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
@@ -174,7 +178,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let result = program::run(ProgramRequest {
         path: &path,
         place,
-        rebind: &args.rebind,
+        rebind: &args.rebindings(),
         capture: args.pcap.as_deref(),
         command: &args.command,
         server: args.server.as_deref(),
@@ -220,6 +224,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
+    /// The times at which clients become somebody else.
+    fn rebindings(&self) -> Vec<Rebinding> {
+        let each = |times: &[Duration], what| {
+            times.iter().map(|at| Rebinding { at: *at, what }).collect::<Vec<_>>()
+        };
+        [each(&self.rebind, Rebound::Port), each(&self.rebind_address, Rebound::Address)].concat()
+    }
+
     /// The path that the arguments describe.
     fn path(&self) -> Result<ProgramPath, Failure> {
         let Some(file) = &self.scenario else {
@@ -264,8 +276,12 @@ pub(crate) fn cannot_run(error: RunError) -> Failure {
         RunError::StoppedEarly => Failure::interrupted(true),
         RunError::NoCommand { .. }
         | RunError::NoServer { .. }
+        | RunError::NoHost6
         | RunError::Link(
-            EmuError::Listen { .. } | EmuError::TwoFamilies { .. } | EmuError::Capture { .. },
+            EmuError::Listen { .. }
+            | EmuError::TwoFamilies { .. }
+            | EmuError::OneAddress(_)
+            | EmuError::Capture { .. },
         ) => Failure::bad_input(error),
         error => Failure::run(error),
     }

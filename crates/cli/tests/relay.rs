@@ -121,18 +121,46 @@ fn a_relay_without_a_command_runs_until_ctrl_c() {
     assert!(result["ended"].is_null(), "{result}");
 }
 
-/// A router that forgets: the server sees the connection come from another port, and it goes on.
+/// A router that forgets, and a move to another network: the server sees the connection come from elsewhere, and it
+/// goes on.
 #[test]
-fn a_download_survives_a_new_port() {
-    let place = place(3_000_000);
-    let own = text(&place.own);
-    let get = [own, "get", "https://localhost:{port}/a", "--insecure"];
-    let line = "--rate 10mbit --rtt 20ms --rebind 700ms,1500ms";
-    let said = run(place.link(line, &get));
-    let result = json(&said);
-    assert!(place.has("a", "a"), "{}", said.stderr);
-    assert!(figure(&result["elapsed_s"]) > 2.0, "both times came: {result}");
-    assert_eq!(result["relay"]["clients"], 1);
+fn a_download_survives_a_new_port_and_a_new_address() {
+    for option in ["--rebind", "--rebind-address"] {
+        if option == "--rebind-address" && UdpSocket::bind("127.0.0.2:0").is_err() {
+            eprintln!("skipped: this machine has no 127.0.0.2");
+            continue;
+        }
+        let place = place(3_000_000);
+        let own = text(&place.own);
+        let get = [own, "get", "https://localhost:{port}/a", "--insecure"];
+        let line = format!("--rate 10mbit --rtt 20ms {option} 700ms,1500ms --pcap moved.pcapng");
+        let said = run(place.link(&line, &get));
+        let result = json(&said);
+        assert!(place.has("a", "a"), "{}", said.stderr);
+        assert!(figure(&result["elapsed_s"]) > 2.0, "both times came: {result}");
+        assert_eq!(result["relay"]["clients"], 1);
+        // At the server's end the client has had three ports, and as many addresses as it should.
+        let packets = captured(&place.dir.path().join("moved.pcapng"));
+        let port = place.server.address.port().to_be_bytes();
+        let to_server = packets.iter().filter(|(end, _, data)| *end == 1 && data[22..24] == port);
+        let from: std::collections::BTreeSet<_> =
+            to_server.map(|(_, _, data)| (data[12..16].to_vec(), data[20..22].to_vec())).collect();
+        let addresses: std::collections::BTreeSet<_> = from.iter().map(|(ip, _)| ip).collect();
+        let expected = if option == "--rebind" { 1 } else { 3 };
+        assert_eq!((from.len(), addresses.len()), (3, expected), "{option}: {from:?}");
+    }
+}
+
+#[test]
+fn a_server_elsewhere_sees_one_address_alone() {
+    let line = ["link", "--udp", "0.0.0.0:0=192.0.2.1:443", "--rebind-address", "1s", "--", "true"];
+    let said = run(fullpipe(Path::new("/"), &line));
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("one address"), "{}", said.stderr);
+    let line = ["link", "--udp", "0=127.0.0.1:9", "--", "echo", "{host6}"];
+    let said = run(fullpipe(Path::new("/"), &line));
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("{host6}"), "{}", said.stderr);
 }
 
 #[test]

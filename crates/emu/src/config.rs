@@ -11,6 +11,24 @@ use fullpipe_path::{ConfigError, CrossSource, PathConfig};
 /// Largest number of flows of a link. Packets of further clients are counted as refused.
 pub const MAX_FLOWS: usize = 256;
 
+/// What is another one of a client from some time on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rebound {
+    /// Its port.
+    Port,
+    /// Its address, and with a relay its port as well.
+    Address,
+}
+
+/// A time after which a client appears to the server as somebody else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rebinding {
+    /// The time after the zero of the link's clock.
+    pub at: Duration,
+    /// What changes.
+    pub what: Rebound,
+}
+
 /// A link between the clients that send to it and one target.
 #[derive(Clone, Debug)]
 pub struct EmulatorConfig {
@@ -27,8 +45,8 @@ pub struct EmulatorConfig {
     pub listen: Option<SocketAddr>,
     /// The file for the packets at both ends, in the format of pcapng; `None` for none.
     pub capture: Option<PathBuf>,
-    /// The times after [`Self::epoch`] at which every client appears to the target with another port.
-    pub rebind: Vec<Duration>,
+    /// The times after [`Self::epoch`] at which every client appears to the target with another port or address.
+    pub rebind: Vec<Rebinding>,
     /// The number of packets of each direction whose time and header are kept, from the first on: 24 bytes a packet.
     pub record_arrivals: usize,
     /// The zero of all times that the link gives; `None` for its start. Several sources of samples
@@ -65,6 +83,11 @@ impl EmulatorConfig {
             }
             _ => {}
         }
+        let is_local = |ip: std::net::IpAddr| ip.is_ipv4() && ip.is_loopback();
+        let moves = self.rebind.iter().any(|rebinding| rebinding.what == Rebound::Address);
+        if moves && !is_local(self.target.ip()) {
+            return Err(EmuError::OneAddress(self.target));
+        }
         let wrong = |direction| move |source| EmuError::Path { direction, source };
         self.uplink.validate().map_err(wrong("uplink"))?;
         self.downlink.validate().map_err(wrong("downlink"))
@@ -93,6 +116,12 @@ pub enum EmuError {
         /// The server's.
         target: SocketAddr,
     },
+    /// Clients that are to have several addresses towards a server to which this machine has one.
+    #[error(
+        "towards {0} the clients have one address alone: another one needs a server on 127.0.0.1, or a link without \
+         --udp; change the port instead"
+    )]
+    OneAddress(SocketAddr),
     /// The address for clients cannot be had.
     #[error("cannot listen on {listen}: {source}")]
     Listen {

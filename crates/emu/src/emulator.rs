@@ -18,7 +18,7 @@ use crate::{EmuError, EmulatorConfig, LinkReport};
 
 /// The link at one moment. While packets leave, one that arrived within the last millisecond may not
 /// have been read yet and is missing here; it enters the model with its own time later.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkSample {
     /// The moment, counted from [`Emulator::epoch`].
     pub at: Instant,

@@ -5,9 +5,9 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::MAX_FLOWS;
 use crate::capture::End;
 use crate::os;
+use crate::{MAX_FLOWS, Rebound};
 
 /// A socket and what the kernel said that it dropped on it.
 pub(crate) struct Port {
@@ -27,9 +27,12 @@ impl Port {
         })
     }
 
-    /// A socket towards `target`, and its own address.
-    fn connect(target: SocketAddr) -> io::Result<(Self, SocketAddr)> {
-        let (port, _) = Self::open(target)?;
+    /// A socket towards `target`, and its own address: on loopback the one with this number.
+    fn connect(target: SocketAddr, address: u8) -> io::Result<(Self, SocketAddr)> {
+        let (port, _) = match address {
+            0 => Self::open(target)?,
+            n => Self::bind((Ipv4Addr::new(127, 0, 0, 1 + n), 0).into())?,
+        };
         port.socket.connect(target)?;
         let address = port.socket.local_addr()?;
         Ok((port, address))
@@ -70,11 +73,16 @@ pub(crate) struct Ports {
     pub(crate) clients: Port,
     pub(crate) flows: Vec<Flow>,
     by_client: HashMap<SocketAddr, usize>,
+    /// Number of the address that flows have towards the target.
+    address: u8,
 }
+
+/// Addresses that flows have in turn.
+const ADDRESSES: u8 = 200;
 
 impl Ports {
     pub(crate) fn new(target: SocketAddr, clients: Port) -> Self {
-        Self { target, clients, flows: Vec::new(), by_client: HashMap::new() }
+        Self { target, clients, flows: Vec::new(), by_client: HashMap::new(), address: 0 }
     }
 
     /// The addresses of a datagram of a flow at an end of the link, from and to, on the way to the target or
@@ -101,17 +109,20 @@ impl Ports {
         if self.flows.len() >= MAX_FLOWS {
             return Err(io::Error::other("too many flows"));
         }
-        let (port, address) = Port::connect(self.target)?;
+        let (port, address) = Port::connect(self.target, self.address)?;
         let flow = self.flows.len();
         self.flows.push(Flow { client, port, address });
         self.by_client.insert(client, flow);
         Ok(flow)
     }
 
-    /// Gives each flow a new socket, and so a new port, towards the target.
-    pub(crate) fn rebind(&mut self) -> io::Result<()> {
+    /// Gives each flow a new socket, and so a new port, towards the target, and another address if that changes.
+    pub(crate) fn rebind(&mut self, what: Rebound) -> io::Result<()> {
+        if what == Rebound::Address {
+            self.address = (self.address + 1) % ADDRESSES;
+        }
         for flow in &mut self.flows {
-            (flow.port, flow.address) = Port::connect(self.target)?;
+            (flow.port, flow.address) = Port::connect(self.target, self.address)?;
         }
         Ok(())
     }

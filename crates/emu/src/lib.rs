@@ -59,8 +59,8 @@
 //!   [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was lost anywhere outside the model.
 //!   [`LinkReport::warning`] says it in a sentence.
 //!
-//! The link does not carry the ECN bits of the IP header: every packet leaves as not ECN-capable.
-//! It has no MTU: a datagram of any size up to 65507 bytes is one packet on it.
+//! On Linux the link carries the ECN bits of the IP header, and a mark of the path arrives; elsewhere every packet leaves
+//! as not ECN-capable. It has no MTU: a datagram of any size up to 65507 bytes is one packet on it.
 //!
 //! # The thread
 //!
@@ -100,7 +100,7 @@ pub mod user_namespace;
 mod way_back;
 
 pub use capture::CaptureReport;
-pub use config::{EmuError, EmulatorConfig, MAX_FLOWS};
+pub use config::{EmuError, EmulatorConfig, MAX_FLOWS, Rebinding, Rebound};
 pub use emulator::{Emulator, LinkSample};
 pub use fullpipe_path::{Arrival, Link, PathConfig, PathSample, PathStats, QueueLimit};
 pub use report::{

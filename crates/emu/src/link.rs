@@ -21,7 +21,7 @@ use crate::os::{self, Received, Receiver, Waiter};
 use crate::outcome::{Active, Outcome, corrupt, thread_cpu_time};
 use crate::report::Nanos;
 use crate::way_back::WayBack;
-use crate::{ArrivalTime, EmuError, EmulatorConfig, HostReport, LinkReport};
+use crate::{ArrivalTime, EmuError, EmulatorConfig, HostReport, LinkReport, Rebound};
 
 /// Largest number of reads from one socket before packets that are due are sent. More would delay them.
 const READS_A_TURN: usize = 64;
@@ -139,7 +139,7 @@ pub(crate) struct Link {
     receiver: Receiver,
     headers: u32,
     /// The times at which flows get new sockets, in order.
-    rebind: VecDeque<Instant>,
+    rebind: VecDeque<(Instant, Rebound)>,
     /// For how long the thread need not look at its sockets while it waits for a packet to leave.
     blind: Duration,
     realtime: bool,
@@ -169,8 +169,8 @@ impl Link {
             false => IPV6_UDP_HEADER_BYTES,
         };
         let mut rebind: Vec<_> =
-            config.rebind.iter().map(|after| Instant::default() + *after).collect();
-        rebind.sort();
+            config.rebind.iter().map(|r| (Instant::default() + r.at, r.what)).collect();
+        rebind.sort_by_key(|(at, _)| *at);
         Ok(Self {
             clock,
             started: clock.now(),
@@ -224,12 +224,15 @@ impl Link {
     /// Gives each flow a new socket towards the target if a time for that has come. What the target has sent to
     /// the old ones is lost, as behind a router that forgot.
     fn rebind_until(&mut self, now: Instant) -> io::Result<()> {
-        let due = self.rebind.iter().take_while(|at| **at <= now).count();
-        if due == 0 {
+        if self.rebind.front().is_none_or(|(at, _)| *at > now) {
             return Ok(());
         }
-        self.rebind.drain(..due);
-        self.ports.rebind()?;
+        while let Some(&(at, what)) = self.rebind.front()
+            && at <= now
+        {
+            self.rebind.pop_front();
+            self.ports.rebind(what)?;
+        }
         // It knows the old ones.
         self.waiter = Waiter::new()?;
         Ok(())
@@ -240,7 +243,7 @@ impl Link {
         let next = {
             let model = self.shared.model();
             let paths = [model.downlink.next_event(), model.uplink.next_event()];
-            let rebinding = self.rebind.front().copied();
+            let rebinding = self.rebind.front().map(|(at, _)| *at);
             let others = [model.way_back.next_due(), self.cross.next_due(), rebinding];
             paths.into_iter().chain(others).flatten().min()
         };
@@ -354,7 +357,8 @@ impl Link {
             data.extend_from_slice(self.receiver.data(range));
             note(&mut self.capture, &self.ports, (direction, direction.from()), at, flow, &data);
             let wire_bytes = data.len() as u32 + self.headers;
-            let header = Header { flow: flow as u32, ..Header::from(wire_bytes) };
+            let header =
+                Header { flow: flow as u32, ecn: received.ecn, ..Header::from(wire_bytes) };
             let parcel = Parcel { flow: Some(flow), data };
             self.incoming.push(Incoming { at, direction, header, parcel });
         }
@@ -443,8 +447,10 @@ impl Link {
         let Some(flow) = flow else { return true };
         let data = &packet.payload.data;
         let once = || match direction {
-            Direction::Down => self.ports.clients.socket.send_to(data, flow.client),
-            Direction::Up => flow.port.socket.send(data),
+            Direction::Down => {
+                os::send(&self.ports.clients.socket, data, packet.ecn, Some(flow.client))
+            }
+            Direction::Up => os::send(&flow.port.socket, data, packet.ecn, None),
         };
         let mut sent = once();
         if sent.as_ref().is_err_and(os::is_unreachable) {

@@ -332,6 +332,8 @@ fn prepare() -> io::Result<()> {
     let (start, most) = (131_072, SOCKET_BUFFER_BYTES);
     set("ipv4/tcp_rmem", &format!("4096 {start} {most}"))?;
     set("ipv4/tcp_wmem", &format!("4096 {start} {most}"))?;
+    // Nobody else is inside: a server without root may have the port that its protocol names.
+    set("ipv4/ip_unprivileged_port_start", "0")?;
     // A flow must not use path metrics that an earlier one has saved.
     set("ipv4/tcp_no_metrics_save", "1")?;
     match set("ipv6/conf/default/disable_ipv6", "1") {

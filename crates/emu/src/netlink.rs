@@ -1,7 +1,7 @@
 //! The few requests to the kernel that a link between namespaces takes (rtnetlink(7)).
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,9 @@ use netlink_packet_core::{
     DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage,
     NetlinkPayload,
 };
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+pub(crate) use netlink_packet_route::AddressFamily;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
 };
@@ -21,7 +23,6 @@ use netlink_packet_route::route::{
     RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use nix::net::if_::if_nametoindex;
@@ -113,15 +114,27 @@ impl Netlink {
     }
 
     /// Sends what is for no other network to a device, which has no link-layer addresses.
-    pub(crate) fn add_default_route(&self, device: &str) -> io::Result<()> {
+    pub(crate) fn add_default_route(&self, device: &str, family: AddressFamily) -> io::Result<()> {
         let mut route = RouteMessage::default();
-        route.header.address_family = AddressFamily::Inet;
+        route.header.address_family = family;
         route.header.table = RouteHeader::RT_TABLE_MAIN;
         route.header.protocol = RouteProtocol::Static;
         route.header.scope = RouteScope::Link;
         route.header.kind = RouteType::Unicast;
         route.attributes = vec![RouteAttribute::Oif(if_nametoindex(device)?)];
         self.ask(RouteNetlinkMessage::NewRoute(route), MAKE).map(drop)
+    }
+
+    /// Gives a device an address of IPv6, which it has at once: nobody else could have it.
+    pub(crate) fn add_address6(&self, device: &str, own: Ipv6Addr, bits: u8) -> io::Result<()> {
+        let mut address = AddressMessage::default();
+        address.header.family = AddressFamily::Inet6;
+        address.header.prefix_len = bits;
+        address.header.index = if_nametoindex(device)?;
+        address.header.flags = AddressHeaderFlags::Nodad;
+        address.attributes =
+            vec![AddressAttribute::Local(own.into()), AddressAttribute::Address(own.into())];
+        self.ask(RouteNetlinkMessage::NewAddress(address), MAKE).map(drop)
     }
 
     /// Sets the capacity of a device's own queue. The older way to say it is root's alone.

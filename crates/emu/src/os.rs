@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::SystemTime;
 use std::{io, net};
 
+use fullpipe_path::Ecn;
 use nix::errno::Errno;
 
 #[cfg(target_os = "linux")]
@@ -18,7 +19,7 @@ use portable as system;
 
 pub(crate) use system::{
     ARRIVAL_TIME, Receiver, SEES_KERNEL_DROPS, Waiter, configure, drops_at, own_drops,
-    prepare_thread, socket_table,
+    prepare_thread, send, socket_table,
 };
 
 /// The largest datagram, and the largest burst that the kernel hands over at once.
@@ -41,6 +42,8 @@ pub(crate) struct Received {
     pub(crate) stamp: Option<SystemTime>,
     /// Number of datagrams that the kernel has dropped on this socket so far.
     pub(crate) dropped: Option<u32>,
+    /// Their ECN codepoint.
+    pub(crate) ecn: Ecn,
 }
 
 impl Received {

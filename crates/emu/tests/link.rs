@@ -6,7 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
-use fullpipe_emu::{EmuError, Emulator, EmulatorConfig, Link, LinkReport, PathConfig, QueueLimit};
+use fullpipe_emu::{
+    EmuError, Emulator, EmulatorConfig, Link, LinkReport, PathConfig, QueueLimit, Rebinding,
+    Rebound,
+};
 use fullpipe_path::{ElementConfig, Event, Path, Probability};
 
 /// What a socket waits for a packet that should come: far more than any delay here.
@@ -322,7 +325,7 @@ fn packets_leave_on_time() {
 fn at_its_times_every_client_gets_another_port_and_keeps_its_own() {
     let server = socket("127.0.0.1");
     let link = start(EmulatorConfig {
-        rebind: vec![millis(900), millis(400)],
+        rebind: [900, 400].map(|at| Rebinding { at: millis(at), what: Rebound::Port }).into(),
         ..EmulatorConfig::new(local(&server))
     });
     let clients = [introduce(&link, &server), introduce(&link, &server)];
@@ -361,4 +364,95 @@ fn corruption_changes_one_byte_at_the_beginning_and_delivers() {
     }
     assert!(positions.len() == 50 && positions.iter().all(|i| *i < 50), "{positions:?}");
     assert_eq!(link.finish().expect("it ran").downlink.corrupted_packets, 60);
+}
+
+#[test]
+fn at_its_times_every_client_gets_another_address() {
+    let server = socket("127.0.0.1");
+    let rebinding = |at| Rebinding { at: millis(at), what: Rebound::Address };
+    if UdpSocket::bind("127.0.0.2:0").is_err() {
+        eprintln!("skipped: this machine has no 127.0.0.2");
+        return;
+    }
+    let rebind = [1, 2].map(rebinding).into();
+    let config = EmulatorConfig { rebind, ..EmulatorConfig::new(local(&server)) };
+    let link = start(config);
+    thread::sleep(Duration::from_millis(10));
+    // Both times may have come before the first packet or between two: each client is somewhere all the same.
+    let (client, peer) = introduce(&link, &server);
+    assert!(peer.ip().is_loopback());
+    for _ in 0..2 {
+        client.send_to(b"again", link.addr()).expect("loopback");
+        let (_, peer) = server.recv_from(&mut [0; 16]).expect("the link carries it");
+        server.send_to(b"back", peer).expect("loopback");
+        let (_, from) = client.recv_from(&mut [0; 16]).expect("the link carries it");
+        assert_eq!((from, peer.ip().to_string().as_str()), (link.addr(), "127.0.0.3"));
+    }
+    let elsewhere = "192.0.2.1:443".parse().expect("an address");
+    let listen = Some("0.0.0.0:0".parse().expect("an address"));
+    let rebind = vec![rebinding(1)];
+    let config = EmulatorConfig { rebind, listen, ..EmulatorConfig::new(elsewhere) };
+    assert!(matches!(Emulator::start(config), Err(EmuError::OneAddress(_))));
+}
+
+/// With both families, in both directions: what an endpoint set arrives, and a mark of the path in its place.
+#[cfg(target_os = "linux")]
+#[test]
+fn ecn_bits_are_kept_and_set() {
+    use nix::sys::socket::{
+        ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
+    };
+    use std::os::fd::AsRawFd;
+
+    let set = |socket: &UdpSocket, bits: u8| {
+        if local(socket).is_ipv4() {
+            setsockopt(socket, sockopt::Ipv4Tos, &bits.into()).expect("bits");
+        } else {
+            setsockopt(socket, sockopt::Ipv6TClass, &bits.into()).expect("bits");
+        }
+    };
+    let get = |socket: &UdpSocket| {
+        let (mut data, mut control) = ([0; 100], nix::cmsg_space!(i32));
+        let mut slices = [std::io::IoSliceMut::new(&mut data)];
+        let read = recvmsg::<SockaddrStorage>(
+            socket.as_raw_fd(),
+            &mut slices,
+            Some(&mut control),
+            MsgFlags::empty(),
+        );
+        let read = read.expect("it arrives");
+        let bits = read.cmsgs().expect("whole").find_map(|message| match message {
+            ControlMessageOwned::Ipv4Tos(bits) => Some(bits),
+            ControlMessageOwned::Ipv6TClass(bits) => Some(bits as u8),
+            _ => None,
+        });
+        bits.expect("bits") & 3
+    };
+    for ip in ["127.0.0.1", "::1"] {
+        let server = match UdpSocket::bind((ip, 0)) {
+            Ok(socket) => socket,
+            Err(error) => {
+                eprintln!("skipped with {ip}: {error}");
+                continue;
+            }
+        };
+        server.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let all = Probability::new(1.0).expect("a probability");
+        let downlink = PathConfig { row: vec![ElementConfig::Marking(all)], seed: 1 };
+        let link = start(EmulatorConfig { downlink, ..EmulatorConfig::new(local(&server)) });
+        let (client, peer) = introduce(&link, &server);
+        for socket in [&client, &server] {
+            let _ = setsockopt(socket, sockopt::IpRecvTos, &true);
+            let _ = setsockopt(socket, sockopt::Ipv6RecvTClass, &true);
+        }
+        for (bits, marked) in [(0, 0), (1, 3), (2, 3), (3, 3)] {
+            set(&client, bits);
+            client.send_to(b"there", link.addr()).expect("loopback");
+            assert_eq!(get(&server), bits, "{ip}");
+            set(&server, bits);
+            server.send_to(b"back", peer).expect("loopback");
+            assert_eq!(get(&client), marked, "{ip} {bits}");
+        }
+        assert_eq!(link.finish().expect("it ran").downlink.stats.marked.packets, 2);
+    }
 }

@@ -48,6 +48,9 @@ pub enum ConfigError {
         /// Packets lost.
         length: u64,
     },
+    /// At most 0 losses in a row.
+    #[error("at most 0 losses in a row are none: give at least 1")]
+    NoneInARow,
     /// An overflow that is over at once.
     #[error("an overflow of 0 loses nothing: give a time above 0")]
     NoTime,
@@ -156,6 +159,14 @@ pub enum LossConfig {
         /// Packets lost of these: at least 1 and fewer than `every`.
         length: u64,
     },
+    /// Each with this probability, but never more than so many in a row: after them one passes. A test of recovery that
+    /// is not to be one of timeouts needs that.
+    Limited {
+        /// The probability that a packet is lost, where fewer than `in_a_row` were lost right before it.
+        probability: Probability,
+        /// The most in a row, at least 1.
+        in_a_row: u32,
+    },
     /// Losses from a shallow buffer shared with other traffic: a packet may find it full, and then it stays
     /// full for a time, however many packets come. A burst counted in packets would outlast every timeout of
     /// a flow that has one packet left to send.
@@ -177,6 +188,7 @@ impl LossConfig {
                 Err(ConfigError::BurstLength { every: *every, length: *length })
             }
             Self::Overflows { lasts: Duration::ZERO, .. } => Err(ConfigError::NoTime),
+            Self::Limited { in_a_row: 0, .. } => Err(ConfigError::NoneInARow),
             _ => Ok(()),
         }
     }
@@ -199,6 +211,8 @@ pub enum ElementConfig {
     Blackhole(Vec<(Duration, Duration)>),
     /// Bits of a packet change with this probability: it goes on, and is delivered as corrupted.
     Corruption(Probability),
+    /// With this probability a packet is marked with congestion experienced, if its transport is ECN-capable.
+    Marking(Probability),
     /// With this probability a packet goes on twice.
     Duplication(Probability),
     /// A token bucket that drops: a packet passes at once when the bucket holds its bytes, and takes
@@ -272,7 +286,11 @@ impl ElementConfig {
             Self::Reordering { packets, .. } => packets.validate(),
             Self::Aggregation { keep_one_in: 0, .. } => Err(ConfigError::EveryZeroth),
             Self::Aggregation { burst, .. } => burst.validate(),
-            Self::Corruption(_) | Self::Duplication(_) | Self::Delay(_) | Self::Jitter(_) => Ok(()),
+            Self::Corruption(_)
+            | Self::Marking(_)
+            | Self::Duplication(_)
+            | Self::Delay(_)
+            | Self::Jitter(_) => Ok(()),
         }
     }
 }

@@ -41,6 +41,7 @@ pub(crate) enum Element {
     Delay(Delay),
     Blackhole(Blackhole),
     Corruption(Probability, Dice),
+    Marking(Probability, Dice),
     Duplication(Probability, Dice),
     Policer(TokenBucket),
     Shaper(Box<Shaper>),
@@ -55,6 +56,7 @@ impl Element {
             ElementConfig::Loss(ref loss) => Self::Loss(Loss::new(loss, dice)),
             ElementConfig::Blackhole(ref outages) => Self::Blackhole(Blackhole::new(outages)),
             ElementConfig::Corruption(probability) => Self::Corruption(probability, dice),
+            ElementConfig::Marking(probability) => Self::Marking(probability, dice),
             ElementConfig::Duplication(probability) => Self::Duplication(probability, dice),
             ElementConfig::Policer { rate, bucket_bytes } => {
                 Self::Policer(TokenBucket::new(rate, bucket_bytes))
@@ -93,6 +95,12 @@ impl Element {
             Self::Blackhole(e) => Entry::unless(e.swallows(now), DropReason::Blackhole),
             Self::Corruption(probability, dice) => {
                 pool[key].corrupted |= dice.says(*probability);
+                Entry::Passed
+            }
+            Self::Marking(probability, dice) => {
+                if dice.says(*probability) {
+                    pool.mark(key);
+                }
                 Entry::Passed
             }
             Self::Duplication(probability, dice) => {

@@ -53,9 +53,10 @@
 //!
 //! | [`ElementConfig`] | what a packet meets | source |
 //! |---|---|---|
-//! | `Loss` | loss with one probability, by Gilbert and Elliott's chain (in the bad state `to_bad / (to_bad + to_good)` of the time), by number, in bursts | Gilbert 1960, Elliott 1963 |
+//! | `Loss` | loss with one probability, by Gilbert and Elliott's chain (in the bad state `to_bad / (to_bad + to_good)` of the time), by number, in bursts, up to so many in a row | Gilbert 1960, Elliott 1963 |
 //! | `Blackhole` | nothing passes from a start to an end | |
 //! | `Corruption`, `Duplication` | a probability each; what is corrupted is delivered and says so | |
+//! | `Marking` | a probability; what is ECN-capable is marked as having met congestion | RFC 3168 |
 //! | `Policer` | passes while `bucket + rate x time` suffices, else is dropped | |
 //! | `Shaper` | the same, but waits | |
 //! | `Bottleneck` | serialisation for `bytes / rate`, and a queue | |

@@ -18,6 +18,8 @@ pub(crate) enum Loss {
     Listed { numbers: Arc<[u64]>, next: u64, done: usize },
     /// The last `length` of every `every`; `count` of them have passed.
     Bursts { every: u64, length: u64, count: u64 },
+    /// Each by itself, up to so many in a row; `lost` right before.
+    Limited { probability: Probability, in_a_row: u32, lost: u32, dice: Dice },
     /// All for a while from one that began it; the end of the last one.
     Overflows { begins: Probability, lasts: Duration, until: Instant, dice: Dice },
 }
@@ -54,6 +56,9 @@ impl Loss {
                 Self::Listed { numbers: numbers.as_slice().into(), next: 0, done: 0 }
             }
             LossConfig::Bursts { every, length } => Self::Bursts { every, length, count: 0 },
+            LossConfig::Limited { probability, in_a_row } => {
+                Self::Limited { probability, in_a_row, lost: 0, dice }
+            }
             LossConfig::Overflows { begins, lasts } => {
                 Self::Overflows { begins, lasts, until: Instant::default(), dice }
             }
@@ -74,6 +79,12 @@ impl Loss {
             Self::Bursts { every, length, count } => {
                 let hit = *count >= *every - *length;
                 *count = (*count + 1) % *every;
+                hit
+            }
+            Self::Limited { probability, in_a_row, lost, dice } => {
+                // Drawn for each packet, so that the limit changes nothing of the packets after it.
+                let hit = dice.says(*probability) && *lost < *in_a_row;
+                *lost = if hit { *lost + 1 } else { 0 };
                 hit
             }
             Self::Overflows { begins, lasts, until, dice } => {

@@ -5,7 +5,7 @@ mod common;
 use common::{at, drain, ns, path, times};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
-    ConfigError, DropReason, ElementConfig, Event, Header, LossConfig, Path, PathConfig,
+    ConfigError, DropReason, Ecn, ElementConfig, Event, Header, LossConfig, Path, PathConfig,
     Probability, QueueLimit, RateConfig, Selection, TraceError,
 };
 
@@ -205,6 +205,54 @@ fn a_blackhole_swallows_from_its_start_to_its_end() {
     }
     assert_eq!(gone, [10, 19, 20, 29, 50]);
     assert_eq!(path.stats().blackholed.packets, 5);
+}
+
+#[test]
+fn limited_losses_are_never_more_in_a_row() {
+    const N: u64 = 100_000;
+    let loss = |in_a_row| {
+        let loss = LossConfig::Limited { probability: p(0.5), in_a_row };
+        path(vec![ElementConfig::Loss(loss)])
+    };
+    let runs = |path: &mut Path<u64>| {
+        let lost: Vec<bool> = (0..N).map(|i| path.send(at(i), 100, i).is_err()).collect();
+        let all = lost.iter().filter(|lost| **lost).count() as f64;
+        (lost.split(|lost| !lost).map(<[bool]>::len).max(), all / N as f64)
+    };
+    // Of a chain whose states are how many were lost right before: with 1/2 and three, 7 of 15 packets are lost.
+    let (longest, share) = runs(&mut loss(3));
+    assert_eq!(longest, Some(3));
+    assert!((share - 7.0 / 15.0).abs() < 0.01, "{share}");
+    assert!(runs(&mut loss(1000)).0 > Some(8), "without a limit there are longer ones");
+    let none = LossConfig::Limited { probability: p(0.5), in_a_row: 0 };
+    let row = vec![ElementConfig::Loss(none)];
+    assert_eq!(PathConfig { row, seed: 1 }.validate(), Err(ConfigError::NoneInARow));
+}
+
+#[test]
+fn a_path_marks_what_can_be_marked_and_keeps_what_it_was_given() {
+    const N: u64 = 10_000;
+    let mut path = path(vec![ElementConfig::Marking(p(0.25))]);
+    let given = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
+    let mut marked = [0; 4];
+    for i in 0..N {
+        for ecn in given {
+            let header = Header { ecn, ..Header::from(100) };
+            path.send(at(i), header, i).expect("nothing is dropped");
+            let Some(Event::Delivered(out)) = path.poll(at(i)) else { panic!("it passes at once") };
+            if out.ecn == ecn {
+                continue;
+            }
+            assert_eq!(out.ecn, Ecn::Ce);
+            marked[ecn as usize] += 1;
+        }
+    }
+    assert_eq!((marked[Ecn::NotEct as usize], marked[Ecn::Ce as usize]), (0, 0));
+    for ecn in [Ecn::Ect0, Ecn::Ect1] {
+        let share = f64::from(marked[ecn as usize]) / N as f64;
+        assert!((share - 0.25).abs() < 0.03, "{ecn:?}: {share}");
+    }
+    assert_eq!(path.stats().marked.packets, marked.iter().sum::<u32>().into());
 }
 
 #[test]

@@ -1,18 +1,20 @@
 //! Linux: `ppoll` in nanoseconds, the kernel's stamps, its drop counters, and GRO.
 
 use std::fs;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
+use fullpipe_path::Ecn;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrLike, SockaddrStorage, recvmsg, setsockopt, sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrLike, SockaddrStorage, recvmsg, sendmsg,
+    setsockopt, sockopt,
 };
 use nix::sys::time::TimeSpec;
 
@@ -32,6 +34,8 @@ pub(crate) fn configure(socket: &UdpSocket) -> usize {
     let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &true);
     let _ = setsockopt(socket, sockopt::RxqOvfl, &1);
     let _ = setsockopt(socket, sockopt::UdpGroSegment, &true);
+    let _ = setsockopt(socket, sockopt::IpRecvTos, &true);
+    let _ = setsockopt(socket, sockopt::Ipv6RecvTClass, &true);
     nix::sys::socket::getsockopt(socket, sockopt::RcvBuf).unwrap_or(0)
 }
 
@@ -49,7 +53,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new() -> Self {
-        Self { data: vec![0; BUFFER_BYTES], control: cmsg_space!(TimeSpec, u32, i32) }
+        Self { data: vec![0; BUFFER_BYTES], control: cmsg_space!(TimeSpec, u32, i32, i32) }
     }
 
     /// Reads once, without waiting.
@@ -63,7 +67,8 @@ impl Receiver {
         )?;
         let bytes = message.bytes;
         let from = message.address.as_ref().and_then(socket_addr);
-        let mut received = Received { bytes, segment: bytes, from, stamp: None, dropped: None };
+        let mut received =
+            Received { bytes, segment: bytes, from, stamp: None, dropped: None, ecn: Ecn::NotEct };
         for control in message.cmsgs().into_iter().flatten() {
             match control {
                 ControlMessageOwned::ScmTimestampns(t) => {
@@ -73,6 +78,8 @@ impl Receiver {
                 ControlMessageOwned::UdpGroSegments(n) => {
                     received.segment = usize::try_from(n).unwrap_or(bytes);
                 }
+                ControlMessageOwned::Ipv4Tos(bits) => received.ecn = codepoint(bits),
+                ControlMessageOwned::Ipv6TClass(bits) => received.ecn = codepoint(bits as u8),
                 _ => {}
             }
         }
@@ -83,6 +90,46 @@ impl Receiver {
     pub(crate) fn data(&self, range: std::ops::Range<usize>) -> &[u8] {
         self.data.get(range).unwrap_or_default()
     }
+}
+
+/// The codepoint in a type of service or traffic class.
+fn codepoint(bits: u8) -> Ecn {
+    match bits & 3 {
+        0 => Ecn::NotEct,
+        1 => Ecn::Ect1,
+        2 => Ecn::Ect0,
+        _ => Ecn::Ce,
+    }
+}
+
+/// Sends a datagram with its ECN bits, to the socket's peer where none is named.
+pub(crate) fn send(
+    socket: &UdpSocket,
+    data: &[u8],
+    ecn: Ecn,
+    to: Option<SocketAddr>,
+) -> io::Result<usize> {
+    let bits = match ecn {
+        // The usual case needs no control message.
+        Ecn::NotEct => {
+            return match to {
+                Some(to) => socket.send_to(data, to),
+                None => socket.send(data),
+            };
+        }
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    };
+    let (tos, class) = (bits, i32::from(bits));
+    let is_v4 = to.map_or_else(|| socket.local_addr(), Ok)?.is_ipv4();
+    let control = match is_v4 {
+        true => ControlMessage::Ipv4Tos(&tos),
+        false => ControlMessage::Ipv6TClass(&class),
+    };
+    let (data, to) = ([IoSlice::new(data)], to.map(SockaddrStorage::from));
+    let sent = sendmsg(socket.as_raw_fd(), &data, &[control], MsgFlags::empty(), to.as_ref())?;
+    Ok(sent)
 }
 
 fn socket_addr(storage: &SockaddrStorage) -> Option<SocketAddr> {

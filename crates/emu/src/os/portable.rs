@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use fullpipe_path::Ecn;
 use nix::errno::Errno;
 use nix::sys::event::{EvFlags, EventFilter, FilterFlag, KEvent, Kqueue};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -44,12 +45,32 @@ impl Receiver {
     /// Reads once, without waiting: the socket is non-blocking.
     pub(crate) fn receive(&mut self, socket: &UdpSocket) -> io::Result<Received> {
         let (bytes, from) = socket.recv_from(&mut self.data)?;
-        Ok(Received { bytes, segment: bytes, from: Some(from), stamp: None, dropped: None })
+        Ok(Received {
+            bytes,
+            segment: bytes,
+            from: Some(from),
+            stamp: None,
+            dropped: None,
+            ecn: Ecn::NotEct,
+        })
     }
 
     /// The bytes of `range` in the data that the last call read.
     pub(crate) fn data(&self, range: std::ops::Range<usize>) -> &[u8] {
         self.data.get(range).unwrap_or_default()
+    }
+}
+
+/// Sends a datagram, without its ECN bits.
+pub(crate) fn send(
+    socket: &UdpSocket,
+    data: &[u8],
+    _: Ecn,
+    to: Option<SocketAddr>,
+) -> io::Result<usize> {
+    match to {
+        Some(to) => socket.send_to(data, to),
+        None => socket.send(data),
     }
 }
 

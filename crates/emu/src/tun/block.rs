@@ -5,7 +5,7 @@
 //! route to the outer block leads to the inner one too.
 
 use std::io::{self, ErrorKind};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
@@ -18,6 +18,10 @@ use crate::namespace::DEVICE;
 const LEVELS: [u8; 4] = [15, 21, 25, 29];
 
 const ALL: Network = Network { base: u32::from_be_bytes([198, 18, 0, 0]), bits: LEVELS[0] };
+
+/// All blocks of IPv6: 2001:2::/48 is for benchmarks too (RFC 5180).
+pub(super) const ALL6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 0);
+const BITS6: u8 = 48;
 
 /// A range of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +88,21 @@ impl Block {
         self.network.bits
     }
 
+    /// The same of IPv6.
+    pub(super) fn here6(&self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(self.network.base6() + 1)
+    }
+
+    /// The same of IPv6.
+    pub(super) fn there6(&self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(self.network.base6() + 2)
+    }
+
+    /// The same of IPv6.
+    pub(super) fn bits6(&self) -> u8 {
+        BITS6 + self.network.bits - ALL.bits
+    }
+
     /// Whether this namespace is another link's.
     pub(super) fn is_nested(&self) -> bool {
         self.network.bits > LEVELS[1]
@@ -91,6 +110,13 @@ impl Block {
 }
 
 impl Network {
+    /// The base of the block of IPv6 that belongs to it: what follows the prefix of all is the same.
+    fn base6(self) -> u128 {
+        let own = u128::from(self.base - ALL.base)
+            << (128 - u32::from(BITS6) - (32 - u32::from(ALL.bits)));
+        ALL6.to_bits() + own
+    }
+
     fn mask(self) -> u32 {
         u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0)
     }
@@ -123,6 +149,20 @@ mod tests {
             assert!(ALL.covers(block.network) && block.bits() == 21, "{block:?}");
             assert_eq!(u32::from(block.there()), u32::from(block.here()) + 1);
             assert!(!block.is_nested(), "{block:?}");
+        }
+    }
+
+    #[test]
+    fn a_block_of_ipv6_is_inside_another_where_that_of_ipv4_is() {
+        let network = |base: [u8; 4], bits| Network { base: u32::from_be_bytes(base), bits };
+        let all = [
+            (network([198, 18, 0, 0], 15), "2001:2::"),
+            (network([198, 18, 8, 0], 21), "2001:2:0:400::"),
+            (network([198, 18, 8, 128], 25), "2001:2:0:440::"),
+            (network([198, 19, 248, 0], 21), "2001:2:0:fc00::"),
+        ];
+        for (network, base) in all {
+            assert_eq!(Ipv6Addr::from_bits(network.base6()).to_string(), base, "{network:?}");
         }
     }
 

@@ -15,7 +15,8 @@
 //! - The link carries the ECN bits, and a mark of the path arrives.
 //! - [`LinkReport::kernel_drops`] are packets that found a device's own queue full;
 //!   [`LinkReport::endpoint_drops`] those that a device did not take in.
-//! - A full packet is 1500 bytes, and there is IPv4 only: the kernel's own IPv6 chatter is turned off.
+//! - A full packet is 1500 bytes. There is IPv4, and IPv6 if [`TunConfig::ipv6`] says so, without packets to groups: the
+//!   kernel sends them by itself.
 //!
 //! [`TunLink::from_here`] makes one namespace alone, behind a link whose other end is a device in the
 //! caller's: programs that are started in it reach this machine through the path.
@@ -27,12 +28,14 @@
 mod block;
 mod counters;
 mod ip;
+mod nat;
 mod wire;
 mod worker;
 
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -46,9 +49,9 @@ use hdrhistogram::Histogram;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::clock::Clock;
-use crate::namespace::{self, CLIENT, DEVICE, Namespace, PREFIX_BITS, SERVER};
-use crate::netlink::Netlink;
-use crate::{ArrivalTime, EmuError, LinkReport, LinkSample};
+use crate::namespace::{self, CLIENT, DEVICE, Namespace, SERVER};
+use crate::netlink::{AddressFamily, Netlink};
+use crate::{ArrivalTime, EmuError, LinkReport, LinkSample, Rebinding};
 use block::Block;
 use counters::Counters;
 use worker::{Shared, Worker};
@@ -58,6 +61,14 @@ pub use wire::{WireConfig, WireSample, WireTimes};
 /// Capacity of a device's own queue, in packets. The kernel hands over a whole window at once when it
 /// does not pace, and the queue must take it: only the path is to drop packets.
 const DEVICE_QUEUE_PACKETS: u32 = 20_000;
+
+/// Length of the prefix between two namespaces, in bits: room for more addresses of the client.
+const INSIDE_BITS: u8 = 24;
+const INSIDE_BITS6: u8 = 64;
+
+/// The addresses of IPv6 there: of the block for benchmarks (RFC 5180).
+const SERVER6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1);
+const CLIENT6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2);
 
 /// A link between two namespaces.
 #[derive(Clone, Debug)]
@@ -70,6 +81,10 @@ pub struct TunConfig {
     pub cross: Vec<CrossSource>,
     /// The file for the packets at both ends, in the format of pcapng; `None` for none.
     pub capture: Option<PathBuf>,
+    /// Whether the ends have addresses of IPv6 too, where the kernel has it.
+    pub ipv6: bool,
+    /// The times after [`Self::epoch`] at which the client appears to the server with another port or address.
+    pub rebind: Vec<Rebinding>,
     /// Flows whose packets are looked at one by one; none costs nothing.
     pub wire: WireConfig,
     /// The number of packets of each direction whose time and header are kept, from the first on: 24 bytes a packet.
@@ -88,6 +103,8 @@ impl TunConfig {
             downlink,
             cross: Vec::new(),
             capture: None,
+            ipv6: false,
+            rebind: Vec::new(),
             wire: WireConfig::default(),
             record_arrivals: 0,
             epoch: None,
@@ -108,6 +125,52 @@ pub struct TunLink {
     _devices: [OwnedFd; 2],
     server: Server,
     client: Namespace,
+    ipv6: bool,
+}
+
+/// A link between two namespaces that has not started: programs can be started at its ends.
+pub struct HeldLink {
+    devices: [(SyncDevice, Counters); 2],
+    config: TunConfig,
+    shared: Shared,
+    server: Namespace,
+    client: Namespace,
+}
+
+impl fmt::Debug for HeldLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ends = (&self.server, &self.client);
+        f.debug_struct("HeldLink").field("ends", &ends).finish_non_exhaustive()
+    }
+}
+
+impl HeldLink {
+    /// The server's address.
+    pub const SERVER: Ipv4Addr = SERVER;
+
+    /// The server's namespace.
+    pub fn server(&self) -> &Namespace {
+        &self.server
+    }
+
+    /// The client's namespace.
+    pub fn client(&self) -> &Namespace {
+        &self.client
+    }
+
+    /// The server's address of IPv6, if the link has such.
+    pub fn server_address6(&self) -> Option<Ipv6Addr> {
+        (self.config.ipv6 && has_ipv6()).then_some(SERVER6)
+    }
+
+    /// Starts the link and its clock.
+    ///
+    /// # Errors
+    /// The system refuses a thread, or the file for the packets.
+    pub fn start(self: Box<Self>) -> Result<TunLink, EmuError> {
+        let Self { devices, config, shared, server, client } = *self;
+        TunLink::between(devices, &config, shared, Server::Inside(server), client)
+    }
 }
 
 /// The server's end.
@@ -136,16 +199,26 @@ impl TunLink {
     /// A direction's configuration is invalid, this process may not make namespaces, or the system
     /// refuses one, a device or a thread.
     pub fn start(config: &TunConfig) -> Result<Self, EmuError> {
-        let shared = Shared::new(config)?;
+        Self::hold(config.clone())?.start()
+    }
+
+    /// Makes the namespaces with their devices. The link's clock does not run, and what is sent waits in the devices.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn hold(config: TunConfig) -> Result<Box<HeldLink>, EmuError> {
+        let shared = Shared::new(&config)?;
         available()?;
         let server = Namespace::create("server")?;
         let client = Namespace::create("client")?;
-        let device = |address| move || open(DEVICE, address, PREFIX_BITS);
-        let devices = [
-            server.enter(device(SERVER))?.map_err(EmuError::io("set up its namespace"))?,
-            client.enter(device(CLIENT))?.map_err(EmuError::io("set up its namespace"))?,
-        ];
-        Self::between(devices, config, shared, Server::Inside(server), client)
+        let ends = [(&server, SERVER, SERVER6), (&client, CLIENT, CLIENT6)];
+        let [server_end, client_end] = ends.map(|(namespace, address, address6)| {
+            let v6 = config.ipv6.then_some((address6, INSIDE_BITS6));
+            let device = namespace.enter(|| open(DEVICE, (address, INSIDE_BITS), v6))?;
+            device.map_err(EmuError::io("set up its namespace"))
+        });
+        let devices = [server_end?, client_end?];
+        Ok(Box::new(HeldLink { devices, config, shared, server, client }))
     }
 
     /// Makes the client's namespace alone and starts the link between it and the caller's, which is the
@@ -159,16 +232,21 @@ impl TunLink {
         available()?;
         let block = Block::claim()?;
         let name = format!("{DEVICE}{}", block.number);
-        let here = open(&name, block.here(), block.bits());
+        let v6 = |address| config.ipv6.then_some((address, block.bits6()));
+        let here = open(&name, (block.here(), block.bits()), v6(block.here6()));
         let here = here.map_err(EmuError::io("make its device in this namespace"))?;
         let client = Namespace::create("client")?;
         let there = client.enter(|| {
-            let device = open(DEVICE, block.there(), block.bits())?;
+            let device = open(DEVICE, (block.there(), block.bits()), v6(block.there6()))?;
             let netlink = Netlink::open()?;
             netlink.enable_loopback()?;
-            netlink.add_default_route(DEVICE)?;
+            netlink.add_default_route(DEVICE, AddressFamily::Inet)?;
             // For links that are made inside this one.
             fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+            if config.ipv6 && has_ipv6() {
+                netlink.add_default_route(DEVICE, AddressFamily::Inet6)?;
+                fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
+            }
             Ok(device)
         })?;
         let there = there.map_err(EmuError::io("set up its namespace"))?;
@@ -204,7 +282,8 @@ impl TunLink {
             .spawn(move || worker.run())
             .map_err(EmuError::io("start its thread"))?;
         let (alive, thread) = (Some(alive), Some(thread));
-        Ok(Self { clock, shared, alive, thread, _devices: devices, server, client })
+        let ipv6 = config.ipv6 && has_ipv6();
+        Ok(Self { clock, shared, alive, thread, _devices: devices, server, client, ipv6 })
     }
 
     /// The server's namespace, which has the address [`SERVER`]; nothing where that is the caller's.
@@ -221,6 +300,14 @@ impl TunLink {
             Server::Inside(_) => SERVER,
             Server::Here(block) => block.here(),
         }
+    }
+
+    /// The server's address of IPv6, if the link has such.
+    pub fn server_address6(&self) -> Option<Ipv6Addr> {
+        self.ipv6.then(|| match &self.server {
+            Server::Inside(_) => SERVER6,
+            Server::Here(block) => block.here6(),
+        })
     }
 
     /// Whether the caller's namespace is the client's of another link.
@@ -320,18 +407,40 @@ impl Drop for TunLink {
 /// Source of the arrival times.
 const ARRIVAL_TIME: ArrivalTime = ArrivalTime::Read;
 
-/// A device of the calling thread's namespace, and what the kernel counts on it.
-fn open(name: &str, address: Ipv4Addr, prefix_bits: u8) -> io::Result<(SyncDevice, Counters)> {
+/// Whether the kernel has IPv6.
+fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
+}
+
+/// A device of the calling thread's namespace with its addresses, and what the kernel counts on it.
+fn open(
+    name: &str,
+    (address, prefix_bits): (Ipv4Addr, u8),
+    v6: Option<(Ipv6Addr, u8)>,
+) -> io::Result<(SyncDevice, Counters)> {
     let device = DeviceBuilder::new()
         .name(name)
         .ipv4(address, prefix_bits, None)
         .enable(false)
         .build_sync()?;
-    Netlink::open()?.set_queue(name, DEVICE_QUEUE_PACKETS)?;
-    // The kernel's own IPv6 packets would cross the path. A kernel without IPv6 has none to turn off.
-    match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1") {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-        _ => {}
+    let netlink = Netlink::open()?;
+    netlink.set_queue(name, DEVICE_QUEUE_PACKETS)?;
+    let set = |what: &str, to: &str| {
+        // A kernel without IPv6 has nothing to set.
+        match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{what}"), to) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    };
+    // What the kernel sends by itself would cross the path: it has no address to ask for others from.
+    set("accept_ra", "0")?;
+    set("addr_gen_mode", "1")?;
+    match v6.filter(|_| has_ipv6()) {
+        None => set("disable_ipv6", "1")?,
+        Some((address, bits)) => {
+            set("disable_ipv6", "0")?;
+            netlink.add_address6(name, address, bits)?;
+        }
     }
     device.enabled(true)?;
     device.set_nonblocking(true)?;

@@ -10,6 +10,7 @@ use fullpipe_path::{Count, Delivered, Dropped, Event, MTU_BYTES, Path};
 use tun_rs::SyncDevice;
 
 use super::counters::Counters;
+use super::nat::Nat;
 use super::wire::Wire;
 use super::{ARRIVAL_TIME, DEVICE_QUEUE_PACKETS, TunConfig, ip};
 use crate::capture::{Capture, End};
@@ -126,6 +127,7 @@ pub(super) struct Worker {
     waiter: Waiter,
     realtime: bool,
     cross: Cross,
+    nat: Nat,
     buffer: Vec<u8>,
     incoming: Vec<Vec<u8>>,
     due: Vec<Delivered<Vec<u8>>>,
@@ -155,6 +157,7 @@ impl Worker {
             waiter: Waiter::new().map_err(EmuError::io("set up its timer"))?,
             realtime: config.realtime,
             cross: Cross::new(config.cross.clone()),
+            nat: Nat::new(&config.rebind),
             buffer: vec![0; os::BUFFER_BYTES],
             incoming: Vec::new(),
             due: Vec::new(),
@@ -185,6 +188,7 @@ impl Worker {
             // Taken before reading: whatever arrived until now is then in the model before anything
             // due until now leaves it.
             let now = self.clock.now();
+            self.nat.change_until(now);
             self.send_cross(now);
             for direction in Direction::BOTH {
                 if ready.contains(&(1 + direction as usize)) {
@@ -202,7 +206,7 @@ impl Worker {
         let next = {
             let model = self.shared.model();
             let paths = [model.downlink.next_event(), model.uplink.next_event()];
-            let others = [model.way_back.next_due(), self.cross.next_due()];
+            let others = [model.way_back.next_due(), self.cross.next_due(), self.nat.next_due()];
             paths.into_iter().chain(others).flatten().min()
         };
         let timeout = next.map(|at| at.since(self.clock.now()).into());
@@ -226,12 +230,17 @@ impl Worker {
     fn read(&mut self, direction: Direction, now: Instant) -> io::Result<()> {
         for _ in 0..READS_A_TURN {
             match self.devices[direction as usize].recv(&mut self.buffer) {
+                Ok(bytes) if ip::is_for_a_group(&self.buffer[..bytes]) => {}
                 Ok(bytes) => {
                     let mut packet = self.pool.pop().unwrap_or_default();
                     packet.clear();
                     packet.extend_from_slice(&self.buffer[..bytes]);
                     if let Some(capture) = &mut self.capture {
                         capture.note(direction.from(), now, &packet);
+                    }
+                    if direction == Direction::Down && !self.nat.inward(&mut packet) {
+                        self.pool.push(packet);
+                        continue;
                     }
                     self.incoming.push(packet);
                 }
@@ -302,6 +311,9 @@ impl Worker {
                 ip::corrupt(&mut packet.payload, outcome.corrupted);
             }
             ip::mark(&mut packet.payload, packet.ecn);
+            if direction == Direction::Up {
+                self.nat.outward(&mut packet.payload);
+            }
             outcome.deliver(packet.at, ip::payload_bytes(&packet.payload));
             outcome.corrupted += u64::from(packet.corrupted);
             self.active.extend_to(packet.at);

@@ -58,6 +58,10 @@ pub enum RunError {
     },
     #[error("a program as a flow needs --link tun, which sees its packets; leave --link out")]
     ProgramOverNetem,
+    #[error(
+        "{{host6}} has no address here: it takes a kernel with IPv6 and a link without --udp; write {{host}}"
+    )]
+    NoHost6,
     #[error("lost the command: {0}")]
     LostCommand(std::io::Error),
     #[error("no socket: {0}")]

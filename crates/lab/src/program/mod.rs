@@ -14,6 +14,7 @@ mod run;
 mod server;
 mod watch;
 
+pub use fullpipe_emu::{Rebinding, Rebound};
 pub use options::PathOptions;
 pub use path::ProgramPath;
 pub use place::{ProgramPlace, check, check_inside};
@@ -28,6 +29,12 @@ pub const HOST_VARIABLE: &str = "FULLPIPE_HOST";
 
 /// Stands in the command's arguments for that address.
 pub const HOST_PLACE: &str = "{host}";
+
+/// The same for the address of IPv6, where the path is between namespaces.
+pub const HOST6_VARIABLE: &str = "FULLPIPE_HOST6";
+
+/// Stands in the command's arguments for that one.
+pub const HOST6_PLACE: &str = "{host6}";
 
 /// Stands in the command's arguments for the port of the relay.
 pub const PORT_PLACE: &str = "{port}";

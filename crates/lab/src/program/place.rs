@@ -6,11 +6,11 @@ use std::path::Path;
 #[cfg(target_os = "linux")]
 use fullpipe_emu::EmuError;
 #[cfg(target_os = "linux")]
-use fullpipe_emu::tun::{TunConfig, TunLink};
+use fullpipe_emu::tun::{HeldLink, TunConfig, TunLink};
 use fullpipe_emu::{Emulator, EmulatorConfig, LinkReport, LinkSample};
 
-use super::HOST_VARIABLE;
 use super::run::ProgramRequest;
+use super::{HOST_VARIABLE, HOST6_VARIABLE};
 use crate::backend::RunError;
 
 /// The place of a path.
@@ -66,6 +66,9 @@ pub fn check_inside() -> Result<(), RunError> {
 pub(super) enum Link {
     #[cfg(target_os = "linux")]
     Tun(TunLink),
+    /// Both ends are there, and no packet crosses the path yet.
+    #[cfg(target_os = "linux")]
+    Held(Box<HeldLink>),
     Udp(Emulator),
 }
 
@@ -77,21 +80,21 @@ impl Link {
         match request.place {
             #[cfg(target_os = "linux")]
             ProgramPlace::Namespace => {
-                let record_arrivals = request.record;
                 let config = TunConfig {
                     cross,
                     capture,
-                    record_arrivals,
+                    record_arrivals: request.record,
+                    rebind: request.rebind.to_vec(),
+                    ipv6: true,
                     ..TunConfig::new(uplink, downlink)
                 };
                 if request.server.is_none() {
                     return Ok(Self::Tun(TunLink::from_here(&config)?));
                 }
-                let link = TunLink::start(&config)?;
-                for namespace in [Some(link.client()), link.server()].into_iter().flatten() {
-                    namespace.enable_loopback()?;
-                }
-                Ok(Self::Tun(link))
+                let held = TunLink::hold(config)?;
+                held.client().enable_loopback()?;
+                held.server().enable_loopback()?;
+                Ok(Self::Held(held))
             }
             #[cfg(not(target_os = "linux"))]
             ProgramPlace::Namespace => check(request.place).and(Err(RunError::Lost)),
@@ -111,6 +114,15 @@ impl Link {
         }
     }
 
+    /// Lets packets cross, if they do not yet.
+    pub(super) fn go(self) -> Result<Self, RunError> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Held(held) => Ok(Self::Tun(held.start()?)),
+            running => Ok(running),
+        }
+    }
+
     /// The address behind the path, as a client uses it.
     pub(super) fn address(&self) -> SocketAddr {
         match self {
@@ -121,6 +133,8 @@ impl Link {
                 let outer = outer.and_then(|outer| outer.parse::<IpAddr>().ok());
                 (outer.unwrap_or_else(|| link.server_address().into()), 0).into()
             }
+            #[cfg(target_os = "linux")]
+            Self::Held(_) => (HeldLink::SERVER, 0).into(),
             Self::Udp(link) => {
                 let mut address = link.addr();
                 match address.ip() {
@@ -137,11 +151,28 @@ impl Link {
         }
     }
 
+    /// The same of IPv6, where it has another one.
+    pub(super) fn address6(&self) -> Option<Ipv6Addr> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Tun(link) => {
+                let outer = std::env::var(HOST6_VARIABLE).ok().filter(|_| link.is_nested());
+                let outer = outer.and_then(|outer| outer.parse().ok());
+                link.server_address6().map(|own| outer.unwrap_or(own))
+            }
+            #[cfg(target_os = "linux")]
+            Self::Held(held) => held.server_address6(),
+            Self::Udp(_) => None,
+        }
+    }
+
     /// Does something where the command is.
     pub(super) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         match self {
             #[cfg(target_os = "linux")]
             Self::Tun(link) => Ok(link.client().enter(work)?),
+            #[cfg(target_os = "linux")]
+            Self::Held(held) => Ok(held.client().enter(work)?),
             Self::Udp(_) => Ok(work()),
         }
     }
@@ -157,14 +188,19 @@ impl Link {
                 Some(server) => Ok(server.enter(work)?),
                 None => Ok(work()),
             },
+            #[cfg(target_os = "linux")]
+            Self::Held(held) => Ok(held.server().enter(work)?),
             Self::Udp(_) => Ok(work()),
         }
     }
 
+    /// The link now: empty before packets cross.
     pub(super) fn sample(&self) -> LinkSample {
         match self {
             #[cfg(target_os = "linux")]
             Self::Tun(link) => link.sample(),
+            #[cfg(target_os = "linux")]
+            Self::Held(_) => LinkSample::default(),
             Self::Udp(link) => link.sample(),
         }
     }
@@ -177,6 +213,8 @@ impl Link {
                 let inside = [Some(link.client()), link.server()];
                 Ok(inside.into_iter().flatten().try_for_each(|n| n.kill_processes().map(drop))?)
             }
+            #[cfg(target_os = "linux")]
+            Self::Held(_) => Ok(()),
             Self::Udp(_) => Ok(()),
         }
     }
@@ -185,6 +223,8 @@ impl Link {
         Ok(match self {
             #[cfg(target_os = "linux")]
             Self::Tun(link) => link.finish()?,
+            #[cfg(target_os = "linux")]
+            Self::Held(held) => held.start()?.finish()?,
             Self::Udp(link) => link.finish()?,
         })
     }

@@ -1,7 +1,7 @@
 //! The run of a command: in a namespace behind a link, or beside a relay.
 
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{self, Instant};
 
 use fullpipe_cc::Duration;
+use fullpipe_emu::Rebinding;
 use nix::sys::signal::Signal;
 
 use super::path::ProgramPath;
@@ -20,7 +21,7 @@ use super::result::{Ended, ProgramResult, RelayResult};
 use super::rival::Rival;
 use super::server::Server;
 use super::watch::Watch;
-use super::{HOST_PLACE, HOST_VARIABLE, PORT_PLACE};
+use super::{HOST_PLACE, HOST_VARIABLE, HOST6_PLACE, HOST6_VARIABLE, PORT_PLACE};
 use crate::backend::RunError;
 use crate::observe::Progress;
 use crate::process::Process;
@@ -39,12 +40,12 @@ pub struct ProgramRequest<'a> {
     pub path: &'a ProgramPath,
     /// Where the path is.
     pub place: ProgramPlace,
-    /// The times, after the start, at which each client of a relay appears to the server with another port.
-    pub rebind: &'a [Duration],
+    /// The times, after the start, at which clients appear to the server with another port or address.
+    pub rebind: &'a [Rebinding],
     /// The file for the packets at both ends, in the format of pcapng.
     pub capture: Option<&'a Path>,
-    /// The program and its arguments, in which `{host}` and `{port}` stand for the address behind the path. A
-    /// relay needs none.
+    /// The program and its arguments, in which `{host}` and `{port}` stand for the address behind the path, and
+    /// `{host6}` for that of IPv6. A relay needs none.
     pub command: &'a [OsString],
     /// A command line for `sh` that is started first, at the other end of the path: this machine's servers are not
     /// reached then. For a path between namespaces.
@@ -103,25 +104,32 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
         watch,
         ..
     } = request;
-    let host = link.address();
+    let (host, host6) = (link.address(), link.address6());
+    let has_place = |word: &OsStr| word.to_str().is_some_and(|word| word.contains(HOST6_PLACE));
+    if host6.is_none() && command.iter().map(OsString::as_os_str).chain(server).any(has_place) {
+        return Err(RunError::NoHost6);
+    }
+    let with_address = |word: &OsStr| with_address(word, host, host6);
     address(host);
     let mut server = match server {
         None => None,
-        Some(line) => Some(Server::start(&with_address(line, host), &link, stop)?),
+        Some(line) => Some(Server::start(&with_address(line), &link, stop)?),
     };
     let mut servers = Vec::new();
     for line in beside.iter().filter_map(|beside| beside.server.as_ref()) {
-        servers.push(Server::start(&with_address(line, host), &link, stop)?);
+        servers.push(Server::start(&with_address(line), &link, stop)?);
     }
-    let words: Vec<OsString> = command.iter().map(|word| with_address(word, host)).collect();
+    // Times of the path count from here, and not from a server that takes long to listen.
+    let link = link.go()?;
+    let words: Vec<OsString> = command.iter().map(|word| with_address(word)).collect();
     #[cfg(target_os = "linux")]
     let rival = rival.map(|way| Rival::start(&link, way)).transpose()?;
     let begun = Instant::now();
-    let mut process = start(&link, host, &words, output_on_stderr)?;
+    let mut process = start(&link, &words, output_on_stderr)?;
     let mut others = Vec::new();
     for Beside { command, .. } in beside {
-        let words: Vec<OsString> = command.iter().map(|word| with_address(word, host)).collect();
-        others.extend(start(&link, host, &words, output_on_stderr)?);
+        let words: Vec<OsString> = command.iter().map(|word| with_address(word)).collect();
+        others.extend(start(&link, &words, output_on_stderr)?);
     }
     let mut course = Watch::new(begun);
     let (status, interrupted) = loop {
@@ -174,14 +182,13 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
 /// Starts a command where the link is; nothing where there is none.
 fn start(
     link: &Link,
-    host: SocketAddr,
     words: &[OsString],
     output_on_stderr: bool,
 ) -> Result<Option<Process>, RunError> {
     let Some((program, arguments)) = words.split_first() else { return Ok(None) };
     let mut made = Command::new(program);
     made.args(arguments);
-    surround(&mut made, host)?;
+    surround(&mut made, link)?;
     let started = link.enter(|| Process::start(made, output_on_stderr))?;
     let started = started.map_err(|source| RunError::NoCommand {
         program: program.to_string_lossy().escape_debug().to_string(),
@@ -191,8 +198,9 @@ fn start(
 }
 
 /// The environment of the command and of the server.
-pub(super) fn surround(command: &mut Command, host: SocketAddr) -> Result<(), RunError> {
-    command.env(HOST_VARIABLE, host.ip().to_string());
+pub(super) fn surround(command: &mut Command, link: &Link) -> Result<(), RunError> {
+    command.env(HOST_VARIABLE, link.address().ip().to_string());
+    command.envs(link.address6().map(|host6| (HOST6_VARIABLE, host6.to_string())));
     #[cfg(target_os = "linux")]
     command.env(fullpipe_emu::namespace::OWNER_VARIABLE, fullpipe_emu::namespace::owner()?);
     Ok(())
@@ -213,11 +221,15 @@ fn settle(rtt: Duration, mut sent: impl FnMut() -> (u64, u64)) {
 }
 
 /// A word of the command with the address in the places of it.
-fn with_address(word: &OsStr, address: SocketAddr) -> OsString {
+fn with_address(word: &OsStr, address: SocketAddr, address6: Option<Ipv6Addr>) -> OsString {
     let Some(text) = word.to_str().filter(|text| text.contains('{')) else {
         return word.to_owned();
     };
     let text = text.replace(HOST_PLACE, &address.ip().to_string());
+    let text = match address6 {
+        Some(address6) => text.replace(HOST6_PLACE, &address6.to_string()),
+        None => text,
+    };
     match address.port() {
         0 => text.into(),
         port => text.replace(PORT_PLACE, &port.to_string()).into(),

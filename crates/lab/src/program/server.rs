@@ -34,7 +34,7 @@ impl Server {
         };
         let mut command = Command::new("sh");
         command.arg("-c").arg(line);
-        surround(&mut command, link.address())?;
+        surround(&mut command, link)?;
         let before = link.enter_server(listening)?;
         let started = link.enter_server(|| Process::start_apart(command))?;
         let (mut process, output) = started

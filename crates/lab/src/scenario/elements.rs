@@ -20,9 +20,11 @@ pub(super) enum Element {
     GilbertElliott { to_bad: Share, to_good: Share, good: Option<Share>, bad: Option<Share> },
     LossList { listed: Vec<u64> },
     LossBursts { every: u64, length: u64 },
+    LossLimited { chance: Share, in_a_row: u32 },
     LossOverflows { begins: Share, lasts: Time },
     Blackhole(Vec<Outage>),
     Corruption(Share),
+    Marking(Share),
     Duplication(Share),
     Policer { rate: Speed, bucket: Size },
     Shaper { rate: Speed, bucket: Size, buffer: Room },
@@ -146,6 +148,10 @@ impl Element {
             Self::LossBursts { every, length } => {
                 ElementConfig::Loss(LossConfig::Bursts { every: *every, length: *length })
             }
+            Self::LossLimited { chance, in_a_row } => ElementConfig::Loss(LossConfig::Limited {
+                probability: chance.0,
+                in_a_row: *in_a_row,
+            }),
             Self::LossOverflows { begins, lasts } => {
                 ElementConfig::Loss(LossConfig::Overflows { begins: begins.0, lasts: lasts.0 })
             }
@@ -153,6 +159,7 @@ impl Element {
                 ElementConfig::Blackhole(outages.iter().map(|o| (o.from.0, o.to.0)).collect())
             }
             Self::Corruption(p) => ElementConfig::Corruption(p.0),
+            Self::Marking(p) => ElementConfig::Marking(p.0),
             Self::Duplication(p) => ElementConfig::Duplication(p.0),
             Self::Policer { rate, bucket } => {
                 ElementConfig::Policer { rate: rate.0, bucket_bytes: bucket.0 }

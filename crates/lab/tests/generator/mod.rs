@@ -211,7 +211,7 @@ fn elements(chance: &mut Chance, ms: u64) -> String {
 
 fn element(chance: &mut Chance, ms: u64) -> String {
     let n = chance.number(1, 20);
-    match chance.number(0, 15) {
+    match chance.number(0, 17) {
         0 => format!("{{ loss = \"{n}%\" }}"),
         1 => format!("{{ gilbert_elliott = {{ to_bad = \"0.{n}%\", to_good = \"{n}%\" }} }}"),
         2 => format!("{{ loss_list = {{ listed = [{n}, {}, {}] }} }}", 2 * n, 300 + n),
@@ -235,6 +235,8 @@ fn element(chance: &mut Chance, ms: u64) -> String {
             "{{ delay_steps = [{{ at = \"0s\", delay = \"{n}ms\" }}, {{ at = \"{}ms\", delay = \"3ms\" }}] }}",
             ms / 2
         ),
+        15 => format!("{{ loss_limited = {{ chance = \"{n}%\", in_a_row = {n} }} }}"),
+        16 => format!("{{ marking = \"{n}%\" }}"),
         _ => format!("{{ aggregation = {{ interval = \"{n}ms\", burst = \"{n}0kB\" }} }}"),
     }
 }

@@ -93,6 +93,28 @@ fn a_program_shares_the_link_with_a_flow_of_the_kernels() {
 }
 
 #[test]
+fn compare_runs_a_program_beside_an_algorithm() {
+    if !available() || !has_iperf() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let line = "compare --backend tcp --cc linux:reno --rate 20mbit --rtt 10ms --duration 2s --json --program";
+    let program = format!("mine = {{ {IPERF} }}");
+    let mut arguments: Vec<&str> = line.split_whitespace().collect();
+    arguments.push(&program);
+    let said = run(fullpipe(dir.path(), &arguments));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let json: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let runs = json["scenarios"][0]["runs"].as_array().expect("runs");
+    let names: Vec<_> = runs.iter().map(|run| run["flows"][0]["cc"].as_str()).collect();
+    assert_eq!(names, [Some("linux:reno"), Some("mine")]);
+    for run in runs {
+        let goodput = run["metrics"]["goodput_mbps"].as_f64();
+        assert!(goodput.is_some_and(|mbps| (2.0..20.0).contains(&mbps)), "{goodput:?}");
+    }
+}
+
+#[test]
 fn a_server_that_sends_is_placed_where_the_link_begins() {
     if !available() || !has_iperf() {
         return;
@@ -121,6 +143,12 @@ fn templates_and_programs_that_cannot_be_right_are_one_line() {
         (program("client = \"x\""), "no {port}", false),
         (program("client = \"x {port}\"") + "cc = \"bbr3\"\n", "decides this for itself", false),
         (program("client = \"x {port}\"") + "mss = 1000\n", "decides this for itself", false),
+        ("[[flow]]\ncc = \"program:mine\"\n".to_owned(), "no [program.mine]", false),
+        (
+            "[[flow]]\ncc = \"program:mine\"\n[program.mine]\nclient = \"x\"\n".to_owned(),
+            "program.mine.client: no {port}",
+            false,
+        ),
         (program("client = \"no-such-program {port}\""), "'no-such-program' is not there", true),
     ] {
         if needs_root && !can_run {

@@ -32,6 +32,7 @@ pub(crate) struct Mark {
 }
 
 /// A flow's data as the link saw it.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "seen on a link of Linux alone"))]
 #[derive(Clone, Debug)]
 pub(crate) struct FlowOnLink {
     /// Packets that entered the link, and those of them that it dropped.

@@ -46,6 +46,7 @@ pub(crate) struct ProgramFlow {
 }
 
 /// Values for the places of a template.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "programs run on Linux"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values {
     pub(crate) server: Ipv4Addr,
@@ -55,6 +56,7 @@ pub(crate) struct Values {
     pub(crate) duration_s: u64,
 }
 
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "programs run on Linux"))]
 impl ProgramFlow {
     /// The programs of a flow; nothing where it is one of ours.
     pub(super) fn of(doc: &Document, flow: &FlowTable, field: &str) -> Result<Option<Self>, Wrong> {
@@ -185,6 +187,7 @@ fn places(word: &str) -> Vec<(usize, &str)> {
     found
 }
 
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "programs run on Linux"))]
 fn filled(word: &str, values: Values) -> String {
     let (mut out, mut rest) = (String::new(), 0);
     for (at, name) in places(word) {

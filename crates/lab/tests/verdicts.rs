@@ -122,6 +122,14 @@ fn a_quick_verdict_has_no_false_alarm_either_and_says_what_it_did_not_see() {
         let is_seen = |check: &str| verdict.checks.iter().any(|c| c.check == check);
         assert!(is_seen("fills the path") && !is_seen("fair to CUBIC"));
     }
+    for (algorithm, defect) in planted::NAMES {
+        let is_quick = ["no-pacing", "endless-drain", "endless-probe-rtt", "headroom-85", "deaf"];
+        if is_quick.contains(algorithm) {
+            let verdict =
+                judged(&Sender::new(algorithm, &format!("cc = \"{algorithm}\"")), 2, true);
+            assert!(names(&verdict).contains(defect), "{algorithm}: {:?}", verdict.defects);
+        }
+    }
 }
 
 #[test]

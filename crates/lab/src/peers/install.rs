@@ -128,14 +128,20 @@ pub fn install(
     Ok(installed)
 }
 
-/// Makes what all servers share: a file to serve, and a certificate.
+/// Makes what all servers share, unless it is there: a file to serve, and a certificate. A server of another run may have
+/// the file mapped, so it is not made anew.
 pub(super) fn prepare(root: &Path) -> Result<(), NotInstalled> {
     let io_at = |path: PathBuf| move |source| NotInstalled::Io { path, source };
     let files = root.join(FILES_DIR);
     fs::create_dir_all(&files).map_err(io_at(files.clone()))?;
     let served = files.join(SERVED);
-    let made = fs::File::create(&served).and_then(|file| file.set_len(SERVED_BYTES));
-    made.map_err(io_at(served))?;
+    if fs::metadata(&served).map_or(0, |found| found.len()) != SERVED_BYTES {
+        let made = fs::File::create(&served).and_then(|file| file.set_len(SERVED_BYTES));
+        made.map_err(io_at(served))?;
+    }
+    if root.join(CERTIFICATE).is_file() && root.join(KEY).is_file() {
+        return Ok(());
+    }
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
     let made = made.map_err(|e| io_at(root.join(CERTIFICATE))(io::Error::other(e)))?;
     for (name, text) in [(CERTIFICATE, made.cert.pem()), (KEY, made.signing_key.serialize_pem())] {
@@ -201,5 +207,42 @@ fn run_in(dir: &Path, command: &str, stop: &AtomicBool) -> Result<String, NotIns
             return Err(NotInstalled::Interrupted);
         }
         thread::sleep(NAP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_share_is_made_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        prepare(dir.path()).expect("a folder that can be written");
+        let served = dir.path().join(FILES_DIR).join(SERVED);
+        assert_eq!(fs::metadata(&served).expect("a file").len(), SERVED_BYTES);
+        let state = || {
+            let times = [served.clone(), dir.path().join(CERTIFICATE)]
+                .map(|file| fs::metadata(file).and_then(|found| found.modified()).expect("a time"));
+            (times, fs::read(dir.path().join(KEY)).expect("a key"))
+        };
+        let before = state();
+        thread::sleep(NAP);
+        prepare(dir.path()).expect("it is there");
+        assert_eq!(state(), before);
+    }
+
+    #[test]
+    fn a_command_that_fails_is_said_with_its_output_and_a_stop_ends_it() {
+        let stop = AtomicBool::new(false);
+        let here = Path::new("/");
+        assert_eq!(run_in(here, "sh -c 'echo a; echo b'", &stop).expect("it runs"), "a / b");
+        let why =
+            run_in(here, "sh -c 'echo why; exit 3'", &stop).expect_err("it fails").to_string();
+        assert!(why.contains("exit status: 3: why"), "{why}");
+        let why = run_in(here, "no-such-program", &stop).expect_err("none").to_string();
+        assert!(why.contains("no-such-program"), "{why}");
+        stop.store(true, Ordering::Relaxed);
+        let ended = run_in(here, "sleep 1000", &stop);
+        assert!(matches!(ended, Err(NotInstalled::Interrupted)), "{ended:?}");
     }
 }

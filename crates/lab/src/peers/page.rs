@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::outcome::{PeerPath, PeersReport, Sender};
+use super::outcome::{PeerPath, PeerRun, PeersReport, Sender};
 use crate::output::page::{escape, foot, head, html_table};
 use crate::output::table::{Table, number};
 
@@ -31,11 +31,7 @@ fn table(report: &PeersReport, path: &PeerPath, has_fairness: bool) -> Table {
     }
     let row = |sender: &Sender| {
         let run = sender.alone_on(&path.name);
-        let untrusted = run
-            .and_then(|run| run.result.as_ref())
-            .is_some_and(|r| r.emulator.as_ref().is_some_and(|e| !e.trusted));
-        let mark = if untrusted { " (!)" } else { "" };
-        let mut row = vec![format!("{}{mark}", sender.name)];
+        let mut row = vec![format!("{}{}", sender.name, mark(run))];
         row.extend(COLUMNS.iter().map(|(_, _, metric, factor)| {
             let value = run.and_then(|run| run.figure(metric));
             value.map_or("-".to_owned(), |value| number(value * factor))
@@ -46,6 +42,12 @@ fn table(report: &PeersReport, path: &PeerPath, has_fairness: bool) -> Table {
         row
     };
     Table { header, rows: report.senders.iter().map(row).collect() }
+}
+
+/// Behind a run whose link was late.
+fn mark(run: Option<&PeerRun>) -> &'static str {
+    let emulator = run.and_then(|run| run.result.as_ref()?.emulator.as_ref());
+    if emulator.is_some_and(|emulator| !emulator.trusted) { " (!)" } else { "" }
 }
 
 /// The page.
@@ -104,8 +106,9 @@ fn overview(page: &mut String, report: &PeersReport) {
             let share = mbps.filter(|_| most > 0.0).map_or(0.0, |mbps| 100.0 * mbps / most);
             let _ = write!(
                 page,
-                "<td class=\"bar\" style=\"--share:{share:.0}%\">{}</td><td>{}</td><td>{}</td>",
+                "<td class=\"bar\" style=\"--share:{share:.0}%\">{}{}</td><td>{}</td><td>{}</td>",
                 shown(mbps),
+                mark(run),
                 shown(figure("queue_ms.p95")),
                 shown(figure("loss_rate").map(|rate| 100.0 * rate))
             );

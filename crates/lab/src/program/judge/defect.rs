@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Views;
 use super::check::shares;
 use super::course::RTT_S;
-use super::kind::{Kind, Looks, UNPACED_BURST, dips, is_flat};
+use super::kind::{Kind, Looks, dips, is_flat};
 use super::view::{View, at_quantile, burst_quantile};
 
 /// A defect, and what shows it.
@@ -236,7 +236,7 @@ fn unpaced(views: &Views, looks: &Looks) -> Option<String> {
     let Kind::BbrLike { .. } = looks.kind else { return None };
     let v = views.get("aggregation")?;
     let burst = burst_quantile(&v.bursts(v.start + SETTLED_S, v.end), 0.9)?;
-    (burst >= UNPACED_BURST).then(|| {
+    (looks.paced == Some(false)).then(|| {
         format!(
             "{burst:.0} packets leave back to back when ACKs come late: no pacing rate is enforced"
         )
@@ -378,7 +378,7 @@ fn jitter(views: &Views, _: &Looks) -> Option<String> {
 
 fn aggregation(views: &Views, _: &Looks) -> Option<String> {
     let share = filled(views, "aggregation").filter(|_| is_clean_filled(views))?;
-    (share < 0.85).then(|| {
+    (share < 0.8).then(|| {
         format!(
             "where ACKs come together every 20 ms it uses {:.0} % of the path: the window has no room for their delay",
             100.0 * share

@@ -46,8 +46,8 @@ pub struct WireRecord {
 }
 
 impl WireRecord {
-    /// What the paths did with these arrivals.
-    pub(crate) fn of(down: &PathConfig, up: &PathConfig, arrivals: [&[Arrival]; 2]) -> Self {
+    /// What these paths do with packets that enter at these times, those to the command first.
+    pub fn of(down: &PathConfig, up: &PathConfig, arrivals: [&[Arrival]; 2]) -> Self {
         Self { down: replay(down, arrivals[0]), up: replay(up, arrivals[1]) }
     }
 }

@@ -1,0 +1,136 @@
+//! The action for CI, and the script that it runs.
+#![cfg(unix)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The script in a directory of its own, with a program in place of fullpipe that notes its arguments and ends with a code.
+fn script(dir: &Path, code: u8, variables: &[(&str, &str)]) -> Output {
+    let stub = dir.join("stub");
+    let text = format!(
+        "#!/bin/sh\nfor word; do echo \"$word\"; done > arguments\necho '{{\"schema_version\": 1}}'\n\
+         echo the last line >&2\nexit {code}\n"
+    );
+    std::fs::write(&stub, text).expect("a file");
+    std::fs::set_permissions(&stub, PermissionsExt::from_mode(0o755)).expect("a mode");
+    let mut command = Command::new("bash");
+    command.arg(root().join("scripts/judge-in-ci.sh")).current_dir(dir);
+    command.env("FULLPIPE", &stub).env("JUDGE_WAIT_S", "0.3");
+    command.env_remove("GITHUB_STEP_SUMMARY").envs(variables.iter().copied());
+    command.output().expect("bash runs")
+}
+
+fn arguments(dir: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(dir.join("arguments")).expect("it was started");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_script_runs_judge_and_keeps_its_exit_code_and_its_results() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("before.json"), "{}").expect("a file");
+    let line = "client https://localhost:{port}/file";
+    for code in [0, 1, 2] {
+        let summary = dir.path().join("summary.md");
+        let said = script(
+            dir.path(),
+            code,
+            &[
+                ("JUDGE_COMMAND", line),
+                ("JUDGE_UDP", "0=127.0.0.1:4433"),
+                ("JUDGE_BASELINE", "before.json"),
+                ("JUDGE_BACKGROUND", "echo $$ > background.pid; exec sleep 321"),
+                ("GITHUB_STEP_SUMMARY", summary.to_str().expect("text")),
+            ],
+        );
+        assert_eq!(said.status.code(), Some(code.into()), "{said:?}");
+        let expected = [
+            "judge",
+            "--json",
+            "--junit",
+            "fullpipe-judge/judge.xml",
+            "--quick",
+            "--baseline",
+            "before.json",
+            "--udp",
+            "0=127.0.0.1:4433",
+            "--",
+            "sh",
+            "-c",
+            line,
+        ];
+        assert_eq!(arguments(dir.path()), expected);
+        let json = std::fs::read_to_string(dir.path().join("fullpipe-judge/judge.json"));
+        assert!(json.expect("a file").contains("schema_version"));
+        let summary = std::fs::read_to_string(summary).expect("a summary");
+        assert!(
+            summary.contains(&format!("exit code {code}")) && summary.contains("the last line")
+        );
+        let pid = std::fs::read_to_string(dir.path().join("background.pid")).expect("it ran");
+        let pid = nix::unistd::Pid::from_raw(pid.trim().parse().expect("a number"));
+        // One that was killed may be somebody's to reap for a moment.
+        let begun = std::time::Instant::now();
+        while nix::sys::signal::kill(pid, None).is_ok() {
+            assert!(begun.elapsed().as_secs() < 30, "what ran in the background still runs");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_baseline_that_is_not_there_is_no_error_and_bad_input_is_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let good = [("JUDGE_COMMAND", "x"), ("JUDGE_BASELINE", "none.json"), ("JUDGE_QUICK", "false")];
+    let said = script(dir.path(), 0, &[&good[..], &[("JUDGE_UDP", "0=127.0.0.1:9")]].concat());
+    assert_eq!(said.status.code(), Some(0), "{said:?}");
+    assert!(String::from_utf8_lossy(&said.stdout).contains("no baseline at none.json"));
+    let arguments = arguments(dir.path());
+    assert!(!arguments.iter().any(|word| word == "--baseline" || word == "--quick"));
+    for (variables, part) in [
+        (&[][..], "JUDGE_COMMAND"),
+        (&[("JUDGE_COMMAND", "x"), ("JUDGE_UDP", "a"), ("JUDGE_SERVER", "b")], "one of them"),
+        (&[("JUDGE_COMMAND", "x"), ("JUDGE_QUICK", "yes")], "true or false"),
+        (&[("JUDGE_COMMAND", "x"), ("FULLPIPE", "/no/such")], "/no/such"),
+        (
+            &[
+                ("JUDGE_COMMAND", "x"),
+                ("JUDGE_UDP", "a"),
+                ("JUDGE_BACKGROUND", "echo gone; exit 3"),
+            ],
+            "last output: gone",
+        ),
+    ] {
+        let said = script(dir.path(), 0, variables);
+        let error = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(2), "{variables:?}: {error}");
+        assert!(error.contains(part), "{variables:?} should tell {part}: {error}");
+    }
+}
+
+/// What the action passes on is what the script reads, and what that passes on is what the command has.
+#[test]
+fn the_action_the_script_and_the_command_fit_together() {
+    let (action, script) = (read("action.yml"), read("scripts/judge-in-ci.sh"));
+    let inputs: Vec<&str> =
+        action.split("${{ inputs.").skip(1).filter_map(|rest| rest.split(' ').next()).collect();
+    assert_eq!(inputs.len(), 7, "{inputs:?}");
+    for input in inputs {
+        assert!(action.contains(&format!("\n  {input}:\n")), "{input} is declared");
+        assert!(script.contains(&format!("JUDGE_{}", input.to_uppercase())), "{input} is read");
+        assert!(read("docs/ci.md").contains(&format!("`{input}`")), "{input} is in docs/ci.md");
+    }
+    let help = Command::new(env!("CARGO_BIN_EXE_fullpipe")).args(["judge", "--help"]).output();
+    let help = String::from_utf8_lossy(&help.expect("it runs").stdout).into_owned();
+    for option in ["--json", "--junit", "--quick", "--baseline", "--udp", "--server"] {
+        assert!(script.contains(option) && help.contains(option), "{option}");
+    }
+}

@@ -40,7 +40,7 @@ const WITHOUT: &str = "0";
 const CLASSIC: &str = "1";
 const ACCURATE: &str = "3";
 
-/// Whether this kernel can negotiate accurate ECN.
+/// True if this kernel can negotiate accurate ECN.
 fn has_accurate_ecn() -> bool {
     let link = TunLink::start(&marking()).expect("a link");
     let set = link

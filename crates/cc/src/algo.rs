@@ -13,9 +13,9 @@ use crate::units::Instant;
 pub struct Congestion<'a> {
     /// The time of its detection.
     pub now: Instant,
-    /// Whether it opened a recovery episode: loss-based algorithms react once an episode.
+    /// True if it opened a recovery episode: loss-based algorithms react once an episode.
     pub new_episode: bool,
-    /// Whether packets were lost.
+    /// True if packets were lost.
     pub has_losses: bool,
     /// The CE marks, if there were any.
     pub marks: Option<Marks<'a>>,
@@ -56,7 +56,7 @@ pub trait CongestionControl {
     fn on_spurious_loss(&mut self, _conn: &mut Conn) {}
     /// C.SMSS changed.
     fn on_mtu_update(&mut self, _conn: &mut Conn) {}
-    /// Whether CE marks have an answer; without one the transport does not ask for them.
+    /// True if CE marks have an answer; without one the transport does not ask for them.
     fn wants_ecn(&self) -> bool {
         true
     }

@@ -168,7 +168,7 @@ impl Amendments {
         Self(self.0 | 1 << amendment as u8)
     }
 
-    /// Whether `amendment` is in this set.
+    /// True if `amendment` is in this set.
     #[inline]
     pub const fn contains(self, amendment: Amendment) -> bool {
         self.0 >> amendment as u8 & 1 == 1
@@ -267,14 +267,14 @@ pub struct Config {
     pub max_pacing_rate: Option<Rate>,
     /// Called after each change of state, for logs like qlog.
     pub on_state_change: Option<StateHook>,
-    /// Whether `bbr1` widens its window by the aggregation that it sees in the ACKs, as Linux does
+    /// True if `bbr1` widens its window by the aggregation that it sees in the ACKs, as Linux does
     /// since 5.0; without it, it is the BBR of before, whose window is two BDP. Others ignore it.
     pub bbr1_ack_aggregation: bool,
     /// Startup's gains of `bbr3` and `bbr3-linux`. `None`: their own, 2.77 and 2.0.
     pub startup_gains: Option<StartupGains>,
     /// The amendments of `bbr3x` that are off; the draft's own rule is in force for them. Others ignore it.
     pub bbr3x_without: Amendments,
-    /// Whether `cubic` and `reno` are paced, from the first round-trip sample on: at 1.25 windows in
+    /// True if `cubic` and `reno` are paced, from the first round-trip sample on: at 1.25 windows in
     /// a smoothed round trip (RFC 9002 section 7.7), and at 2 in slow start, which doubles its window
     /// within one (as Linux does). Without pacing there is no pacing rate, [`crate::Controller::can_send`]
     /// looks at the window only, and one ACK adds at most 8 SMSS to it in slow start (L of RFC 9406);
@@ -282,7 +282,7 @@ pub struct Config {
     pub paced: bool,
     /// The rules of CUBIC that `cubic` follows. Others ignore it.
     pub cubic: CubicRules,
-    /// Whether CE marks on this path mean low-latency ECN: a queue that is marked when it is well
+    /// True if CE marks on this path mean low-latency ECN: a queue that is marked when it is well
     /// under a millisecond, and a receiver that reports each mark. `bbr3-linux` then answers them
     /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise. To the other
     /// algorithms a mark is congestion in any case.

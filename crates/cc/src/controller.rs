@@ -209,7 +209,7 @@ impl Controller {
         self.pacer.ready_at(bytes).max(now)
     }
 
-    /// Whether the algorithm answers CE marks. Where it does not, the transport must not mark its packets
+    /// True if the algorithm answers CE marks. Where it does not, the transport must not mark its packets
     /// as ECN-capable: a queue would mark instead of dropping, to no effect (RFC 3168 section 5).
     pub fn wants_ecn(&self) -> bool {
         each!(&self.algo, a => a.wants_ecn())

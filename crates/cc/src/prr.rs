@@ -60,7 +60,7 @@ impl Prr {
         self.out = self.out.saturating_add(bytes);
     }
 
-    /// Whether a packet may leave with `inflight` bytes in flight. A part of a segment counts as one,
+    /// True if a packet may leave with `inflight` bytes in flight. A part of a segment counts as one,
     /// as Linux rounds it.
     pub fn may_send(&self, inflight: u64) -> bool {
         inflight < self.limit

@@ -98,7 +98,7 @@ pub(crate) struct SendOrder {
 }
 
 impl SendOrder {
-    /// Whether this place is after `other`. Within one instant this is known for 2047 packets.
+    /// True if this place is after `other`. Within one instant this is known for 2047 packets.
     pub(crate) const fn is_after(self, other: Self) -> bool {
         let (mine, others) = (self.time.as_nanos(), other.time.as_nanos());
         mine > others || (mine == others && self.index.is_after(other.index))
@@ -133,7 +133,7 @@ impl Losses {
         Self(self.0.wrapping_add(1 << Self::PATH_SHIFT))
     }
 
-    /// Whether both are of the same path.
+    /// True if both are of the same path.
     #[inline]
     const fn is_same_path(self, other: Self) -> bool {
         (self.0 ^ other.0) >> Self::PATH_SHIFT == 0
@@ -156,7 +156,7 @@ impl Losses {
 pub(crate) struct PacketIndex(u16);
 
 impl PacketIndex {
-    /// Whether this packet was sent right after `other`.
+    /// True if this packet was sent right after `other`.
     pub(crate) const fn follows(self, other: Self) -> bool {
         self.0.wrapping_sub(other.0) & INDEX_MASK == 1
     }
@@ -378,7 +378,7 @@ impl Sampler {
         self.begin_path();
     }
 
-    /// Whether `p` was sent over the path that the flow uses now.
+    /// True if `p` was sent over the path that the flow uses now.
     #[inline]
     pub(crate) const fn is_of_this_path(&self, p: &PacketState) -> bool {
         self.losses.is_same_path(p.losses)

@@ -38,7 +38,7 @@ Examples:
 #[derive(Serialize)]
 struct Results {
     cases: Vec<CaseResult>,
-    /// Whether somebody stopped it: the cases are those that were through.
+    /// True if somebody stopped it: the cases are those that were through.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
 }

@@ -60,7 +60,7 @@ Examples:
 #[derive(Serialize)]
 struct Results {
     figures: Vec<FigureResult>,
-    /// Whether somebody stopped it: the figures are those that were through.
+    /// True if somebody stopped it: the figures are those that were through.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
 }

@@ -187,7 +187,7 @@ fn suggestion(error: &clap::Error) -> String {
     }
 }
 
-/// Whether the subcommand that was asked for runs a command of the user's.
+/// True if the subcommand that was asked for runs a command of the user's.
 fn takes_a_command() -> bool {
     let asked = std::env::args().nth(1);
     asked.is_some_and(|name| ["link", "judge"].contains(&name.as_str()))

@@ -439,7 +439,7 @@ impl News {
     }
 }
 
-/// Whether a program has the terminal for itself, like an editor or a shell at its prompt: it reads keys and not lines.
+/// True if a program has the terminal for itself, like an editor or a shell at its prompt: it reads keys and not lines.
 fn is_drawn_on() -> bool {
     let lines =
         tcgetattr(stdin()).map(|settings| settings.local_flags.contains(LocalFlags::ICANON));

@@ -18,7 +18,7 @@ use nix::unistd::{Pid, geteuid};
 
 const NOBODY: u32 = 65_534;
 
-/// Whether the tests can run here; tells why not.
+/// True if the tests can run here; tells why not.
 fn available() -> bool {
     let said = link("--rtt 1ms --quiet", &["true"]);
     let lacking = ["need root", "no /dev/net/tun"].iter().any(|what| said.stderr.contains(what));
@@ -325,7 +325,7 @@ fn with_server(dir: &Path, server: &str, line: &str, command: &[&str]) -> Comman
     made
 }
 
-/// Whether the kernel lets others than root make namespaces; tells why not.
+/// True if the kernel lets others than root make namespaces; tells why not.
 fn unprivileged(dir: &Path) -> bool {
     let said = run(with_server(dir, "exec iperf3 -s", "--rtt 1ms --quiet", &["true"]));
     let lacking = ["user namespaces are off", "no /dev/net/tun", "iperf3: not found"];

@@ -15,7 +15,7 @@ use nix::unistd::{Pid, geteuid};
 
 const NOBODY: u32 = 65_534;
 
-/// Whether the tests can run here; tells why not.
+/// True if the tests can run here; tells why not.
 fn available() -> bool {
     let said = tcp("--cc linux:reno --rate 10mbit --rtt 1ms --buffer 9pkts --bytes 1kB --json");
     let lacking = ["need root", "no /dev/net/tun"].iter().any(|what| said.stderr.contains(what));

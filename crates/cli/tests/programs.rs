@@ -12,7 +12,7 @@ use common::{Running, Said, fullpipe, run};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// Whether the tests can run here; tells why not.
+/// True if the tests can run here; tells why not.
 fn available() -> bool {
     let line = "compare --over tcp --cc linux:reno --rate 10mbit --rtt 1ms --buffer 9pkts --bytes 1kB --json";
     let arguments: Vec<&str> = line.split_whitespace().collect();
@@ -51,7 +51,7 @@ fn program(fields: &str) -> String {
 const IPERF: &str =
     "server = \"iperf3 -s -1 -p {port}\", client = \"iperf3 -c {server} -p {port} -t {duration}\"";
 
-/// Whether a process runs whose command line has this in it.
+/// True if a process runs whose command line has this in it.
 fn runs(part: &str) -> bool {
     let entries = fs::read_dir("/proc").expect("processes").flatten();
     entries.into_iter().any(|entry| {

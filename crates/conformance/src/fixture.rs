@@ -188,12 +188,12 @@ impl Fixture<'_> {
         self.before.inflight.saturating_sub(delivered + lost)
     }
 
-    /// Whether the last event was an ACK that delivered.
+    /// True if the last event was an ACK that delivered.
     pub(super) fn is_ack(&self) -> bool {
         self.after.delivered > self.before.delivered
     }
 
-    /// Whether the last event began a round trip.
+    /// True if the last event began a round trip.
     pub(super) fn is_new_round(&self) -> bool {
         self.bbr().round_count > self.bbr_before().round_count
     }

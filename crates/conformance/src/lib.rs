@@ -38,7 +38,7 @@ pub struct CaseResult {
     pub id: u32,
     /// The case's name.
     pub name: &'static str,
-    /// Whether every step came true.
+    /// True if every step came true.
     pub passed: bool,
     /// The figures seen, or the step that failed: where, what was expected, and what was seen.
     pub detail: String,

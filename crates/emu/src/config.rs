@@ -52,7 +52,7 @@ pub struct EmulatorConfig {
     /// The zero of all times that the link gives; `None` for its start. Several sources of samples
     /// that share one zero can be plotted together.
     pub epoch: Option<time::Instant>,
-    /// Whether to ask for the real-time class SCHED_FIFO.
+    /// True to ask for the real-time class SCHED_FIFO.
     pub realtime: bool,
 }
 

@@ -306,7 +306,7 @@ fn kill_inside(namespace: Identity) -> io::Result<usize> {
     Err(io::Error::new(ErrorKind::TimedOut, "processes do not end"))
 }
 
-/// Whether a name is that of a run whose process is gone. The process's start time tells it from a
+/// True if a name is that of a run whose process is gone. The process's start time tells it from a
 /// later one of the same number.
 fn is_left_over(name: &str) -> bool {
     let mut parts = name.split('-');

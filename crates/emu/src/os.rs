@@ -55,7 +55,7 @@ impl Received {
     }
 }
 
-/// Whether an error says that the peer's socket is not there (an ICMP answer to an earlier packet).
+/// True if an error says that the peer's socket is not there (an ICMP answer to an earlier packet).
 pub(crate) fn is_unreachable(e: &io::Error) -> bool {
     matches!(
         e.raw_os_error().map(Errno::from_raw),

@@ -33,9 +33,9 @@ pub struct HostReport {
     /// The receive buffer of the link's socket towards the clients, as the kernel reports it. Each
     /// flow's socket towards the target asked for the same.
     pub receive_buffer_bytes: usize,
-    /// Whether the thread ran in the real-time class SCHED_FIFO.
+    /// True if the thread ran in the real-time class SCHED_FIFO.
     pub realtime: bool,
-    /// Whether packets that the kernel drops on the link's sockets can be counted here.
+    /// True if packets that the kernel drops on the link's sockets can be counted here.
     pub sees_kernel_drops: bool,
 }
 
@@ -100,7 +100,7 @@ pub struct LinkReport {
     pub cpu: Duration,
     /// Conditions of the run on this machine.
     pub host: HostReport,
-    /// Whether the result can be taken for that of the path described. False when the p99 of the
+    /// True if the result can be taken for that of the path described. False when the p99 of the
     /// lateness is over [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was lost outside the model.
     pub trusted: bool,
     /// The reason why the run is not to be trusted, in a sentence.

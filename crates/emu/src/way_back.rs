@@ -53,7 +53,7 @@ impl<P> WayBack<P> {
         self.delays.insert(port, delay);
     }
 
-    /// Whether no client has a delay: the usual case.
+    /// True if no client has a delay: the usual case.
     pub(crate) fn is_short(&self) -> bool {
         self.delays.is_empty()
     }

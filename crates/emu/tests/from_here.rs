@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fullpipe_emu::Link;
 use fullpipe_emu::tun::{self, TunConfig, TunLink};
 
-/// Whether a device of this machine has an address.
+/// True if a device of this machine has an address.
 fn is_here(address: impl Into<IpAddr>) -> bool {
     UdpSocket::bind((address.into(), 0)).is_ok()
 }

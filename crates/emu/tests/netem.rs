@@ -14,7 +14,7 @@ use fullpipe_path::Probability;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 
-/// Whether the tests can run here; tells why not.
+/// True if the tests can run here; tells why not.
 fn available() -> bool {
     let missing = netem::available();
     if let Err(missing) = &missing {

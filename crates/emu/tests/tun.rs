@@ -12,7 +12,7 @@ use fullpipe_emu::tun::{self, TunConfig, TunLink};
 use fullpipe_emu::{Link, QueueLimit};
 use fullpipe_path::{ElementConfig, PathConfig, QueueConfig, RateConfig, StepConfig};
 
-/// Whether the tests can run here; tells why not.
+/// True if the tests can run here; tells why not.
 fn available() -> bool {
     let missing = tun::available();
     if let Err(missing) = &missing {

@@ -75,7 +75,7 @@ impl Process {
         Ok(self.status)
     }
 
-    /// Whether somebody typed Ctrl-Z since the last call. The path goes on in real time, and the shell that could
+    /// True if somebody typed Ctrl-Z since the last call. The path goes on in real time, and the shell that could
     /// continue the command waits for this process: a command with the terminal does not stop.
     #[cfg(target_os = "linux")]
     fn is_stopped(&self) -> bool {

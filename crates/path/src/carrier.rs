@@ -20,7 +20,7 @@ pub(crate) struct Carrier<T> {
     payloads: Vec<Option<T>>,
     /// The first bottleneck's index in the row.
     bottleneck: Option<usize>,
-    /// Whether the first of the row is a loss that the configuration did not have.
+    /// True if the first of the row is a loss that the configuration did not have.
     injected: bool,
 }
 

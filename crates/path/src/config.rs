@@ -93,7 +93,7 @@ impl QueueLimit {
         }
     }
 
-    /// Whether a packet of `bytes` fits beside what is already held.
+    /// True if a packet of `bytes` fits beside what is already held.
     pub(crate) fn has_room(self, held: Count, bytes: u32) -> bool {
         match self {
             Self::Bytes(b) => held.bytes + u64::from(bytes) <= b,

@@ -15,7 +15,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Whether a queue may mark the packet instead of dropping it.
+    /// True if a queue may mark the packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }

@@ -24,7 +24,7 @@ pub struct Delivered<T> {
     pub wire_bytes: u32,
     /// Its ECN codepoint now.
     pub ecn: Ecn,
-    /// Whether bits of it were changed on the way: a receiver's checksum would refuse it.
+    /// True if bits of it were changed on the way: a receiver's checksum would refuse it.
     pub corrupted: bool,
     /// The sender's payload.
     pub payload: T,

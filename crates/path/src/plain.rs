@@ -96,7 +96,7 @@ impl Bottleneck {
 #[derive(Debug)]
 pub(crate) struct Plain<T> {
     loss: Option<(Probability, Dice)>,
-    /// Whether the configuration had a loss.
+    /// True if the configuration had a loss.
     has_loss: bool,
     bottleneck: Option<Bottleneck>,
     delay: Duration,

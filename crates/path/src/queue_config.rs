@@ -48,7 +48,7 @@ pub struct CoDelConfig {
     pub target: Duration,
     /// The time in which a burst has to be gone, about the longest RTT: INTERVAL.
     pub interval: Duration,
-    /// Whether a packet that understands it is marked instead of dropped.
+    /// True if a packet that understands it is marked instead of dropped.
     pub ecn: bool,
     /// Packets that waited longer than this are marked besides, as Linux offers it for DCTCP and L4S.
     pub ce_threshold: Option<Duration>,
@@ -99,7 +99,7 @@ pub struct PieConfig {
     pub update: Duration,
     /// MAX_BURST: nothing is dropped so long after the queue was calm.
     pub max_burst: Duration,
-    /// Whether a packet that understands it is marked instead of dropped, up to a probability of
+    /// True if a packet that understands it is marked instead of dropped, up to a probability of
     /// 10 % (section 5.1).
     pub ecn: bool,
 }
@@ -129,7 +129,7 @@ pub struct RedConfig {
     /// average decays. See
     /// [`RateConfig::packet_time`](crate::RateConfig::packet_time).
     pub packet_time: Duration,
-    /// Whether a packet that understands it is marked instead of dropped, below `max_bytes`.
+    /// True if a packet that understands it is marked instead of dropped, below `max_bytes`.
     pub ecn: bool,
 }
 

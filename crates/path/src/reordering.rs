@@ -56,7 +56,7 @@ impl Reordering {
         self.chooser.count = 0;
     }
 
-    /// Whether it keeps the packet.
+    /// True if it keeps the packet.
     pub(crate) fn enter(&mut self, now: Instant, key: Key) -> bool {
         let chosen = self.chooser.chooses();
         if chosen {

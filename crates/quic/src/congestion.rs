@@ -75,7 +75,7 @@ impl CongestionControl {
         }
     }
 
-    /// Whether CE marks have an answer. Where they have none, packets must not ask for them.
+    /// True if CE marks have an answer. Where they have none, packets must not ask for them.
     pub(crate) fn wants_ecn(self) -> bool {
         match self {
             Self::Fullpipe(algorithm) => {

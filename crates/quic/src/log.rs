@@ -44,7 +44,7 @@ impl fmt::Write for Bounded<'_, '_> {
     }
 }
 
-/// Whether a character shows as itself and moves nothing: no control character (C0, C1), no line or paragraph
+/// True if a character shows as itself and moves nothing: no control character (C0, C1), no line or paragraph
 /// separator, and none of Unicode's marks of direction.
 fn is_plain(c: char) -> bool {
     !c.is_control()

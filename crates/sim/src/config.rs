@@ -164,10 +164,10 @@ pub struct TcpConfig {
     /// Lower bound of the variance term of the retransmission timeout, which is the smoothed round trip
     /// plus that term.
     pub rto_min: Duration,
-    /// Whether `cubic` and `reno` halve their window for each timeout of a pause, down to the initial one:
+    /// True if `cubic` and `reno` halve their window for each timeout of a pause, down to the initial one:
     /// `net.ipv4.tcp_slow_start_after_idle`.
     pub idle_restart: bool,
-    /// Whether `cubic` and `reno` send by Proportional Rate Reduction while they recover (RFC 9937).
+    /// True if `cubic` and `reno` send by Proportional Rate Reduction while they recover (RFC 9937).
     pub prr: bool,
 }
 
@@ -224,7 +224,7 @@ pub struct FlowConfig {
     /// random part of this. Without it flows lock into phases with the queue, and differences of nanoseconds
     /// decide which flow finds it full (Floyd and Jacobson 1992).
     pub jitter: Duration,
-    /// Whether the connection begins with a handshake of one round trip, which measures it.
+    /// True if the connection begins with a handshake of one round trip, which measures it.
     pub handshake: bool,
     /// Round-trip time of this flow above that of its links: added on its way back.
     pub extra_rtt: Duration,

@@ -215,12 +215,12 @@ impl Flow {
         self.completion_ns.as_ref().map(Tally::histogram)
     }
 
-    /// Whether an answer of [`Application::RequestResponse`] was asked for and is not complete.
+    /// True if an answer of [`Application::RequestResponse`] was asked for and is not complete.
     pub(crate) fn awaits_answer(&self) -> bool {
         self.request.is_some()
     }
 
-    /// Whether its application has fallen silent for good.
+    /// True if its application has fallen silent for good.
     fn has_stopped(&self, now: Instant) -> bool {
         self.config.stop.is_some_and(|stop| now >= Instant::default() + stop)
     }

@@ -104,7 +104,7 @@ impl Receiver {
         None
     }
 
-    /// Whether this packet is one of those that are acknowledged at once, as Linux does it
+    /// True if this packet is one of those that are acknowledged at once, as Linux does it
     /// (`tcp_event_data_recv`); a pause begins their count anew.
     fn is_quick(&mut self, now: Instant, rtt: Duration) -> bool {
         let pause = self.newest.replace(now).map_or(Duration::ZERO, |newest| now.since(newest));

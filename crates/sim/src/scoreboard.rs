@@ -47,7 +47,7 @@ impl Scoreboard {
         }
     }
 
-    /// Whether the chunk has arrived, as far as ACKs said.
+    /// True if the chunk has arrived, as far as ACKs said.
     pub(crate) fn has_arrived(&self, id: u64) -> bool {
         match id.checked_sub(self.first) {
             None => true,

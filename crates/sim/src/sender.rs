@@ -141,7 +141,7 @@ impl Sender {
         }
     }
 
-    /// Whether CE marks have an answer.
+    /// True if CE marks have an answer.
     pub(crate) fn wants_ecn(&self) -> bool {
         self.cc.wants_ecn()
     }
@@ -163,7 +163,7 @@ impl Sender {
         self.flight.rtt.smoothed()
     }
 
-    /// Whether everything was sent and has arrived.
+    /// True if everything was sent and has arrived.
     pub(crate) fn is_idle(&self) -> bool {
         self.flight.in_flight == 0
             && self.flight.retransmit.is_empty()

@@ -254,7 +254,7 @@ impl Sim {
         self.delivered_packets
     }
 
-    /// Whether every flow has an end and reached it.
+    /// True if every flow has an end and reached it.
     pub fn is_done(&self) -> bool {
         self.unfinished == 0
     }

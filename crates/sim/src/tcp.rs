@@ -25,7 +25,7 @@ const MAX_BACKOFF: u32 = 16;
 struct Probe {
     /// The first chunk that had not been sent when the probe was: TLP.end_seq.
     end: u64,
-    /// Whether it repeated a segment, and did not bring a new one: TLP.is_retrans.
+    /// True if it repeated a segment, and did not bring a new one: TLP.is_retrans.
     is_copy: bool,
 }
 

@@ -24,16 +24,16 @@ pub struct Config {
     pub keep_alive: Option<Duration>,
     /// Duration of TIME-WAIT: two segment lifetimes. RFC 9293 section 3.4.2 has four minutes, Linux one.
     pub time_wait: Duration,
-    /// Whether small segments wait while others are unacknowledged (Nagle's algorithm, RFC 9293 section
+    /// True if small segments wait while others are unacknowledged (Nagle's algorithm, RFC 9293 section
     /// 3.7.4).
     pub nagle: bool,
-    /// Whether to offer or accept selective acknowledgements (RFC 2018).
+    /// True to offer or accept selective acknowledgements (RFC 2018).
     pub sack: bool,
-    /// Whether to offer or accept timestamps (RFC 7323).
+    /// True to offer or accept timestamps (RFC 7323).
     pub timestamps: bool,
-    /// Whether to offer or accept window scaling (RFC 7323).
+    /// True to offer or accept window scaling (RFC 7323).
     pub window_scaling: bool,
-    /// Whether to offer or accept ECN (RFC 3168). Packets are marked as capable of it where the algorithm
+    /// True to offer or accept ECN (RFC 3168). Packets are marked as capable of it where the algorithm
     /// answers marks.
     pub ecn: bool,
     /// Largest delay between two polls without loss of rate.

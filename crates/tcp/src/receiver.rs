@@ -84,7 +84,7 @@ impl Receiver {
         (self.data_end() - self.read) as usize
     }
 
-    /// Whether everything up to the peer's FIN has arrived.
+    /// True if everything up to the peer's FIN has arrived.
     pub(crate) fn is_finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.next > fin)
     }
@@ -112,13 +112,13 @@ impl Receiver {
         self.edge - self.next.min(self.edge)
     }
 
-    /// Whether the window can be opened by so much that it is worth telling.
+    /// True if the window can be opened by so much that it is worth telling.
     pub(crate) fn would_open(&self, mss: u32) -> bool {
         let step = u64::from(mss).min(self.limit as u64 / 2).max(1);
         self.possible_edge() - self.edge >= step
     }
 
-    /// Whether the window has become so much larger that the peer is told without another reason for an ACK:
+    /// True if the window has become so much larger that the peer is told without another reason for an ACK:
     /// by two segments, as it would have asked for an ACK then, or from nothing.
     pub(crate) fn has_news_of_room(&self, mss: u32) -> bool {
         let open = self.edge.saturating_sub(self.next);

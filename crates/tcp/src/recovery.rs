@@ -43,7 +43,7 @@ impl Recovery {
         self.episode.is_some()
     }
 
-    /// Whether an ACK of everything before `una` would end the episode.
+    /// True if an ACK of everything before `una` would end the episode.
     pub(crate) fn ends_at(&self, una: u64) -> bool {
         self.episode.is_none_or(|episode| una >= episode.end)
     }
@@ -111,7 +111,7 @@ impl Recovery {
     }
 }
 
-/// Whether a timestamp is older than another one (RFC 7323 section 5.2).
+/// True if a timestamp is older than another one (RFC 7323 section 5.2).
 pub(crate) const fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }

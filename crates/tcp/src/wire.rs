@@ -149,7 +149,7 @@ impl Segment<'_> {
         (self.payload.len() + self.header.control.len()) as u32
     }
 
-    /// Whether the segment takes up no sequence number.
+    /// True if the segment takes up no sequence number.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

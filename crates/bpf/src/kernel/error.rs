@@ -124,7 +124,7 @@ impl Error {
     }
 }
 
-/// Whether this thread has a capability, or the one that stands for it.
+/// True if this thread has a capability, or the one that stands for it.
 fn has(capability: u32) -> bool {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

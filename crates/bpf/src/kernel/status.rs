@@ -14,7 +14,7 @@ use super::{CONNECTIONS, Error, PINS, registration, sysctl};
 pub struct Status {
     /// The name by which TCP knows it.
     pub name: String,
-    /// Whether new connections of this network namespace use it by default.
+    /// True if new connections of this network namespace use it by default.
     pub is_default: bool,
     /// The default before it, if it became the default when it was loaded.
     pub previous_default: Option<String>,

@@ -18,7 +18,7 @@ pub struct Figure {
     pub target: Option<u64>,
 }
 
-/// Whether gungraun's own `main` has to run: within [`run`], and in the process under valgrind.
+/// True if gungraun's own `main` has to run: within [`run`], and in the process under valgrind.
 pub fn is_inner() -> bool {
     std::env::var_os(INNER).is_some()
         || std::env::args().nth(1).is_some_and(|arg| arg == "--gungraun-run")

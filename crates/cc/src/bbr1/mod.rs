@@ -68,7 +68,7 @@ pub(crate) struct Bbr1 {
     /// Bytes lost since the last ACK of new data.
     newly_lost: u64,
     in_recovery: bool,
-    /// Whether something was lost in the recovery: a mark alone opens one too.
+    /// True if something was lost in the recovery: a mark alone opens one too.
     has_loss_in_recovery: bool,
     conservation: Conservation,
     /// The first round in which packets may be conserved again.

@@ -67,7 +67,7 @@ impl Policer {
         *self = Self::new(self.start);
     }
 
-    /// Whether an event without a loss means anything to it.
+    /// True if an event without a loss means anything to it.
     pub(super) fn is_active(&self) -> bool {
         self.is_in_use || self.is_sampling
     }

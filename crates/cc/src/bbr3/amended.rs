@@ -58,13 +58,13 @@ impl Amended {
     }
 }
 
-/// Whether `rtt` is as good as `least`: at most 1/32 above it.
+/// True if `rtt` is as good as `least`: at most 1/32 above it.
 fn is_short(rtt: Duration, least: Duration) -> bool {
     let (rtt, least) = (rtt.as_nanos(), least.as_nanos());
     rtt <= least.saturating_add(least >> SHORT_RTT_SHIFT)
 }
 
-/// Whether `rtt` is that of a packet that waited in a queue: more than 1/8 above `least`.
+/// True if `rtt` is that of a packet that waited in a queue: more than 1/8 above `least`.
 fn is_queueing(rtt: Duration, least: Duration) -> bool {
     let (rtt, least) = (rtt.as_nanos(), least.as_nanos());
     rtt != u64::MAX && rtt > least.saturating_add(least >> QUEUE_SHIFT)
@@ -181,7 +181,7 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// Whether Startup's losses may be the path's own, of which it knows nothing yet: there is no queue, and they are no
+    /// True if Startup's losses may be the path's own, of which it knows nothing yet: there is no queue, and they are no
     /// more than the path is believed to lose at most. Startup that fills a short buffer loses far more.
     pub(super) fn is_loss_of_path_in_startup(&self, rs: &RateSample) -> bool {
         self.amended(Amendment::BaselineLoss).is_some()
@@ -189,7 +189,7 @@ impl<F: Flavour> Bbr3<F> {
             && rs.lost <= F::P.loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight)
     }
 
-    /// Whether the losses of the round that `rs` ends are too few to lower the short-term bounds.
+    /// True if the losses of the round that `rs` ends are too few to lower the short-term bounds.
     pub(super) fn is_small_loss(&self, conn: &Conn, rs: &RateSample) -> bool {
         self.amended(Amendment::IgnoreSmallLoss).is_some_and(|amended| {
             let all = rs.lost.saturating_add(rs.delivered);
@@ -201,7 +201,7 @@ impl<F: Flavour> Bbr3<F> {
         })
     }
 
-    /// Whether UP may end before a plateau of three rounds: the target was in flight, it made a queue, one round did not
+    /// True if UP may end before a plateau of three rounds: the target was in flight, it made a queue, one round did not
     /// deliver more, and in the last CRUISE nobody else was queueing. On a link that is faster than believed no queue
     /// is made, and UP goes on.
     pub(super) fn is_up_at_target(&mut self, conn: &Conn, rs: &RateSample) -> bool {

@@ -131,7 +131,7 @@ pub(crate) struct Start {
     pub(crate) algorithm: Algorithm,
     pub(crate) config: Config,
     pub(crate) now: Instant,
-    /// Whether events that no transport should produce are left out.
+    /// True if events that no transport should produce are left out.
     pub(crate) legal: bool,
 }
 

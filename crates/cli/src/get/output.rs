@@ -66,7 +66,7 @@ impl Output {
         &self.name
     }
 
-    /// Whether dropping it leaves nothing behind.
+    /// True if dropping it leaves nothing behind.
     pub(super) fn vanishes(&self) -> bool {
         self.rename.is_some()
     }

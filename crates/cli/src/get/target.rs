@@ -40,7 +40,7 @@ impl Target {
         Ok(Self { host, port, path: format!("{}{query}", url.path()) })
     }
 
-    /// Whether one connection serves both.
+    /// True if one connection serves both.
     pub(super) fn is_on_the_server_of(&self, other: &Self) -> bool {
         (&self.host, self.port) == (&other.host, other.port)
     }

@@ -21,7 +21,7 @@ pub(super) struct Runner<'a> {
     pub(super) args: &'a Args,
     pub(super) place: ProgramPlace,
     pub(super) course: &'static Course,
-    /// Whether the command's data goes up.
+    /// True if the command's data goes up.
     pub(super) is_up: bool,
     pub(super) stop: &'a AtomicBool,
 }

@@ -103,7 +103,7 @@ impl Block {
         BITS6 + self.network.bits - ALL.bits
     }
 
-    /// Whether this namespace is another link's.
+    /// True if this namespace is another link's.
     pub(super) fn is_nested(&self) -> bool {
         self.network.bits > LEVELS[1]
     }

@@ -71,7 +71,7 @@ pub(super) fn header(packet: &[u8]) -> Header {
     Header { flow, ecn, ..plain }
 }
 
-/// Whether it is one of IPv6 to a group, as the kernel sends them by itself.
+/// True if it is one of IPv6 to a group, as the kernel sends them by itself.
 pub(super) fn is_for_a_group(packet: &[u8]) -> bool {
     const GROUPS: u8 = 0xff;
     packet.first().is_some_and(|first| first >> 4 == 6) && packet.get(24) == Some(&GROUPS)
@@ -336,7 +336,7 @@ mod tests {
         packet
     }
 
-    /// Whether the checksums are right, by the same library.
+    /// True if the checksums are right, by the same library.
     fn is_right(packet: &[u8]) -> bool {
         use smoltcp::wire::{Ipv4Packet, Ipv6Packet, UdpPacket};
         let udp = |payload, from, to| {

@@ -81,7 +81,7 @@ pub struct TunConfig {
     pub cross: Vec<CrossSource>,
     /// The file for the packets at both ends, in the format of pcapng; `None` for none.
     pub capture: Option<PathBuf>,
-    /// Whether the ends have addresses of IPv6 too, where the kernel has it.
+    /// True if the ends have addresses of IPv6 too, where the kernel has it.
     pub ipv6: bool,
     /// The times after [`Self::epoch`] at which the client appears to the server with another port or address.
     pub rebind: Vec<Rebinding>,
@@ -91,7 +91,7 @@ pub struct TunConfig {
     pub record_arrivals: usize,
     /// The zero of all times that the link gives; `None` for its start.
     pub epoch: Option<time::Instant>,
-    /// Whether to ask for the real-time class SCHED_FIFO.
+    /// True to ask for the real-time class SCHED_FIFO.
     pub realtime: bool,
 }
 
@@ -310,7 +310,7 @@ impl TunLink {
         })
     }
 
-    /// Whether the caller's namespace is the client's of another link.
+    /// True if the caller's namespace is the client's of another link.
     pub fn is_nested(&self) -> bool {
         matches!(&self.server, Server::Here(block) if block.is_nested())
     }
@@ -407,7 +407,7 @@ impl Drop for TunLink {
 /// Source of the arrival times.
 const ARRIVAL_TIME: ArrivalTime = ArrivalTime::Read;
 
-/// Whether the kernel has IPv6.
+/// True if the kernel has IPv6.
 fn has_ipv6() -> bool {
     Path::new("/proc/sys/net/ipv6").exists()
 }

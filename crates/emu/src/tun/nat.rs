@@ -16,7 +16,7 @@ const ADDRESSES: u8 = 5;
 #[derive(Debug, Default)]
 pub(super) struct Nat {
     waiting: VecDeque<(Instant, Rebound)>,
-    /// Whether there was a change: before it nothing is looked at.
+    /// True if there was a change: before it nothing is looked at.
     has_changed: bool,
     /// Number of changes so far, of ports and of addresses.
     ports: u16,

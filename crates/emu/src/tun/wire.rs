@@ -39,7 +39,7 @@ pub struct WireSample {
     pub sent: Count,
     /// Bytes of these behind the headers of TCP or UDP.
     pub sent_payload_bytes: u64,
-    /// Whether some were TCP's.
+    /// True if some were TCP's.
     pub is_tcp: bool,
     /// Packets that the link dropped.
     pub dropped: Count,
@@ -306,7 +306,7 @@ impl Ranges {
     }
 }
 
-/// Whether a timestamp is after another one; they wrap.
+/// True if a timestamp is after another one; they wrap.
 fn is_later(stamp: u32, than: u32) -> bool {
     stamp.wrapping_sub(than).cast_signed() > 0
 }

@@ -53,7 +53,7 @@ pub enum RunError {
         program: String,
         how: String,
         output: String,
-        /// Whether it never was a flow, so that the command is to be written in another way.
+        /// True if it never was a flow, so that the command is to be written in another way.
         is_unfit: bool,
     },
     #[error("a program as a flow needs --link tun, which sees its packets; leave --link out")]
@@ -92,7 +92,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether what was asked for cannot be right.
+    /// True if what was asked for cannot be right.
     pub fn is_of_input(&self) -> bool {
         matches!(
             self,

@@ -15,7 +15,7 @@ pub struct Verdict {
     pub name: String,
     /// Comparison operator between the two sides: `>=` and so on.
     pub comparison: String,
-    /// Whether it was met in every case.
+    /// True if it was met in every case.
     pub met: bool,
     /// Cases in which it was compared: points of the grid.
     pub cases: usize,
@@ -35,7 +35,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether it is met, or else known not to be. A known failure that is met is a change as well.
+    /// True if it is met, or else known not to be. A known failure that is met is a change as well.
     pub fn is_as_known(&self) -> bool {
         self.met == self.known_failure.is_none()
     }

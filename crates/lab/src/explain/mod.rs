@@ -112,7 +112,7 @@ pub struct Story {
     pub states: Vec<StateTotal>,
     /// Location of the bytes in flight.
     pub whereabouts: Whereabouts,
-    /// Whether the flow was stopped before its time: then this is the story so far.
+    /// True if the flow was stopped before its time: then this is the story so far.
     pub interrupted: bool,
 }
 

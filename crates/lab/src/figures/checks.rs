@@ -15,9 +15,9 @@ pub struct Check {
     pub measured: String,
     /// Required value.
     pub target: String,
-    /// Whether it was.
+    /// True if it was.
     pub met: bool,
-    /// Whether it is met, or known not to be. A known failure that is met is a change.
+    /// True if it is met, or known not to be. A known failure that is met is a change.
     pub as_known: bool,
     /// The reason for which its file says that it is not met.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -63,9 +63,9 @@ struct File {
 pub struct FigureResult {
     /// The figure's name.
     pub name: &'static str,
-    /// Whether everything that must be seen was seen.
+    /// True if everything that must be seen was seen.
     pub seen: bool,
-    /// Whether each of its claims is met, or known not to be. A known failure that is met is a change.
+    /// True if each of its claims is met, or known not to be. A known failure that is met is a change.
     pub as_known: bool,
     /// Result of each claim.
     pub checks: Vec<Check>,

@@ -29,7 +29,7 @@ struct UnderWay {
 }
 
 impl Figure {
-    /// Whether it runs there: in the simulator always, elsewhere where its files say what of it does.
+    /// True if it runs there: in the simulator always, elsewhere where its files say what of it does.
     pub fn runs_over(&self, backend: BackendChoice) -> bool {
         let says = |text| backends_with_tables(text).contains(&backend.name());
         !backend.is_realtime() || self.files.iter().all(|file| says(file.text))

@@ -154,7 +154,7 @@ impl Metric {
         metrics
     }
 
-    /// Whether it is made of the rows of the series.
+    /// True if it is made of the rows of the series.
     pub(crate) const fn needs_series(self) -> bool {
         matches!(
             self,

@@ -16,7 +16,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Whether `left` is so against `right`.
+    /// True if `left` is so against `right`.
     pub(crate) fn holds(self, left: f64, right: f64) -> bool {
         match self {
             Self::AtLeast => left >= right,

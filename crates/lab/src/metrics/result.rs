@@ -40,7 +40,7 @@ pub struct RunResult {
     /// Timing accuracy of the emulated link; null over the simulator, whose clock is exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator: Option<EmulatorRecord>,
-    /// Whether it was stopped before its time: then the figures are those so far.
+    /// True if it was stopped before its time: then the figures are those so far.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
 }

@@ -135,7 +135,7 @@ impl<'a> SeriesValues<'a> {
         found.map(|t| t - start)
     }
 
-    /// Whether the flows that are there at the first of these moments stay for all of them, and get about the
+    /// True if the flows that are there at the first of these moments stay for all of them, and get about the
     /// same.
     fn is_fair(&self, span: &[Moment<'_>]) -> bool {
         let (Some(first), Some(last)) = (span.first(), span.last()) else { return false };

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct EmulatorRecord {
     /// Delay of packets that leave the link after the time given by the path, in microseconds.
     pub lateness_us: Lateness,
-    /// Whether the machine was quiet enough for the result to be trusted.
+    /// True if the machine was quiet enough for the result to be trusted.
     pub trusted: bool,
     /// Why not, in one sentence; null when it is trusted.
     pub warning: Option<String>,

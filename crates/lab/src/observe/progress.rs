@@ -86,7 +86,7 @@ impl Pace {
         Self { extent, told: None, before, arrived: (Duration::ZERO, 0) }
     }
 
-    /// Whether the watcher wants to hear something now.
+    /// True if the watcher wants to hear something now.
     pub(crate) fn is_due(&self) -> bool {
         self.told.is_none_or(|told| told.elapsed() >= WATCH_INTERVAL)
     }
@@ -117,7 +117,7 @@ impl Pace {
         progress
     }
 
-    /// Whether the run will not end: it has no duration, and nothing arrives any more.
+    /// True if the run will not end: it has no duration, and nothing arrives any more.
     pub(crate) fn is_stalled(&mut self, t: Duration, received: u64) -> bool {
         if received > self.arrived.1 {
             self.arrived = (t, received);

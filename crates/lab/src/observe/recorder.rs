@@ -94,7 +94,7 @@ impl Recorder {
         }
     }
 
-    /// Whether rows at the end of the run would be so near to the newest that a rate between the two would
+    /// True if rows at the end of the run would be so near to the newest that a rate between the two would
     /// mean nothing.
     pub(crate) fn is_near(&self, end: Duration) -> bool {
         (end - self.before.0).times(2) < self.interval

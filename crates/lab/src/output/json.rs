@@ -20,7 +20,7 @@ struct Version {
 pub struct Reports {
     schema_version: u32,
     scenarios: Vec<ScenarioReport>,
-    /// Whether it was stopped: then the runs are those so far.
+    /// True if it was stopped: then the runs are those so far.
     interrupted: bool,
 }
 

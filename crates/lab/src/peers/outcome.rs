@@ -64,7 +64,7 @@ pub struct PeersReport {
     pub senders: Vec<Sender>,
     /// The stacks that are not there.
     pub missing: Vec<Missing>,
-    /// Whether it was stopped: then there are those so far.
+    /// True if it was stopped: then there are those so far.
     pub interrupted: bool,
 }
 

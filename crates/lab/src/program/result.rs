@@ -46,7 +46,7 @@ pub struct ProgramResult {
     pub pcap: Option<PcapResult>,
     /// Timing accuracy of the link.
     pub emulator: EmulatorRecord,
-    /// Whether it was stopped: then the figures are those so far.
+    /// True if it was stopped: then the figures are those so far.
     pub interrupted: bool,
     /// The path ten times a second, for a page.
     #[serde(skip)]
@@ -247,13 +247,13 @@ impl ProgramResult {
         }
     }
 
-    /// Whether what the command sent was for nobody: nothing came back, or refusals of its connections alone.
+    /// True if what the command sent was for nobody: nothing came back, or refusals of its connections alone.
     pub fn is_without_answer(&self) -> bool {
         let (down, up) = (&self.down, &self.up);
         down.payload_bytes == 0 && (down.delivered_packets == 0 || up.payload_bytes == 0)
     }
 
-    /// Whether the command sent nothing over the link.
+    /// True if the command sent nothing over the link.
     pub fn is_without_packets(&self) -> bool {
         self.up.sent_packets == 0
     }

@@ -56,7 +56,7 @@ pub struct ProgramRequest<'a> {
     pub rival: Option<RivalWay>,
     /// The number of packets of each direction that are recorded, from the first on.
     pub record: usize,
-    /// Whether its output goes to stderr, so that stdout is for the results.
+    /// True if its output goes to stderr, so that stdout is for the results.
     pub output_on_stderr: bool,
     /// Set when the run is to end.
     pub stop: &'a AtomicBool,

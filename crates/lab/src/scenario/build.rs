@@ -38,9 +38,9 @@ pub(crate) struct Flow {
     pub(crate) cc: Cc,
     /// The programs that make it, if it is not one of ours.
     pub(crate) program: Option<Arc<ProgramFlow>>,
-    /// Whether Jain's index counts it.
+    /// True if Jain's index counts it.
     pub(crate) in_fairness: bool,
-    /// Whether it is there for the others alone: no figure of the run counts it.
+    /// True if it is there for the others alone: no figure of the run counts it.
     pub(crate) background: bool,
 }
 

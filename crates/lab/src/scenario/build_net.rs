@@ -127,7 +127,7 @@ impl Net {
     }
 }
 
-/// Whether nothing gets past it faster than at a rate.
+/// True if nothing gets past it faster than at a rate.
 fn is_limit(element: &ElementConfig) -> bool {
     matches!(
         element,

@@ -127,7 +127,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl Element {
-    /// Whether it is a distance, so that a path needs no rtt beside it.
+    /// True if it is a distance, so that a path needs no rtt beside it.
     pub(super) fn is_delay(&self) -> bool {
         matches!(self, Self::Delay(_) | Self::DelaySteps(_))
     }

@@ -183,10 +183,10 @@ pub(super) struct FlowTable {
     pub(super) route: Option<String>,
     #[serde(default)]
     pub(super) direction: Way,
-    /// Whether Jain's index counts it.
+    /// True if Jain's index counts it.
     #[serde(default = "yes")]
     pub(super) in_fairness: bool,
-    /// Whether it is there for the others alone: no figure of the run counts it.
+    /// True if it is there for the others alone: no figure of the run counts it.
     #[serde(default)]
     pub(super) background: bool,
 }

@@ -19,7 +19,7 @@ struct Flow {
     codel: CoDel,
     /// Bytes that it may still send in this turn.
     credit: i64,
-    /// Whether it stands in one of the lists.
+    /// True if it stands in one of the lists.
     listed: bool,
 }
 

@@ -145,7 +145,7 @@ fn bytes(queue: &VecDeque<Packet>) -> u64 {
     queue.iter().map(|p| p.bytes).sum()
 }
 
-/// Whether there is room for one packet more.
+/// True if there is room for one packet more.
 fn full(queued: usize, on_wire: u64) -> bool {
     queued as u64 + u64::from(on_wire > 0) >= LIMIT
 }

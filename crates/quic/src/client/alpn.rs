@@ -40,7 +40,7 @@ impl Alpn {
     }
 }
 
-/// Whether a handshake agreed on HTTP/3.
+/// True if a handshake agreed on HTTP/3.
 pub(super) fn is_http3(connection: &noq::Connection) -> bool {
     let data =
         connection.handshake_data().and_then(|data| data.downcast::<HandshakeProtocol>().ok());

@@ -108,7 +108,7 @@ fn meaning(code: u64) -> String {
 }
 
 impl ClientError {
-    /// Whether there is a server behind it.
+    /// True if there is a server behind it.
     pub(super) fn is_an_answer(&self) -> bool {
         matches!(self, Self::Handshake { .. } | Self::Untrusted { .. })
     }

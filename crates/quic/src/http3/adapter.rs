@@ -27,7 +27,7 @@ pub(super) struct Connection {
     accepting_bi: Option<Waiting<Pair>>,
     accepting_uni: Option<Waiting<noq::RecvStream>>,
     streams: Streams,
-    /// Whether what the peer sends is bounded: that of a server's client is.
+    /// True if what the peer sends is bounded: that of a server's client is.
     bounded: bool,
 }
 

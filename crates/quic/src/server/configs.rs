@@ -87,7 +87,7 @@ impl Configs {
     }
 }
 
-/// Whether a client offers HTTP/3, as far as its first packet shows.
+/// True if a client offers HTTP/3, as far as its first packet shows.
 fn may_speak_http3(incoming: &Incoming) -> bool {
     let Some(mut offered) = incoming.decrypt().and_then(|packet| packet.alpns()) else {
         // The list is in a packet behind it.

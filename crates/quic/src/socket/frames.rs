@@ -104,7 +104,7 @@ impl Reader<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Challenge {
     pub(super) data: [u8; 8],
-    /// Whether the packet has nothing else that its receiver acknowledges.
+    /// True if the packet has nothing else that its receiver acknowledges.
     pub(super) alone: bool,
 }
 

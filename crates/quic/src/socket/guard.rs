@@ -34,7 +34,7 @@ struct Inner {
     addresses: Mutex<Addresses>,
     /// Changes when an address may no longer be validated.
     generation: AtomicU64,
-    /// Whether a connection may be moving to an address that is not validated.
+    /// True if a connection may be moving to an address that is not validated.
     migrating: AtomicBool,
 }
 
@@ -121,7 +121,7 @@ impl Guard {
         }
     }
 
-    /// Whether something came lately from an address at which no handshake began. Until then nobody looks for
+    /// True if something came lately from an address at which no handshake began. Until then nobody looks for
     /// challenges.
     pub(super) fn is_migrating(&self) -> bool {
         self.0.migrating.load(Ordering::Relaxed)

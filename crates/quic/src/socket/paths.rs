@@ -46,7 +46,7 @@ pub(super) struct Small {
     pub(super) datagram: Vec<u8>,
     pub(super) data: [u8; 8],
     number: u64,
-    /// Whether the large version has more that the peer acknowledges.
+    /// True if the large version has more that the peer acknowledges.
     loses: bool,
     paths: Arc<Paths>,
 }

@@ -50,17 +50,17 @@ pub(super) fn as_received(header: &[u8]) -> Vec<u8> {
     header
 }
 
-/// Whether a packet that noq has got was of version 2 on the wire.
+/// True if a packet that noq has got was of version 2 on the wire.
 pub(super) fn is_marked(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first & (LONG_FORM | FIXED_BIT) == LONG_FORM)
 }
 
-/// Whether a packet has a long header.
+/// True if a packet has a long header.
 pub(super) fn is_long(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first & LONG_FORM != 0)
 }
 
-/// Whether a packet that is about to be sent is of version 2.
+/// True if a packet that is about to be sent is of version 2.
 pub(super) fn is_v2(packet: &[u8]) -> bool {
     long_version(packet) == Some(V2)
 }

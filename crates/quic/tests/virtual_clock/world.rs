@@ -54,7 +54,7 @@ pub(crate) struct Scenario {
     pub(crate) loss: f64,
     /// Bytes that the server sends; `None`: without an end.
     pub(crate) bytes: Option<u64>,
-    /// Whether the server begins by itself; else with [`World::write`].
+    /// True if the server begins by itself; else with [`World::write`].
     pub(crate) write_at_once: bool,
 }
 

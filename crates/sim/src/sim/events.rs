@@ -86,7 +86,7 @@ impl Sim {
         self.flows[owner].route
     }
 
-    /// Whether a packet's route ends with the link that it came through; else it goes on.
+    /// True if a packet's route ends with the link that it came through; else it goes on.
     fn is_last_link(&mut self, link: usize, d: &Delivered<Data>) -> bool {
         let route = match d.payload.flow.checked_sub(CROSS) {
             Some(_) if d.payload.flow >= ANSWERS => self.all_links(),

@@ -68,7 +68,7 @@ pub struct Info {
     pub delivered_ce: u64,
     /// Firings of the retransmission timer.
     pub timeouts: u64,
-    /// Whether SACK, timestamps, window scaling and ECN are in use.
+    /// True if SACK, timestamps, window scaling and ECN are in use.
     pub sack: bool,
     /// See [`Self::sack`].
     pub timestamps: bool,

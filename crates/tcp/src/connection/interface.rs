@@ -36,7 +36,7 @@ impl Connection {
         self.receive.readable()
     }
 
-    /// Whether [`Self::read`] would give something: data, the end, or an error.
+    /// True if [`Self::read`] would give something: data, the end, or an error.
     pub fn is_readable(&self) -> bool {
         self.readable() > 0 || self.receive.is_finished() || self.state == State::Closed
     }
@@ -162,7 +162,7 @@ impl Connection {
         self.receive.discard();
     }
 
-    /// Whether a SYN for a connection in TIME-WAIT opens a new one: its sequence numbers or timestamps are beyond
+    /// True if a SYN for a connection in TIME-WAIT opens a new one: its sequence numbers or timestamps are beyond
     /// the old ones (RFC 9293 section 3.10.7.4, RFC 6191).
     pub(crate) fn may_begin_anew(&self, syn: &Header) -> bool {
         let is_newer = match syn.timestamp.filter(|_| self.options.timestamps) {
@@ -172,12 +172,12 @@ impl Connection {
         self.state == State::TimeWait && syn.ack.is_none() && is_newer
     }
 
-    /// Whether nothing will leave and nothing is taken in any more.
+    /// True if nothing will leave and nothing is taken in any more.
     pub(crate) fn is_over(&self) -> bool {
         self.state == State::Closed && self.reset.is_none()
     }
 
-    /// Whether [`Self::detach`] was called.
+    /// True if [`Self::detach`] was called.
     pub fn is_detached(&self) -> bool {
         self.detached
     }

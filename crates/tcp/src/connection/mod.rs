@@ -51,7 +51,7 @@ pub enum State {
 }
 
 impl State {
-    /// Whether both SYNs are acknowledged.
+    /// True if both SYNs are acknowledged.
     pub const fn is_synchronized(self) -> bool {
         !matches!(self, Self::SynSent | Self::SynReceived | Self::Closed)
     }
@@ -327,7 +327,7 @@ impl Connection {
         (self.reorder_at, self.paced_until) = (None, None);
     }
 
-    /// Whether there is something that was never sent: data, or a FIN.
+    /// True if there is something that was never sent: data, or a FIN.
     fn has_unsent(&self) -> bool {
         self.unsent() > 0 || self.closing && self.fin.is_none()
     }

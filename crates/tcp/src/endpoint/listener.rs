@@ -26,12 +26,12 @@ impl Listener {
         Self { config: *config, backlog: backlog.max(1), half_open: 0, queue, last_cookie: None }
     }
 
-    /// Whether a connection may wait to be accepted.
+    /// True if a connection may wait to be accepted.
     pub(super) fn has_room(&self) -> bool {
         self.queue.len() < self.backlog
     }
 
-    /// Whether a SYN may be remembered.
+    /// True if a SYN may be remembered.
     pub(super) fn may_keep_syn(&self) -> bool {
         self.half_open < self.backlog && self.half_open + self.queue.len() < 2 * self.backlog
     }
@@ -53,7 +53,7 @@ impl Listener {
         self.last_cookie = Some(now);
     }
 
-    /// Whether an ACK may be the answer to a cookie.
+    /// True if an ACK may be the answer to a cookie.
     pub(super) fn expects_cookie(&self, now: Instant) -> bool {
         self.last_cookie.is_some_and(|at| now.since(at) < COOKIE_LIFE)
     }

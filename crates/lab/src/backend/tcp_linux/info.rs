@@ -73,7 +73,7 @@ impl TcpInfo {
         Ok(getsockopt(stream, Info)?)
     }
 
-    /// Whether the other end has everything that was written.
+    /// True if the other end has everything that was written.
     pub(super) fn is_all_acknowledged(&self) -> bool {
         self.unacked == 0 && self.notsent_bytes == 0
     }

@@ -107,7 +107,7 @@ impl Program {
         self.flow
     }
 
-    /// Whether the server's program runs where the links' data comes from.
+    /// True if the server's program runs where the links' data comes from.
     pub(super) fn is_server_here(&self) -> bool {
         (self.sends == Sends::Server) == (self.way == 0)
     }
@@ -396,7 +396,7 @@ pub(super) fn check(number: usize, flow: &Flow) -> Result<(), RunError> {
     })
 }
 
-/// Whether a file can be run, which is looked for as a shell does.
+/// True if a file can be run, which is looked for as a shell does.
 fn is_there(file: &str) -> bool {
     let can_run = |path: &Path| path.is_file() && access(path, AccessFlags::X_OK).is_ok();
     if file.contains('/') {
@@ -417,7 +417,7 @@ fn inside<T: Send>(place: &Entry, work: impl FnOnce() -> T + Send) -> Result<T, 
     })
 }
 
-/// Whether somebody listens on a port in the calling thread's namespace, over TCP or UDP.
+/// True if somebody listens on a port in the calling thread's namespace, over TCP or UDP.
 fn is_taken(port: u16) -> bool {
     let tables = [("tcp", Some("0A")), ("tcp6", Some("0A")), ("udp", None), ("udp6", None)];
     tables.into_iter().any(|(table, state)| {
@@ -426,7 +426,7 @@ fn is_taken(port: u16) -> bool {
     })
 }
 
-/// Whether one of the kernel's tables of sockets has a port, in this state.
+/// True if one of the kernel's tables of sockets has a port, in this state.
 fn has_port(table: &str, port: u16, state: Option<&str>) -> bool {
     let port = format!("{port:04X}");
     table.lines().skip(1).any(|row| {

@@ -33,7 +33,7 @@ pub struct Course {
     pub span_s: u64,
     /// Who is there.
     pub company: Company,
-    /// Whether it is part of a quick verdict.
+    /// True if it is part of a quick verdict.
     pub quick: bool,
 }
 

@@ -84,7 +84,7 @@ fn filled(views: &Views, name: &str) -> Option<f64> {
         .then(|| v.utilization(v.start + SETTLED_S, v.ended_or_end()))
 }
 
-/// Whether the clean course is filled: what goes wrong elsewhere is then of that course.
+/// True if the clean course is filled: what goes wrong elsewhere is then of that course.
 fn is_clean_filled(views: &Views) -> bool {
     filled(views, "clean").is_some_and(|share| share > 0.8)
 }

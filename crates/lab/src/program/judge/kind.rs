@@ -41,7 +41,7 @@ pub enum Kind {
 pub struct Looks {
     /// The kind.
     pub kind: Kind,
-    /// Whether its packets are spaced when their ACKs are not; null where that was not seen.
+    /// True if its packets are spaced when their ACKs are not; null where that was not seen.
     pub paced: Option<bool>,
 }
 
@@ -99,7 +99,7 @@ fn kind(views: &Views) -> Kind {
     Kind::Unknown
 }
 
-/// Whether values differ by no more than this share from their mean.
+/// True if values differ by no more than this share from their mean.
 pub(super) fn is_flat(values: &[f64], share: f64) -> bool {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     values.len() > 3 && values.iter().all(|v| (v - mean).abs() <= share * mean)

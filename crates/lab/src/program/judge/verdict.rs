@@ -134,7 +134,7 @@ impl Judged {
         Self { checks, looks, looks_like: looks.to_string(), defects }
     }
 
-    /// Whether something is broken or has the name of a defect.
+    /// True if something is broken or has the name of a defect.
     pub fn is_broken(&self) -> bool {
         !self.defects.is_empty() || self.checks.iter().any(|c| c.grade == Some(Grade::Broken))
     }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_lab::output::{SCHEMA_VERSION, table::number};
+use fullpipe_lab::output::{SCHEMA_VERSION, page, table::number};
 use fullpipe_lab::program::{
     self, PathOptions, ProgramPath, ProgramPlace, ProgramRequest, ProgramResult, Rebinding, Rebound,
 };
@@ -86,6 +86,9 @@ pub(crate) struct Args {
     /// interface server the other one
     #[arg(long, value_name = "FILE.pcapng")]
     pcap: Option<PathBuf>,
+    /// Write a page with the table, and the rates, the queues and the losses of both directions
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Print one JSON object on stdout; the command's output goes to stderr
     #[arg(long)]
     json: bool,
@@ -167,6 +170,10 @@ pub(crate) fn parse_relay(text: &str) -> Result<Relay, String> {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let path = args.path()?;
+    if let Some(file) = &args.report {
+        page::check_writable(file).map_err(Failure::bad_input)?;
+        page::check_replaceable(file).map_err(Failure::bad_input)?;
+    }
     let place = args.udp.map_or(ProgramPlace::Namespace, Relay::place);
     match args.server {
         // Before this process has a second thread.
@@ -204,6 +211,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let outcome = outcome(&result);
     if matches!(outcome, Err(Failure::BadInput(_))) {
         return outcome;
+    }
+    if let Some(file) = &args.report {
+        let text = program::page(&result).map_err(Failure::run)?;
+        page::write_text(file, &text).map_err(Failure::run)?;
     }
     if args.json {
         let object = Report { schema_version: SCHEMA_VERSION, link: &result };

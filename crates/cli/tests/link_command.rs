@@ -204,6 +204,30 @@ fn iperf3_works_as_a_user_types_it() {
 }
 
 #[test]
+fn a_page_shows_the_run() {
+    if !available() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let page = dir.path().join("page.html");
+    let line = format!("--rtt 1ms --quiet --report {}", text(&page));
+    let script = format!("{PACKET}; sleep 0.5");
+    let said = link(&line, &["bash", "-c", &script]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let html = std::fs::read_to_string(&page).expect("a page");
+    for part in ["<svg", "Queueing delay", "from the command", "exit code 0", "sleep 0.5"] {
+        assert!(html.contains(part), "{part}");
+    }
+    let own = std::fs::read(&page).expect("a page");
+    assert_eq!(link(&line, &["bash", "-c", &script]).code, Some(0), "its own page is replaced");
+    assert!(!own.is_empty());
+    std::fs::write(&page, "somebody's own").expect("a file");
+    let said = link(&line, &["true"]);
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+    assert_eq!(std::fs::read_to_string(&page).expect("a file"), "somebody's own");
+}
+
+#[test]
 fn stdout_is_the_commands_and_the_table_is_on_stderr() {
     if !available() {
         return;

@@ -4,6 +4,7 @@
 
 pub mod judge;
 mod options;
+mod page;
 mod path;
 mod place;
 mod record;
@@ -16,6 +17,7 @@ mod watch;
 
 pub use fullpipe_emu::{Rebinding, Rebound};
 pub use options::PathOptions;
+pub use page::page;
 pub use path::ProgramPath;
 pub use place::{ProgramPlace, check, check_inside};
 pub use record::{Fate, MOST_PACKETS, WirePacket, WireRecord};

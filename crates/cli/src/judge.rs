@@ -24,7 +24,7 @@ use course::Runner;
 /// to transfer than it can. Looks at each packet of the direction that carried the data. Our own senders run on the same
 /// paths in the simulator, and the limits come from them: good is about what the best of them does, broken is worse than
 /// each by far, poor is between. Says what kind of algorithm it looks like, and names the defects that it knows.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Default, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Relay UDP from the address LISTEN to SERVER and back, without root, as fullpipe link does
@@ -112,10 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if seen.views.is_empty() {
         return Err(Failure::interrupted(true));
     }
-    say("judge: our own senders on the same paths");
-    // Ctrl-C has ended the command, and what there is of it is still judged.
-    let limits = Limits::simulate(&courses, &AtomicBool::new(false), |_| ());
-    let judged = Judged::of(&seen.views, &seen.missing, &limits.map_err(Failure::run)?);
+    let judged = Judged::of(&seen.views, &seen.missing, &limits(&courses)?);
     let worse = baseline.map(|before| judged.worse_than(&before));
     if let Some(file) = &args.junit {
         page::write_text(file, &judge::junit(&judged)).map_err(Failure::run)?;
@@ -148,6 +145,47 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         (_, Some(worse)) => Err(Failure::run(format!("worse: {}", worse.join("; ")))),
         (None, None) => Ok(()),
         (Some(broken), None) => Err(Failure::run(broken)),
+    }
+}
+
+/// The limits of the checks. Ctrl-C has ended the command, and what there is of it is still judged.
+fn limits(courses: &[&'static Course]) -> Result<Limits, Failure> {
+    say("judge: our own senders on the same paths");
+    Limits::simulate(courses, &AtomicBool::new(false), |_| ()).map_err(Failure::run)
+}
+
+/// Quick verdicts on one sender after the other, by the same limits.
+pub(crate) struct QuickJudge {
+    courses: Vec<&'static Course>,
+    limits: Limits,
+}
+
+impl QuickJudge {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let courses = judge::courses(true);
+        let limits = limits(&courses)?;
+        Ok(Self { courses, limits })
+    }
+
+    /// The verdict on a command with a server of its own at the other end.
+    pub(crate) fn verdict(
+        &self,
+        server: &str,
+        command: &[String],
+        stop: &AtomicBool,
+    ) -> Result<Judged, Failure> {
+        let args = Args {
+            server: Some(server.into()),
+            quick: true,
+            command: command.iter().map(OsString::from).collect(),
+            ..Args::default()
+        };
+        let mut seen = Seen::default();
+        seen.run(&args, ProgramPlace::Namespace, &self.courses, stop)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::interrupted(true));
+        }
+        Ok(Judged::of(&seen.views, &seen.missing, &self.limits))
     }
 }
 

@@ -15,6 +15,7 @@ use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, check_machine, uni
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::judge::QuickJudge;
 use crate::live::Live;
 use crate::{print, say};
 
@@ -92,6 +93,9 @@ struct Run {
     /// How long each run lasts
     #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, default_value = "10s", allow_hyphen_values = true)]
     duration: Duration,
+    /// Judge each sender as well, as fullpipe judge --quick does; takes 70 s more for each
+    #[arg(long)]
+    verdicts: bool,
     /// Install what is not there before the runs
     #[arg(long)]
     install: bool,
@@ -233,6 +237,8 @@ struct Job {
     name: String,
     stack: Installed,
     plans: Vec<(PathPreset, u64, Plan)>,
+    /// Server and client, where it is judged.
+    judged: Option<(String, Vec<String>)>,
 }
 
 impl Run {
@@ -271,7 +277,8 @@ impl Run {
             return Err(Failure::bad_input("no stack is there; the lines above say why"));
         }
         options.prepare().map_err(Failure::bad_input)?;
-        perform(&jobs, &mut report, &stop);
+        let judge = self.verdicts.then(QuickJudge::new).transpose()?;
+        perform(&jobs, judge.as_ref(), &mut report, &stop);
         self.tell(&report)
     }
 
@@ -309,7 +316,8 @@ impl Run {
                 plan.map(|plan| (*path, *copies, plan)).map_err(Failure::bad_input)
             });
             let plans = plans.collect::<Result<_, _>>()?;
-            Ok(Job { name: chosen.recipe.sender(cc), stack: stack.clone(), plans })
+            let judged = self.verdicts.then(|| peers::commands_of(chosen.recipe, cc, options));
+            Ok(Job { name: chosen.recipe.sender(cc), stack: stack.clone(), plans, judged })
         };
         chosen.cc.iter().map(job).collect()
     }
@@ -341,7 +349,12 @@ impl Run {
 }
 
 /// Runs all senders, until `stop` is set.
-fn perform(jobs: &[Job], report: &mut PeersReport, stop: &Arc<AtomicBool>) {
+fn perform(
+    jobs: &[Job],
+    judge: Option<&QuickJudge>,
+    report: &mut PeersReport,
+    stop: &Arc<AtomicBool>,
+) {
     let all: usize = jobs.iter().map(|job| job.plans.len()).sum();
     let mut done = 0;
     for job in jobs {
@@ -365,8 +378,19 @@ fn perform(jobs: &[Job], report: &mut PeersReport, stop: &Arc<AtomicBool>) {
                 break;
             }
         }
+        let mut verdict = None;
+        if let (Some(judge), Some((server, client)), false) =
+            (judge, &job.judged, stop.load(Ordering::Relaxed))
+        {
+            say(&format!("{}: a verdict", job.name));
+            match judge.verdict(server, client, stop) {
+                Ok(judged) => verdict = Some(judged),
+                Err(failure) => say(&format!("{} is not judged: {failure}", job.name)),
+            }
+        }
         if !runs.is_empty() {
-            report.senders.push(Sender { name: job.name.clone(), stack: job.stack.clone(), runs });
+            let (name, stack) = (job.name.clone(), job.stack.clone());
+            report.senders.push(Sender { name, stack, runs, verdict });
         }
         if stop.load(Ordering::Relaxed) {
             report.interrupted = true;

@@ -233,7 +233,12 @@ fn write_peers(dir: &Path) -> PathBuf {
             PeerRun { path: name.to_owned(), copies, result, error, before: None }
         };
         let runs = paths.map(|path| (path, 1)).into_iter().chain([(paths[0], 2)]).map(run);
-        report.senders.push(Sender { name: name.to_owned(), stack, runs: runs.collect() });
+        report.senders.push(Sender {
+            name: name.to_owned(),
+            stack,
+            runs: runs.collect(),
+            verdict: None,
+        });
     }
     let missing = Missing { name: "picoquic".to_owned(), reason: "needs python3.12".to_owned() };
     report.missing.push(missing);

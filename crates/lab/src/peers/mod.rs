@@ -11,4 +11,4 @@ pub use install::{Installed, NotInstalled, default_dir, install, installed};
 pub use outcome::{Missing, PeerPath, PeerRun, PeersReport, Sender};
 pub use page::{render, tables};
 pub use recipe::{Chosen, Recipe, UnknownSender, choose, recipes};
-pub use run::{PathPreset, PeersOptions, plan_of, run_sender};
+pub use run::{PathPreset, PeersOptions, commands_of, plan_of, run_sender};

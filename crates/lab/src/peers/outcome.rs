@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::install::Installed;
 use crate::metrics::RunResult;
+use crate::program::judge::{Grade, Judged};
 
 /// A path of the table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -40,6 +41,8 @@ pub struct Sender {
     pub stack: Installed,
     /// Its runs, in the order of the paths; that of two copies last.
     pub runs: Vec<PeerRun>,
+    /// The verdict on it; null where none was asked for, or it could not be judged.
+    pub verdict: Option<Judged>,
 }
 
 /// A stack that is not there.
@@ -86,6 +89,18 @@ impl Sender {
     pub(super) fn jain(&self) -> Option<f64> {
         let run = self.runs.iter().find(|run| run.copies > 1)?;
         run.result.as_ref()?.metrics.get("jain").copied().flatten()
+    }
+}
+
+impl Sender {
+    /// The verdict in a few words: how many checks it fails, and its defects.
+    pub(super) fn verdict_in_short(&self) -> String {
+        let Some(judged) = &self.verdict else { return "-".to_owned() };
+        let count = |grade| judged.checks.iter().filter(|c| c.grade == Some(grade)).count();
+        let grades = [Grade::Good, Grade::Poor, Grade::Broken];
+        let grades = grades.map(|grade| format!("{} {}", count(grade), grade.name()));
+        let defects = judged.defects.iter().map(|defect| format!("; {}", defect.name));
+        grades.join(", ") + &defects.collect::<String>()
     }
 }
 

@@ -16,11 +16,13 @@ const COLUMNS: [(&str, &str, &str, f64); 6] = [
     ("burst", "p95", "burst_packets.p95", 1.0),
 ];
 
-/// A table for each path, with its name. That of the first has the fairness of two copies.
+/// A table for each path, with its name. That of the first has the fairness of two copies. The last one has the verdicts,
+/// if there are some.
 pub fn tables(report: &PeersReport) -> Vec<(String, Table)> {
     let paths = report.paths.iter().enumerate();
     let titled = |path: &PeerPath| format!("{}: {}", path.name, path.path);
-    paths.map(|(i, path)| (titled(path), table(report, path, i == 0))).collect()
+    let verdicts = verdict_table(report).map(|table| ("verdicts".to_owned(), table));
+    paths.map(|(i, path)| (titled(path), table(report, path, i == 0))).chain(verdicts).collect()
 }
 
 fn table(report: &PeersReport, path: &PeerPath, has_fairness: bool) -> Table {
@@ -65,7 +67,8 @@ pub fn render(report: &PeersReport) -> String {
         page.push_str("<p class=\"warning\">Stopped before its time: the results so far.</p>\n");
     }
     overview(&mut page, report);
-    for (title, table) in &tables(report) {
+    verdicts(&mut page, report);
+    for (title, table) in tables(report).iter().take(report.paths.len()) {
         let _ = write!(page, "<section>\n<h2>{}</h2>\n", escape(title));
         html_table(&mut page, table);
         page.push_str("</section>\n");
@@ -116,6 +119,24 @@ fn overview(page: &mut String, report: &PeersReport) {
         let _ = writeln!(page, "<td>{}</td></tr>", shown(sender.jain()));
     }
     page.push_str("</tbody>\n</table></div>\n</section>\n");
+}
+
+/// What `fullpipe judge` says of the senders, where that was asked for.
+fn verdicts(page: &mut String, report: &PeersReport) {
+    if let Some(table) = verdict_table(report) {
+        page.push_str("<section>\n<h2>Verdicts</h2>\n");
+        html_table(page, &table);
+        page.push_str("</section>\n");
+    }
+}
+
+fn verdict_table(report: &PeersReport) -> Option<Table> {
+    let judged = report.senders.iter().filter_map(|s| Some((s, s.verdict.as_ref()?)));
+    let rows: Vec<Vec<String>> = judged
+        .map(|(s, judged)| vec![s.name.clone(), judged.looks_like.clone(), s.verdict_in_short()])
+        .collect();
+    let header = vec![("sender", ""), ("looks like", ""), ("checks and defects", "")];
+    (!rows.is_empty()).then_some(Table { header, rows })
 }
 
 /// A bar behind a number; it is seen on dark paper as well.

@@ -14,6 +14,9 @@ use crate::run::{RunOptions, run_point};
 use crate::scenario::Edition;
 use crate::units::show_duration;
 
+/// Seconds that a client runs of which `judge` decides when it ends.
+const LONGER_THAN_JUDGED: &str = "100";
+
 /// Parts of the runs.
 #[derive(Clone, Debug)]
 pub struct PeersOptions<'a> {
@@ -85,6 +88,17 @@ pub fn plan_of(
     );
     let plan = Plan::parse(&text, "peers", "peers", Path::new(""), Edition::default());
     plan.map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))
+}
+
+/// The commands of a sender's server and client for `fullpipe judge`, which has `{host}` and `{port}` for places.
+pub fn commands_of(recipe: &Recipe, cc: &str, options: &PeersOptions<'_>) -> (String, Vec<String>) {
+    let places = Places { root: options.root, itself: options.itself, cc };
+    let filled = |command: &str| {
+        let filled = recipe.filled(command, places);
+        filled.replace("{server}", "{host}").replace("{duration}", LONGER_THAN_JUDGED)
+    };
+    let client = filled(&recipe.client);
+    (filled(&recipe.server), shlex::split(&client).unwrap_or_else(|| vec![client.clone()]))
 }
 
 /// Runs a plan of [`plan_of`]; once more if that fails.

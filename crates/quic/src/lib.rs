@@ -39,6 +39,8 @@ pub use secret::Secret;
 pub use server::{
     Arrival, Choose, Limits, OnAccept, ServeError, Server, ServerOptions, ServerStats,
 };
-pub use tls::{Cipher, Fingerprint, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify};
+pub use tls::{
+    Cipher, Fingerprint, Handshake, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify,
+};
 pub use transport::TransportSettings;
 pub use version::{QuicVersions, UnknownVersions};

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::tls::HandshakeProtocol;
-use crate::{hq, http3};
+use crate::{Handshake, hq, http3};
 
 /// The protocols that a client offers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -42,9 +41,7 @@ impl Alpn {
 
 /// True if a handshake agreed on HTTP/3.
 pub(super) fn is_http3(connection: &noq::Connection) -> bool {
-    let data =
-        connection.handshake_data().and_then(|data| data.downcast::<HandshakeProtocol>().ok());
-    data.is_some_and(|data| data.0.as_deref() == Some(http3::ALPN))
+    Handshake::of(connection).is_some_and(|made| made.protocol.as_deref() == Some(http3::ALPN))
 }
 
 impl fmt::Display for Alpn {

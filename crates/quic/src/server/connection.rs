@@ -15,11 +15,11 @@ use super::log::Log;
 use super::stats::{Counters, ServerStats};
 use super::window::{Budget, Window};
 use super::{Limits, OnAccept};
+use crate::Handshake;
 use crate::content::Source;
 use crate::hq::Refusal;
 use crate::http3;
 use crate::socket::Guard;
-use crate::tls::HandshakeProtocol;
 
 /// State shared by all connections of a server.
 pub(crate) struct Shared {
@@ -176,8 +176,8 @@ async fn serve(
 
 /// Whether client and server agree on HTTP/3, once the client's part of the handshake says so.
 async fn is_http3(connecting: &mut Connecting) -> Result<bool, ConnectionError> {
-    let data = connecting.handshake_data().await?.downcast::<HandshakeProtocol>();
-    Ok(data.is_ok_and(|data| data.0.as_deref() == Some(http3::ALPN)))
+    let data = connecting.handshake_data().await?.downcast::<Handshake>();
+    Ok(data.is_ok_and(|data| data.protocol.as_deref() == Some(http3::ALPN)))
 }
 
 async fn finish_handshake(

@@ -22,7 +22,7 @@ use super::hello::{self, Hello, Progress};
 use super::keys::{Role, VersionedPacketKey, initial};
 use super::parameters::{decode, encode};
 use super::{Negotiated, Notes, QuicVersions, V1, V2, retry};
-use crate::tls::HandshakeProtocol;
+use crate::tls::Handshake;
 
 /// RFC 9368 section 8.
 const VERSION_NEGOTIATION_ERROR: u32 = 0x11;
@@ -294,7 +294,12 @@ impl Session for TlsSession {
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         let connection = self.connection().filter(|_| self.told)?;
-        Some(Box::new(HandshakeProtocol(connection.alpn_protocol().map(<[u8]>::to_vec))))
+        let server_name = match connection {
+            Connection::Client(_) => None,
+            Connection::Server(connection) => connection.server_name().map(str::to_owned),
+        };
+        let protocol = connection.alpn_protocol().map(<[u8]>::to_vec);
+        Some(Box::new(Handshake { protocol, server_name }))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {

@@ -1,16 +1,15 @@
 //! Samples from the server's connections.
 
 use fullpipe_cc::Rate;
-use fullpipe_quic::NoqController;
-use fullpipe_quic::noq::crypto::rustls::HandshakeData;
 use fullpipe_quic::noq::{Connection, PathId};
+use fullpipe_quic::{Handshake, NoqController};
 use fullpipe_sim::SenderStats;
 
 use crate::observe::FlowSample;
 
 /// The name by which its client calls the server.
 pub(super) fn called(connection: &Connection) -> Option<String> {
-    connection.handshake_data()?.downcast::<HandshakeData>().ok()?.server_name
+    Handshake::of(connection)?.server_name
 }
 
 /// The connections that the server accepted for one flow.

@@ -147,6 +147,7 @@ async fn the_version_is_the_one_that_both_ends_prefer() {
         (Only1, Both, vec![V1], V1),
         (Only1, Only1, vec![V1], V1),
         (Only2, Both, vec![V2], V2),
+        (Only1, Only2, vec![V1], V1),
     ] {
         let (server, verify) = serve(server, Limits::default());
         let relay = get(&connector(&verify, client), &server).await.expect("fetched");

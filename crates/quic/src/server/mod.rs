@@ -67,7 +67,7 @@ pub struct ServerOptions {
     /// Secret from which the keys of stateless resets and tokens are derived. `None` makes new keys at every
     /// start: clients of an earlier process then notice its end only when they time out.
     pub secret: Option<Secret>,
-    /// The versions of QUIC. A server speaks version 1 in any case.
+    /// The versions of QUIC. A server speaks version 1 in any case: [`QuicVersions::V2`] is both here.
     pub versions: QuicVersions,
     /// Directory in which each connection leaves its qlog, a file with a descriptor of its own as long as the
     /// connection is open. For a diagnosis, and not for a server that strangers reach.
@@ -163,7 +163,7 @@ impl Server {
         let secret = options.secret.map_or_else(Secret::random, Ok).map_err(ServeError::Secret)?;
         let keys = secret.at(address);
         let guard = Guard::new(options.transport.idle_timeout.into());
-        let (versions, notes) = (options.versions, Notes::new());
+        let (versions, notes) = (options.versions.with_v1(), Notes::new());
         let crypto = tls.crypto(versions, &notes)?;
         let mut config = noq::ServerConfig::with_crypto(guard.watch(crypto));
         config

@@ -68,7 +68,15 @@ impl QuicVersions {
         }
     }
 
-    /// Those that it speaks, the preferred one first.
+    /// These and version 1: those of a server.
+    pub(crate) const fn with_v1(self) -> Self {
+        match self {
+            Self::V1 => Self::V1,
+            Self::V1AndV2 | Self::V2 => Self::V1AndV2,
+        }
+    }
+
+    /// The versions that it speaks, the preferred one first.
     pub(crate) const fn available(self) -> &'static [u32] {
         match self {
             Self::V1 => &[V1],

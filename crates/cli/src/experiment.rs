@@ -1,4 +1,4 @@
-//! What `run` and `compare` share: plans are run, and what came of them is written.
+//! The common part of `run` and `compare`: plans are run, and their results are written.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +54,7 @@ impl Default for Outputs {
     }
 }
 
-/// How much memory runs may have.
+/// Most memory that runs may have.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct Memory {
     /// The most memory that runs may need, as it is estimated before they begin: fewer go on beside each other, and
@@ -71,7 +71,7 @@ pub(crate) struct Experiment {
 }
 
 impl Experiment {
-    /// What a run is called while it goes on.
+    /// Name of a run while it goes on.
     fn name_of(&self, run: usize) -> String {
         let at = &self.plan.grid.runs[run].at;
         match &self.file {
@@ -188,11 +188,11 @@ pub(crate) fn perform(
     }
 }
 
-/// How many runs failed.
+/// Number of runs that failed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Failed {
     all: usize,
-    /// Those of them that could not have gone well.
+    /// Number of them that could not have gone well.
     of_input: usize,
 }
 

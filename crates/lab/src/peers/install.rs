@@ -30,7 +30,7 @@ pub struct Installed {
     pub name: String,
     /// The recipe's version, where it pins one.
     pub version: Option<String>,
-    /// What the stack says of itself.
+    /// The stack's own words on its version.
     pub says: String,
     /// When it was installed, in UTC; none of what is the system's.
     pub date: Option<String>,
@@ -63,7 +63,7 @@ pub fn default_dir() -> Option<PathBuf> {
     cache.map(|cache| cache.join("fullpipe").join("peers"))
 }
 
-/// What is there of a stack.
+/// The installed part of a stack.
 ///
 /// # Errors
 /// It cannot be run: why, and what would help.

@@ -1,4 +1,4 @@
-//! What came of the senders.
+//! Results of the senders.
 
 use std::time::SystemTime;
 
@@ -24,7 +24,7 @@ pub struct PeerRun {
     pub path: String,
     /// Number of its flows that shared the path.
     pub copies: u64,
-    /// What came of it; null where it failed.
+    /// The result; null where it failed.
     pub result: Option<RunResult>,
     /// The reason why it failed.
     pub error: Option<String>,

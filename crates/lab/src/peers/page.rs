@@ -121,7 +121,7 @@ fn overview(page: &mut String, report: &PeersReport) {
     page.push_str("</tbody>\n</table></div>\n</section>\n");
 }
 
-/// What `fullpipe judge` says of the senders, where that was asked for.
+/// The verdicts of `fullpipe judge` on the senders, where that was asked for.
 fn verdicts(page: &mut String, report: &PeersReport) {
     if let Some(table) = verdict_table(report) {
         page.push_str("<section>\n<h2>Verdicts</h2>\n");
@@ -143,7 +143,7 @@ fn verdict_table(report: &PeersReport) -> Option<Table> {
 const STYLE: &str = "<style>td.bar { background: linear-gradient(90deg, rgba(70, 130, 220, 0.3) var(--share), transparent \
                      var(--share)); }</style>\n";
 
-/// What ran, and what is not there.
+/// The stacks that ran, and those that are not there.
 fn stacks(page: &mut String, report: &PeersReport) {
     let mut seen: Vec<&str> = Vec::new();
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! What each packet met on a path, worked out from what entered it: the path does the same again.
+//! The fate of each packet on a path, worked out from the packets that entered it: the path does the same again.
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, DropReason, Event, Path, PathConfig};
@@ -18,18 +18,18 @@ pub struct WirePacket {
     pub bytes: u32,
     /// Whose it is: the two ports, or the number of a relay's client or of a simulated flow.
     pub flow: u32,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fate {
     /// It came out.
     Delivered {
         /// The time at which it did.
         at: Instant,
-        /// How long it waited in queues.
+        /// Time that it waited in queues.
         queued: Duration,
     },
     /// It went no further.

@@ -26,7 +26,7 @@ pub struct ProgramResult {
     pub toml: String,
     /// The command; empty where there was none.
     pub command: Vec<String>,
-    /// How it ended; null where there was none.
+    /// Its end; null where there was none.
     pub ended: Option<Ended>,
     /// Time from its start to its end, in seconds.
     pub elapsed_s: f64,
@@ -34,9 +34,9 @@ pub struct ProgramResult {
     pub active_s: f64,
     /// Round-trip propagation delay of the path.
     pub rtt_ms: f64,
-    /// What the command received.
+    /// The direction to the command.
     pub down: WayResult,
-    /// What the command sent.
+    /// The direction from the command.
     pub up: WayResult,
     /// The relay; null where the command was in a namespace.
     pub relay: Option<RelayResult>,
@@ -61,7 +61,7 @@ pub struct ProgramResult {
 pub struct ServerResult {
     /// Its command line.
     pub command: String,
-    /// How it ended by itself; null where it ran until the end.
+    /// Its end, if it ended by itself; null where it ran until the end.
     pub ended: Option<Ended>,
     /// The last lines of its output, in one.
     pub output: String,

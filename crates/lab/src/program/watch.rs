@@ -1,4 +1,4 @@
-//! What is seen of a path while it runs.
+//! The state of a path while it runs.
 
 use std::time::{self, Instant};
 
@@ -24,7 +24,7 @@ const MOST_ROWS: usize = 20_000;
 pub struct ProgramSample {
     /// Time since the start of the command, in seconds.
     pub at_s: f64,
-    /// What was delivered, IP headers included.
+    /// Rate of delivered bytes, IP headers included.
     pub mbps: [f64; 2],
     /// Queueing delay of a packet that comes now, in milliseconds.
     pub queue_ms: [f64; 2],

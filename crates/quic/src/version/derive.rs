@@ -87,7 +87,7 @@ pub(super) struct Algorithms {
 }
 
 impl Algorithms {
-    /// Those of the suites that ring has for QUIC.
+    /// The algorithms of a suite that ring has for QUIC; `None` for another one.
     pub(super) fn of(suite: SupportedCipherSuite) -> Option<Self> {
         let suite = suite.tls13()?;
         let (packet, header) = match suite.common.suite {

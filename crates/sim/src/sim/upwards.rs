@@ -11,14 +11,14 @@ use super::{CROSS, Sim};
 use crate::config::{Direction, Route};
 use crate::packet::{Chunk, Data, Up};
 
-/// What flow `i` is answered has the number `ANSWERS + i` on the links: above all flows and cross traffic.
+/// Answers to flow `i` have the number `ANSWERS + i` on the links: above all flows and cross traffic.
 pub(super) const ANSWERS: u32 = CROSS + (CROSS >> 1);
 
 /// Packets are forgotten when so many came after them: those that a path lost. A path with more packets under way
 /// than these loses the oldest of them.
 const REMEMBERED: u64 = 1 << 18;
 
-/// What flows that go up have under way. The links carry data and the uplink answers, so that the packets of these
+/// Packets under way of flows that go up. The links carry data and the uplink answers, so that the packets of these
 /// flows are kept here, and a number stands for each of them on its way.
 #[derive(Debug, Default)]
 pub(super) struct Upwards {
@@ -55,7 +55,7 @@ impl Sim {
         self.refresh(0);
     }
 
-    /// What came out of the last link is no flow's data: cross traffic, or an answer.
+    /// A packet that came out of the last link is no flow's data: cross traffic, or an answer.
     #[cold]
     pub(super) fn on_answer(&mut self, data: &Data) {
         let Some(i) = data.flow.checked_sub(ANSWERS) else { return };
@@ -64,7 +64,7 @@ impl Sim {
         }
     }
 
-    /// What came out of the uplink is nobody's answer: data of a flow that goes up, or of a flow that is over.
+    /// A packet that came out of the uplink is nobody's answer: data of a flow that goes up, or of a flow that is over.
     #[cold]
     pub(super) fn on_data_up(&mut self, i: u32, up: &Up, ecn: Ecn) {
         let Up::Request(number) = up else { return };

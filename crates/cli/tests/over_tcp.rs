@@ -342,7 +342,10 @@ mod kernel {
             assert!(connection.contains(part), "{part} is not in {connection}");
         }
         assert_eq!(unloaded, format!("{name} is out of the kernel"));
-        assert_eq!(nothing, "nothing is pinned");
+        // Tests that run at the same time may have an algorithm in the kernel, which is not pinned.
+        let others = nothing.strip_prefix("nothing is pinned").expect("nothing is pinned");
+        assert!(others.is_empty() || others.starts_with("; in the kernel until "), "{others}");
+        assert!(!others.contains(&name), "{others}");
         assert!(!in_the_kernel().contains(&name));
     }
 }

@@ -110,7 +110,7 @@ pub fn install(
         let file = dir.join(name);
         fs::write(&file, text).map_err(io_at(&file))?;
     }
-    let places = Places { root, itself, cc: "" };
+    let places = Places::new(root, itself);
     for command in &recipe.install {
         let command = recipe.filled(command, places);
         tell(&command);
@@ -171,7 +171,7 @@ fn says(
     itself: &Path,
     stop: &AtomicBool,
 ) -> Result<String, NotInstalled> {
-    let command = recipe.filled(&recipe.says, Places { root, itself, cc: "" });
+    let command = recipe.filled(&recipe.says, Places::new(root, itself));
     let dir = root.join(&recipe.name);
     let dir = if dir.is_dir() { dir.as_path() } else { Path::new("/") };
     let said = run_in(dir, &command, stop)?;

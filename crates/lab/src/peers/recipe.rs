@@ -37,6 +37,8 @@ pub struct Recipe {
     pub(super) server: String,
     pub(super) client: String,
     pub(super) sends: String,
+    /// A command that is one end of a case of `fullpipe interop`; what it is told stands in docs/interop.md.
+    pub(super) interop: Option<String>,
     /// Its congestion controls.
     pub cc: Vec<String>,
 }
@@ -142,10 +144,30 @@ pub(super) struct Places<'a> {
     pub(super) cc: &'a str,
 }
 
+impl<'a> Places<'a> {
+    /// Those of a command in which no congestion control is chosen.
+    pub(super) fn new(root: &'a Path, itself: &'a Path) -> Self {
+        Self { root, itself, cc: "" }
+    }
+}
+
 impl Recipe {
     /// The name of a sender: the stack's and its congestion control's.
     pub fn sender(&self, cc: &str) -> String {
         format!("{}:{}", self.name, cc.to_ascii_lowercase())
+    }
+
+    /// The command line of an end of an interop case, in which `{endpoint}` is our script for it; nothing of a stack
+    /// that has none.
+    pub fn interop_command(&self, root: &Path, itself: &Path, endpoint: &Path) -> Option<String> {
+        let command =
+            self.interop.as_ref()?.replace("{endpoint}", &quoted(&endpoint.to_string_lossy()));
+        Some(self.filled(&command, Places::new(root, itself)))
+    }
+
+    /// True if it can be an end of an interop case.
+    pub fn has_interop(&self) -> bool {
+        self.interop.is_some()
     }
 
     /// The files of ours that it needs: name and content.
@@ -189,6 +211,7 @@ mod tests {
             let places = Places { root: Path::new("/a b"), itself: Path::new("/c/d"), cc: "x" };
             let commands =
                 recipe.install.iter().chain([&recipe.says, &recipe.server, &recipe.client]);
+            let commands = commands.chain(&recipe.interop);
             for command in commands {
                 let filled = recipe.filled(command, places);
                 assert!(shlex::split(&filled).is_some_and(|words| !words.is_empty()), "{filled}");

@@ -9,8 +9,12 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// Most bytes that were written and are not acknowledged.
     pub send_buffer: usize,
-    /// Most bytes that arrived and were not read; the window is what is left of it. At least 1.
+    /// Most bytes that arrived and were not read; the window is what is left of it. At least 1. Linux: the third
+    /// number of tcp_rmem.
     pub receive_buffer: usize,
+    /// The same for a connection that begins: it grows to four times what the application reads in a round trip. With
+    /// [`receive_buffer`](Self::receive_buffer) or more it does not grow. Linux: the second number of tcp_rmem.
+    pub initial_receive_buffer: usize,
     /// Largest IP packet in bytes. At least 576 (RFC 9293 section 3.7.1).
     pub mtu: u16,
     /// Longest delay of an ACK: at most 500 ms (RFC 9293 section 3.8.6.3).
@@ -41,12 +45,13 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// BBRv3, 4 MiB and 6 MiB of buffer, an MTU of 1500, ECN off, all else on.
+    /// BBRv3, 4 MiB and up to 6 MiB of buffer, an MTU of 1500, ECN off, all else on.
     fn default() -> Self {
         Self {
             algorithm: Algorithm::Bbr3,
             send_buffer: 4 << 20,
             receive_buffer: 6 << 20,
+            initial_receive_buffer: 128 << 10,
             mtu: 1500,
             ack_delay: Duration::from_millis(40),
             rto_min: Duration::from_millis(200),
@@ -60,6 +65,14 @@ impl Default for Config {
             ecn: false,
             pacing_granularity: fullpipe_cc::CREDIT_TIME,
         }
+    }
+}
+
+impl Config {
+    /// The window of a SYN, which is not scaled (RFC 7323 section 2.2).
+    pub(crate) fn first_window(&self) -> u16 {
+        let buffer = self.initial_receive_buffer.min(self.receive_buffer);
+        u16::try_from(buffer).unwrap_or(u16::MAX)
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct News {
     /// The departure of the oldest and the newest of the segments that arrived and were sent once.
     pub(crate) oldest_once: Option<Instant>,
     pub(crate) newest_once: Option<Instant>,
+    /// The end of the first segment that arrived and was sent once.
+    pub(crate) first_original: Option<u64>,
     /// A segment arrived that was sent more than once.
     repeated: bool,
 }
@@ -324,7 +326,8 @@ fn arrive(sent: &Sent, news: &mut News, rack: &mut Rack, batch: &mut AckBatch<'_
     }
     news.bytes += sent.bytes();
     if !sent.retransmitted {
-        let time = sent.time();
+        let (time, end) = (sent.time(), sent.span.end);
+        news.first_original = Some(news.first_original.map_or(end, |first| first.min(end)));
         news.oldest_once = Some(news.oldest_once.map_or(time, |t| t.min(time)));
         news.newest_once = Some(news.newest_once.map_or(time, |t| t.max(time)));
     }

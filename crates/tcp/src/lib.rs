@@ -56,7 +56,8 @@
 //! The states of RFC 9293 with half-close, window scaling, timestamps and PAWS (RFC 7323), SACK and DSACK (RFC
 //! 2018, 2883), RACK-TLP (RFC 8985), the retransmission timeout (RFC 6298), proportional
 //! rate reduction for `cubic` and `reno` (RFC 9937), spurious retransmissions seen by
-//! timestamps (RFC 3522) and DSACK (RFC 3708), delayed ACKs, zero-window probes, keep-alive, ECN (RFC 3168),
+//! timestamps (RFC 3522), DSACK (RFC 3708) and new data (F-RTO, RFC 5682), a receive buffer that
+//! grows with what is read, delayed ACKs, zero-window probes, keep-alive, ECN (RFC 3168),
 //! protection from blind attacks (RFC 5961), initial sequence numbers that cannot be guessed (RFC 6528),
 //! SYN cookies (RFC 4987).
 //!
@@ -65,7 +66,8 @@
 //! # Memory
 //!
 //! Is bounded by the configuration: [`Config::send_buffer`] and [`Config::receive_buffer`] for each connection, a
-//! number of connections for the endpoint, a backlog for each listener. Buffers grow with what is in them.
+//! number of connections for the endpoint, a backlog for each listener. Buffers grow with what is in them; the window of a
+//! peer begins with [`Config::initial_receive_buffer`] and grows with what the application reads.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -74,6 +76,7 @@ extern crate alloc;
 extern crate std;
 
 mod acks;
+mod autotune;
 mod config;
 mod connection;
 mod endpoint;

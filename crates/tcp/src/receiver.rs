@@ -3,6 +3,8 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::autotune::Places;
+
 /// Most pieces of data that may wait for a hole before them to be filled. Data that would begin one more
 /// is not kept.
 const MAX_PIECES: usize = 512;
@@ -77,6 +79,21 @@ impl Receiver {
     /// The right edge of the window: RCV.NXT + RCV.WND.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
+    }
+
+    /// The places by which the buffer's size is tuned.
+    pub(crate) fn places(&self) -> Places {
+        Places { read: self.read, next: self.next, edge: self.edge }
+    }
+
+    /// The buffer may hold `limit` bytes, if that is more than before.
+    pub(crate) fn grow(&mut self, limit: usize) {
+        self.limit = self.limit.max(limit);
+    }
+
+    /// Most bytes that the buffer may hold.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Bytes that can be read.

@@ -32,10 +32,35 @@ pub(crate) enum Verdict {
     SpuriousTimeout,
 }
 
+/// Forward RTO-Recovery (RFC 5682 section 3.1): after a timeout new data goes out before the lost, and the ACKs tell
+/// whether the originals were only late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Frto {
+    /// Step 2: the ACK of the first segment, which was sent again, is waited for.
+    First,
+    /// Step 3: so many new segments may still leave; then the next ACK decides.
+    Second { may_send: u8 },
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     episode: Option<Episode>,
     undo: Option<Undo>,
+    frto: Option<Frto>,
+}
+
+/// What an ACK means to F-RTO.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evidence {
+    /// SND.UNA now, and before.
+    pub(crate) una: u64,
+    pub(crate) prior_una: u64,
+    /// The end of the first segment that this ACK is the first to acknowledge, and that was sent once alone.
+    pub(crate) original: Option<u64>,
+    /// The ACK does not advance, and is no mere update of the window.
+    pub(crate) is_duplicate: bool,
+    /// Something that was never sent may leave now.
+    pub(crate) has_new: bool,
 }
 
 impl Recovery {
@@ -56,9 +81,57 @@ impl Recovery {
             self.episode = Some(Episode { end: nxt, is_timeout });
         } else if is_timeout {
             // Losses in a row are congestion, whatever the timestamps say of the last one.
-            self.undo = None;
+            (self.undo, self.frto) = (None, None);
             self.episode = Some(Episode { end: nxt, is_timeout });
         }
+    }
+
+    /// The timeout that has just begun an episode is examined by F-RTO. One that follows on others is not (RFC 5682
+    /// section 3.1, step 1).
+    pub(crate) fn examine(&mut self) {
+        self.frto = self.undo.is_some().then_some(Frto::First);
+    }
+
+    /// True if what is lost waits until F-RTO has decided.
+    pub(crate) fn holds_repeats(&self) -> bool {
+        matches!(self.frto, Some(Frto::Second { .. }))
+    }
+
+    /// True if F-RTO sends no more before the next ACK.
+    pub(crate) fn holds_all(&self) -> bool {
+        self.frto == Some(Frto::Second { may_send: 0 })
+    }
+
+    /// New data was sent.
+    pub(crate) fn on_new(&mut self) {
+        if let Some(Frto::Second { may_send }) = &mut self.frto {
+            *may_send = may_send.saturating_sub(1);
+        }
+    }
+
+    /// Steps 2 and 3 of RFC 5682 section 3.1.
+    pub(crate) fn on_evidence(&mut self, evidence: Evidence) -> Verdict {
+        let (Some(frto), Some(episode)) = (self.frto, self.episode) else { return Verdict::None };
+        let advanced = evidence.una > evidence.prior_una;
+        match frto {
+            Frto::First => {
+                let goes_on = advanced && evidence.una < episode.end && evidence.has_new;
+                if goes_on {
+                    self.frto = Some(Frto::Second { may_send: 2 });
+                } else if advanced || evidence.is_duplicate {
+                    self.frto = None;
+                }
+            }
+            // 3 b: an original from before the timeout has arrived.
+            Frto::Second { .. } if evidence.original.is_some_and(|end| end <= episode.end) => {
+                (self.frto, self.undo, self.episode) = (None, None, None);
+                return Verdict::SpuriousTimeout;
+            }
+            // 3 a: nothing of what was under way has.
+            Frto::Second { .. } if advanced || evidence.is_duplicate => self.frto = None,
+            Frto::Second { .. } => {}
+        }
+        Verdict::None
     }
 
     /// A lost segment was sent again, when this end's clock was at `clock`.
@@ -79,7 +152,7 @@ impl Recovery {
         if undo.copies > 0 || undo.is_timeout && self.episode.is_some() {
             return Verdict::None;
         }
-        (self.undo, self.episode) = (None, None);
+        (self.undo, self.episode, self.frto) = (None, None, None);
         Verdict::Spurious
     }
 
@@ -105,7 +178,7 @@ impl Recovery {
             self.undo = None;
         }
         if ended || verdict != Verdict::None {
-            self.episode = None;
+            (self.episode, self.frto) = (None, None);
         }
         (ended, verdict)
     }

@@ -6,7 +6,7 @@ use super::{Connection, State};
 use crate::flight::{Losses, News};
 use crate::rack::DUP_THRESH;
 use crate::receiver::{SACK_BLOCKS, Span};
-use crate::recovery::Verdict;
+use crate::recovery::{Evidence, Verdict};
 use crate::seq;
 use crate::wire::{Header, Segment};
 
@@ -80,6 +80,14 @@ impl Connection {
             self.marks.reduced = true;
             self.marks.answered = self.send.nxt;
         }
+        let verdict = self.recovery.on_evidence(Evidence {
+            una: ack,
+            prior_una: una,
+            original: news.first_original,
+            is_duplicate: is_duplicate || ack == una && news.bytes > 0,
+            has_new: self.next_new(self.payload()).is_some(),
+        });
+        self.apply(now, verdict);
         if ack > una {
             self.advance(now, ack, una, header);
         }
@@ -246,14 +254,16 @@ fn sample(
     let Some(timestamp) = header.timestamp.filter(|t| advanced && t.echo != 0) else {
         return Some(RttSample::Ambiguous);
     };
-    let tick = clock.wrapping_add((now.as_nanos() / GRANULARITY.as_nanos()) as u32);
-    let age = tick.wrapping_sub(timestamp.echo);
-    // Beyond a quarter of the clock's range it is no echo of ours.
-    match age < u32::MAX / 4 {
-        true => Some(RttSample::Coarse {
-            rtt: Duration::from_millis(u64::from(age) + 1),
-            granularity: GRANULARITY,
-        }),
-        false => Some(RttSample::Ambiguous),
+    match echo_age(now, clock, timestamp.echo) {
+        Some(rtt) => Some(RttSample::Coarse { rtt, granularity: GRANULARITY }),
+        None => Some(RttSample::Ambiguous),
     }
+}
+
+/// The time since this end's clock of timestamps, which began at `clock`, was at `echo`, rounded up.
+pub(super) fn echo_age(now: Instant, clock: u32, echo: u32) -> Option<Duration> {
+    let tick = clock.wrapping_add((now.as_nanos() / GRANULARITY.as_nanos()) as u32);
+    let age = tick.wrapping_sub(echo);
+    // Beyond a quarter of the clock's range it is no echo of ours.
+    (age < u32::MAX / 4).then(|| Duration::from_millis(u64::from(age) + 1))
 }

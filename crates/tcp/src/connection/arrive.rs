@@ -2,6 +2,7 @@
 
 use fullpipe_cc::{Duration, Instant};
 
+use super::acknowledge::echo_age;
 use super::{Connection, State};
 use crate::config::Error;
 use crate::receiver::Span;
@@ -232,6 +233,7 @@ impl Connection {
         }
         let (before, was_finished) = (self.receive.next(), self.receive.is_finished());
         let taken = self.receive.take(start, data, fin);
+        self.tune_buffer(now, &segment.header);
         let finished = self.receive.is_finished() && !was_finished;
         self.counts.bytes_received += self.receive.next() - before - u64::from(finished);
         if taken.duplicate.is_some() && self.options.sack {
@@ -244,6 +246,19 @@ impl Connection {
         }
         if finished {
             self.on_fin(now);
+        }
+    }
+
+    /// The buffer grows with what the application reads.
+    fn tune_buffer(&mut self, now: Instant, header: &Header) {
+        let most = self.largest_buffer();
+        if self.receive.limit() >= most {
+            return;
+        }
+        let echo = header.timestamp.filter(|t| self.options.timestamps && t.echo != 0);
+        let age = echo.and_then(|t| echo_age(now, self.clock, t.echo));
+        if let Some(wanted) = self.tune.on_data(now, self.receive.places(), age) {
+            self.receive.grow(most.min(usize::try_from(wanted).unwrap_or(most)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use fullpipe_cc::Instant;
+use fullpipe_cc::{Algorithm, Instant};
 
 use super::{Connection, State};
 use crate::config::Error;
@@ -180,6 +180,19 @@ impl Connection {
     /// True if [`Self::detach`] was called.
     pub fn is_detached(&self) -> bool {
         self.detached
+    }
+
+    /// Another congestion control from now on (Linux: TCP_CONGESTION). It begins as on a new connection, with what is
+    /// known of the round trip; what is under way is not counted against its window.
+    pub fn set_congestion(&mut self, now: Instant, algorithm: Algorithm) {
+        self.config.algorithm = algorithm;
+        if !self.state.is_synchronized() {
+            // `establish` begins with it.
+            return;
+        }
+        self.cc_config.handshake_rtt = self.rtt.min();
+        self.cc.set_algorithm(algorithm, now, &self.cc_config);
+        self.prr = None;
     }
 
     /// Whether small segments wait while others are unacknowledged: see [`nagle`](crate::Config::nagle).

@@ -12,6 +12,7 @@ use core::net::SocketAddr;
 use fullpipe_cc::{Controller, CubicRules, Duration, Instant, Prr, Transport};
 
 use crate::acks::Acks;
+use crate::autotune::Autotune;
 use crate::config::{Config, Error};
 use crate::flight::Flight;
 use crate::options::Options;
@@ -140,6 +141,7 @@ pub struct Connection {
     prr: Option<Prr>,
 
     receive: Receiver,
+    tune: Autotune,
     acks: Acks,
     recent: Recent,
     marks: Marks,
@@ -224,6 +226,7 @@ impl Connection {
     ) -> Self {
         let iss = seq::first(seeds.isn);
         let options = Options::offered(config, remote);
+        let receive = Receiver::new(0, 0);
         let cc_config = fullpipe_cc::Config {
             smss: options.payload(),
             transport: Transport::Tcp,
@@ -259,7 +262,8 @@ impl Connection {
             cc_config,
             duplicates: 0,
             prr: None,
-            receive: Receiver::new(0, config.receive_buffer.min(options.largest_window())),
+            tune: Autotune::new(now, None, receive.places()),
+            receive,
             acks: Acks::new(config.ack_delay),
             recent: Recent::default(),
             marks: Marks::default(),
@@ -288,7 +292,7 @@ impl Connection {
     fn take_syn(&mut self, now: Instant, syn: &Header) {
         let irs = seq::first(syn.seq);
         self.options.agree(syn);
-        let limit = self.config.receive_buffer.min(self.options.largest_window());
+        let limit = self.config.initial_receive_buffer.min(self.largest_buffer());
         self.receive = Receiver::new(irs + 1, limit.max(1));
         // The SYN, or the SYN-ACK that is its answer, tells it.
         self.receive.window(self.options.own_mss.into());
@@ -299,6 +303,11 @@ impl Connection {
         self.send.edge = self.send.una + u64::from(syn.window);
         self.send.max_window = u64::from(syn.window);
         (self.send.wl1, self.send.wl2) = (irs, self.send.una);
+    }
+
+    /// The most that the receive buffer can become.
+    fn largest_buffer(&self) -> usize {
+        self.config.receive_buffer.min(self.options.largest_window())
     }
 
     /// Both SYNs are acknowledged: the congestion control begins with what the handshake measured.
@@ -313,6 +322,7 @@ impl Connection {
         self.cc_config.has_selective_acks = self.options.sack;
         self.cc = Controller::new(self.config.algorithm, self.cc_config, now);
         self.rtt.reset_backoff();
+        self.tune = Autotune::new(now, self.cc_config.handshake_rtt, self.receive.places());
         (self.started, self.advanced, self.waiting, self.last_sent) = (now, now, now, now);
         self.state = if self.closing { State::FinWait1 } else { State::Established };
     }

@@ -147,6 +147,10 @@ impl Connection {
         self.rtt.back_off();
         self.rack.on_timeout();
         self.recovery.begin(self.send.una, self.send.nxt, true);
+        // Timestamps decide by the first ACK; and without SACK the second may be a mere duplicate.
+        if self.options.sack && !self.options.timestamps && !is_closed {
+            self.recovery.examine();
+        }
         (self.started, self.reorder_at, self.duplicates) = (now, None, 0);
         self.prr = None;
     }

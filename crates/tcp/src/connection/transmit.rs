@@ -59,7 +59,6 @@ impl Connection {
     fn transmit_syn(&mut self, now: Instant, out: &mut Vec<u8>) {
         let options = &self.options;
         let answers = self.state == State::SynReceived;
-        let window = self.config.receive_buffer.min(usize::from(u16::MAX)) as u16;
         let header = Header {
             seq: self.send.iss as u32,
             ack: answers.then(|| self.receive.next() as u32),
@@ -67,7 +66,7 @@ impl Connection {
             // RFC 3168 section 6.1.1.
             ece: options.ecn,
             cwr: options.ecn && !answers,
-            window,
+            window: self.config.first_window(),
             mss: Some(options.own_mss),
             window_scale: options.window_scaling.then_some(options.receive_scale),
             sack_permitted: options.sack,
@@ -106,7 +105,7 @@ impl Connection {
     }
 
     /// Bytes of data that fit beside the options that the next segment has.
-    fn payload(&self) -> u32 {
+    pub(super) fn payload(&self) -> u32 {
         let blocks = match self.options.sack {
             true => self.receive.sack_blocks(self.acks.duplicate),
             false => [None; 3],
@@ -150,7 +149,10 @@ impl Connection {
     }
 
     fn transmit_data(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
-        let repeat = self.next_repeat();
+        if self.recovery.holds_all() {
+            return false;
+        }
+        let repeat = self.next_repeat().filter(|_| !self.recovery.holds_repeats());
         let next = repeat.or_else(|| self.next_new(self.payload()));
         let Some((span, fin)) = next else {
             self.cc.on_app_limited();
@@ -198,6 +200,7 @@ impl Connection {
             self.fin = Some(span.end - 1);
         }
         self.send.nxt = span.end;
+        self.recovery.on_new();
         let state = self.cc.on_sent(now, (span.end - span.start) as u32);
         self.flight.push(span, fin, state);
         self.note_sent(now, span);

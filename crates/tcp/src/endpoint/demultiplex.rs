@@ -93,13 +93,12 @@ impl Endpoint {
         };
         listener.on_cookie(now);
         let offered = Options::offered(&listener.config, remote);
-        let window = listener.config.receive_buffer.min(usize::from(u16::MAX)) as u16;
         let mss = syn.mss.map_or(offered.mss, u32::from).min(u32::from(u16::MAX)) as u16;
         let header = Header {
             seq: self.secret.cookie(now, local, remote, syn.seq, mss),
             ack: Some(syn.seq.wrapping_add(1)),
             control: Control::Syn,
-            window,
+            window: listener.config.first_window(),
             mss: Some(offered.own_mss),
             ..Header::default()
         };

@@ -9,7 +9,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-use fullpipe_cc::Instant;
+use fullpipe_cc::{Algorithm, Instant};
 
 use crate::config::{Config, Error};
 use crate::connection::{Connection, Seeds, State};
@@ -256,6 +256,14 @@ impl Endpoint {
     pub fn abort(&mut self, handle: Handle) {
         if let Ok(connection) = self.connection_mut(handle) {
             connection.abort();
+            self.touch(handle.index);
+        }
+    }
+
+    /// As [`Connection::set_congestion`].
+    pub fn set_congestion(&mut self, now: Instant, handle: Handle, algorithm: Algorithm) {
+        if let Ok(connection) = self.connection_mut(handle) {
+            connection.set_congestion(now, algorithm);
             self.touch(handle.index);
         }
     }

@@ -9,6 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use fullpipe_cc::Algorithm;
+
 use super::{Shared, Stack, State, Wakers};
 use crate::{Config, Connection, Error, Handle, Info};
 
@@ -98,6 +100,12 @@ impl TcpStream {
     /// Whether small segments leave at once: TCP_NODELAY.
     pub fn set_nodelay(&self, nodelay: bool) {
         self.shared.lock().endpoint.set_nagle(self.handle, !nodelay);
+        self.shared.work.notify_one();
+    }
+
+    /// Another congestion control from now on: TCP_CONGESTION.
+    pub fn set_congestion(&self, algorithm: Algorithm) {
+        self.shared.lock().endpoint.set_congestion(self.shared.now(), self.handle, algorithm);
         self.shared.work.notify_one();
     }
 

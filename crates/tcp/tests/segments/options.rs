@@ -55,11 +55,14 @@ fn the_window_is_scaled_if_both_ends_want_it() {
 /// RFC 7323 section 2.3: the window that this end tells is shifted by what its SYN said.
 #[test]
 fn the_told_window_is_shifted() {
-    let mut lab = Lab::active(&config());
-    let scale = lab.out().header.window_scale.expect("an offer");
-    lab.send(Header { ack: Some(ISS + 1), ..Lab::syn() }, &[]);
-    let told = u64::from(lab.out().header.window) << scale;
-    assert_eq!(told, 6 << 20, "the whole buffer");
+    for (initial, window) in [(128 << 10, 128 << 10), (usize::MAX, 6 << 20)] {
+        let mut lab = Lab::active(&Config { initial_receive_buffer: initial, ..config() });
+        let syn = lab.out().header;
+        assert_eq!(syn.window, u16::MAX, "the window of a SYN is not shifted");
+        lab.send(Header { ack: Some(ISS + 1), ..Lab::syn() }, &[]);
+        let told = u64::from(lab.out().header.window) << syn.window_scale.expect("an offer");
+        assert_eq!(told, window);
+    }
 }
 
 /// RFC 7323 section 3.2: on every segment but a reset, with the peer's newest.

@@ -1,6 +1,6 @@
 //! Losses: RACK-TLP, the timeout, and what was none.
 
-use fullpipe_cc::Algorithm;
+use fullpipe_cc::{Algorithm, State};
 use fullpipe_tcp::Config;
 use fullpipe_tcp::wire::{Header, Timestamp};
 
@@ -272,6 +272,76 @@ fn a_spurious_timeout_is_undone() {
     assert_eq!(lab.after(50), []);
 }
 
+/// A timeout with eight segments under way, after which the first was sent again; `unsent` more segments wait.
+fn timed_out(unsent: usize) -> (Lab, u64) {
+    let mut lab = Lab::established(&reno());
+    lab.write(8);
+    assert_eq!(lab.after(60).len(), 8);
+    let before = lab.tcp.info().snd_cwnd;
+    // The tail loss probe, and the timeout.
+    let repeated = lab.after(700);
+    assert_eq!(lab.ranges(&repeated), [(7000, 1000), (0, 1000)]);
+    assert_eq!(lab.tcp.info().timeouts, 1);
+    if unsent > 0 {
+        lab.write(unsent);
+    }
+    assert!(lab.tcp.info().snd_cwnd < before);
+    (lab, before)
+}
+
+/// RFC 5682 section 3.1, steps 2 b and 3 b: two new segments, and then an original arrives: the rest is not sent again.
+#[test]
+fn a_spurious_timeout_is_seen_without_timestamps() {
+    let (mut lab, before) = timed_out(4);
+    lab.ack(0, 1000);
+    let out = lab.after(100);
+    assert_eq!(lab.ranges(&out), [(8000, 1000), (9000, 1000)], "new data, and no more than two");
+    lab.ack(0, 2000);
+    assert!(lab.tcp.info().snd_cwnd >= before, "{} of {before}", lab.tcp.info().snd_cwnd);
+    assert_eq!(lab.tcp.info().lost_bytes, 0);
+    lab.ack(0, 8000);
+    let out = lab.after(100);
+    assert_eq!(lab.ranges(&out), [(10_000, 1000), (11_000, 1000)]);
+    assert_eq!(lab.tcp.info().total_retrans, 2);
+}
+
+/// RFC 5682 section 3.1, step 3 a: only the new segments arrive: the loss was real.
+#[test]
+fn a_real_timeout_is_repaired_after_the_two_new_segments() {
+    let (mut lab, before) = timed_out(4);
+    lab.ack(0, 1000);
+    assert_eq!(lab.after(100).len(), 2);
+    lab.sack(1000, &[(8000, 9000)]);
+    assert!(lab.tcp.info().snd_cwnd < before);
+    let out = lab.after(20);
+    assert_eq!(lab.ranges(&out).first(), Some(&(1000, 1000)));
+}
+
+/// RFC 5682 section 3.1, steps 2 a and 2 b: an ACK that does not advance, and nothing new to send, mean repair at once.
+#[test]
+fn a_timeout_is_repaired_at_once_when_nothing_can_be_learnt() {
+    let (mut lab, _) = timed_out(4);
+    lab.sack(0, &[(3000, 4000)]);
+    let out = lab.after(50);
+    assert!(lab.ranges(&out).iter().all(|&(start, _)| start < 8000), "{:?}", lab.ranges(&out));
+
+    let (mut lab, _) = timed_out(0);
+    lab.ack(0, 1000);
+    let out = lab.after(50);
+    assert_eq!(lab.ranges(&out).first(), Some(&(1000, 1000)));
+}
+
+/// RFC 5682 section 3.1, step 1: a second timeout in a row is repaired without an examination.
+#[test]
+fn a_second_timeout_is_not_examined() {
+    let (mut lab, _) = timed_out(4);
+    lab.after(1500);
+    assert!(lab.tcp.info().timeouts >= 2);
+    lab.ack(0, 1000);
+    let out = lab.after(100);
+    assert_eq!(lab.ranges(&out).first(), Some(&(1000, 1000)));
+}
+
 /// RFC 3708 section 2: every retransmission of an episode was a duplicate: nothing was lost.
 #[test]
 fn losses_that_were_none_are_undone() {
@@ -313,4 +383,24 @@ fn an_idle_connection_begins_anew() {
     lab.after(60_000);
     lab.write(1);
     assert!(lab.tcp.info().snd_cwnd < grown, "{} of {grown}", lab.tcp.info().snd_cwnd);
+}
+
+/// Linux's TCP_CONGESTION: another algorithm in the middle of a connection, with losses of both times to repair.
+#[test]
+fn another_algorithm_takes_over() {
+    let mut lab = flight(&reno());
+    lab.after(40);
+    lab.tcp.set_congestion(lab.now, Algorithm::Bbr3);
+    assert_eq!(lab.tcp.congestion().state, State::Startup);
+    lab.write(4);
+    assert!(!lab.after(30).is_empty(), "the new window is open");
+    // The first of the old segments and the first of the new ones are lost.
+    lab.sack(0, &[(1000, 10_000)]);
+    lab.sack(0, &[(1000, 10_000), (11_000, 14_000)]);
+    let out = lab.after(100);
+    let again = lab.ranges(&out);
+    assert!(again.contains(&(0, 1000)) && again.contains(&(10_000, 1000)), "{again:?}");
+    lab.ack(0, 14_000);
+    assert_eq!((lab.tcp.info().unacked, lab.tcp.info().lost_bytes), (0, 0));
+    assert_eq!(lab.tcp.info().timeouts, 0);
 }

@@ -3,7 +3,7 @@
 use fullpipe_tcp::wire::Header;
 use fullpipe_tcp::{Config, Error, State};
 
-use crate::lab::{Lab, config};
+use crate::lab::{Lab, MSS, config};
 
 fn with_window(window: u16) -> Lab {
     Lab::established_with(&config(), Header { window, ..Lab::syn() })
@@ -154,4 +154,38 @@ fn acks_count_with_a_closed_window() {
     lab.send(lab.header(1000, 1000), b"x");
     assert_eq!(lab.tcp.info().bytes_acked, 1000);
     assert_eq!(lab.out().header.ack, Some(lab.their(1000)));
+}
+
+/// The peer fills its window in each round trip of 100 ms, and the application reads all of it, or nothing; the
+/// window in the end.
+fn after_ten_round_trips(reads: bool, config: &Config) -> u64 {
+    let mut lab = Lab::established(config);
+    let mut offset = 0;
+    for _ in 0..10 {
+        let room = lab.tcp.info().rcv_wnd as u32;
+        let end = offset + room - room % 1000;
+        while offset < end {
+            lab.data(offset, &[7; 1000]);
+            offset += 1000;
+            lab.all();
+            if reads {
+                while lab.read().is_ok_and(|data| !data.is_empty()) {}
+                lab.all();
+            }
+        }
+        lab.after(100);
+    }
+    lab.tcp.info().rcv_wnd
+}
+
+/// The buffer grows with what the application reads, up to its bound; of an application that does not read it stays.
+#[test]
+fn the_window_grows_with_what_is_read() {
+    let config = Config { receive_buffer: 3 << 20, ..config() };
+    let grown = after_ten_round_trips(true, &config);
+    assert!((3 << 20) - 2 * MSS as u64 <= grown && grown <= 3 << 20, "{grown}");
+    assert!(after_ten_round_trips(false, &config) < MSS as u64);
+    let fixed = Config { initial_receive_buffer: 64 << 10, receive_buffer: 64 << 10, ..config };
+    let grown = after_ten_round_trips(true, &fixed);
+    assert!(grown <= 64 << 10, "{grown}");
 }

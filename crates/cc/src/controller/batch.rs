@@ -1,0 +1,297 @@
+//! One ACK: what a transport says of it, and what is made of that.
+
+use super::{Algo, Controller};
+use crate::algo::{Congestion, CongestionControl, Marks};
+use crate::sampler::{MAX_TX_IN_FLIGHT, PacketState, RateSample, RttSample, SendOrder};
+use crate::units::Instant;
+
+/// One ACK, or one firing of the loss timer: say everything that it said, in any order, then
+/// [`finish`](Self::finish). The order in which the draft wants it is made here.
+#[must_use = "what an ACK said takes effect when the batch is finished"]
+pub struct AckBatch<'a> {
+    cc: &'a mut Controller,
+    said: Said,
+}
+
+/// All that was said in a batch.
+#[derive(Clone, Copy)]
+struct Said {
+    now: Instant,
+    prior_inflight: u64,
+    newest: Option<PacketState>,
+    /// The newest of the packets that were lost.
+    newest_lost: Option<SendOrder>,
+    newly_acked: u64,
+    /// The part of `newly_acked` that was marked lost before, and was not in flight.
+    acked_late: u64,
+    /// The part of `newly_acked` that was sent before the newest recovery episode began.
+    acked_before_recovery: u64,
+    ce_packets: u64,
+    rtt: Option<RttSample>,
+    inflight: Option<u64>,
+    timeout: bool,
+    /// More was said than which packets are acknowledged.
+    has_more: bool,
+}
+
+impl<'a> AckBatch<'a> {
+    #[inline(always)]
+    pub(super) fn new(cc: &'a mut Controller, now: Instant, prior_inflight: u64) -> Self {
+        let said = Said {
+            now,
+            prior_inflight,
+            newest: None,
+            newest_lost: None,
+            newly_acked: 0,
+            acked_late: 0,
+            acked_before_recovery: 0,
+            ce_packets: 0,
+            rtt: None,
+            inflight: None,
+            timeout: false,
+            has_more: false,
+        };
+        Self { cc, said }
+    }
+
+    /// `packet` is newly acknowledged.
+    #[inline]
+    pub fn acked(&mut self, packet: &PacketState) {
+        if self.cc.conn.sampler.is_of_this_path(packet) {
+            self.count_acked(packet);
+        }
+    }
+
+    /// `total` bytes are newly acknowledged; `newest` is the packet among them that was sent last. For
+    /// transports that keep no state of the others. Debug builds assert that `newest` is among them.
+    ///
+    /// While an episode of recovery lasts, `newest` alone is taken to be sent after it began: that is what
+    /// ends it, and RFC 9002 section 7.3.2 grants no growth for the others.
+    pub fn acked_bytes(&mut self, newest: &PacketState, total: u64) {
+        debug_assert!(total >= newest.size(), "the newest packet is more than all of them");
+        if self.cc.conn.sampler.is_of_this_path(newest) {
+            let others = total.saturating_sub(newest.size());
+            // No flight is larger, and so no counter of 64 bits comes to its end.
+            let others = others.min(MAX_TX_IN_FLIGHT);
+            self.said.newly_acked = self.said.newly_acked.saturating_add(others);
+            if self.cc.conn.in_recovery() || !self.cc.conn.sent_after_recovery_start(newest) {
+                self.said.acked_before_recovery =
+                    self.said.acked_before_recovery.saturating_add(others);
+            }
+            self.count_acked(newest);
+        }
+    }
+
+    /// `packet` was marked lost, and is now acknowledged after all: it counts as delivered, and
+    /// takes nothing out of flight a second time.
+    #[inline]
+    pub fn acked_after_loss(&mut self, packet: &PacketState) {
+        if self.cc.conn.sampler.is_of_this_path(packet) {
+            self.said.acked_late += packet.size();
+            self.count_acked(packet);
+        }
+    }
+
+    #[inline]
+    fn count_acked(&mut self, packet: &PacketState) {
+        if self.said.newest.as_ref().is_none_or(|newest| packet.is_newer_than(newest)) {
+            self.said.newest = Some(*packet);
+        }
+        self.said.newly_acked += packet.size();
+        if !self.cc.conn.sent_after_recovery_start(packet) {
+            self.said.acked_before_recovery += packet.size();
+        }
+    }
+
+    /// `packet` is newly marked lost. Report losses in the order in which the packets were sent.
+    pub fn lost(&mut self, packet: &PacketState) {
+        let conn = &mut self.cc.conn;
+        if !conn.sampler.is_of_this_path(packet) {
+            return;
+        }
+        conn.leave_flight(packet.size());
+        conn.count_lost(packet.size());
+        each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
+        let sent = packet.order();
+        self.said.has_more = true;
+        self.said.newest_lost =
+            Some(self.said.newest_lost.map_or(sent, |newest| newest.latest(sent)));
+    }
+
+    /// A retransmission timeout that declares everything lost; in QUIC, persistent congestion
+    /// (RFC 9002 section 7.6). Report the lost packets in the same batch; the order is no matter.
+    #[inline]
+    pub fn timeout(&mut self) {
+        self.said.timeout = true;
+        self.said.has_more = true;
+    }
+
+    /// The transport's own round-trip sample for this ACK, where it knows better than the time
+    /// since the newest acknowledged packet was sent (TCP timestamps, for one), or knows that this
+    /// time is none. It says how exact the sample is:
+    ///
+    /// ```compile_fail
+    /// # use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant};
+    /// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), Instant::default());
+    /// cc.ack(Instant::default()).rtt(Duration::from_millis(40));
+    /// ```
+    #[inline]
+    pub fn rtt(&mut self, rtt: RttSample) {
+        self.said.rtt = Some(rtt);
+    }
+
+    /// `packets` more packets were marked with CE (RFC 3168).
+    #[inline]
+    pub fn ce(&mut self, packets: u64) {
+        self.said.ce_packets = self.said.ce_packets.saturating_add(packets);
+        self.said.has_more |= packets > 0;
+    }
+
+    /// Sets the bytes in flight to the transport's own count after this ACK and its losses: for
+    /// transports that drop packets from their count without saying so.
+    #[inline]
+    pub fn resync_inflight(&mut self, bytes: u64) {
+        self.said.inflight = Some(bytes);
+        self.said.has_more = true;
+    }
+
+    /// Everything is said: updates the model, the state and the control parameters. Dropping the
+    /// batch does the same.
+    #[inline]
+    pub fn finish(self) {
+        core::mem::ManuallyDrop::new(self).close();
+    }
+
+    // Inlined into the transport's handling of an ACK, so that the batch need not exist in memory;
+    // what is rare is apart.
+    #[inline(always)]
+    fn close(&mut self) {
+        let (cc, said) = (&mut *self.cc, &self.said);
+        if said.has_more || cc.conn.in_recovery() {
+            return cc.close_with_more(*said);
+        }
+        cc.conn.leave_flight(said.newly_acked - said.acked_late);
+        cc.conn.sampler.count_delivered(said.newly_acked);
+        if let Some(newest) = &said.newest {
+            let rs = cc.sample(said, newest);
+            each!(&mut cc.algo, a => a.on_ack(&mut cc.conn, &rs));
+        }
+        cc.update_pacer(said.now);
+    }
+}
+
+impl Drop for AckBatch<'_> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The closing of a batch.
+impl Controller {
+    #[cold]
+    fn time_out(&mut self, now: Instant) {
+        self.enter_recovery(now);
+        each!(&mut self.algo, a => a.on_rto(&mut self.conn));
+    }
+
+    /// Opens a recovery episode at its first loss, before the algorithm hears of the loss; does
+    /// nothing within an episode, so that what was saved at its start survives a second round.
+    #[cold]
+    fn enter_recovery(&mut self, now: Instant) {
+        if self.conn.in_recovery() {
+            return;
+        }
+        each!(&mut self.algo, a => a.on_enter_recovery(&mut self.conn));
+        self.conn.begin_recovery(now);
+    }
+
+    /// An episode ends with the first packet acknowledged that left after it began (RFC 9002 section
+    /// 7.3.2); a loss of the same ACK may begin the next one.
+    #[cold]
+    fn check_recovery_done(&mut self, newest: Option<&PacketState>) {
+        if newest.is_some_and(|newest| self.conn.sent_after_recovery_start(newest)) {
+            self.conn.end_recovery();
+            each!(&mut self.algo, a => a.on_exit_recovery(&mut self.conn));
+        }
+    }
+
+    #[inline(always)]
+    fn sample(&mut self, said: &Said, newest: &PacketState) -> RateSample {
+        let mut rs = self.conn.sample(said.now, newest, said.rtt);
+        rs.newly_acked = said.newly_acked;
+        rs.newly_acked_after_recovery = said.newly_acked - said.acked_before_recovery;
+        rs.prior_inflight = said.prior_inflight;
+        rs
+    }
+
+    /// Closes a batch in which more was said than which packets are acknowledged, or that may end a
+    /// recovery.
+    #[cold]
+    fn close_with_more(&mut self, said: Said) {
+        self.conn.leave_flight(said.newly_acked - said.acked_late);
+        self.conn.sampler.count_delivered(said.newly_acked);
+        if let Some(inflight) = said.inflight {
+            self.conn.set_inflight(inflight);
+        }
+        if self.conn.in_recovery() {
+            self.check_recovery_done(said.newest.as_ref());
+        }
+        if said.ce_packets > 0 {
+            self.conn.count_marks(said.ce_packets);
+        }
+        if let Some(newest) = &said.newest {
+            let mut rs = self.sample(&said, newest);
+            if self.answer_congestion(&said, newest, &rs) {
+                // All of it was sent before the episode that this ACK has begun.
+                rs.newly_acked_after_recovery = 0;
+            }
+            each!(&mut self.algo, a => a.on_ack(&mut self.conn, &rs));
+        } else if let Some(sent) = said.newest_lost {
+            self.on_congestion(said.now, sent, true, None);
+        }
+        if said.timeout {
+            self.time_out(said.now);
+        }
+        self.update_pacer(said.now);
+    }
+
+    /// The losses and marks of an ACK, if there are any; whether they began an episode.
+    fn answer_congestion(&mut self, said: &Said, newest: &PacketState, rs: &RateSample) -> bool {
+        // RFC 9002 appendix B.7 has marks be those of the newest packet of the ACK.
+        let marked = (said.ce_packets > 0).then_some(newest.order());
+        let sent = match (said.newest_lost, marked) {
+            (Some(lost), Some(marked)) => lost.latest(marked),
+            (Some(sent), None) | (None, Some(sent)) => sent,
+            (None, None) => return false,
+        };
+        let smss = self.conn.smss;
+        let marks = marked.map(|_| Marks {
+            sample: rs,
+            newly_marked: said.ce_packets.saturating_mul(smss),
+            marked: self.conn.sampler.marks_since(newest).saturating_mul(smss),
+        });
+        self.on_congestion(said.now, sent, said.newest_lost.is_some(), marks)
+    }
+
+    /// All losses and marks of one ACK or timer; `sent` is the newest of the packets. Returns whether
+    /// it began an episode.
+    #[cold]
+    fn on_congestion(
+        &mut self,
+        now: Instant,
+        sent: SendOrder,
+        has_losses: bool,
+        marks: Option<Marks<'_>>,
+    ) -> bool {
+        let new_episode = !self.conn.in_recovery() && self.conn.is_in_recovery_order(sent);
+        if new_episode {
+            self.enter_recovery(now);
+        }
+        if marks.is_some() {
+            self.conn.note_marks_in_episode();
+        }
+        let congestion = Congestion { now, new_episode, has_losses, marks };
+        each!(&mut self.algo, a => a.on_congestion(&mut self.conn, &congestion));
+        new_episode
+    }
+}

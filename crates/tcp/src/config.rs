@@ -17,6 +17,9 @@ pub struct Config {
     pub initial_receive_buffer: usize,
     /// Largest IP packet in bytes. At least 576 (RFC 9293 section 3.7.1).
     pub mtu: u16,
+    /// True to look for the largest packet that the path carries: by the ICMP messages of routers, and by probes after
+    /// packets of the full size have vanished (RFC 8899).
+    pub mtu_discovery: bool,
     /// Longest delay of an ACK: at most 500 ms (RFC 9293 section 3.8.6.3).
     pub ack_delay: Duration,
     /// The least that the variance's part of the retransmission timeout may be. RFC 6298 section 2.4 has a
@@ -53,6 +56,7 @@ impl Default for Config {
             receive_buffer: 6 << 20,
             initial_receive_buffer: 128 << 10,
             mtu: 1500,
+            mtu_discovery: true,
             ack_delay: Duration::from_millis(40),
             rto_min: Duration::from_millis(200),
             user_timeout: Duration::from_secs(180),

@@ -13,6 +13,8 @@ pub(crate) struct Sent {
     pub(crate) span: Span,
     /// The last place is a FIN.
     pub(crate) fin: bool,
+    /// It is larger than what the path is known to carry (RFC 8899): its loss is no congestion.
+    is_probe: bool,
     pub(crate) retransmitted: bool,
     pub(crate) sacked: bool,
     pub(crate) lost: bool,
@@ -74,6 +76,11 @@ impl Flight {
         self.segments.is_empty()
     }
 
+    /// Bytes of the first segment.
+    pub(crate) fn first_bytes(&self) -> u32 {
+        self.segments.front().map_or(0, |first| first.bytes() as u32)
+    }
+
     /// Segments that are not acknowledged at all.
     pub(crate) fn open(&self) -> usize {
         self.segments.len() - self.sacked
@@ -97,12 +104,21 @@ impl Flight {
     }
 
     /// A new segment left.
-    pub(crate) fn push(&mut self, span: Span, fin: bool, state: PacketState) {
+    pub(crate) fn push(&mut self, span: Span, fin: bool, is_probe: bool, state: PacketState) {
         self.next_order += 1;
         let order = self.next_order;
         self.by_time.push_back((order, span.start));
         let (retransmitted, sacked, lost) = (false, false, false);
-        self.segments.push_back(Sent { span, fin, retransmitted, sacked, lost, order, state });
+        self.segments.push_back(Sent {
+            span,
+            fin,
+            is_probe,
+            retransmitted,
+            sacked,
+            lost,
+            order,
+            state,
+        });
     }
 
     /// The index of the segment that `place` is in, or of the first one after it.
@@ -113,6 +129,45 @@ impl Flight {
     /// The lost segment that is to be sent again next.
     pub(crate) fn next_repeat(&self) -> Option<&Sent> {
         self.segments.get(self.index(*self.repeat.first()?))
+    }
+
+    /// The lost segment that is to be sent again next is made two, of which the first has `bytes` of data.
+    pub(crate) fn split_next_repeat(&mut self, bytes: u32) {
+        let Some(&start) = self.repeat.first() else { return };
+        let index = self.index(start);
+        let Some(first) = self.segments.get_mut(index) else { return };
+        let middle = first.span.start + u64::from(bytes);
+        if middle >= first.span.end - u64::from(first.fin) {
+            return;
+        }
+        let (here, there) = first.state.split(bytes);
+        let rest =
+            Sent { span: Span { start: middle, end: first.span.end }, state: there, ..*first };
+        (first.span.end, first.fin, first.state) = (middle, false, here);
+        self.segments.insert(index + 1, rest);
+        self.repeat.insert(middle);
+    }
+
+    /// What became of the segment that began at `start`: true if it arrived, false if it is lost, `None` if
+    /// neither is known.
+    pub(crate) fn fate(&self, start: u64) -> Option<bool> {
+        match self.segments.get(self.index(start)).filter(|sent| sent.span.start <= start) {
+            None => Some(true),
+            Some(sent) if sent.sacked => Some(true),
+            Some(sent) => sent.lost.then_some(false),
+        }
+    }
+
+    /// Everything with more than `bytes` of data that is under way was thrown away by a router, which said so.
+    pub(crate) fn lose_larger(&mut self, bytes: u32, batch: &mut AckBatch<'_>) {
+        for sent in self.segments.iter_mut().filter(|sent| !sent.sacked && !sent.lost) {
+            if sent.bytes() - u64::from(sent.fin) > u64::from(bytes) {
+                sent.lost = true;
+                batch.discarded(&sent.state);
+                self.repeat.insert(sent.span.start);
+                self.lost_bytes += sent.bytes();
+            }
+        }
     }
 
     /// The last segment, which a tail loss probe repeats (RFC 8985 section 7.3).
@@ -131,7 +186,7 @@ impl Flight {
             self.lost_bytes -= sent.bytes();
         }
         sent.state = cc.on_sent(now, sent.bytes() as u32);
-        (sent.lost, sent.retransmitted) = (false, true);
+        (sent.lost, sent.retransmitted, sent.is_probe) = (false, true, false);
         self.next_order += 1;
         sent.order = self.next_order;
         self.by_time.push_back((self.next_order, start));
@@ -254,9 +309,12 @@ impl Flight {
     fn lose(&mut self, index: usize, losses: &mut Losses, batch: &mut AckBatch<'_>) {
         let Some(sent) = self.segments.get_mut(index) else { return };
         sent.lost = true;
-        batch.lost(&sent.state);
         self.repeat.insert(sent.span.start);
         self.lost_bytes += sent.bytes();
+        if sent.is_probe {
+            return batch.discarded(&sent.state);
+        }
+        batch.lost(&sent.state);
         losses.segments += 1;
         losses.bytes += sent.bytes();
     }

@@ -59,9 +59,9 @@
 //! timestamps (RFC 3522), DSACK (RFC 3708) and new data (F-RTO, RFC 5682), a receive buffer that
 //! grows with what is read, delayed ACKs, zero-window probes, keep-alive, ECN (RFC 3168),
 //! protection from blind attacks (RFC 5961), initial sequence numbers that cannot be guessed (RFC 6528),
-//! SYN cookies (RFC 4987).
+//! SYN cookies (RFC 4987), path MTU discovery by probes and by ICMP (RFC 8899).
 //!
-//! There is no urgent data (RFC 6093 advises against it; it is read as any other), no path MTU discovery.
+//! There is no urgent data (RFC 6093 advises against it; it is read as any other).
 //!
 //! # Memory
 //!
@@ -82,6 +82,7 @@ mod connection;
 mod endpoint;
 mod flight;
 mod options;
+mod path_mtu;
 mod rack;
 mod receiver;
 mod recovery;

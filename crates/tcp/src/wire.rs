@@ -5,8 +5,9 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpPacket, TcpRepr,
-    TcpSeqNumber, TcpTimestampRepr,
+    Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet, IpAddress,
+    IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpPacket, TcpRepr, TcpSeqNumber,
+    TcpTimestampRepr,
 };
 
 pub use smoltcp::wire::TcpControl as Control;
@@ -194,6 +195,69 @@ pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
         }
         _ => None,
     }
+}
+
+/// The message of a router that a packet was larger than the next link carries (RFC 792, RFC 1191; RFC 4443 section 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooBig {
+    /// The sender of the packet.
+    pub from: SocketAddr,
+    /// Its receiver.
+    pub to: SocketAddr,
+    /// SEG.SEQ.
+    pub seq: u32,
+    /// Bytes of the largest IP packet that is passed on.
+    pub mtu: u32,
+}
+
+/// Reads an ICMP message that a TCP packet was too big. `None` if the packet is anything else, or damaged.
+pub fn parse_too_big(packet: &[u8]) -> Option<TooBig> {
+    let (mtu, from, to, tcp): (u32, IpAddr, IpAddr, &[u8]) = match packet.first()? >> 4 {
+        4 => {
+            let ip = Ipv4Packet::new_checked(packet).ok()?;
+            let icmp = Icmpv4Packet::new_checked(ip.payload()).ok()?;
+            let is_too_big = ip.next_header() == IpProtocol::Icmp
+                && icmp.msg_type() == Icmpv4Message::DstUnreachable
+                && icmp.msg_code() == u8::from(Icmpv4DstUnreachable::FragRequired);
+            if !is_too_big || !ip.verify_checksum() || !icmp.verify_checksum() {
+                return None;
+            }
+            // The router quotes the header and eight bytes at least; smoltcp wants the whole packet to be there.
+            let (mtu, quoted) = (ip.payload().get(6..8)?, ip.payload().get(8..)?);
+            let old = Ipv4Packet::new_unchecked(quoted);
+            if quoted.len() < IPV4_HEADER || old.next_header() != IpProtocol::Tcp {
+                return None;
+            }
+            let mtu = u32::from(u16::from_be_bytes(mtu.try_into().ok()?));
+            let tcp = quoted.get(usize::from(old.header_len())..)?;
+            (mtu, old.src_addr().into(), old.dst_addr().into(), tcp)
+        }
+        6 => {
+            let ip = Ipv6Packet::new_checked(packet).ok()?;
+            let icmp = Icmpv6Packet::new_checked(ip.payload()).ok()?;
+            let (from, to) = (ip.src_addr(), ip.dst_addr());
+            let is_too_big = ip.next_header() == IpProtocol::Icmpv6
+                && icmp.msg_type() == Icmpv6Message::PktTooBig;
+            if !is_too_big || !icmp.verify_checksum(&from, &to) {
+                return None;
+            }
+            let quoted = ip.payload().get(8..)?;
+            let old = Ipv6Packet::new_unchecked(quoted);
+            if quoted.len() < IPV6_HEADER || old.next_header() != IpProtocol::Tcp {
+                return None;
+            }
+            let tcp = quoted.get(IPV6_HEADER..)?;
+            (icmp.pkt_too_big_mtu(), old.src_addr().into(), old.dst_addr().into(), tcp)
+        }
+        _ => return None,
+    };
+    let number = |at: usize| Some(u16::from_be_bytes(tcp.get(at..at + 2)?.try_into().ok()?));
+    Some(TooBig {
+        from: SocketAddr::new(from, number(0)?),
+        to: SocketAddr::new(to, number(2)?),
+        seq: u32::from(number(4)?) << 16 | u32::from(number(6)?),
+        mtu,
+    })
 }
 
 fn segment(from: IpAddr, to: IpAddr, ecn: Ecn, bytes: &[u8]) -> Option<Segment<'_>> {

@@ -29,6 +29,8 @@ struct Case {
     nagle: bool,
     buffers: [usize; 2],
     mtu: u16,
+    carries: usize,
+    tells: bool,
     read_step: usize,
     outage: bool,
     seed: u64,
@@ -57,13 +59,15 @@ fn case() -> impl Strategy<Value = Case> {
         prop::array::uniform2(0..150_000_u64),
         prop::array::uniform2(prop_oneof![1..3000_usize, 3000..200_000_usize]),
         100..2000_u16,
+        // BASE_PLPMTU of RFC 8899 or more, and whether the router says so.
+        (prop_oneof![Just(usize::MAX), 1200..2000_usize], any::<bool>()),
         prop_oneof![Just(0), 1..5000_usize],
     );
     (network, options, sizes, 0..algorithms.len(), any::<u64>()).prop_map(
         move |(network, options, sizes, algorithm, seed)| {
             let (loss, duplication, corruption, reordering, delay_ms, mbit, outage) = network;
             let (sack, timestamps, window_scaling, ecn, nagle) = options;
-            let (bytes, buffers, mtu, read_step) = sizes;
+            let (bytes, buffers, mtu, (carries, tells), read_step) = sizes;
             // No more than so many round trips through a tiny buffer.
             let bytes = [0, 1].map(|i| u64::min(bytes[i], 500 * buffers[i] as u64));
             Case {
@@ -82,6 +86,8 @@ fn case() -> impl Strategy<Value = Case> {
                 nagle,
                 buffers,
                 mtu,
+                carries,
+                tells,
                 read_step,
                 outage,
                 seed,
@@ -118,6 +124,8 @@ impl Case {
             algorithm: self.algorithm,
             send_buffer: self.buffers[i],
             receive_buffer: self.buffers[1 - i],
+            // As large as that, or less and growing.
+            initial_receive_buffer: 1 + self.buffers[i],
             mtu: self.mtu,
             // As long as packets pass now and then, nobody gives up.
             user_timeout: LONG,
@@ -131,7 +139,10 @@ impl Case {
         };
         let mut apps = [App::writer(0, self.bytes[0]), App::writer(1, self.bytes[1])];
         apps[1].read_step = self.read_step;
-        Net::new([self.path(0), self.path(1)], [config(0), config(1)], apps)
+        let paths = [self.path(0), self.path(1)];
+        let mut net = Net::new(paths, [config(0), config(1)], apps);
+        (net.carries, net.tells) = (self.carries, self.tells);
+        net
     }
 }
 
@@ -183,6 +194,8 @@ fn memory_stays_within_the_buffers() {
         nagle: true,
         buffers: [65_536; 2],
         mtu: 1500,
+        carries: usize::MAX,
+        tells: false,
         read_step: 0,
         outage: false,
         seed: 3,

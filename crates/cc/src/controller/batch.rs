@@ -118,6 +118,12 @@ impl<'a> AckBatch<'a> {
             Some(self.said.newest_lost.map_or(sent, |newest| newest.latest(sent)));
     }
 
+    /// `packet` is out of the transport's sight, as in [`Controller::on_discarded`]: a probe that was lost for its
+    /// size, for one, which says nothing of congestion (RFC 4821 section 7.6, RFC 9000 section 14.4).
+    pub fn discarded(&mut self, packet: &PacketState) {
+        self.cc.on_discarded(packet);
+    }
+
     /// A retransmission timeout that declares everything lost; in QUIC, persistent congestion
     /// (RFC 9002 section 7.6). Report the lost packets in the same batch; the order is no matter.
     #[inline]

@@ -4,11 +4,12 @@ use fullpipe_cc::{Algorithm, Duration, Instant, Prr, RttSample};
 
 use super::{Connection, State};
 use crate::flight::{Losses, News};
+use crate::options::TCP_HEADER;
 use crate::rack::DUP_THRESH;
 use crate::receiver::{SACK_BLOCKS, Span};
 use crate::recovery::{Evidence, Verdict};
 use crate::seq;
-use crate::wire::{Header, Segment};
+use crate::wire::{self, Header, Segment};
 
 /// The step of the clock of timestamps.
 const GRANULARITY: Duration = Duration::from_millis(1);
@@ -96,12 +97,19 @@ impl Connection {
             let verdict = self.recovery.on_dsack(span);
             self.apply(now, verdict);
         }
-        self.note_losses(flight, news.bytes, losses);
+        self.note_losses(now, flight, news.bytes, losses);
     }
 
     /// An ACK or a timer delivered so many bytes and found these losses; `flight` was in flight before. The
     /// window's reduction takes effect by proportional rate reduction (RFC 9937).
-    pub(super) fn note_losses(&mut self, flight: u64, delivered: u64, losses: Losses) {
+    pub(super) fn note_losses(
+        &mut self,
+        now: Instant,
+        flight: u64,
+        delivered: u64,
+        losses: Losses,
+    ) {
+        self.judge_probe(now);
         let begins = losses.segments > 0 && !self.recovery.is_active();
         if losses.segments > 0 {
             self.recovery.begin(self.send.una, self.send.nxt, false);
@@ -115,6 +123,36 @@ impl Connection {
         if let Some(prr) = &mut self.prr {
             prr.on_ack(delivered, losses.segments > 0, inflight, mss);
         }
+    }
+
+    /// The probe for a larger size arrived or is lost, or neither is known.
+    fn judge_probe(&mut self, now: Instant) {
+        match self.mtu.probe().and_then(|place| self.flight.fate(place)) {
+            Some(true) => self.mtu.on_arrived(),
+            Some(false) => self.mtu.on_lost(),
+            None => return,
+        }
+        self.on_mtu(now);
+    }
+
+    /// A router passes on IP packets of `mtu` bytes at most, and threw away one that began at `seq` (RFC 1191, RFC
+    /// 8201). Messages that are of nothing under way are forged (RFC 8899 section 4.6.1).
+    pub(crate) fn on_too_big(&mut self, now: Instant, seq: u32, mtu: u32) {
+        let place = seq::place(self.send.una, seq);
+        let is_under_way = self.send.una <= place && place < self.send.nxt;
+        let headers = wire::ip_header_bytes(self.remote.ip()) as u32 + TCP_HEADER;
+        if !self.config.mtu_discovery
+            || !self.state.is_synchronized()
+            || !is_under_way
+            || !self.mtu.on_too_big(now, mtu.saturating_sub(headers))
+        {
+            return;
+        }
+        self.on_mtu(now);
+        let payload = self.payload();
+        let mut batch = self.cc.ack(now);
+        self.flight.lose_larger(payload, &mut batch);
+        batch.finish();
     }
 
     /// SND.UNA went from `una` to `ack`.

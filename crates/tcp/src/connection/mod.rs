@@ -15,14 +15,15 @@ use crate::acks::Acks;
 use crate::autotune::Autotune;
 use crate::config::{Config, Error};
 use crate::flight::Flight;
-use crate::options::Options;
+use crate::options::{Options, TCP_HEADER};
+use crate::path_mtu::PathMtu;
 use crate::rack::Rack;
 use crate::receiver::Receiver;
 use crate::recovery::Recovery;
 use crate::rtt::Rtt;
 use crate::send_buffer::SendBuffer;
 use crate::seq;
-use crate::wire::{Header, Segment};
+use crate::wire::{self, Header, Segment};
 
 pub use info::Info;
 
@@ -123,6 +124,7 @@ pub struct Connection {
     state: State,
     error: Option<Error>,
     options: Options,
+    mtu: PathMtu,
 
     send: Send,
     data: SendBuffer,
@@ -240,6 +242,7 @@ impl Connection {
             remote,
             state: State::SynSent,
             error: None,
+            mtu: PathMtu::new(options.mss, 0),
             options,
             send: Send {
                 iss,
@@ -318,6 +321,8 @@ impl Connection {
         } else if self.syns > 1 {
             self.rtt.on_lost_syn();
         }
+        let headers = wire::ip_header_bytes(self.remote.ip()) as u32 + TCP_HEADER;
+        self.mtu = PathMtu::new(self.options.mss, headers);
         self.cc_config.smss = self.options.payload();
         self.cc_config.has_selective_acks = self.options.sack;
         self.cc = Controller::new(self.config.algorithm, self.cc_config, now);
@@ -325,6 +330,15 @@ impl Connection {
         self.tune = Autotune::new(now, self.cc_config.handshake_rtt, self.receive.places());
         (self.started, self.advanced, self.waiting, self.last_sent) = (now, now, now, now);
         self.state = if self.closing { State::FinWait1 } else { State::Established };
+    }
+
+    /// The path carries segments of another size.
+    fn on_mtu(&mut self, now: Instant) {
+        if self.options.mss != self.mtu.size() {
+            self.options.mss = self.mtu.size();
+            self.cc_config.smss = self.options.payload();
+            self.cc.on_mtu_update(now, self.cc_config.smss, &self.cc_config);
+        }
     }
 
     /// The connection is over.

@@ -114,7 +114,7 @@ impl Connection {
                 let (losses, next) = self.flight.detect(now, &self.rack, reo_wnd, &mut batch);
                 batch.finish();
                 self.reorder_at = next;
-                self.note_losses(flight, 0, losses);
+                self.note_losses(now, flight, 0, losses);
             }
             Alarm::Tail => self.probe_due = Some(Probe::Tail),
             Alarm::Timeout => self.time_out(now),
@@ -136,6 +136,12 @@ impl Connection {
         let since = if is_closed { self.heard.max(self.waiting) } else { self.waiting };
         if self.is_given_up(now, since) {
             return;
+        }
+        if self.config.mtu_discovery {
+            let first = self.flight.first_bytes();
+            if self.mtu.on_timeout(now, self.rtt.backoff() + 1, first) {
+                self.on_mtu(now);
+            }
         }
         let mut batch = self.cc.ack(now);
         self.flight.lose_all(&mut batch);

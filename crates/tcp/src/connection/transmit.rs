@@ -9,6 +9,9 @@ use crate::options::TCP_HEADER;
 use crate::receiver::Span;
 use crate::wire::{self, Control, Ecn, Header, Timestamp};
 
+/// Segments that follow a probe for a larger size, so that SACKs tell of its loss.
+const FOLLOWING: u64 = 3;
+
 /// A segment that leaves whatever the window says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Probe {
@@ -106,13 +109,18 @@ impl Connection {
 
     /// Bytes of data that fit beside the options that the next segment has.
     pub(super) fn payload(&self) -> u32 {
+        self.payload_of(self.options.mss)
+    }
+
+    /// Bytes of data that fit into `mss` beside these options.
+    fn payload_of(&self, mss: u32) -> u32 {
         let blocks = match self.options.sack {
             true => self.receive.sack_blocks(self.acks.duplicate),
             false => [None; 3],
         };
         let timestamp = self.options.timestamps.then_some(Timestamp { value: 0, echo: 0 });
         let header = Header { sack: blocks, timestamp, ..Header::default() };
-        self.options.mss - (header.bytes() as u32 - TCP_HEADER).min(self.options.mss - 1)
+        mss - (header.bytes() as u32 - TCP_HEADER).min(mss - 1)
     }
 
     /// The next segment of what was never sent, of up to `payload` bytes (0: a full one); whether it has a FIN.
@@ -152,8 +160,12 @@ impl Connection {
         if self.recovery.holds_all() {
             return false;
         }
+        // More options than then may stand beside the data, or the path carries less.
+        self.flight.split_next_repeat(self.payload());
         let repeat = self.next_repeat().filter(|_| !self.recovery.holds_repeats());
-        let next = repeat.or_else(|| self.next_new(self.payload()));
+        let probe = if repeat.is_none() { self.mtu_probe(now) } else { None };
+        let payload = probe.unwrap_or_else(|| self.payload());
+        let next = repeat.or_else(|| self.next_new(payload));
         let Some((span, fin)) = next else {
             self.cc.on_app_limited();
             return false;
@@ -179,9 +191,29 @@ impl Connection {
                 self.recovery.on_repeat(clock);
                 self.repeat(now, span, fin, out);
             }
-            None => self.send_new(now, span, fin, out),
+            None => {
+                if probe.is_some() {
+                    self.mtu.on_probe(span.start, payload + self.options.mss - self.payload());
+                }
+                self.send_new(now, span, fin, out);
+            }
         }
         true
+    }
+
+    /// Bytes of data in a probe for a larger size, if one should leave now: when nothing is to be repaired, and enough
+    /// follows for its loss to be seen at once (RFC 4821 section 7.4).
+    fn mtu_probe(&mut self, now: Instant) -> Option<u32> {
+        if !self.config.mtu_discovery || self.recovery.is_active() {
+            return None;
+        }
+        let mss = self.options.mss;
+        let size = self.mtu.wanted(now)?;
+        let needed = u64::from(size) + FOLLOWING * u64::from(mss);
+        let may = self.unsent() as u64 >= needed
+            && self.send.nxt + needed <= self.send.edge
+            && self.cc.inflight() + needed <= self.cc.cwnd();
+        may.then(|| self.payload_of(size))
     }
 
     fn send_new(&mut self, now: Instant, span: Span, fin: bool, out: &mut Vec<u8>) {
@@ -202,7 +234,8 @@ impl Connection {
         self.send.nxt = span.end;
         self.recovery.on_new();
         let state = self.cc.on_sent(now, (span.end - span.start) as u32);
-        self.flight.push(span, fin, state);
+        let is_probe = self.mtu.probe() == Some(span.start);
+        self.flight.push(span, fin, is_probe, state);
         self.note_sent(now, span);
         self.write_out(out, &header, Span { end: span.end - u64::from(fin), ..span });
     }
@@ -210,6 +243,10 @@ impl Connection {
     fn repeat(&mut self, now: Instant, span: Span, fin: bool, out: &mut Vec<u8>) {
         let mut header = self.header(now, span.start);
         header.control = control(fin, true);
+        if span.end - span.start - u64::from(fin) > u64::from(self.payload()) {
+            // A tail loss probe, which is not split: SACK blocks are no duty (RFC 2018 section 4).
+            header.sack = [None; 3];
+        }
         // A retransmission is not ECN-capable: RFC 3168 section 6.1.5.
         self.flight.repeat(span.start, now, &mut self.cc);
         self.counts.total_retrans += 1;

@@ -7,15 +7,25 @@ use fullpipe_cc::Instant;
 use super::{Endpoint, Handle, MAX_REPLIES};
 use crate::connection::Connection;
 use crate::options::Options;
-use crate::wire::{self, Control, Header, Segment};
+use crate::wire::{self, Control, Header, Segment, TooBig};
 
 impl Endpoint {
-    /// Takes in an IP packet. What is no TCP segment, or is damaged, is passed by; that it is for this endpoint's
-    /// address is the caller's affair.
+    /// Takes in an IP packet. What is neither a TCP segment nor an ICMP message that one was too big, or is damaged, is
+    /// passed by; that it is for this endpoint's address is the caller's affair.
     pub fn receive(&mut self, now: Instant, packet: &[u8]) {
         if let Some(segment) = wire::parse(packet) {
             self.on_segment(now, &segment);
+        } else if let Some(too_big) = wire::parse_too_big(packet) {
+            self.on_too_big(now, too_big);
         }
+    }
+
+    fn on_too_big(&mut self, now: Instant, said: TooBig) {
+        let Some(&index) = self.by_ends.get(&(said.from, said.to)) else { return };
+        if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
+            connection.on_too_big(now, said.seq, said.mtu);
+        }
+        self.touch(index);
     }
 
     fn on_segment(&mut self, now: Instant, segment: &Segment<'_>) {

@@ -55,6 +55,11 @@ pub(crate) struct Net {
     /// Poll times are rounded up to this, as by an application that polls now and then.
     pub(crate) granularity: Duration,
     pub(crate) delivered: u64,
+    /// Bytes of the largest packet that the path carries, and whether its router says so.
+    pub(crate) carries: usize,
+    pub(crate) tells: bool,
+    /// Packets that were larger.
+    pub(crate) too_big: u64,
     buffer: Vec<u8>,
     chunk: Vec<u8>,
 }
@@ -83,6 +88,9 @@ impl Net {
             queued: Vec::new(),
             granularity: Duration::ZERO,
             delivered: 0,
+            carries: usize::MAX,
+            tells: false,
+            too_big: 0,
             buffer: Vec::new(),
             chunk: vec![0; 16_384],
         }
@@ -165,6 +173,13 @@ impl Net {
     fn send(&mut self, i: usize) {
         let mut buffer = core::mem::take(&mut self.buffer);
         while self.ends[i].transmit(self.now, &mut buffer) {
+            if buffer.len() > self.carries {
+                self.too_big += 1;
+                if self.tells {
+                    self.ends[i].receive(self.now, &too_big(&buffer, self.carries as u16));
+                }
+                continue;
+            }
             let ecn = match buffer[1] & 3 {
                 2 => Ecn::Ect0,
                 1 => Ecn::Ect1,
@@ -227,13 +242,34 @@ impl Net {
     }
 }
 
+/// The ICMP message of a router that `packet` is larger than `mtu` (RFC 1191 section 4), from 192.0.2.1.
+pub(crate) fn too_big(packet: &[u8], mtu: u16) -> Vec<u8> {
+    let quoted = &packet[..28];
+    let mut icmp = vec![3, 4, 0, 0, 0, 0];
+    icmp.extend(mtu.to_be_bytes());
+    icmp.extend(quoted);
+    let sum = checksum(&icmp);
+    icmp[2..4].copy_from_slice(&sum);
+    let len = 20 + icmp.len() as u8;
+    let mut ip = vec![0x45, 0, 0, len, 0, 0, 0x40, 0, 64, 1, 0, 0, 192, 0, 2, 1];
+    ip.extend(&packet[12..16]);
+    let sum = checksum(&ip);
+    ip[10..12].copy_from_slice(&sum);
+    ip.extend(icmp);
+    ip
+}
+
+/// The checksum of RFC 1071 over an even number of bytes.
+fn checksum(bytes: &[u8]) -> [u8; 2] {
+    let sum: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
+}
+
 /// Sets the mark of an IPv4 packet and its header's checksum.
 fn set_ce(packet: &mut [u8]) {
     packet[1] |= 3;
     (packet[10], packet[11]) = (0, 0);
-    let sum: u32 =
-        packet[..20].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let sum = checksum(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum);
 }

@@ -41,6 +41,12 @@ run_long() {
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test hostile -- --nocapture
     JUDGE_SEEDS=20 cargo test --workspace --release --locked --test verdicts --test judge -- --nocapture
 
+    say "HTTP/3 in bulk with other people's clients"
+    # What cannot be installed is skipped, and said so.
+    cargo build --workspace --release --locked
+    "${CARGO_TARGET_DIR:-target}/release/fullpipe" peers install quic-go aioquic || true
+    BULK_HTTP3=1 cargo test --workspace --release --locked --test bulk_http3 -- --nocapture
+
     # BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
     say "the kernel program"
     can_build_kernel() {

@@ -48,6 +48,8 @@ pub enum NotInstalled {
         "was installed as {before} and the recipe has {now}; write fullpipe peers install {name}"
     )]
     OtherVersion { name: String, before: String, now: String },
+    #[error("was installed with another {file} of ours; write fullpipe peers install {name}")]
+    OtherFile { name: String, file: &'static str },
     #[error("'{command}' failed: {output}")]
     Failed { command: String, output: String },
     #[error("{}: {source}", path.display())]
@@ -82,7 +84,13 @@ pub fn installed(recipe: &Recipe, root: &Path, itself: &Path) -> Result<Installe
         let (before, now) = (shown(&record.version), shown(&recipe.version));
         return Err(NotInstalled::OtherVersion { name, before, now });
     }
-    Ok(record)
+    let dir = root.join(&name);
+    let is_ours =
+        |file: &str, text: &str| fs::read(dir.join(file)).is_ok_and(|is| is == text.as_bytes());
+    match recipe.own_files().find(|(file, text)| !is_ours(file, text)) {
+        Some((file, _)) => Err(NotInstalled::OtherFile { name, file }),
+        None => Ok(record),
+    }
 }
 
 /// Installs a stack into its folder below `root`, unless it is there. `tell` hears of each command before it runs.
@@ -97,7 +105,11 @@ pub fn install(
     tell: &mut dyn FnMut(&str),
 ) -> Result<Installed, NotInstalled> {
     match installed(recipe, root, itself) {
-        Err(NotInstalled::NotYet { .. } | NotInstalled::OtherVersion { .. }) => {}
+        Err(
+            NotInstalled::NotYet { .. }
+            | NotInstalled::OtherVersion { .. }
+            | NotInstalled::OtherFile { .. },
+        ) => {}
         done => return done,
     }
     let dir = root.join(&recipe.name);
@@ -229,6 +241,33 @@ mod tests {
         thread::sleep(NAP);
         prepare(dir.path()).expect("it is there");
         assert_eq!(state(), before);
+    }
+
+    #[test]
+    fn a_stack_with_another_program_of_ours_is_installed_anew() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut recipe = super::super::recipe::recipes()
+            .iter()
+            .find(|recipe| recipe.name == "aioquic")
+            .expect("a recipe")
+            .clone();
+        recipe.needs.clear();
+        recipe.install = vec!["true".to_owned()];
+        recipe.says = "echo 1.2".to_owned();
+        let stop = AtomicBool::new(false);
+        let mut told = 0;
+        for _ in 0..2 {
+            let done = install(&recipe, dir.path(), Path::new("/x"), &stop, &mut |_| told += 1);
+            assert_eq!(done.expect("it installs").says, "1.2");
+            assert_eq!(told, 1, "it is there the second time");
+        }
+        let file = dir.path().join("aioquic").join(&recipe.files[0]);
+        fs::write(&file, "another").expect("a file");
+        let why = installed(&recipe, dir.path(), Path::new("/x")).expect_err("another");
+        assert!(why.to_string().contains(&recipe.files[0]), "{why}");
+        install(&recipe, dir.path(), Path::new("/x"), &stop, &mut |_| told += 1).expect("again");
+        assert_eq!(told, 2);
+        assert_ne!(fs::read(&file).expect("a file"), b"another");
     }
 
     #[test]

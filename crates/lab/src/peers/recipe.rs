@@ -54,10 +54,13 @@ static RECIPES: LazyLock<Vec<Recipe>> = LazyLock::new(|| {
 });
 
 /// The files of ours by their names.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 13] = [
     ("aioquic_peer.py", include_str!("programs/aioquic_peer.py")),
+    ("picoquic_python.sh", include_str!("programs/picoquic_python.sh")),
+    ("python_interop.py", include_str!("programs/python_interop.py")),
     ("picoquic_peer.py", include_str!("programs/picoquic_peer.py")),
     ("quic-go.go", include_str!("programs/quic-go.go")),
+    ("quic-go-interop.go", include_str!("programs/quic-go-interop.go")),
     ("quic-go.mod", include_str!("programs/quic-go.mod")),
     ("quiche.rs", include_str!("programs/quiche.rs")),
     ("quiche.toml", include_str!("programs/quiche.toml")),

@@ -5,8 +5,9 @@ use noq::crypto::{CryptoError, HeaderKey, KeyPair, Keys, PacketKey};
 use noq::{ConnectionId, PathId, Side};
 use rustls::quic::{HeaderProtectionKey, PacketKey as RustlsPacketKey, Suite, Version};
 
+use super::unheard::FirstOfV2;
 use super::wire::{as_received, is_long, is_marked, is_v2, make_v2};
-use super::{Negotiated, Notes, V2};
+use super::{Negotiated, Notes, V1, V2};
 
 /// The keys of Initial packets: each is received in the version that it has, and sent in the connection's.
 pub(super) fn initial(
@@ -22,9 +23,12 @@ pub(super) fn initial(
     };
     let v1 = suite.keys(&id, rustls_side, Version::V1);
     let v2 = suite.keys(&id, rustls_side, Version::V2);
+    let begins_with_v1 = matches!(role, Role::Server) && negotiated.version() == V1;
+    let first_of_v2 = begins_with_v1.then(FirstOfV2::new);
     let packet = |v1: Box<dyn RustlsPacketKey>, v2| -> Box<dyn PacketKey> {
-        let negotiated = negotiated.clone();
-        Box::new(InitialPacketKey { v1, v2, negotiated, is_client: matches!(role, Role::Client) })
+        let (negotiated, first_of_v2) = (negotiated.clone(), first_of_v2.clone());
+        let is_client = matches!(role, Role::Client);
+        Box::new(InitialPacketKey { v1, v2, negotiated, is_client, first_of_v2 })
     };
     let header = |v1: Box<dyn HeaderProtectionKey>, v2| -> Box<dyn HeaderKey> {
         let begins = match &role {
@@ -90,12 +94,17 @@ struct InitialPacketKey {
     v2: Box<dyn RustlsPacketKey>,
     negotiated: Negotiated,
     is_client: bool,
+    /// Of a server whose client began with version 1.
+    first_of_v2: Option<FirstOfV2>,
 }
 
 impl PacketKey for InitialPacketKey {
     fn encrypt(&self, path: PathId, number: u64, packet: &mut [u8], header_len: usize) {
         if self.negotiated.version() == V2 {
             make_v2(packet);
+            if let Some(first) = &self.first_of_v2 {
+                first.sent(number);
+            }
             PacketKey::encrypt(&self.v2, path, number, packet, header_len);
         } else {
             PacketKey::encrypt(&self.v1, path, number, packet, header_len);
@@ -115,6 +124,9 @@ impl PacketKey for InitialPacketKey {
         PacketKey::decrypt(&self.v2, path, number, &as_received(header), payload)?;
         if self.is_client {
             self.negotiated.set_v2();
+        }
+        if let Some(first) = &self.first_of_v2 {
+            first.forget(payload);
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ mod keys;
 mod parameters;
 mod retry;
 mod session;
+mod unheard;
 mod wire;
 
 use std::fmt;

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,10 +35,7 @@ var suites []uint16
 var suitesNoAES []uint16
 
 func env(name, otherwise string) string {
-	if value := os.Getenv(name); value != "" {
-		return value
-	}
-	return otherwise
+	return cmp.Or(os.Getenv(name), otherwise)
 }
 
 func main() {
@@ -82,25 +80,15 @@ func fail(err error) {
 func server(name string, tlsConfig *tls.Config, config *quic.Config) error {
 	certs, www := env("CERTS", "/certs"), env("WWW", "/www")
 	own, err := tls.LoadX509KeyPair(filepath.Join(certs, "cert.pem"), filepath.Join(certs, "priv.key"))
-	if err != nil {
-		return err
-	}
+	fail(err)
 	tlsConfig.Certificates = []tls.Certificate{own}
 	config.Allow0RTT = name == "zerortt"
-	address, err := net.ResolveUDPAddr("udp", env("LISTEN", "[::]:443"))
-	if err != nil {
-		return err
-	}
-	socket, err := net.ListenUDP("udp", address)
-	if err != nil {
-		return err
-	}
+	socket, err := net.ListenPacket("udp", env("LISTEN", "[::]:443"))
+	fail(err)
 	transport := quic.Transport{Conn: socket}
 	transport.VerifySourceAddress = func(net.Addr) bool { return name == "retry" }
 	listener, err := transport.ListenEarly(tlsConfig, config)
-	if err != nil {
-		return err
-	}
+	fail(err)
 	fmt.Println("listens on", socket.LocalAddr())
 	if name == "http3" {
 		server := http3.Server{Handler: http.FileServer(http.Dir(www))}
@@ -116,12 +104,9 @@ func server(name string, tlsConfig *tls.Config, config *quic.Config) error {
 			return err
 		}
 		go func() {
-			for {
-				stream, err := connection.AcceptStream(context.Background())
-				if err != nil {
-					return
-				}
+			for stream, err := connection.AcceptStream(context.Background()); err == nil; {
 				go answer(root, stream)
+				stream, err = connection.AcceptStream(context.Background())
 			}
 		}()
 	}
@@ -165,9 +150,7 @@ func client(name string, tlsConfig *tls.Config, config *quic.Config) error {
 	var urls []*url.URL
 	for _, word := range strings.Fields(os.Getenv("REQUESTS")) {
 		parsed, err := url.Parse(word)
-		if err != nil {
-			return err
-		}
+		fail(err)
 		urls = append(urls, parsed)
 	}
 	if len(urls) == 0 {

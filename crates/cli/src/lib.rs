@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod figures;
 mod get;
+mod interop;
 mod interrupt;
 mod judge;
 mod kernel;
@@ -54,6 +55,7 @@ enum Command {
     Link(link::Args),
     Judge(judge::Args),
     Peers(peers::Args),
+    Interop(interop::Args),
     Figures(figures::Args),
     Serve(serve::Args),
     Get(get::Args),
@@ -97,6 +99,7 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Link(args) => link::run(&args),
         Command::Judge(args) => judge::run(&args),
         Command::Peers(args) => peers::run(&args),
+        Command::Interop(args) => interop::run(&args),
         Command::Kernel(args) => kernel::run(&args),
     };
     match outcome {

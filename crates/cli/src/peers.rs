@@ -145,9 +145,7 @@ fn path_named(name: &str) -> Result<PathPreset, String> {
 
 impl Folder {
     fn path(&self) -> Result<PathBuf, Failure> {
-        let dir = self.dir.clone().or_else(peers::default_dir);
-        let dir = dir.ok_or_else(|| Failure::bad_input("no home directory; write --dir DIR"))?;
-        std::path::absolute(&dir).map_err(Failure::bad_input)
+        peers::folder(self.dir.as_deref()).map_err(Failure::bad_input)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod expect;
 pub mod explain;
 pub mod figures;
 mod formulas;
+pub mod interop;
 #[cfg(test)]
 mod invariants;
 pub mod metrics;

@@ -1,6 +1,7 @@
 //! A command with all that it starts: one process group, which ends as a whole.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -62,6 +63,15 @@ impl Process {
         let group = Pid::from_raw(child.id().cast_signed());
         let process = Self { child, group, has_terminal: false, status: None };
         Ok((process, Output::of(reader)?))
+    }
+
+    /// Starts a command in a process group of its own that reads nothing and writes into a file.
+    pub(crate) fn start_logged(mut command: Command, log: File) -> io::Result<Self> {
+        command.process_group(0).stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn()?;
+        let group = Pid::from_raw(child.id().cast_signed());
+        Ok(Self { child, group, has_terminal: false, status: None })
     }
 
     /// The status of a command that has ended.

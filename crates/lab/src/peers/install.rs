@@ -54,12 +54,22 @@ pub enum NotInstalled {
     Failed { command: String, output: String },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
+    #[error("no home directory; write --dir DIR")]
+    NoHome,
     #[error("interrupted")]
     Interrupted,
 }
 
-/// The folder of all peers when none is said: below `XDG_CACHE_HOME`, or `~/.cache`.
-pub fn default_dir() -> Option<PathBuf> {
+/// The folder of all peers: this one, or that below `XDG_CACHE_HOME` or `~/.cache`.
+///
+/// # Errors
+/// There is no home directory, or no current one.
+pub fn folder(said: Option<&Path>) -> Result<PathBuf, NotInstalled> {
+    let dir = said.map(Path::to_owned).or_else(default_dir).ok_or(NotInstalled::NoHome)?;
+    std::path::absolute(&dir).map_err(|source| NotInstalled::Io { path: dir, source })
+}
+
+fn default_dir() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
     cache.map(|cache| cache.join("fullpipe").join("peers"))

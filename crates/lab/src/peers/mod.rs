@@ -7,8 +7,10 @@ mod page;
 mod recipe;
 mod run;
 
-pub use install::{Installed, NotInstalled, default_dir, install, installed};
+pub(crate) use outcome::now;
+
+pub use install::{Installed, NotInstalled, folder, install, installed};
 pub use outcome::{Missing, PeerPath, PeerRun, PeersReport, Sender};
 pub use page::{render, tables};
-pub use recipe::{Chosen, Recipe, UnknownSender, choose, recipes};
+pub use recipe::{Chosen, OWN, Recipe, UnknownSender, choose, recipes};
 pub use run::{PathPreset, PeersOptions, commands_of, plan_of, run_sender};

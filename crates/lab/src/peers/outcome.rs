@@ -113,6 +113,6 @@ impl PeerRun {
 }
 
 /// This moment in UTC, to the second.
-pub(super) fn now() -> String {
+pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }

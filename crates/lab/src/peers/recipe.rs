@@ -70,6 +70,9 @@ const FILES: [(&str, &str); 13] = [
     ("s2n-quic.toml", include_str!("programs/s2n-quic.toml")),
 ];
 
+/// The name of this program's own recipe.
+pub const OWN: &str = "fullpipe";
+
 /// All recipes.
 pub fn recipes() -> &'static [Recipe] {
     &RECIPES

@@ -6,14 +6,14 @@ pub mod judge;
 mod options;
 mod page;
 mod path;
-mod place;
+pub(crate) mod place;
 mod record;
 mod result;
 #[cfg(target_os = "linux")]
-mod rival;
-mod run;
-mod server;
-mod watch;
+pub(crate) mod rival;
+pub(crate) mod run;
+pub(crate) mod server;
+pub(crate) mod watch;
 
 pub use fullpipe_emu::{Rebinding, Rebound};
 pub use options::PathOptions;

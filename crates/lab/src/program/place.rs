@@ -63,7 +63,7 @@ pub fn check_inside() -> Result<(), RunError> {
 }
 
 /// A running link.
-pub(super) enum Link {
+pub(crate) enum Link {
     #[cfg(target_os = "linux")]
     Tun(TunLink),
     /// Both ends are there, and no packet crosses the path yet.
@@ -115,7 +115,7 @@ impl Link {
     }
 
     /// Lets packets cross, if they do not yet.
-    pub(super) fn go(self) -> Result<Self, RunError> {
+    pub(crate) fn go(self) -> Result<Self, RunError> {
         match self {
             #[cfg(target_os = "linux")]
             Self::Held(held) => Ok(Self::Tun(held.start()?)),
@@ -124,7 +124,7 @@ impl Link {
     }
 
     /// The address behind the path, as a client uses it.
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         match self {
             // Inside another link the outermost machine has the servers, and the way there passes all links.
             #[cfg(target_os = "linux")]
@@ -152,7 +152,7 @@ impl Link {
     }
 
     /// The same of IPv6, where it has another one.
-    pub(super) fn address6(&self) -> Option<Ipv6Addr> {
+    pub(crate) fn address6(&self) -> Option<Ipv6Addr> {
         match self {
             #[cfg(target_os = "linux")]
             Self::Tun(link) => {
@@ -167,7 +167,7 @@ impl Link {
     }
 
     /// Does something where the command is.
-    pub(super) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
+    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         match self {
             #[cfg(target_os = "linux")]
             Self::Tun(link) => Ok(link.client().enter(work)?),
@@ -178,7 +178,7 @@ impl Link {
     }
 
     /// Does something at the other end of the path.
-    pub(super) fn enter_server<T: Send>(
+    pub(crate) fn enter_server<T: Send>(
         &self,
         work: impl FnOnce() -> T + Send,
     ) -> Result<T, RunError> {
@@ -195,7 +195,7 @@ impl Link {
     }
 
     /// The link now: empty before packets cross.
-    pub(super) fn sample(&self) -> LinkSample {
+    pub(crate) fn sample(&self) -> LinkSample {
         match self {
             #[cfg(target_os = "linux")]
             Self::Tun(link) => link.sample(),
@@ -206,7 +206,7 @@ impl Link {
     }
 
     /// Ends what the command and the server have left in their namespaces.
-    pub(super) fn end_processes(&self) -> Result<(), RunError> {
+    pub(crate) fn end_processes(&self) -> Result<(), RunError> {
         match self {
             #[cfg(target_os = "linux")]
             Self::Tun(link) => {
@@ -219,7 +219,7 @@ impl Link {
         }
     }
 
-    pub(super) fn finish(self) -> Result<LinkReport, RunError> {
+    pub(crate) fn finish(self) -> Result<LinkReport, RunError> {
         Ok(match self {
             #[cfg(target_os = "linux")]
             Self::Tun(link) => link.finish()?,

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const CHUNK: usize = 64 * 1024;
 
 /// A running flow. It ends when this is dropped.
-pub(super) struct Rival {
+pub(crate) struct Rival {
     stop: Arc<AtomicBool>,
     ends: Vec<TcpStream>,
     threads: Vec<JoinHandle<()>>,
@@ -27,7 +27,7 @@ pub(super) struct Rival {
 
 impl Rival {
     /// Starts a flow between the command's end of a link and the other one.
-    pub(super) fn start(link: &Link, way: RivalWay) -> Result<Self, RunError> {
+    pub(crate) fn start(link: &Link, way: RivalWay) -> Result<Self, RunError> {
         let wrong =
             |source| RunError::Link(EmuError::Io { action: "start a flow of CUBIC", source });
         let address = link.address();

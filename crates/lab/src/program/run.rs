@@ -198,7 +198,7 @@ fn start(
 }
 
 /// The environment of the command and of the server.
-pub(super) fn surround(command: &mut Command, link: &Link) -> Result<(), RunError> {
+pub(crate) fn surround(command: &mut Command, link: &Link) -> Result<(), RunError> {
     command.env(HOST_VARIABLE, link.address().ip().to_string());
     command.envs(link.address6().map(|host6| (HOST6_VARIABLE, host6.to_string())));
     #[cfg(target_os = "linux")]
@@ -207,7 +207,7 @@ pub(super) fn surround(command: &mut Command, link: &Link) -> Result<(), RunErro
 }
 
 /// Waits until nobody has sent anything for a round trip.
-fn settle(rtt: Duration, mut sent: impl FnMut() -> (u64, u64)) {
+pub(crate) fn settle(rtt: Duration, mut sent: impl FnMut() -> (u64, u64)) {
     let silence = time::Duration::from(rtt) + SILENCE;
     let begun = Instant::now();
     let (mut last, mut since) = (sent(), begun);

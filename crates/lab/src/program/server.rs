@@ -77,7 +77,7 @@ impl Server {
 
 /// Sockets of the calling thread's namespace that wait for connections or for datagrams: in a new one these are the
 /// servers'.
-fn listening() -> usize {
+pub(crate) fn listening() -> usize {
     const LISTENS: &str = "0A";
     let rows = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
     let count = |name: &str, is_it: fn(&str) -> bool| {

@@ -53,7 +53,7 @@ impl Seen {
 }
 
 /// Looks at a link now and then: for a watcher, and for the rows.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     begun: Instant,
     looked: Instant,
     /// The newest looks, the last one last.
@@ -67,7 +67,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(begun: Instant) -> Self {
+    pub(crate) fn new(begun: Instant) -> Self {
         let none = Seen::default();
         let row = (begun, none);
         Self {
@@ -82,7 +82,7 @@ impl Watch {
     }
 
     /// Looks, if it is time to.
-    pub(super) fn look(
+    pub(crate) fn look(
         &mut self,
         sample: impl FnOnce() -> LinkSample,
         watch: &mut dyn FnMut(Progress),

@@ -332,10 +332,12 @@ impl Args {
             let object = Json { schema_version: SCHEMA_VERSION, interop: report };
             print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
         } else {
-            print(&format!("{}\n", interop::tables(report).to_text()))?;
+            print(&format!("{}\n{}", interop::table(report).to_text(), interop::notes(report)))?;
         }
         if let Some(path) = &self.report {
-            page::write_text(path, &interop::render(report)).map_err(Failure::run)?;
+            let place = std::path::absolute(path).map_err(Failure::run)?;
+            let dir = place.parent().unwrap_or(Path::new("/"));
+            page::write_text(path, &interop::render(report, dir)).map_err(Failure::run)?;
             let line = format!("report: {}", path.display());
             if self.json { say(&line) } else { print(&format!("{line}\n"))? }
         }

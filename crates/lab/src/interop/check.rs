@@ -448,3 +448,6 @@ fn versions(versions: &HashSet<u32>) -> String {
         more => format!("versions {}", more.join(" and ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

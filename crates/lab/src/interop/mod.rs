@@ -18,7 +18,7 @@ mod tshark;
 mod wire;
 
 pub use cases::{CASES, Case, Kind, MEASUREMENTS, UnknownCase, choose_cases};
-pub use page::{render, tables};
+pub use page::{notes, render, table};
 pub use report::{Cell, Figure, Grade, InteropReport, Role, Run};
 #[cfg(target_os = "linux")]
 pub use run::{Ends, Request, run_case};

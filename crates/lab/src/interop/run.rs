@@ -144,7 +144,12 @@ pub fn run_case(request: Request<'_>) -> Result<Run, RunError> {
             client.process.end().map_err(RunError::LostCommand)?;
             break None;
         }
-        course.look(|| link.sample(), watch);
+        let sample = || link.sample();
+        course.look(sample, &mut |progress| {
+            let delivered = link.sample().downlink.stats.delivered.bytes;
+            let done = (delivered as f64 / case.bytes() as f64).min(1.0);
+            watch(Progress { done, ..progress });
+        });
         thread::sleep(NAP);
     };
     let elapsed_s = begun.elapsed().as_secs_f64();

@@ -48,8 +48,6 @@ pub(super) struct Packet {
 /// The inside of a packet.
 #[derive(Debug)]
 pub(super) struct Opened {
-    /// Place of its connection in [`Trace::connections`].
-    pub(super) connection: usize,
     pub(super) number: u64,
     pub(super) key_phase: bool,
     pub(super) frames: Frames,
@@ -327,7 +325,7 @@ impl Tracker<'_> {
         if let Some(id) = connection.known.preferred_id.clone() {
             add(&mut connection.ids[CLIENT], &id);
         }
-        Opened { connection: place, number, key_phase: first & 0x04 != 0, frames }
+        Opened { number, key_phase: first & 0x04 != 0, frames }
     }
 }
 

@@ -1,15 +1,159 @@
-//! A second reader of the packets, where it is installed: tshark, which the public runner uses, must read the same as
+//! A second reader of the packets, where it is installed: tshark, which the public runner uses, must find the same as
 //! this program.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use super::trace::Trace;
+use super::wire::PacketType;
 
-/// What tshark reads otherwise; nothing where it is not installed.
-pub(super) fn compare(
-    _traces: [&Trace; 2],
-    _files: [&Path; 2],
-    _keys: &Path,
-) -> Option<Vec<String>> {
-    None
+const PROGRAM: &str = "tshark";
+
+/// Numbers of frames that cases ask for: ACK with ECN counts, PATH_CHALLENGE and PATH_RESPONSE.
+const FRAMES: [(u64, &str); 3] =
+    [(0x03, "ACKs with ECN counts"), (0x1a, "PATH_CHALLENGEs"), (0x1b, "PATH_RESPONSEs")];
+
+/// How often each thing is there.
+type Counts = BTreeMap<&'static str, usize>;
+
+/// What tshark finds otherwise in the files of the client's and of the server's end; nothing where it is not installed.
+pub(super) fn compare(traces: [&Trace; 2], files: [&Path; 2], keys: &Path) -> Option<Vec<String>> {
+    let mut differences = Vec::new();
+    for ((trace, file), end) in traces.into_iter().zip(files).zip(["client", "server"]) {
+        let theirs = match read(file, keys) {
+            Ok(theirs) => theirs,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+            Err(e) => return Some(vec![format!("tshark: {e}")]),
+        };
+        differences.extend(differ(&ours(trace), &theirs, end));
+    }
+    Some(differences)
+}
+
+fn differ(ours: &Counts, theirs: &Counts, end: &str) -> Vec<String> {
+    let names = ours.keys().chain(theirs.keys().filter(|name| !ours.contains_key(*name)));
+    let of = |counts: &Counts, name| counts.get(name).copied().unwrap_or_default();
+    let pairs = names.map(|name| (name, of(ours, name), of(theirs, name)));
+    pairs
+        .filter(|(_, own, other)| own != other)
+        .map(|(name, own, other)| {
+            format!("at the {end}'s end tshark finds {other} {name} in place of {own}")
+        })
+        .collect()
+}
+
+/// The name of a type of packets.
+fn name(kind: PacketType) -> Option<&'static str> {
+    match kind {
+        PacketType::Initial => Some("Initial packets"),
+        PacketType::ZeroRtt => Some("0-RTT packets"),
+        PacketType::Handshake => Some("Handshake packets"),
+        PacketType::Retry => Some("Retry packets"),
+        _ => None,
+    }
+}
+
+fn ours(trace: &Trace) -> Counts {
+    let mut counts = Counts::new();
+    let mut add = |name, count: usize| {
+        if count > 0 {
+            *counts.entry(name).or_default() += count;
+        }
+    };
+    for packet in trace.datagrams.iter().flat_map(|seen| &seen.packets) {
+        if let Some(name) = name(packet.kind) {
+            add(name, 1);
+        }
+        let Some(opened) = &packet.opened else { continue };
+        if packet.kind == PacketType::OneRtt {
+            add("packets in the other key phase", usize::from(opened.key_phase));
+        }
+        add(FRAMES[0].1, usize::from(opened.frames.has_ecn_counts));
+        add(FRAMES[1].1, opened.frames.challenges.len());
+        add(FRAMES[2].1, opened.frames.responses.len());
+    }
+    counts
+}
+
+/// The same by tshark: a line for each datagram, with the types of its packets, key phases and frames.
+fn read(file: &Path, keys: &Path) -> io::Result<Counts> {
+    let mut command = Command::new(PROGRAM);
+    command.arg("-r").arg(file).arg("-o").arg(format!("tls.keylog_file:{}", keys.display()));
+    command.args(["-d", "udp.port==1-65535,quic", "--disable-protocol", "http3", "-Y", "quic"]);
+    command.args(["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]);
+    for field in ["long.packet_type", "long.packet_type_v2", "key_phase", "frame_type"] {
+        command.arg("-e").arg(format!("quic.{field}"));
+    }
+    let output = command.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(said.lines().last().unwrap_or("no reason").to_owned()));
+    }
+    Ok(counts(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn counts(lines: &str) -> Counts {
+    let mut counts = Counts::new();
+    let kinds =
+        [PacketType::Initial, PacketType::ZeroRtt, PacketType::Handshake, PacketType::Retry];
+    for line in lines.lines() {
+        let fields: Vec<Vec<&str>> = line
+            .split('\t')
+            .map(|field| field.split(',').filter(|f| !f.is_empty()).collect())
+            .collect();
+        let numbers = |at: usize| {
+            let values = fields.get(at).into_iter().flatten();
+            values.filter_map(|value| value.parse::<usize>().ok()).collect::<Vec<_>>()
+        };
+        // The types of version 2 are those of version 1 and one more, modulo four.
+        let of_v2 = numbers(1).into_iter().map(|kind| (kind + 3) % 4);
+        let types = numbers(0).into_iter().chain(of_v2);
+        for name in types.filter_map(|kind| name(*kinds.get(kind)?)) {
+            *counts.entry(name).or_default() += 1;
+        }
+        let phases = fields.get(2).into_iter().flatten();
+        let changed = phases.filter(|phase| ["1", "True"].contains(phase)).count();
+        if changed > 0 {
+            *counts.entry("packets in the other key phase").or_default() += changed;
+        }
+        for frame in numbers(3) {
+            if let Some((_, name)) = FRAMES.iter().find(|(number, _)| *number == frame as u64) {
+                *counts.entry(name).or_default() += 1;
+            }
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tshark_finds_otherwise_is_told() {
+        let lines = "0,2\t\t\t3,3,6,0\n\t1,3\t0\t6,0\n\t\t1\t26,12\n\t\tTrue\t27\n\n";
+        let found = counts(lines);
+        let expected = [
+            ("ACKs with ECN counts", 2),
+            ("Handshake packets", 2),
+            ("Initial packets", 2),
+            ("PATH_CHALLENGEs", 1),
+            ("PATH_RESPONSEs", 1),
+            ("packets in the other key phase", 2),
+        ];
+        assert_eq!(found.iter().map(|(name, n)| (*name, *n)).collect::<Vec<_>>(), expected);
+        assert_eq!(differ(&found, &found, "client"), Vec::<String>::new());
+        let mut other = found.clone();
+        other.insert("Retry packets", 1);
+        other.remove("PATH_CHALLENGEs");
+        assert_eq!(
+            differ(&found, &other, "server"),
+            [
+                "at the server's end tshark finds 0 PATH_CHALLENGEs in place of 1",
+                "at the server's end tshark finds 1 Retry packets in place of 0",
+            ]
+        );
+    }
 }

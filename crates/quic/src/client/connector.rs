@@ -216,6 +216,9 @@ impl Connector {
 
 fn transport(options: &ClientOptions, qlog: Option<&Path>) -> TransportConfig {
     let mut transport = options.transport.transport(options.congestion, options.seed);
+    // A client sends requests and acknowledgements, which fit into the smallest packets: probes for larger ones would be most of
+    // what it sends beside a few requests.
+    transport.mtu_discovery_config(None);
     log_to(&mut transport, qlog);
     transport
 }

@@ -39,6 +39,7 @@ run_long() {
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test twin
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --lib invariants -- --nocapture
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test hostile -- --nocapture
+    INTEROP_ALL=1 cargo test --workspace --release --locked --test interop all_cases -- --nocapture
     JUDGE_SEEDS=20 cargo test --workspace --release --locked --test verdicts --test judge -- --nocapture
 
     say "HTTP/3 in bulk with other people's clients"

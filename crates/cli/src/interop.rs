@@ -11,7 +11,7 @@ use fullpipe_lab::interop::{
     self, CASES, Case, Cell, ENDPOINT, Ends, Grade, InteropReport, MEASUREMENTS, Request, Role, Run,
 };
 use fullpipe_lab::output::{SCHEMA_VERSION, page};
-use fullpipe_lab::peers::{self, Missing, Recipe};
+use fullpipe_lab::peers::{self, Installed, Missing, Recipe};
 use fullpipe_lab::program::{self, ProgramPlace};
 
 use crate::failure::Failure;
@@ -28,11 +28,14 @@ use crate::{print, say};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// All cases and both measurements with every peer that is there
-    #[arg(long, conflicts_with_all = ["peers", "cases"])]
+    #[arg(long, conflicts_with_all = ["peers", "cases", "commands"])]
     all: bool,
     /// The peers [default: all that are there]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Vec<String>,
+    /// A peer of your own, by the command of its ends; docs/interop.md says what it is told. Can be given several times
+    #[arg(long = "command", value_name = "NAME=COMMAND", value_parser = named_command)]
+    commands: Vec<(String, String)>,
     /// The cases, goodput and crosstraffic among them [default: the 22 cases]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     cases: Vec<String>,
@@ -73,6 +76,7 @@ Examples:
   sudo fullpipe interop --peers fullpipe
   sudo fullpipe interop --peers quic-go,aioquic --cases handshake,transfer,retry --output logs --report interop.html
   sudo fullpipe interop --peers quic-go --roles client --cases handshakeloss --runs 5
+  sudo fullpipe interop --command mine=./run_endpoint.sh --cases transfer
   sudo fullpipe interop --all --json";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -94,6 +98,34 @@ struct Pair {
     role: Role,
     server: (String, String),
     client: (String, String),
+}
+
+impl Pair {
+    /// A peer's end in a role, and this program's.
+    fn of(peer: (String, String), role: Role, own: (String, String)) -> Self {
+        let name = peer.0.clone();
+        let (server, client) = if role == Role::Client { (own, peer) } else { (peer, own) };
+        Self { peer: name, role, server, client }
+    }
+}
+
+/// A name that can be a folder's, and a command line.
+fn named_command(text: &str) -> Result<(String, String), String> {
+    let (name, command) = text.split_once('=').ok_or("write NAME=COMMAND")?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
+        return Err(format!(
+            "'{}' is no name; write letters, digits and - alone",
+            name.escape_debug()
+        ));
+    }
+    if peers::recipes().iter().any(|recipe| recipe.name == name) {
+        return Err(format!("'{name}' is the name of a recipe; write another one"));
+    }
+    match command.trim() {
+        "" => Err(format!("there is no command behind {name}=")),
+        command => Ok((name.to_owned(), command.to_owned())),
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -129,13 +161,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             true => vec![Role::Both],
             false => args.roles.iter().map(|role| role.of_peer()).collect(),
         };
-        pairs.extend(roles.into_iter().map(|role| {
-            let (server, client) = match role {
-                Role::Client => (end(own), end(recipe)),
-                _ => (end(recipe), end(own)),
-            };
-            Pair { peer: recipe.name.clone(), role, server, client }
-        }));
+        pairs.extend(roles.into_iter().map(|role| Pair::of(end(recipe), role, end(own))));
+    }
+    for (name, line) in &args.commands {
+        let own = (own.name.clone(), command(own));
+        let roles = args.roles.iter().map(|role| role.of_peer());
+        pairs.extend(roles.map(|role| Pair::of((name.clone(), line.clone()), role, own.clone())));
+        report.peers.push(Installed {
+            name: name.clone(),
+            version: None,
+            says: line.clone(),
+            date: None,
+        });
     }
     if pairs.is_empty() {
         return Err(Failure::bad_input("no peer is there; the lines above say why"));
@@ -181,7 +218,7 @@ impl Args {
             return Ok(CASES.iter().chain(&MEASUREMENTS).collect());
         }
         if self.cases.is_empty() {
-            if self.peers.is_empty() {
+            if self.peers.is_empty() && self.commands.is_empty() {
                 return Err(Failure::bad_input(
                     "write --peers NAMES, --cases NAMES or both; or --all for all cases, both measurements and every peer",
                 ));
@@ -194,7 +231,7 @@ impl Args {
     fn chosen_recipes(&self) -> Result<Vec<&'static Recipe>, Failure> {
         let able = || peers::recipes().iter().filter(|recipe| recipe.has_interop());
         if self.peers.is_empty() {
-            return Ok(able().collect());
+            return Ok(if self.commands.is_empty() { able().collect() } else { Vec::new() });
         }
         let names: Vec<String> = able().map(|recipe| recipe.name.clone()).collect();
         let mut chosen = Vec::new();

@@ -1,11 +1,14 @@
-//! The script that makes the command an endpoint of the QUIC interop runner, both ends of it on loopback.
+//! The script that makes the command an endpoint of the QUIC interop runner, both ends of it on loopback; and
+//! `fullpipe interop`, which runs the runner's cases over their paths.
 
 mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{Running, certificate, first_line, names, run, sha256, write_file};
+use common::{
+    Running, Said, certificate, first_line, fullpipe, names, run, sha256, text, write_file,
+};
 
 fn endpoint(role: &str, case: &str) -> Command {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -102,4 +105,160 @@ fn a_case_that_is_not_there_ends_with_127() {
         }
     }
     assert_eq!(run(endpoint("router", "transfer")).code, Some(2));
+}
+
+/// Runs `fullpipe interop` with words of which a no-break space is a space.
+fn interop_said(dir: &Path, line: &str) -> Said {
+    let words: Vec<String> = line
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .map(|word| word.replace('\u{a0}', " "))
+        .collect();
+    let arguments: Vec<&str> =
+        ["interop", "--json"].into_iter().chain(words.iter().map(String::as_str)).collect();
+    run(fullpipe(dir, &arguments))
+}
+
+/// True if it cannot run here; tells why not.
+fn is_skipped(said: &Said) -> bool {
+    let reasons = ["need root", "no /dev/net/tun", "needs Linux"];
+    let lacking = reasons.iter().any(|what| said.stderr.contains(what));
+    if lacking {
+        eprintln!("skipped: {}", said.stderr.trim());
+    }
+    lacking
+}
+
+fn object(said: &Said) -> serde_json::Value {
+    let object: Result<serde_json::Value, _> = serde_json::from_slice(&said.stdout);
+    object.unwrap_or_else(|_| panic!("no object: {}", said.stderr))["interop"].clone()
+}
+
+/// Names of cases with their grades, of all runs.
+fn grades(report: &serde_json::Value) -> Vec<(String, String)> {
+    let cells = report["cells"].as_array().expect("cells").iter();
+    let text = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
+    cells
+        .flat_map(|cell| {
+            let runs = cell["runs"].as_array().expect("runs").iter();
+            runs.map(|run| (text(&cell["case"]), text(&run["grade"])))
+        })
+        .collect()
+}
+
+/// Passes if all these cases do, in one of three runs: what is late on a loaded machine is not the ends' doing.
+fn pass(cases: &str) {
+    let mut failures = Vec::new();
+    for _ in 0..3 {
+        let dir = tempfile::tempdir().expect("a directory");
+        let said = interop_said(dir.path(), &format!("--peers fullpipe --cases {cases}"));
+        if is_skipped(&said) {
+            return;
+        }
+        let grades = grades(&object(&said));
+        if said.code == Some(0) && grades.iter().all(|(_, grade)| grade == "passed") {
+            assert_eq!(grades.len(), cases.split(',').count());
+            return;
+        }
+        failures.push(said.stderr);
+    }
+    panic!("{failures:#?}");
+}
+
+#[test]
+fn short_cases_pass_over_their_paths() {
+    pass("handshake,retry,resumption,zerortt,http3,ecn,v2,ipv6");
+}
+
+#[test]
+fn all_cases_pass_over_their_paths() {
+    if std::env::var_os("INTEROP_ALL").is_none() {
+        eprintln!("skipped: it takes minutes; ./test.sh --long runs it, or INTEROP_ALL=1");
+        return;
+    }
+    let all = "handshake,transfer,longrtt,chacha20,multiplexing,retry,resumption,zerortt,http3,blackhole,keyupdate,ecn,\
+               amplificationlimit,handshakeloss,transferloss,handshakecorruption,transfercorruption,ipv6,v2,rebind-port,\
+               rebind-addr,connectionmigration";
+    for case in all.split(',') {
+        pass(case);
+    }
+}
+
+/// A command that is an end as ours, changed; it is a file of this folder.
+fn changed_end(dir: &Path, from: &str, to: &str) -> String {
+    let script = include_str!("../../../interop/run_endpoint.sh");
+    assert!(script.contains(from), "{from}");
+    std::fs::write(dir.join("end.sh"), script.replace(from, to)).expect("a file");
+    let (own, script) = (env!("CARGO_BIN_EXE_fullpipe"), dir.join("end.sh"));
+    format!("--command=mine=env\u{a0}FULLPIPE={own}\u{a0}bash\u{a0}{}", text(&script))
+}
+
+#[test]
+fn a_peer_that_does_not_do_what_a_case_asks_for_fails_it_and_what_it_wrote_is_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // A server that sends no Retry, and files that are equal all the same.
+    let command = changed_end(dir.path(), "args+=(--retry-above 0)", "true");
+    let line = format!(
+        "{command} --roles server --cases retry,handshake --output logs --report page.html"
+    );
+    let said = interop_said(dir.path(), &line);
+    if is_skipped(&said) {
+        return;
+    }
+    let report = object(&said);
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    let expected = [("handshake", "passed"), ("retry", "failed")];
+    assert_eq!(grades(&report), expected.map(|(case, grade)| (case.to_owned(), grade.to_owned())));
+    let run = &report["cells"][1]["runs"][0];
+    assert!(run["notes"].to_string().contains("the server sent no Retry"), "{run}");
+    let logs = dir.path().join("logs/mine-server/retry/1");
+    assert_eq!(run["logs"].as_str(), Some(text(&logs)));
+    for file in ["server/output.txt", "client/keys.log", "link/server.pcapng", "link/client.pcapng"]
+    {
+        assert!(logs.join(file).is_file(), "{file}");
+    }
+    assert!(
+        !dir.path().join("logs/mine-server/handshake").exists(),
+        "a run that passed is not kept"
+    );
+    let page = std::fs::read_to_string(dir.path().join("page.html")).expect("a page");
+    assert!(page.contains("href=\"logs/mine-server/retry/1/link/server.pcapng\""), "{page}");
+}
+
+#[test]
+fn a_case_that_a_peer_has_not_is_no_failure() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let command = changed_end(dir.path(), "    retry)", "    never)");
+    let said = interop_said(dir.path(), &format!("{command} --cases retry"));
+    if is_skipped(&said) {
+        return;
+    }
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let grades = grades(&object(&said));
+    assert!(
+        grades.len() == 2 && grades.iter().all(|(_, grade)| grade == "unsupported"),
+        "{grades:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_in_one_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (line, words) in [
+        ("", "write --peers"),
+        ("--peers quick-go", "did you mean quic-go"),
+        ("--peers linux", "is no peer with interop cases"),
+        ("--peers fullpipe --cases handshak", "did you mean handshake"),
+        ("--command fullpipe=x", "is the name of a recipe"),
+        ("--command ../x=y", "is no name"),
+        ("--command x=", "no command"),
+        ("--peers fullpipe --runs 0", "0"),
+        ("--peers fullpipe --keep", "--output"),
+    ] {
+        let said = interop_said(dir.path(), line);
+        assert_eq!(said.code, Some(2), "{line}: {}", said.stderr);
+        assert!(said.stderr.contains(words), "{line}: {}", said.stderr);
+        assert_eq!(said.stderr.trim().lines().count(), 1, "{line}: {}", said.stderr);
+    }
+    assert_eq!(names(dir.path()), Vec::<String>::new());
 }

@@ -35,6 +35,9 @@ use crate::program::watch::Watch;
 /// The port of the server.
 const PORT: u16 = 443;
 
+/// The port of its preferred address, which is another port of the same host.
+const PREFERRED_PORT: u16 = 4443;
+
 /// The exit code of an end that has no such case.
 const UNSUPPORTED: i32 = 127;
 
@@ -204,6 +207,11 @@ fn start_server<'a>(
     let mut command = end_command(end, "server", case.told.0, dir, link)?;
     command.env("LISTEN", format!("{host}:{PORT}"));
     command.env("WWW", dir.join(WWW)).env("CERTS", dir.join(CERTS));
+    if case.kind == Kind::ConnectionMigration {
+        let six = link.address6().map(|six| format!(",{}:{PREFERRED_PORT}", bracketed(six)));
+        let preferred = format!("{SERVER}:{PREFERRED_PORT}{}", six.unwrap_or_default());
+        command.env("PREFERRED_ADDRESS", preferred);
+    }
     let before = link.enter_server(listening)?;
     let started = start(command, end.0, &dir.join("server"), |command, log| {
         link.enter_server(|| Process::start_logged(command, log))
@@ -301,7 +309,7 @@ fn look(case: &Case, dir: &Path, servers: &[IpAddr], both: &Path) -> io::Result<
     };
     let mut verdict = check(&ground);
     let traces = [&ground.client, &ground.server];
-    let compared = tshark::compare(traces, [&files[0], &files[1]], &keys);
+    let compared = tshark::compare(traces, [&files[0], &files[1]], servers, &keys);
     let tshark_agrees = compared.as_ref().map(|differences| differences.is_empty());
     verdict.unchecked.extend(compared.into_iter().flatten());
     let (grade, notes) = verdict.into_parts();

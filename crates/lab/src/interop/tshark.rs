@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -18,16 +19,28 @@ const FRAMES: [(u64, &str); 3] =
 /// How often each thing is there.
 type Counts = BTreeMap<&'static str, usize>;
 
-/// What tshark finds otherwise in the files of the client's and of the server's end; nothing where it is not installed.
-pub(super) fn compare(traces: [&Trace; 2], files: [&Path; 2], keys: &Path) -> Option<Vec<String>> {
+/// What tshark finds otherwise in what the client and the server sent, before the link could lose or change it; nothing
+/// where it is not installed. `servers` are all addresses of the server.
+pub(super) fn compare(
+    traces: [&Trace; 2],
+    files: [&Path; 2],
+    servers: &[IpAddr],
+    keys: &Path,
+) -> Option<Vec<String>> {
     let mut differences = Vec::new();
-    for ((trace, file), end) in traces.into_iter().zip(files).zip(["client", "server"]) {
-        let theirs = match read(file, keys) {
+    let of_server = servers.iter().map(|address| match address {
+        IpAddr::V4(four) => format!("ip.src == {four}"),
+        IpAddr::V6(six) => format!("ipv6.src == {six}"),
+    });
+    let of_server = of_server.collect::<Vec<_>>().join(" || ");
+    let ends = [("client", format!("!({of_server})")), ("server", format!("({of_server})"))];
+    for ((trace, file), (end, sent)) in traces.into_iter().zip(files).zip(ends) {
+        let theirs = match read(file, &sent, keys) {
             Ok(theirs) => theirs,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
             Err(e) => return Some(vec![format!("tshark: {e}")]),
         };
-        differences.extend(differ(&ours(trace), &theirs, end));
+        differences.extend(differ(&ours(trace, end == "server"), &theirs, end));
     }
     Some(differences)
 }
@@ -39,7 +52,7 @@ fn differ(ours: &Counts, theirs: &Counts, end: &str) -> Vec<String> {
     pairs
         .filter(|(_, own, other)| own != other)
         .map(|(name, own, other)| {
-            format!("at the {end}'s end tshark finds {other} {name} in place of {own}")
+            format!("of the {end} tshark finds {other} {name} in place of {own}")
         })
         .collect()
 }
@@ -55,14 +68,14 @@ fn name(kind: PacketType) -> Option<&'static str> {
     }
 }
 
-fn ours(trace: &Trace) -> Counts {
+fn ours(trace: &Trace, is_server: bool) -> Counts {
     let mut counts = Counts::new();
     let mut add = |name, count: usize| {
         if count > 0 {
             *counts.entry(name).or_default() += count;
         }
     };
-    for packet in trace.datagrams.iter().flat_map(|seen| &seen.packets) {
+    for packet in trace.from(is_server).flat_map(|seen| &seen.packets) {
         if let Some(name) = name(packet.kind) {
             add(name, 1);
         }
@@ -78,10 +91,12 @@ fn ours(trace: &Trace) -> Counts {
 }
 
 /// The same by tshark: a line for each datagram, with the types of its packets, key phases and frames.
-fn read(file: &Path, keys: &Path) -> io::Result<Counts> {
+fn read(file: &Path, sent: &str, keys: &Path) -> io::Result<Counts> {
     let mut command = Command::new(PROGRAM);
     command.arg("-r").arg(file).arg("-o").arg(format!("tls.keylog_file:{}", keys.display()));
-    command.args(["-d", "udp.port==1-65535,quic", "--disable-protocol", "http3", "-Y", "quic"]);
+    command.args(["-d", "udp.port==1-65535,quic", "--disable-protocol", "http3"]);
+    // An error of ICMP has a part of the packet that it is about.
+    command.arg("-Y").arg(format!("quic && !icmp && !icmpv6 && {sent}"));
     command.args(["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]);
     for field in ["long.packet_type", "long.packet_type_v2", "key_phase", "frame_type"] {
         command.arg("-e").arg(format!("quic.{field}"));
@@ -151,8 +166,8 @@ mod tests {
         assert_eq!(
             differ(&found, &other, "server"),
             [
-                "at the server's end tshark finds 0 PATH_CHALLENGEs in place of 1",
-                "at the server's end tshark finds 1 Retry packets in place of 0",
+                "of the server tshark finds 0 PATH_CHALLENGEs in place of 1",
+                "of the server tshark finds 1 Retry packets in place of 0",
             ]
         );
     }

@@ -69,9 +69,12 @@ fn grade(ground: &Ground<'_>) -> Grade {
     check(ground).into_parts().0
 }
 
+/// A change, and words of what is wrong then.
+type Change<'a> = (&'a str, &'a dyn Fn(&mut Ground<'static>));
+
 /// Passes as it is, and fails with the words after each change alone.
 #[track_caller]
-fn breaks(make: impl Fn() -> Ground<'static>, changes: &[(&str, &dyn Fn(&mut Ground<'static>))]) {
+fn breaks(make: impl Fn() -> Ground<'static>, changes: &[Change<'_>]) {
     let verdict = check(&make());
     assert_eq!((verdict.wrong, verdict.unchecked), (vec![], vec![]));
     for (words, change) in changes {

@@ -82,6 +82,9 @@ pub(crate) struct Args {
     /// The protocol of the requests: h3 (HTTP/3), hq-interop (HTTP/0.9), or any, and the server chooses
     #[arg(long, value_name = "PROTOCOL", default_value = "any")]
     alpn: Alpn,
+    /// Stay at the server's address when the server prefers another one (RFC 9000 section 9.6)
+    #[arg(long)]
+    no_migration: bool,
     /// Write the qlog of each connection into DIR
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fullpipe_quic::{
-    Cipher, CongestionControl, Content, QuicVersions, Secret, Server, ServerOptions, ServerTls,
+    Cipher, CongestionControl, Content, PreferredAddress, QuicVersions, Secret, Server,
+    ServerOptions, ServerTls,
 };
 
 use crate::failure::Failure;
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     #[arg(long, short = 'l', value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4433")]
     #[arg(value_parser = parse_address)]
     listen: SocketAddr,
+    /// Another address of this machine, to which clients move after the handshake; one of IPv4, of IPv6, or both
+    #[arg(long, value_name = "ADDRESS:PORT[,ADDRESS:PORT]")]
+    preferred_address: Option<PreferredAddress>,
     /// Congestion control of what is sent: bbr3, bbr3x, bbr3-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
@@ -107,6 +111,7 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
         limits: args.limits.limits(),
         secret: args.state.as_deref().map(secret).transpose()?,
         versions: args.quic_versions,
+        preferred_address: args.preferred_address.unwrap_or_default(),
         qlog: args.qlog.clone(),
         ..ServerOptions::default()
     };
@@ -201,8 +206,12 @@ fn announce(
     certificate: &str,
 ) -> Result<(), Failure> {
     let metrics = metrics.map_or_else(String::new, |m| format!(", metrics on {}", m.url()));
+    let preferred = match server.preferred_address() {
+        none if none == PreferredAddress::default() => String::new(),
+        address => format!(", preferred address {address}"),
+    };
     let line = format!(
-        "listening on {}, serving {} (h3 and hq-interop, {}){metrics}, certificate {certificate}",
+        "listening on {}{preferred}, serving {} (h3 and hq-interop, {}){metrics}, certificate {certificate}",
         server.local_addr(),
         args.dir.display(),
         args.cc,

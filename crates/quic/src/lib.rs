@@ -14,8 +14,10 @@ mod congestion;
 mod content;
 mod hq;
 mod http3;
+mod layer;
 mod log;
 mod not_ect;
+mod preferred;
 mod runtime;
 mod secret;
 mod server;
@@ -35,6 +37,7 @@ pub use content::{Content, STAMP_BYTES, written_at};
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
 pub use log::Escaped;
 pub use noq;
+pub use preferred::{NoPreferredAddress, PreferredAddress};
 pub use secret::Secret;
 pub use server::{
     Arrival, Choose, Limits, OnAccept, ServeError, Server, ServerOptions, ServerStats,

@@ -5,6 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{fetch, sha256, start, write_file};
+use fullpipe_quic::noq::ConnectionError;
 use fullpipe_quic::{Alpn, Client, ClientError, ClientOptions, Content, ServerOptions, bulk_block};
 
 async fn connect(content: Content, alpn: Alpn) -> (fullpipe_quic::Server, Client) {
@@ -60,13 +61,41 @@ async fn a_server_that_ends_finishes_an_answer_over_http_3() {
         server.finish(std::time::Duration::from_secs(20)).await;
     });
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    // After a GOAWAY no request is sent any more.
     let refused = client.get("/bulk/10").await.err().expect("no new request");
-    assert!(matches!(refused, ClientError::Status { code: 503 }), "{refused}");
+    assert!(matches!(refused, ClientError::Http3(_)), "{refused}");
     while let Some(chunk) = response.chunk().await.expect("it goes on to its end") {
         bytes += chunk.len();
     }
     assert_eq!(bytes, 30_000_000);
     ending.await.expect("it ends");
+    assert_eq!(close_code(&client).await, 0x100);
+}
+
+/// The code with which the server closes a connection.
+async fn close_code(client: &Client) -> u64 {
+    let closed = client.connection().closed();
+    let closed = tokio::time::timeout(std::time::Duration::from_secs(20), closed).await;
+    match closed.expect("it is closed") {
+        ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_says_that_nothing_is_wrong_in_the_words_of_the_protocol() {
+    for (alpn, code) in [(Alpn::H3, 0x100), (Alpn::HqInterop, 0)] {
+        let (server, client) = connect(Content::Bulk, alpn).await;
+        let mut response = client.get("/bulk").await.expect("an answer");
+        response.chunk().await.expect("data").expect("no end");
+        server.shutdown().await;
+        assert_eq!(close_code(&client).await, code, "{alpn}");
+    }
+    // Whoever only drops it.
+    let (server, client) = connect(Content::Bulk, Alpn::H3).await;
+    assert_eq!(fetch(&client, "/bulk/10").await.expect("a body").len(), 10);
+    drop(server);
+    assert_eq!(close_code(&client).await, 0x100);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,6 +42,7 @@ pub(super) fn connector(args: &Args) -> Result<Connector, Failure> {
         cipher: args.ciphers,
         versions: args.quic_versions,
         alpn: args.alpn,
+        migration: !args.no_migration,
         ..ClientOptions::default()
     };
     let connector = Connector::new(&verify, options).map_err(refused)?;

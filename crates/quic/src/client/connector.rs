@@ -1,12 +1,14 @@
 //! Makes connections. Those of one connector resume each other's sessions.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Duration;
-use noq::{ConnectionError, Endpoint, EndpointConfig, Runtime, TransportConfig};
+use noq::{ConnectionError, Endpoint, EndpointConfig, Runtime, TransportConfig, crypto};
+use noq_proto::TokenMemoryCache;
 use tokio::task::JoinSet;
 
 use super::alpn::is_http3;
@@ -14,6 +16,7 @@ use super::error::handshake_error;
 use super::{Client, ClientError, ClientOptions};
 use crate::Verify;
 use crate::http3::client::Http3;
+use crate::preferred::client::Move;
 use crate::runtime::FineRuntime;
 use crate::tls::Sessions;
 use crate::transport::log_to;
@@ -25,9 +28,12 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// Configuration and TLS sessions that all connections to servers share. The second connection to a server
 /// resumes the session of the first: the server proves its identity without its certificate, and requests can
 /// be in the first packets.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Connector {
-    config: noq::ClientConfig,
+    tls: Arc<dyn crypto::ClientConfig>,
+    transport: Arc<TransportConfig>,
+    /// Tokens of servers, by which they know the client's address again.
+    tokens: Arc<TokenMemoryCache>,
     options: ClientOptions,
     sessions: Arc<Sessions>,
     /// Servers that agreed on HTTP/3.
@@ -41,17 +47,15 @@ impl Connector {
     pub fn new(verify: &Verify, options: ClientOptions) -> Result<Self, ClientError> {
         let sessions = Arc::new(Sessions::new());
         let ClientOptions { cipher, alpn, versions, .. } = options;
-        let mut config = verify.config(cipher, alpn, versions, sessions.clone())?;
-        config.transport_config(Arc::new(transport(&options, None)));
-        if let Some(id) = options.first_connection_id {
-            config.initial_dst_cid_provider(Arc::new(move || noq::ConnectionId::new(&id)));
-        }
-        Ok(Self { config, options, sessions, http3: Arc::default() })
+        let tls = verify.config(cipher, alpn, versions, sessions.clone())?;
+        let transport = Arc::new(transport(&options, None));
+        let (tokens, http3) = (Arc::default(), Arc::default());
+        Ok(Self { tls, transport, tokens, options, sessions, http3 })
     }
 
     /// Lets each connection write its qlog into this directory, which must exist.
     pub fn with_qlog(mut self, directory: &Path) -> Self {
-        self.config.transport_config(Arc::new(transport(&self.options, Some(directory))));
+        self.transport = Arc::new(transport(&self.options, Some(directory)));
         self
     }
 
@@ -78,8 +82,8 @@ impl Connector {
         server: SocketAddr,
         server_name: &str,
     ) -> Result<Client, ClientError> {
-        let (endpoint, connecting) = self.begin(socket, server, server_name)?;
-        self.complete(endpoint, connecting, server, server_name).await
+        let begun = self.begin(socket, server, server_name)?;
+        self.complete(begun, server, server_name).await
     }
 
     /// Connects, and gives the connection at once when a session can be resumed: what is asked before the handshake is
@@ -91,13 +95,19 @@ impl Connector {
         server: SocketAddr,
         server_name: &str,
     ) -> Result<Client, ClientError> {
-        let (endpoint, connecting) = self.begin(free_port(server)?, server, server_name)?;
+        let begun = self.begin(free_port(server)?, server, server_name)?;
         if self.http3_servers().contains(&server) {
-            return self.complete(endpoint, connecting, server, server_name).await;
+            return self.complete(begun, server, server_name).await;
         }
+        let Begun { endpoint, connecting, moving } = begun;
         match connecting.into_0rtt() {
-            Ok((connection, _accepted)) => Ok(Client { endpoint, connection, http3: None }),
-            Err(connecting) => self.complete(endpoint, connecting, server, server_name).await,
+            Ok((connection, _accepted)) => {
+                start_move(moving, &endpoint, &connection);
+                Ok(Client { endpoint, connection, http3: None })
+            }
+            Err(connecting) => {
+                self.complete(Begun { endpoint, connecting, moving }, server, server_name).await
+            }
         }
     }
 
@@ -133,11 +143,23 @@ impl Connector {
     /// # Errors
     /// There is no runtime, or the system refuses the socket.
     pub fn endpoint(&self, socket: UdpSocket) -> Result<Endpoint, ClientError> {
+        self.endpoint_with(socket, None)
+    }
+
+    fn endpoint_with(
+        &self,
+        socket: UdpSocket,
+        moving: Option<&Move>,
+    ) -> Result<Endpoint, ClientError> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ClientError::NoRuntime);
         }
         let runtime = FineRuntime::new(self.options.congestion);
         let socket = runtime.wrap_udp_socket(socket).map_err(ClientError::Socket)?;
+        let socket = match moving {
+            Some(moving) => moving.wrap(socket),
+            None => socket,
+        };
         let socket = Notes::new().wrap(socket, self.options.versions);
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, runtime)
             .map_err(ClientError::Socket)
@@ -151,9 +173,19 @@ impl Connector {
         server_name: &str,
     ) -> Result<Client, ClientError> {
         let connecting = endpoint
-            .connect_with(self.config.clone(), server, server_name)
+            .connect_with(self.config(self.tls.clone()), server, server_name)
             .map_err(|source| ClientError::Connect { address: server, source })?;
-        self.complete(endpoint.clone(), connecting, server, server_name).await
+        let begun = Begun { endpoint: endpoint.clone(), connecting, moving: None };
+        self.complete(begun, server, server_name).await
+    }
+
+    fn config(&self, tls: Arc<dyn crypto::ClientConfig>) -> noq::ClientConfig {
+        let mut config = noq::ClientConfig::new(tls);
+        config.transport_config(self.transport.clone()).token_store(self.tokens.clone());
+        if let Some(id) = self.options.first_connection_id {
+            config.initial_dst_cid_provider(Arc::new(move || noq::ConnectionId::new(&id)));
+        }
+        config
     }
 
     fn begin(
@@ -161,18 +193,22 @@ impl Connector {
         socket: UdpSocket,
         server: SocketAddr,
         server_name: &str,
-    ) -> Result<(Endpoint, noq::Connecting), ClientError> {
-        let endpoint = self.endpoint(socket)?;
+    ) -> Result<Begun, ClientError> {
+        let moving = self.options.migration.then(|| Move::new(server));
+        let endpoint = self.endpoint_with(socket, moving.as_ref())?;
+        let tls = match &moving {
+            Some(moving) => moving.watch(self.tls.clone()),
+            None => self.tls.clone(),
+        };
         let connecting = endpoint
-            .connect_with(self.config.clone(), server, server_name)
+            .connect_with(self.config(tls), server, server_name)
             .map_err(|source| ClientError::Connect { address: server, source })?;
-        Ok((endpoint, connecting))
+        Ok(Begun { endpoint, connecting, moving })
     }
 
     async fn complete(
         &self,
-        endpoint: Endpoint,
-        connecting: noq::Connecting,
+        Begun { endpoint, connecting, moving }: Begun,
         server: SocketAddr,
         server_name: &str,
     ) -> Result<Client, ClientError> {
@@ -180,6 +216,7 @@ impl Connector {
         let no_answer = ClientError::NoAnswer { address: server, timeout };
         match tokio::time::timeout(timeout.into(), connecting).await {
             Ok(Ok(connection)) => {
+                start_move(moving, &endpoint, &connection);
                 let http3 = self.http3_on(&connection, server, server_name).await?;
                 Ok(Client { endpoint, connection, http3 })
             }
@@ -211,6 +248,26 @@ impl Connector {
             Err(_) => server_name.to_owned(),
         };
         Http3::start(connection, format!("{host}:{}", server.port())).await.map(Some)
+    }
+}
+
+/// A connection whose handshake is not done.
+struct Begun {
+    endpoint: Endpoint,
+    connecting: noq::Connecting,
+    /// The move to the server's preferred address.
+    moving: Option<Move>,
+}
+
+fn start_move(moving: Option<Move>, endpoint: &Endpoint, connection: &noq::Connection) {
+    if let Some(moving) = moving {
+        moving.start(endpoint.clone(), connection.clone());
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("options", &self.options).finish_non_exhaustive()
     }
 }
 

@@ -40,6 +40,9 @@ pub struct ClientOptions {
     pub alpn: Alpn,
     /// The versions of QUIC.
     pub versions: QuicVersions,
+    /// Whether a connection moves to the server's preferred address (RFC 9000 section 9.6) once the handshake is done. A
+    /// connection of an endpoint that it shares with others stays in any case.
+    pub migration: bool,
     /// The connection ID of the first packet, by which a server can tell this connection from others
     /// before the handshake ([`ServerOptions::choose`](crate::ServerOptions)). `None`, the default, takes an
     /// unpredictable one, as RFC 9000 section 7.2 demands outside of tests.
@@ -56,6 +59,7 @@ impl Default for ClientOptions {
             cipher: Cipher::Any,
             alpn: Alpn::default(),
             versions: QuicVersions::default(),
+            migration: true,
             first_connection_id: None,
         }
     }

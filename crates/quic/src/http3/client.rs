@@ -26,8 +26,12 @@ impl Http3 {
         authority: String,
     ) -> Result<Self, ClientError> {
         let adapter = Connection::of_client(connection.clone());
+        let mut builder = h3::client::builder();
+        // Without a stream of nonsense: when the server allows none, h3 0.0.8 loses the frames of the control stream, and so a
+        // GOAWAY, while it waits for one (connection.rs, `poll_control`).
+        builder.send_grease(false);
         let (mut driver, requests) =
-            h3::client::new(adapter).await.map_err(|error| of_connection(connection, &error))?;
+            builder.build(adapter).await.map_err(|error| of_connection(connection, &error))?;
         tokio::spawn(async move {
             let error = crate::log::Escaped(poll_fn(|cx| driver.poll_close(cx)).await);
             tracing::debug!(%error, "the end of HTTP/3 on a connection");

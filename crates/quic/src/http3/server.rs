@@ -1,21 +1,22 @@
 //! Requests over HTTP/3, and their answers.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h3::error::{ConnectionError, StreamError};
 use h3::server::{RequestResolver, RequestStream};
 use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, IF_RANGE, RANGE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use noq::VarInt;
+use noq::{PathId, VarInt};
 
 use super::adapter::{BidiStream, Connection, Streams};
 use super::range::{Wanted, wanted};
 use crate::content::Body;
 use crate::hq::{MAX_REQUEST_BYTES, Refusal};
-use crate::server::{Shared, Window, give};
+use crate::server::{Entry, Shared, Window, give};
 
 /// Unidirectional streams that a client of HTTP/3 must be allowed (RFC 9114 section 6.2).
 pub(crate) const UNI_STREAMS: u32 = 3;
@@ -23,8 +24,18 @@ pub(crate) const UNI_STREAMS: u32 = 3;
 /// The longest DATA frame there is: of data that ends when the client has enough.
 const ENDLESS: u64 = (1 << 62) - 1;
 
+/// More than a GOAWAY has.
+const GOAWAY_BYTES: u64 = 64;
+/// Longest time for a GOAWAY to arrive before the connection may be closed behind it.
+const MOST_OF_GOAWAY: Duration = Duration::from_millis(250);
+
 /// Answers the requests of a connection until it ends.
-pub(crate) async fn serve(peer: SocketAddr, connection: &noq::Connection, shared: &Arc<Shared>) {
+pub(crate) async fn serve(
+    peer: SocketAddr,
+    connection: &noq::Connection,
+    shared: &Arc<Shared>,
+    mut entry: Entry,
+) {
     let window = Arc::new(shared.window(connection));
     let adapter = Connection::of_server(connection.clone());
     let streams = adapter.streams();
@@ -32,7 +43,25 @@ pub(crate) async fn serve(peer: SocketAddr, connection: &noq::Connection, shared
     builder.max_field_section_size(MAX_REQUEST_BYTES as u64);
     let ended = async {
         let mut http = builder.build::<_, Bytes>(adapter).await?;
-        while let Some(request) = http.accept().await? {
+        let mut ending = pin!(shared.ending());
+        let mut goes_away = false;
+        loop {
+            let request = tokio::select! {
+                request = http.accept() => match request? {
+                    Some(request) => request,
+                    None => break,
+                },
+                () = &mut ending, if !goes_away => {
+                    goes_away = true;
+                    window.widen(GOAWAY_BYTES);
+                    // The first request that is not answered any more is the one behind the last that came.
+                    http.shutdown(1).await?;
+                    let rtt = connection.rtt(PathId::ZERO).unwrap_or(MOST_OF_GOAWAY);
+                    tokio::time::sleep(rtt.min(MOST_OF_GOAWAY)).await;
+                    entry.told();
+                    continue;
+                }
+            };
             let answering = shared.answering();
             let (streams, window, shared) = (streams.clone(), window.clone(), shared.clone());
             tokio::spawn(async move {

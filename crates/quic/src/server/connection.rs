@@ -3,7 +3,6 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use noq::{Connecting, Connection, ConnectionError, Endpoint, Incoming, VarInt, ZeroRttAccepted};
 use tokio::sync::watch;
@@ -12,6 +11,7 @@ use super::admission::{Admission, HandshakeSlot, Slot, Verdict};
 use super::answer::{answer, refuse};
 use super::configs::Configs;
 use super::log::Log;
+use super::open::Open;
 use super::stats::{Counters, ServerStats};
 use super::window::{Budget, Window};
 use super::{Limits, OnAccept};
@@ -35,7 +35,8 @@ pub(crate) struct Shared {
     configs: Configs,
     /// Requests that are being answered.
     answers: watch::Sender<usize>,
-    ending: AtomicBool,
+    ending: watch::Sender<bool>,
+    open: Open,
 }
 
 /// A request that is being answered.
@@ -57,7 +58,7 @@ impl Shared {
         configs: Configs,
     ) -> Self {
         let (log, budget) = (Log::new(limits.log_lines), Budget::new(limits.send_memory));
-        let (answers, ending) = (watch::Sender::new(0), AtomicBool::new(false));
+        let (answers, ending) = (watch::Sender::new(0), watch::Sender::new(false));
         Self {
             source,
             limits,
@@ -70,6 +71,7 @@ impl Shared {
             configs,
             answers,
             ending,
+            open: Open::default(),
         }
     }
 
@@ -80,11 +82,22 @@ impl Shared {
 
     /// No new connection, no new request from now on.
     pub(super) fn end(&self) {
-        self.ending.store(true, Ordering::Relaxed);
+        self.ending.send_replace(true);
     }
 
     pub(crate) fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Relaxed)
+        *self.ending.borrow()
+    }
+
+    /// Ends when there are no new requests any more.
+    pub(crate) async fn ending(&self) {
+        // The sender is in `self`.
+        let _ = self.ending.subscribe().wait_for(|ending| *ending).await;
+    }
+
+    /// The connections whose protocol is known.
+    pub(super) fn open(&self) -> &Open {
+        &self.open
     }
 
     /// Ends when no request is being answered.
@@ -162,10 +175,11 @@ async fn serve(
     let Ok((connection, complete)) = connecting.into_0rtt() else {
         return tracing::error!("noq gives no server connection before its handshake is done");
     };
+    let entry = shared.open.enter(&connection, http3);
     let handshake = finish_handshake(peer, &connection, complete, handshake, &shared);
     let requests = async {
         if http3 {
-            http3::server::serve(peer, &connection, &shared).await;
+            http3::server::serve(peer, &connection, &shared, entry).await;
         } else {
             serve_requests(peer, &connection, &shared).await;
         }

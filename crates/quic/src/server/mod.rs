@@ -6,6 +6,7 @@ mod configs;
 mod connection;
 mod limits;
 mod log;
+mod open;
 mod stats;
 mod window;
 
@@ -21,15 +22,18 @@ pub(crate) use answer::give;
 pub use configs::Arrival;
 pub(crate) use connection::Shared;
 pub use limits::Limits;
+pub(crate) use open::Entry;
 pub use stats::ServerStats;
 pub(crate) use window::Window;
 
 use crate::content::Source;
+use crate::preferred;
 use crate::runtime::FineRuntime;
 use crate::socket::Guard;
 use crate::version::Notes;
 use crate::{
-    CongestionControl, Content, QuicVersions, Secret, ServerTls, TlsError, TransportSettings,
+    CongestionControl, Content, PreferredAddress, QuicVersions, Secret, ServerTls, TlsError,
+    TransportSettings,
 };
 use admission::Admission;
 use configs::{Configs, Transports};
@@ -69,6 +73,9 @@ pub struct ServerOptions {
     pub secret: Option<Secret>,
     /// The versions of QUIC. A server speaks version 1 in any case: [`QuicVersions::V2`] is both here.
     pub versions: QuicVersions,
+    /// Other addresses of the server, at which it listens as well and to which clients move after the handshake
+    /// (RFC 9000 section 9.6); port 0 takes a free one. Nobody begins a connection there.
+    pub preferred_address: PreferredAddress,
     /// Directory in which each connection leaves its qlog, a file with a descriptor of its own as long as the
     /// connection is open. For a diagnosis, and not for a server that strangers reach.
     pub qlog: Option<PathBuf>,
@@ -85,6 +92,7 @@ impl Default for ServerOptions {
             limits: Limits::default(),
             secret: None,
             versions: QuicVersions::V1AndV2,
+            preferred_address: PreferredAddress::default(),
             qlog: None,
         }
     }
@@ -129,6 +137,7 @@ pub enum ServeError {
 pub struct Server {
     endpoint: Endpoint,
     address: SocketAddr,
+    preferred_address: PreferredAddress,
     shared: Arc<Shared>,
     admission: Arc<Admission>,
 }
@@ -165,9 +174,12 @@ impl Server {
         let guard = Guard::new(options.transport.idle_timeout.into());
         let (versions, notes) = (options.versions.with_v1(), Notes::new());
         let crypto = tls.crypto(versions, &notes)?;
+        let (preferred_address, preferred) = bind_preferred(options.preferred_address)?;
         let mut config = noq::ServerConfig::with_crypto(guard.watch(crypto));
         config
             .token_key(keys.token_key())
+            .preferred_address_v4(preferred_address.v4)
+            .preferred_address_v6(preferred_address.v6)
             .max_incoming(MAX_INCOMING)
             .incoming_buffer_size(INCOMING_BYTES)
             .incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BYTES);
@@ -180,7 +192,11 @@ impl Server {
         };
         let configs = Configs::new(config, transports, options.choose);
         let runtime = FineRuntime::new(options.congestion);
-        let socket = runtime.wrap_udp_socket(socket).map_err(ServeError::Socket)?;
+        let wrap = |socket| runtime.wrap_udp_socket(socket).map_err(ServeError::Socket);
+        let preferred = preferred_address.all().zip(preferred);
+        let preferred = preferred.map(|(address, socket)| Ok((address, wrap(socket)?)));
+        let preferred = preferred.collect::<Result<_, ServeError>>()?;
+        let socket = preferred::server::all_in_one(wrap(socket)?, preferred);
         let socket = guard.wrap(notes.wrap(socket, versions));
         let endpoint = Endpoint::new_with_abstract_socket(
             keys.endpoint_config(versions),
@@ -199,12 +215,17 @@ impl Server {
         ));
         let admission = Admission::new(&limits);
         tokio::spawn(connection::accept(endpoint.clone(), admission.clone(), shared.clone()));
-        Ok(Self { endpoint, address, shared, admission })
+        Ok(Self { endpoint, address, preferred_address, shared, admission })
     }
 
     /// The address that it listens on, with the port that it has.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The addresses that clients move to, with the ports that they have.
+    pub fn preferred_address(&self) -> PreferredAddress {
+        self.preferred_address
     }
 
     /// noq's endpoint, for its counters.
@@ -233,8 +254,12 @@ impl Server {
     }
 
     /// Closes all connections, whatever they carry, and waits until the peers were told, but no
-    /// longer than a second.
+    /// longer than two seconds. One of HTTP/3 gets a GOAWAY first (RFC 9114 section 5.2).
     pub async fn shutdown(&self) {
+        self.shared.end();
+        if tokio::time::timeout(GOODBYE, self.shared.open().all_told()).await.is_err() {
+            tracing::debug!("some connections could not be sent a GOAWAY");
+        }
         self.close();
         if tokio::time::timeout(GOODBYE, self.endpoint.wait_all_draining()).await.is_err() {
             tracing::debug!("some peers were not told that the server stops");
@@ -242,8 +267,28 @@ impl Server {
     }
 
     fn close(&self) {
-        self.endpoint.close(VarInt::from_u32(0), b"the server stops");
+        let reason = b"the server stops";
+        self.shared.open().close(reason);
+        // Those whose handshake is not done.
+        self.endpoint.close(VarInt::from_u32(0), reason);
     }
+}
+
+/// The sockets of the preferred addresses, and the addresses with the ports that they have.
+fn bind_preferred(
+    wanted: PreferredAddress,
+) -> Result<(PreferredAddress, Vec<UdpSocket>), ServeError> {
+    let (mut bound, mut sockets) = (PreferredAddress::default(), Vec::new());
+    for address in wanted.all() {
+        let socket = crate::transport::udp_socket(address)
+            .map_err(|source| ServeError::Bind { address, source })?;
+        match socket.local_addr().map_err(ServeError::Socket)? {
+            SocketAddr::V4(v4) => bound.v4 = Some(v4),
+            SocketAddr::V6(v6) => bound.v6 = Some(v6),
+        }
+        sockets.push(socket);
+    }
+    Ok((bound, sockets))
 }
 
 impl Drop for Server {

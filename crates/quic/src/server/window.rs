@@ -51,6 +51,8 @@ struct State {
     window: u64,
     /// Bytes of the window that are taken from the budget.
     reserved: u64,
+    /// Bytes beside the window for what is no body.
+    beside: u64,
 }
 
 impl Window {
@@ -58,7 +60,7 @@ impl Window {
     pub(super) fn new(connection: Connection, budget: Arc<Budget>, most: u64) -> Self {
         let window = LEAST.min(most);
         connection.set_send_window(window);
-        let state = Mutex::new(State { window, reserved: 0 });
+        let state = Mutex::new(State { window, reserved: 0, beside: 0 });
         let next = AtomicU64::new(window / 4);
         Self { connection, budget, most, taken: AtomicU64::new(0), next, state }
     }
@@ -66,6 +68,13 @@ impl Window {
     /// Bytes that noq took of all streams so far.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Lets the connection write this many bytes more, which its bodies have left no room for.
+    pub(crate) fn widen(&self, bytes: u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.beside += bytes;
+        self.connection.set_send_window(state.window + state.beside);
     }
 
     /// noq took this many more. Looks at the congestion window each time that a quarter of the window went through.
@@ -79,7 +88,7 @@ impl Window {
         let congestion_window = congestion.map_or(0, |controller| controller.window());
         state.adjust(congestion_window, self.most, &self.budget);
         self.next.store(taken + state.window / 4, Ordering::Relaxed);
-        self.connection.set_send_window(state.window);
+        self.connection.set_send_window(state.window + state.beside);
     }
 }
 
@@ -113,7 +122,7 @@ mod tests {
     use super::*;
 
     fn state() -> State {
-        State { window: LEAST, reserved: 0 }
+        State { window: LEAST, reserved: 0, beside: 0 }
     }
 
     #[test]

@@ -4,11 +4,14 @@ use std::ops::Range;
 
 const ACK: u64 = 0x02;
 const ACK_ECN: u64 = 0x03;
-const PATH_CHALLENGE: u64 = 0x1a;
-/// The type of the frame that answers a PATH_CHALLENGE, as it is written.
+/// The type of a frame that asks whether the peer receives on a path, as it is written, and of the answer.
+pub(crate) const PATH_CHALLENGE: u8 = 0x1a;
 pub(super) const PATH_RESPONSE: u8 = 0x1b;
 /// Type and data of either.
 pub(super) const PATH_FRAME_BYTES: usize = 9;
+const PADDING: u64 = 0;
+const PING: u64 = 1;
+const IMMEDIATE_ACK: u64 = 0x1f;
 
 /// Reads what is left of a packet's payload.
 struct Reader<'a> {
@@ -44,7 +47,7 @@ impl Reader<'_> {
         let kind = self.integer()?;
         match kind {
             // PADDING, PING, HANDSHAKE_DONE, IMMEDIATE_ACK
-            0x00 | 0x01 | 0x1e | 0x1f => {}
+            PADDING | PING | 0x1e | IMMEDIATE_ACK => {}
             ACK | ACK_ECN => {
                 self.integers(2)?;
                 let ranges = self.integer()?;
@@ -108,23 +111,58 @@ pub(super) struct Challenge {
     pub(super) alone: bool,
 }
 
+/// The frames of a payload by their types, up to the first that is of no known type or cut off, whose type is `None`.
+fn frames(payload: &[u8]) -> impl Iterator<Item = (Option<u64>, &[u8])> {
+    let mut reader = Reader { bytes: payload, at: 0 };
+    std::iter::from_fn(move || {
+        let begin = reader.at;
+        if begin >= payload.len() {
+            return None;
+        }
+        let kind = reader.frame();
+        if kind.is_none() {
+            reader.at = payload.len();
+        }
+        Some((kind, &payload[begin..reader.at]))
+    })
+}
+
 /// The PATH_CHALLENGE of a payload, if it has one.
 pub(super) fn challenge(payload: &[u8]) -> Option<Challenge> {
-    let mut reader = Reader { bytes: payload, at: 0 };
     let (mut found, mut others) = (None, false);
-    while reader.at < payload.len() {
-        let begin = reader.at;
-        match reader.frame() {
-            Some(PATH_CHALLENGE) => found = payload.get(begin + 1..begin + PATH_FRAME_BYTES),
-            Some(0 | ACK | ACK_ECN) => {}
-            Some(_) => others = true,
-            None => {
-                others = true;
-                break;
-            }
+    for (kind, frame) in frames(payload) {
+        match kind {
+            Some(kind) if kind == u64::from(PATH_CHALLENGE) => found = frame.get(1..),
+            Some(PADDING | ACK | ACK_ECN) => {}
+            Some(_) | None => others = true,
         }
     }
     Some(Challenge { data: found?.try_into().ok()?, alone: !others })
+}
+
+/// The data of the PATH_RESPONSE frames of a payload.
+pub(crate) fn responses(payload: &[u8]) -> impl Iterator<Item = [u8; 8]> {
+    let responses = frames(payload).filter(|(kind, _)| *kind == Some(PATH_RESPONSE.into()));
+    responses.filter_map(|(_, frame)| frame.get(1..)?.try_into().ok())
+}
+
+/// True if a payload asks for an acknowledgement and says nothing else that its receiver has to get.
+pub(crate) fn only_asks(payload: &[u8]) -> bool {
+    let mut asks = false;
+    let known = frames(payload).all(|(kind, _)| {
+        asks |= matches!(kind, Some(PING | IMMEDIATE_ACK));
+        matches!(kind, Some(PADDING | PING | IMMEDIATE_ACK | ACK | ACK_ECN))
+    });
+    known && asks
+}
+
+/// The place for a PATH_CHALLENGE in the padding of a payload that has a PATH_RESPONSE and nothing else.
+pub(super) fn room_for_challenge(payload: &[u8]) -> Option<Range<usize>> {
+    let (response, padding) = payload.split_at_checked(PATH_FRAME_BYTES)?;
+    let room = response[0] == PATH_RESPONSE
+        && padding.len() >= PATH_FRAME_BYTES
+        && padding.iter().all(|byte| *byte == 0);
+    room.then_some(PATH_FRAME_BYTES..2 * PATH_FRAME_BYTES)
 }
 
 /// A packet in which not all frames are known.
@@ -298,5 +336,27 @@ mod tests {
         assert_eq!(found(&[], &[0x08, 0, 0x1a, 9, 9]), Some(Challenge { data, alone: false }));
         assert_eq!(found(&[], &[0x80, 0, 0, 0x77]), Some(Challenge { data, alone: false }));
         assert_eq!(challenge(&[0x08, 0, 0x1a, 1, 2, 3, 4, 5, 6, 7, 8]), None, "it is data");
+    }
+
+    #[test]
+    fn a_probe_takes_the_place_of_what_only_asks() {
+        assert!(only_asks(&[0x01, 0, 0]));
+        assert!(only_asks(&[&ack(9, 3, &[])[..], &[0x01]].concat()));
+        assert!(only_asks(&[0x1f]));
+        assert!(!only_asks(&ack(9, 3, &[])), "an ACK alone asks for nothing");
+        assert!(!only_asks(&[0x01, 0x10, 9]), "MAX_DATA would be lost");
+        assert!(!only_asks(&[0x01, 0x40]), "cut off");
+    }
+
+    #[test]
+    fn a_challenge_has_room_behind_a_response_alone() {
+        let response = [0x1b, 1, 2, 3, 4, 5, 6, 7, 8];
+        let padded = [&response[..], &[0; 20]].concat();
+        assert_eq!(room_for_challenge(&padded), Some(9..18));
+        assert_eq!(responses(&padded).collect::<Vec<_>>(), [[1, 2, 3, 4, 5, 6, 7, 8]]);
+        assert_eq!(room_for_challenge(&[&response[..], &[0; 8]].concat()), None);
+        assert_eq!(room_for_challenge(&[&response[..], &[0, 1], &[0; 20]].concat()), None);
+        assert_eq!(room_for_challenge(&[0; 30]), None);
+        assert_eq!(responses(&[0x08, 0, 0x1b, 1, 2, 3, 4, 5, 6, 7, 8]).count(), 0, "it is data");
     }
 }

@@ -1,7 +1,7 @@
 //! The server's UDP socket between noq and the system: what noq never gets to see, and what it may not send.
 
 pub(crate) mod aging;
-mod frames;
+pub(crate) mod frames;
 mod guard;
 pub(crate) mod header;
 mod paths;
@@ -61,7 +61,7 @@ impl AsyncUdpSocket for Socket {
         let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
         let now = Instant::now();
         for (buf, meta) in bufs.iter_mut().zip(meta.iter_mut()).take(count) {
-            meta.len = keep_acceptable(&mut buf[..meta.len], meta.stride);
+            meta.len = keep(&mut buf[..meta.len], meta.stride, is_acceptable);
             for datagram in buf[..meta.len].chunks(meta.stride.max(1)) {
                 self.guard.received(meta.addr, datagram, now);
             }
@@ -84,9 +84,13 @@ impl AsyncUdpSocket for Socket {
 
 /// Moves the datagrams that noq may see together, and gives the bytes that they have. All but the last of what was
 /// received as one has the length `stride`.
-fn keep_acceptable(received: &mut [u8], stride: usize) -> usize {
+pub(crate) fn keep(
+    received: &mut [u8],
+    stride: usize,
+    is_acceptable: impl Fn(&[u8]) -> bool,
+) -> usize {
     let stride = stride.max(1);
-    if received.chunks(stride).all(is_acceptable) {
+    if received.chunks(stride).all(&is_acceptable) {
         return received.len();
     }
     let (mut kept, mut at) = (0, 0);
@@ -237,9 +241,9 @@ mod tests {
         let short = |fill: u8| [&[0x40][..], &[fill; 9]].concat();
         let bad = [&[0xc0, 9, 9, 9, 9][..], &[0; 5]].concat();
         let mut batch = [short(1), bad.clone(), bad.clone(), short(2), bad, vec![0x40, 3]].concat();
-        let kept = keep_acceptable(&mut batch, 10);
+        let kept = keep(&mut batch, 10, is_acceptable);
         assert_eq!(batch[..kept], [short(1), short(2), vec![0x40, 3]].concat());
         let mut nothing = vec![0xc0; 25];
-        assert_eq!(keep_acceptable(&mut nothing, 10), 0);
+        assert_eq!(keep(&mut nothing, 10, is_acceptable), 0);
     }
 }

@@ -5,20 +5,21 @@
 //! one, the peer acknowledges a packet whose data it has not got; that number is taken out of its ACKs, and noq sends
 //! the data again as lost.
 
-use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use noq::crypto::{
-    self, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
-    UnsupportedVersion,
+    self, CryptoError, HeaderKey, KeyPair, Keys, PacketKey, Session, UnsupportedVersion,
 };
-use noq::{ConnectionId, PathId, Side};
-use noq_proto::TransportError;
+use noq::{ConnectionId, PathId};
 use noq_proto::transport_parameters::TransportParameters;
+use ring::rand::{SecureRandom, SystemRandom};
 
 use super::Guard;
-use super::frames::{PATH_FRAME_BYTES, PATH_RESPONSE, challenge, without_acks};
+use super::frames::{
+    PATH_CHALLENGE, PATH_FRAME_BYTES, PATH_RESPONSE, challenge, room_for_challenge, without_acks,
+};
+use crate::layer::{Layer, Layered, PacketKeys, protect};
 
 /// The last bytes of a packet, by which the socket knows it again.
 pub(super) const TAG_BYTES: usize = 16;
@@ -124,116 +125,30 @@ impl crypto::ServerConfig for Crypto {
 
     fn start_session(&self, version: u32, params: &TransportParameters) -> Box<dyn Session> {
         let inner = self.inner.start_session(version, params);
-        let paths = Arc::new(Paths::default());
-        Box::new(Watched { inner, keys: 0, header: None, guard: self.guard.clone(), paths })
+        let watch = Watch { guard: self.guard.clone(), paths: Arc::default() };
+        Box::new(Layered::new(inner, watch))
     }
 }
 
-struct Watched {
-    inner: Box<dyn Session>,
-    /// Keys that the handshake has given: first those of the handshake, then those of data.
-    keys: usize,
-    /// Header protection of data to the peer, which stays when keys are updated.
-    header: Option<Arc<dyn HeaderKey>>,
+/// The layer of one connection.
+struct Watch {
     guard: Guard,
     paths: Arc<Paths>,
 }
 
-impl Watched {
-    fn watch(&self, keys: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
+impl Layer for Watch {
+    fn around(&self, keys: PacketKeys, header: &Arc<dyn HeaderKey>) -> PacketKeys {
         let key = |inner| -> Box<dyn PacketKey> {
-            let header = self.header.clone();
             let (guard, paths) = (self.guard.clone(), self.paths.clone());
-            Box::new(WatchedKey { inner, header, guard, paths })
+            Box::new(WatchedKey { inner, header: header.clone(), guard, paths })
         };
         KeyPair { local: key(keys.local), remote: key(keys.remote) }
     }
 }
 
-impl Session for Watched {
-    fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
-        let mut keys = self.inner.write_handshake(buf)?;
-        self.keys += 1;
-        if self.keys == 2 {
-            let header: Arc<dyn HeaderKey> = keys.header.local.into();
-            keys.header.local = Box::new(Shared(header.clone()));
-            self.header = Some(header);
-            keys.packet = self.watch(keys.packet);
-        }
-        Some(keys)
-    }
-
-    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        let keys = self.inner.next_1rtt_keys()?;
-        Some(self.watch(keys))
-    }
-
-    fn initial_keys(&self, dst_cid: ConnectionId, side: Side) -> Keys {
-        self.inner.initial_keys(dst_cid, side)
-    }
-
-    fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        self.inner.handshake_data()
-    }
-
-    fn peer_identity(&self) -> Option<Box<dyn Any>> {
-        self.inner.peer_identity()
-    }
-
-    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        self.inner.early_crypto()
-    }
-
-    fn early_data_accepted(&self) -> Option<bool> {
-        self.inner.early_data_accepted()
-    }
-
-    fn is_handshaking(&self) -> bool {
-        self.inner.is_handshaking()
-    }
-
-    fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
-        self.inner.read_handshake(buf)
-    }
-
-    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        self.inner.transport_parameters()
-    }
-
-    fn is_valid_retry(&self, orig_dst_cid: ConnectionId, header: &[u8], payload: &[u8]) -> bool {
-        self.inner.is_valid_retry(orig_dst_cid, header, payload)
-    }
-
-    fn export_keying_material(
-        &self,
-        output: &mut [u8],
-        label: &[u8],
-        context: &[u8],
-    ) -> Result<(), ExportKeyingMaterialError> {
-        self.inner.export_keying_material(output, label, context)
-    }
-}
-
-/// Header protection that noq and this layer both use.
-struct Shared(Arc<dyn HeaderKey>);
-
-impl HeaderKey for Shared {
-    fn decrypt(&self, pn_offset: usize, packet: &mut [u8]) {
-        self.0.decrypt(pn_offset, packet);
-    }
-
-    fn encrypt(&self, pn_offset: usize, packet: &mut [u8]) {
-        self.0.encrypt(pn_offset, packet);
-    }
-
-    fn sample_size(&self) -> usize {
-        self.0.sample_size()
-    }
-}
-
 struct WatchedKey {
     inner: Box<dyn PacketKey>,
-    header: Option<Arc<dyn HeaderKey>>,
+    header: Arc<dyn HeaderKey>,
     guard: Guard,
     paths: Arc<Paths>,
 }
@@ -249,16 +164,29 @@ impl WatchedKey {
     ) -> Option<Small> {
         let payload = packet.get(header_len..packet.len().checked_sub(self.inner.tag_len())?)?;
         let challenge = challenge(payload)?;
-        let (header, first) = (self.header.as_ref()?, *packet.first()?);
-        let number_bytes = usize::from(first & 3) + 1;
-        let mut datagram = packet[..header_len].to_vec();
-        datagram.push(0x1a);
-        datagram.extend_from_slice(&challenge.data);
-        datagram.resize(datagram.len() + self.inner.tag_len(), 0);
-        self.inner.encrypt(path_id, number, &mut datagram, header_len);
-        header.encrypt(header_len.checked_sub(number_bytes)?, &mut datagram);
+        let header = packet.get(..header_len)?;
+        let frame = [&[PATH_CHALLENGE][..], &challenge.data].concat();
+        let datagram = protect(&*self.inner, &*self.header, path_id, number, header, &frame)?;
         let paths = self.paths.clone();
         Some(Small { datagram, data: challenge.data, number, loses: !challenge.alone, paths })
+    }
+}
+
+/// Adds a PATH_CHALLENGE to a packet that answers a probe, in the place of its padding: a server that hears from a client on
+/// a new path probes that path as well (RFC 9000 section 9.6.2), which noq does no earlier than the client moves there.
+fn challenge_too(packet: &mut [u8], header_len: usize, tag_len: usize) {
+    let Some(end) = packet.len().checked_sub(tag_len) else { return };
+    let Some(payload) = packet.get_mut(header_len..end) else { return };
+    let Some(frame) = room_for_challenge(payload).and_then(|at| payload.get_mut(at)) else {
+        return;
+    };
+    let mut data = [0; 8];
+    // Without random bytes the path is validated later, by noq.
+    if SystemRandom::new().fill(&mut data).is_ok()
+        && let Some((kind, place)) = frame.split_first_mut()
+    {
+        *kind = PATH_CHALLENGE;
+        place.copy_from_slice(&data);
     }
 }
 
@@ -266,6 +194,7 @@ impl PacketKey for WatchedKey {
     fn encrypt(&self, path_id: PathId, packet: u64, buf: &mut [u8], header_len: usize) {
         let mut small = None;
         if self.guard.is_migrating() && self.paths.may_replace() {
+            challenge_too(buf, header_len, self.inner.tag_len());
             small = self.small(path_id, packet, buf, header_len);
         }
         self.inner.encrypt(path_id, packet, buf, header_len);

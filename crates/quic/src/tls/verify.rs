@@ -43,7 +43,7 @@ impl Verify {
         alpn: Alpn,
         versions: QuicVersions,
         sessions: Arc<Sessions>,
-    ) -> Result<noq::ClientConfig, TlsError> {
+    ) -> Result<Arc<dyn noq::crypto::ClientConfig>, TlsError> {
         let provider = cipher.provider();
         let mut config = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])
@@ -58,8 +58,7 @@ impl Verify {
         config.enable_early_data = true;
         let suite = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
         let moved = Moved::default();
-        let crypto = ClientCrypto { tls: Arc::new(config), suite, versions, moved };
-        Ok(noq::ClientConfig::new(Arc::new(crypto)))
+        Ok(Arc::new(ClientCrypto { tls: Arc::new(config), suite, versions, moved }))
     }
 
     fn verifier(

@@ -1,0 +1,404 @@
+//! A client that moves to its server's preferred address.
+//!
+//! Once the handshake is confirmed, a packet in which noq only asks for an acknowledgement becomes a probe: it has the same
+//! number, the connection ID of the transport parameter and a PATH_CHALLENGE, 1200 bytes, and goes to the preferred address.
+//! When the answer has come, everything goes there. noq sees the address of the handshake throughout, so it keeps its RTT
+//! and its window, which RFC 9000 section 9.4 wants begun anew; a client that downloads sends little.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use noq::crypto::{self, CryptoError, HeaderKey, KeyPair, PacketKey, Session};
+use noq::udp::{RecvMeta, Transmit};
+use noq::{
+    AsyncUdpSocket, ConnectError, Connection, ConnectionId, Endpoint, PathId, UdpSender,
+    WeakConnectionHandle,
+};
+use noq_proto::transport_parameters::TransportParameters;
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Offer, offer};
+use crate::layer::{Layer, Layered, PacketKeys, number_bytes, protect};
+use crate::socket::frames::{PATH_CHALLENGE, only_asks, responses};
+use crate::socket::header::long_version;
+
+/// Size of a datagram with a PATH_CHALLENGE (RFC 9000 section 8.2.1).
+const PROBE_BYTES: usize = 1200;
+const TAG_BYTES: usize = 16;
+/// Probes that are sent before the client stays where it is.
+const MOST_PROBES: u32 = 5;
+/// Shortest wait for the answer to a probe; it doubles with each.
+const LEAST_WAIT: Duration = Duration::from_millis(200);
+/// Wait for noq to send what becomes a probe, before it is asked again.
+const PING_AGAIN: Duration = Duration::from_millis(5);
+
+/// One connection's move, shared by its packet protection, its socket and the task that drives it.
+#[derive(Clone, Debug)]
+pub(crate) struct Move(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// The server's address in the handshake.
+    server: SocketAddr,
+    phase: watch::Sender<Phase>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Before the handshake is confirmed.
+    Waiting,
+    /// The preferred address is probed.
+    Probing,
+    /// Everything goes to the preferred address.
+    Moved,
+    /// There is none, or no answer came from there.
+    Stays,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    offer: Option<Offer>,
+    /// The offer's address of the family of the handshake's.
+    address: Option<SocketAddr>,
+    /// The connection ID of packets to the address of the handshake.
+    first_id: Option<ConnectionId>,
+    /// Data of the PATH_CHALLENGE frames that were made.
+    challenges: Vec<[u8; 8]>,
+    /// A probe, by the last bytes of the packet that it is sent instead of.
+    probe: Option<([u8; TAG_BYTES], Vec<u8>)>,
+}
+
+impl Move {
+    pub(crate) fn new(server: SocketAddr) -> Self {
+        let phase = watch::Sender::new(Phase::Waiting);
+        Self(Arc::new(Inner { server, phase, state: Mutex::default() }))
+    }
+
+    fn phase(&self) -> Phase {
+        *self.0.phase.borrow()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client's TLS, so that the move sees the transport parameters and the packets of data.
+    pub(crate) fn watch(
+        &self,
+        tls: Arc<dyn crypto::ClientConfig>,
+    ) -> Arc<dyn crypto::ClientConfig> {
+        Arc::new(Crypto { inner: tls, moving: self.clone() })
+    }
+
+    /// The client's socket.
+    pub(crate) fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
+        Box::new(Socket { inner: socket, moving: self.clone() })
+    }
+
+    /// Moves the connection, which is the only one of its endpoint, if its server wants that.
+    pub(crate) fn start(self, endpoint: Endpoint, connection: Connection) {
+        tokio::spawn(async move {
+            if connection.handshake_confirmed().await.is_err() || self.state().address.is_none() {
+                self.0.phase.send_replace(Phase::Stays);
+                return;
+            }
+            self.0.phase.send_replace(Phase::Probing);
+            // The task keeps no connection open that its user has dropped.
+            let weak = connection.weak_handle();
+            drop(connection);
+            self.probe(&weak).await;
+            if self.phase() == Phase::Moved {
+                tracing::debug!(server = %self.0.server, to = ?self.state().address, "moved");
+                // noq takes its next connection ID, which is the offer's, and retires the first.
+                endpoint.handle_network_change(None);
+            }
+        });
+    }
+
+    /// Lets noq send what becomes a probe until one is answered.
+    async fn probe(&self, connection: &WeakConnectionHandle) {
+        let mut wait = LEAST_WAIT;
+        for _ in 0..MOST_PROBES {
+            let Some(rtt) = connection.upgrade().and_then(|c| c.rtt(PathId::ZERO)) else { return };
+            let deadline = Instant::now() + wait.max(3 * rtt);
+            let before = self.state().challenges.len();
+            // A packet that says something else as well is no probe, so that there may have to be another.
+            while self.state().challenges.len() == before && Instant::now() < deadline {
+                if !ping(connection) || self.answered_before(Instant::now() + PING_AGAIN).await {
+                    return;
+                }
+            }
+            if self.answered_before(deadline).await {
+                return;
+            }
+            wait *= 2;
+        }
+        tracing::debug!(server = %self.0.server, "no answer from the preferred address");
+        self.turn(Phase::Stays);
+    }
+
+    /// Waits for the answer to a probe.
+    async fn answered_before(&self, deadline: Instant) -> bool {
+        let mut phase = self.0.phase.subscribe();
+        let answered = phase.wait_for(|phase| *phase != Phase::Probing);
+        tokio::time::timeout_at(deadline, answered).await.is_ok()
+    }
+
+    /// Ends probing.
+    fn turn(&self, next: Phase) {
+        self.0.phase.send_if_modified(|phase| {
+            let ends = *phase == Phase::Probing;
+            if ends {
+                *phase = next;
+            }
+            ends
+        });
+    }
+}
+
+/// Lets noq ask for an acknowledgement. Whether there is still a connection.
+fn ping(connection: &WeakConnectionHandle) -> bool {
+    let path = connection.upgrade().and_then(|connection| connection.path(PathId::ZERO));
+    path.is_some_and(|path| path.ping().is_ok())
+}
+
+impl State {
+    /// A probe with this packet's number, if the packet may be lost.
+    fn make_probe(
+        &mut self,
+        key: &MovingKey,
+        path: PathId,
+        number: u64,
+        packet: &[u8],
+        header_len: usize,
+    ) -> Option<Vec<u8>> {
+        let (header, behind) = packet.split_at_checked(header_len)?;
+        let payload = behind.get(..behind.len().checked_sub(key.inner.tag_len())?)?;
+        let id = &self.offer?.id;
+        let first_id = destination_id(header)?;
+        // A larger packet asks whether the path carries it, which a probe does not tell.
+        let replaceable = packet.len() <= PROBE_BYTES && only_asks(payload);
+        if first_id == &id[..] || !replaceable {
+            return None;
+        }
+        self.first_id = Some(ConnectionId::new(first_id));
+        let number_bytes = number_bytes(header)?;
+        let number_field = header.get(header.len() - number_bytes..)?;
+        let header = [&header[..1], id, number_field].concat();
+        let mut data = [0; 8];
+        SystemRandom::new().fill(&mut data).ok()?;
+        let mut payload = [&[PATH_CHALLENGE][..], &data].concat();
+        payload.resize(PROBE_BYTES.checked_sub(header.len() + key.inner.tag_len())?, 0);
+        self.challenges.push(data);
+        protect(&*key.inner, &*key.header, path, number, &header, &payload)
+    }
+
+    /// Writes the offer's connection ID into a packet with the first one, as long as noq has not changed to it.
+    fn readdress(&self, packet: &mut [u8], header_len: usize) {
+        let (Some(offer), Some(first)) = (&self.offer, &self.first_id) else { return };
+        let Some(header) = packet.get(..header_len) else { return };
+        if offer.id.len() == first.len() && destination_id(header) == Some(&first[..]) {
+            packet[1..1 + offer.id.len()].copy_from_slice(&offer.id);
+        }
+    }
+}
+
+/// The connection ID in a short header.
+fn destination_id(header: &[u8]) -> Option<&[u8]> {
+    header.get(1..header.len().checked_sub(number_bytes(header)?)?)
+}
+
+struct Crypto {
+    inner: Arc<dyn crypto::ClientConfig>,
+    moving: Move,
+}
+
+impl crypto::ClientConfig for Crypto {
+    fn start_session(
+        &self,
+        version: u32,
+        server_name: &str,
+        parameters: &TransportParameters,
+    ) -> Result<Box<dyn Session>, ConnectError> {
+        let session = self.inner.start_session(version, server_name, parameters)?;
+        Ok(Box::new(Layered::new(session, self.moving.clone())))
+    }
+}
+
+impl Layer for Move {
+    fn around(&self, keys: PacketKeys, header: &Arc<dyn HeaderKey>) -> PacketKeys {
+        let key = |inner| -> Box<dyn PacketKey> {
+            Box::new(MovingKey { inner, header: header.clone(), moving: self.clone() })
+        };
+        KeyPair { local: key(keys.local), remote: key(keys.remote) }
+    }
+
+    /// The last ones count: before them a client that resumes a session has those of the session.
+    fn parameters(&self, parameters: &TransportParameters) {
+        let mut bytes = Vec::new();
+        parameters.write(&mut bytes);
+        let mut state = self.state();
+        state.offer = offer(&bytes);
+        let same_family = |address: &SocketAddr| address.is_ipv4() == self.0.server.is_ipv4();
+        let offered = state.offer.and_then(|offer| offer.address.all().find(same_family));
+        state.address = offered.filter(|address| *address != self.0.server);
+    }
+}
+
+struct MovingKey {
+    inner: Box<dyn PacketKey>,
+    header: Arc<dyn HeaderKey>,
+    moving: Move,
+}
+
+impl PacketKey for MovingKey {
+    fn encrypt(&self, path: PathId, number: u64, packet: &mut [u8], header_len: usize) {
+        let mut probe = None;
+        match self.moving.phase() {
+            Phase::Waiting | Phase::Stays => {}
+            Phase::Probing => {
+                let mut state = self.moving.state();
+                probe = state.make_probe(self, path, number, packet, header_len);
+            }
+            Phase::Moved => self.moving.state().readdress(packet, header_len),
+        }
+        self.inner.encrypt(path, number, packet, header_len);
+        if let (Some(probe), Some(tag)) = (probe, packet.last_chunk()) {
+            self.moving.state().probe = Some((*tag, probe));
+        }
+    }
+
+    fn decrypt(
+        &self,
+        path: PathId,
+        number: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
+        self.inner.decrypt(path, number, header, payload)?;
+        if self.moving.phase() == Phase::Probing {
+            let state = self.moving.state();
+            let answered = responses(payload).any(|data| state.challenges.contains(&data));
+            drop(state);
+            if answered {
+                self.moving.turn(Phase::Moved);
+            }
+        }
+        Ok(())
+    }
+
+    fn tag_len(&self) -> usize {
+        self.inner.tag_len()
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.inner.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.inner.integrity_limit()
+    }
+}
+
+/// A socket in which the preferred address is that of the handshake.
+#[derive(Debug)]
+struct Socket {
+    inner: Box<dyn AsyncUdpSocket>,
+    moving: Move,
+}
+
+impl AsyncUdpSocket for Socket {
+    fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
+        Box::pin(Sender { inner: self.inner.create_sender(), moving: self.moving.clone() })
+    }
+
+    fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
+        if matches!(self.moving.phase(), Phase::Probing | Phase::Moved) {
+            let preferred = self.moving.state().address;
+            for meta in meta.iter_mut().take(count).filter(|meta| Some(meta.addr) == preferred) {
+                meta.addr = self.moving.0.server;
+            }
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_receive_segments(&self) -> NonZeroUsize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+#[derive(Debug)]
+struct Sender {
+    inner: Pin<Box<dyn UdpSender>>,
+    moving: Move,
+}
+
+impl Sender {
+    /// Where a packet goes, by its connection ID.
+    fn destination(&self, packet: &[u8]) -> Option<SocketAddr> {
+        let state = self.moving.state();
+        let first = state.first_id.as_ref()?;
+        let to_first = packet.get(1..1 + first.len()) == Some(&first[..]);
+        if to_first || long_version(packet).is_some() { None } else { state.address }
+    }
+
+    /// The probe that is sent instead of a packet, and where.
+    fn probe_for(&self, transmit: &Transmit<'_>) -> Option<(SocketAddr, Vec<u8>)> {
+        let state = self.moving.state();
+        let (tag, probe) = state.probe.as_ref()?;
+        let alone = transmit.segment_size.is_none_or(|size| size >= transmit.contents.len());
+        let found = alone && transmit.contents.last_chunk() == Some(tag);
+        if found { Some((state.address?, probe.clone())) } else { None }
+    }
+}
+
+impl UdpSender for Sender {
+    fn poll_send(
+        mut self: Pin<&mut Self>,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        // A packet that was made while the phase was another keeps its connection ID, and so its way.
+        if let Some((destination, probe)) = self.probe_for(transmit) {
+            let instead =
+                Transmit { destination, contents: &probe, segment_size: None, ..*transmit };
+            return self.inner.as_mut().poll_send(&instead, cx);
+        }
+        let destination = match self.moving.phase() {
+            Phase::Moved => self.destination(transmit.contents).unwrap_or(transmit.destination),
+            _ => transmit.destination,
+        };
+        self.inner.as_mut().poll_send(&Transmit { destination, ..*transmit }, cx)
+    }
+
+    /// One at a time while one of them may be a probe.
+    fn max_transmit_segments(&self) -> NonZeroUsize {
+        match self.moving.phase() {
+            Phase::Probing => NonZeroUsize::MIN,
+            Phase::Waiting | Phase::Moved | Phase::Stays => self.inner.max_transmit_segments(),
+        }
+    }
+}

@@ -53,8 +53,7 @@ pub(crate) struct Args {
     /// first
     #[arg(long, conflicts_with = "parallel")]
     resume: bool,
-    /// With --resume, send the requests in the first packets of the second connection (0-RTT); those of HTTP/3
-    /// wait for the handshake
+    /// With --resume, send the requests in the first packets of the second connection (0-RTT)
     #[arg(long, requires = "resume")]
     early_data: bool,
     /// Change the keys once data arrives (RFC 9001 section 6)

@@ -42,8 +42,9 @@ pub(crate) struct Args {
     /// Congestion control of what is sent: bbr3, bbr3x, bbr3-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
-    /// Another congestion control for the clients of a network; the first that fits counts
-    #[arg(long, value_name = "NETWORK=ALGORITHM")]
+    /// Another congestion control for the clients of a network, or for those that call the server by a name; the first
+    /// that fits counts
+    #[arg(long, value_name = "NETWORK|NAME=ALGORITHM")]
     cc_for: Vec<Rule>,
     /// The server's certificate chain, PEM; without it, one is made that signs itself
     #[arg(long, value_name = "FILE", requires = "key")]
@@ -104,9 +105,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Failure> {
     let mut signals = Signals::install()?;
+    let (choose, choose_by_name) = congestion::choose(&args.cc_for);
     let options = ServerOptions {
         congestion: args.cc,
-        choose: congestion::choose(&args.cc_for),
+        choose,
+        choose_by_name,
         transport: args.limits.transport(),
         limits: args.limits.limits(),
         secret: args.state.as_deref().map(secret).transpose()?,

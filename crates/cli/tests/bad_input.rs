@@ -77,7 +77,12 @@ fn of_serve() {
             (&["serve", ".", "--nonsense"], &["--nonsense"]),
             (&["serve", ".", "--ciphers", "rot13"], &["unknown cipher", "chacha20"]),
             (&["serve", ".", "--cc-for", "cubic"], &["192.0.2.0/24=cubic"]),
-            (&["serve", ".", "--cc-for", "here=cubic"], &["no network", "192.0.2.0/24"]),
+            (&["serve", ".", "--cc-for", "1.2.3=cubic"], &["no network", "192.0.2.0/24"]),
+            (&["serve", ".", "--preferred-address", "here"], &["no preferred", "192.0.2.1:4433"]),
+            (
+                &["serve", ".", "--preferred-address", "192.0.2.1:4433"],
+                &["cannot listen on 192.0.2.1:4433"],
+            ),
             (&["serve", ".", "--cc-for", "::/0=bbr"], ALGORITHMS),
             (&["serve", ".", "--metrics", "9090"], &["9090", "127.0.0.1:4433"]),
             (&["serve", ".", "--metrics", "192.0.2.1:9090"], &["metrics", "192.0.2.1:9090"]),

@@ -144,11 +144,12 @@ fn the_counters_of_prometheus_count() {
 }
 
 #[test]
-fn the_clients_of_a_network_have_a_congestion_control_of_their_own() {
+fn the_clients_of_a_network_and_those_of_a_name_have_a_congestion_control_of_their_own() {
     let dir = www(&[1000]);
-    let log = |rule: &str| {
+    let log = |rules: &[&str]| {
         let mut command = fullpipe(dir.path(), &["serve", ".", "-l", "127.0.0.1:0"]);
-        command.args(["--cc-for", rule]).env("RUST_LOG", "fullpipe_quic=debug");
+        command.args(rules.iter().flat_map(|rule| ["--cc-for", rule]));
+        command.env("RUST_LOG", "fullpipe_quic=debug");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Running(command.spawn().expect("the command starts"));
         let line = common::first_line(&mut process);
@@ -159,8 +160,14 @@ fn the_clients_of_a_network_have_a_congestion_control_of_their_own() {
         server.process.end();
         server.process.stderr()
     };
-    assert!(log("127.0.0.0/8=cubic").contains("congestion=cubic"));
-    assert!(!log("192.0.2.0/24=cubic").contains("congestion=cubic"));
+    let both = |first, second| log(&[first, second]);
+    assert!(log(&["127.0.0.0/8=cubic"]).contains("congestion=cubic"));
+    assert!(!log(&["192.0.2.0/24=cubic"]).contains("congestion=cubic"));
+    // `get` calls it localhost.
+    assert!(log(&["LocalHost=cubic"]).contains("congestion=cubic"));
+    assert!(!log(&["example.org=cubic"]).contains("congestion=cubic"));
+    assert!(both("localhost=reno", "127.0.0.0/8=cubic").contains("congestion=reno"));
+    assert!(both("127.0.0.0/8=cubic", "localhost=reno").contains("congestion=cubic"));
 }
 
 #[test]

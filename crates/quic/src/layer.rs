@@ -1,4 +1,4 @@
-//! A layer between noq and the packet protection of a connection's data, for both ends.
+//! A layer between noq and a connection's TLS, for both ends: around the packet protection of its data, or as an onlooker.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -8,11 +8,16 @@ use noq::{ConnectionId, Side};
 use noq_proto::TransportError;
 use noq_proto::transport_parameters::TransportParameters;
 
-/// What stands around a connection's keys of data.
+/// What stands between noq and a connection's TLS.
 pub(crate) trait Layer: Send + Sync + 'static {
-    /// The keys that noq gets for these, which are the first or those after a key update. `header` protects the headers of
+    /// The keys of data that noq gets for these, which are the first or those after a key update. `header` protects the headers of
     /// what is sent, and stays the same.
-    fn around(&self, keys: PacketKeys, header: &Arc<dyn HeaderKey>) -> PacketKeys;
+    fn around(&self, keys: PacketKeys, _header: &Arc<dyn HeaderKey>) -> PacketKeys {
+        keys
+    }
+
+    /// TLS has read a part of the handshake, and the answer to it was not sent yet.
+    fn handshake(&self, _session: &dyn Session) {}
 
     /// The peer's transport parameters, each time that noq reads them.
     fn parameters(&self, _parameters: &TransportParameters) {}
@@ -83,7 +88,9 @@ impl<L: Layer> Session for Layered<L> {
     }
 
     fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
-        self.inner.read_handshake(buf)
+        let read = self.inner.read_handshake(buf)?;
+        self.layer.handshake(&*self.inner);
+        Ok(read)
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {

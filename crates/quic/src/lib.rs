@@ -40,7 +40,7 @@ pub use noq;
 pub use preferred::{NoPreferredAddress, PreferredAddress};
 pub use secret::Secret;
 pub use server::{
-    Arrival, Choose, Limits, OnAccept, ServeError, Server, ServerOptions, ServerStats,
+    Arrival, Choose, ChooseByName, Limits, OnAccept, ServeError, Server, ServerOptions, ServerStats,
 };
 pub use tls::{
     Cipher, Fingerprint, Handshake, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify,

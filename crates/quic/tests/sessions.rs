@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::{fetch, loopback};
 use fullpipe_quic::{
-    Cipher, Client, ClientError, ClientOptions, Connector, Content, Server, ServerOptions,
+    Alpn, Cipher, Client, ClientError, ClientOptions, Connector, Content, Server, ServerOptions,
     ServerTls, Verify, bulk_block,
 };
 
@@ -45,11 +45,13 @@ async fn a_session_that_is_resumed_needs_no_certificate() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
-    for early in [true, false] {
+    let all = [Alpn::HqInterop, Alpn::H3].map(|alpn| [(alpn, true), (alpn, false)]);
+    for (alpn, early) in all.into_iter().flatten() {
         let tls = if early { tls().with_early_data() } else { tls() };
         let server = serve(&tls);
         let verify = Verify::Certificates(tls.certificates());
-        let connector = Connector::new(&verify, ClientOptions::default()).expect("TLS");
+        let options = ClientOptions { alpn, ..ClientOptions::default() };
+        let connector = Connector::new(&verify, options).expect("TLS");
         let address = server.local_addr();
         let first = connector.connect_early(address, "localhost").await.expect("connected");
         assert!(first.connection().handshake_data().is_some(), "there was nothing to resume");
@@ -66,9 +68,16 @@ async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
 /// The server that gave the session is gone, and the one in its place does not know it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_was_not_taken_early_can_be_made_anew() {
+    for alpn in [Alpn::HqInterop, Alpn::H3] {
+        not_taken(alpn).await;
+    }
+}
+
+async fn not_taken(alpn: Alpn) {
     let tls = tls().with_early_data();
     let verify = Verify::Certificates(tls.certificates());
-    let connector = Connector::new(&verify, ClientOptions::default()).expect("TLS");
+    let options = ClientOptions { alpn, ..ClientOptions::default() };
+    let connector = Connector::new(&verify, options).expect("TLS");
     let first = serve(&tls);
     let client = connector.connect(first.local_addr(), "localhost").await.expect("connected");
     fetch(&client, "/bulk/10").await.expect("a body");
@@ -76,8 +85,11 @@ async fn a_request_that_was_not_taken_early_can_be_made_anew() {
     let second = serve(&tls);
     let client = connector.connect_early(second.local_addr(), "localhost").await.expect("begun");
     let error = fetch(&client, "/bulk/10").await.expect_err("not taken");
-    assert!(matches!(error, ClientError::EarlyDataRejected), "{error}");
-    assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
+    assert!(matches!(error, ClientError::EarlyDataRejected), "{alpn}: {error}");
+    for _ in 0..3 {
+        assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
+    }
+    client.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

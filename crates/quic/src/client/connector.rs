@@ -1,6 +1,6 @@
 //! Makes connections. Those of one connector resume each other's sessions.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::alpn::is_http3;
 use super::error::handshake_error;
 use super::{Client, ClientError, ClientOptions};
 use crate::Verify;
-use crate::http3::client::Http3;
+use crate::http3::client::{Http3, Settings};
 use crate::preferred::client::Move;
 use crate::runtime::FineRuntime;
 use crate::tls::Sessions;
@@ -36,8 +36,8 @@ pub struct Connector {
     tokens: Arc<TokenMemoryCache>,
     options: ClientOptions,
     sessions: Arc<Sessions>,
-    /// Servers that agreed on HTTP/3.
-    http3: Arc<Mutex<HashSet<SocketAddr>>>,
+    /// Servers that agreed on HTTP/3, by name as their sessions are.
+    http3: Known,
 }
 
 impl Connector {
@@ -49,7 +49,7 @@ impl Connector {
         let ClientOptions { cipher, alpn, versions, .. } = options;
         let tls = verify.config(cipher, alpn, versions, sessions.clone())?;
         let transport = Arc::new(transport(&options, None));
-        let (tokens, http3) = (Arc::default(), Arc::default());
+        let (tokens, http3) = (Arc::default(), Known::default());
         Ok(Self { tls, transport, tokens, options, sessions, http3 })
     }
 
@@ -89,26 +89,34 @@ impl Connector {
     /// Connects, and gives the connection at once when a session can be resumed: what is asked before the handshake is
     /// done goes in the first packets (0-RTT), which anybody who sees them can send again. When the server does
     /// not take them, the request ends with [`ClientError::EarlyDataRejected`] and can be made anew. Requests of HTTP/3
-    /// wait for the handshake: without it, nothing tells what the server's settings are.
+    /// wait for the handshake if the server's settings had not come when the session did.
     pub async fn connect_early(
         &self,
         server: SocketAddr,
         server_name: &str,
     ) -> Result<Client, ClientError> {
         let begun = self.begin(free_port(server)?, server, server_name)?;
-        if self.http3_servers().contains(&server) {
+        let known = self.known().get(server_name).cloned();
+        if let Some(None) = known {
             return self.complete(begun, server, server_name).await;
         }
         let Begun { endpoint, connecting, moving } = begun;
-        match connecting.into_0rtt() {
-            Ok((connection, _accepted)) => {
-                start_move(moving, &endpoint, &connection);
-                Ok(Client { endpoint, connection, http3: None })
-            }
+        let (connection, accepted) = match connecting.into_0rtt() {
+            Ok(early) => early,
             Err(connecting) => {
-                self.complete(Begun { endpoint, connecting, moving }, server, server_name).await
+                let begun = Begun { endpoint, connecting, moving };
+                return self.complete(begun, server, server_name).await;
             }
-        }
+        };
+        start_move(moving, &endpoint, &connection);
+        let http3 = match known.flatten() {
+            None => None,
+            Some(settings) => {
+                let authority = authority(server, server_name);
+                Some(Http3::start_early(&connection, authority, &settings, accepted).await?)
+            }
+        };
+        Ok(Client { endpoint, connection, http3, known: self.remembering(server_name) })
     }
 
     /// Connects to whichever of a server's addresses answers first, as RFC 8305 does: the next is
@@ -218,7 +226,7 @@ impl Connector {
             Ok(Ok(connection)) => {
                 start_move(moving, &endpoint, &connection);
                 let http3 = self.http3_on(&connection, server, server_name).await?;
-                Ok(Client { endpoint, connection, http3 })
+                Ok(Client { endpoint, connection, http3, known: self.remembering(server_name) })
             }
             Ok(Err(ConnectionError::TimedOut)) | Err(_) => Err(no_answer),
             Ok(Err(error)) => Err(handshake_error(server, error)),
@@ -227,8 +235,12 @@ impl Connector {
 }
 
 impl Connector {
-    fn http3_servers(&self) -> MutexGuard<'_, HashSet<SocketAddr>> {
-        self.http3.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Option<Settings>>> {
+        self.http3.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remembering(&self, server_name: &str) -> Remembering {
+        Remembering { name: server_name.to_owned(), known: self.http3.clone() }
     }
 
     /// HTTP/3 on a connection that agreed on it.
@@ -239,15 +251,36 @@ impl Connector {
         server_name: &str,
     ) -> Result<Option<Http3>, ClientError> {
         if !is_http3(connection) {
-            self.http3_servers().remove(&server);
+            self.known().remove(server_name);
             return Ok(None);
         }
-        self.http3_servers().insert(server);
-        let host = match server_name.parse::<Ipv6Addr>() {
-            Ok(address) => format!("[{address}]"),
-            Err(_) => server_name.to_owned(),
-        };
-        Http3::start(connection, format!("{host}:{}", server.port())).await.map(Some)
+        self.known().entry(server_name.to_owned()).or_default();
+        Http3::start(connection, authority(server, server_name)).await.map(Some)
+    }
+}
+
+/// Servers that agreed on HTTP/3, with the settings that they had, if those had come.
+#[derive(Clone, Default)]
+struct Known(Arc<Mutex<HashMap<String, Option<Settings>>>>);
+
+/// Where the settings of a connection's server are kept.
+pub(super) struct Remembering {
+    name: String,
+    known: Known,
+}
+
+impl Remembering {
+    pub(super) fn settings(&self, settings: Settings) {
+        let mut known = self.known.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(self.name.clone(), Some(settings));
+    }
+}
+
+/// The server's name and port, as in a URL.
+fn authority(server: SocketAddr, server_name: &str) -> String {
+    match server_name.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]:{}", server.port()),
+        Err(_) => format!("{server_name}:{}", server.port()),
     }
 }
 

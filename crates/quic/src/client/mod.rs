@@ -13,6 +13,7 @@ use noq::{Connection, Endpoint, RecvStream, VarInt};
 
 pub use alpn::{Alpn, UnknownAlpn};
 pub use connector::Connector;
+use connector::Remembering;
 pub use error::ClientError;
 
 use crate::http3::client::{Answer, Http3};
@@ -71,6 +72,7 @@ pub struct Client {
     connection: Connection,
     /// HTTP/3, if the two ends agreed on it.
     http3: Option<Http3>,
+    known: Remembering,
 }
 
 impl Client {
@@ -117,7 +119,11 @@ impl Client {
             return Err(ClientError::Path(path.to_owned()));
         }
         if let Some(http3) = &self.http3 {
-            return Ok(Response(Body::Http3(Box::new(http3.get(path).await?))));
+            let answer = http3.get(path).await?;
+            if let Some(settings) = http3.settings() {
+                self.known.settings(settings);
+            }
+            return Ok(Response(Body::Http3(Box::new(answer))));
         }
         let (mut send, recv) = self.connection.open_bi().await?;
         send.write_all(format!("GET {path}\r\n").as_bytes()).await?;

@@ -10,6 +10,7 @@ use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 use noq::{ConnectionError, ReadError, VarInt, WriteError};
+use tokio::sync::watch;
 
 use super::NO_ERROR;
 
@@ -29,21 +30,47 @@ pub(super) struct Connection {
     streams: Streams,
     /// True if what the peer sends is bounded: that of a server's client is.
     bounded: bool,
+    /// Of a client that began before its handshake was done.
+    early: Option<Early>,
+}
+
+/// Whether a server took what was sent before the handshake was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It has not said so yet.
+    Open,
+    Taken,
+    /// The streams are gone with all that was on them.
+    Rejected,
+    /// HTTP/3 began anew on the same connection.
+    Restarted,
+}
+
+pub(super) type Early = watch::Receiver<Verdict>;
+
+/// Waits for the verdict; ends never if it is that HTTP/3 begins anew, without this one.
+async fn taken(early: Option<Early>) {
+    let Some(mut early) = early else { return };
+    let verdict = early.wait_for(|verdict| *verdict != Verdict::Open).await.map(|verdict| *verdict);
+    if !matches!(verdict, Ok(Verdict::Taken)) {
+        std::future::pending::<()>().await;
+    }
 }
 
 impl Connection {
-    pub(super) fn of_client(connection: noq::Connection) -> Self {
-        Self::new(connection, false)
+    pub(super) fn of_client(connection: noq::Connection, early: Option<Early>) -> Self {
+        Self::new(connection, false, early)
     }
 
     pub(super) fn of_server(connection: noq::Connection) -> Self {
-        Self::new(connection, true)
+        Self::new(connection, true, None)
     }
 
-    fn new(connection: noq::Connection, bounded: bool) -> Self {
-        let opener = Opener { connection, opening_bi: None, opening_uni: None };
+    fn new(connection: noq::Connection, bounded: bool, early: Option<Early>) -> Self {
+        let opener =
+            Opener { connection, early: early.clone(), opening_bi: None, opening_uni: None };
         let streams = Streams::default();
-        Self { opener, accepting_bi: None, accepting_uni: None, streams, bounded }
+        Self { opener, accepting_bi: None, accepting_uni: None, streams, bounded, early }
     }
 
     /// The streams of the requests that arrive.
@@ -82,8 +109,11 @@ impl<B: Buf> quic::Connection<B> for Connection {
     ) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
         let connection = &self.opener.connection;
         let accepting = self.accepting_uni.get_or_insert_with(|| {
-            let connection = connection.clone();
-            Box::pin(async move { connection.accept_uni().await })
+            let (connection, early) = (connection.clone(), self.early.clone());
+            Box::pin(async move {
+                taken(early).await;
+                connection.accept_uni().await
+            })
         });
         let accepted = ready!(accepting.as_mut().poll(cx));
         self.accepting_uni = None;
@@ -140,13 +170,15 @@ impl<B: Buf> quic::OpenStreams<B> for Connection {
 /// Opens streams of a connection.
 pub(crate) struct Opener {
     connection: noq::Connection,
+    early: Option<Early>,
     opening_bi: Option<Waiting<Pair>>,
     opening_uni: Option<Waiting<noq::SendStream>>,
 }
 
 impl Clone for Opener {
     fn clone(&self) -> Self {
-        Self { connection: self.connection.clone(), opening_bi: None, opening_uni: None }
+        let (connection, early) = (self.connection.clone(), self.early.clone());
+        Self { connection, early, opening_bi: None, opening_uni: None }
     }
 }
 
@@ -185,8 +217,11 @@ impl<B: Buf> quic::OpenStreams<B> for Opener {
     }
 
     fn close(&mut self, code: Code, reason: &[u8]) {
+        // What the server did not take ends, and the connection goes on.
+        let gone =
+            |early: &Early| matches!(*early.borrow(), Verdict::Rejected | Verdict::Restarted);
         // h3 closes what has ended as well, and noq would forget why it ended.
-        if self.connection.close_reason().is_none() {
+        if self.connection.close_reason().is_none() && !self.early.as_ref().is_some_and(gone) {
             self.connection.close(var_int(code.value()), reason);
         }
     }

@@ -1,22 +1,65 @@
 //! Requests over HTTP/3 from the client's side.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::{Buf, Bytes};
+use h3::ConnectionState;
 use h3::client::{RequestStream, SendRequest};
 use h3::error::StreamError;
 use http::Request;
 use http::header::CONTENT_LENGTH;
+use noq::ZeroRttAccepted;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-use super::adapter::{BidiStream, Connection, Opener};
+use super::adapter::{BidiStream, Connection, Early, Opener, Verdict};
 use crate::ClientError;
+
+type Requests = SendRequest<Opener, Bytes>;
+
+/// A server's settings, which a client that sends requests before the handshake is done has to comply with (RFC 9114
+/// section 7.2.4.2). It gives them to another connection; h3 has no public name for them.
+pub(crate) type Settings = Arc<dyn Fn(&Requests) + Send + Sync>;
 
 /// HTTP/3 on a connection.
 pub(crate) struct Http3 {
-    requests: SendRequest<Opener, Bytes>,
+    running: Arc<Mutex<Running>>,
     connection: noq::Connection,
     authority: String,
+    /// Of a connection whose handshake is not done when it begins.
+    early: Option<Early>,
+}
+
+struct Running {
+    requests: Requests,
+    driver: JoinHandle<()>,
+}
+
+impl Running {
+    async fn start(
+        connection: &noq::Connection,
+        early: Option<Early>,
+    ) -> Result<Self, ClientError> {
+        let adapter = Connection::of_client(connection.clone(), early);
+        let mut builder = h3::client::builder();
+        // Without a stream of nonsense: when the server allows none, h3 0.0.8 loses the frames of the control stream, and so a
+        // GOAWAY, while it waits for one (connection.rs, `poll_control`).
+        builder.send_grease(false);
+        let (mut driver, requests) =
+            builder.build(adapter).await.map_err(|error| of_connection(connection, &error))?;
+        let driver = tokio::spawn(async move {
+            let error = crate::log::Escaped(poll_fn(|cx| driver.poll_close(cx)).await);
+            tracing::debug!(%error, "the end of HTTP/3 on a connection");
+        });
+        Ok(Self { requests, driver })
+    }
+}
+
+fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Http3 {
@@ -25,26 +68,64 @@ impl Http3 {
         connection: &noq::Connection,
         authority: String,
     ) -> Result<Self, ClientError> {
-        let adapter = Connection::of_client(connection.clone());
-        let mut builder = h3::client::builder();
-        // Without a stream of nonsense: when the server allows none, h3 0.0.8 loses the frames of the control stream, and so a
-        // GOAWAY, while it waits for one (connection.rs, `poll_control`).
-        builder.send_grease(false);
-        let (mut driver, requests) =
-            builder.build(adapter).await.map_err(|error| of_connection(connection, &error))?;
-        tokio::spawn(async move {
-            let error = crate::log::Escaped(poll_fn(|cx| driver.poll_close(cx)).await);
-            tracing::debug!(%error, "the end of HTTP/3 on a connection");
-        });
-        Ok(Self { requests, connection: connection.clone(), authority })
+        let running = Running::start(connection, None).await?;
+        let running = Arc::new(Mutex::new(running));
+        Ok(Self { running, connection: connection.clone(), authority, early: None })
+    }
+
+    /// On a connection whose handshake is not done, with the settings that the server had before.
+    pub(crate) async fn start_early(
+        connection: &noq::Connection,
+        authority: String,
+        settings: &Settings,
+        accepted: ZeroRttAccepted,
+    ) -> Result<Self, ClientError> {
+        let (verdict, early) = watch::channel(Verdict::Open);
+        let running = Running::start(connection, Some(early.clone())).await?;
+        settings(&running.requests);
+        let running = Arc::new(Mutex::new(running));
+        tokio::spawn(judge(accepted, verdict, Arc::downgrade(&running), connection.clone()));
+        Ok(Self { running, connection: connection.clone(), authority, early: Some(early) })
+    }
+
+    /// The server's settings, if they have arrived.
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        match lock(&self.running).requests.settings() {
+            Cow::Borrowed(settings) => {
+                let settings = *settings;
+                Some(Arc::new(move |requests| requests.set_settings(settings)))
+            }
+            Cow::Owned(_unknown) => None,
+        }
     }
 
     /// The answer to a GET, once its header is there.
     pub(crate) async fn get(&self, path: &str) -> Result<Answer, ClientError> {
         let uri = format!("https://{}{path}", self.authority);
         let request = Request::get(uri).body(()).map_err(|_| ClientError::Path(path.to_owned()))?;
+        // Requests on the streams of before end with the verdict, which is told when there are new ones.
+        let early = self.early.clone().filter(|early| *early.borrow() == Verdict::Open);
+        let requests = lock(&self.running).requests.clone();
+        match (self.ask(requests, request).await, early) {
+            (Err(error), Some(mut early)) => {
+                let known =
+                    |verdict: &Verdict| matches!(verdict, Verdict::Taken | Verdict::Restarted);
+                match early.wait_for(known).await.map(|verdict| *verdict) {
+                    Ok(Verdict::Restarted) => Err(ClientError::EarlyDataRejected),
+                    _ => Err(error),
+                }
+            }
+            (answer, _) => answer,
+        }
+    }
+
+    async fn ask(
+        &self,
+        mut requests: Requests,
+        request: Request<()>,
+    ) -> Result<Answer, ClientError> {
         let lost = |error| of_stream(&self.connection, error);
-        let mut stream = self.requests.clone().send_request(request).await.map_err(lost)?;
+        let mut stream = requests.send_request(request).await.map_err(lost)?;
         stream.finish().await.map_err(lost)?;
         let response = stream.recv_response().await.map_err(lost)?;
         let status = response.status();
@@ -54,6 +135,30 @@ impl Http3 {
         let length = response.headers().get(CONTENT_LENGTH);
         let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
         Ok(Answer { stream, connection: self.connection.clone(), left })
+    }
+}
+
+/// Begins HTTP/3 anew if the server did not take what was sent before the handshake was done.
+async fn judge(
+    accepted: ZeroRttAccepted,
+    verdict: watch::Sender<Verdict>,
+    running: Weak<Mutex<Running>>,
+    connection: noq::Connection,
+) {
+    if accepted.await {
+        verdict.send_replace(Verdict::Taken);
+        return;
+    }
+    verdict.send_replace(Verdict::Rejected);
+    let Some(running) = running.upgrade() else { return };
+    lock(&running).driver.abort();
+    match Running::start(&connection, None).await {
+        Ok(new) => {
+            *lock(&running) = new;
+            verdict.send_replace(Verdict::Restarted);
+        }
+        // The connection is lost, which a request tells.
+        Err(error) => tracing::debug!(%error, "HTTP/3 could not begin anew"),
     }
 }
 

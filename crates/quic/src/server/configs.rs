@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use noq::{Incoming, ServerConfig, TransportConfig, VarInt};
 
-use super::{Choose, Limits};
+use super::by_name::ByName;
+use super::{Choose, ChooseByName, Limits};
 use crate::http3::{self, server::UNI_STREAMS};
 use crate::transport::log_to;
 use crate::{CongestionControl, TransportSettings};
@@ -32,14 +33,14 @@ pub(super) struct Transports {
 }
 
 impl Transports {
-    fn make(&self, congestion: CongestionControl, seed: u64, http3: bool) -> Arc<TransportConfig> {
+    fn make(&self, congestion: CongestionControl, seed: u64, http3: bool) -> TransportConfig {
         let mut transport = self.settings.transport(congestion, seed);
         self.limits.apply_to(&mut transport);
         if http3 {
             transport.max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS));
         }
         log_to(&mut transport, self.qlog.as_deref());
-        Arc::new(transport)
+        transport
     }
 }
 
@@ -49,6 +50,7 @@ pub(super) struct Configs {
     http3: Arc<ServerConfig>,
     transports: Transports,
     choose: Option<Choose>,
+    choose_by_name: Option<ChooseByName>,
 }
 
 impl Configs {
@@ -57,14 +59,15 @@ impl Configs {
         server: ServerConfig,
         transports: Transports,
         choose: Option<Choose>,
+        choose_by_name: Option<ChooseByName>,
     ) -> Self {
         let (congestion, seed) = (transports.congestion, transports.seed);
         let with = |http3| {
             let mut config = server.clone();
-            config.transport_config(transports.make(congestion, seed, http3));
+            config.transport_config(Arc::new(transports.make(congestion, seed, http3)));
             Arc::new(config)
         };
-        Self { hq: with(false), http3: with(true), transports, choose }
+        Self { hq: with(false), http3: with(true), transports, choose, choose_by_name }
     }
 
     /// The one with which the endpoint starts.
@@ -79,12 +82,33 @@ impl Configs {
         let arrival =
             Arrival { address: incoming.remote_address(), connection_id: incoming.orig_dst_cid() };
         let chosen = self.choose.as_ref().and_then(|choose| choose(&arrival));
-        let Some((congestion, seed)) = chosen else { return usual.clone() };
-        tracing::debug!(peer = %arrival.address, %congestion, "congestion control of its own");
         let mut config = ServerConfig::clone(usual);
-        config.transport_config(self.transports.make(congestion, seed, http3));
+        if let Some((congestion, seed)) = chosen {
+            log_choice(&arrival, congestion);
+            config.transport_config(Arc::new(self.transports.make(congestion, seed, http3)));
+        } else if let Some(choose) = self.choose_by_name.clone() {
+            let Transports { congestion, seed, .. } = self.transports;
+            let by_name = ByName::new(
+                congestion.factory(seed),
+                Arc::new(move |name| {
+                    let (congestion, seed) = choose(&arrival, name)?;
+                    log_choice(&arrival, congestion);
+                    Some(congestion.factory(seed))
+                }),
+            );
+            config.crypto = by_name.watch(config.crypto.clone());
+            let mut transport = self.transports.make(congestion, seed, http3);
+            transport.congestion_controller_factory(Arc::new(by_name));
+            config.transport_config(Arc::new(transport));
+        } else {
+            return usual.clone();
+        }
         Arc::new(config)
     }
+}
+
+fn log_choice(arrival: &Arrival, congestion: CongestionControl) {
+    tracing::debug!(peer = %arrival.address, %congestion, "congestion control of its own");
 }
 
 /// True if a client offers HTTP/3, as far as its first packet shows.

@@ -2,6 +2,7 @@
 
 mod admission;
 mod answer;
+mod by_name;
 mod configs;
 mod connection;
 mod limits;
@@ -53,6 +54,11 @@ pub type OnAccept = Arc<dyn Fn(Connection) + Send + Sync>;
 /// or `None` for the server's own.
 pub type Choose = Arc<dyn Fn(&Arrival) -> Option<(CongestionControl, u64)> + Send + Sync>;
 
+/// Called with what a client's first packet shows and the name by which it calls the server, once the ClientHello is
+/// there: the controller and its seed, or `None` for the server's own.
+pub type ChooseByName =
+    Arc<dyn Fn(&Arrival, Option<&str>) -> Option<(CongestionControl, u64)> + Send + Sync>;
+
 /// Options of a server, beyond its certificate and its content.
 #[derive(Clone)]
 pub struct ServerOptions {
@@ -66,6 +72,8 @@ pub struct ServerOptions {
     pub on_accept: Option<OnAccept>,
     /// Another controller for some connections.
     pub choose: Option<Choose>,
+    /// Another controller for connections that `choose` has none for.
+    pub choose_by_name: Option<ChooseByName>,
     /// Limits on the resources that clients can make the server hold.
     pub limits: Limits,
     /// Secret from which the keys of stateless resets and tokens are derived. `None` makes new keys at every
@@ -89,6 +97,7 @@ impl Default for ServerOptions {
             transport: TransportSettings::default(),
             on_accept: None,
             choose: None,
+            choose_by_name: None,
             limits: Limits::default(),
             secret: None,
             versions: QuicVersions::V1AndV2,
@@ -190,7 +199,7 @@ impl Server {
             limits,
             qlog: options.qlog,
         };
-        let configs = Configs::new(config, transports, options.choose);
+        let configs = Configs::new(config, transports, options.choose, options.choose_by_name);
         let runtime = FineRuntime::new(options.congestion);
         let wrap = |socket| runtime.wrap_udp_socket(socket).map_err(ServeError::Socket);
         let preferred = preferred_address.all().zip(preferred);

@@ -250,7 +250,7 @@ fn several_files_come_over_one_connection_or_over_one_each() {
         (&[][..], 1, false),
         (&["--parallel"], 150, false),
         (&["--resume"], 2, false),
-        (&["--resume", "--early-data"], 2, false),
+        (&["--resume", "--early-data"], 2, true),
         (&["--resume", "--early-data", "--alpn", "hq-interop"], 2, true),
         (&["--resume", "--alpn", "hq-interop"], 2, false),
         (&["--key-update"], 1, false),

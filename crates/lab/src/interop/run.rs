@@ -24,6 +24,7 @@ use super::trace::Trace;
 use super::{path, tshark};
 use crate::backend::RunError;
 use crate::observe::Progress;
+use crate::peers::OWN;
 use crate::process::Process;
 use crate::program::RivalWay;
 use crate::program::place::Link;
@@ -167,10 +168,11 @@ pub fn run_case(request: Request<'_>) -> Result<Run, RunError> {
     link.end_processes()?;
     let report = link.finish()?;
 
+    let is_own = ends.server.0 == OWN;
     let mut run = match status.map(|status| status.code()) {
         Some(Some(0)) => {
             let wrong = compare(&dir.join(WWW), &dir.join(DOWNLOADS), &names).map_err(file)?;
-            let mut run = look(case, dir, &addresses, &both).map_err(file)?;
+            let mut run = look(case, is_own, dir, &addresses, &both).map_err(file)?;
             for wrong in wrong {
                 run.grade = Grade::Failed;
                 run.notes.insert(0, wrong);
@@ -185,7 +187,7 @@ pub fn run_case(request: Request<'_>) -> Result<Run, RunError> {
             };
             let said = last_words(&client.dir);
             // The packets help to see why.
-            let _ = look(case, dir, &addresses, &both);
+            let _ = look(case, is_own, dir, &addresses, &both);
             without_packets(Grade::Failed, format!("the client {} {how}{said}", client.name))
         }
     };
@@ -290,7 +292,13 @@ fn start<'a>(
 }
 
 /// Reads the packets and checks them.
-fn look(case: &Case, dir: &Path, servers: &[IpAddr], both: &Path) -> io::Result<Run> {
+fn look(
+    case: &Case,
+    is_own_server: bool,
+    dir: &Path,
+    servers: &[IpAddr],
+    both: &Path,
+) -> io::Result<Run> {
     let files = ["client", "server"].map(|end| dir.join(LINK).join(format!("{end}.pcapng")));
     let capture = Capture::split(both, [&files[0], &files[1]])?;
     // An end may write no secrets, or not all: what one of the two has is enough.
@@ -306,6 +314,7 @@ fn look(case: &Case, dir: &Path, servers: &[IpAddr], both: &Path) -> io::Result<
         client: Trace::read(&capture.client, servers, &log),
         server: Trace::read(&capture.server, servers, &log),
         has_keys: !log.is_empty(),
+        is_own_server,
     };
     let mut verdict = check(&ground);
     let traces = [&ground.client, &ground.server];

@@ -56,7 +56,8 @@ fn ground(kind: Kind) -> Ground<'static> {
             handshake_bytes: vec![1000],
         }
     };
-    let mut ground = Ground { case, client: trace(), server: trace(), has_keys: true };
+    let mut ground =
+        Ground { case, client: trace(), server: trace(), has_keys: true, is_own_server: true };
     for n in 1..case.handshakes {
         let mut more = packet(PacketType::Initial);
         more.source = vec![9, n as u8];
@@ -313,6 +314,13 @@ fn a_server_stays_within_the_amplification_limit() {
             ("no Handshake packet", &|g| drop(g.server.datagrams.remove(3))),
         ],
     );
+    // The runner's rule, for others.
+    let mut other = make();
+    other.is_own_server = false;
+    other.server.datagrams[2].bytes = 3599;
+    assert_eq!(grade(&other), Grade::Passed);
+    other.server.datagrams[2].bytes = 3600;
+    assert_eq!(grade(&other), Grade::Failed);
     // What comes after the client has shown its address does not count.
     let mut later = make();
     later.server.datagrams[5].bytes = 100_000;

@@ -45,12 +45,23 @@ pub(super) fn compare(
     Some(differences)
 }
 
-fn differ(ours: &Counts, theirs: &Counts, end: &str) -> Vec<String> {
-    let names = ours.keys().chain(theirs.keys().filter(|name| !ours.contains_key(*name)));
+/// What tshark has found.
+#[derive(Default)]
+struct Found {
+    counts: Counts,
+    /// Datagrams of which it opened nothing: it loses track of connections after a Retry, or after the client has moved.
+    unopened: usize,
+}
+
+/// More than this program finds is a difference, and less too where tshark opened everything: whatever this program opens
+/// has a right tag.
+fn differ(ours: &Counts, theirs: &Found, end: &str) -> Vec<String> {
+    let more = theirs.counts.keys().filter(|name| !ours.contains_key(*name));
     let of = |counts: &Counts, name| counts.get(name).copied().unwrap_or_default();
-    let pairs = names.map(|name| (name, of(ours, name), of(theirs, name)));
+    let pairs =
+        ours.keys().chain(more).map(|name| (name, of(ours, name), of(&theirs.counts, name)));
     pairs
-        .filter(|(_, own, other)| own != other)
+        .filter(|(_, own, other)| own < other || (own > other && theirs.unopened == 0))
         .map(|(name, own, other)| {
             format!("of the {end} tshark finds {other} {name} in place of {own}")
         })
@@ -91,14 +102,16 @@ fn ours(trace: &Trace, is_server: bool) -> Counts {
 }
 
 /// The same by tshark: a line for each datagram, with the types of its packets, key phases and frames.
-fn read(file: &Path, sent: &str, keys: &Path) -> io::Result<Counts> {
+fn read(file: &Path, sent: &str, keys: &Path) -> io::Result<Found> {
     let mut command = Command::new(PROGRAM);
     command.arg("-r").arg(file).arg("-o").arg(format!("tls.keylog_file:{}", keys.display()));
     command.args(["-d", "udp.port==1-65535,quic", "--disable-protocol", "http3"]);
     // An error of ICMP has a part of the packet that it is about.
     command.arg("-Y").arg(format!("quic && !icmp && !icmpv6 && {sent}"));
     command.args(["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]);
-    for field in ["long.packet_type", "long.packet_type_v2", "key_phase", "frame_type"] {
+    let fields =
+        ["long.packet_type", "long.packet_type_v2", "key_phase", "frame_type", "decryption_failed"];
+    for field in fields {
         command.arg("-e").arg(format!("quic.{field}"));
     }
     let output = command.stdin(Stdio::null()).output()?;
@@ -106,11 +119,12 @@ fn read(file: &Path, sent: &str, keys: &Path) -> io::Result<Counts> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(io::Error::other(said.lines().last().unwrap_or("no reason").to_owned()));
     }
-    Ok(counts(&String::from_utf8_lossy(&output.stdout)))
+    Ok(found(&String::from_utf8_lossy(&output.stdout)))
 }
 
-fn counts(lines: &str) -> Counts {
-    let mut counts = Counts::new();
+fn found(lines: &str) -> Found {
+    let mut found = Found::default();
+    let counts = &mut found.counts;
     let kinds =
         [PacketType::Initial, PacketType::ZeroRtt, PacketType::Handshake, PacketType::Retry];
     for line in lines.lines() {
@@ -124,9 +138,14 @@ fn counts(lines: &str) -> Counts {
         };
         // The types of version 2 are those of version 1 and one more, modulo four.
         let of_v2 = numbers(1).into_iter().map(|kind| (kind + 3) % 4);
-        let types = numbers(0).into_iter().chain(of_v2);
-        for name in types.filter_map(|kind| name(*kinds.get(kind)?)) {
+        let types: Vec<usize> = numbers(0).into_iter().chain(of_v2).collect();
+        let is_retry = types == [3];
+        for name in types.into_iter().filter_map(|kind| name(*kinds.get(kind)?)) {
             *counts.entry(name).or_default() += 1;
+        }
+        if !is_retry && (numbers(3).is_empty() || !numbers(4).is_empty()) {
+            found.unopened += 1;
+            continue;
         }
         let phases = fields.get(2).into_iter().flatten();
         let changed = phases.filter(|phase| ["1", "True"].contains(phase)).count();
@@ -139,7 +158,7 @@ fn counts(lines: &str) -> Counts {
             }
         }
     }
-    counts
+    found
 }
 
 #[cfg(test)]
@@ -148,27 +167,30 @@ mod tests {
 
     #[test]
     fn what_tshark_finds_otherwise_is_told() {
-        let lines = "0,2\t\t\t3,3,6,0\n\t1,3\t0\t6,0\n\t\t1\t26,12\n\t\tTrue\t27\n\n";
-        let found = counts(lines);
+        let all = found(
+            "0,2\t\t\t3,3,6,0\t\n\t1,3\t0\t6,0\t\n\t\t1\t26,12\t\n\t\tTrue\t27\t\n3\t\t\t\t\n",
+        );
         let expected = [
             ("ACKs with ECN counts", 2),
             ("Handshake packets", 2),
             ("Initial packets", 2),
             ("PATH_CHALLENGEs", 1),
             ("PATH_RESPONSEs", 1),
+            ("Retry packets", 1),
             ("packets in the other key phase", 2),
         ];
-        assert_eq!(found.iter().map(|(name, n)| (*name, *n)).collect::<Vec<_>>(), expected);
-        assert_eq!(differ(&found, &found, "client"), Vec::<String>::new());
-        let mut other = found.clone();
-        other.insert("Retry packets", 1);
-        other.remove("PATH_CHALLENGEs");
-        assert_eq!(
-            differ(&found, &other, "server"),
-            [
-                "of the server tshark finds 0 PATH_CHALLENGEs in place of 1",
-                "of the server tshark finds 1 Retry packets in place of 0",
-            ]
-        );
+        assert_eq!(all.counts.iter().map(|(name, n)| (*name, *n)).collect::<Vec<_>>(), expected);
+        assert_eq!(all.unopened, 0);
+        assert_eq!(differ(&all.counts, &all, "client"), Vec::<String>::new());
+        let mut ours = all.counts.clone();
+        ours.remove("Retry packets");
+        ours.insert("PATH_CHALLENGEs", 2);
+        let less = "of the server tshark finds 1 PATH_CHALLENGEs in place of 2";
+        let more = "of the server tshark finds 1 Retry packets in place of 0";
+        assert_eq!(differ(&ours, &all, "server"), [less, more]);
+        // What it could not open is no difference.
+        let some = found("0,2\t\t\t3,3,6,0\t\n\t\t1\t\t\n\t\t1\t26\t1\n3\t\t\t\t\n");
+        assert_eq!((some.unopened, some.counts.get("PATH_CHALLENGEs")), (2, None));
+        assert_eq!(differ(&ours, &some, "server"), [more]);
     }
 }

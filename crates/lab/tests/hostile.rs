@@ -215,7 +215,7 @@ fn try_out(text: &str, dir: &Path, stop: &AtomicBool) -> Result<Came, String> {
 /// The scenarios that come with the program.
 fn scenario_files() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let mut files: Vec<_> = ["", "figures", "rfc9743", "kernel"]
+    let mut files: Vec<_> = ["", "figures", "rfc9743", "kernel", "tcp-user"]
         .iter()
         .flat_map(|dir| std::fs::read_dir(root.join(dir)).expect("a directory"))
         .map(|entry| entry.expect("an entry").path())

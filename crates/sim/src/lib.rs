@@ -41,6 +41,7 @@
 mod config;
 mod flight;
 mod flow;
+mod link;
 mod packet;
 mod random;
 mod receiver;
@@ -59,9 +60,11 @@ pub use config::{
     ReceiveWindow, Reordering, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
 };
 pub use flow::{Flow, SenderStats, SentPacket};
-pub use random::{Stream, stream_seed};
+pub use link::Link;
+pub use random::{Jitter, Stream, stream_seed};
 pub use sim::Sim;
-pub use tally::MAX_OWN_TALLIES;
+pub use tally::{FlowTallies, MAX_OWN_TALLIES, Tally};
+pub use timers::{NEVER, Timers};
 
 /// Bytes of a datagram that are no application data: short header with an 8-byte connection ID and
 /// a 4-byte packet number, AEAD tag, and the header of one STREAM frame (RFC 9000 sections 17.3.1

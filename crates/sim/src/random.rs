@@ -43,19 +43,20 @@ const fn mix(x: u64) -> u64 {
 
 /// Evenly distributed times below a bound.
 #[derive(Clone, Debug)]
-pub(crate) struct Jitter {
+pub struct Jitter {
     bound_ns: u64,
     rng: Pcg64Mcg,
 }
 
 impl Jitter {
-    pub(crate) fn new(bound: Duration, seed: u64) -> Self {
+    /// Times below `bound`; `seed` decides them.
+    pub fn new(bound: Duration, seed: u64) -> Self {
         Self { bound_ns: bound.as_nanos(), rng: Pcg64Mcg::seed_from_u64(seed) }
     }
 
     /// `at`, and a random time below the bound.
     #[inline]
-    pub(crate) fn after(&mut self, at: Instant) -> Instant {
+    pub fn after(&mut self, at: Instant) -> Instant {
         if self.bound_ns == 0 {
             return at;
         }

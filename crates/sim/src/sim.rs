@@ -11,6 +11,7 @@ use hdrhistogram::Histogram;
 
 use crate::config::{Route, SimConfig, SimError};
 use crate::flow::{Flow, Seeds, SenderStats};
+use crate::link::Link;
 use crate::packet::{Data, Up};
 use crate::random::{Stream, stream_seed};
 use crate::tally::{FlowTallies, Tally};
@@ -35,13 +36,6 @@ impl Timer {
 }
 
 #[derive(Debug)]
-struct Link {
-    path: Path<Data>,
-    /// One for each part of the run, see [`Sim::begin_part`].
-    queue_delay_ns: Vec<Tally>,
-}
-
-#[derive(Debug)]
 struct Cross {
     source: CrossSource,
     route: Route,
@@ -51,7 +45,7 @@ struct Cross {
 #[derive(Debug)]
 pub struct Sim {
     now: Instant,
-    links: Vec<Link>,
+    links: Vec<Link<Data>>,
     uplink: Path<(u32, Up)>,
     /// The earliest time of the next packet out of each link, and last out of the uplink, in nanoseconds.
     due: Vec<u64>,
@@ -73,8 +67,6 @@ pub struct Sim {
     upwards: Upwards,
     /// Flows that have not reached an end.
     unfinished: usize,
-    /// The start of each part of the run but the first.
-    parts: Vec<Instant>,
 }
 
 impl Sim {
@@ -103,10 +95,9 @@ impl Sim {
             delivered_packets: 0,
             upwards: Upwards::default(),
             unfinished: config.flows.len(),
-            parts: Vec::new(),
         };
         for link in &config.links {
-            sim.links.push(Link { path: Path::new(link)?, queue_delay_ns: vec![Tally::new()] });
+            sim.links.push(Link::new(link)?);
         }
         // First, because the timers of flows are numbered after theirs.
         for (i, cross) in config.cross.iter().enumerate() {
@@ -184,12 +175,7 @@ impl Sim {
     /// [`Self::begin_part`], and until now. A packet counts when it comes out of the link: one that is under
     /// way now is missing from all of them.
     pub fn queue_delays_so_far_ns(&self, link: usize) -> Vec<Histogram<u64>> {
-        let mut so_far = vec![Tally::new().histogram()];
-        for part in &self.links[link].queue_delay_ns {
-            let sum = so_far[so_far.len() - 1].clone() + part.histogram();
-            so_far.push(sum);
-        }
-        so_far
+        self.links[link].queue_delays_so_far_ns()
     }
 
     /// From now on packets that leave a bottleneck are counted apart from those before, see
@@ -198,11 +184,7 @@ impl Sim {
     /// Link events due until now are processed first, so that the links' counters are exact, whatever their
     /// disciplines; [`Self::link`] alone only reads the counters.
     pub fn begin_part(&mut self) {
-        self.parts.push(self.now);
-        for link in &mut self.links {
-            link.path.advance(self.now);
-            link.queue_delay_ns.push(Tally::new());
-        }
+        self.links.iter_mut().for_each(|link| link.begin_part(self.now));
     }
 
     /// Statistics of a flow's sender so far; for [`Application::ShortFlows`] those of all its connections.

@@ -11,20 +11,24 @@ pub const MAX_OWN_TALLIES: usize = 64;
 /// Counters of one power of two: a value is kept to within one part in 1024.
 const STEPS_LOG2: u32 = 10;
 
+/// Counters of values by their size.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub struct Tally {
     counts: Vec<u64>,
 }
 
 impl Tally {
-    pub(crate) fn new() -> Self {
+    /// Nothing yet.
+    #[expect(clippy::new_without_default, reason = "it is large: nobody should have one by chance")]
+    pub fn new() -> Self {
         let octaves = (u64::BITS - STEPS_LOG2) as usize;
         // Zeroed memory that nothing touches takes none.
         Self { counts: vec![0; (octaves + 1) << STEPS_LOG2] }
     }
 
+    /// Counts a value.
     #[inline]
-    pub(crate) fn record(&mut self, value: u64) {
+    pub fn record(&mut self, value: u64) {
         let shift = (value | 1 << STEPS_LOG2).ilog2() - STEPS_LOG2;
         let place = ((shift as usize) << STEPS_LOG2) + (value >> shift) as usize;
         if let Some(count) = self.counts.get_mut(place) {
@@ -33,7 +37,7 @@ impl Tally {
     }
 
     /// The counted values, each as the middle of its counter's range.
-    pub(crate) fn histogram(&self) -> Histogram<u64> {
+    pub fn histogram(&self) -> Histogram<u64> {
         let mut all = Histogram::new(3).expect("three digits are within what the type takes");
         for (place, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let shift = (place >> STEPS_LOG2).saturating_sub(1) as u32;
@@ -47,30 +51,31 @@ impl Tally {
 
 /// Tallies of several flows: one for each, or where they are many one for all, because each takes memory.
 #[derive(Debug)]
-pub(crate) struct FlowTallies {
+pub struct FlowTallies {
     tallies: Vec<Tally>,
 }
 
 impl FlowTallies {
-    pub(crate) fn new(flows: usize) -> Self {
+    /// For so many flows.
+    pub fn new(flows: usize) -> Self {
         let count = if flows <= MAX_OWN_TALLIES { flows.max(1) } else { 1 };
         Self { tallies: (0..count).map(|_| Tally::new()).collect() }
     }
 
     /// Of a flow that is not a connection of another.
     #[inline]
-    pub(crate) fn of(&mut self, flow: usize) -> &mut Tally {
+    pub fn of(&mut self, flow: usize) -> &mut Tally {
         let place = flow.min(self.tallies.len() - 1);
         &mut self.tallies[place]
     }
 
     /// One histogram per flow; with too many flows for that, one histogram of all together.
-    pub(crate) fn histograms(&self) -> Vec<Histogram<u64>> {
+    pub fn histograms(&self) -> Vec<Histogram<u64>> {
         self.tallies.iter().map(Tally::histogram).collect()
     }
 
     /// The histogram of all flows together.
-    pub(crate) fn histogram(&self) -> Histogram<u64> {
+    pub fn histogram(&self) -> Histogram<u64> {
         let [one] = self.tallies.as_slice() else {
             let mut all = Tally::new();
             for tally in &self.tallies {

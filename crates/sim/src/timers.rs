@@ -3,7 +3,7 @@
 use fullpipe_cc::Instant;
 
 /// A time that does not come, in nanoseconds.
-pub(crate) const NEVER: u64 = u64::MAX;
+pub const NEVER: u64 = u64::MAX;
 
 /// Timers by number, each with one deadline. Setting one to a later time costs nothing until the
 /// earlier time comes up: most timers of a transport move with every packet and never fire.
@@ -11,7 +11,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// A tournament: each place holds the earlier of the two below it, so that the first of all stands
 /// on top, and a new deadline is compared once a level.
 #[derive(Debug)]
-pub(crate) struct Timers {
+pub struct Timers {
     /// Deadlines in nanoseconds above, the timer's number below: one comparison, and a fixed order at
     /// one time. `places[1]` is the first of all, below `places[i]` are `places[2 i]` and
     /// `places[2 i + 1]`, and the second half are the timers.
@@ -24,7 +24,7 @@ fn key(timer: usize, at: u64) -> u128 {
 
 impl Timers {
     /// Room for `timers`, and more when they are set.
-    pub(crate) fn new(timers: usize) -> Self {
+    pub fn new(timers: usize) -> Self {
         let mut empty = Self { places: Vec::new() };
         empty.grow(timers);
         empty
@@ -44,7 +44,7 @@ impl Timers {
 
     /// The timer fires at `at` nanoseconds, [`NEVER`] for never.
     #[inline]
-    pub(crate) fn set(&mut self, timer: usize, at: u64) {
+    pub fn set(&mut self, timer: usize, at: u64) {
         let mut place = self.places.len() / 2 + timer;
         self.places[place] = key(timer, at);
         while place > 1 {
@@ -56,7 +56,7 @@ impl Timers {
 
     /// The timer fires at `at` or before.
     #[inline]
-    pub(crate) fn arm(&mut self, timer: usize, at: Instant) {
+    pub fn arm(&mut self, timer: usize, at: Instant) {
         let size = self.places.len() / 2;
         if timer >= size {
             self.grow(timer + 1);
@@ -72,19 +72,19 @@ impl Timers {
 
     /// The time at which the first timer fires, in nanoseconds; [`NEVER`] if none will.
     #[inline]
-    pub(crate) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         (self.places[1] >> 64) as u64
     }
 
     /// The timer that fires first, when there is one.
     #[inline]
-    pub(crate) fn first(&self) -> usize {
+    pub fn first(&self) -> usize {
         self.places[1] as u64 as usize
     }
 
     /// The timer does not fire.
     #[inline]
-    pub(crate) fn disarm(&mut self, timer: usize) {
+    pub fn disarm(&mut self, timer: usize) {
         self.set(timer, NEVER);
     }
 }

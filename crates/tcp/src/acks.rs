@@ -2,11 +2,9 @@
 
 use fullpipe_cc::{Duration, Instant};
 
+use crate::config::Config;
 use crate::receiver::Span;
 
-/// Segments acknowledged one by one when a connection starts, so that the peer's window grows: Linux's
-/// quick ACKs.
-const QUICK: u32 = 16;
 /// Challenge ACKs and answers to what is outside of the window, in [`LIMIT_TIME`] (RFC 5961 section 7).
 const LIMIT: u32 = 10;
 /// See [`LIMIT`].
@@ -15,6 +13,7 @@ const LIMIT_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Acks {
     delay: Duration,
+    every: u32,
     is_due: bool,
     at: Option<Instant>,
     /// Bytes of data that no ACK covers.
@@ -27,23 +26,24 @@ pub(crate) struct Acks {
 }
 
 impl Acks {
-    pub(crate) fn new(delay: Duration) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
-            delay,
+            delay: config.ack_delay,
+            every: config.ack_every,
             is_due: false,
             at: None,
             bytes: 0,
-            quick: QUICK,
+            quick: config.quick_acks,
             duplicate: None,
             limited: 0,
             limit_since: Instant::default(),
         }
     }
 
-    /// Data arrived in order: every second full segment is acknowledged at once.
+    /// Data arrived in order: after so many full segments an ACK leaves at once.
     pub(crate) fn on_data(&mut self, now: Instant, bytes: usize, mss: u32) {
         self.bytes = self.bytes.saturating_add(bytes as u32);
-        if self.quick > 0 || self.bytes >= mss.saturating_mul(2) {
+        if self.quick > 0 || self.bytes >= mss.saturating_mul(self.every) {
             self.quick = self.quick.saturating_sub(1);
             self.is_due = true;
         } else if self.at.is_none() {

@@ -1,12 +1,15 @@
 //! Configuration of connections, and the errors that they end with.
 
-use fullpipe_cc::{Algorithm, Duration};
+use fullpipe_cc::{Algorithm, CubicRules, Duration};
 
 /// A connection's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// The congestion control.
     pub algorithm: Algorithm,
+    /// Its settings. The connection itself fills in the segment size, the seed, the transport, whether there are
+    /// selective ACKs, and the round trip of the handshake.
+    pub congestion: fullpipe_cc::Config,
     /// Most bytes that were written and are not acknowledged.
     pub send_buffer: usize,
     /// Most bytes that arrived and were not read; the window is what is left of it. At least 1. Linux: the third
@@ -22,6 +25,12 @@ pub struct Config {
     pub mtu_discovery: bool,
     /// Longest delay of an ACK: at most 500 ms (RFC 9293 section 3.8.6.3).
     pub ack_delay: Duration,
+    /// Full segments after which an ACK is sent without a delay: 1 acknowledges each. More than 2 is against RFC 9293
+    /// section 3.8.6.3.
+    pub ack_every: u32,
+    /// Segments that are acknowledged one by one when a connection starts, so that the peer's window grows: Linux's
+    /// quick ACKs.
+    pub quick_acks: u32,
     /// The least that the variance's part of the retransmission timeout may be. RFC 6298 section 2.4 has a
     /// timeout of a second at least; this default is Linux's.
     pub rto_min: Duration,
@@ -43,8 +52,6 @@ pub struct Config {
     /// True to offer or accept ECN (RFC 3168). Packets are marked as capable of it where the algorithm
     /// answers marks.
     pub ecn: bool,
-    /// Largest delay between two polls without loss of rate.
-    pub pacing_granularity: Duration,
 }
 
 impl Default for Config {
@@ -52,12 +59,18 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             algorithm: Algorithm::Bbr3,
+            congestion: fullpipe_cc::Config {
+                cubic: CubicRules::Linux,
+                ..fullpipe_cc::Config::new(0)
+            },
             send_buffer: 4 << 20,
             receive_buffer: 6 << 20,
             initial_receive_buffer: 128 << 10,
             mtu: 1500,
             mtu_discovery: true,
             ack_delay: Duration::from_millis(40),
+            ack_every: 2,
+            quick_acks: 16,
             rto_min: Duration::from_millis(200),
             user_timeout: Duration::from_secs(180),
             keep_alive: None,
@@ -67,7 +80,6 @@ impl Default for Config {
             timestamps: true,
             window_scaling: true,
             ecn: false,
-            pacing_granularity: fullpipe_cc::CREDIT_TIME,
         }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Rtt {
     /// SRTT and RTTVAR, after the first sample.
     estimate: Option<(Duration, Duration)>,
     min: Option<Duration>,
+    latest: Option<Duration>,
+    samples: u64,
     rto_min: Duration,
     initial: Duration,
     backoff: u32,
@@ -24,7 +26,15 @@ pub(crate) struct Rtt {
 impl Rtt {
     /// `rto_min` is the least that RTTVAR's part of the timeout may be, as Linux bounds it.
     pub(crate) fn new(rto_min: Duration) -> Self {
-        Self { estimate: None, min: None, rto_min, initial: INITIAL_RTO, backoff: 0 }
+        Self {
+            estimate: None,
+            min: None,
+            latest: None,
+            samples: 0,
+            rto_min,
+            initial: INITIAL_RTO,
+            backoff: 0,
+        }
     }
 
     pub(crate) fn smoothed(&self) -> Option<Duration> {
@@ -38,6 +48,17 @@ impl Rtt {
     /// The shortest round trip so far.
     pub(crate) fn min(&self) -> Option<Duration> {
         self.min
+    }
+
+    /// The newest sample, and how many there were.
+    pub(crate) fn newest(&self) -> (Option<Duration>, u64) {
+        (self.latest, self.samples)
+    }
+
+    /// The sample of one ACK.
+    pub(crate) fn on_ack(&mut self, sample: Duration) {
+        self.latest = Some(sample);
+        self.samples += 1;
     }
 
     /// A sample for SRTT and RTTVAR, section 2.

@@ -164,6 +164,21 @@ pub const fn ip_header_bytes(to: IpAddr) -> usize {
     }
 }
 
+/// Marks an IP packet with CE, as a router does that has too long a queue (RFC 3168 section 5), and corrects IPv4's
+/// checksum. What is no IP packet stays as it is.
+pub fn set_ce(packet: &mut [u8]) {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => {
+            let Ok(mut ip) = Ipv4Packet::new_checked(packet) else { return };
+            ip.set_ecn(Ecn::Ce.bits());
+            ip.fill_checksum();
+        }
+        // The traffic class is across the first two bytes.
+        Some(6) if packet.len() >= IPV6_HEADER => packet[1] |= Ecn::Ce.bits() << 4,
+        _ => {}
+    }
+}
+
 /// Reads an IP packet. `None` if it is no TCP segment, is a fragment, has IPv6 extension headers, is
 /// shorter than it says, has a wrong checksum or an impossible mixture of flags, or is from or to an
 /// address that is no single host's.

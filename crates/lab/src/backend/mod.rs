@@ -10,8 +10,10 @@ mod realtime;
 mod sim;
 #[cfg(target_os = "linux")]
 mod tcp_linux;
+mod tcp_user;
 #[cfg(test)]
 mod toy;
+mod virtual_time;
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,6 +35,7 @@ static BACKENDS: &[&dyn Backend] = &[
     &quic_noq::QuicNoq,
     #[cfg(target_os = "linux")]
     &tcp_linux::TcpLinux,
+    &tcp_user::TcpUser,
     #[cfg(test)]
     &toy::Toy,
 ];
@@ -76,7 +79,7 @@ pub(crate) struct Request<'a> {
     /// The moments for which marks are wanted, in order.
     pub(crate) moments: &'a [Duration],
     pub(crate) sampling: Sampling,
-    /// The number of packets of each direction whose arrival at the path is wanted; only the simulator has them.
+    /// The number of packets of each direction whose arrival at the path is wanted; only a virtual clock has them.
     pub(crate) arrivals: usize,
     /// One of the backend's, or the usual one.
     pub(crate) link: Option<LinkKind>,
@@ -93,6 +96,8 @@ pub struct BackendChoice(&'static dyn Backend);
 impl BackendChoice {
     /// The simulator.
     pub const SIM: Self = Self(&sim::Sim);
+    /// TCP in user space, under a virtual clock.
+    pub const TCP_USER: Self = Self(&tcp_user::TcpUser);
     /// QUIC by noq.
     pub const QUIC: Self = Self(&quic_noq::QuicNoq);
 

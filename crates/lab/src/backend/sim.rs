@@ -1,21 +1,14 @@
-//! The simulator: a virtual clock, as fast as the machine can. The time of a flow's start is that of its first packet.
-
-use std::sync::atomic::Ordering;
+//! The simulator: a virtual clock, as fast as the machine can.
 
 use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::{Arrival, PathSample};
 use fullpipe_sim as sim;
+use hdrhistogram::Histogram;
 
+use super::virtual_time::{self, World};
 use super::{Backend, Request, RunError};
-use crate::observe::{
-    ByFlow, FlowSample, FlowTimes, Mark, Observations, Pace, PathNow, Recorder, STALL,
-};
+use crate::observe::{FlowSample, Observations};
 use crate::scenario::{Cc, Feature, LinkKind, Scenario};
-
-/// Longest simulated time between two checks whether to stop the run.
-const PATIENCE: Duration = Duration::from_millis(100);
-
-/// And how many events, of which a second has some ten million.
-const EVENTS: u64 = 1 << 20;
 
 /// The simulator as a backend.
 pub(super) struct Sim;
@@ -54,130 +47,104 @@ impl Backend for Sim {
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
-        let mut sim = sim::Sim::new(&scenario.config)?;
-        if request.arrivals > 0 {
-            sim.record_arrivals(request.arrivals);
-        }
-        let flows = scenario.flows.len();
-        let mut recorder =
-            Recorder::new(request.sampling, scenario.interval, scenario.duration, flows);
-        let mut pace = Pace::new(scenario.extent());
-        let mut moments = request.moments.iter().copied().peekable();
-        let mut marks = vec![mark(&sim)];
-        let mut now = Duration::ZERO;
-        let end = scenario.duration.unwrap_or(Duration::MAX);
-        while now < end && !sim.is_done() {
-            if request.stop.load(Ordering::Relaxed) {
-                return Err(RunError::StoppedEarly);
-            }
-            if pace.is_due() {
-                let now = sim.now().since(Instant::default());
-                let link = sim.link(0);
-                let rtts = sim.flows().iter().filter_map(sim::Flow::latest_rtt);
-                let path = PathNow::new(link.queue.delay, link.stats, rtts);
-                (request.watch)(pace.now(now, received(&sim), &path));
-            }
-            if scenario.duration.is_none() && pace.is_stalled(now, received(&sim).iter().sum()) {
-                return Err(RunError::Stalled(STALL));
-            }
-            let mut until = end.min(now + PATIENCE);
-            until = moments.peek().map_or(until, |t| until.min(*t));
-            until = recorder.as_ref().map_or(until, |r| until.min(r.next_due()));
-            // Nothing counts that happens after the last byte.
-            if !sim.run_until_done_within(Instant::default() + until, EVENTS) {
-                continue;
-            }
-            now = sim.now().since(Instant::default());
-            if let Some(recorder) = recorder.as_mut().filter(|r| r.next_due() <= now) {
-                let there = |(_, flow): &(usize, &sim::Flow)| {
-                    flow.start() <= sim.now() && flow.end().is_none()
-                };
-                let flows = sim.flows().iter().enumerate().filter(there);
-                let samples: Vec<_> =
-                    flows.map(|(i, flow)| (i, sample(scenario, &sim, i, flow))).collect();
-                for (i, sample) in &samples {
-                    (request.on_sample)(*i, now, sample)?;
-                }
-                recorder.push(now, samples.into_iter());
-            }
-            if moments.next_if(|t| *t <= now).is_some() {
-                sim.begin_part();
-                marks.push(mark(&sim));
-            }
-        }
-        sim.begin_part();
-        marks.push(mark(&sim));
-        let series = recorder.map_or(Vec::new(), Recorder::finish);
-        add_queue_delays(&mut marks, &sim);
-        let mut seen = observations(scenario, &sim, marks, series);
-        if request.arrivals > 0 {
-            let mut all = sim.take_arrivals();
-            let up = all.pop().unwrap_or_default();
-            seen.arrivals = all.into_iter().next().map(|down| [down, up]);
-        }
-        Ok(seen)
+        let sim = sim::Sim::new(&scenario.config)?;
+        virtual_time::run(scenario, &mut Simulated { sim, scenario }, request)
     }
 }
 
-fn received(sim: &sim::Sim) -> Vec<u64> {
-    sim.flows().iter().map(|f| f.received()).collect()
+/// A simulation, and what it was made of.
+struct Simulated<'a> {
+    sim: sim::Sim,
+    scenario: &'a Scenario,
 }
 
-fn sample(scenario: &Scenario, sim: &sim::Sim, i: usize, flow: &sim::Flow) -> FlowSample {
-    let first_link = scenario.config.flows[i].route.map_or(0, |route| route.first);
-    FlowSample {
-        received: flow.received(),
-        rtt: flow.latest_rtt(),
-        sender: flow.stats(),
-        newest_packet: flow.newest_packet(),
-        queue: match scenario.config.flows[i].direction {
-            sim::Direction::Down => sim.link(first_link).queue,
-            sim::Direction::Up => sim.uplink().queue,
-        },
-        ..FlowSample::of_model(flow.snapshot())
+impl World for Simulated<'_> {
+    fn now(&self) -> Instant {
+        self.sim.now()
     }
-}
 
-/// Queueing delays are missing: packets that have left the queue by now are still under way.
-fn mark(sim: &sim::Sim) -> Mark {
-    let (flows, links) = (0..sim.flows().len(), 0..sim.links());
-    let now = sim.now().since(Instant::default());
-    Mark {
-        at: now,
-        taken: now,
-        received: received(sim),
-        sent: flows.clone().map(|i| sim.sender_stats(i)).collect(),
-        links: links.map(|i| sim.link(i).stats).collect(),
-        queue_ns: Vec::new(),
-        rtt_ns: ByFlow::of(sim.rtt_ns_by_flow()),
-        latency_ns: ByFlow::of(sim.latency_ns_by_flow()),
-        completion_ns: sim.flows().iter().map(|f| f.completion_ns()).collect(),
-        incomplete: flows.map(|i| sim.incomplete(i)).collect(),
-        on_link: Vec::new(),
+    fn is_done(&self) -> bool {
+        self.sim.is_done()
     }
-}
 
-/// Gives each mark the queueing delays of the packets that had left the queue by then.
-fn add_queue_delays(marks: &mut [Mark], sim: &sim::Sim) {
-    for link in 0..sim.links() {
-        for (mark, so_far) in marks.iter_mut().zip(sim.queue_delays_so_far_ns(link)) {
-            mark.queue_ns.push(so_far);
+    fn advance(&mut self, time: Instant, events: u64) -> bool {
+        self.sim.run_until_done_within(time, events)
+    }
+
+    fn begin_part(&mut self) {
+        self.sim.begin_part();
+    }
+
+    fn links(&self) -> usize {
+        self.sim.links()
+    }
+
+    fn link(&self, i: usize) -> PathSample {
+        self.sim.link(i)
+    }
+
+    fn queue_delays_so_far_ns(&self, link: usize) -> Vec<Histogram<u64>> {
+        self.sim.queue_delays_so_far_ns(link)
+    }
+
+    fn flows(&self) -> usize {
+        self.sim.flows().len()
+    }
+
+    fn received(&self, flow: usize) -> u64 {
+        self.sim.flow(flow).received()
+    }
+
+    fn latest_rtt(&self, flow: usize) -> Option<Duration> {
+        self.sim.flow(flow).latest_rtt()
+    }
+
+    fn times(&self, flow: usize) -> (Instant, Option<Instant>) {
+        let flow = self.sim.flow(flow);
+        (flow.start(), flow.end())
+    }
+
+    fn sample(&self, i: usize) -> FlowSample {
+        let (flow, config) = (self.sim.flow(i), &self.scenario.config.flows[i]);
+        let first_link = config.route.map_or(0, |route| route.first);
+        FlowSample {
+            received: flow.received(),
+            rtt: flow.latest_rtt(),
+            sender: flow.stats(),
+            newest_packet: flow.newest_packet(),
+            queue: match config.direction {
+                sim::Direction::Down => self.sim.link(first_link).queue,
+                sim::Direction::Up => self.sim.uplink().queue,
+            },
+            ..FlowSample::of_model(flow.snapshot())
         }
     }
-}
 
-fn observations(
-    scenario: &Scenario,
-    sim: &sim::Sim,
-    marks: Vec<Mark>,
-    series: Vec<crate::observe::SeriesRow>,
-) -> Observations {
-    let since = |t: Instant| t.since(Instant::default());
-    let end = since(sim.now());
-    let times = sim.flows().iter().zip(&scenario.config.flows).map(|(flow, config)| {
-        let stop = config.stop.unwrap_or(end).min(end);
-        FlowTimes { start: since(flow.start()).min(end), end: flow.end().map_or(stop, since) }
-    });
-    let times = times.collect();
-    Observations { marks, times, end, series, emulator: None, interrupted: false, arrivals: None }
+    fn sent(&self, flow: usize) -> sim::SenderStats {
+        self.sim.sender_stats(flow)
+    }
+
+    fn rtt_ns(&self) -> Vec<Histogram<u64>> {
+        self.sim.rtt_ns_by_flow()
+    }
+
+    fn latency_ns(&self) -> Vec<Histogram<u64>> {
+        self.sim.latency_ns_by_flow()
+    }
+
+    fn completion_ns(&self, flow: usize) -> Option<Histogram<u64>> {
+        self.sim.flow(flow).completion_ns()
+    }
+
+    fn incomplete(&self, flow: usize) -> Option<u64> {
+        self.sim.incomplete(flow)
+    }
+
+    fn record_arrivals(&mut self, most: usize) {
+        self.sim.record_arrivals(most);
+    }
+
+    fn take_arrivals(&mut self) -> Vec<Vec<Arrival>> {
+        self.sim.take_arrivals()
+    }
 }

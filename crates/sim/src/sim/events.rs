@@ -31,9 +31,7 @@ impl Sim {
                 // A corrupted packet fails its checksum behind the link.
                 && !d.corrupted
             {
-                let later = self.parts.iter().rev().take_while(|begun| d.left_queue <= **begun);
-                let part = link.queue_delay_ns.len() - 1 - later.count();
-                link.queue_delay_ns[part].record(d.queued.as_nanos());
+                link.count(d);
                 if self.links.len() == 1 || self.is_last_link(source, d) {
                     self.delivered_packets += 1;
                     self.on_data::<false>(&d.payload, d.ecn);

@@ -42,6 +42,9 @@ impl Connection {
         let news = self.flight.acknowledge(ack, blocks, &mut self.rack, &mut batch);
         if let Some(sample) = sample(now, &news, header, self.clock, ack > una) {
             batch.rtt(sample);
+            if let RttSample::Exact(rtt) | RttSample::Coarse { rtt, .. } = sample {
+                self.rtt.on_ack(rtt);
+            }
             match (sample, news.oldest_once) {
                 (_, Some(oldest)) => self.rtt.update(now.since(oldest)),
                 (RttSample::Coarse { rtt, .. }, None) => self.rtt.update(rtt),

@@ -28,6 +28,10 @@ pub struct Info {
     pub rtt: Option<Duration>,
     /// RTTVAR, after the first sample.
     pub rttvar: Option<Duration>,
+    /// The newest sample of the round trip: that of the newest segment of an ACK.
+    pub latest_rtt: Option<Duration>,
+    /// Number of these samples: one for the handshake, and one for each ACK that gives one.
+    pub rtt_samples: u64,
     /// The shortest round trip.
     pub min_rtt: Option<Duration>,
     /// The retransmission timeout with its doublings.
@@ -96,6 +100,8 @@ impl Connection {
             state: self.state,
             rtt: self.rtt.smoothed(),
             rttvar: self.rtt.variation(),
+            latest_rtt: self.rtt.newest().0,
+            rtt_samples: self.rtt.newest().1,
             min_rtt: self.rtt.min(),
             rto: self.rtt.timeout(),
             backoff: self.rtt.backoff(),
@@ -121,6 +127,11 @@ impl Connection {
             wscale: self.options.window_scaling,
             ecn: self.options.ecn,
         }
+    }
+
+    /// [`Info::latest_rtt`] and [`Info::rtt_samples`], for whoever asks after each packet.
+    pub fn newest_rtt(&self) -> (Option<Duration>, u64) {
+        self.rtt.newest()
     }
 
     /// What the congestion control believes.

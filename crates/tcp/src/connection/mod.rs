@@ -9,7 +9,7 @@ mod transmit;
 
 use core::net::SocketAddr;
 
-use fullpipe_cc::{Controller, CubicRules, Duration, Instant, Prr, Transport};
+use fullpipe_cc::{Controller, Duration, Instant, Prr, Transport};
 
 use crate::acks::Acks;
 use crate::autotune::Autotune;
@@ -232,9 +232,9 @@ impl Connection {
         let cc_config = fullpipe_cc::Config {
             smss: options.payload(),
             transport: Transport::Tcp,
-            pacing_granularity: config.pacing_granularity,
-            cubic: CubicRules::Linux,
-            ..fullpipe_cc::Config::new(seeds.cc)
+            seed: seeds.cc,
+            handshake_rtt: None,
+            ..config.congestion
         };
         Self {
             config: *config,
@@ -267,7 +267,7 @@ impl Connection {
             prr: None,
             tune: Autotune::new(now, None, receive.places()),
             receive,
-            acks: Acks::new(config.ack_delay),
+            acks: Acks::new(config),
             recent: Recent::default(),
             marks: Marks::default(),
             clock: seeds.clock,
@@ -317,6 +317,7 @@ impl Connection {
     fn establish(&mut self, now: Instant) {
         if self.syns == 1 {
             self.rtt.update(now.since(self.started));
+            self.rtt.on_ack(now.since(self.started));
             self.cc_config.handshake_rtt = Some(now.since(self.started));
         } else if self.syns > 1 {
             self.rtt.on_lost_syn();

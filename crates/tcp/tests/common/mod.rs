@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Ecn, Event, Header, Path, PathConfig};
-use fullpipe_tcp::{Config, Endpoint, Error, Handle, ListenerHandle, State};
+use fullpipe_tcp::{Config, Endpoint, Error, Handle, ListenerHandle, State, wire};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
@@ -149,7 +149,7 @@ impl Net {
                     packet.payload[at] ^= 1 << (self.delivered % 8);
                 }
                 if packet.ecn == Ecn::Ce {
-                    set_ce(&mut packet.payload);
+                    wire::set_ce(&mut packet.payload);
                 }
                 self.delivered += 1;
                 self.ends[1 - i].receive(self.now, &packet.payload);
@@ -264,12 +264,4 @@ fn checksum(bytes: &[u8]) -> [u8; 2] {
     let sum: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
-}
-
-/// Sets the mark of an IPv4 packet and its header's checksum.
-fn set_ce(packet: &mut [u8]) {
-    packet[1] |= 3;
-    (packet[10], packet[11]) = (0, 0);
-    let sum = checksum(&packet[..20]);
-    packet[10..12].copy_from_slice(&sum);
 }

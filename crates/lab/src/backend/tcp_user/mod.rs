@@ -1,0 +1,70 @@
+//! TCP in user space under a virtual clock: both ends are endpoints of fullpipe-tcp, which make and read real packets,
+//! and between them are the links of the simulator. The same seed gives the same bytes.
+
+mod connection;
+mod flow;
+mod settings;
+mod world;
+
+use fullpipe_sim::Application;
+
+use super::{Backend, Request, RunError, virtual_time};
+use crate::observe::Observations;
+use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
+use world::TcpWorld;
+
+/// TCP in user space as a backend.
+pub(super) struct TcpUser;
+
+impl Backend for TcpUser {
+    fn name(&self) -> &'static str {
+        "tcp:user"
+    }
+
+    fn is_realtime(&self) -> bool {
+        false
+    }
+
+    fn links(&self) -> &'static [LinkKind] {
+        &[]
+    }
+
+    fn algorithm(&self, cc: Cc) -> Option<Cc> {
+        cc.algorithm().map(|_| cc)
+    }
+
+    fn has(&self, feature: &Feature) -> bool {
+        match feature {
+            Feature::Transport(protocol) => *protocol == Protocol::Tcp,
+            Feature::Setting(name) => settings::has(name),
+            // Its handshake gives up where those in real time do.
+            Feature::Program | Feature::LongPath => false,
+            Feature::Algorithm(_)
+            | Feature::Flows(_)
+            | Feature::LateStart
+            | Feature::Chain
+            | Feature::Route
+            | Feature::CrossTraffic
+            | Feature::Upwards(_)
+            | Feature::RateTrace
+            | Feature::Application(_) => true,
+        }
+    }
+
+    fn times_writes_of(&self, _: &Application) -> bool {
+        true
+    }
+
+    fn sees_each_link(&self) -> bool {
+        true
+    }
+
+    fn check(&self, scenario: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
+        scenario.config.flows.iter().enumerate().try_for_each(|(i, flow)| settings::check(i, flow))
+    }
+
+    fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
+        let mut world = TcpWorld::new(&scenario.config)?;
+        virtual_time::run(scenario, &mut world, request)
+    }
+}

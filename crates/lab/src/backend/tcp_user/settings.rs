@@ -1,0 +1,82 @@
+//! A scenario's flow as settings of fullpipe-tcp.
+
+use fullpipe_cc::{Duration, Transport};
+use fullpipe_sim::{FlowConfig, IPV4_TCP_HEADER_BYTES, ReceiveWindow};
+use fullpipe_tcp::Config;
+
+use crate::backend::RunError;
+
+/// The largest window that the wire can tell (RFC 7323 section 2.2): a buffer without a limit.
+const UNLIMITED: usize = 1 << 30;
+
+/// Connections in TIME-WAIT last for so long: nothing here is older than that.
+const TIME_WAIT: Duration = Duration::from_secs(1);
+
+/// True if a flow's transport has this setting.
+pub(super) fn has(setting: &str) -> bool {
+    // It has no other rule for reordering, no recovery without PRR, no pause without a smaller window, and no
+    // connection without a handshake.
+    !matches!(setting, "handshake" | "reordering" | "idle_restart" | "prr")
+}
+
+/// Refuses what only the value of a setting shows.
+pub(super) fn check(i: usize, flow: &FlowConfig) -> Result<(), RunError> {
+    if flow.cc.ecn {
+        return Err(RunError::Scenario(format!(
+            "flow[{i}].ecn: l4s does not run over tcp:user, whose ECN is that of RFC 3168; write \"classic\", or \
+             --backend sim"
+        )));
+    }
+    Ok(())
+}
+
+/// The flow over TCP: what it leaves at QUIC's usual becomes TCP's.
+pub(super) fn over_tcp(flow: &FlowConfig) -> FlowConfig {
+    if flow.cc.transport == Transport::Tcp {
+        return *flow;
+    }
+    let seed = flow.cc.seed;
+    let (quic, tcp) =
+        (FlowConfig::bulk(flow.algorithm, seed), FlowConfig::tcp_bulk(flow.algorithm, seed));
+    let mut over = *flow;
+    over.cc.transport = Transport::Tcp;
+    if flow.cc.smss == quic.cc.smss {
+        over.cc.smss = tcp.cc.smss;
+    }
+    if flow.cc.cubic == quic.cc.cubic {
+        over.cc.cubic = tcp.cc.cubic;
+    }
+    if flow.acks.max_delay == quic.acks.max_delay {
+        over.acks.max_delay = tcp.acks.max_delay;
+    }
+    if flow.acks.quick == quic.acks.quick {
+        over.acks.quick = tcp.acks.quick;
+    }
+    over
+}
+
+/// Both ends of a flow that is over TCP.
+pub(super) fn of_flow(flow: &FlowConfig) -> Config {
+    let bytes = |n: u64| usize::try_from(n).unwrap_or(UNLIMITED).clamp(1, UNLIMITED);
+    let (initial, largest) = match flow.receive_window {
+        ReceiveWindow::Unlimited => (UNLIMITED, UNLIMITED),
+        ReceiveWindow::Fixed(n) => (bytes(n), bytes(n)),
+        ReceiveWindow::Auto { initial, max } => (bytes(initial), bytes(max)),
+    };
+    Config {
+        algorithm: flow.algorithm,
+        congestion: flow.cc,
+        send_buffer: flow.send_buffer.map_or(UNLIMITED, bytes),
+        receive_buffer: largest,
+        initial_receive_buffer: initial,
+        mtu: u16::try_from(flow.cc.smss + IPV4_TCP_HEADER_BYTES).unwrap_or(u16::MAX),
+        ack_delay: flow.acks.max_delay,
+        ack_every: flow.acks.every,
+        quick_acks: flow.acks.quick,
+        rto_min: flow.tcp.rto_min,
+        time_wait: TIME_WAIT,
+        nagle: false,
+        ecn: flow.ecn != fullpipe_path::Ecn::NotEct,
+        ..Config::default()
+    }
+}

@@ -1,0 +1,466 @@
+//! The virtual clock: whatever happens next, happens next.
+
+use std::collections::VecDeque;
+
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::{Arrival, CrossSource, Delivered, Ecn, Event, Header, Path, PathSample};
+use fullpipe_sim::{
+    Direction, FlowTallies, Link, NEVER, Route, SenderStats, SimConfig, SimError, Stream, Timers,
+    stream_seed,
+};
+use fullpipe_tcp::wire;
+use hdrhistogram::Histogram;
+
+use super::flow::{Flow, RECEIVER, SENDER, Seeds, Tallies};
+use crate::backend::RunError;
+use crate::backend::virtual_time::World;
+use crate::observe::FlowSample;
+
+/// Buffers of packets that are kept for the next ones.
+const MAX_SPARE: usize = 1 << 16;
+
+/// A packet on its way.
+#[derive(Clone, Debug)]
+struct Parcel {
+    to: To,
+    /// The packet; cross traffic has no bytes.
+    bytes: Vec<u8>,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum To {
+    Receiver(u32),
+    Sender(u32),
+    /// Of cross traffic, which nobody reads.
+    Nobody(u32),
+}
+
+#[derive(Debug)]
+struct Cross {
+    source: CrossSource,
+    route: Route,
+}
+
+/// The timers of a flow.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    Sender,
+    Receiver,
+    Application,
+    /// Something arrives at the sender that was under way for `extra_rtt`.
+    WayBack,
+}
+
+impl Timer {
+    const ALL: [Self; 4] = [Self::Sender, Self::Receiver, Self::Application, Self::WayBack];
+}
+
+/// What a flow's packets pass.
+#[derive(Clone, Copy, Debug)]
+struct Ways {
+    route: Route,
+    direction: Direction,
+    extra_rtt: Duration,
+}
+
+/// A running network of flows.
+#[derive(Debug)]
+pub(super) struct TcpWorld {
+    now: Instant,
+    links: Vec<Link<Parcel>>,
+    uplink: Path<Parcel>,
+    flows: Vec<Flow>,
+    ways: Vec<Ways>,
+    /// By flow: packets on a return path that is longer than the path's.
+    way_back: Vec<VecDeque<(Instant, Vec<u8>)>>,
+    cross: Vec<Cross>,
+    /// Those of cross traffic first, then four of each flow.
+    timers: Timers,
+    rtt_ns: FlowTallies,
+    latency_ns: FlowTallies,
+    packet: Vec<u8>,
+    spare: Vec<Vec<u8>>,
+    corrupted: u64,
+}
+
+impl TcpWorld {
+    pub(super) fn new(config: &SimConfig) -> Result<Self, RunError> {
+        // The simulator says what is wrong with a scenario.
+        fullpipe_sim::Sim::new(config)?;
+        let all = Route { first: 0, last: config.links.len() - 1 };
+        let links = config.links.iter().map(Link::new).collect::<Result<_, _>>();
+        let uplink = Path::new(&config.uplink).map_err(SimError::Path)?;
+        let flows = config.flows.len();
+        let mut world = Self {
+            now: Instant::default(),
+            links: links.map_err(SimError::Path)?,
+            uplink,
+            flows: Vec::with_capacity(flows),
+            ways: Vec::with_capacity(flows),
+            way_back: (0..flows).map(|_| VecDeque::new()).collect(),
+            cross: Vec::with_capacity(config.cross.len()),
+            timers: Timers::new(config.cross.len() + flows * Timer::ALL.len()),
+            rtt_ns: FlowTallies::new(flows),
+            latency_ns: FlowTallies::new(flows),
+            packet: Vec::new(),
+            spare: Vec::new(),
+            corrupted: 0,
+        };
+        for (i, cross) in config.cross.iter().enumerate() {
+            let seed = stream_seed(config.seed, Stream::Cross, i as u64);
+            let source = CrossSource::new(cross.traffic, seed);
+            if let Some(at) = source.next_due() {
+                world.timers.arm(i, at);
+            }
+            world.cross.push(Cross { source, route: cross.route.unwrap_or(all) });
+        }
+        for (i, flow) in config.flows.iter().enumerate() {
+            let seed = |stream| stream_seed(config.seed, stream, i as u64);
+            let seeds = Seeds { starts: seed(Stream::Starts), jitter: seed(Stream::Jitter) };
+            // An endpoint that nobody has used has the port.
+            world.flows.push(Flow::new(flow, seeds).map_err(|_| RunError::Lost)?);
+            world.ways.push(Ways {
+                route: flow.route.unwrap_or(all),
+                direction: flow.direction,
+                extra_rtt: flow.extra_rtt,
+            });
+            world.arm(Timer::Application, i, Instant::default() + flow.start);
+        }
+        Ok(world)
+    }
+
+    fn number(&self, timer: Timer, flow: usize) -> usize {
+        self.cross.len() + flow * Timer::ALL.len() + timer as usize
+    }
+
+    fn arm(&mut self, timer: Timer, flow: usize, at: Instant) {
+        self.timers.arm(self.number(timer, flow), at);
+    }
+
+    /// The time of the next event in nanoseconds, and its source: a link by its index, the way back after them,
+    /// then the timers. Events at the same time are processed in this order: a timer must not fire for a packet that
+    /// is just arriving.
+    fn next(&self) -> (u64, usize) {
+        let nanos = |at: Option<Instant>| at.map_or(NEVER, Instant::as_nanos);
+        let n = self.links.len();
+        let due = self.links.iter().enumerate().map(|(i, link)| (nanos(link.path.next_event()), i));
+        let others = [(nanos(self.uplink.next_event()), n), (self.timers.next(), n + 1)];
+        due.chain(others).min().unwrap_or((NEVER, n))
+    }
+
+    fn happen(&mut self, at: u64, source: usize) {
+        self.now = self.now.max(Instant::from_nanos(at));
+        if source < self.links.len() {
+            let Some(Event::Delivered(d)) = self.links[source].path.poll(self.now) else { return };
+            if !d.corrupted {
+                self.links[source].count(&d);
+            }
+            let last = match d.payload.to {
+                To::Receiver(i) => self.ways[i as usize].route.last,
+                To::Sender(_) => self.links.len() - 1,
+                To::Nobody(cross) => self.cross[cross as usize].route.last,
+            };
+            if last > source {
+                let header = Header { ecn: d.ecn, ..header(&d.payload, d.wire_bytes) };
+                self.links[source + 1].send_on(self.now, header, d.payload);
+            } else {
+                self.arrive(d);
+            }
+        } else if source == self.links.len() {
+            if let Some(Event::Delivered(d)) = self.uplink.poll(self.now) {
+                self.arrive(d);
+            }
+        } else {
+            self.on_timer(self.timers.first());
+        }
+    }
+
+    /// A packet is at the end of its route.
+    fn arrive(&mut self, packet: Delivered<Parcel>) {
+        let Delivered { corrupted, ecn, payload: Parcel { to, mut bytes }, .. } = packet;
+        if corrupted && !bytes.is_empty() {
+            // One bit, each time another one: a checksum has to find it.
+            self.corrupted += 1;
+            let (at, bit) = (self.corrupted as usize * 7919 % bytes.len(), self.corrupted % 8);
+            bytes[at] ^= 1 << bit;
+        }
+        if ecn == Ecn::Ce {
+            wire::set_ce(&mut bytes);
+        }
+        match to {
+            To::Receiver(i) => {
+                let i = i as usize;
+                self.flows[i].receive(self.now, RECEIVER, &bytes);
+                self.recycle(bytes);
+                self.pump(i, RECEIVER);
+                self.arm_application(i);
+            }
+            To::Sender(i) => {
+                let (i, extra) = (i as usize, self.ways[i as usize].extra_rtt);
+                if extra == Duration::ZERO {
+                    return self.at_sender(i, bytes);
+                }
+                let at = self.now + extra;
+                self.way_back[i].push_back((at, bytes));
+                self.arm(Timer::WayBack, i, at);
+            }
+            To::Nobody(_) => {}
+        }
+    }
+
+    /// A packet is at a sender, whose host answers when it gets to it.
+    fn at_sender(&mut self, i: usize, bytes: Vec<u8>) {
+        let now = self.now;
+        self.flows[i].receive(now, SENDER, &bytes);
+        self.recycle(bytes);
+        self.work(i, SENDER);
+        self.arm_application(i);
+        let at = self.flows[i].jitter.after(now);
+        if at > now {
+            self.arm(Timer::Sender, i, at);
+        } else {
+            self.pump(i, SENDER);
+        }
+    }
+
+    fn recycle(&mut self, bytes: Vec<u8>) {
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(bytes);
+        }
+    }
+
+    fn arm_application(&mut self, i: usize) {
+        if let Some(at) = self.flows[i].wakes {
+            self.arm(Timer::Application, i, at);
+        }
+    }
+
+    fn work(&mut self, i: usize, end: usize) {
+        let mut tallies = Tallies { rtt: self.rtt_ns.of(i), latency: self.latency_ns.of(i) };
+        self.flows[i].work(self.now, end, &mut tallies);
+    }
+
+    /// Lets one end of a flow work and send all that may leave, and arms its timer for the rest.
+    fn pump(&mut self, i: usize, end: usize) {
+        let now = self.now;
+        let mut packet = std::mem::take(&mut self.packet);
+        loop {
+            self.work(i, end);
+            if !self.flows[i].transmit(now, end, &mut packet) {
+                break;
+            }
+            let next = self.spare.pop().unwrap_or_default();
+            let bytes = std::mem::replace(&mut packet, next);
+            self.send(i, end, bytes);
+        }
+        self.packet = packet;
+        let timer = if end == SENDER { Timer::Sender } else { Timer::Receiver };
+        let flow = &mut self.flows[i];
+        let at = flow.poll_at(end);
+        let at = if end == SENDER { at.map(|at| flow.jitter.after(at)) } else { at };
+        self.timers.set(self.number(timer, i), at.map_or(NEVER, Instant::as_nanos));
+    }
+
+    /// A packet leaves an end. What a path drops is its own business, and that of the sender's loss detection.
+    fn send(&mut self, i: usize, end: usize, bytes: Vec<u8>) {
+        let to = if end == SENDER { To::Receiver(i as u32) } else { To::Sender(i as u32) };
+        let wire_bytes = bytes.len() as u32;
+        let parcel = Parcel { to, bytes };
+        let header = header(&parcel, wire_bytes);
+        let ways = self.ways[i];
+        match (ways.direction, end) {
+            (Direction::Down, SENDER) => {
+                self.links[ways.route.first].send_on(self.now, header, parcel);
+            }
+            (Direction::Up, RECEIVER) => self.links[0].send_on(self.now, header, parcel),
+            _ => {
+                let _ = self.uplink.send(self.now, header, parcel);
+            }
+        }
+    }
+
+    fn on_timer(&mut self, number: usize) {
+        let now = self.now;
+        self.timers.disarm(number);
+        let Some(of_flow) = number.checked_sub(self.cross.len()) else {
+            return self.send_cross(number);
+        };
+        let i = of_flow / Timer::ALL.len();
+        match Timer::ALL[of_flow % Timer::ALL.len()] {
+            Timer::Sender => {
+                self.flows[i].on_timer(now, SENDER);
+                self.pump(i, SENDER);
+                self.arm_application(i);
+            }
+            Timer::Receiver => {
+                self.flows[i].on_timer(now, RECEIVER);
+                self.pump(i, RECEIVER);
+                self.arm_application(i);
+            }
+            Timer::Application => {
+                self.flows[i].on_wake(now);
+                self.pump(i, SENDER);
+                self.pump(i, RECEIVER);
+                self.arm_application(i);
+            }
+            Timer::WayBack => {
+                let Some((_, bytes)) = self.way_back[i].pop_front() else { return };
+                if let Some((at, _)) = self.way_back[i].front() {
+                    let at = *at;
+                    self.arm(Timer::WayBack, i, at);
+                }
+                self.at_sender(i, bytes);
+            }
+        }
+    }
+
+    fn send_cross(&mut self, i: usize) {
+        let cross = &mut self.cross[i];
+        cross.source.advance();
+        let (wire_bytes, first) = (cross.source.packet_bytes(), cross.route.first);
+        if let Some(at) = cross.source.next_due() {
+            self.timers.arm(i, at);
+        }
+        let parcel = Parcel { to: To::Nobody(i as u32), bytes: Vec::new() };
+        self.links[first].send_on(self.now, header(&parcel, wire_bytes), parcel);
+    }
+}
+
+/// The header of a packet as the links see it: queues tell connections apart by their ports.
+fn header(parcel: &Parcel, wire_bytes: u32) -> Header {
+    let ecn = match parcel.bytes.get(1).map_or(0, |tos| tos & 3) {
+        0 => Ecn::NotEct,
+        1 => Ecn::Ect1,
+        2 => Ecn::Ect0,
+        _ => Ecn::Ce,
+    };
+    let port = |at: usize| {
+        let bytes = parcel.bytes.get(at..at + 2).unwrap_or(&[0, 0]);
+        u32::from(bytes[0]) << 8 | u32::from(bytes[1])
+    };
+    let flow = match parcel.to {
+        To::Receiver(i) => i << 16 | port(20),
+        To::Sender(i) => (i << 16 | port(22)) ^ 1 << 31,
+        To::Nobody(i) => u32::MAX - i,
+    };
+    Header { flow, wire_bytes, ecn }
+}
+
+/// Sends, and leaves what is dropped.
+trait SendOn {
+    fn send_on(&mut self, now: Instant, header: Header, parcel: Parcel);
+}
+
+impl SendOn for Link<Parcel> {
+    fn send_on(&mut self, now: Instant, header: Header, parcel: Parcel) {
+        let _ = self.path.send(now, header, parcel);
+    }
+}
+
+impl World for TcpWorld {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn is_done(&self) -> bool {
+        self.flows.iter().all(|flow| flow.end.is_some())
+    }
+
+    fn advance(&mut self, time: Instant, events: u64) -> bool {
+        let mut left = events;
+        while !self.is_done() {
+            let (at, source) = self.next();
+            if at > time.as_nanos() || at == NEVER {
+                self.now = self.now.max(time);
+                break;
+            }
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            self.happen(at, source);
+        }
+        true
+    }
+
+    fn begin_part(&mut self) {
+        self.links.iter_mut().for_each(|link| link.begin_part(self.now));
+    }
+
+    fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    fn link(&self, i: usize) -> PathSample {
+        self.links[i].path.sample(self.now)
+    }
+
+    fn queue_delays_so_far_ns(&self, link: usize) -> Vec<Histogram<u64>> {
+        self.links[link].queue_delays_so_far_ns()
+    }
+
+    fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    fn received(&self, flow: usize) -> u64 {
+        self.flows[flow].received
+    }
+
+    fn latest_rtt(&self, flow: usize) -> Option<Duration> {
+        self.flows[flow].latest_rtt()
+    }
+
+    fn times(&self, flow: usize) -> (Instant, Option<Instant>) {
+        (self.flows[flow].start, self.flows[flow].end)
+    }
+
+    fn sample(&self, i: usize) -> FlowSample {
+        let flow = &self.flows[i];
+        let ways = self.ways[i];
+        let of_model = flow.snapshot().map_or_else(FlowSample::default, FlowSample::of_model);
+        FlowSample {
+            received: flow.received,
+            rtt: flow.latest_rtt(),
+            sender: flow.stats(),
+            newest_packet: flow.newest_packet(),
+            queue: match ways.direction {
+                Direction::Down => self.link(ways.route.first).queue,
+                Direction::Up => self.uplink.sample(self.now).queue,
+            },
+            ..of_model
+        }
+    }
+
+    fn sent(&self, flow: usize) -> SenderStats {
+        self.flows[flow].stats()
+    }
+
+    fn rtt_ns(&self) -> Vec<Histogram<u64>> {
+        self.rtt_ns.histograms()
+    }
+
+    fn latency_ns(&self) -> Vec<Histogram<u64>> {
+        self.latency_ns.histograms()
+    }
+
+    fn completion_ns(&self, flow: usize) -> Option<Histogram<u64>> {
+        self.flows[flow].completion_ns.as_ref().map(fullpipe_sim::Tally::histogram)
+    }
+
+    fn incomplete(&self, flow: usize) -> Option<u64> {
+        self.flows[flow].incomplete()
+    }
+
+    fn record_arrivals(&mut self, most: usize) {
+        self.links.iter_mut().for_each(|link| link.path.record_arrivals(most));
+        self.uplink.record_arrivals(most);
+    }
+
+    fn take_arrivals(&mut self) -> Vec<Vec<Arrival>> {
+        let mut all: Vec<_> = self.links.iter_mut().map(|link| link.path.take_arrivals()).collect();
+        all.push(self.uplink.take_arrivals());
+        all
+    }
+}

@@ -1,0 +1,169 @@
+//! Scenarios over TCP in user space, beside the simulator's TCP: both have a virtual clock, so that everything is
+//! exact, on every machine.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_lab::metrics::{Figures, RunResult};
+use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+
+fn plan(text: &str) -> Plan {
+    let edition = Edition::default();
+    Plan::parse(text, "x.toml", "x", Path::new(""), edition).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn run(backend: BackendChoice, text: &str) -> RunResult {
+    let plan = plan(text);
+    plan.check_backend(backend, "x.toml").expect("the backend has all of it");
+    let options = RunOptions { backend, rows: Some(200), ..RunOptions::default() };
+    run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs")
+}
+
+fn both(text: &str) -> [RunResult; 2] {
+    [BackendChoice::TCP_USER, BackendChoice::SIM].map(|backend| run(backend, text))
+}
+
+fn figure(figures: &Figures, name: &str) -> f64 {
+    figures.get(name).copied().flatten().unwrap_or_else(|| panic!("no {name}: {figures:?}"))
+}
+
+/// Both values of a figure of the run.
+fn figures(runs: &[RunResult; 2], name: &str) -> (f64, f64) {
+    (figure(&runs[0].metrics, name), figure(&runs[1].metrics, name))
+}
+
+fn assert_near(runs: &[RunResult; 2], name: &str, within: f64) {
+    let (ours, simulated) = figures(runs, name);
+    assert!(
+        (ours / simulated - 1.0).abs() <= within,
+        "{name}: {ours} over tcp:user, {simulated} in the simulator"
+    );
+}
+
+const PATH: &str = "path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\" }\n";
+
+#[test]
+fn a_clean_path_brings_what_it_brings_in_the_simulator() {
+    for cc in ["bbr3", "bbr3x", "bbr3-linux", "bbr1", "cubic", "reno"] {
+        let text =
+            format!("cc = \"{cc}\"\nduration = \"10s\"\n{PATH}[[flow]]\ntransport = \"tcp\"\n");
+        let runs = both(&text);
+        assert_near(&runs, "goodput_mbps", 0.03);
+        assert_near(&runs, "rtt_ms.min", 0.01);
+        let (ours, simulated) = figures(&runs, "latency_ms.p50");
+        assert!((ours - simulated).abs() <= 8.0, "{cc}: {ours} and {simulated} ms");
+        let (ours, simulated) = figures(&runs, "queue_ms.p95");
+        assert!((ours - simulated).abs() <= 8.0, "{cc}: {ours} and {simulated} ms");
+        assert!(runs[0].series.iter().all(|row| row.state.is_some()), "{cc}");
+        assert_eq!(runs[0].series.len(), 200);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    let text = format!(
+        "cc = [\"bbr3\"]\nduration = \"4s\"\n{}[[flow]]\ncount = 3\nevery = \"500ms\"\n[[flow]]\n\
+         app = {{ short_flows = {{ bytes = \"30kB\", every = \"50ms\" }} }}\n",
+        PATH.replace("buffer", "loss = \"1%\", buffer")
+    );
+    let first = run(BackendChoice::TCP_USER, &text);
+    assert_eq!(first, run(BackendChoice::TCP_USER, &text));
+    let other = run(BackendChoice::TCP_USER, &format!("seed = 2\n{text}"));
+    assert_ne!(first.metrics, other.metrics);
+}
+
+/// A send buffer that is always full is what data waits in: its size over the rate, less the way back of the ACKs,
+/// whatever the queue is.
+#[test]
+fn a_send_buffer_delays_what_is_written() {
+    let text = format!(
+        "cc = \"bbr3\"\nduration = \"10s\"\n{PATH}[[flow]]\ntransport = \"tcp\"\nsend_buffer = \"2MB\"\n"
+    );
+    let runs = both(&text);
+    assert_near(&runs, "latency_ms.p50", 0.05);
+    let (goodput, latency) =
+        (figure(&runs[0].metrics, "goodput_mbps"), figure(&runs[0].metrics, "latency_ms.p50"));
+    let expected = 16e3 / goodput - 20.0;
+    assert!((latency / expected - 1.0).abs() < 0.05, "{latency} ms, {expected} expected");
+}
+
+#[test]
+fn applications_do_what_they_do_in_the_simulator() {
+    let flow = |app: &str, more: &str| {
+        both(&format!(
+            "cc = \"bbr3\"\nduration = \"10s\"\n{PATH}[[flow]]\ntransport = \"tcp\"\napp = {app}\n{more}"
+        ))
+    };
+    let paced = flow("{ rate_limited = { rate = \"2mbit\", write = \"2500B\" } }", "");
+    assert_near(&paced, "goodput_mbps", 0.01);
+    let (ours, simulated) = figures(&paced, "latency_ms.p95");
+    assert!((ours - simulated).abs() < 1.0, "{ours} and {simulated} ms");
+
+    let on_off = flow("{ on_off = { on = \"500ms\", off = \"500ms\" } }", "");
+    assert_near(&on_off, "goodput_mbps", 0.1);
+
+    let answers = flow("{ request_response = { response = \"50kB\", think = \"20ms\" } }", "");
+    assert_near(&answers, "completion_ms.p50", 0.05);
+    assert_near(&answers, "goodput_mbps", 0.05);
+
+    let short = flow("{ short_flows = { bytes = \"50kB\", every = \"100ms\" } }", "");
+    assert_near(&short, "completion_ms.p50", 0.05);
+    assert_near(&short, "goodput_mbps", 0.05);
+
+    let volume = flow("{ bytes = \"10MB\" }", "send_buffer = \"1MB\"\nreceive_window = \"4MB\"\n");
+    assert_near(&volume, "elapsed_s", 0.05);
+    assert_eq!(figures(&volume, "completed_bytes"), (10e6, 10e6));
+}
+
+#[test]
+fn data_goes_up_and_around() {
+    let text = "cc = \"cubic\"\nduration = \"10s\"\n\
+        path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\", up = [{ bottleneck = { rate = \"10mbit\", buffer = \"64kB\" } }] }\n\
+        [[flow]]\ntransport = \"tcp\"\n[[flow]]\ntransport = \"tcp\"\ndirection = \"up\"\nextra_rtt = \"10ms\"\n[[cross]]\nrate = \"5mbit\"\n";
+    let runs = both(text);
+    for i in 0..2 {
+        let [ours, simulated] =
+            [0, 1].map(|run: usize| figure(&runs[run].flows[i].metrics, "goodput_mbps"));
+        assert!((ours / simulated - 1.0).abs() < 0.1, "flow {i}: {ours} and {simulated} Mbit/s");
+    }
+}
+
+/// Loss, damage, copies and packets out of order: everything arrives all the same.
+#[test]
+fn a_bad_path_loses_nothing() {
+    let text = "cc = \"bbr3\"\nduration = \"60s\"\n[[flow]]\napp = { bytes = \"5MB\" }\n[path]\nrate = \"20mbit\"\n\
+        rtt = \"20ms\"\nbuffer = \"100kB\"\ndown = [{ loss = \"0.5%\" }, { corruption = \"0.5%\" }, { duplication = \"1%\" }, \
+        { reordering = { chance = \"1%\", delay = \"5ms\" } }]\n";
+    let run = run(BackendChoice::TCP_USER, text);
+    assert_eq!(figure(&run.metrics, "completed_bytes"), 5e6);
+}
+
+#[test]
+fn what_it_does_not_have_is_refused() {
+    for (line, says) in [
+        (
+            "transport = \"quic\"",
+            "x.toml:4: flow[0].transport: transport = \"quic\" does not run over tcp:user",
+        ),
+        (
+            "handshake = false",
+            "flow[0].handshake: handshake does not run over tcp:user; write --backend sim",
+        ),
+        ("transport = \"tcp\"\nprr = false", "flow[0].prr: prr does not run over tcp:user"),
+        ("cc = \"noq:bbr3\"", "noq:bbr3 does not run over tcp:user; write --backend quic"),
+    ] {
+        let text = format!("cc = \"bbr3\"\n{PATH}[[flow]]\n{line}\n");
+        let error = plan(&text).check_backend(BackendChoice::TCP_USER, "x.toml");
+        let error = error.expect_err(says).to_string();
+        assert!(error.contains(says) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_file_of_the_docs_runs_unchanged() {
+    let text = include_str!("../../../scenarios/three-backends.toml");
+    let run = run(BackendChoice::TCP_USER, text);
+    let verdicts = plan(text).judge(&[&run.probes]);
+    assert!(verdicts.iter().all(|v| v.met), "{:?}", run.probes);
+    assert_eq!(run.links.len(), 2, "each link is seen by itself");
+}

@@ -12,6 +12,8 @@ mod bulk;
 mod client;
 mod congestion;
 mod content;
+#[cfg(test)]
+mod hostile;
 mod hq;
 mod http3;
 mod layer;

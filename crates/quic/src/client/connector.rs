@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Duration;
-use noq::{ConnectionError, Endpoint, EndpointConfig, Runtime, TransportConfig, crypto};
+use noq::{
+    AsyncUdpSocket, ConnectionError, Endpoint, EndpointConfig, Runtime, TransportConfig, crypto,
+};
 use noq_proto::TokenMemoryCache;
 use tokio::task::JoinSet;
 
@@ -168,6 +170,15 @@ impl Connector {
             Some(moving) => moving.wrap(socket),
             None => socket,
         };
+        self.endpoint_over(socket, runtime)
+    }
+
+    /// An endpoint on whatever carries datagrams.
+    pub(crate) fn endpoint_over(
+        &self,
+        socket: Box<dyn AsyncUdpSocket>,
+        runtime: Arc<FineRuntime>,
+    ) -> Result<Endpoint, ClientError> {
         let socket = Notes::new().wrap(socket, self.options.versions);
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, runtime)
             .map_err(ClientError::Socket)

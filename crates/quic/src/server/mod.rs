@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fullpipe_cc::Algorithm;
-use noq::{Connection, Endpoint, Runtime, VarInt};
+use noq::{AsyncUdpSocket, Connection, Endpoint, Runtime, VarInt};
 
 pub(crate) use answer::give;
 pub use configs::Arrival;
@@ -175,6 +175,25 @@ impl Server {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ServeError::NoRuntime);
         }
+        let runtime = FineRuntime::new(options.congestion);
+        let (preferred_address, preferred) = bind_preferred(options.preferred_address)?;
+        let wrap = |socket| runtime.wrap_udp_socket(socket).map_err(ServeError::Socket);
+        let preferred = preferred_address.all().zip(preferred);
+        let preferred = preferred.map(|(address, socket)| Ok((address, wrap(socket)?)));
+        let preferred = preferred.collect::<Result<_, ServeError>>()?;
+        let socket = preferred::server::all_in_one(wrap(socket)?, preferred);
+        let options = ServerOptions { preferred_address, ..options };
+        Self::over(socket, runtime, tls, content, options)
+    }
+
+    /// Serves on whatever carries datagrams, those to the preferred addresses included.
+    pub(crate) fn over(
+        socket: Box<dyn AsyncUdpSocket>,
+        runtime: Arc<FineRuntime>,
+        tls: &ServerTls,
+        content: Content,
+        options: ServerOptions,
+    ) -> Result<Self, ServeError> {
         let limits = options.limits;
         let source = Source::new(content, limits.open_files)?;
         let address = socket.local_addr().map_err(ServeError::Socket)?;
@@ -183,7 +202,7 @@ impl Server {
         let guard = Guard::new(options.transport.idle_timeout.into());
         let (versions, notes) = (options.versions.with_v1(), Notes::new());
         let crypto = tls.crypto(versions, &notes)?;
-        let (preferred_address, preferred) = bind_preferred(options.preferred_address)?;
+        let preferred_address = options.preferred_address;
         let mut config = noq::ServerConfig::with_crypto(guard.watch(crypto));
         config
             .token_key(keys.token_key())
@@ -200,12 +219,6 @@ impl Server {
             qlog: options.qlog,
         };
         let configs = Configs::new(config, transports, options.choose, options.choose_by_name);
-        let runtime = FineRuntime::new(options.congestion);
-        let wrap = |socket| runtime.wrap_udp_socket(socket).map_err(ServeError::Socket);
-        let preferred = preferred_address.all().zip(preferred);
-        let preferred = preferred.map(|(address, socket)| Ok((address, wrap(socket)?)));
-        let preferred = preferred.collect::<Result<_, ServeError>>()?;
-        let socket = preferred::server::all_in_one(wrap(socket)?, preferred);
         let socket = guard.wrap(notes.wrap(socket, versions));
         let endpoint = Endpoint::new_with_abstract_socket(
             keys.endpoint_config(versions),

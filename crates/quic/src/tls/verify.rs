@@ -44,6 +44,17 @@ impl Verify {
         versions: QuicVersions,
         sessions: Arc<Sessions>,
     ) -> Result<Arc<dyn noq::crypto::ClientConfig>, TlsError> {
+        Ok(Arc::new(self.crypto(cipher, alpn, versions, sessions)?))
+    }
+
+    /// The same with what it is made of.
+    pub(crate) fn crypto(
+        &self,
+        cipher: Cipher,
+        alpn: Alpn,
+        versions: QuicVersions,
+        sessions: Arc<Sessions>,
+    ) -> Result<ClientCrypto, TlsError> {
         let provider = cipher.provider();
         let mut config = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13])
@@ -58,7 +69,7 @@ impl Verify {
         config.enable_early_data = true;
         let suite = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
         let moved = Moved::default();
-        Ok(Arc::new(ClientCrypto { tls: Arc::new(config), suite, versions, moved }))
+        Ok(ClientCrypto { tls: Arc::new(config), suite, versions, moved })
     }
 
     fn verifier(

@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 
 use noq::ConnectionId;
 
+#[cfg(test)]
+pub(crate) use retry::tag as retry_tag;
 pub(crate) use session::{ClientCrypto, Moved, ServerCrypto};
 
 use crate::socket::aging::Aging;

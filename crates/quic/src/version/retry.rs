@@ -11,7 +11,7 @@ const KEY_V2: [u8; 16] = 0x8fb4_b01b_56ac_48e2_60fb_cbce_ad7c_cc92_u128.to_be_by
 const NONCE_V2: [u8; 12] = [0xd8, 0x69, 0x69, 0xbc, 0x2d, 0x7c, 0x6d, 0x99, 0x90, 0xef, 0xb0, 0x4a];
 
 /// The tag of a Retry without it, as it is on the wire.
-pub(super) fn tag(version: u32, first_id: ConnectionId, packet: &[u8]) -> Option<[u8; 16]> {
+pub(crate) fn tag(version: u32, first_id: ConnectionId, packet: &[u8]) -> Option<[u8; 16]> {
     let (key, nonce) = if version == V2 { (KEY_V2, NONCE_V2) } else { (KEY_V1, NONCE_V1) };
     let mut pseudo_packet = Vec::with_capacity(1 + first_id.len() + packet.len());
     pseudo_packet.push(u8::try_from(first_id.len()).ok()?);

@@ -8,8 +8,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{fetch, sha256, start, start_and_connect, write_file};
-use fullpipe_quic::{Client, ClientOptions, Content, ServerOptions, Verify, bulk_block};
+use common::{fetch, sha256, start, start_and_connect};
+use fullpipe_quic::{Alpn, Client, ClientOptions, Content, ServerOptions, Verify, bulk_block};
 use raw::{RawClient, bytes_within, config};
 
 /// Numbers that look random and are the same in every run.
@@ -161,6 +161,36 @@ async fn two_hundred_slow_readers_keep_nobody_waiting() {
     }
 }
 
+/// The whole body fits into the send window, so that the server has written it long before the client has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_path_is_no_client_that_takes_nothing() {
+    const BYTES: usize = 60_000;
+    let mut options = ServerOptions::default();
+    options.limits.stall_timeout = Duration::from_secs(2);
+    let (server, _verify) = start(Content::Bulk, options);
+    let address = server.local_addr();
+    let took = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(address);
+        let id = client.request(format!("GET /bulk/{BYTES}\r\n").as_bytes(), true);
+        let (id, start) = (id.expect("a stream"), Instant::now());
+        let mut body = 0;
+        let mut buffer = [0; 2000];
+        while body < BYTES {
+            client.transmit();
+            // One packet in 150 ms: 80 kbit/s.
+            if let Ok((length, from)) = client.socket.recv_from(&mut buffer) {
+                client.take_in(from, &buffer[..length]);
+            }
+            body += client.read(id).expect("it is not reset").len();
+            assert!(start.elapsed() < Duration::from_secs(60), "{body} bytes, {:?}", client.lost);
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        start.elapsed()
+    });
+    let took = took.await.expect("a client");
+    assert!(took > Duration::from_secs(4), "{took:?} is not slow");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_storm_of_key_updates_loses_no_byte() {
     const BYTES: usize = 5_000_000;
@@ -190,26 +220,59 @@ async fn a_storm_of_key_updates_loses_no_byte() {
     check(address, &verify).await;
 }
 
+/// The tests that take long run as a whole with `LONG=1`, as `./test.sh --long` has it.
+fn is_long() -> bool {
+    std::env::var_os("LONG").is_some()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_small_files_arrive_over_one_connection() {
+async fn many_small_files_arrive_over_one_connection() {
+    let files = if is_long() { 40_000 } else { 4000 };
     let dir = tempfile::tempdir().expect("a directory");
-    for i in 0..100 {
-        write_file(&dir.path().join(i.to_string()), 32 + i);
+    let bytes_of = |i: usize| 32 + i % 100;
+    for i in 0..files {
+        // Each has its own content.
+        let mut body = format!("{i:032}").into_bytes();
+        body.resize(bytes_of(i), b'x');
+        std::fs::write(dir.path().join(i.to_string()), body).expect("a file");
     }
-    let (_server, client) = start_and_connect(Content::Dir(dir.path().to_owned())).await;
-    let client = Arc::new(client);
-    let mut tasks = Vec::new();
-    for i in 0..20 {
-        let client = client.clone();
-        tasks.push(tokio::spawn(async move {
-            for round in 0..500 {
-                let file = (i * 31 + round) % 100;
-                let body = fetch(&client, &format!("/{file}")).await.expect("a body");
-                assert_eq!(body.len(), 32 + file);
-            }
-        }));
+    for alpn in [Alpn::HqInterop, Alpn::H3] {
+        let content = Content::Dir(dir.path().to_owned());
+        let (server, verify) = start(content, ServerOptions::default());
+        let options = ClientOptions { alpn, ..ClientOptions::default() };
+        let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
+        let client = Arc::new(client.expect("a connection"));
+        let mut tasks = Vec::new();
+        for i in 0..20 {
+            let client = client.clone();
+            tasks.push(tokio::spawn(async move {
+                for file in (i..files).step_by(20) {
+                    let body = fetch(&client, &format!("/{file}")).await.expect("a body");
+                    assert_eq!(body.len(), bytes_of(file));
+                    assert!(body.starts_with(format!("{file:032}").as_bytes()), "{file}");
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.expect("all of them");
+        }
     }
-    for task in tasks {
-        task.await.expect("all of them");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_file_arrives_byte_for_byte() {
+    let bytes: u64 = if is_long() { 5_000_000_000 } else { 200_000_000 };
+    let (_server, client) = start_and_connect(Content::Bulk).await;
+    let mut response = client.get(&format!("/bulk/{bytes}")).await.expect("an answer");
+    let (block, mut at) = (bulk_block(), 0_u64);
+    while let Some(chunk) = response.chunk().await.expect("data") {
+        let mut rest = &chunk[..];
+        while !rest.is_empty() {
+            let from = (at % block.len() as u64) as usize;
+            let same = rest.len().min(block.len() - from);
+            assert!(rest[..same] == block[from..from + same], "around byte {at}");
+            (rest, at) = (&rest[same..], at + same as u64);
+        }
     }
+    assert_eq!(at, bytes);
 }

@@ -101,6 +101,14 @@ async fn nothing_outside_the_directory_is_ever_given() {
         let answer = raw(client.connection(), format!("GET {path}\r\n").as_bytes()).await;
         assert!(matches!(answer, Err(400 | 404)), "{path}: {answer:?}");
     }
+    // Every way to write "..", with every way to write the slash behind it: 56 more.
+    for dots in ["..", "%2e%2e", ".%2e", "%2e.", "%2E%2E", "%252e%252e", "..%00", "...."] {
+        for slash in ["/", "%2f", "%2F", "\\", "%5c", "//", "/./"] {
+            let path = format!("/{dots}{slash}outside{slash}secret");
+            let answer = raw(client.connection(), format!("GET {path}\r\n").as_bytes()).await;
+            assert!(matches!(answer, Err(400 | 403 | 404)), "{path}: {answer:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -142,15 +142,22 @@ pub(crate) async fn give(
     if let Err(error) = send.finish() {
         return Outcome::Lost(error.to_string());
     }
-    // Until the peer has all of it.
-    match tokio::time::timeout(stall_timeout, send.stopped()).await {
-        Ok(Ok(None)) => Outcome::Complete,
-        Ok(Ok(Some(_code))) => Outcome::Stopped,
-        Ok(Err(StoppedError::ConnectionLost(error))) => Outcome::Lost(error.to_string()),
-        Ok(Err(error)) => Outcome::Lost(error.to_string()),
-        Err(_) => {
-            reset(send, Refusal::Timeout);
-            Outcome::Stalled
+    // Until the peer has all of it, which takes as long as its path does. Nothing more is written then, so that only its
+    // ACKs tell that it takes something.
+    loop {
+        let acks = window.acks();
+        match tokio::time::timeout(stall_timeout, send.stopped()).await {
+            Ok(Ok(None)) => return Outcome::Complete,
+            Ok(Ok(Some(_code))) => return Outcome::Stopped,
+            Ok(Err(StoppedError::ConnectionLost(error))) => {
+                return Outcome::Lost(error.to_string());
+            }
+            Ok(Err(error)) => return Outcome::Lost(error.to_string()),
+            Err(_) if window.acks() > acks => {}
+            Err(_) => {
+                reset(send, Refusal::Timeout);
+                return Outcome::Stalled;
+            }
         }
     }
 }

@@ -77,6 +77,11 @@ impl Window {
         self.connection.set_send_window(state.window + state.beside);
     }
 
+    /// ACK frames that the peer has sent so far.
+    pub(crate) fn acks(&self) -> u64 {
+        self.connection.stats().frame_rx.acks
+    }
+
     /// noq took this many more. Looks at the congestion window each time that a quarter of the window went through.
     pub(crate) fn took(&self, bytes: u64) {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes;

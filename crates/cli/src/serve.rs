@@ -2,6 +2,7 @@
 
 mod congestion;
 mod limits;
+mod memory;
 mod metrics;
 mod signals;
 
@@ -121,6 +122,7 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
     let content = Content::Dir(args.dir.clone());
     let server = Server::bind(args.listen, tls, content, options).map_err(Failure::bad_input)?;
     let server = Arc::new(server);
+    memory::give_back_after_peaks(server.clone());
     let metrics = match args.metrics {
         Some(address) => Some(Metrics::start(address, server.clone()).await?),
         None => None,

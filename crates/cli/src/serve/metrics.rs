@@ -138,7 +138,8 @@ impl Collector for Counters {
 
 type Row = (&'static str, &'static str, u64);
 
-fn gauges(stats: &ServerStats) -> [Row; 3] {
+fn gauges(stats: &ServerStats) -> [Row; 5] {
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks() as u64;
     [
         ("connections", "Open connections, handshakes included", stats.connections),
         (
@@ -147,6 +148,8 @@ fn gauges(stats: &ServerStats) -> [Row; 3] {
             stats.unvalidated_handshakes,
         ),
         ("answers", "Requests that are being answered", stats.answers),
+        ("open_files", "Files that are open", stats.open_files),
+        ("tasks", "Tasks of the server, those for the metrics included", tasks),
     ]
 }
 

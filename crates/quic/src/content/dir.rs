@@ -34,6 +34,8 @@ const AT_ONCE: usize = 16;
 pub(crate) struct Directory {
     root: Arc<OwnedFd>,
     open_files: Arc<Semaphore>,
+    /// The most of them at one time.
+    most: usize,
     disk: Disk,
 }
 
@@ -83,8 +85,13 @@ impl Directory {
         let root = open(dir, flags, Mode::empty()).map_err(|errno| error(errno.into()))?;
         // A kernel before 5.6 has no openat2, and a sandbox may forbid it.
         open_below(&root, Path::new("."), OFlag::O_RDONLY).map_err(|errno| error(errno.into()))?;
-        let open_files = Arc::new(Semaphore::new(open_files));
-        Ok(Self { root: Arc::new(root), open_files, disk: Disk::new() })
+        let (most, open_files) = (open_files, Arc::new(Semaphore::new(open_files)));
+        Ok(Self { root: Arc::new(root), open_files, most, disk: Disk::new() })
+    }
+
+    /// Files that are open now.
+    pub(super) fn open_files(&self) -> usize {
+        self.most.saturating_sub(self.open_files.available_permits())
     }
 
     /// Opens the regular file that `path`, percent-encoded as in a request, names.

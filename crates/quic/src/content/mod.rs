@@ -104,6 +104,14 @@ impl Source {
         }
     }
 
+    /// Files that are open now.
+    pub(crate) fn open_files(&self) -> usize {
+        match self {
+            Self::Directory(directory) => directory.open_files(),
+            Self::Bulk => 0,
+        }
+    }
+
     pub(crate) async fn open(&self, path: &str) -> Result<Body, Refusal> {
         match self {
             Self::Directory(directory) => directory.find(path).await,

@@ -77,7 +77,11 @@ impl Shared {
 
     /// The counters, but for those that the admission has.
     pub(super) fn stats(&self) -> ServerStats {
-        ServerStats { answers: *self.answers.borrow() as u64, ..self.counters.read() }
+        ServerStats {
+            answers: *self.answers.borrow() as u64,
+            open_files: self.source.open_files() as u64,
+            ..self.counters.read()
+        }
     }
 
     /// No new connection, no new request from now on.

@@ -14,6 +14,8 @@ pub struct ServerStats {
     pub unvalidated_handshakes: u64,
     /// Requests that are being answered now.
     pub answers: u64,
+    /// Files that are open now.
+    pub open_files: u64,
     /// Connections that were admitted.
     pub admitted: u64,
     /// Connections that were refused because of the limit.
@@ -86,6 +88,7 @@ impl Counters {
             connections: 0,
             unvalidated_handshakes: 0,
             answers: 0,
+            open_files: 0,
             admitted: self.admitted.get(),
             refused: self.refused.get(),
             retries: self.retries.get(),

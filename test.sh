@@ -3,8 +3,8 @@
 # later; installs aioquic from PyPI into .venv here.
 #
 # ./test.sh --long runs what takes longer or needs more: the kernel program (clang-19; as root it is loaded), the page
-# of the figures in Chromium, and more cases of the tests that generate theirs. As root on Debian it installs
-# what it needs with apt-get.
+# of the figures in Chromium, more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
+# is asked for. As root on Debian it installs what it needs with apt-get.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -40,6 +40,8 @@ run_long() {
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --lib invariants -- --nocapture
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test hostile -- --nocapture
     INTEROP_ALL=1 cargo test --workspace --release --locked --test interop all_cases -- --nocapture
+    FUZZ_DATAGRAMS=1000000 cargo test --workspace --release --locked --lib hostile -- --nocapture
+    LONG=1 cargo test --workspace --release --locked --test endurance -- --nocapture
     JUDGE_SEEDS=20 cargo test --workspace --release --locked --test verdicts --test judge -- --nocapture
 
     say "HTTP/3 in bulk with other people's clients"
@@ -47,6 +49,10 @@ run_long() {
     cargo build --workspace --release --locked
     "${CARGO_TARGET_DIR:-target}/release/fullpipe" peers install quic-go aioquic || true
     BULK_HTTP3=1 cargo test --workspace --release --locked --test bulk_http3 -- --nocapture
+
+    # A minute; SOAK=1h gives it an hour.
+    say "the server among clients of every kind (SOAK=${SOAK:-60s})"
+    SOAK="${SOAK:-60s}" cargo test --workspace --release --locked --test soak -- --nocapture
 
     # BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
     say "the kernel program"

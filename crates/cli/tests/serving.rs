@@ -2,13 +2,15 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Running, Serve, certificate, fullpipe, names, run, serve, sha256, text, write_file};
+use common::{
+    Running, Serve, certificate, fullpipe, names, run, scrape, serve, serve_logging, sha256, text,
+    write_file,
+};
 use nix::sys::signal::Signal;
 
 /// A directory to serve, with files of these sizes that are named after them.
@@ -71,11 +73,22 @@ fn sigterm_waits_no_longer_than_it_should_and_a_second_signal_ends_it_at_once() 
     }
 }
 
+/// Waits until a server's log has this in it. A busy machine takes its time for what a signal asks.
+fn wait_for_line(log: &Path, part: &str) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !std::fs::read_to_string(log).is_ok_and(|text| text.contains(part)) {
+        assert!(Instant::now() < deadline, "{part:?} is not in {log:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn sighup_reads_the_certificate_again() {
     let dir = www(&[1000]);
     let (cert, key) = certificate(dir.path());
-    let server = serve(dir.path(), &["--cert", text(&cert), "--key", text(&key)]);
+    let log = dir.path().join("log");
+    let args = ["--cert", text(&cert), "--key", text(&key)];
+    let server = serve_logging(dir.path(), &log, &args);
     let old = dir.path().join("old.pem");
     std::fs::copy(&cert, &old).expect("a copy");
     let fetched = |ca: &Path| {
@@ -88,32 +101,20 @@ fn sighup_reads_the_certificate_again() {
     certificate(dir.path());
     assert_eq!(fetched(&old), Some(0), "nobody told the server");
     server.process.signal(Signal::SIGHUP);
-    std::thread::sleep(Duration::from_millis(300));
+    wait_for_line(&log, "SIGHUP: new connections get the certificate");
     assert_eq!((fetched(&old), fetched(&cert)), (Some(1), Some(0)));
     // A pair that does not fit changes nothing.
     std::fs::write(&key, "no key").expect("a file");
     server.process.signal(Signal::SIGHUP);
-    std::thread::sleep(Duration::from_millis(300));
+    wait_for_line(&log, "the certificate stays as it was");
     assert_eq!(fetched(&cert), Some(0));
-}
-
-/// The status line and the body of a GET.
-fn scrape(address: SocketAddr, path: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(address).expect("a listener");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
-    (head.lines().next().expect("a line").to_owned(), body.to_owned())
 }
 
 #[test]
 fn the_counters_of_prometheus_count() {
     let dir = www(&[70_000]);
     let server = serve(dir.path(), &["--metrics", "127.0.0.1:0"]);
-    let url = server.line.split("metrics on http://").nth(1).expect("it is announced");
-    let address = url.split('/').next().expect("an address").parse().expect("an address");
+    let address = server.metrics();
     assert_eq!(get(dir.path(), &server, "/70000", &[]).stdout.len(), 70_000);
     assert_eq!(get(dir.path(), &server, "/none", &[]).code, Some(1));
     let deadline = Instant::now() + Duration::from_secs(5);

@@ -1,8 +1,8 @@
 //! The command as a process, and what it is tried on.
 #![allow(dead_code, unreachable_pub)]
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -99,8 +99,17 @@ pub struct Serve {
 }
 
 pub fn serve(dir: &Path, args: &[&str]) -> Serve {
+    serve_with(dir, args, Stdio::null())
+}
+
+/// The same with its log in a file.
+pub fn serve_logging(dir: &Path, log: &Path, args: &[&str]) -> Serve {
+    serve_with(dir, args, std::fs::File::create(log).expect("a file").into())
+}
+
+fn serve_with(dir: &Path, args: &[&str], log: Stdio) -> Serve {
     let mut command = fullpipe(dir, &["serve", ".", "--listen", "127.0.0.1:0"]);
-    let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let child = command.args(args).stdout(Stdio::piped()).stderr(log).spawn();
     let mut process = Running(child.expect("the command starts"));
     let line = first_line(&mut process);
     let address = line.split([' ', ',']).find_map(|word| word.parse().ok());
@@ -117,9 +126,41 @@ pub fn first_line(process: &mut Running) -> String {
 }
 
 impl Serve {
+    /// The address of its metrics.
+    pub fn metrics(&self) -> SocketAddr {
+        let url = self.line.split("metrics on http://").nth(1).expect("it is announced");
+        url.split('/').next().expect("an address").parse().expect("an address")
+    }
+
+    /// Bytes of the process that are in memory, without those that are of files, as its code is.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.0.id()));
+        let status = status.expect("Linux has /proc");
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("a size");
+        let kilobytes = line.split_whitespace().nth(1).expect("a number");
+        kilobytes.parse::<u64>().expect("a number") * 1024
+    }
+
+    /// Its open descriptors.
+    pub fn descriptors(&self) -> usize {
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.process.0.id()));
+        all.expect("Linux has /proc").count()
+    }
+
     pub fn url(&self, path: &str) -> String {
         format!("https://localhost:{}{path}", self.address.port())
     }
+}
+
+/// The status line and the body of a GET.
+pub fn scrape(address: SocketAddr, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).expect("a listener");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a header");
+    (head.lines().next().expect("a line").to_owned(), body.to_owned())
 }
 
 /// A self-signed certificate for localhost and its key, as files in `dir`.

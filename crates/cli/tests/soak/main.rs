@@ -1,0 +1,171 @@
+//! An hour among clients of every kind: `SOAK=1h ./test.sh --long`. What the server holds must not grow, every file must come byte
+//! for byte, and nothing may be left at the end.
+
+mod attackers;
+#[path = "../common/mod.rs"]
+mod common;
+mod downloads;
+#[path = "../../../quic/tests/common/raw.rs"]
+mod raw;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Serve, serve, write_file};
+use downloads::{Downloads, SIZES};
+use watch::{Sample, assert_flat};
+
+/// Honest clients at one time.
+const CLIENTS: usize = 200;
+/// Time between two lines of figures.
+const LINE: Duration = Duration::from_secs(5);
+/// Longest time until everything that the clients left is gone: the idle timeout of those that vanished is 10 s.
+const DRAIN: Duration = Duration::from_secs(60);
+
+/// State that all threads share.
+struct Soak {
+    server: std::net::SocketAddr,
+    over: AtomicBool,
+    /// Files that came whole, and their bytes.
+    files: AtomicU64,
+    bytes: AtomicU64,
+    /// Attempts that failed and were made again.
+    again: AtomicU64,
+    /// Those before the handshake was confirmed: of clients that got another port meanwhile, which QUIC does not allow.
+    unconfirmed: AtomicU64,
+    garbage: AtomicU64,
+    half_open: AtomicU64,
+    stalled: AtomicU64,
+    killed: AtomicU64,
+}
+
+impl Soak {
+    fn goes_on(&self) -> bool {
+        !self.over.load(Ordering::Relaxed)
+    }
+
+    /// Waits, but no longer than it goes on.
+    fn pause(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while self.goes_on() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How long it lasts: `90`, `60s`, `10min`, `1h`.
+fn wanted() -> Option<Duration> {
+    let text = std::env::var("SOAK").ok()?;
+    let (digits, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u64 = digits.parse().expect("SOAK is a time, as 60s, 10min or 1h");
+    let seconds = match unit {
+        "" | "s" => number,
+        "min" | "m" => number * 60,
+        "h" => number * 3600,
+        _ => panic!("SOAK is a time, as 60s, 10min or 1h"),
+    };
+    Some(Duration::from_secs(seconds))
+}
+
+#[test]
+fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
+    let Some(wanted) = wanted() else {
+        return println!(
+            "not run: it takes its time; SOAK=60s gives it a minute, as ./test.sh --long does"
+        );
+    };
+    assert!(wanted >= Duration::from_secs(30), "SOAK of less than 30 s says nothing");
+    let dir = tempfile::tempdir().expect("a directory");
+    for bytes in SIZES {
+        write_file(&dir.path().join(bytes.to_string()), bytes);
+    }
+    let args = [
+        "--metrics=127.0.0.1:0",
+        "--idle-timeout=10s",
+        "--stall-timeout=10s",
+        "--handshake-timeout=5s",
+        "--request-timeout=5s",
+    ];
+    let server = serve(dir.path(), &args);
+    let soak = Arc::new(Soak {
+        server: server.address,
+        over: AtomicBool::new(false),
+        files: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+        again: AtomicU64::new(0),
+        unconfirmed: AtomicU64::new(0),
+        garbage: AtomicU64::new(0),
+        half_open: AtomicU64::new(0),
+        stalled: AtomicU64::new(0),
+        killed: AtomicU64::new(0),
+    });
+    let attackers = attackers::start(&soak, dir.path());
+    let downloads = Downloads::start(soak.clone(), dir.path(), CLIENTS);
+    let samples = observe(&server, &soak, wanted);
+    soak.over.store(true, Ordering::Relaxed);
+    downloads.finish();
+    for attacker in attackers {
+        attacker.join().expect("an attacker ends well");
+    }
+    let rest = drain(&server);
+    println!("afterwards: {rest}");
+    let first = samples.first().expect("a sample");
+    assert!(rest.descriptors <= first.descriptors + 8, "descriptors stay: {rest}");
+    assert_flat(&samples);
+    let (files, again) = (soak.files.load(Ordering::Relaxed), soak.again.load(Ordering::Relaxed));
+    assert!(files > 100, "{files} files are no soak");
+    // A machine that stops for seconds costs connections; more than a few are the server's fault.
+    assert!(again <= 5 + files / 1000, "{again} attempts failed beside {files} files");
+    let unconfirmed = soak.unconfirmed.load(Ordering::Relaxed);
+    assert!(unconfirmed <= 20 + files / 50, "{unconfirmed} handshakes failed beside {files} files");
+}
+
+/// Looks once a second, and prints a line now and then.
+fn observe(server: &Serve, soak: &Soak, wanted: Duration) -> Vec<Sample> {
+    let (start, mut next, mut samples) = (Instant::now(), Duration::ZERO, Vec::new());
+    while start.elapsed() < wanted {
+        std::thread::sleep(Duration::from_secs(1));
+        let sample = Sample::of(server);
+        if start.elapsed() >= next {
+            next = start.elapsed() + LINE;
+            let [files, again, unconfirmed, garbage, half_open, stalled, killed] = [
+                &soak.files,
+                &soak.again,
+                &soak.unconfirmed,
+                &soak.garbage,
+                &soak.half_open,
+                &soak.stalled,
+                &soak.killed,
+            ]
+            .map(|counter| counter.load(Ordering::Relaxed));
+            println!(
+                "{:4} s: {sample}; {files} files, {} MB, {again} again, {unconfirmed} moved in their handshake; {garbage} of garbage, {half_open} half-open, \
+                 {stalled} that read nothing, {killed} killed",
+                start.elapsed().as_secs(),
+                soak.bytes.load(Ordering::Relaxed) / 1_000_000,
+            );
+        }
+        samples.push(sample);
+    }
+    samples
+}
+
+/// Waits until nothing is open any more.
+fn drain(server: &Serve) -> Sample {
+    let end = Instant::now() + DRAIN;
+    loop {
+        let sample = Sample::of(server);
+        if sample.is_idle() {
+            return sample;
+        }
+        assert!(Instant::now() < end, "something stays after {DRAIN:?}: {sample}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}

@@ -1,5 +1,7 @@
 //! `fullpipe peers`: stacks of other people's, side by side.
 
+mod bulk;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +51,11 @@ enum Command {
     /// A name is a stack, or one of its senders, as linux:bbr; without names all run that are there. The others are listed
     /// with the reason. A sender that fails is in the results as well.
     Run(Box<Run>),
+    /// Transfer a gigabyte over loopback with each, in turns: goodput and processor time (Linux)
+    ///
+    /// Nothing is between server and client, so it is the stacks' own work that counts. A name is a stack, or one of its
+    /// senders, as quinn:cubic; the first is what the others are compared with.
+    Bulk(bulk::Bulk),
 }
 
 #[derive(clap::Args, Debug)]
@@ -134,6 +141,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::List(list) => list.run(),
         Command::Install(install) => install.run(),
         Command::Run(run) => run.run(),
+        Command::Bulk(bulk) => bulk.run(),
     }
 }
 

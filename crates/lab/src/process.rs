@@ -74,6 +74,11 @@ impl Process {
         Ok(Self { child, group, has_terminal: false, status: None })
     }
 
+    /// The number of its first process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The status of a command that has ended.
     pub(crate) fn poll(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {

@@ -16,7 +16,7 @@ const RECORD: &str = "installed.json";
 
 /// The file that servers serve, and its size; it takes no room on most disks.
 const SERVED: &str = "1GB";
-const SERVED_BYTES: u64 = 1_000_000_000;
+pub(super) const SERVED_BYTES: u64 = 1_000_000_000;
 
 const NAP: time::Duration = time::Duration::from_millis(50);
 

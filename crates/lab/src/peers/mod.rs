@@ -1,6 +1,7 @@
 //! Stacks of other people's, installed by recipes from their registries and run as flows of a scenario: a table of
 //! senders and paths. Nothing of them is in this repository; `recipes.toml` says where each is found.
 
+mod bulk;
 mod install;
 mod outcome;
 mod page;
@@ -9,6 +10,7 @@ mod run;
 
 pub(crate) use outcome::now;
 
+pub use bulk::{BulkFigures, BulkReport, BulkRun, BulkSender, bulk_once};
 pub use install::{Installed, NotInstalled, folder, install, installed};
 pub use outcome::{Missing, PeerPath, PeerRun, PeersReport, Sender};
 pub use page::{render, tables};

@@ -37,6 +37,8 @@ pub struct Recipe {
     pub(super) server: String,
     pub(super) client: String,
     pub(super) sends: String,
+    /// A client that fetches a gigabyte and ends, if there is one.
+    pub(super) bulk: Option<String>,
     /// A command that is one end of a case of `fullpipe interop`; what it is told stands in docs/interop.md.
     pub(super) interop: Option<String>,
     /// Its congestion controls.

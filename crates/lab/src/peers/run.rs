@@ -136,7 +136,15 @@ impl PeersOptions<'_> {
     /// # Errors
     /// The folder cannot be written.
     pub fn prepare(&self) -> Result<(), NotInstalled> {
-        prepare(self.root)
+        Self::prepare_at(self.root)
+    }
+
+    /// The same in a folder.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn prepare_at(root: &Path) -> Result<(), NotInstalled> {
+        prepare(root)
     }
 }
 

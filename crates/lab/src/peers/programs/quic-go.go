@@ -9,8 +9,10 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"math"
 	"math/big"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -29,16 +31,25 @@ func config() *quic.Config {
 }
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "write: peer server ADDRESS, or peer client ADDRESS")
+	bytes := int64(math.MaxInt64)
+	var err error
+	if len(os.Args) == 4 {
+		bytes, err = strconv.ParseInt(os.Args[3], 10, 64)
+	}
+	if len(os.Args) < 3 || len(os.Args) > 4 || err != nil {
+		fmt.Fprintln(os.Stderr, "write: peer server ADDRESS, or peer client ADDRESS [BYTES]")
 		os.Exit(2)
 	}
-	run := map[string]func(string) error{"server": server, "client": client}[os.Args[1]]
-	if run == nil {
+	switch os.Args[1] {
+	case "server":
+		err = server(os.Args[2])
+	case "client":
+		err = client(os.Args[2], bytes)
+	default:
 		fmt.Fprintln(os.Stderr, "write server or client")
 		os.Exit(2)
 	}
-	if err := run(os.Args[2]); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -81,7 +92,8 @@ func server(address string) error {
 	}
 }
 
-func client(address string) error {
+// client reads to the end, or until it has so many bytes.
+func client(address string, bytes int64) error {
 	tlsConfig := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}
 	connection, err := quic.DialAddr(context.Background(), address, tlsConfig, config())
 	if err != nil {
@@ -94,6 +106,6 @@ func client(address string) error {
 	if _, err := stream.Write([]byte{0}); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, stream)
+	_, err = io.Copy(io.Discard, io.LimitReader(stream, bytes))
 	return err
 }

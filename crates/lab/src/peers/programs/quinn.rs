@@ -22,8 +22,9 @@ async fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["server", address, algorithm] => server(address.parse()?, algorithm).await,
-        ["client", address] => client(address.parse()?).await,
-        _ => Err("write: server ADDRESS ALGORITHM, or client ADDRESS".into()),
+        ["client", address] => client(address.parse()?, u64::MAX).await,
+        ["client", address, bytes] => client(address.parse()?, bytes.parse()?).await,
+        _ => Err("write: server ADDRESS ALGORITHM, or client ADDRESS [BYTES]".into()),
     }
 }
 
@@ -67,7 +68,8 @@ async fn server(address: SocketAddr, algorithm: &str) -> Result<()> {
     Ok(())
 }
 
-async fn client(address: SocketAddr) -> Result<()> {
+/// Reads to the end, or until it has so many bytes.
+async fn client(address: SocketAddr, bytes: u64) -> Result<()> {
     let mut crypto = rustls::ClientConfig::builder()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody))
@@ -80,7 +82,12 @@ async fn client(address: SocketAddr) -> Result<()> {
     let (mut send, mut receive) = connection.open_bi().await?;
     send.write_all(b"?").await?;
     let mut data = vec![0; 256 << 10];
-    while receive.read(&mut data).await?.is_some() {}
+    let mut got = 0;
+    while got < bytes
+        && let Some(more) = receive.read(&mut data).await?
+    {
+        got += more as u64;
+    }
     Ok(())
 }
 

@@ -20,8 +20,13 @@ async fn main() -> Result<()> {
         ["server", address, algorithm, certificate, key] => {
             server(address.parse()?, algorithm, Path::new(certificate), Path::new(key)).await
         }
-        ["client", address, certificate] => client(address.parse()?, Path::new(certificate)).await,
-        _ => Err("write: server ADDRESS ALGORITHM CERTIFICATE KEY, or client ADDRESS CERTIFICATE".into()),
+        ["client", address, certificate] => {
+            client(address.parse()?, Path::new(certificate), u64::MAX).await
+        }
+        ["client", address, certificate, bytes] => {
+            client(address.parse()?, Path::new(certificate), bytes.parse()?).await
+        }
+        _ => Err("write: server ADDRESS ALGORITHM CERTIFICATE KEY, or client ADDRESS CERTIFICATE [BYTES]".into()),
     }
 }
 
@@ -53,7 +58,8 @@ async fn server(address: SocketAddr, algorithm: &str, certificate: &Path, key: &
     Ok(())
 }
 
-async fn client(address: SocketAddr, certificate: &Path) -> Result<()> {
+/// Reads to the end, or until it has so many bytes.
+async fn client(address: SocketAddr, certificate: &Path, bytes: u64) -> Result<()> {
     let client = Client::builder()
         .with_tls(certificate)?
         .with_io("0.0.0.0:0")?
@@ -63,6 +69,11 @@ async fn client(address: SocketAddr, certificate: &Path) -> Result<()> {
     let mut connection = client.connect(connect).await?;
     let mut stream = connection.open_bidirectional_stream().await?;
     stream.send(vec![0].into()).await?;
-    while stream.receive().await?.is_some() {}
+    let mut got = 0;
+    while got < bytes
+        && let Some(more) = stream.receive().await?
+    {
+        got += more.len() as u64;
+    }
     Ok(())
 }

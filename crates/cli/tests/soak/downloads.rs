@@ -179,12 +179,12 @@ async fn run(shared: Arc<Shared>, number: u64) {
                 count(counter);
                 break;
             }
-            if next(&mut state) % 4 == 0 {
+            if next(&mut state).is_multiple_of(4) {
                 tokio::time::sleep(Duration::from_millis((next(&mut state) % 2000) as u64)).await;
             }
         }
         // Half of them say goodbye; the others only stop.
-        if next(&mut state) % 2 == 0 {
+        if next(&mut state).is_multiple_of(2) {
             client.connection().close(0_u32.into(), b"");
         }
     }

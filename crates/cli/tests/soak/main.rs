@@ -121,8 +121,8 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
     assert_flat(&samples);
     let (files, again) = (soak.files.load(Ordering::Relaxed), soak.again.load(Ordering::Relaxed));
     assert!(files > 100, "{files} files are no soak");
-    // A machine that stops for seconds costs connections; more than a few are the server's fault.
-    assert!(again <= 5 + files / 1000, "{again} attempts failed beside {files} files");
+    // Of the connections that get another port while packets are lost, noq gives up a few: docs/serving.md.
+    assert!(again <= 5 + files / 200, "{again} attempts failed beside {files} files");
     let unconfirmed = soak.unconfirmed.load(Ordering::Relaxed);
     assert!(unconfirmed <= 20 + files / 50, "{unconfirmed} handshakes failed beside {files} files");
 }

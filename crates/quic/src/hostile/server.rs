@@ -37,14 +37,15 @@ fn fine() -> Arc<FineRuntime> {
 }
 
 fn limits() -> Limits {
-    let mut limits = Limits::default();
-    limits.connections = CONNECTIONS;
-    limits.unvalidated_handshakes = HANDSHAKES;
-    // Short, so that much comes and goes, and long enough for an honest client on a busy machine.
-    limits.handshake_timeout = Duration::from_secs(1);
-    limits.request_timeout = Duration::from_secs(2);
-    limits.stall_timeout = Duration::from_secs(4);
-    limits
+    Limits {
+        connections: CONNECTIONS,
+        unvalidated_handshakes: HANDSHAKES,
+        // Short, so that much comes and goes, and long enough for an honest client on a busy machine.
+        handshake_timeout: Duration::from_secs(1),
+        request_timeout: Duration::from_secs(2),
+        stall_timeout: Duration::from_secs(4),
+        ..Limits::default()
+    }
 }
 
 fn transport() -> TransportSettings {

@@ -40,7 +40,7 @@ run_long() {
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --lib invariants -- --nocapture
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test hostile -- --nocapture
     INTEROP_ALL=1 cargo test --workspace --release --locked --test interop all_cases -- --nocapture
-    FUZZ_DATAGRAMS=1000000 cargo test --workspace --release --locked --lib hostile -- --nocapture
+    FUZZ_DATAGRAMS=1000000 cargo test --workspace --release --locked --lib hostile -- --nocapture --test-threads=1
     LONG=1 cargo test --workspace --release --locked --test endurance -- --nocapture
     JUDGE_SEEDS=20 cargo test --workspace --release --locked --test verdicts --test judge -- --nocapture
 

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Bytes beyond which the client holds more than its windows.
-const MOST_GROWTH: u64 = 400_000_000;
+const MOST_GROWTH: u64 = 600_000_000;
 /// Clients at one time.
 const CLIENTS: usize = 64;
 

@@ -30,7 +30,7 @@ const HANDSHAKES: usize = 64;
 /// Hostile clients with a handshake of their own, at one time.
 const SESSIONS: u64 = 12;
 /// Bytes beyond which the process holds more than so many connections explain.
-const MOST_GROWTH: u64 = 400_000_000;
+const MOST_GROWTH: u64 = 600_000_000;
 
 fn fine() -> Arc<FineRuntime> {
     FineRuntime::new(ServerOptions::default().congestion)

@@ -238,6 +238,21 @@ fn a_peer_that_does_not_do_what_a_case_asks_for_fails_it_and_what_it_wrote_is_ke
     assert!(page.contains("href=\"logs/mine-server/retry/1/link/server.pcapng\""), "{page}");
 }
 
+/// In every case but v2 the runner wants version 1, whatever else the client offers.
+#[test]
+fn a_client_that_offers_version_2_is_moved_to_it_in_its_own_case_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let always = "args+=(--insecure --quic-versions v1,v2";
+    let command = changed_end(dir.path(), "args+=(--insecure", always);
+    let line = format!("{command} --roles client --cases handshake,retry");
+    let said = interop_said(dir.path(), &line);
+    if is_skipped(&said) {
+        return;
+    }
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(grades(&object(&said)).iter().all(|(_, grade)| grade == "passed"), "{}", said.stderr);
+}
+
 #[test]
 fn a_case_that_a_peer_has_not_is_no_failure() {
     let dir = tempfile::tempdir().expect("a directory");

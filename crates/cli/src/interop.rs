@@ -156,12 +156,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 continue;
             }
         }
+        for (name, text) in recipe.scripts() {
+            fs::write(place.path().join(name), text).map_err(Failure::bad_input)?;
+        }
         let end = |recipe: &Recipe| (recipe.name.clone(), command(recipe));
+        let mut own_end = end(own);
+        if let Some(alpn) = &recipe.interop_alpn {
+            own_end.1 = format!("env ALPN={alpn} {}", own_end.1);
+        }
         let roles: Vec<Role> = match recipe.name == own.name {
             true => vec![Role::Both],
             false => args.roles.iter().map(|role| role.of_peer()).collect(),
         };
-        pairs.extend(roles.into_iter().map(|role| Pair::of(end(recipe), role, end(own))));
+        pairs.extend(roles.into_iter().map(|role| Pair::of(end(recipe), role, own_end.clone())));
     }
     for (name, line) in &args.commands {
         let own = (own.name.clone(), command(own));

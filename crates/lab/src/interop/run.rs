@@ -127,7 +127,7 @@ pub fn run_case(request: Request<'_>) -> Result<Run, RunError> {
     let rival = rival.transpose()?;
     let urls: Vec<String> =
         names.iter().map(|name| format!("https://{host}:{PORT}/{name}")).collect();
-    let mut command = end_command(ends.client, "client", case.told.1, dir, &link)?;
+    let mut command = end_command(ends.client, case, "client", case.told.1, dir, &link)?;
     command.env("REQUESTS", urls.join(" ")).env("DOWNLOADS", dir.join(DOWNLOADS));
     let begun = Instant::now();
     let mut client = match start(command, ends.client.0, &dir.join("client"), |command, log| {
@@ -206,7 +206,7 @@ fn start_server<'a>(
     link: &Link,
     stop: &AtomicBool,
 ) -> Result<Result<End<'a>, Run>, RunError> {
-    let mut command = end_command(end, "server", case.told.0, dir, link)?;
+    let mut command = end_command(end, case, "server", case.told.0, dir, link)?;
     command.env("LISTEN", format!("{host}:{PORT}"));
     command.env("WWW", dir.join(WWW)).env("CERTS", dir.join(CERTS));
     if case.kind == Kind::ConnectionMigration {
@@ -253,6 +253,7 @@ fn start_server<'a>(
 /// The command of an end, with the environment that both have.
 fn end_command(
     (_, line): (&str, &str),
+    case: &Case,
     role: &str,
     told: &str,
     dir: &Path,
@@ -268,7 +269,7 @@ fn end_command(
     for name in ["RUST_LOG", "SERVER_PARAMS", "CLIENT_PARAMS"] {
         command.env_remove(name);
     }
-    command.env("ROLE", role).env("TESTCASE", told);
+    command.env("ROLE", role).env("TESTCASE", told).env("CASE", case.name);
     command.env("SSLKEYLOGFILE", own.join(KEYS)).env("QLOGDIR", own.join("qlog"));
     surround(&mut command, link)?;
     Ok(command)

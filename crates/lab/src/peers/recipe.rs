@@ -41,6 +41,8 @@ pub struct Recipe {
     pub(super) bulk: Option<String>,
     /// A command that is one end of a case of `fullpipe interop`; what it is told stands in docs/interop.md.
     pub(super) interop: Option<String>,
+    /// The protocol that this end speaks in every case, where it has no hq-interop.
+    pub interop_alpn: Option<String>,
     /// Its congestion controls.
     pub cc: Vec<String>,
 }
@@ -56,8 +58,9 @@ static RECIPES: LazyLock<Vec<Recipe>> = LazyLock::new(|| {
 });
 
 /// The files of ours by their names.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("aioquic_peer.py", include_str!("programs/aioquic_peer.py")),
+    ("ngtcp2_interop.sh", include_str!("programs/ngtcp2_interop.sh")),
     ("picoquic_python.sh", include_str!("programs/picoquic_python.sh")),
     ("python_interop.py", include_str!("programs/python_interop.py")),
     ("picoquic_peer.py", include_str!("programs/picoquic_peer.py")),
@@ -165,12 +168,19 @@ impl Recipe {
         format!("{}:{}", self.name, cc.to_ascii_lowercase())
     }
 
-    /// The command line of an end of an interop case, in which `{endpoint}` is our script for it; nothing of a stack
-    /// that has none.
+    /// The command line of an end of an interop case, in which `{endpoint}` is our script for it and `{scripts}` the folder with the
+    /// [scripts](Self::scripts); nothing of a stack that has none.
     pub fn interop_command(&self, root: &Path, itself: &Path, endpoint: &Path) -> Option<String> {
-        let command =
-            self.interop.as_ref()?.replace("{endpoint}", &quoted(&endpoint.to_string_lossy()));
+        let path = |path: &Path| quoted(&path.to_string_lossy());
+        let command = self.interop.as_ref()?.replace("{endpoint}", &path(endpoint));
+        let scripts = endpoint.parent().unwrap_or(Path::new("/"));
+        let command = command.replace("{scripts}", &path(scripts));
         Some(self.filled(&command, Places::new(root, itself)))
+    }
+
+    /// The files of ours that a stack of the system needs, which has no folder: name and content.
+    pub fn scripts(&self) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
+        self.own_files().filter(|_| self.install.is_empty())
     }
 
     /// True if it can be an end of an interop case.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An endpoint of the QUIC interop runner over the example programs of ngtcp2. The environment says what it does, as that of the
-# runner's containers does: ROLE, TESTCASE, REQUESTS, WWW, DOWNLOADS, CERTS, LISTEN and QLOGDIR; GnuTLS reads SSLKEYLOGFILE.
+# runner's containers does: ROLE, TESTCASE, REQUESTS, WWW, DOWNLOADS, CERTS, LISTEN, PREFERRED_ADDRESS and QLOGDIR; GnuTLS reads SSLKEYLOGFILE.
 #
 # They speak HTTP/3 in every case, because hq-interop is not in them. A case that they lack ends with 127: v2, because of
 # version 2 they have a draft.
@@ -12,6 +12,7 @@ WWW=${WWW:-/www} DOWNLOADS=${DOWNLOADS:-/downloads} CERTS=${CERTS:-/certs} LISTE
 # A file of transfer is larger than their window at first; losses take more than 10 s of a handshake.
 both=(-q --handshake-timeout=60s)
 server=() client=()
+PREFERRED_ADDRESS=${PREFERRED_ADDRESS:-}
 
 case "$TESTCASE" in
     handshake | transfer | longrtt | multiplexing | multiconnect | resumption | zerortt | http3 | blackhole | ecn) ;;
@@ -20,12 +21,9 @@ case "$TESTCASE" in
     chacha20) both+=(--ciphers=NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+CHACHA20-POLY1305) ;;
     retry) server+=(-V) ;;
     keyupdate) client+=(--key-update=100ms) ;;
-    # At its own address, another port.
     connectionmigration)
-        case "$LISTEN" in
-            "["*) server+=("--preferred-ipv6-addr=${LISTEN%:*}:$((${LISTEN##*:} + 1))") ;;
-            *) server+=("--preferred-ipv4-addr=${LISTEN%:*}:$((${LISTEN##*:} + 1))") ;;
-        esac
+        [ "$ROLE" = client ] || : "${PREFERRED_ADDRESS:?are the addresses of IPv4 and IPv6, with a comma between them}"
+        server+=("--preferred-ipv4-addr=${PREFERRED_ADDRESS%,*}" "--preferred-ipv6-addr=${PREFERRED_ADDRESS#*,}")
         ;;
     *) echo "ngtcp2 has no case '$TESTCASE'" >&2; exit 127 ;;
 esac

@@ -10,6 +10,7 @@ import os
 import pathlib
 import ssl
 import sys
+import tempfile
 import urllib.parse
 
 STACK = sys.argv[1]
@@ -18,8 +19,7 @@ ROLE = os.environ["ROLE"]
 CASE = os.environ["TESTCASE"]
 V1, V2, CHACHA20 = 1, 0x6B3343CF, 0x1303
 WINDOW, BLOCK = 16 << 20, 64 << 10
-# A client opens no more streams at once than this.
-AT_ONCE = 500
+AT_ONCE = 500  # streams of a client
 
 CASES = """handshake transfer longrtt multiplexing multiconnect retry resumption zerortt http3 blackhole keyupdate ecn chacha20
     amplificationlimit ipv6 v2 rebind-port rebind-addr connectionmigration handshakeloss transferloss handshakecorruption
@@ -148,16 +148,15 @@ class Server(End):
 class Client(End):
     def __init__(self, quic, **more):
         super().__init__(quic, **more)
-        self.open, self.room = {}, asyncio.Semaphore(AT_ONCE)
+        self.open, self.files, self.room = {}, {}, asyncio.Semaphore(AT_ONCE)
         self.key_updates = 0 if CASE == "keyupdate" and not PICOQUIC else 1
 
     async def fetch(self, url):
         path = urllib.parse.urlsplit(url).path
         async with self.room:
             stream = self._quic.get_next_available_stream_id()
-            file = open(pathlib.Path(os.environ.get("DOWNLOADS", "/downloads")) / pathlib.PurePosixPath(path).name, "wb")
             done = asyncio.get_running_loop().create_future()
-            self.open[stream] = (file, done)
+            self.open[stream] = (path, done)
             if self.http is None:
                 self._quic.send_stream_data(stream, f"GET {path}\r\n".encode(), True)
             else:
@@ -170,16 +169,18 @@ class Client(End):
     def came(self, stream, headers, data, end):
         if stream not in self.open:
             return
-        file, done = self.open[stream]
+        path, done = self.open[stream]
         if headers and headers[b":status"] != b"200":
-            self.broken(stream, f"status {headers[b':status'].decode()}")
-            return
-        file.write(data)
+            return self.broken(stream, f"status {headers[b':status'].decode()}")
+        if stream not in self.files:
+            name = pathlib.PurePosixPath(path).name
+            self.files[stream] = open(pathlib.Path(os.environ.get("DOWNLOADS", "/downloads")) / name, "wb")
+        self.files[stream].write(data)
         if not self.key_updates:
             self.key_updates = 1
             self.request_key_update()
         if end:
-            file.close()
+            self.files.pop(stream).close()
             del self.open[stream]
             done.set_result(None)
 
@@ -218,7 +219,7 @@ async def client():
     elif CASE in ("resumption", "zerortt"):
         came = None
         if PICOQUIC:
-            configuration.session_ticket_file = os.path.join(os.environ.get("DOWNLOADS", "/downloads"), ".tickets")
+            configuration.session_ticket_file = os.path.join(tempfile.mkdtemp(), "tickets")
         else:
             came = asyncio.get_running_loop().create_future()
         await connection(urls[:1], configuration, came)

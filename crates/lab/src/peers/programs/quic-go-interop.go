@@ -46,14 +46,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "ROLE is server or client")
 		os.Exit(2)
 	}
-	// CASE is its own name, where a client is told "transfer" of more than one.
 	if os.Getenv("CASE") == "connectionmigration" {
-		name = "connectionmigration"
+		name = "connectionmigration" // of which a client is told "transfer"
 	}
 	switch name {
 	case "handshake", "transfer", "longrtt", "multiplexing", "multiconnect", "retry", "resumption", "zerortt", "http3":
-	case "blackhole", "keyupdate", "ecn", "amplificationlimit", "ipv6", "rebind-port", "rebind-addr":
-	case "handshakeloss", "transferloss", "handshakecorruption", "transfercorruption", "goodput", "crosstraffic":
+	case "blackhole", "keyupdate", "ecn", "amplificationlimit", "ipv6", "rebind-port", "rebind-addr", "handshakeloss":
+	case "transferloss", "handshakecorruption", "transfercorruption", "goodput", "crosstraffic":
 	case "chacha20":
 		suites = []uint16{tls.TLS_CHACHA20_POLY1305_SHA256}
 		suitesNoAES = suites

@@ -6,6 +6,8 @@ mod server;
 mod sessions;
 mod verify;
 
+#[cfg(test)]
+pub(crate) use cipher::initial_suite;
 pub use cipher::{Cipher, UnknownCipher};
 pub use fingerprint::{Fingerprint, NoFingerprint};
 pub use server::ServerTls;

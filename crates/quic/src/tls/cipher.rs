@@ -72,7 +72,7 @@ impl FromStr for Cipher {
 }
 
 /// The suite of Initial packets.
-pub(super) fn initial_suite() -> Option<Suite> {
+pub(crate) fn initial_suite() -> Option<Suite> {
     let suites = ring::default_provider().cipher_suites;
     let initial = suites.iter().find(|suite| Cipher::Aes128.allows(suite.suite()))?;
     initial.tls13()?.quic_suite()

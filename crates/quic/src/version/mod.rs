@@ -11,6 +11,8 @@
 mod derive;
 mod hello;
 mod keys;
+#[cfg(test)]
+mod large_hello;
 mod parameters;
 mod retry;
 mod session;

@@ -101,7 +101,7 @@ pub(crate) struct ClientCrypto {
 pub(crate) struct Moved(Arc<Mutex<HashSet<String>>>);
 
 impl Moved {
-    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,68 @@
+//! A ClientHello that takes two Initial packets, in each pair of versions.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use noq::{Endpoint, EndpointConfig, Runtime};
+use rustls::crypto::ring;
+
+use super::{ClientCrypto, Moved, Notes};
+use crate::runtime::FineRuntime;
+use crate::tls::initial_suite;
+use crate::{Content, QuicVersions, Server, ServerOptions, ServerTls, hq};
+
+/// So many protocols that their names fill more than a packet.
+fn tls(server: &ServerTls) -> rustls::ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in server.certificates() {
+        roots.add(certificate).expect("a certificate");
+    }
+    let provider = Arc::new(ring::default_provider());
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = (0..40).map(|i| format!("{i:050}").into_bytes()).collect();
+    tls.alpn_protocols.push(hq::ALPN.to_vec());
+    tls
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_hello_of_two_packets_is_answered_in_the_version_that_both_prefer() {
+    let server_tls = ServerTls::self_signed(&["localhost"]).expect("a certificate");
+    for (client, server, moved) in [
+        (QuicVersions::V1, QuicVersions::V1AndV2, false),
+        (QuicVersions::V1AndV2, QuicVersions::V1, false),
+        (QuicVersions::V1AndV2, QuicVersions::V1AndV2, true),
+        (QuicVersions::V2, QuicVersions::V1AndV2, true),
+    ] {
+        let options = ServerOptions { versions: server, ..ServerOptions::default() };
+        let listen = (Ipv4Addr::LOCALHOST, 0).into();
+        let server = Server::bind(listen, &server_tls, Content::Bulk, options).expect("a server");
+        let runtime = FineRuntime::new(ServerOptions::default().congestion);
+        let socket = UdpSocket::bind(listen).expect("a socket");
+        let socket = runtime.wrap_udp_socket(socket).expect("a socket");
+        let socket = Notes::new().wrap(socket, client);
+        let config = EndpointConfig::default();
+        let endpoint = Endpoint::new_with_abstract_socket(config, None, socket, runtime);
+        let endpoint = endpoint.expect("an endpoint");
+        let suite = initial_suite().expect("ring has it");
+        let known = Moved::default();
+        let tls = Arc::new(tls(&server_tls));
+        let crypto = ClientCrypto { tls, suite, versions: client, moved: known.clone() };
+        let config = noq::ClientConfig::new(Arc::new(crypto));
+        let connecting = endpoint.connect_with(config, server.local_addr(), "localhost");
+        let connection = tokio::time::timeout(Duration::from_secs(20), connecting.expect("begun"));
+        let connection = connection.await.expect("in time").expect("connected");
+        let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
+        send.write_all(b"GET /bulk/100000\r\n").await.expect("sent");
+        send.finish().expect("not finished before");
+        let body = recv.read_to_end(200_000).await.expect("a body");
+        assert_eq!(body.len(), 100_000, "{client}");
+        assert_eq!(known.lock().contains("localhost"), moved, "{client}: is it version 2?");
+        let first = connection.stats().udp_tx;
+        assert!(first.datagrams > 2, "{first:?}");
+    }
+}

@@ -73,6 +73,7 @@ impl Bulk {
             return Err(Failure::bad_input("no stack is there; the lines above say why"));
         }
         PeersOptions::prepare_at(&root).map_err(Failure::bad_input)?;
+        peers::read_served(&root).map_err(Failure::run)?;
         let mut report = BulkReport::new(senders.iter().map(|(recipe, cc)| recipe.sender(cc)));
         'all: for round in 1..=self.rounds {
             for ((recipe, cc), sender) in senders.iter().zip(&mut report.senders) {

@@ -1,20 +1,19 @@
 //! Bulk transfers over loopback, without a path between: what a stack's own work costs. Each transfer is of the stack's own
 //! server and client, and the senders take turns, so that what the machine does meanwhile meets all of them.
 
-use std::fs;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
 
-use super::install::SERVED_BYTES;
-use super::recipe::{Places, Recipe};
+use super::install::{SERVED, SERVED_BYTES};
+use super::recipe::{FILES_DIR, Places, Recipe};
 use crate::output::table::Table;
 use crate::process::Process;
 
@@ -72,6 +71,14 @@ pub struct BulkFigures {
     pub server_cpu_s_per_gb: f64,
     /// The goodput beside the base's: the ratio of the medians.
     pub ratio: Option<f64>,
+}
+
+/// Reads the file that servers serve, so that the first transfer does not wait for the disk's cache.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_served(root: &Path) -> io::Result<u64> {
+    io::copy(&mut fs::File::open(root.join(FILES_DIR).join(SERVED))?, &mut io::sink())
 }
 
 /// Transfers a gigabyte once.
@@ -138,7 +145,7 @@ fn made(line: &str) -> Option<Command> {
     Some(command)
 }
 
-fn free_port() -> std::io::Result<u16> {
+fn free_port() -> io::Result<u16> {
     Ok(UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 

@@ -15,7 +15,7 @@ use crate::process::Process;
 const RECORD: &str = "installed.json";
 
 /// The file that servers serve, and its size; it takes no room on most disks.
-const SERVED: &str = "1GB";
+pub(super) const SERVED: &str = "1GB";
 pub(super) const SERVED_BYTES: u64 = 1_000_000_000;
 
 const NAP: time::Duration = time::Duration::from_millis(50);

@@ -10,7 +10,7 @@ mod run;
 
 pub(crate) use outcome::now;
 
-pub use bulk::{BulkFigures, BulkReport, BulkRun, BulkSender, bulk_once};
+pub use bulk::{BulkFigures, BulkReport, BulkRun, BulkSender, bulk_once, read_served};
 pub use install::{Installed, NotInstalled, folder, install, installed};
 pub use outcome::{Missing, PeerPath, PeerRun, PeersReport, Sender};
 pub use page::{render, tables};

@@ -173,8 +173,7 @@ class Client(End):
         if headers and headers[b":status"] != b"200":
             return self.broken(stream, f"status {headers[b':status'].decode()}")
         if stream not in self.files:
-            name = pathlib.PurePosixPath(path).name
-            self.files[stream] = open(pathlib.Path(os.environ.get("DOWNLOADS", "/downloads")) / name, "wb")
+            self.files[stream] = open(os.environ.get("DOWNLOADS", "/downloads") + "/" + path.rsplit("/", 1)[1], "wb")
         self.files[stream].write(data)
         if not self.key_updates:
             self.key_updates = 1

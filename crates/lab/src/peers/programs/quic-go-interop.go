@@ -83,7 +83,7 @@ func fail(err error) {
 
 func server(name string, tlsConfig *tls.Config, config *quic.Config) error {
 	certs, www := env("CERTS", "/certs"), env("WWW", "/www")
-	own, err := tls.LoadX509KeyPair(filepath.Join(certs, "cert.pem"), filepath.Join(certs, "priv.key"))
+	own, err := tls.LoadX509KeyPair(certs+"/cert.pem", certs+"/priv.key")
 	fail(err)
 	tlsConfig.Certificates = []tls.Certificate{own}
 	config.Allow0RTT = name == "zerortt"
@@ -242,9 +242,7 @@ func together(urls []*url.URL, fetch func(*url.URL) error) {
 
 func save(u *url.URL, body io.Reader) error {
 	file, err := os.Create(filepath.Join(env("DOWNLOADS", "/downloads"), filepath.Base(u.Path)))
-	if err != nil {
-		return err
-	}
+	fail(err)
 	_, err = io.Copy(file, body)
 	return errors.Join(err, file.Close())
 }

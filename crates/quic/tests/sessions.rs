@@ -43,7 +43,8 @@ async fn a_session_that_is_resumed_needs_no_certificate() {
     assert!(stranger.is_err(), "whoever has no session sees the certificate");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// On one thread, so that no handshake ends between the start of a connection and its first request.
+#[tokio::test]
 async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
     let all = [Alpn::HqInterop, Alpn::H3].map(|alpn| [(alpn, true), (alpn, false)]);
     for (alpn, early) in all.into_iter().flatten() {
@@ -65,8 +66,8 @@ async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
     }
 }
 
-/// The server that gave the session is gone, and the one in its place does not know it.
-#[tokio::test(flavor = "multi_thread")]
+/// The server that gave the session is gone, and the one in its place does not know it. On one thread as well.
+#[tokio::test]
 async fn a_request_that_was_not_taken_early_can_be_made_anew() {
     for alpn in [Alpn::HqInterop, Alpn::H3] {
         not_taken(alpn).await;

@@ -82,6 +82,7 @@ impl crypto::ServerConfig for ServerCrypto {
             first: V1,
             next: None,
             client: None,
+            held: None,
             told: false,
         })
     }
@@ -132,6 +133,7 @@ impl crypto::ClientConfig for ClientCrypto {
             first,
             next: None,
             client: Some(OfClient { tap, moved: self.moved.clone(), name: server_name.to_owned() }),
+            held: None,
             told: false,
         }))
     }
@@ -168,6 +170,8 @@ struct TlsSession {
     first: u32,
     next: Option<Next>,
     client: Option<OfClient>,
+    /// A server's keys of data until the client's Finished has come.
+    held: Option<Keys>,
     /// noq knows that there is handshake data.
     told: bool,
 }
@@ -358,7 +362,13 @@ impl Session for TlsSession {
         read.map(Some).map_err(Into::into)
     }
 
+    /// A server gets its keys of data when the handshake is complete, unless the client sends early data. With them before
+    /// (0.5-RTT), noq sends its NEW_CONNECTION_ID frames alone in a packet that the client acknowledges a round trip late,
+    /// and nothing else: no request has come yet.
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
+        if self.held.is_some() && !self.is_handshaking() {
+            return self.held.take();
+        }
         let State::Running(connection) = &mut self.state else { return None };
         let (phase, keys) = match connection.write_hs(buf)? {
             KeyChange::Handshake { keys } => (Phase::Handshake, keys),
@@ -380,7 +390,13 @@ impl Session for TlsSession {
                 },
             },
         };
-        Some(Keys { header: keys.header, packet: self.versioned_pair(keys.packet) })
+        let keys = Keys { header: keys.header, packet: self.versioned_pair(keys.packet) };
+        let too_early = self.is_handshaking() && self.early_crypto().is_none();
+        if self.side == Side::Server && phase == Phase::OneRtt && too_early {
+            self.held = Some(keys);
+            return None;
+        }
+        Some(keys)
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {

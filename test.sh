@@ -39,20 +39,27 @@ run_long() {
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test twin
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --lib invariants -- --nocapture
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test hostile -- --nocapture
-    INTEROP_ALL=1 cargo test --workspace --release --locked --test interop all_cases -- --nocapture
     FUZZ_DATAGRAMS=1000000 cargo test --workspace --release --locked --lib hostile -- --nocapture --test-threads=1
-    LONG=1 cargo test --workspace --release --locked --test endurance -- --nocapture
     JUDGE_SEEDS=20 cargo test --workspace --release --locked --test verdicts --test judge -- --nocapture
 
-    say "HTTP/3 in bulk with other people's clients"
-    # What cannot be installed is skipped, and said so.
-    cargo build --workspace --release --locked
-    "${CARGO_TARGET_DIR:-target}/release/fullpipe" peers install quic-go aioquic || true
-    BULK_HTTP3=1 cargo test --workspace --release --locked --test bulk_http3 -- --nocapture
-
-    # A minute; SOAK=1h gives it an hour.
-    say "the server among clients of every kind (SOAK=${SOAK:-60s})"
-    SOAK="${SOAK:-60s}" cargo test --workspace --release --locked --test soak -- --nocapture
+    # In real time and for minutes: each runs when its variable is set.
+    say "tests that run when they are asked for"
+    on_demand() {
+        if [ -n "${!1:-}" ]; then
+            cargo test --workspace --release --locked --test "$2" -- --nocapture
+        else
+            echo "not run: $3 ($1=$4 ./test.sh --long)"
+        fi
+    }
+    if [ -n "${BULK_HTTP3:-}" ]; then
+        cargo build --workspace --release --locked
+        # What cannot be installed is skipped, and said so.
+        "${CARGO_TARGET_DIR:-target}/release/fullpipe" peers install quic-go aioquic || true
+    fi
+    on_demand INTEROP_ALL interop "the 22 cases of the interop runner between our own ends" 1
+    on_demand LONG endurance "5 GB and 40,000 files" 1
+    on_demand BULK_HTTP3 bulk_http3 "HTTP/3 in bulk with other people's clients" 1
+    on_demand SOAK soak "the server among clients of every kind" 1h
 
     # BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
     say "the kernel program"

@@ -63,7 +63,7 @@ fn fetch(client: &Command, server: &Serve, files: &[String], downloads: &Path) {
 fn a_gigabyte_and_ten_thousand_files_come_byte_for_byte() {
     if std::env::var_os("BULK_HTTP3").is_none() {
         eprintln!(
-            "skipped: it takes five minutes and 2 GB of disk; BULK_HTTP3=1 runs it, as ./test.sh --long does"
+            "skipped: it takes five minutes and 2 GB of disk; BULK_HTTP3=1 ./test.sh --long runs it"
         );
         return;
     }

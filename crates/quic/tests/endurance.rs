@@ -220,7 +220,7 @@ async fn a_storm_of_key_updates_loses_no_byte() {
     check(address, &verify).await;
 }
 
-/// The tests that take long run as a whole with `LONG=1`, as `./test.sh --long` has it.
+/// The tests that take long run as a whole with `LONG=1 ./test.sh --long`.
 fn is_long() -> bool {
     std::env::var_os("LONG").is_some()
 }

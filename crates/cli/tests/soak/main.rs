@@ -78,7 +78,7 @@ fn wanted() -> Option<Duration> {
 fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
     let Some(wanted) = wanted() else {
         return println!(
-            "not run: it takes its time; SOAK=60s gives it a minute, as ./test.sh --long does"
+            "not run: it takes its time; SOAK=60s ./test.sh --long gives it a minute"
         );
     };
     assert!(wanted >= Duration::from_secs(30), "SOAK of less than 30 s says nothing");

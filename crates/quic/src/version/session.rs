@@ -217,11 +217,12 @@ impl TlsSession {
         let State::Waiting(waiting) = &mut self.state else { return Ok(Some(bytes.to_vec())) };
         waiting.hello.extend_from_slice(bytes);
         let Progress::Done(hello) = hello::read(&waiting.hello) else { return Ok(None) };
-        let version = chosen(&hello, waiting.versions)?;
+        let begun = self.negotiated.version();
+        let version = chosen(&hello, begun, waiting.versions)?;
         if version == V2 {
             self.negotiated.set_v2();
         }
-        self.first = hello.versions.map_or(V1, |versions| versions.chosen);
+        self.first = hello.versions.map_or(begun, |versions| versions.chosen);
         let tls = if version == V2 { &waiting.v2 } else { &waiting.v1 };
         let parameters = encode(&waiting.parameters, version, waiting.versions);
         let connection = ServerConnection::new(tls.clone(), labels(version), parameters)
@@ -271,9 +272,9 @@ impl TlsSession {
 }
 
 /// The version that a server chooses: that of the client's first packet, or version 2 if the client speaks it. A session is
-/// resumed in the version in which it began.
-fn chosen(hello: &Hello, mine: QuicVersions) -> Result<u32, TransportError> {
-    let Some(versions) = &hello.versions else { return Ok(V1) };
+/// resumed in the version in which it began. A client that tells no versions has that of its first packet, `begun`, alone.
+fn chosen(hello: &Hello, begun: u32, mine: QuicVersions) -> Result<u32, TransportError> {
+    let Some(versions) = &hello.versions else { return Ok(begun) };
     if !versions.available.contains(&versions.chosen) {
         return Err(version_error("the chosen version is not among the available ones"));
     }
@@ -429,5 +430,33 @@ impl Session for TlsSession {
         let connection = self.connection().ok_or(ExportKeyingMaterialError)?;
         let exported = connection.export_keying_material(output, label, Some(context));
         exported.map(drop).map_err(|_| ExportKeyingMaterialError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::parameters::VersionInformation;
+
+    #[test]
+    fn the_version_is_that_of_the_first_packet_unless_the_client_offers_another() {
+        let hello = |chosen, available: &[u32], resumes| {
+            let available = available.to_vec();
+            Hello { versions: Some(VersionInformation { chosen, available }), resumes }
+        };
+        let both = QuicVersions::V1AndV2;
+        let silent = Hello::default();
+        for (hello, begun, mine, version) in [
+            (&silent, V1, both, V1),
+            (&silent, V2, both, V2),
+            (&hello(V1, &[V2, V1], false), V1, both, V2),
+            (&hello(V1, &[V2, V1], false), V1, QuicVersions::V1, V1),
+            (&hello(V1, &[V2, V1], true), V1, both, V1),
+            (&hello(V2, &[V2], true), V2, both, V2),
+            (&hello(V1, &[V1], false), V1, both, V1),
+        ] {
+            assert_eq!(chosen(hello, begun, mine).expect("a version"), version, "{hello:?}");
+        }
+        assert!(chosen(&hello(V1, &[V2], false), V1, both).is_err(), "not among the available");
     }
 }

@@ -77,9 +77,7 @@ fn wanted() -> Option<Duration> {
 #[test]
 fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
     let Some(wanted) = wanted() else {
-        return println!(
-            "not run: it takes its time; SOAK=60s ./test.sh --long gives it a minute"
-        );
+        return println!("not run: it takes its time; SOAK=60s ./test.sh --long gives it a minute");
     };
     assert!(wanted >= Duration::from_secs(30), "SOAK of less than 30 s says nothing");
     let dir = tempfile::tempdir().expect("a directory");

@@ -47,7 +47,7 @@ case "$TESTCASE" in
     *) echo "fullpipe has no case '$TESTCASE'"; exit 127 ;;
 esac
 # Some clients offer version 2 in every case; only in its own is it to be chosen.
-[ "$TESTCASE" = v2 ] || args+=(--quic-versions v1)
+[ "$ROLE" = client ] || [ "$TESTCASE" = v2 ] || args+=(--quic-versions v1)
 [ -z "${QLOGDIR:-}" ] || args+=(--qlog "$QLOGDIR")
 
 case "$ROLE" in

@@ -256,11 +256,18 @@ fn several_files_come_over_one_connection_or_over_one_each() {
         (&["--resume", "--alpn", "hq-interop"], 2, false),
         (&["--key-update"], 1, false),
     ] {
-        let said = downloads.get(&server, &sizes, args);
-        assert_eq!(said.code, Some(0), "{args:?}: {}", said.stderr);
-        assert_eq!(said.stderr.lines().count(), sizes.len(), "{args:?}: {}", said.stderr);
-        assert_eq!(downloads.connections(), (connections, early), "{args:?}");
-        downloads.are_equal(&sizes);
+        // On loopback a handshake may be over before the first request is made, which then is not early.
+        for attempt in 1.. {
+            let said = downloads.get(&server, &sizes, args);
+            assert_eq!(said.code, Some(0), "{args:?}: {}", said.stderr);
+            assert_eq!(said.stderr.lines().count(), sizes.len(), "{args:?}: {}", said.stderr);
+            let seen = downloads.connections();
+            downloads.are_equal(&sizes);
+            if seen == (connections, early) {
+                break;
+            }
+            assert!(early && attempt < 8, "{args:?}: {seen:?}");
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::sampler::{MAX_SIZE, PacketState};
 use crate::snapshot::{Snapshot, State, StateChange, StateHook};
 use crate::units::{Instant, Rate};
 
-/// Whether a packet may leave now.
+/// The answer to a transport that wants to send a packet now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendDecision {
     /// Up to `quantum` bytes may leave at once; at least one full packet.
@@ -189,7 +189,7 @@ impl Controller {
         }
     }
 
-    /// Whether a full packet may leave now.
+    /// Tells if a full packet may leave now.
     #[inline]
     pub fn can_send(&mut self, now: Instant) -> SendDecision {
         if self.conn.is_window_full() {

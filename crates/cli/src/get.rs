@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     outcome
 }
 
-/// What to fetch, and the place for it.
+/// The files to fetch, and the place for them.
 fn jobs(args: &Args) -> Result<Vec<Job>, Failure> {
     if args.output.is_some() && args.urls.len() > 1 {
         let reason = "--output is for one URL; --output-dir takes the files of several";

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// The cases, goodput and crosstraffic among them [default: the 22 cases]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     cases: Vec<String>,
-    /// What the peers are
+    /// Roles of the peers
     #[arg(
         long,
         value_name = "ROLES",
@@ -48,7 +48,7 @@ pub(crate) struct Args {
         default_value = "server,client"
     )]
     roles: Vec<PeerRole>,
-    /// How often each case runs; it passes if each run does [default: 5 times a measurement, others once]
+    /// Runs of each case; it passes if each run does [default: 5 times a measurement, others once]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
     /// The random numbers of losses, corruption and files; each run adds one

@@ -42,7 +42,7 @@ enum Action {
         /// Respond to CE marks: they mean a queue of well under a millisecond on every path of this machine
         #[arg(long)]
         low_latency_ecn: bool,
-        /// How many connections may have its state, 8 KB each; those above it go on as Reno
+        /// Connections that may have its state, 8 KB each; those above it go on as Reno
         #[arg(long, value_name = "N", default_value_t = 65_536)]
         max_connections: u32,
     },
@@ -55,7 +55,7 @@ enum Action {
     /// It is loaded for this under a name of its own. The table is markdown on stdout. A path's figures
     /// are one run's; (!) marks those of a link that was late. Wants a quiet machine.
     Figures {
-        /// How long each run on a path takes
+        /// Duration of each run on a path
         #[arg(long, value_name = "TIME", default_value = "24s", value_parser = units::parse_duration)]
         duration: Duration,
     },
@@ -93,7 +93,7 @@ mod linux {
     use crate::interrupt::Interrupt;
     use crate::{print, say};
 
-    /// How soon Ctrl-C is seen.
+    /// Time after which Ctrl-C is seen.
     const NAP: Duration = Duration::from_millis(100);
 
     pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -152,7 +152,7 @@ mod linux {
         print(&format!("{} is out of the kernel\n", options.name))
     }
 
-    /// What runs over loopback, each of three times.
+    /// Duration of each of the three runs over loopback.
     const LOOPBACK: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(4);
 
     fn figures(duration: fullpipe_cc::Duration) -> Result<(), Failure> {
@@ -199,7 +199,7 @@ mod linux {
         mean.map_or("-".to_owned(), |nanos| format!("{nanos:.0}"))
     }
 
-    /// What there is to say without a pinned program: a program that is not pinned has a name that begins as
+    /// The message without a pinned program: a program that is not pinned has a name that begins as
     /// the ones do that `load` gives.
     fn nothing_pinned(available: Vec<String>) -> String {
         let ours: Vec<_> = available.into_iter().filter(|name| name.starts_with("bbr3")).collect();

@@ -97,7 +97,7 @@ struct Run {
     /// Round-trip propagation delay
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, default_value = "40ms", allow_hyphen_values = true)]
     rtt: Duration,
-    /// How long each run lasts
+    /// Duration of each run
     #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, default_value = "10s", allow_hyphen_values = true)]
     duration: Duration,
     /// Judge each sender as well, as fullpipe judge --quick does; takes 70 s more for each

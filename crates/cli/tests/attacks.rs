@@ -1,4 +1,4 @@
-//! What strangers tried on `fullpipe serve` and `fullpipe get`, each once with success.
+//! Attacks that strangers tried on `fullpipe serve` and `fullpipe get`, each once with success.
 
 mod common;
 #[path = "../../quic/tests/common/raw.rs"]

@@ -92,7 +92,7 @@ fn each_case_ends_with_equal_files_over_the_connections_that_it_asks_for() {
     }
 }
 
-/// Whether a client has retired the connection ID of the path that it left.
+/// True if a client has retired the connection ID of the path that it left.
 fn has_moved(log: &str) -> bool {
     let retired = r#""frame_type":"retire_connection_id""#;
     log.lines().any(|line| line.contains("packet_sent") && line.contains(retired))

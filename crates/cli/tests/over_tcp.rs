@@ -35,7 +35,7 @@ fn tcp(line: &str) -> Said {
     run(fullpipe(Path::new("/"), &arguments(line)))
 }
 
-/// What a run of this process number has left.
+/// The files that a run of this process number has left.
 fn names_of(process: u32) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir("/run/fullpipe") else { return Vec::new() };
     let names = entries.filter_map(|e| Some(e.ok()?.file_name().to_string_lossy().into_owned()));
@@ -227,7 +227,7 @@ mod kernel {
         assert_eq!(left_over(), [""; 0]);
     }
 
-    /// What processes that are gone left in the kernel. Other tests' processes have theirs there.
+    /// The algorithms that processes that are gone left in the kernel. Other tests' processes have theirs there.
     fn left_over() -> Vec<String> {
         let is_gone = |name: &String| {
             let process = name.strip_prefix("bbr3_").and_then(|rest| rest.split('_').next());

@@ -1,4 +1,4 @@
-//! How `fullpipe serve` is run and watched, and what `fullpipe get` can be asked for beyond one file.
+//! Running and watching `fullpipe serve`, and what `fullpipe get` can be asked for beyond one file.
 
 mod common;
 

@@ -23,7 +23,7 @@ const CASES: u64 = 300;
 const MOST_MEMORY: usize = 2_000_000_000;
 const MOST_CPU: Duration = Duration::from_secs(15);
 
-/// How long a run goes on; of one in [`PATIENT`] cases the second time.
+/// The duration of a run; of one in [`PATIENT`] cases the second time.
 const RUN: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(3)];
 const PATIENT: u64 = 50;
 
@@ -67,7 +67,7 @@ fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock").into()
 }
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Came {
     Refused,
@@ -180,7 +180,7 @@ impl Watch {
     }
 }
 
-/// What the command does with a file.
+/// The command's action on a file.
 fn try_out(text: &str, dir: &Path, stop: &AtomicBool) -> Result<Came, String> {
     let refused = |line: String| match (line.lines().count(), line.chars().count()) {
         (1, ..=1000) => Ok(Came::Refused),

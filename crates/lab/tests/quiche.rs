@@ -1,11 +1,11 @@
-//! What QUICHE's own simulator tests ask of its BBR (bbr2_simulator_test.cc), asked of bbr3: one table.
+//! The demands of QUICHE's own simulator tests on its BBR (bbr2_simulator_test.cc), asked of bbr3: one table.
 //!
 //! Their network: each sender has a local link of 10 Mbit/s and 2 ms to a switch, whose queue stands
 //! before the link under test, 4 Mbit/s and 30 ms each way. Both links are symmetric: ACKs are slow where
 //! data are. A BDP is that of a round trip with a full packet serialised on each of the four ways. Their
 //! datagrams of 1350 bytes are ours, too.
 //!
-//! What is ours, and leaves less room: 28 bytes of IP and UDP around each datagram, and a queue that counts
+//! Ours is other in two ways, and leaves less room: 28 bytes of IP and UDP around each datagram, and a queue that counts
 //! the packet on the wire. What is ours, and leaves more: the policer's bucket is full at the start, theirs
 //! has 10 KB; its estimate is the further off for it.
 //!
@@ -24,7 +24,7 @@ use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig};
 /// Theirs, without and with IP and UDP.
 const DATAGRAM_BYTES: u64 = 1350;
 const FULL_PACKET_BYTES: u64 = DATAGRAM_BYTES + 28;
-/// What congestion control sees of a rate in bytes on the wire.
+/// The part that congestion control sees of a rate in bytes on the wire.
 const SEEN: f64 = DATAGRAM_BYTES as f64 / FULL_PACKET_BYTES as f64;
 const MIB: u64 = 1 << 20;
 
@@ -240,7 +240,7 @@ fn kbit_rate(kbit: u64) -> Rate {
     Rate::from_bits_per_sec(kbit * 1_000)
 }
 
-/// What was seen.
+/// The results of a run.
 #[derive(Default, Debug)]
 struct Seen {
     seconds: f64,

@@ -8,7 +8,7 @@ use noq::{ConnectionId, Side};
 use noq_proto::TransportError;
 use noq_proto::transport_parameters::TransportParameters;
 
-/// What stands between noq and a connection's TLS.
+/// A layer between noq and a connection's TLS.
 pub(crate) trait Layer: Send + Sync + 'static {
     /// The keys of data that noq gets for these, which are the first or those after a key update. `header` protects the headers of
     /// what is sent, and stays the same.

@@ -1,4 +1,4 @@
-//! What was tried on the server without success, and must stay so.
+//! Attacks that were tried on the server without success, and must stay so.
 
 mod common;
 #[path = "common/raw.rs"]

@@ -1,4 +1,4 @@
-//! What a server sends before a client without early data has completed the handshake: the handshake, and nothing that the
+//! The packets that a server sends before a client without early data has completed the handshake: the handshake, and nothing that the
 //! client acknowledges a round trip late.
 
 mod common;

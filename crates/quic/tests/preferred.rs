@@ -52,7 +52,7 @@ impl Place {
         v4.map(SocketAddr::V4).or(v6.map(SocketAddr::V6)).expect("there is one")
     }
 
-    /// Whether the server sends to its first client from the preferred address: noq then knows the client by a
+    /// True if the server sends to its first client from the preferred address: noq then knows the client by a
     /// marked address, and not by its own.
     fn has_moved(&self) -> bool {
         let connections = self.connections.lock().unwrap();

@@ -1,4 +1,4 @@
-//! What the server does not give: nothing outside its directory, nothing for an odd request.
+//! Requests that the server refuses: nothing outside its directory, nothing for an odd request.
 
 mod common;
 

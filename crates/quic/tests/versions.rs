@@ -27,7 +27,7 @@ enum Kind {
 }
 use Kind::{Handshake, Initial, Retry, ZeroRtt};
 
-/// What one end has sent.
+/// The packets that one end has sent.
 type Seen = Arc<Mutex<BTreeSet<(u32, Kind)>>>;
 
 /// A relay between a client and a server that notes what has a long header.

@@ -63,7 +63,7 @@ pub struct Sim {
     latency_ns: FlowTallies,
     /// Packets that came out of a last link.
     delivered_packets: u64,
-    /// What flows that go up have under way.
+    /// The packets of flows that go up that are under way.
     upwards: Upwards,
     /// Flows that have not reached an end.
     unfinished: usize,
@@ -159,7 +159,7 @@ impl Sim {
         self.uplink.record_arrivals(most);
     }
 
-    /// What was recorded: of each link, and last of the uplink.
+    /// The arrivals that were recorded: of each link, and last of the uplink.
     pub fn take_arrivals(&mut self) -> Vec<Vec<Arrival>> {
         let mut all: Vec<_> = self.links.iter_mut().map(|link| link.path.take_arrivals()).collect();
         all.push(self.uplink.take_arrivals());

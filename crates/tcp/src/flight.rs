@@ -41,7 +41,7 @@ pub(crate) struct Losses {
     pub(crate) bytes: u64,
 }
 
-/// What an ACK said that was not known.
+/// The news of an ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct News {
     /// Bytes that were delivered.
@@ -148,7 +148,7 @@ impl Flight {
         self.repeat.insert(middle);
     }
 
-    /// What became of the segment that began at `start`: true if it arrived, false if it is lost, `None` if
+    /// The fate of the segment that began at `start`: true if it arrived, false if it is lost, `None` if
     /// neither is known.
     pub(crate) fn fate(&self, start: u64) -> Option<bool> {
         match self.segments.get(self.index(start)).filter(|sent| sent.span.start <= start) {

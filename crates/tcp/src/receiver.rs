@@ -44,7 +44,7 @@ pub(crate) struct Receiver {
     read: u64,
     /// RCV.NXT.
     next: u64,
-    /// What arrived beyond `next`: ascending, with holes between them.
+    /// The pieces that arrived beyond `next`: ascending, with holes between them.
     pieces: Vec<Span>,
     /// A byte of each piece that was touched, the newest first.
     recent: [u64; SACK_BLOCKS],

@@ -10,7 +10,7 @@ struct Episode {
     is_timeout: bool,
 }
 
-/// What is needed to see that every retransmission of an episode was unnecessary.
+/// The facts that are needed to see that every retransmission of an episode was unnecessary.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     span: Span,
@@ -49,7 +49,7 @@ pub(crate) struct Recovery {
     frto: Option<Frto>,
 }
 
-/// What an ACK means to F-RTO.
+/// The parts of an ACK that F-RTO judges by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     /// SND.UNA now, and before.

@@ -98,7 +98,7 @@ impl Rtt {
         self.base().times(1 << self.backoff).min(MAX_RTO)
     }
 
-    /// How often RTO was doubled since an ACK advanced.
+    /// The number of times that RTO was doubled since an ACK advanced.
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fullpipe_quic::Server;
 
-/// How often the server is looked at, and so the shortest time between two tries.
+/// The time between two looks at the server, and so the shortest time between two tries.
 const INTERVAL: Duration = Duration::from_secs(3);
 /// Connections that were there at once before it is worth the work.
 const WORTH_IT: u64 = 8;

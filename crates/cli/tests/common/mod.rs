@@ -22,7 +22,7 @@ pub fn fullpipe(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// What a finished run said.
+/// The output and the exit code of a finished run.
 pub struct Said {
     pub code: Option<i32>,
     pub stdout: Vec<u8>,

@@ -21,7 +21,7 @@ pub(crate) const SIZES: [usize; 12] =
     [0, 1, 32, 1199, 1200, 10_000, 65_521, 100_000, 300_000, 1_000_000, 3_000_000, 20_000_000];
 /// Those that honest clients ask for; the last is for those that read nothing.
 const ASKED: usize = SIZES.len() - 1;
-/// How long a link is the one for new connections.
+/// Time for which a link is the one for new connections.
 const LINK: Duration = Duration::from_secs(20);
 /// Sockets of the clients of a link; several connections share each.
 const SOCKETS: usize = 50;
@@ -32,7 +32,7 @@ struct Way {
     endpoints: Vec<Endpoint>,
 }
 
-/// What the clients share.
+/// The state that the clients share.
 struct Shared {
     soak: Arc<Soak>,
     files: Vec<Vec<u8>>,

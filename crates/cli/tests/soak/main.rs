@@ -59,7 +59,7 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How long it lasts: `90`, `60s`, `10min`, `1h`.
+/// The test's duration: `90`, `60s`, `10min`, `1h`.
 fn wanted() -> Option<Duration> {
     let text = std::env::var("SOAK").ok()?;
     let (digits, unit) =

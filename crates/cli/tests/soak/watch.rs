@@ -1,10 +1,10 @@
-//! What the server holds, from outside.
+//! The server's resources, seen from outside.
 
 use std::fmt;
 
 use crate::common::{Serve, scrape};
 
-/// What the server holds at one moment.
+/// The server's resources at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) resident: u64,

@@ -1,4 +1,4 @@
-//! What all runs under a virtual clock share: they go as fast as the machine can, and stop at the moments at which
+//! The loop of all runs under a virtual clock: they go as fast as the machine can, and stop at the moments at which
 //! somebody wants to look. The time of a flow's start is that of its first packet.
 
 use std::sync::atomic::Ordering;
@@ -69,7 +69,7 @@ pub(super) trait World {
 
     fn record_arrivals(&mut self, most: usize);
 
-    /// What entered each link, and last the way back.
+    /// The packets that entered each link, and last the way back.
     fn take_arrivals(&mut self) -> Vec<Vec<Arrival>>;
 }
 

@@ -23,7 +23,7 @@ pub struct Case {
     pub about: &'static str,
     /// Time that it has; a client that is not done then has failed.
     pub timeout: Duration,
-    /// What the ends are told as TESTCASE, where that is another name: the server and the client.
+    /// The names that the ends are told as TESTCASE, where that is another name: the server and the client.
     pub(super) told: (&'static str, &'static str),
     /// The sizes of its files, in bytes.
     pub(super) files: Files,
@@ -40,7 +40,7 @@ pub(super) enum Files {
     Many { count: usize, bytes: usize, name_chars: usize },
 }
 
-/// What tells a case from the others.
+/// The kind of a case, by which it is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
@@ -285,7 +285,7 @@ impl Case {
         matches!(self.kind, Kind::Goodput | Kind::CrossTraffic)
     }
 
-    /// How often it runs when nobody says that.
+    /// The number of its runs when nobody says another.
     pub fn usual_runs(&self) -> usize {
         if self.is_measurement() { 5 } else { 1 }
     }

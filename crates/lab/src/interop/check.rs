@@ -21,7 +21,7 @@ const MOST_1RTT_BYTES: usize = 40 * 250 / 2;
 /// The least bytes of a server's handshake with the long chain.
 const LEAST_HANDSHAKE_BYTES: u64 = 7500;
 
-/// What may be sent to a client that has not shown its address, in multiples of what came from it (RFC 9000 section 8.1), and
+/// The bytes that may be sent to a client that has not shown its address, in multiples of what came from it (RFC 9000 section 8.1), and
 /// from where on the public runner finds a server at fault.
 const AMPLIFICATION: f64 = 3.0;
 const RUNNERS_AMPLIFICATION: f64 = 4.0;
@@ -31,7 +31,7 @@ const ECT1: u8 = 1;
 const ECT0: u8 = 2;
 const CE: u8 = 3;
 
-/// What is checked.
+/// The subject of a check.
 pub(super) struct Ground<'a> {
     pub(super) case: &'a Case,
     /// At the client's end of the link.
@@ -47,11 +47,11 @@ pub(super) struct Ground<'a> {
 /// The result of the checks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Verdict {
-    /// What is wrong.
+    /// The faults.
     pub(super) wrong: Vec<String>,
-    /// What could not be looked at.
+    /// The parts that could not be looked at.
     pub(super) unchecked: Vec<String>,
-    /// What was seen, for people.
+    /// Remarks on what was seen, for people.
     pub(super) seen: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ const SALT_V2: [u8; 20] = [
     0xf9, 0xbd, 0x2e, 0xd9,
 ];
 
-/// Bytes of what is sampled for the protection of a header, and their distance from the packet number.
+/// Bytes of the sample for the protection of a header, and their distance from the packet number.
 const SAMPLE: usize = 16;
 const SAMPLE_AT: usize = 4;
 
@@ -42,7 +42,7 @@ impl Suite {
         }
     }
 
-    /// Those that a secret can be of, by its length and by what is known.
+    /// The cipher suites that a secret can be of, by its length and by what is known.
     pub(super) fn candidates(secret: &[u8], known: Option<u16>) -> impl Iterator<Item = Self> {
         let bytes = secret.len();
         Self::ALL.into_iter().filter(move |suite| {
@@ -72,7 +72,7 @@ impl Suite {
     }
 }
 
-/// The length of what is derived.
+/// The length of a derived secret.
 struct Length(usize);
 
 impl KeyType for Length {
@@ -109,7 +109,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Those of Initial packets, by the first destination connection ID of the client.
+    /// The keys of Initial packets, by the first destination connection ID of the client.
     pub(super) fn initial(version: u32, id: &[u8], of_client: bool) -> Option<Self> {
         let salt = match version {
             V1 => SALT_V1,
@@ -121,7 +121,7 @@ impl Keys {
         Self::of(Suite::Aes128, version, &secret)
     }
 
-    /// Those of a secret.
+    /// The keys of a secret.
     pub(super) fn of(suite: Suite, version: u32, secret: &[u8]) -> Option<Self> {
         let prk = Prk::new_less_safe(suite.hkdf(), secret);
         let derive = |what: &str, bytes| expand(&prk, &label(version, what), bytes);
@@ -138,7 +138,7 @@ impl Keys {
         })
     }
 
-    /// Those of the next key phase, whose headers are protected as those of the first.
+    /// The keys of the next key phase, whose headers are protected as those of the first.
     pub(super) fn updated(&self) -> Option<Self> {
         Self::of(self.suite, self.version, &self.next)
     }
@@ -180,7 +180,7 @@ impl Keys {
     }
 }
 
-/// What header protection hides.
+/// The fields that header protection hides.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Unprotected {
     pub(super) first: u8,

@@ -45,7 +45,7 @@ fn letter(random: &mut Pcg64Mcg) -> char {
     char::from(b'a' + (random.next_u32() % 26) as u8)
 }
 
-/// What is wrong with what was downloaded; nothing if all files are there and equal, and no others.
+/// The fault of the downloads; nothing if all files are there and equal, and no others.
 pub(super) fn compare(www: &Path, downloads: &Path, names: &[String]) -> io::Result<Vec<String>> {
     let mut wrong = Vec::new();
     let mut missing = 0;

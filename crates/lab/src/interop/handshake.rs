@@ -1,4 +1,4 @@
-//! What the messages of a TLS handshake say that a case asks for (RFC 8446 section 4, RFC 9000 section 18).
+//! The facts in a TLS handshake's messages that a case asks for (RFC 8446 section 4, RFC 9000 section 18).
 
 use std::collections::BTreeMap;
 
@@ -22,9 +22,9 @@ const BOTH_ADDRESSES: usize = 4 + 2 + 16 + 2;
 /// A stream of CRYPTO frames of one direction and level.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// What arrived without a gap.
+    /// The bytes that arrived without a gap.
     data: Vec<u8>,
-    /// What is behind a gap.
+    /// The bytes behind a gap.
     waiting: BTreeMap<u64, Vec<u8>>,
     /// Bytes of messages that were read.
     read: usize,
@@ -60,7 +60,7 @@ impl Stream {
     }
 }
 
-/// What is known of a connection by its handshake.
+/// The facts about a connection that its handshake tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
     /// Of the ClientHello.

@@ -40,7 +40,7 @@ pub fn table(report: &InteropReport) -> Table {
     Table { header, rows: rows.collect() }
 }
 
-/// What stands below the table: the short names, and why a case did not pass.
+/// The text below the table: the short names, and why a case did not pass.
 pub fn notes(report: &InteropReport) -> String {
     let mut text = String::new();
     let names = all()
@@ -158,7 +158,7 @@ fn matrix(page: &mut String, report: &InteropReport, dir: &Path) {
     page.push_str("</tbody>\n</table></div>\n</section>\n");
 }
 
-/// How many cases of each pair have which grade; those that the peer has not are not counted among all.
+/// The number of cases of each pair by grade; those that the peer has not are not counted among all.
 fn sums(page: &mut String, report: &InteropReport) {
     let is_case = |cell: &&Cell| CASES.iter().any(|case| case.name == cell.case);
     let rows = pairs(report).into_iter().map(|(peer, role)| {

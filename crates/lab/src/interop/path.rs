@@ -40,7 +40,7 @@ pub(super) fn link(case: &Case, seed: u64, capture: &Path) -> TunConfig {
     }
 }
 
-/// What packets meet: what loses or changes them, then the bottleneck and its queue, then the distance.
+/// The elements that packets pass: those that lose or change them, then the bottleneck and its queue, then the distance.
 fn direction(case: &Case, is_up: bool, seed: u64) -> PathConfig {
     let mut row = Vec::new();
     let percent = |percent: f64| Probability::new(percent / 100.0);

@@ -62,7 +62,7 @@ impl Grade {
 pub struct Run {
     /// The outcome.
     pub grade: Grade,
-    /// What was wrong, or could not be looked at; what was seen where it passed.
+    /// The faults, and the parts that could not be looked at; remarks where it passed.
     pub notes: Vec<String>,
     /// Seconds from the start of the client to its end.
     pub elapsed_s: f64,
@@ -102,7 +102,7 @@ impl Cell {
         self.runs.iter().map(|run| run.grade).max().unwrap_or(Grade::NotChecked)
     }
 
-    /// How many of its runs passed.
+    /// The number of its runs that passed.
     pub fn passed(&self) -> usize {
         self.runs.iter().filter(|run| run.grade == Grade::Passed).count()
     }
@@ -160,7 +160,7 @@ impl InteropReport {
         }
     }
 
-    /// How many cells have a grade.
+    /// The number of cells that have a grade.
     pub fn count(&self, grade: Grade) -> usize {
         self.cells.iter().filter(|cell| cell.grade() == grade).count()
     }

@@ -8,7 +8,7 @@ use super::decrypt::{KeyLog, Keys, Suite};
 use super::handshake::{Known, Stream};
 use super::wire::{Frames, LongHeader, PacketType, V1, V2};
 
-/// What one end of the link saw.
+/// The packets that one end of the link saw.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     pub(super) datagrams: Vec<Seen>,
@@ -72,7 +72,7 @@ struct Connection {
     known: Known,
     /// Destination connection IDs that Initial keys are made of.
     first_ids: Vec<Vec<u8>>,
-    /// What a packet of each direction can have as its destination: of the client's the server's.
+    /// The connection IDs that a packet of each direction can have as its destination: of the client's the server's.
     ids: [Vec<Vec<u8>>; 2],
     ways: [Way; 2],
     /// 0-RTT keys, with their version.

@@ -16,10 +16,10 @@ const PROGRAM: &str = "tshark";
 const FRAMES: [(u64, &str); 3] =
     [(0x03, "ACKs with ECN counts"), (0x1a, "PATH_CHALLENGEs"), (0x1b, "PATH_RESPONSEs")];
 
-/// How often each thing is there.
+/// The count of each thing.
 type Counts = BTreeMap<&'static str, usize>;
 
-/// What tshark finds otherwise in what the client and the server sent, before the link could lose or change it; nothing
+/// The differences that tshark finds in what the client and the server sent, before the link could lose or change it; nothing
 /// where it is not installed. `servers` are all addresses of the server.
 pub(super) fn compare(
     traces: [&Trace; 2],
@@ -45,7 +45,7 @@ pub(super) fn compare(
     Some(differences)
 }
 
-/// What tshark has found.
+/// The counts that tshark has found.
 #[derive(Default)]
 struct Found {
     counts: Counts,

@@ -125,7 +125,7 @@ impl<'a> LongHeader<'a> {
     }
 }
 
-/// What frames of a packet say that a case asks for.
+/// The facts in a packet's frames that a case asks for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Frames {
     pub(super) challenges: Vec<[u8; 8]>,

@@ -22,7 +22,7 @@ pub struct Recipe {
     /// Programs that have to be there before.
     #[serde(default)]
     pub(super) needs: Vec<String>,
-    /// How these are had.
+    /// A hint at how these are installed.
     #[serde(default)]
     pub(super) hint: String,
     /// Files of ours that its folder gets.

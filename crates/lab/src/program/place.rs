@@ -27,7 +27,7 @@ pub enum ProgramPlace {
     },
 }
 
-/// Whether this machine lets this process have the path there.
+/// Tells if this machine lets this process have the path there.
 ///
 /// # Errors
 /// The first requirement that is missing.

@@ -46,7 +46,7 @@ pub struct WireRecord {
 }
 
 impl WireRecord {
-    /// What these paths do with packets that enter at these times, those to the command first.
+    /// The fate on these paths of packets that enter at these times, those to the command first.
     pub fn of(down: &PathConfig, up: &PathConfig, arrivals: [&[Arrival]; 2]) -> Self {
         Self { down: replay(down, arrivals[0]), up: replay(up, arrivals[1]) }
     }

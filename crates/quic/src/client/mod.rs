@@ -41,7 +41,7 @@ pub struct ClientOptions {
     pub alpn: Alpn,
     /// The versions of QUIC.
     pub versions: QuicVersions,
-    /// Whether a connection moves to the server's preferred address (RFC 9000 section 9.6) once the handshake is done. A
+    /// True if a connection moves to the server's preferred address (RFC 9000 section 9.6) once the handshake is done. A
     /// connection of an endpoint that it shares with others stays in any case.
     pub migration: bool,
     /// The connection ID of the first packet, by which a server can tell this connection from others

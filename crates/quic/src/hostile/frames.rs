@@ -106,7 +106,7 @@ fn with_length(noise: &mut Noise, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes);
 }
 
-/// What a stream may carry: requests of both protocols, frames of HTTP/3, or noise.
+/// The content of a stream: requests of both protocols, frames of HTTP/3, or noise.
 fn content(noise: &mut Noise, count: usize) -> Vec<u8> {
     let mut bytes = match noise.below(5) {
         0 => b"GET /bulk/1000\r\n".to_vec(),

@@ -40,10 +40,10 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     ports: HashMap<SocketAddr, Port>,
-    /// What is sent to addresses at which nobody listens: strangers.
+    /// Datagrams that are sent to addresses at which nobody listens: strangers.
     strays: VecDeque<(SocketAddr, Vec<u8>)>,
     accounts: HashMap<SocketAddr, Account>,
-    /// What the target has sent lately.
+    /// Datagrams that the target has sent lately.
     seen: VecDeque<(SocketAddr, Vec<u8>)>,
     /// An address that got more than three times what it sent.
     amplified: Option<(SocketAddr, Account)>,

@@ -60,7 +60,7 @@ fn server(net: &Net, tls: &ServerTls) -> Server {
     Server::over(socket, fine(), tls, Content::Bulk, options).expect("a server")
 }
 
-/// What all attackers share.
+/// The state that all attackers share.
 #[derive(Clone)]
 struct Attack {
     net: Net,

@@ -34,7 +34,7 @@ pub(super) struct Connection {
     early: Option<Early>,
 }
 
-/// Whether a server took what was sent before the handshake was done.
+/// True if a server took what was sent before the handshake was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     /// It has not said so yet.

@@ -75,7 +75,7 @@ impl FromStr for PreferredAddress {
     }
 }
 
-/// What a client reads of the transport parameter.
+/// The part of the transport parameter that a client reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Offer {
     address: PreferredAddress,

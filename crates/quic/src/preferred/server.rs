@@ -88,7 +88,7 @@ struct Bound {
 }
 
 impl Bound {
-    /// What noq gets to see of a datagram, or of several.
+    /// Changes the addresses of a datagram, or of several, into those that noq gets to see.
     fn receive(&self, buf: &mut [u8], meta: &mut RecvMeta) {
         // Nobody has such an address; an answer would go elsewhere.
         if unmarked(meta.addr).is_some() {

@@ -23,7 +23,7 @@ pub struct Arrival {
     pub connection_id: noq::ConnectionId,
 }
 
-/// What transport configurations are made of.
+/// The parts of which transport configurations are made.
 pub(super) struct Transports {
     pub(super) congestion: CongestionControl,
     pub(super) seed: u64,

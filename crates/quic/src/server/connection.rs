@@ -192,7 +192,7 @@ async fn serve(
     shared.counters.ended(&connection);
 }
 
-/// Whether client and server agree on HTTP/3, once the client's part of the handshake says so.
+/// Tells if client and server agree on HTTP/3, once the client's part of the handshake says so.
 async fn is_http3(connecting: &mut Connecting) -> Result<bool, ConnectionError> {
     let data = connecting.handshake_data().await?.downcast::<Handshake>();
     Ok(data.is_ok_and(|data| data.protocol.as_deref() == Some(http3::ALPN)))

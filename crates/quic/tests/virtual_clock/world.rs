@@ -44,7 +44,7 @@ impl Cc {
     }
 }
 
-/// What to run.
+/// A run's settings.
 #[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) cc: Cc,
@@ -326,7 +326,7 @@ impl World {
         self.server.remote.set_port(self.server.remote.port() + 1);
     }
 
-    /// What the server's controller tells noq.
+    /// The window that the server's controller tells noq.
     pub(crate) fn metrics(&mut self) -> ControllerMetrics {
         self.connection().congestion_state(PathId::ZERO).expect("a path").metrics()
     }
@@ -342,14 +342,14 @@ impl World {
         &mut self.server.connection.as_mut().expect("connected").1
     }
 
-    /// What the server's controller believes.
+    /// The model of the server's controller.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         let controller = self.connection().congestion_state(PathId::ZERO).expect("a path");
         let ours = controller.clone_box().into_any().downcast::<NoqController>();
         ours.expect("our controller").snapshot()
     }
 
-    /// What noq itself counted for the server.
+    /// Counters that noq itself kept for the server.
     pub(crate) fn stats(&mut self) -> PathStats {
         self.connection().path_stats(PathId::ZERO).expect("a path")
     }

@@ -1,4 +1,4 @@
-//! What a connection tells of itself.
+//! The state and counters that a connection tells.
 
 use fullpipe_cc::{Duration, Snapshot};
 
@@ -36,7 +36,7 @@ pub struct Info {
     pub min_rtt: Option<Duration>,
     /// The retransmission timeout with its doublings.
     pub rto: Duration,
-    /// How often the timeout was doubled since an ACK advanced.
+    /// The number of times that the timeout was doubled since an ACK advanced.
     pub backoff: u32,
     /// Bytes of data in a full segment.
     pub snd_mss: u32,
@@ -134,7 +134,7 @@ impl Connection {
         self.rtt.newest()
     }
 
-    /// What the congestion control believes.
+    /// The model of the congestion control.
     pub fn congestion(&self) -> Snapshot {
         self.cc.snapshot()
     }

@@ -195,7 +195,7 @@ impl Connection {
         self.prr = None;
     }
 
-    /// Whether small segments wait while others are unacknowledged: see [`nagle`](crate::Config::nagle).
+    /// Lets small segments wait while others are unacknowledged, or not: see [`nagle`](crate::Config::nagle).
     pub fn set_nagle(&mut self, nagle: bool) {
         self.config.nagle = nagle;
     }

@@ -97,7 +97,7 @@ impl TcpStream {
         self.with(Connection::local)
     }
 
-    /// Whether small segments leave at once: TCP_NODELAY.
+    /// Lets small segments leave at once, or not: TCP_NODELAY.
     pub fn set_nodelay(&self, nodelay: bool) {
         self.shared.lock().endpoint.set_nagle(self.handle, !nodelay);
         self.shared.work.notify_one();

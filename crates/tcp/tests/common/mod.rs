@@ -15,7 +15,7 @@ pub(crate) fn byte(stream: u64, offset: u64) -> u8 {
     (x >> 56) as u8
 }
 
-/// What an application has to do: write so many bytes and close, and read to the end.
+/// The task of an application: write so many bytes and close, and read to the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct App {
     pub(crate) handle: Option<Handle>,

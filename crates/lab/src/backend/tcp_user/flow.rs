@@ -27,7 +27,7 @@ const AHEAD: u64 = 8;
 /// Headers without options.
 const IP_HEADER: usize = 20;
 
-/// What is written and what is read into.
+/// The bytes to write, and the room to read into.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// When data counts as written.
@@ -77,7 +77,7 @@ pub(super) struct Flow {
     by_handle: [HashMap<Handle, usize>; 2],
     by_port: HashMap<u16, usize>,
     newest: Option<usize>,
-    /// What left so far, and what was sent again of connections that are over.
+    /// Counts of the packets that left so far, and of the retransmissions of connections that are over.
     sent: SenderStats,
     newest_packet: Option<SentPacket>,
     pub(super) received: u64,
@@ -96,7 +96,7 @@ pub(super) struct Flow {
     failed: u64,
     pub(super) completion_ns: Option<Tally>,
     pub(super) jitter: Jitter,
-    /// What is read is thrown away here.
+    /// Data that is read is thrown away here.
     sink: Vec<u8>,
 }
 

@@ -56,7 +56,7 @@ impl Timer {
     const ALL: [Self; 4] = [Self::Sender, Self::Receiver, Self::Application, Self::WayBack];
 }
 
-/// What a flow's packets pass.
+/// The links that a flow's packets pass.
 #[derive(Clone, Copy, Debug)]
 struct Ways {
     route: Route,

@@ -352,7 +352,12 @@ fn with_server(dir: &Path, server: &str, line: &str, command: &[&str]) -> Comman
 /// True if the kernel lets others than root make namespaces; tells why not.
 fn unprivileged(dir: &Path) -> bool {
     let said = run(with_server(dir, "exec iperf3 -s", "--rtt 1ms --quiet", &["true"]));
-    let lacking = ["user namespaces are off", "no /dev/net/tun", "iperf3: not found"];
+    let lacking = [
+        "user namespaces are off",
+        "no /dev/net/tun",
+        "may not open /dev/net/tun",
+        "iperf3: not found",
+    ];
     let skipped = lacking.iter().any(|what| said.stderr.contains(what));
     if skipped {
         eprintln!("skipped: {}", said.stderr.trim());

@@ -160,6 +160,12 @@ pub enum EmuError {
     /// The kernel has no TUN devices.
     #[error("there is no /dev/net/tun; load the kernel's module for it: modprobe tun")]
     NoTun,
+    /// The file of the TUN devices is not open to this user.
+    #[error(
+        "this user may not open /dev/net/tun; let root make it readable and writable: chmod 0666 /dev/net/tun, \
+         or run it with sudo"
+    )]
+    TunDenied,
     /// Links inside each other.
     #[error("this is inside {0} links already, and no more go inside each other; end one of them")]
     NestedTooDeep(usize),

@@ -33,7 +33,7 @@ mod wire;
 mod worker;
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -180,16 +180,18 @@ enum Server {
     Here(Block),
 }
 
-/// Whether this process can make namespaces and TUN devices: it needs root.
+/// Checks that this process can make network namespaces and TUN devices.
 ///
 /// # Errors
 /// The first requirement that is missing, in one line.
 pub fn available() -> Result<(), EmuError> {
     namespace::try_in_one(|| ())?;
-    if !Path::new("/dev/net/tun").exists() {
-        return Err(EmuError::NoTun);
-    }
-    Ok(())
+    let opened = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+    opened.map(drop).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => EmuError::NoTun,
+        ErrorKind::PermissionDenied => EmuError::TunDenied,
+        _ => EmuError::Io { action: "open /dev/net/tun", source: error },
+    })
 }
 
 impl TunLink {

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// The cases, goodput and crosstraffic among them [default: the 22 cases]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     cases: Vec<String>,
-    /// Roles of the peers
+    /// Roles of the peers; both is a peer with itself, to see what this program's end has to do with a result
     #[arg(
         long,
         value_name = "ROLES",
@@ -76,6 +76,7 @@ Examples:
   sudo fullpipe interop --peers fullpipe
   sudo fullpipe interop --peers quic-go,aioquic --cases handshake,transfer,retry --output logs --report interop.html
   sudo fullpipe interop --peers quic-go --roles client --cases handshakeloss --runs 5
+  sudo fullpipe interop --peers quic-go --roles client,both --cases handshakeloss
   sudo fullpipe interop --command mine=./run_endpoint.sh --cases transfer
   sudo fullpipe interop --all --json";
 
@@ -83,6 +84,7 @@ Examples:
 enum PeerRole {
     Server,
     Client,
+    Both,
 }
 
 /// The object of --json.
@@ -104,7 +106,11 @@ impl Pair {
     /// A peer's end in a role, and this program's.
     fn of(peer: (String, String), role: Role, own: (String, String)) -> Self {
         let name = peer.0.clone();
-        let (server, client) = if role == Role::Client { (own, peer) } else { (peer, own) };
+        let (server, client) = match role {
+            Role::Server => (peer, own),
+            Role::Client => (own, peer),
+            Role::Both => (peer.clone(), peer),
+        };
         Self { peer: name, role, server, client }
     }
 }
@@ -194,6 +200,7 @@ impl PeerRole {
         match self {
             Self::Server => Role::Server,
             Self::Client => Role::Client,
+            Self::Both => Role::Both,
         }
     }
 }

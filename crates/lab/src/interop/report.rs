@@ -16,7 +16,7 @@ pub enum Role {
     Server,
     /// It asks.
     Client,
-    /// Both, of this program with itself.
+    /// Both: a stack with itself.
     Both,
 }
 

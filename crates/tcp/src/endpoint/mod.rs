@@ -229,9 +229,11 @@ impl Endpoint {
     /// # Errors
     /// As [`Connection::read`]; [`Error::Closed`] when there is no such connection.
     pub fn read(&mut self, handle: Handle, to: &mut [u8]) -> Result<usize, Error> {
-        let read = self.connection_mut(handle)?.read(to);
-        self.touch(handle.index);
-        read
+        let count = self.connection_mut(handle)?.read(to)?;
+        if count > 0 {
+            self.touch(handle.index);
+        }
+        Ok(count)
     }
 
     /// As [`Connection::write`].
@@ -239,9 +241,11 @@ impl Endpoint {
     /// # Errors
     /// As [`Connection::write`]; [`Error::Closed`] when there is no such connection.
     pub fn write(&mut self, now: Instant, handle: Handle, data: &[u8]) -> Result<usize, Error> {
-        let written = self.connection_mut(handle)?.write(now, data);
-        self.touch(handle.index);
-        written
+        let count = self.connection_mut(handle)?.write(now, data)?;
+        if count > 0 {
+            self.touch(handle.index);
+        }
+        Ok(count)
     }
 
     /// As [`Connection::close`].

@@ -238,6 +238,30 @@ fn a_handle_names_one_connection() {
     assert_eq!(end.read(first, &mut [0; 1]), Err(Error::Closed));
 }
 
+/// A call that read and wrote nothing is no news: whoever answers each change with a call would never rest.
+#[test]
+fn a_call_without_effect_changes_nothing() {
+    let mut end = endpoint();
+    let listener = end.listen(server(), 4, &config()).expect("nobody listens");
+    send(&mut end, client(1), server(), syn(7), b"");
+    let iss = answers(&mut end)[0].seq;
+    send(&mut end, client(1), server(), ack(8, iss.wrapping_add(1)), b"abc");
+    let handle = end.accept(listener).expect("a connection");
+    answers(&mut end);
+    let changed = |end: &mut Endpoint| std::iter::from_fn(|| end.next_changed()).count();
+    assert_eq!(changed(&mut end), 1);
+    let mut data = [0; 10];
+    assert_eq!(end.read(handle, &mut data), Ok(3));
+    assert_eq!(changed(&mut end), 1);
+    assert_eq!(end.read(handle, &mut data), Err(Error::WouldBlock));
+    assert_eq!(changed(&mut end), 0);
+    let room = end.connection(handle).map_or(0, |c| c.writable());
+    assert_eq!(end.write(now(), handle, &vec![0; room]), Ok(room));
+    assert_eq!(changed(&mut end), 1);
+    assert_eq!(end.write(now(), handle, &[0]), Err(Error::WouldBlock));
+    assert_eq!(changed(&mut end), 0);
+}
+
 /// The number of connections is bounded; those in TIME-WAIT give way.
 #[test]
 fn there_is_a_most_of_connections() {

@@ -4,6 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 
+#[path = "../../crates/tcp/tests/input/mod.rs"]
+mod input;
 #[path = "../../crates/tcp/tests/soup/mod.rs"]
 mod soup;
 

@@ -65,6 +65,8 @@ pub(crate) struct Flight {
     /// Starts of the lost segments that wait to be sent again.
     repeat: BTreeSet<u64>,
     next_order: u64,
+    /// Transmissions up to this number are not among the controller's bytes in flight.
+    uncounted: u64,
     sacked: usize,
     lost_bytes: u64,
     /// The SACK blocks of the ACK before: what they named needs no second look.
@@ -156,6 +158,11 @@ impl Flight {
             Some(sent) if sent.sacked => Some(true),
             Some(sent) => sent.lost.then_some(false),
         }
+    }
+
+    /// Another algorithm takes over, which does not count what is under way ([`Controller::set_algorithm`]).
+    pub(crate) fn on_other_algorithm(&mut self) {
+        self.uncounted = self.next_order;
     }
 
     /// Everything with more than `bytes` of data that is under way was thrown away by a router, which said so.
@@ -357,7 +364,7 @@ impl Flight {
     }
 
     /// The timer fired for nothing: what was marked lost and not sent again is under way after all. The bytes
-    /// in flight then.
+    /// that the controller has in flight then.
     pub(crate) fn undo(&mut self) -> u64 {
         self.repeat.clear();
         self.lost_bytes = 0;
@@ -366,7 +373,9 @@ impl Flight {
         for sent in self.segments.iter_mut() {
             sent.lost = false;
             if !sent.sacked {
-                flight += sent.bytes();
+                if sent.order > self.uncounted {
+                    flight += sent.bytes();
+                }
                 self.by_time.push_back((sent.order, sent.span.start));
             }
         }

@@ -142,11 +142,12 @@ impl Connection {
         }
     }
 
-    /// The test of section 3.10.7.4.
+    /// The test of section 3.10.7.4. What has no data may begin at the window's edge, as in Linux: when both ends have lost
+    /// whole windows, their ACKs do, and by the RFC's letter neither would ever hear of the other's.
     fn is_acceptable(&self, start: u64, end: u64) -> bool {
         let (next, edge) = (self.receive.next(), self.receive.edge());
-        if edge <= next {
-            return start == next && end == next;
+        if start == end {
+            return next <= start && start <= edge.max(next);
         }
         let is_inside = |place| next <= place && place < edge;
         is_inside(start) || end > start && is_inside(end - 1)

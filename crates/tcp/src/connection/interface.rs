@@ -192,6 +192,7 @@ impl Connection {
         }
         self.cc_config.handshake_rtt = self.rtt.min();
         self.cc.set_algorithm(algorithm, now, &self.cc_config);
+        self.flight.on_other_algorithm();
         self.prr = None;
     }
 

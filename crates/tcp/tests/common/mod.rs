@@ -41,6 +41,77 @@ impl App {
     pub(crate) fn is_done(&self) -> bool {
         self.error.is_some() || self.at_end && self.written == self.to_write
     }
+
+    /// Reads and writes what is possible now at end `i`; the second end accepts its connection first.
+    pub(crate) fn act(
+        &mut self,
+        i: usize,
+        now: Instant,
+        end: &mut Endpoint,
+        listener: ListenerHandle,
+        chunk: &mut [u8],
+    ) {
+        while end.next_changed().is_some() {}
+        if i == 1 && self.handle.is_none() {
+            self.handle = end.accept(listener);
+        }
+        let Some(handle) = self.handle else { return };
+        self.read(i, end, handle, chunk);
+        self.write(i, now, end, handle, chunk);
+    }
+
+    fn read(&mut self, i: usize, end: &mut Endpoint, handle: Handle, chunk: &mut [u8]) {
+        let other = 1 - i as u64;
+        loop {
+            let most = if self.read_step > 0 { self.read_step } else { chunk.len() };
+            match end.read(handle, &mut chunk[..most]) {
+                Ok(0) => self.at_end = true,
+                Ok(count) => {
+                    for (j, got) in chunk[..count].iter().enumerate() {
+                        let offset = self.read + j as u64;
+                        assert_eq!(*got, byte(other, offset), "byte {offset} at end {i}");
+                    }
+                    self.read += count as u64;
+                    if self.read_step == 0 {
+                        continue;
+                    }
+                }
+                Err(Error::WouldBlock) => {}
+                Err(error) => self.error = Some(error),
+            }
+            break;
+        }
+    }
+
+    fn write(
+        &mut self,
+        i: usize,
+        now: Instant,
+        end: &mut Endpoint,
+        handle: Handle,
+        chunk: &mut [u8],
+    ) {
+        while self.written < self.to_write {
+            let room = end.connection(handle).map_or(0, |c| c.writable()).max(1);
+            let count = chunk.len().min(room).min((self.to_write - self.written) as usize);
+            for (j, b) in chunk[..count].iter_mut().enumerate() {
+                *b = byte(i as u64, self.written + j as u64);
+            }
+            match end.write(now, handle, &chunk[..count]) {
+                Ok(written) => self.written += written as u64,
+                Err(Error::WouldBlock) => break,
+                Err(error) => {
+                    self.error = Some(error);
+                    break;
+                }
+            }
+        }
+        let is_open = end.connection(handle).is_some_and(|c| c.state() >= State::Established);
+        if self.closes && !self.closed && is_open && self.written == self.to_write {
+            self.closed = true;
+            end.close(now, handle);
+        }
+    }
 }
 
 pub(crate) struct Net {
@@ -164,7 +235,7 @@ impl Net {
         // An ACK that a reading opens the window with may be all that the other end waits for.
         for _ in 0..2 {
             for i in 0..2 {
-                self.apply(i);
+                self.apps[i].act(i, self.now, &mut self.ends[i], self.listener, &mut self.chunk);
                 self.send(i);
             }
         }
@@ -189,56 +260,6 @@ impl Net {
             let _ = self.paths[i].send(self.now, header, buffer.clone());
         }
         self.buffer = buffer;
-    }
-
-    fn apply(&mut self, i: usize) {
-        let (end, app) = (&mut self.ends[i], &mut self.apps[i]);
-        while end.next_changed().is_some() {}
-        if i == 1 && app.handle.is_none() {
-            app.handle = end.accept(self.listener);
-        }
-        let Some(handle) = app.handle else { return };
-        let other = 1 - i as u64;
-        let chunk = &mut self.chunk;
-        loop {
-            let most = if app.read_step > 0 { app.read_step } else { chunk.len() };
-            match end.read(handle, &mut chunk[..most]) {
-                Ok(0) => app.at_end = true,
-                Ok(count) => {
-                    for (j, got) in chunk[..count].iter().enumerate() {
-                        let offset = app.read + j as u64;
-                        assert_eq!(*got, byte(other, offset), "byte {offset} at end {i}");
-                    }
-                    app.read += count as u64;
-                    if app.read_step == 0 {
-                        continue;
-                    }
-                }
-                Err(Error::WouldBlock) => {}
-                Err(error) => app.error = Some(error),
-            }
-            break;
-        }
-        while app.written < app.to_write {
-            let room = end.connection(handle).map_or(0, |c| c.writable()).max(1);
-            let count = chunk.len().min(room).min((app.to_write - app.written) as usize);
-            for (j, b) in chunk[..count].iter_mut().enumerate() {
-                *b = byte(i as u64, app.written + j as u64);
-            }
-            match end.write(self.now, handle, &chunk[..count]) {
-                Ok(written) => app.written += written as u64,
-                Err(Error::WouldBlock) => break,
-                Err(error) => {
-                    app.error = Some(error);
-                    break;
-                }
-            }
-        }
-        let is_open = end.connection(handle).is_some_and(|c| c.state() >= State::Established);
-        if app.closes && !app.closed && is_open && app.written == app.to_write {
-            app.closed = true;
-            end.close(self.now, handle);
-        }
     }
 }
 

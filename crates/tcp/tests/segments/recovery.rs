@@ -272,6 +272,25 @@ fn a_spurious_timeout_is_undone() {
     assert_eq!(lab.after(50), []);
 }
 
+/// What was under way when another algorithm took over is not in its flight, also after a timeout that was for nothing.
+#[test]
+fn an_undone_timeout_counts_no_flight_of_an_earlier_algorithm() {
+    let timestamp = Some(Timestamp { value: 500, echo: CLOCK });
+    let config = Config { timestamps: true, ..reno() };
+    let mut lab = Lab::established_with(&config, Header { timestamp, ..Lab::syn() });
+    lab.write(8);
+    let sent = lab.after(60);
+    let echo = sent[0].header.timestamp.expect("a timestamp").value;
+    lab.tcp.set_congestion(lab.now, Algorithm::Bbr3);
+    lab.after(700);
+    assert!(lab.tcp.info().timeouts >= 1);
+    let original = Some(Timestamp { value: 600, echo });
+    lab.send(Header { timestamp: original, ..lab.header(0, 988) }, &[]);
+    assert_eq!(lab.tcp.info().lost_bytes, 0);
+    lab.send(Header { timestamp: original, ..lab.header(0, 8000) }, &[]);
+    assert_eq!((lab.tcp.info().unacked, lab.tcp.congestion().inflight), (0, 0));
+}
+
 /// A timeout with eight segments under way, after which the first was sent again; `unsent` more segments wait.
 fn timed_out(unsent: usize) -> (Lab, u64) {
     let mut lab = Lab::established(&reno());

@@ -52,6 +52,17 @@ fn no_silly_windows_from_the_receiver() {
     assert_eq!(lab.out().header.window, 1000);
 }
 
+/// Both ends may have lost a whole window: then the ACKs of each begin at the other's edge, and count.
+#[test]
+fn an_ack_at_the_edge_of_the_window_counts() {
+    let mut lab = Lab::established(&Config { receive_buffer: 4000, ..config() });
+    lab.fly(2);
+    lab.ack(4000, 1000);
+    assert_eq!(lab.tcp.info().bytes_acked, 1000);
+    lab.ack(4001, 2000);
+    assert_eq!(lab.tcp.info().bytes_acked, 1000, "beyond it");
+}
+
 /// RFC 9293 section 3.8.6.1: a closed window is probed with a byte, at longer and longer intervals.
 #[test]
 fn a_closed_window_is_probed() {

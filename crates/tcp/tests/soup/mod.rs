@@ -9,35 +9,14 @@ use fullpipe_cc::{Algorithm, Duration, Instant};
 use fullpipe_tcp::wire::{self, Control, Ecn, Header, Segment, Timestamp};
 use fullpipe_tcp::{Config, Endpoint, Handle, ListenerHandle};
 
+use crate::input::Bytes;
+
 const BUFFER: usize = 20_000;
 const MAX_CONNECTIONS: usize = 8;
 /// The most packets that one event may bring: two full buffers for each connection, in tiny segments.
 const MAX_PACKETS: usize = 4 * MAX_CONNECTIONS * BUFFER / 8;
 /// Buffers, which may have twice the capacity of what is in them, and lists of segments of 8 bytes.
 const MAX_MEMORY: usize = MAX_CONNECTIONS * (4 * BUFFER + BUFFER / 8 * 512);
-
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    /// A small difference, mostly.
-    fn near(&mut self) -> u32 {
-        let (Some(kind), Some(by)) = (self.next(), self.next()) else { return 0 };
-        let by = i32::from(by as i8);
-        match kind % 8 {
-            0..=3 => 0,
-            4 => by as u32,
-            5 => (by * 100) as u32,
-            6 => (by * 5000) as u32,
-            _ => (by as u32) << 24,
-        }
-    }
-}
 
 /// What the peer knows of a connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,10 +46,10 @@ fn peer(port: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 2], 1000 + u16::from(port % 4)))
 }
 
-/// Runs the events that `input` says; the packets that left.
+/// Runs the events that `input` says; their number.
 pub(crate) fn run(input: &[u8]) -> usize {
     let mut bytes = Bytes(input);
-    let (a, b) = (bytes.next().unwrap_or(0), bytes.next().unwrap_or(0));
+    let (a, b) = (bytes.byte(), bytes.byte());
     let is_set = |bit: u8| a >> bit & 1 == 1;
     let algorithms = [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr1];
     let config = Config {
@@ -92,17 +71,18 @@ pub(crate) fn run(input: &[u8]) -> usize {
     let now = Instant::default() + Duration::from_secs(1);
     let (handles, peers, buffer) = (Vec::new(), BTreeMap::new(), Vec::new());
     let mut soup = Soup { now, end, listener, handles, peers, config, buffer };
-    let mut packets = 0;
+    let mut events = 0;
     while let Some(event) = bytes.next() {
         soup.apply(event, &mut bytes);
-        packets += soup.settle();
+        soup.settle();
+        events += 1;
     }
-    packets
+    events
 }
 
 impl Soup {
     fn apply(&mut self, event: u8, bytes: &mut Bytes<'_>) {
-        let detail = bytes.next().unwrap_or(0);
+        let detail = bytes.byte();
         let handle = match self.handles.len() {
             0 => None,
             count => self.handles.get(usize::from(detail) % count).copied(),
@@ -141,7 +121,7 @@ impl Soup {
             Some((ends, state)) => (*ends, *state),
             None => ((server(), peer(detail)), Peer::default()),
         };
-        let flags = bytes.next().unwrap_or(0);
+        let flags = bytes.byte();
         let control = match flags % 16 {
             0..=9 => Control::None,
             10 => Control::Psh,
@@ -154,7 +134,7 @@ impl Soup {
         let mut sack = [None; 3];
         for block in &mut sack {
             if bytes.next().is_some_and(|b| b % 2 == 0) {
-                let start = acked.wrapping_sub(u32::from(bytes.next().unwrap_or(0)) * 64);
+                let start = acked.wrapping_sub(u32::from(bytes.byte()) * 64);
                 *block = Some((start, start.wrapping_add(bytes.near())));
             }
         }
@@ -165,7 +145,7 @@ impl Soup {
             control,
             ece: has(5),
             cwr: has(6),
-            window: u16::from(bytes.next().unwrap_or(0)) << (detail % 9),
+            window: u16::from(bytes.byte()) << (detail % 9),
             mss: has(7).then(|| u16::from(detail) * 10),
             window_scale: has(6).then_some(detail % 16),
             sack_permitted: has(5) && control == Control::Syn,
@@ -173,7 +153,7 @@ impl Soup {
             timestamp: state.echo.map(|echo| Timestamp { value, echo }),
             ecn: if has(7) { Ecn::Ce } else { Ecn::Ect0 },
         };
-        let payload = vec![flags; usize::from(bytes.next().unwrap_or(0)) * 4];
+        let payload = vec![flags; usize::from(bytes.byte()) * 4];
         self.put(ends, &header, &payload);
     }
 
@@ -206,8 +186,8 @@ impl Soup {
         self.end.receive(self.now, &packet);
     }
 
-    /// Lets everything happen that is due; the packets that left.
-    fn settle(&mut self) -> usize {
+    /// Lets everything happen that is due.
+    fn settle(&mut self) {
         let mut packets = 0;
         let mut buffer = core::mem::take(&mut self.buffer);
         for _ in 0..2 {
@@ -236,6 +216,5 @@ impl Soup {
             self.end
         );
         assert!(self.end.memory() < MAX_MEMORY, "{} bytes", self.end.memory());
-        packets
     }
 }

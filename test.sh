@@ -3,7 +3,7 @@
 # later; installs aioquic from PyPI into .venv here.
 #
 # ./test.sh --long runs what takes longer or needs more: the kernel program (clang-19; as root it is loaded), the page
-# of the figures in Chromium, more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
+# of the figures in Chromium, TCP on a board (QEMU), more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
 # is asked for. As root on Debian it installs what it needs with apt-get.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -23,6 +23,13 @@ can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
 chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 
+# The poll loop of crates/tcp/board, for a Cortex-M4.
+bare=thumbv7em-none-eabi
+board="$PWD/target/board"
+build_board() {
+    cargo build --release --locked --manifest-path crates/tcp/board/Cargo.toml --target "$bare" --target-dir "$board"
+}
+
 run_long() {
     say "the page of the figures in a browser"
     if ! chromium >/dev/null && can_install; then
@@ -34,11 +41,22 @@ run_long() {
         echo "not run: there is no Chromium here (apt-get install chromium)"
     fi
 
+    say "TCP on a board, under QEMU"
+    if ! command -v qemu-system-arm >/dev/null && can_install; then
+        apt-get update -qq && apt-get install -y -qq qemu-system-arm >/dev/null || true
+    fi
+    if command -v qemu-system-arm >/dev/null && command -v rustup >/dev/null && rustup target add "$bare"; then
+        (cd crates/tcp/board && cargo run --release --locked --target-dir "$board")
+    else
+        echo "not run: it needs qemu-system-arm (apt-get install qemu-system-arm) and rustup"
+    fi
+
     say "more generated cases"
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --test properties
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test twin
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --lib invariants -- --nocapture
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test hostile -- --nocapture
+    FUZZ_EVENTS=1000000 cargo test --workspace --release --locked --test fuzz -- --nocapture
     FUZZ_DATAGRAMS=1000000 cargo test --workspace --release --locked --lib hostile -- --nocapture --test-threads=1
     JUDGE_SEEDS=20 cargo test --workspace --release --locked --test verdicts --test judge -- --nocapture
 
@@ -112,6 +130,7 @@ export FULLPIPE_PYTHON
 
 say "formatting"
 cargo fmt --all --check
+cargo fmt --manifest-path crates/tcp/board/Cargo.toml --check
 
 say "lints"
 cargo clippy --workspace --all-targets --release --locked -- -D warnings
@@ -120,11 +139,11 @@ say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --locked --quiet
 
 say "the core without a standard library"
-bare=thumbv7em-none-eabi
 cargo build --release --locked -p fullpipe-cc --no-default-features
 if command -v rustup >/dev/null && rustup target add "$bare"; then
     cargo build --release --locked -p fullpipe-cc --no-default-features --target "$bare"
     cargo build --release --locked -p fullpipe-tcp --target "$bare"
+    build_board
 else
     # In a no_std crate that names neither std nor alloc, whatever needs them did not build above.
     echo "no $bare here (rustup could not add it): checking that the crate asks for no library"

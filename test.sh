@@ -21,6 +21,13 @@ command -v cargo >/dev/null || die "cargo is not here: install Rust from https:/
 
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
+# Another installation may be under way.
+apt_install() {
+    local wait=(-o DPkg::Lock::Timeout=300)
+    apt-get "${wait[@]}" update -qq || true
+    DEBIAN_FRONTEND=noninteractive apt-get "${wait[@]}" install -y -qq "$@" >/dev/null
+}
+
 chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 
 # The poll loop of crates/tcp/board, for a Cortex-M4.
@@ -33,7 +40,7 @@ build_board() {
 run_long() {
     say "the page of the figures in a browser"
     if ! chromium >/dev/null && can_install; then
-        apt-get update -qq && apt-get install -y -qq chromium >/dev/null || true
+        apt_install chromium || true
     fi
     if chromium >/dev/null; then
         cargo test --workspace --release --locked --test browser -- --nocapture
@@ -89,8 +96,7 @@ run_long() {
         echo "not built: it is for Linux"
     else
         if ! can_build_kernel && can_install; then
-            apt-get update -qq &&
-                apt-get install -y -qq clang-19 libbpf-dev libelf-dev zlib1g-dev pkg-config >/dev/null || true
+            apt_install clang-19 libbpf-dev libelf-dev zlib1g-dev pkg-config || true
         fi
         if can_build_kernel; then
             # The whole workspace is named, so that the dependencies are those that are built already.
@@ -119,7 +125,7 @@ if ! cmp -s "$requirements" "$venv/installed.txt"; then
         # Debian keeps the venv module in a package of its own.
         can_install ||
             die "python3 cannot make a venv: install your system's python3-venv"
-        apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null
+        apt_install python3-venv
         python3 -m venv "$venv"
     fi
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"

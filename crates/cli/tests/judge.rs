@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use common::{Running, Said, fullpipe, run};
+use common::{Running, Said, fullpipe, run, up_to_three_times};
 
 const IPERF3: [&str; 5] = ["--server", "iperf3 -s -p {port}", "--", "iperf3", "-c"];
 
@@ -38,6 +38,11 @@ fn a_window_that_never_grows_is_broken_and_a_baseline_of_it_is_met() {
         );
         return;
     }
+    // On a busy machine its rate wavers, and the rule that finds its defect is not the same in both runs.
+    up_to_three_times(judged_twice);
+}
+
+fn judged_twice() {
     let Some(said) = judge(&["--json"], &["-t", "100", "-w", "8K"]) else { return };
     assert_eq!(said.code, Some(1), "{}", said.stderr);
     let object: serde_json::Value =

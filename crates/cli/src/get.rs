@@ -1,24 +1,28 @@
 //! `fullpipe get`: files from a server.
 
 mod connect;
+mod http1;
 mod output;
 mod progress;
 mod target;
 mod transfer;
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fullpipe_quic::{Alpn, Cipher, CongestionControl, Connector, Fingerprint, QuicVersions};
+use fullpipe_quic::{Alpn, Cipher, CongestionControl, Fingerprint, QuicVersions};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::tun::Tun;
 use crate::{parse_timeout, say};
+use connect::Ways;
 use output::Output;
-use target::Target;
+use target::{Scheme, Target};
 use transfer::{Job, Transfer};
 
 /// Longest time for which --resume waits for a session. A server that gives one does so at the end of the handshake.
@@ -27,17 +31,17 @@ const SESSION_TIMEOUT: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(
 /// Requests at one time on a connection: as many as most servers allow.
 const REQUESTS: usize = 100;
 
-/// Fetch files over QUIC (HTTP/3 or hq-interop)
+/// Fetch files over QUIC (HTTP/3 or hq-interop) or over TCP (HTTP/1.1)
 ///
 /// A file gets its name when it is complete; until then it has another one in the same directory,
 /// and on any failure it is removed. A file that is there already is replaced. Progress and a
 /// final line for each file go to stderr.
 ///
-/// Files of one server come over one connection, all at the same time.
+/// Files of one server come over one connection: over QUIC all at the same time, over TCP one after the other.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// https://HOST:PORT/PATH
+    /// https://HOST:PORT/PATH, or tcp://HOST:PORT/PATH, which has no TLS
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
     /// Write to FILE instead of the last part of the URL's path, "-" for stdout; for one URL
@@ -84,6 +88,13 @@ pub(crate) struct Args {
     /// Stay at the server's address when the server prefers another one (RFC 9000 section 9.6)
     #[arg(long)]
     no_migration: bool,
+    /// For tcp:// take this program's own TCP with --cc in place of the kernel's, behind this TUN device; with the kernel's
+    /// address on it, the device is made (root)
+    #[arg(long, value_name = "NAME[=ADDRESS/PREFIX]", requires = "from")]
+    tun: Option<Tun>,
+    /// The address of this program's own TCP: one of the device's network, and not the kernel's
+    #[arg(long, value_name = "ADDRESS", requires = "tun")]
+    from: Option<IpAddr>,
     /// Write the qlog of each connection into DIR
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
@@ -100,7 +111,9 @@ Examples:
   fullpipe get https://localhost:4433/file.bin --insecure
   fullpipe get https://localhost:4433/file.bin --fingerprint 5B:07:...:C4
   fullpipe get https://example.org:4433/file.bin --ca issuer.pem -o - | sha256sum
-  fullpipe get https://localhost:4433/a https://localhost:4433/b --insecure --output-dir here";
+  fullpipe get https://localhost:4433/a https://localhost:4433/b --insecure --output-dir here
+  fullpipe get tcp://localhost:8080/file.bin
+  fullpipe get tcp://10.9.0.1:80/file.bin --tun fp0=10.9.0.1/24 --from 10.9.0.2 --cc bbr3";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let jobs = jobs(args)?;
@@ -141,7 +154,28 @@ fn jobs(args: &Args) -> Result<Vec<Job>, Failure> {
         }
         jobs.push(Job { target, path });
     }
+    check_switches(args, &jobs)?;
     Ok(jobs)
+}
+
+/// Switches that a URL's transport has nothing for.
+fn check_switches(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
+    let of_quic = [
+        ("--resume", args.resume),
+        ("--key-update", args.key_update),
+        ("--insecure", args.insecure),
+        ("--fingerprint", args.fingerprint.is_some()),
+        ("--ca", args.ca.is_some()),
+        ("--qlog", args.qlog.is_some()),
+    ];
+    let has = |scheme| jobs.iter().any(|job| job.target.scheme == scheme);
+    if let Some((switch, _)) = of_quic.iter().find(|(_, given)| *given && !has(Scheme::Https)) {
+        return Err(Failure::bad_input(format!("{switch} is for https://, not for tcp://")));
+    }
+    if args.tun.is_some() && !has(Scheme::Tcp) {
+        return Err(Failure::bad_input("--tun is for tcp://, not for https://"));
+    }
+    Ok(())
 }
 
 /// The files that one connection fetches. Those of one server are together, unless the user wants them apart.
@@ -160,18 +194,18 @@ fn groups(args: &Args, jobs: Vec<Job>) -> Vec<Vec<Job>> {
 async fn fetch_all(args: &Args, jobs: Vec<Job>, interrupt: &Interrupt) -> Result<(), Failure> {
     let single = jobs.len() == 1;
     let transfer = Arc::new(Transfer::new(args, &jobs));
-    let connector = connect::connector(args)?;
+    let ways = Ways::new(args, &jobs)?;
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut fetching = JoinSet::new();
     for group in groups(args, jobs) {
-        let (connector, transfer, stopped) = (connector.clone(), transfer.clone(), stopped.clone());
+        let (ways, transfer, stopped) = (ways.clone(), transfer.clone(), stopped.clone());
         let (resume, early) = (args.resume, args.early_data);
         fetching.spawn(async move {
             let stop = transfer::Stop::new(stopped);
             if resume {
-                fetch_resuming(&connector, &transfer, group, early, &stop).await
+                fetch_resuming(&ways, &transfer, group, early, &stop).await
             } else {
-                fetch_group(&connector, &transfer, group, None, false, &stop).await.1
+                fetch_group(&ways, &transfer, group, None, false, &stop).await.1
             }
         });
     }
@@ -191,6 +225,7 @@ async fn fetch_all(args: &Args, jobs: Vec<Job>, interrupt: &Interrupt) -> Result
         }
     }
     transfer.end();
+    ways.shutdown().await;
     if single && let Some(failure) = failures.pop() {
         return Err(failure);
     }
@@ -206,7 +241,7 @@ async fn fetch_all(args: &Args, jobs: Vec<Job>, interrupt: &Interrupt) -> Result
 
 /// The first file over one connection, the others over another that resumes its session.
 async fn fetch_resuming(
-    connector: &Connector,
+    ways: &Ways,
     transfer: &Arc<Transfer>,
     mut group: Vec<Job>,
     early: bool,
@@ -214,19 +249,19 @@ async fn fetch_resuming(
 ) -> Vec<Failure> {
     let rest = group.split_off(1);
     let more = !rest.is_empty();
-    let (reached, mut failures) = fetch_group(connector, transfer, group, None, more, stop).await;
+    let (reached, mut failures) = fetch_group(ways, transfer, group, None, more, stop).await;
     if !more {
         return failures;
     }
     let again = reached.map(|address| connect::Again { address, early });
-    failures.extend(fetch_group(connector, transfer, rest, again, false, stop).await.1);
+    failures.extend(fetch_group(ways, transfer, rest, again, false, stop).await.1);
     failures
 }
 
 /// Fetches files over one connection. Ends with the address of the server, and what went wrong. A connection that will be
 /// resumed is kept until the server has given a session.
 async fn fetch_group(
-    connector: &Connector,
+    ways: &Ways,
     transfer: &Arc<Transfer>,
     jobs: Vec<Job>,
     again: Option<connect::Again>,
@@ -242,22 +277,23 @@ async fn fetch_group(
         Some(Err(error)) => return (None, vec![transfer::cannot_open(&first.path, &error)]),
         None => return (None, vec![transfer::nothing_written()]),
     };
-    let client = match stop.unless(connect::connect(connector, &target, again)).await {
-        Some(Ok(client)) => Arc::new(client),
+    let server = match stop.unless(ways.connect(&target, again)).await {
+        Some(Ok(server)) => Arc::new(server),
         Some(Err(failure)) => return (None, vec![failure]),
         None => return (None, vec![transfer::nothing_written()]),
     };
-    let reached = connect::address(&client);
+    let reached = server.address();
     let mut output = Some(output);
-    let room = Arc::new(Semaphore::new(REQUESTS));
+    let at_once = if target.scheme == Scheme::Tcp { 1 } else { REQUESTS };
+    let room = Arc::new(Semaphore::new(at_once));
     let mut running = JoinSet::new();
     for job in jobs {
         let permit = room.clone().acquire_owned().await;
-        let (client, transfer, stop) = (client.clone(), transfer.clone(), stop.clone());
+        let (server, transfer, stop) = (server.clone(), transfer.clone(), stop.clone());
         let output = output.take();
         running.spawn(async move {
             let _permit = permit;
-            transfer.fetch(&client, job, output, &stop).await
+            transfer.fetch(&server, job, output, &stop).await
         });
     }
     let mut failures = Vec::new();
@@ -268,10 +304,10 @@ async fn fetch_group(
         }
     }
     if resumed_later {
-        stop.unless(connector.wait_for_session(SESSION_TIMEOUT)).await;
+        stop.unless(ways.wait_for_session(SESSION_TIMEOUT)).await;
     }
-    if let Ok(client) = Arc::try_unwrap(client) {
-        client.close().await;
+    if let Ok(server) = Arc::try_unwrap(server) {
+        server.close().await;
     }
     (reached, failures)
 }

@@ -25,6 +25,7 @@ mod peers;
 mod run;
 mod serve;
 mod sweep;
+mod tun;
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;

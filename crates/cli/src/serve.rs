@@ -5,6 +5,7 @@ mod limits;
 mod memory;
 mod metrics;
 mod signals;
+mod tcp;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -21,8 +22,9 @@ use congestion::Rule;
 use limits::LimitArgs;
 use metrics::Metrics;
 use signals::{Signal, Signals};
+use tcp::{TcpArgs, TcpServer};
 
-/// Serve the files under a directory over QUIC (HTTP/3 and hq-interop)
+/// Serve the files under a directory over QUIC (HTTP/3 and hq-interop), and over TCP (HTTP/1.1) if it is asked for
 ///
 /// Prints one line with the address once it listens, then logs each request on stderr. Only regular
 /// files under DIR are given: paths with "..", and links that leave DIR, are refused.
@@ -76,6 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
+    tcp: TcpArgs,
+    #[command(flatten)]
     limits: LimitArgs,
 }
 
@@ -83,6 +87,7 @@ const EXAMPLES: &str = "\
 Examples:
   fullpipe serve .
   fullpipe serve /srv/files --listen [::]:4433 --cert cert.pem --key key.pem
+  fullpipe serve . --tcp 10.9.0.2:80 --tun fp0=10.9.0.1/24
   fullpipe serve . --cc bbr3 --cc-for 192.0.2.0/24=cubic --metrics 127.0.0.1:9090";
 
 fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
@@ -122,21 +127,40 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
     let content = Content::Dir(args.dir.clone());
     let server = Server::bind(args.listen, tls, content, options).map_err(Failure::bad_input)?;
     let server = Arc::new(server);
+    let limits = args.limits.limits();
+    let tcp = args.tcp.start(&server, &limits, args.cc, &args.cc_for).await?;
     memory::give_back_after_peaks(server.clone());
     let metrics = match args.metrics {
         Some(address) => Some(Metrics::start(address, server.clone()).await?),
         None => None,
     };
-    announce(args, &server, metrics.as_ref(), certificate)?;
+    let end = async |grace| {
+        if let Some(tcp) = &tcp {
+            tcp.shutdown(grace).await;
+        }
+    };
+    announce(args, &server, tcp.as_ref(), metrics.as_ref(), certificate)?;
     loop {
         match signals.next().await {
             Signal::Reload => reload(args, tls),
-            Signal::Stop => break server.shutdown().await,
+            Signal::Stop => {
+                server.shutdown().await;
+                end(std::time::Duration::ZERO).await;
+                break;
+            }
             Signal::Finish => {
                 tracing::info!("no new requests; what is on its way may end");
+                let grace = args.limits.shutdown_timeout();
+                let finish = async {
+                    server.finish(grace).await;
+                    end(grace).await;
+                };
                 tokio::select! {
-                    () = server.finish(args.limits.shutdown_timeout()) => {}
-                    () = signals.stop() => server.shutdown().await,
+                    () = finish => {}
+                    () = signals.stop() => {
+                        server.shutdown().await;
+                        end(std::time::Duration::ZERO).await;
+                    }
                 }
                 break;
             }
@@ -207,6 +231,7 @@ fn certificate(args: &Args) -> Result<(ServerTls, String), Failure> {
 fn announce(
     args: &Args,
     server: &Server,
+    tcp: Option<&TcpServer>,
     metrics: Option<&Metrics>,
     certificate: &str,
 ) -> Result<(), Failure> {
@@ -215,8 +240,9 @@ fn announce(
         none if none == PreferredAddress::default() => String::new(),
         address => format!(", preferred address {address}"),
     };
+    let tcp = tcp.map_or_else(String::new, |tcp| format!(" and {}", tcp.name()));
     let line = format!(
-        "listening on {}{preferred}, serving {} (h3 and hq-interop, {}){metrics}, certificate {certificate}",
+        "listening on {}{tcp}{preferred}, serving {} (h3 and hq-interop, {}){metrics}, certificate {certificate}",
         server.local_addr(),
         args.dir.display(),
         args.cc,

@@ -3,30 +3,47 @@
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
+/// The transport that a URL asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scheme {
+    /// QUIC.
+    Https,
+    /// TCP, with HTTP/1.1 and without TLS.
+    Tcp,
+}
+
 /// A server and what to ask it for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Target {
+    pub(super) scheme: Scheme,
     /// DNS name or IP address, as it is resolved and as the certificate must have it.
     pub(super) host: String,
-    /// UDP port.
+    /// UDP or TCP port.
     pub(super) port: u16,
     /// Path with its query, percent-encoded.
     pub(super) path: String,
 }
 
 impl Target {
-    /// `https://host:port/path`. What is wrong is told without repeating a password.
+    /// `https://host:port/path` or `tcp://host:port/path`. What is wrong is told without repeating a password.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let url =
-            Url::parse(text).map_err(|error| format!("{text:?} is no URL ({error}); {EXAMPLE}"))?;
+        let (scheme, written) = match text.split_once("://") {
+            // By the rules of HTTP, which are those of no other scheme.
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("tcp") => {
+                (Scheme::Tcp, format!("https://{rest}"))
+            }
+            _ => (Scheme::Https, text.to_owned()),
+        };
+        let url = Url::parse(&written)
+            .map_err(|error| format!("{text:?} is no URL ({error}); {EXAMPLE}"))?;
         if url.scheme() != "https" {
             return Err(format!(
-                "a URL here begins with https://, not {}:; {EXAMPLE}",
+                "a URL here begins with https:// or tcp://, not {}:; {EXAMPLE}",
                 url.scheme()
             ));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(format!("hq-interop has no user names and no passwords; {EXAMPLE}"));
+            return Err(format!("there are no user names and no passwords here; {EXAMPLE}"));
         }
         let host = match url.host() {
             Some(Host::Domain(name)) => name.to_owned(),
@@ -37,12 +54,20 @@ impl Target {
         let port = explicit_port(text, &url)
             .ok_or_else(|| format!("the URL {text:?} has no port; {EXAMPLE}"))?;
         let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
-        Ok(Self { host, port, path: format!("{}{query}", url.path()) })
+        Ok(Self { scheme, host, port, path: format!("{}{query}", url.path()) })
     }
 
     /// True if one connection serves both.
     pub(super) fn is_on_the_server_of(&self, other: &Self) -> bool {
-        (&self.host, self.port) == (&other.host, other.port)
+        (self.scheme, &self.host, self.port) == (other.scheme, &other.host, other.port)
+    }
+
+    /// Host and port, as a URL has them.
+    pub(super) fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
     }
 
     /// The file name that the path ends with, decoded.
@@ -57,7 +82,7 @@ impl Target {
     }
 }
 
-const EXAMPLE: &str = "it should be like https://localhost:4433/file";
+const EXAMPLE: &str = "it should be like https://localhost:4433/file or tcp://localhost:80/file";
 
 /// The port that is written. `Url` forgets one that is the scheme's default, but there is no
 /// default here: that people who leave it out mean 443 is a guess.
@@ -74,7 +99,26 @@ mod tests {
     use super::*;
 
     fn target(host: &str, port: u16, path: &str) -> Target {
-        Target { host: host.to_owned(), port, path: path.to_owned() }
+        let (scheme, host) = (Scheme::Https, host.to_owned());
+        Target { scheme, host, port, path: path.to_owned() }
+    }
+
+    #[test]
+    fn over_tcp_it_is_the_same() {
+        let tcp = |target| Target { scheme: Scheme::Tcp, ..target };
+        for (url, expected, authority) in [
+            ("tcp://localhost:80/f", tcp(target("localhost", 80, "/f")), "localhost:80"),
+            (
+                "TCP://Example.ORG:443/a b",
+                tcp(target("example.org", 443, "/a%20b")),
+                "example.org:443",
+            ),
+            ("tcp://[::1]:8080", tcp(target("::1", 8080, "/")), "[::1]:8080"),
+        ] {
+            assert_eq!(Target::parse(url).as_ref(), Ok(&expected), "{url}");
+            assert_eq!(expected.authority(), authority);
+        }
+        assert!(Target::parse("tcp://localhost/f").expect_err("no port").contains("no port"));
     }
 
     #[test]
@@ -109,6 +153,7 @@ mod tests {
             ("/f", "no URL"),
             ("", "no URL"),
             ("https://me:hidden@localhost:4433/f", "no passwords"),
+            ("tcp://me:hidden@localhost:4433/f", "no passwords"),
         ] {
             let error = Target::parse(url).expect_err(url);
             assert!(error.contains(reason) && error.contains(EXAMPLE), "{url}: {error}");

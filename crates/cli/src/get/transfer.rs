@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fullpipe_quic::{Client, ClientError, Response};
+use fullpipe_quic::ClientError;
 use indicatif::ProgressBar;
 use tokio::sync::watch;
 
 use super::Args;
+use super::connect::{Answer, FetchError, Server};
 use super::output::Output;
 use super::progress::progress_bar;
 use super::target::Target;
@@ -67,7 +68,7 @@ impl Transfer {
     /// Fetches one file, and says so. `output` is that of the job if it is open already.
     pub(super) async fn fetch(
         &self,
-        client: &Client,
+        server: &Server,
         job: Job,
         output: Option<Output>,
         stop: &Stop,
@@ -80,7 +81,7 @@ impl Transfer {
             },
         };
         let mut bytes = 0;
-        let received = self.receive(client, &job.target, &mut output, &mut bytes);
+        let received = self.receive(server, &job.target, &mut output, &mut bytes);
         let outcome = match stop.unless(received).await {
             Some(outcome) => outcome,
             None => Err(Failure::Interrupted("interrupted".to_owned())),
@@ -96,27 +97,27 @@ impl Transfer {
     /// Moves the body and counts it; ends with the seconds that this took.
     async fn receive(
         &self,
-        client: &Client,
+        server: &Server,
         target: &Target,
         output: &mut Output,
         bytes: &mut u64,
     ) -> Result<f64, Failure> {
         let start = Instant::now();
         let cannot_fetch = |error| Failure::run(format!("cannot fetch {}: {error}", target.path));
-        let mut response = self.request(client, target).await?;
+        let mut response = self.request(server, target).await?;
         loop {
             let chunk = match self.in_time(target, response.chunk()).await? {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
                 // The server did not take the early request; by now the handshake is done.
-                Err(ClientError::EarlyDataRejected) if *bytes == 0 => {
-                    response = self.request(client, target).await?;
+                Err(FetchError::Quic(ClientError::EarlyDataRejected)) if *bytes == 0 => {
+                    response = self.request(server, target).await?;
                     continue;
                 }
                 Err(error) => return Err(cannot_fetch(error)),
             };
             if self.key_update.swap(false, Ordering::Relaxed) {
-                client.connection().force_key_update();
+                server.update_keys();
             }
             output.write(&chunk).await.map_err(|error| cannot_write(output, &error))?;
             *bytes += chunk.len() as u64;
@@ -126,10 +127,10 @@ impl Transfer {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    async fn request(&self, client: &Client, target: &Target) -> Result<Response, Failure> {
-        let response = match self.in_time(target, client.get(&target.path)).await? {
-            Err(ClientError::EarlyDataRejected) => {
-                self.in_time(target, client.get(&target.path)).await?
+    async fn request(&self, server: &Server, target: &Target) -> Result<Answer, Failure> {
+        let response = match self.in_time(target, server.get(&target.path)).await? {
+            Err(FetchError::Quic(ClientError::EarlyDataRejected)) => {
+                self.in_time(target, server.get(&target.path)).await?
             }
             response => response,
         };

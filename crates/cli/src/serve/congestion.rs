@@ -1,6 +1,6 @@
 //! Another congestion control for some clients.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -52,10 +52,14 @@ impl FromStr for Rule {
 }
 
 impl Rule {
-    fn fits(&self, client: &Arrival, name: Option<&str>) -> bool {
+    pub(super) fn congestion(&self) -> CongestionControl {
+        self.congestion
+    }
+
+    fn fits(&self, client: SocketAddr, name: Option<&str>) -> bool {
         match &self.clients {
             // A socket of both families has IPv4 clients at mapped IPv6 addresses.
-            Clients::Of(network) => network.contains(&client.address.ip().to_canonical()),
+            Clients::Of(network) => network.contains(&client.ip().to_canonical()),
             Clients::Calling(own) => name.is_some_and(|name| name.eq_ignore_ascii_case(own)),
         }
     }
@@ -63,8 +67,13 @@ impl Rule {
 
 /// The algorithm of the first rule that fits a client.
 fn first(rules: &[Rule], client: &Arrival, name: Option<&str>) -> Option<(CongestionControl, u64)> {
-    let rule = rules.iter().find(|rule| rule.fits(client, name))?;
+    let rule = rules.iter().find(|rule| rule.fits(client.address, name))?;
     Some((rule.congestion, u64::from(client.address.port())))
+}
+
+/// The algorithm for a client that has only its address.
+pub(super) fn of_network(rules: &[Rule], client: SocketAddr) -> Option<CongestionControl> {
+    rules.iter().find(|rule| rule.fits(client, None)).map(Rule::congestion)
 }
 
 /// The choice by the rules: at a client's first packet, or once its name for the server is known if a rule asks for it.

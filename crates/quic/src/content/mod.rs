@@ -12,7 +12,7 @@ use dir::{Directory, Disk, OpenFile};
 use crate::ServeError;
 use crate::hq::Refusal;
 
-pub(crate) use send::{SendError, Sending};
+pub(crate) use send::{BLOCK_BYTES, SendError, Sending, read};
 
 /// Source of the server's answers.
 #[derive(Clone, PartialEq, Eq, Debug)]

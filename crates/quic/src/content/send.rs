@@ -18,7 +18,7 @@ use crate::bulk::bulk_block;
 use crate::server::Window;
 
 /// One read from a file: large enough that the hand-over to the blocking pool costs little.
-const BLOCK_BYTES: usize = 64 * 1024;
+pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 /// A small write, so that little is written ahead of what is sent when a time of sending ends.
 const ON_OFF_WRITE_BYTES: usize = 16 * 1024;
 /// Bytes that are kept for a stream that takes nothing: about a packet.
@@ -207,7 +207,7 @@ impl<'a> Sending<'a> {
     }
 }
 
-async fn read(
+pub(crate) async fn read(
     disk: &Disk,
     file: Arc<std::fs::File>,
     at: u64,

@@ -2,7 +2,6 @@
 
 mod adapter;
 pub(crate) mod client;
-mod range;
 pub(crate) mod server;
 
 use noq::VarInt;

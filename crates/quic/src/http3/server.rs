@@ -8,15 +8,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h3::error::{ConnectionError, StreamError};
 use h3::server::{RequestResolver, RequestStream};
-use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, IF_RANGE, RANGE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::Response;
 use noq::{PathId, VarInt};
 
 use super::adapter::{BidiStream, Connection, Streams};
-use super::range::{Wanted, wanted};
-use crate::content::Body;
 use crate::hq::{MAX_REQUEST_BYTES, Refusal};
-use crate::server::{Entry, Shared, Window, give};
+use crate::server::{Entry, Shared, Window, give, refusal_of, respond};
 
 /// Unidirectional streams that a client of HTTP/3 must be allowed (RFC 9114 section 6.2).
 pub(crate) const UNI_STREAMS: u32 = 3;
@@ -95,7 +92,7 @@ async fn answer(
         }
     };
     let line = format!("{} {}", request.method(), request.uri().path());
-    let (response, body) = response_to(&request, shared).await;
+    let (response, body) = respond(&request, shared).await;
     let (status, sent) = (response.status(), send_head(&mut stream, response));
     match tokio::time::timeout(shared.limits.stall_timeout, sent).await {
         Ok(Ok(())) => {}
@@ -127,73 +124,6 @@ async fn send_head(
     response: Response<()>,
 ) -> Result<(), StreamError> {
     stream.send_response(response).await
-}
-
-/// The header of the answer, and its body.
-async fn response_to(request: &Request<()>, shared: &Shared) -> (Response<()>, Body) {
-    let get = match *request.method() {
-        Method::GET => true,
-        Method::HEAD => false,
-        _ => {
-            let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return (response, Body::EMPTY);
-        }
-    };
-    let opened = match shared.is_ending() {
-        true => Err(Refusal::Unavailable),
-        false => shared.source.open(request.uri().path()).await,
-    };
-    let body = match opened {
-        Ok(body) => body,
-        Err(refusal) => {
-            let status = StatusCode::from_u16(refusal.code() as u16);
-            return (empty(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)), Body::EMPTY);
-        }
-    };
-    let Some(length) = body.length() else {
-        let mut response = Response::new(());
-        *response.status_mut() = StatusCode::OK;
-        return (response, if get { body } else { Body::EMPTY });
-    };
-    // There is no validator that If-Range could be equal to, so it asks for the whole.
-    let range = request.headers().get(RANGE).and_then(|range| range.to_str().ok());
-    let range = range.filter(|_| get && !request.headers().contains_key(IF_RANGE));
-    let (mut response, body, bytes) = match wanted(range, length) {
-        Wanted::Whole => (empty(StatusCode::OK), body, length),
-        Wanted::Part { from, bytes } => {
-            let mut response = empty(StatusCode::PARTIAL_CONTENT);
-            let shown = format!("bytes {from}-{}/{length}", from + bytes - 1);
-            insert(&mut response, CONTENT_RANGE, &shown);
-            (response, body.part(from, bytes), bytes)
-        }
-        Wanted::Nothing => {
-            let mut response = empty(StatusCode::RANGE_NOT_SATISFIABLE);
-            insert(&mut response, CONTENT_RANGE, &format!("bytes */{length}"));
-            return (response, Body::EMPTY);
-        }
-    };
-    response.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    insert(&mut response, CONTENT_LENGTH, &bytes.to_string());
-    (response, if get { body } else { Body::EMPTY })
-}
-
-fn empty(status: StatusCode) -> Response<()> {
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    insert(&mut response, CONTENT_LENGTH, "0");
-    response
-}
-
-/// `value` is ASCII that the server made.
-fn insert(response: &mut Response<()>, name: http::HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        response.headers_mut().insert(name, value);
-    }
-}
-
-fn refusal_of(status: StatusCode) -> Refusal {
-    Refusal::from_code(status.as_u16().into()).unwrap_or(Refusal::BadRequest)
 }
 
 /// The code of the reset of a body that breaks off (RFC 9114 section 8.1): H3_REQUEST_CANCELLED, or

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use noq::{Connecting, Connection, ConnectionError, Endpoint, Incoming, VarInt, ZeroRttAccepted};
 use tokio::sync::watch;
@@ -15,11 +16,11 @@ use super::open::Open;
 use super::stats::{Counters, ServerStats};
 use super::window::{Budget, Window};
 use super::{Limits, OnAccept};
-use crate::Handshake;
 use crate::content::Source;
 use crate::hq::Refusal;
 use crate::http3;
 use crate::socket::Guard;
+use crate::{Handshake, TransportSettings};
 
 /// State shared by all connections of a server.
 pub(crate) struct Shared {
@@ -33,18 +34,29 @@ pub(crate) struct Shared {
     send_window: u64,
     guard: Guard,
     configs: Configs,
+    /// The time after which a silent connection over TCP is closed.
+    pub(super) idle_timeout: Duration,
     /// Requests that are being answered.
     answers: watch::Sender<usize>,
+    /// Connections of HTTP/1.1.
+    conversations: watch::Sender<usize>,
     ending: watch::Sender<bool>,
     open: Open,
 }
 
-/// A request that is being answered.
-pub(crate) struct Answering(Arc<Shared>);
+/// Something that is counted as long as it lasts.
+pub(crate) struct Counted(watch::Sender<usize>);
 
-impl Drop for Answering {
+impl Counted {
+    fn new(count: &watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.answers.send_modify(|answers| *answers -= 1);
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 
@@ -53,12 +65,12 @@ impl Shared {
         source: Source,
         on_accept: Option<OnAccept>,
         limits: Limits,
-        send_window: u64,
+        transport: &TransportSettings,
         guard: Guard,
         configs: Configs,
     ) -> Self {
         let (log, budget) = (Log::new(limits.log_lines), Budget::new(limits.send_memory));
-        let (answers, ending) = (watch::Sender::new(0), watch::Sender::new(false));
+        let (answers, conversations) = (watch::Sender::new(0), watch::Sender::new(0));
         Self {
             source,
             limits,
@@ -66,11 +78,13 @@ impl Shared {
             counters: Counters::default(),
             on_accept,
             budget,
-            send_window,
+            send_window: transport.send_window,
             guard,
             configs,
+            idle_timeout: transport.idle_timeout.into(),
             answers,
-            ending,
+            conversations,
+            ending: watch::Sender::new(false),
             open: Open::default(),
         }
     }
@@ -104,10 +118,12 @@ impl Shared {
         &self.open
     }
 
-    /// Ends when no request is being answered.
+    /// Ends when no request is being answered, and no connection of HTTP/1.1 is left.
     pub(super) async fn idle(&self) {
-        // The sender is in `self`, so there is always somebody to wait for.
-        let _ = self.answers.subscribe().wait_for(|answers| *answers == 0).await;
+        for count in [&self.answers, &self.conversations] {
+            // The sender is in `self`, so there is always somebody to wait for.
+            let _ = count.subscribe().wait_for(|count| *count == 0).await;
+        }
     }
 
     /// A new connection's send window.
@@ -121,9 +137,14 @@ impl Shared {
         self.log.connection(peer, "handshake failed", reason);
     }
 
-    pub(crate) fn answering(self: &Arc<Self>) -> Answering {
-        self.answers.send_modify(|answers| *answers += 1);
-        Answering(self.clone())
+    /// A request that is being answered.
+    pub(crate) fn answering(&self) -> Counted {
+        Counted::new(&self.answers)
+    }
+
+    /// A connection of HTTP/1.1.
+    pub(super) fn conversing(&self) -> Counted {
+        Counted::new(&self.conversations)
     }
 }
 

@@ -5,9 +5,13 @@ mod answer;
 mod by_name;
 mod configs;
 mod connection;
+mod http;
+mod http1;
 mod limits;
 mod log;
 mod open;
+mod patient;
+mod range;
 mod stats;
 mod window;
 
@@ -22,6 +26,7 @@ use noq::{AsyncUdpSocket, Connection, Endpoint, Runtime, VarInt};
 pub(crate) use answer::give;
 pub use configs::Arrival;
 pub(crate) use connection::Shared;
+pub(crate) use http::{refusal_of, respond};
 pub use limits::Limits;
 pub(crate) use open::Entry;
 pub use stats::ServerStats;
@@ -231,7 +236,7 @@ impl Server {
             source,
             options.on_accept,
             limits,
-            options.transport.send_window,
+            &options.transport,
             guard,
             configs,
         ));

@@ -172,6 +172,11 @@ impl Connection {
         self.state == State::TimeWait && syn.ack.is_none() && is_newer
     }
 
+    /// True if the peer has acknowledged this end's FIN, or the connection is over.
+    pub(crate) fn is_delivered(&self) -> bool {
+        matches!(self.state, State::FinWait2 | State::TimeWait | State::Closed)
+    }
+
     /// True if nothing will leave and nothing is taken in any more.
     pub(crate) fn is_over(&self) -> bool {
         self.state == State::Closed && self.reset.is_none()

@@ -354,6 +354,22 @@ impl Endpoint {
         self.by_ends.len()
     }
 
+    /// Connections whose peers do not have all that was written, and its end.
+    pub fn undelivered(&self) -> usize {
+        let connections = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
+        connections.filter(|connection| !connection.is_delivered()).count()
+    }
+
+    /// Resets all connections, as [`Connection::abort`] does.
+    pub fn abort_all(&mut self) {
+        for index in 0..self.slots.len() as u32 {
+            if let Some(connection) = &mut self.slots[index as usize].connection {
+                connection.abort();
+                self.touch(index);
+            }
+        }
+    }
+
     /// Bytes of memory that the connections' buffers and lists take up.
     pub fn memory(&self) -> usize {
         let connections = self.slots.iter().filter_map(|slot| slot.connection.as_deref());

@@ -32,6 +32,8 @@ use std::time;
 use std::vec::Vec;
 
 use ::tokio::sync::Notify;
+use ::tokio::time::error::Elapsed;
+use ::tokio::time::{sleep, timeout};
 use fullpipe_cc::{Duration, Instant};
 
 use crate::{Endpoint, Error, Handle};
@@ -39,6 +41,11 @@ use crate::{Endpoint, Error, Handle};
 pub use device::Device;
 pub use listener::TcpListener;
 pub use stream::TcpStream;
+
+/// The time between two looks of [`Stack::shutdown`].
+const LOOK: time::Duration = time::Duration::from_millis(5);
+/// The longest time for resets to leave.
+const GOODBYE: time::Duration = time::Duration::from_secs(1);
 
 /// An endpoint, and the task that drives it. Clones are the same stack.
 #[derive(Clone, Debug)]
@@ -94,6 +101,30 @@ impl Stack {
         });
         driver::spawn(device, Arc::clone(&shared))?;
         Ok(Self { shared })
+    }
+
+    /// Waits until the peers have all that was written, but no longer than `grace`, and resets what connections are left.
+    pub async fn shutdown(&self, grace: time::Duration) {
+        // Whoever is late is reset.
+        let _ = self.wait_for(grace, |endpoint| endpoint.undelivered() == 0).await;
+        self.shared.lock().endpoint.abort_all();
+        self.shared.work.notify_one();
+        let _ = self.wait_for(GOODBYE, |endpoint| endpoint.connections() == 0).await;
+    }
+
+    /// Ends when `done` holds, when the task has ended, or with an error after `time`.
+    async fn wait_for(
+        &self,
+        time: time::Duration,
+        done: impl Fn(&Endpoint) -> bool,
+    ) -> Result<(), Elapsed> {
+        let looks = async {
+            let is_over = |state: &State| state.failed.is_some() || done(&state.endpoint);
+            while !is_over(&self.shared.lock()) {
+                sleep(LOOK).await;
+            }
+        };
+        timeout(time, looks).await
     }
 
     /// Bytes of memory that the connections take up.

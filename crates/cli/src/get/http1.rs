@@ -1,0 +1,154 @@
+//! HTTP/1.1 over TCP: the kernel's, or ours behind a TUN device.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use fullpipe_tcp::Config;
+use fullpipe_tcp::tokio::{self as own, Stack};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Request, Response, header};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::Args;
+use super::connect::FetchError;
+use super::target::Target;
+use crate::failure::Failure;
+use crate::tun::algorithm;
+
+/// The longest time for the end of a connection to arrive before it is reset.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Connections at one time of our TCP.
+const CONNECTIONS: usize = 1024;
+
+/// A way to servers over TCP.
+#[derive(Clone)]
+pub(super) struct Dialer {
+    own: Option<Own>,
+    timeout: Duration,
+}
+
+#[derive(Clone)]
+struct Own {
+    stack: Stack,
+    from: IpAddr,
+    config: Config,
+}
+
+impl Dialer {
+    pub(super) fn new(args: &Args) -> Result<Self, Failure> {
+        let own = match (&args.tun, args.from) {
+            (Some(tun), Some(from)) => {
+                let algorithm = algorithm(args.cc)?;
+                let (stack, mtu) = tun.start(CONNECTIONS)?;
+                Some(Own { stack, from, config: Config { algorithm, mtu, ..Config::default() } })
+            }
+            _ => None,
+        };
+        Ok(Self { own, timeout: args.connect_timeout.into() })
+    }
+
+    /// Connects to the first of the server's addresses that answers.
+    async fn connect(&self, target: &Target) -> Result<SendRequest<Empty<Bytes>>, FetchError> {
+        let place = (target.host.as_str(), target.port);
+        let connected = async {
+            let Some(own) = &self.own else {
+                return begin(TcpStream::connect(place).await?).await;
+            };
+            let is_of_family = |to: &SocketAddr| to.is_ipv4() == own.from.is_ipv4();
+            let mut last = io::Error::other("the name has no address of the family of --from");
+            for to in lookup_host(place).await?.filter(is_of_family) {
+                let from = SocketAddr::new(own.from, 0);
+                match own::TcpStream::connect(&own.stack, from, to, &own.config).await {
+                    Ok(stream) => return begin(stream).await,
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        };
+        match timeout(self.timeout, connected).await {
+            Ok(connected) => connected.map_err(|error| {
+                FetchError::Tcp(format!("cannot connect to {}: {error}", target.authority()))
+            }),
+            Err(_) => Err(FetchError::Tcp(format!(
+                "{} did not answer for {:?}",
+                target.authority(),
+                self.timeout
+            ))),
+        }
+    }
+
+    /// The connections have been dropped: their ends go out.
+    pub(super) async fn shutdown(&self) {
+        if let Some(own) = &self.own {
+            own.stack.shutdown(GOODBYE).await;
+        }
+    }
+}
+
+async fn begin<S>(stream: S) -> io::Result<SendRequest<Empty<Bytes>>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (requests, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "the end of a connection");
+        }
+    });
+    Ok(requests)
+}
+
+/// A server that is asked for one file after the other.
+pub(super) struct Client {
+    dialer: Dialer,
+    target: Target,
+    requests: Mutex<SendRequest<Empty<Bytes>>>,
+}
+
+impl Client {
+    pub(super) async fn connect(dialer: &Dialer, target: &Target) -> Result<Self, FetchError> {
+        let requests = Mutex::new(dialer.connect(target).await?);
+        Ok(Self { dialer: dialer.clone(), target: target.clone(), requests })
+    }
+
+    /// The answer to a GET, once its header is there.
+    pub(super) async fn get(&self, path: &str) -> Result<Response<Incoming>, FetchError> {
+        let mut requests = self.requests.lock().await;
+        if requests.ready().await.is_err() {
+            // A server may close a connection after any answer (RFC 9112 section 9.3).
+            *requests = self.dialer.connect(&self.target).await?;
+        }
+        let request = Request::get(path).header(header::HOST, self.target.authority());
+        let request =
+            request.body(Empty::new()).map_err(|error| FetchError::Tcp(error.to_string()))?;
+        let response = requests.send_request(request).await.map_err(lost)?;
+        match response.status() {
+            status if status.is_success() => Ok(response),
+            status => Err(FetchError::status(status.as_u16())),
+        }
+    }
+}
+
+/// The next bytes of a body, never empty; `None` after the last.
+pub(super) async fn chunk(response: &mut Response<Incoming>) -> Result<Option<Bytes>, FetchError> {
+    while let Some(frame) = response.body_mut().frame().await {
+        match frame.map_err(lost)?.into_data() {
+            Ok(data) if !data.is_empty() => return Ok(Some(data)),
+            _nothing_or_trailers => {}
+        }
+    }
+    Ok(None)
+}
+
+fn lost(error: hyper::Error) -> FetchError {
+    use std::error::Error;
+    // The reason is behind it: "connection reset", "end of file before message length reached".
+    FetchError::Tcp(error.source().map_or_else(|| error.to_string(), ToString::to_string))
+}

@@ -1,0 +1,283 @@
+//! `serve` and `get` over TCP: the kernel's, and ours behind a TUN device in a network namespace of the test's own, which
+//! needs Linux and root; without them those tests say so and are over.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{Serve, fullpipe, names, run, scrape, serve, sha256, text, write_file};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::Signal;
+
+/// Runs `work` in a thread with a network namespace of its own; what it starts is in it, too.
+fn in_namespace(work: impl FnOnce() + Send + 'static) {
+    let done = std::thread::spawn(move || {
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            return eprintln!("skipped: this needs root to make a network namespace: {error}");
+        }
+        if !Path::new("/dev/net/tun").exists() {
+            return eprintln!("skipped: there is no TUN device here");
+        }
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        if !up.is_ok_and(|status| status.success()) {
+            return eprintln!("skipped: there is no ip (iproute2) here");
+        }
+        work();
+    });
+    done.join().expect("no panic");
+}
+
+/// The address at which a server listens over TCP.
+fn tcp(serve: &Serve) -> SocketAddr {
+    let rest = serve.line.split("tcp://").nth(1).expect("it is announced");
+    rest.split(' ').next().expect("an address").parse().expect("an address")
+}
+
+fn get(dir: &Path, args: &[&str]) -> common::Said {
+    run(fullpipe(dir, &[&["get"], args].concat()))
+}
+
+/// Files of some sizes below a directory, and a link that leaves it.
+fn files() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, bytes) in [("empty", 0), ("small", 100), ("large", 20_000_000)] {
+        write_file(&dir.path().join(name), bytes);
+    }
+    std::os::unix::fs::symlink("/etc/passwd", dir.path().join("out")).expect("a link");
+    dir
+}
+
+/// What curl gets from a server, and the status that it prints.
+fn curl(url: &str, args: &[&str]) -> (Vec<u8>, String) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let body = dir.path().join("body");
+    let output = Command::new("curl")
+        .args(["-s", "-S", "--max-time", "60", "--path-as-is", "-o", text(&body)])
+        .args(["-w", "%{http_code}"])
+        .args(args)
+        .arg(url)
+        .output()
+        .expect("curl runs");
+    assert!(output.status.success(), "{url}: {}", String::from_utf8_lossy(&output.stderr));
+    let status = String::from_utf8(output.stdout).expect("text");
+    (std::fs::read(body).unwrap_or_default(), status)
+}
+
+fn has_curl() -> bool {
+    let found = Command::new("curl").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: there is no curl here");
+    }
+    found
+}
+
+/// The same answers as over HTTP/3, from any TCP.
+fn answers_curl(dir: &Path, at: SocketAddr) {
+    let large = std::fs::read(dir.join("large")).expect("a file");
+    let url = |path: &str| format!("http://{at}{path}");
+    assert!(curl(&url("/large"), &[]) == (large.clone(), "200".to_owned()));
+    assert_eq!(curl(&url("/empty"), &[]), (Vec::new(), "200".to_owned()));
+    let part = curl(&url("/large"), &["-r", "1000000-1000099"]);
+    assert_eq!(part, (large[1_000_000..1_000_100].to_vec(), "206".to_owned()));
+    assert_eq!(curl(&url("/large"), &["-r", "30000000-"]).1, "416");
+    assert_eq!(curl(&url("/large"), &["-I"]).1, "200");
+    assert_eq!(curl(&url("/large"), &["-d", "x"]).1, "405");
+    assert_eq!(curl(&url("/none"), &[]).1, "404");
+    for outside in ["/out", "/../etc/passwd", "/%2e%2e/etc/passwd", "//etc/passwd", "/"] {
+        assert_eq!(curl(&url(outside), &[]), (Vec::new(), "403".to_owned()), "{outside}");
+    }
+    let long = format!("x: {}", "y".repeat(9000));
+    assert_eq!(curl(&url("/small"), &["-H", &long]).1, "431");
+}
+
+#[test]
+fn curl_gets_files_from_the_kernels_tcp() {
+    if !has_curl() {
+        return;
+    }
+    let dir = files();
+    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0"]);
+    answers_curl(dir.path(), tcp(&serve));
+}
+
+#[test]
+fn curl_gets_files_from_our_tcp() {
+    in_namespace(|| {
+        if !has_curl() {
+            return;
+        }
+        let dir = files();
+        let tun = ["--tcp", "198.18.9.2:80", "--tun", "fp0=198.18.9.1/24", "--cc", "bbr3"];
+        let serve = serve(dir.path(), &tun);
+        assert!(serve.line.contains(" and tcp://198.18.9.2:80 (bbr3 over fp0)"), "{}", serve.line);
+        answers_curl(dir.path(), tcp(&serve));
+    });
+}
+
+#[test]
+fn curl_gets_files_from_our_tcp_over_ipv6() {
+    in_namespace(|| {
+        if !has_curl() {
+            return;
+        }
+        let dir = files();
+        let serve = serve(dir.path(), &["--tcp", "[fd00:9::2]:80", "--tun", "fp0=fd00:9::1/64"]);
+        // Until the kernel has looked for others with its address.
+        std::thread::sleep(Duration::from_secs(2));
+        assert_eq!(curl(&format!("http://{}/small", tcp(&serve)), &[]).0.len(), 100);
+    });
+}
+
+#[test]
+fn get_fetches_files_over_the_kernels_tcp() {
+    let dir = files();
+    let to = tempfile::tempdir().expect("a directory");
+    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0"]);
+    let url = |path: &str| format!("tcp://{}{path}", tcp(&serve));
+    let said = get(to.path(), &[&url("/large"), &url("/small"), &url("/empty")]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    for name in ["large", "small", "empty"] {
+        assert_eq!(sha256(&to.path().join(name)), sha256(&dir.path().join(name)), "{name}");
+    }
+    let said = get(to.path(), &[&url("/small"), "-o", "-"]);
+    assert_eq!(said.stdout, std::fs::read(dir.path().join("small")).expect("a file"));
+    let said = get(to.path(), &[&url("/none")]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.stderr.contains("status 404"), "{}", said.stderr);
+    assert_eq!(names(to.path()), ["empty", "large", "small"]);
+}
+
+#[test]
+fn get_fetches_files_over_our_tcp() {
+    in_namespace(|| {
+        let dir = files();
+        let to = tempfile::tempdir().expect("a directory");
+        // The server has the kernel's TCP, and the address of the device that the client makes.
+        let add = Command::new("ip").args(["addr", "add", "198.18.9.1/32", "dev", "lo"]).status();
+        assert!(add.expect("ip runs").success());
+        let serve = serve(dir.path(), &["--tcp", "198.18.9.1:8080"]);
+        let url = |path: &str| format!("tcp://{}{path}", tcp(&serve));
+        let tun = ["--tun", "fp0=198.18.9.3/24", "--from", "198.18.9.2"];
+        let said = get(to.path(), &[&[&*url("/large"), &*url("/small")], &tun[..]].concat());
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        for name in ["large", "small"] {
+            assert_eq!(sha256(&to.path().join(name)), sha256(&dir.path().join(name)), "{name}");
+        }
+        let nobody = "tcp://198.18.9.1:81/x";
+        let said = get(to.path(), &[&[nobody], &tun[..]].concat());
+        assert_eq!(said.code, Some(1));
+        assert!(said.stderr.contains("connection was refused"), "{}", said.stderr);
+    });
+}
+
+/// SIGTERM: what is on its way arrives, and there is no new connection.
+#[test]
+fn an_answer_on_its_way_arrives_when_the_server_ends() {
+    in_namespace(|| {
+        let dir = files();
+        for args in [
+            &["--tcp", "127.0.0.1:0"][..],
+            &["--tcp", "198.18.9.2:80", "--tun", "fp0=198.18.9.1/24"],
+        ] {
+            let mut serve = serve(dir.path(), args);
+            let mut stream = TcpStream::connect(tcp(&serve)).expect("a connection");
+            stream.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
+            let mut head = [0; 12];
+            stream.read_exact(&mut head).expect("an answer");
+            assert_eq!(&head, b"HTTP/1.1 200");
+            serve.process.signal(Signal::SIGTERM);
+            let mut rest = Vec::new();
+            stream.read_to_end(&mut rest).expect("all of it");
+            assert!(rest.len() > 20_000_000, "{} bytes", rest.len());
+            assert!(serve.process.end().success());
+        }
+    });
+}
+
+/// Clients that take nothing, send nothing, or half a request, do not stay.
+#[test]
+fn who_takes_nothing_or_sends_nothing_is_cut_off() {
+    let dir = files();
+    let limits = ["--stall-timeout", "1s", "--idle-timeout", "1s", "--request-timeout", "1s"];
+    let args = [&["--tcp", "127.0.0.1:0", "--metrics", "127.0.0.1:0"], &limits[..]].concat();
+    let serve = serve(dir.path(), &args);
+    let connect = |request: &str| {
+        let mut stream = TcpStream::connect(tcp(&serve)).expect("a connection");
+        stream.write_all(request.as_bytes()).expect("a request");
+        stream
+    };
+    let large = "GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
+    let streams = [connect(large), connect("GET /lar"), connect(""), connect(&large[..30])];
+    let begun = Instant::now();
+    let open = || scrape(serve.metrics(), "/metrics").1.contains("fullpipe_connections 0\n");
+    while !open() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "they are still there");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(streams);
+}
+
+/// A file that is cut off while it is sent is no whole file.
+#[test]
+fn a_file_that_is_cut_off_is_an_error() {
+    let dir = files();
+    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0"]);
+    let mut stream = TcpStream::connect(tcp(&serve)).expect("a connection");
+    stream.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
+    stream.read_exact(&mut [0; 1000]).expect("an answer");
+    write_file(&dir.path().join("large"), 1000);
+    let mut rest = Vec::new();
+    // The end, or a reset.
+    let _ = stream.read_to_end(&mut rest);
+    assert!(rest.len() < 19_000_000, "{} bytes", rest.len());
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed() {
+    let dir = files();
+    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0", "--max-connections", "1"]);
+    let mut first = TcpStream::connect(tcp(&serve)).expect("a connection");
+    first.write_all(b"GET /small HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
+    first.read_exact(&mut [0; 12]).expect("an answer");
+    let mut second = TcpStream::connect(tcp(&serve)).expect("a connection");
+    assert!(matches!(second.read(&mut [0; 1]), Ok(0) | Err(_)));
+    first.shutdown(Shutdown::Both).expect("open");
+}
+
+#[test]
+fn what_cannot_be_is_one_line() {
+    let dir = files();
+    for (args, reason) in [
+        (&["serve", ".", "--tun", "fp0"][..], "--tcp"),
+        (&["serve", ".", "--tcp", "127.0.0.1"], "an IP address and a port"),
+        (&["serve", ".", "--tcp", "10.0.0.2:0", "--tun", "fp0=10.0.0.1/24"], "a port of its own"),
+        (&["serve", ".", "--tcp", "10.0.0.2:80", "--tun", "a/b"], "no name of a device"),
+        (&["serve", ".", "--tcp", "10.0.0.2:80", "--tun", "fpnone0"], "there is no device fpnone0"),
+        (
+            &["serve", ".", "--tcp", "10.0.0.2:80", "--tun", "fp0", "--cc", "noq:cubic"],
+            "noq:cubic is noq's",
+        ),
+        (&["get", "tcp://127.0.0.1/x"], "no port"),
+        (&["get", "tcp://127.0.0.1:1/x", "--insecure"], "--insecure is for https://"),
+        (
+            &["get", "https://127.0.0.1:1/x", "--tun", "fp0", "--from", "10.0.0.2"],
+            "--tun is for tcp",
+        ),
+        (&["get", "tcp://127.0.0.1:1/x", "--tun", "fp0"], "--from"),
+    ] {
+        let args =
+            [args, if args[0] == "serve" { &["--listen", "127.0.0.1:0"] } else { &[] }].concat();
+        let said = run(fullpipe(dir.path(), &args));
+        assert_eq!(said.code, Some(2), "{args:?}: {}", said.stderr);
+        assert!(said.stderr.contains(reason), "{args:?}: {}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{args:?}: {}", said.stderr);
+    }
+    let said = run(fullpipe(dir.path(), &["get", "tcp://127.0.0.1:1/x"]));
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    assert!(said.stderr.contains("cannot connect to 127.0.0.1:1"), "{}", said.stderr);
+}

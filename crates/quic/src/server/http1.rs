@@ -1,0 +1,145 @@
+//! HTTP/1.1 on a byte stream, such as a TCP connection. Requests mean what they mean over HTTP/3.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::http::{Request, Response};
+use bytes::Bytes;
+use http_body_util::channel::{Channel, Sender};
+use http_body_util::{Either, Empty};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use super::admission::Verdict;
+use super::answer::Outcome;
+use super::connection::Shared;
+use super::patient::Patient;
+use super::{Server, refusal_of, respond};
+use crate::bulk::bulk_block;
+use crate::content::{BLOCK_BYTES, Body, SendError, read};
+
+/// Bytes of a request's header, or of answers that wait to be written: the least that hyper takes.
+const BUFFER_BYTES: usize = 8192;
+
+/// The longest time for which a client may go on sending after the last answer.
+const LINGER: Duration = Duration::from_secs(2);
+
+type Answer = Response<Either<Empty<Bytes>, Channel<Bytes, io::Error>>>;
+
+impl Server {
+    /// Answers the requests that come on `stream`, which `peer` has opened, until it ends. The limits are those of
+    /// connections over QUIC; beyond their number the stream is closed.
+    pub async fn converse<S>(&self, stream: S, peer: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let shared = &self.shared;
+        let Verdict::Accept(_slot, _) = self.admission.decide(true) else {
+            return shared.counters.refused.add(1);
+        };
+        shared.counters.admitted.add(1);
+        let _conversation = shared.conversing();
+        let limits = &shared.limits;
+        let mut stream = Patient::new(stream, limits.stall_timeout, shared.idle_timeout);
+        let service =
+            service_fn(async |request| Ok::<_, Infallible>(answer(peer, &request, shared).await));
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.request_timeout)
+            .half_close(true)
+            .max_buf_size(BUFFER_BYTES);
+        let ended = {
+            let connection = builder.serve_connection(TokioIo::new(&mut stream), service);
+            let mut connection = pin!(connection);
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = shared.ending() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
+        };
+        if let Err(error) = ended {
+            let error = crate::log::Escaped(error);
+            tracing::debug!(%peer, %error, "disconnected");
+        }
+        linger(&mut stream).await;
+    }
+}
+
+/// Reads what still comes. TCP resets a connection that is closed with unread data, and the last answer would be lost
+/// (RFC 9112 section 9.6).
+async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
+    let rest = async {
+        stream.shutdown().await?;
+        tokio::io::copy(stream, &mut tokio::io::sink()).await
+    };
+    // Whatever it is, the connection is over.
+    let _ = tokio::time::timeout(LINGER, rest).await;
+}
+
+async fn answer(peer: SocketAddr, request: &Request<Incoming>, shared: &Arc<Shared>) -> Answer {
+    let start = Instant::now();
+    let answering = shared.answering();
+    let line = format!("{} {}", request.method(), request.uri().path());
+    let (mut head, body) = respond(request, shared).await;
+    if matches!(body, Body::Rate { .. } | Body::OnOff { .. }) {
+        // They are for measurements of QUIC.
+        *head.status_mut() = ::http::StatusCode::NOT_FOUND;
+    }
+    let status = head.status();
+    if !status.is_success() {
+        shared.refused(peer, &line, refusal_of(status), &status);
+        return head.map(|()| Either::Left(Empty::new()));
+    }
+    let (mut sender, channel) = Channel::new(1);
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        let mut given = 0;
+        let outcome = give(body, &mut sender, &mut given).await;
+        if matches!(outcome, Outcome::CutOff | Outcome::Unreadable(_)) {
+            // Not the end that the header promised: the connection is closed.
+            sender.abort(io::ErrorKind::UnexpectedEof.into());
+        }
+        shared.answered(peer, &line, given, start, &outcome);
+        drop(answering);
+    });
+    head.map(|()| Either::Right(channel))
+}
+
+/// Hands a body over to the connection, a block at a time as it is taken.
+async fn give(body: Body, to: &mut Sender<Bytes, io::Error>, given: &mut u64) -> Outcome {
+    let length = body.length().unwrap_or(u64::MAX);
+    while *given < length {
+        let most = (length - *given).min(BLOCK_BYTES as u64) as usize;
+        let block = match &body {
+            Body::File(file) => {
+                match read(&file.disk, file.file.clone(), file.from + *given, most).await {
+                    Ok(block) => Bytes::from(block),
+                    Err(SendError::CutOff) => return Outcome::CutOff,
+                    Err(SendError::Read(error)) => return Outcome::Unreadable(error),
+                    Err(SendError::Stalled | SendError::Write(_)) => return Outcome::Stalled,
+                }
+            }
+            _ => {
+                let block = bulk_block();
+                let at = (*given % block.len() as u64) as usize;
+                block.slice(at..block.len().min(at + most))
+            }
+        };
+        let bytes = block.len() as u64;
+        if to.send_data(block).await.is_err() {
+            return Outcome::Lost("the connection has ended".to_owned());
+        }
+        *given += bytes;
+    }
+    Outcome::Complete
+}

@@ -3,6 +3,7 @@
 mod common;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{fetch, loopback};
@@ -10,6 +11,7 @@ use fullpipe_quic::{
     Alpn, Cipher, Client, ClientError, ClientOptions, Connector, Content, Server, ServerOptions,
     ServerTls, Verify, bulk_block,
 };
+use tokio::task::JoinSet;
 
 /// Longest time to wait for a session, far more than it takes.
 const SESSION: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(10);
@@ -85,12 +87,49 @@ async fn not_taken(alpn: Alpn) {
     connector.wait_for_session(SESSION).await;
     let second = serve(&tls);
     let client = connector.connect_early(second.local_addr(), "localhost").await.expect("begun");
-    let error = fetch(&client, "/bulk/10").await.expect_err("not taken");
-    assert!(matches!(error, ClientError::EarlyDataRejected), "{alpn}: {error}");
-    for _ in 0..3 {
-        assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
+    let client = Arc::new(client);
+    let mut all = JoinSet::new();
+    // Many at once: a stream of before must not take the waker of the one that gets its ID.
+    for _ in 0..40 {
+        let client = client.clone();
+        all.spawn(async move {
+            let error = fetch(&client, "/bulk/10").await.expect_err("not taken");
+            assert!(matches!(error, ClientError::EarlyDataRejected), "{alpn}: {error}");
+            for _ in 0..3 {
+                assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
+            }
+        });
     }
+    let joined = tokio::time::timeout(SESSION.into(), all.join_all()).await;
+    joined.expect("each request ends");
+    let client = Arc::into_inner(client).expect("nobody else has it");
     client.close().await;
+}
+
+/// A probe timeout has the 25 ms in it by which the peer may be late with its ACK, and noq repeats a close for three.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_done_says_so_and_does_not_stay() {
+    let tls = tls();
+    let server = serve(&tls);
+    let verify = Verify::Certificates(tls.certificates());
+    let mut shortest = Duration::MAX;
+    for _ in 0..5 {
+        let options = ClientOptions::default();
+        let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
+        let client = client.expect("connected");
+        fetch(&client, "/bulk/10").await.expect("a body");
+        let begun = Instant::now();
+        client.close().await;
+        shortest = shortest.min(begun.elapsed());
+    }
+    assert!(shortest < Duration::from_millis(25), "{shortest:?}");
+    // Long before the idle timeout, in which the server forgets those that say nothing.
+    let forgotten = async {
+        while server.endpoint().open_connections() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), forgotten).await.expect("the server was told");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::cases::{Case, Kind};
 use super::report::Grade;
 use super::trace::{Packet, Seen, Trace};
-use super::wire::{PacketType, V1, V2};
+use super::wire::{Close, PacketType, V1, V2};
 
 /// ChaCha20 in TLS.
 const CHACHA20: u16 = 0x1303;
@@ -174,8 +174,8 @@ impl Ground<'_> {
                 .from(is_server)
                 .flat_map(|seen| &seen.packets)
                 .filter_map(|p| p.opened.as_ref());
-            let codes: HashSet<u64> =
-                opened.filter_map(|o| o.frames.close).map(|c| c.code).filter(|c| *c != 0).collect();
+            let closes = opened.filter_map(|o| o.frames.close);
+            let codes: HashSet<u64> = closes.filter(Close::is_error).map(|c| c.code).collect();
             for code in codes {
                 verdict.wrong.push(format!(
                     "the {} closed the connection with code {code:#x}",

@@ -147,6 +147,16 @@ pub(super) struct Close {
     pub(super) code: u64,
 }
 
+impl Close {
+    /// HTTP/3's code of an end without an error (RFC 9114 section 8.1).
+    const H3_NO_ERROR: u64 = 0x100;
+
+    /// False for the codes of an orderly end: 0, and HTTP/3's own.
+    pub(super) fn is_error(&self) -> bool {
+        self.code != 0 && !(self.is_application && self.code == Self::H3_NO_ERROR)
+    }
+}
+
 impl Frames {
     /// The frames of a decrypted payload, up to one that is not known.
     pub(super) fn read(payload: &[u8]) -> Self {
@@ -282,5 +292,13 @@ mod tests {
         for end in 0..payload.len() {
             Frames::read(&payload[..end]);
         }
+    }
+
+    #[test]
+    fn an_end_of_http3_without_an_error_is_none() {
+        let is_error = |is_application, code| Close { is_application, code }.is_error();
+        assert!(!is_error(true, 0) && !is_error(false, 0) && !is_error(true, 0x100));
+        // The transport's 0x100 and above are alerts of TLS.
+        assert!(is_error(false, 0x100) && is_error(true, 0x101));
     }
 }

@@ -14,6 +14,7 @@ use noq_proto::TokenMemoryCache;
 use tokio::task::JoinSet;
 
 use super::alpn::is_http3;
+use super::early::early;
 use super::error::handshake_error;
 use super::{Client, ClientError, ClientOptions};
 use crate::Verify;
@@ -111,14 +112,24 @@ impl Connector {
             }
         };
         start_move(moving, &endpoint, &connection);
-        let http3 = match known.flatten() {
-            None => None,
+        let (mut verdict, requests) = early(accepted);
+        let (http3, early) = match known.flatten() {
+            None => {
+                tokio::spawn(async move {
+                    if !verdict.taken().await {
+                        verdict.dropped().await;
+                        verdict.over();
+                    }
+                });
+                (None, Some(requests))
+            }
             Some(settings) => {
                 let authority = authority(server, server_name);
-                Some(Http3::start_early(&connection, authority, &settings, accepted).await?)
+                let begun = (verdict, requests);
+                (Some(Http3::start_early(&connection, authority, &settings, begun).await?), None)
             }
         };
-        Ok(Client { endpoint, connection, http3, known: self.remembering(server_name) })
+        Ok(Client { connection, http3, early, known: self.remembering(server_name) })
     }
 
     /// Connects to whichever of a server's addresses answers first, as RFC 8305 does: the next is
@@ -237,7 +248,8 @@ impl Connector {
             Ok(Ok(connection)) => {
                 start_move(moving, &endpoint, &connection);
                 let http3 = self.http3_on(&connection, server, server_name).await?;
-                Ok(Client { endpoint, connection, http3, known: self.remembering(server_name) })
+                let known = self.remembering(server_name);
+                Ok(Client { connection, http3, early: None, known })
             }
             Ok(Err(ConnectionError::TimedOut)) | Err(_) => Err(no_answer),
             Ok(Err(error)) => Err(handshake_error(server, error)),

@@ -2,6 +2,7 @@
 
 mod alpn;
 mod connector;
+mod early;
 mod error;
 
 use std::collections::VecDeque;
@@ -9,11 +10,13 @@ use std::net::{SocketAddr, UdpSocket};
 
 use bytes::Bytes;
 use fullpipe_cc::{Algorithm, Duration};
-use noq::{Connection, Endpoint, RecvStream, VarInt};
+use noq::{Connection, RecvStream, VarInt};
 
 pub use alpn::{Alpn, UnknownAlpn};
 pub use connector::Connector;
 use connector::Remembering;
+use early::Guard;
+pub(crate) use early::{Early, Judge};
 pub use error::ClientError;
 
 use crate::http3::client::{Answer, Http3};
@@ -21,6 +24,8 @@ use crate::{Cipher, CongestionControl, QuicVersions, TransportSettings, Verify, 
 
 /// Longest time that [`Client::close`] waits until the close of the connection was sent.
 const GOODBYE: Duration = Duration::from_secs(1);
+/// Time between two looks whether it was.
+const SHORT: Duration = Duration::from_millis(1);
 /// Packets that one look at a stream takes, so that a fast stream is not locked for each of them.
 const CHUNKS_AT_ONCE: usize = 64;
 
@@ -68,10 +73,11 @@ impl Default for ClientOptions {
 
 /// A connection to a server.
 pub struct Client {
-    endpoint: Endpoint,
     connection: Connection,
     /// HTTP/3, if the two ends agreed on it.
     http3: Option<Http3>,
+    /// Of a connection without HTTP/3 whose handshake was not done when it began.
+    early: Option<Early>,
     known: Remembering,
 }
 
@@ -125,18 +131,32 @@ impl Client {
             }
             return Ok(Response(Body::Http3(Box::new(answer))));
         }
+        let guard = match &self.early {
+            Some(early) => early.begin().await,
+            None => None,
+        };
         let (mut send, recv) = self.connection.open_bi().await?;
         send.write_all(format!("GET {path}\r\n").as_bytes()).await?;
         send.finish().map_err(|_| ClientError::Closed)?;
-        Ok(Response(Body::Hq(Stream { recv, read_ahead: VecDeque::new() })))
+        let source = Some(Source { recv, _early: guard });
+        Ok(Response(Body::Hq(Stream { source, read_ahead: VecDeque::new() })))
     }
 
-    /// Tells the server that this was all, and waits until it was sent, but no longer than a
-    /// second.
+    /// Tells the server that this was all, and waits until that was sent, but no longer than a second. It does not stay to
+    /// repeat it (RFC 9000 section 10.2.1): that goes on while the runtime does.
     pub async fn close(self) {
         let code = self.http3.as_ref().map_or(VarInt::from_u32(0), |_| http3::NO_ERROR);
+        let is_open = self.connection.close_reason().is_none();
+        let sent = || self.connection.stats().udp_tx.datagrams;
+        let before = sent();
         self.connection.close(code, b"");
-        if tokio::time::timeout(GOODBYE.into(), self.endpoint.wait_all_draining()).await.is_err() {
+        // noq makes a datagram and hands it to the socket under one lock.
+        let told = async {
+            while is_open && sent() == before {
+                tokio::time::sleep(SHORT.into()).await;
+            }
+        };
+        if tokio::time::timeout(GOODBYE.into(), told).await.is_err() {
             tracing::debug!("the server was not told that the client is done");
         }
     }
@@ -162,8 +182,15 @@ impl Response {
 
 /// A stream that has nothing but the body.
 struct Stream {
-    recv: RecvStream,
+    /// `None` after an error or the last byte.
+    source: Option<Source>,
     read_ahead: VecDeque<Bytes>,
+}
+
+/// A stream of noq; it is dropped before its guard.
+struct Source {
+    recv: RecvStream,
+    _early: Option<Guard>,
 }
 
 impl Stream {
@@ -172,8 +199,11 @@ impl Stream {
             if let Some(chunk) = self.read_ahead.pop_front() {
                 return Ok(Some(chunk));
             }
+            let Some(source) = &mut self.source else { return Ok(None) };
             let mut chunks: [Bytes; CHUNKS_AT_ONCE] = [const { Bytes::new() }; CHUNKS_AT_ONCE];
-            let Some(count) = self.recv.read_many_chunks(&mut chunks).await? else {
+            let read = source.recv.read_many_chunks(&mut chunks).await;
+            let Some(count) = read.inspect_err(|_| self.source = None)? else {
+                self.source = None;
                 return Ok(None);
             };
             let chunks = chunks.into_iter().take(count);

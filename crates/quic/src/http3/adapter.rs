@@ -10,9 +10,9 @@ use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 use noq::{ConnectionError, ReadError, VarInt, WriteError};
-use tokio::sync::watch;
 
 use super::NO_ERROR;
+use crate::client::Early;
 
 /// Most bytes that are read of a client's request: h3 keeps a header until it is complete.
 const MOST_OF_A_REQUEST: u64 = 32 * 1024;
@@ -32,29 +32,6 @@ pub(super) struct Connection {
     bounded: bool,
     /// Of a client that began before its handshake was done.
     early: Option<Early>,
-}
-
-/// True if a server took what was sent before the handshake was done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
-    /// It has not said so yet.
-    Open,
-    Taken,
-    /// The streams are gone with all that was on them.
-    Rejected,
-    /// HTTP/3 began anew on the same connection.
-    Restarted,
-}
-
-pub(super) type Early = watch::Receiver<Verdict>;
-
-/// Waits for the verdict; ends never if it is that HTTP/3 begins anew, without this one.
-async fn taken(early: Option<Early>) {
-    let Some(mut early) = early else { return };
-    let verdict = early.wait_for(|verdict| *verdict != Verdict::Open).await.map(|verdict| *verdict);
-    if !matches!(verdict, Ok(Verdict::Taken)) {
-        std::future::pending::<()>().await;
-    }
 }
 
 impl Connection {
@@ -111,7 +88,9 @@ impl<B: Buf> quic::Connection<B> for Connection {
         let accepting = self.accepting_uni.get_or_insert_with(|| {
             let (connection, early) = (connection.clone(), self.early.clone());
             Box::pin(async move {
-                taken(early).await;
+                if let Some(early) = early {
+                    early.taken().await;
+                }
                 connection.accept_uni().await
             })
         });
@@ -218,10 +197,9 @@ impl<B: Buf> quic::OpenStreams<B> for Opener {
 
     fn close(&mut self, code: Code, reason: &[u8]) {
         // What the server did not take ends, and the connection goes on.
-        let gone =
-            |early: &Early| matches!(*early.borrow(), Verdict::Rejected | Verdict::Restarted);
+        let gone = self.early.as_ref().is_some_and(Early::is_rejected);
         // h3 closes what has ended as well, and noq would forget why it ended.
-        if self.connection.close_reason().is_none() && !self.early.as_ref().is_some_and(gone) {
+        if self.connection.close_reason().is_none() && !gone {
             self.connection.close(var_int(code.value()), reason);
         }
     }

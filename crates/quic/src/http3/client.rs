@@ -11,12 +11,11 @@ use h3::client::{RequestStream, SendRequest};
 use h3::error::StreamError;
 use http::Request;
 use http::header::CONTENT_LENGTH;
-use noq::ZeroRttAccepted;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::adapter::{BidiStream, Connection, Early, Opener, Verdict};
+use super::adapter::{BidiStream, Connection, Opener};
 use crate::ClientError;
+use crate::client::{Early, Judge};
 
 type Requests = SendRequest<Opener, Bytes>;
 
@@ -78,13 +77,12 @@ impl Http3 {
         connection: &noq::Connection,
         authority: String,
         settings: &Settings,
-        accepted: ZeroRttAccepted,
+        (verdict, early): (Judge, Early),
     ) -> Result<Self, ClientError> {
-        let (verdict, early) = watch::channel(Verdict::Open);
         let running = Running::start(connection, Some(early.clone())).await?;
         settings(&running.requests);
         let running = Arc::new(Mutex::new(running));
-        tokio::spawn(judge(accepted, verdict, Arc::downgrade(&running), connection.clone()));
+        tokio::spawn(judge(verdict, Arc::downgrade(&running), connection.clone()));
         Ok(Self { running, connection: connection.clone(), authority, early: Some(early) })
     }
 
@@ -103,19 +101,19 @@ impl Http3 {
     pub(crate) async fn get(&self, path: &str) -> Result<Answer, ClientError> {
         let uri = format!("https://{}{path}", self.authority);
         let request = Request::get(uri).body(()).map_err(|_| ClientError::Path(path.to_owned()))?;
-        // Requests on the streams of before end with the verdict, which is told when there are new ones.
-        let early = self.early.clone().filter(|early| *early.borrow() == Verdict::Open);
+        let guard = match &self.early {
+            Some(early) => early.begin().await,
+            None => None,
+        };
         let requests = lock(&self.running).requests.clone();
-        match (self.ask(requests, request).await, early) {
-            (Err(error), Some(mut early)) => {
-                let known =
-                    |verdict: &Verdict| matches!(verdict, Verdict::Taken | Verdict::Restarted);
-                match early.wait_for(known).await.map(|verdict| *verdict) {
-                    Ok(Verdict::Restarted) => Err(ClientError::EarlyDataRejected),
-                    _ => Err(error),
-                }
+        let answer = self.ask(requests, request).await;
+        match (answer, &self.early, guard) {
+            (Err(error), Some(early), Some(guard)) => {
+                drop(guard);
+                Err(if early.is_over().await { ClientError::EarlyDataRejected } else { error })
             }
-            (answer, _) => answer,
+            // What was answered was taken.
+            (answer, ..) => answer,
         }
     }
 
@@ -139,23 +137,23 @@ impl Http3 {
 }
 
 /// Begins HTTP/3 anew if the server did not take what was sent before the handshake was done.
-async fn judge(
-    accepted: ZeroRttAccepted,
-    verdict: watch::Sender<Verdict>,
-    running: Weak<Mutex<Running>>,
-    connection: noq::Connection,
-) {
-    if accepted.await {
-        verdict.send_replace(Verdict::Taken);
+async fn judge(mut verdict: Judge, running: Weak<Mutex<Running>>, connection: noq::Connection) {
+    if verdict.taken().await {
         return;
     }
-    verdict.send_replace(Verdict::Rejected);
     let Some(running) = running.upgrade() else { return };
-    lock(&running).driver.abort();
+    let driver = {
+        let mut running = lock(&running);
+        std::mem::replace(&mut running.driver, tokio::spawn(async {}))
+    };
+    driver.abort();
+    // An error is that it was ended.
+    let _ = driver.await;
+    verdict.dropped().await;
     match Running::start(&connection, None).await {
         Ok(new) => {
             *lock(&running) = new;
-            verdict.send_replace(Verdict::Restarted);
+            verdict.over();
         }
         // The connection is lost, which a request tells.
         Err(error) => tracing::debug!(%error, "HTTP/3 could not begin anew"),

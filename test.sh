@@ -148,7 +148,7 @@ say "the core without a standard library"
 cargo build --release --locked -p fullpipe-cc --no-default-features
 if command -v rustup >/dev/null && rustup target add "$bare"; then
     cargo build --release --locked -p fullpipe-cc --no-default-features --target "$bare"
-    cargo build --release --locked -p fullpipe-tcp --target "$bare"
+    cargo build --release --locked -p fullpipe-tcp --features interface --target "$bare"
     build_board
 else
     # In a no_std crate that names neither std nor alloc, whatever needs them did not build above.

@@ -49,7 +49,8 @@
 //! ```
 //!
 //! A [`Connection`] is one end of one connection by itself, driven in the same way. With the feature `tokio` the module
-//! `tokio` does all this over a TUN device.
+//! `tokio` does all this over a TUN device, and with the feature `interface` the module `interface` over Ethernet and whatever else
+//! smoltcp has a device for, without a standard library.
 //!
 //! # What is there
 //!
@@ -81,6 +82,8 @@ mod config;
 mod connection;
 mod endpoint;
 mod flight;
+#[cfg(feature = "interface")]
+pub mod interface;
 mod options;
 mod path_mtu;
 mod rack;

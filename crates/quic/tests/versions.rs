@@ -70,8 +70,15 @@ fn note(seen: &Seen, mut datagram: &[u8]) {
     }
 }
 
+/// What somebody on the path sends to the client when a datagram comes by, before it goes on: gets `true` if it is the client's.
+type Forge = Arc<dyn Fn(bool, &[u8]) -> Vec<Vec<u8>> + Send + Sync>;
+
 impl Relay {
     fn to(server: SocketAddr) -> Self {
+        Self::forging(server, Arc::new(|_, _| Vec::new()))
+    }
+
+    fn forging(server: SocketAddr, forge: Forge) -> Self {
         let front = UdpSocket::bind(loopback()).expect("a socket");
         let back = UdpSocket::bind(loopback()).expect("a socket");
         let address = front.local_addr().expect("an address");
@@ -80,9 +87,10 @@ impl Relay {
         let clones = |socket: &UdpSocket| socket.try_clone().expect("a socket");
         for (from, to, seen, is_client) in [
             (clones(&front), clones(&back), relay.client.clone(), true),
-            (back, front, relay.server.clone(), false),
+            (back, clones(&front), relay.server.clone(), false),
         ] {
-            let client_address = client_address.clone();
+            let (client_address, forge, front) =
+                (client_address.clone(), forge.clone(), clones(&front));
             thread::spawn(move || {
                 let mut buffer = vec![0; 65_536];
                 while let Ok((length, peer)) = from.recv_from(&mut buffer) {
@@ -94,6 +102,9 @@ impl Relay {
                     } else {
                         *client
                     };
+                    for forged in forge(is_client, &buffer[..length]) {
+                        client.map(|client| front.send_to(&forged, client));
+                    }
                     // What does not arrive is lost.
                     target.map(|target| to.send_to(&buffer[..length], target));
                 }
@@ -123,6 +134,25 @@ fn connector(verify: &Verify, versions: QuicVersions) -> Connector {
         ..ClientOptions::default()
     };
     Connector::new(verify, options).expect("TLS")
+}
+
+/// A Version Negotiation packet in answer to an Initial packet, with this list.
+fn negotiation(initial: &[u8], versions: &[u32]) -> Vec<u8> {
+    let (destination, rest) = initial[6..].split_at(initial[5].into());
+    let source = &rest[1..1 + usize::from(rest[0])];
+    let mut packet = vec![0xc0, 0, 0, 0, 0];
+    for id in [source, destination] {
+        packet.push(id.len() as u8);
+        packet.extend_from_slice(id);
+    }
+    packet.extend(versions.iter().flat_map(|version| version.to_be_bytes()));
+    packet
+}
+
+fn is_initial(datagram: &[u8]) -> bool {
+    [[0xc0, 0, 0, 0, 1], [0xd0, 0x6b, 0x33, 0x43, 0xcf]]
+        .iter()
+        .any(|head| datagram[0] & 0xf0 == head[0] && datagram[1..5] == head[1..])
 }
 
 /// Fetches over a new relay, and updates the keys on the way.
@@ -163,6 +193,83 @@ async fn a_server_without_version_2_refuses_it_at_once() {
     let (server, verify) = serve(QuicVersions::V1, Limits::default());
     let error = get(&connector(&verify, QuicVersions::V2), &server).await.err().expect("refused");
     assert!(error.to_string().contains("version"), "{error}");
+}
+
+/// The destination connection IDs of the first packets of a client that fetches while somebody on the path forges.
+async fn attempts(versions: QuicVersions, forge: Forge) -> (Result<(), ClientError>, usize) {
+    let (server, verify) = serve(QuicVersions::V1AndV2, Limits::default());
+    let sources = Arc::new(Mutex::new(BTreeSet::new()));
+    let noted = sources.clone();
+    let noting: Forge = Arc::new(move |is_client, datagram| {
+        if is_client && is_initial(datagram) {
+            let source = 7 + usize::from(datagram[5]);
+            noted.lock().expect("no panic").insert(datagram[source..source + 8].to_vec());
+        }
+        forge(is_client, datagram)
+    });
+    let relay = Relay::forging(server.local_addr(), noting);
+    let client = connector(&verify, versions).connect(relay.address, "localhost").await;
+    let outcome = match client {
+        Ok(client) => fetch(&client, "/bulk/1000").await.map(|body| assert_eq!(body.len(), 1000)),
+        Err(error) => Err(error),
+    };
+    let count = sources.lock().expect("no panic").len();
+    (outcome, count)
+}
+
+/// RFC 9000 section 6.2: it lists the version of the client, answers another packet, or is a packet of the server's whose version was
+/// changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_negotiation_that_can_be_no_answer_is_discarded() {
+    for versions in [QuicVersions::V1, QuicVersions::V1AndV2, QuicVersions::V2] {
+        let forge: Forge = Arc::new(|is_client, datagram| {
+            if !is_initial(datagram) {
+                return Vec::new();
+            }
+            if !is_client {
+                let mut changed = datagram.to_vec();
+                changed[1..5].fill(0);
+                let source = 6 + usize::from(changed[5]);
+                let listed = changed.len() - source - 1 - usize::from(changed[source]);
+                // A list that is cut off is no list.
+                changed.truncate(changed.len() - listed % 4);
+                return vec![changed];
+            }
+            let own = u32::from_be_bytes(datagram[1..5].try_into().expect("four bytes"));
+            let mut other = negotiation(datagram, &[7]);
+            let last = other.len() - 5;
+            other[last] ^= 1;
+            vec![negotiation(datagram, &[7, own]), other, negotiation(datagram, &[])]
+        });
+        let (outcome, attempts) = attempts(versions, forge).await;
+        outcome.unwrap_or_else(|error| panic!("{versions}: {error}"));
+        assert_eq!(attempts, 1, "{versions}");
+    }
+}
+
+/// One that is changed on the path cannot be told from a right one; the next attempt can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_negotiation_ends_an_attempt_and_not_the_connection() {
+    for versions in [QuicVersions::V1, QuicVersions::V1AndV2, QuicVersions::V2] {
+        for (changed, expected) in [(1, 2), (usize::MAX, 3)] {
+            let answered = Mutex::new(BTreeSet::new());
+            let forge: Forge = Arc::new(move |is_client, datagram| {
+                let mut answered = answered.lock().expect("no panic");
+                if is_client && is_initial(datagram) {
+                    answered.insert(datagram[6..14].to_vec());
+                    if answered.len() <= changed {
+                        return vec![negotiation(datagram, &[7])];
+                    }
+                }
+                Vec::new()
+            });
+            let (outcome, attempts) = attempts(versions, forge).await;
+            assert_eq!(attempts, expected, "{versions}: {outcome:?}");
+            let told = outcome.err().map(|error| error.to_string());
+            assert_eq!(told.is_some(), changed == usize::MAX, "{versions}: {told:?}");
+            assert!(told.is_none_or(|told| told.contains("version")));
+        }
+    }
 }
 
 /// The second connection begins with the version that the first was moved to, and its requests go early.

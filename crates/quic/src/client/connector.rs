@@ -23,10 +23,13 @@ use crate::preferred::client::Move;
 use crate::runtime::FineRuntime;
 use crate::tls::Sessions;
 use crate::transport::log_to;
-use crate::version::Notes;
+use crate::version::client_socket;
 
 /// Delay between the attempts at two successive addresses (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// Handshakes that may be ended by a Version Negotiation packet before the server counts as one without a version of the client's.
+const ATTEMPTS: usize = 3;
 
 /// Configuration and TLS sessions that all connections to servers share. The second connection to a server
 /// resumes the session of the first: the server proves its identity without its certificate, and requests can
@@ -190,7 +193,7 @@ impl Connector {
         socket: Box<dyn AsyncUdpSocket>,
         runtime: Arc<FineRuntime>,
     ) -> Result<Endpoint, ClientError> {
-        let socket = Notes::new().wrap(socket, self.options.versions);
+        let socket = client_socket(socket, self.options.versions);
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, runtime)
             .map_err(ClientError::Socket)
     }
@@ -202,10 +205,7 @@ impl Connector {
         server: SocketAddr,
         server_name: &str,
     ) -> Result<Client, ClientError> {
-        let connecting = endpoint
-            .connect_with(self.config(self.tls.clone()), server, server_name)
-            .map_err(|source| ClientError::Connect { address: server, source })?;
-        let begun = Begun { endpoint: endpoint.clone(), connecting, moving: None };
+        let begun = self.begin_over(endpoint.clone(), None, server, server_name)?;
         self.complete(begun, server, server_name).await
     }
 
@@ -226,6 +226,16 @@ impl Connector {
     ) -> Result<Begun, ClientError> {
         let moving = self.options.migration.then(|| Move::new(server));
         let endpoint = self.endpoint_with(socket, moving.as_ref())?;
+        self.begin_over(endpoint, moving, server, server_name)
+    }
+
+    fn begin_over(
+        &self,
+        endpoint: Endpoint,
+        moving: Option<Move>,
+        server: SocketAddr,
+        server_name: &str,
+    ) -> Result<Begun, ClientError> {
         let tls = match &moving {
             Some(moving) => moving.watch(self.tls.clone()),
             None => self.tls.clone(),
@@ -238,21 +248,42 @@ impl Connector {
 
     async fn complete(
         &self,
-        Begun { endpoint, connecting, moving }: Begun,
+        begun: Begun,
         server: SocketAddr,
         server_name: &str,
     ) -> Result<Client, ClientError> {
         let timeout = self.options.handshake_timeout;
         let no_answer = ClientError::NoAnswer { address: server, timeout };
-        match tokio::time::timeout(timeout.into(), connecting).await {
-            Ok(Ok(connection)) => {
+        let handshake = self.handshake(begun, server, server_name);
+        match tokio::time::timeout(timeout.into(), handshake).await {
+            Ok(Ok((endpoint, connection, moving))) => {
                 start_move(moving, &endpoint, &connection);
                 let http3 = self.http3_on(&connection, server, server_name).await?;
                 let known = self.remembering(server_name);
                 Ok(Client { connection, http3, early: None, known })
             }
-            Ok(Err(ConnectionError::TimedOut)) | Err(_) => Err(no_answer),
-            Ok(Err(error)) => Err(handshake_error(server, error)),
+            Ok(Err(ClientError::Lost(ConnectionError::TimedOut))) | Err(_) => Err(no_answer),
+            Ok(Err(ClientError::Lost(error))) => Err(handshake_error(server, error)),
+            Ok(Err(error)) => Err(error),
+        }
+    }
+
+    /// Waits for the handshake, and begins another one when a Version Negotiation packet ended it: nothing protects the packet, so it may
+    /// have been changed on the path.
+    async fn handshake(
+        &self,
+        mut begun: Begun,
+        server: SocketAddr,
+        server_name: &str,
+    ) -> Result<(Endpoint, noq::Connection, Option<Move>), ClientError> {
+        let mut attempt = 1;
+        loop {
+            match begun.connecting.await {
+                Ok(connection) => return Ok((begun.endpoint, connection, begun.moving)),
+                Err(ConnectionError::VersionMismatch) if attempt < ATTEMPTS => attempt += 1,
+                Err(error) => return Err(error.into()),
+            }
+            begun = self.begin_over(begun.endpoint, begun.moving, server, server_name)?;
         }
     }
 }

@@ -15,7 +15,7 @@ use super::session::{HostileClient, OptimisticClient};
 use super::{frames, panics, resident, runtime, seed, target, wanted};
 use crate::runtime::FineRuntime;
 use crate::tls::Sessions;
-use crate::version::{ClientCrypto, Notes, V1, V2};
+use crate::version::{ClientCrypto, V1, V2, client_socket};
 use crate::{
     Alpn, Cipher, ClientOptions, Connector, Content, Limits, QuicVersions, Server, ServerOptions,
     ServerTls, TransportSettings, Verify, bulk_block,
@@ -234,7 +234,7 @@ fn initial(noise: &mut Noise, hellos: &Hellos, suite: &Suite) -> Vec<u8> {
 async fn session(attack: &Attack, tls: Arc<ClientCrypto>, address: SocketAddr, mut noise: Noise) {
     let shared = SharedNoise::new(noise.next());
     let socket = attack.net.socket(address, noise.percent(80).then(|| shared.clone()));
-    let socket = Notes::new().wrap(socket, tls.versions);
+    let socket = client_socket(socket, tls.versions);
     let endpoint =
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, fine())
             .expect("an endpoint");

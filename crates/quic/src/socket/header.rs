@@ -20,9 +20,9 @@ pub(crate) enum LongType {
 pub(crate) struct LongHeader<'a> {
     /// Offset of the packet in its datagram.
     pub(crate) start: usize,
-    pub(super) kind: LongType,
-    pub(super) destination: &'a [u8],
-    pub(super) source: &'a [u8],
+    pub(crate) kind: LongType,
+    pub(crate) destination: &'a [u8],
+    pub(crate) source: &'a [u8],
 }
 
 /// The version of a packet with a long header; `None` for a short one.

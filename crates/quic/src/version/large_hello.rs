@@ -7,7 +7,7 @@ use std::time::Duration;
 use noq::{Endpoint, EndpointConfig, Runtime};
 use rustls::crypto::ring;
 
-use super::{ClientCrypto, Moved, Notes};
+use super::{ClientCrypto, Moved, client_socket};
 use crate::runtime::FineRuntime;
 use crate::tls::initial_suite;
 use crate::{Content, QuicVersions, Server, ServerOptions, ServerTls, hq};
@@ -44,7 +44,7 @@ async fn a_client_hello_of_two_packets_is_answered_in_the_version_that_both_pref
         let runtime = FineRuntime::new(ServerOptions::default().congestion);
         let socket = UdpSocket::bind(listen).expect("a socket");
         let socket = runtime.wrap_udp_socket(socket).expect("a socket");
-        let socket = Notes::new().wrap(socket, client);
+        let socket = client_socket(socket, client);
         let config = EndpointConfig::default();
         let endpoint = Endpoint::new_with_abstract_socket(config, None, socket, runtime);
         let endpoint = endpoint.expect("an endpoint");

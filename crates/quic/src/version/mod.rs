@@ -13,6 +13,7 @@ mod hello;
 mod keys;
 #[cfg(test)]
 mod large_hello;
+mod negotiation;
 mod parameters;
 mod retry;
 mod session;
@@ -30,6 +31,7 @@ use noq::ConnectionId;
 #[cfg(test)]
 pub(crate) use retry::tag as retry_tag;
 pub(crate) use session::{ClientCrypto, Moved, ServerCrypto};
+pub(crate) use wire::client_socket;
 
 use crate::socket::aging::Aging;
 

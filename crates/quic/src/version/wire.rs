@@ -9,8 +9,10 @@ use std::task::{Context, Poll, ready};
 use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
 
+use super::negotiation::{Attempts, hide_v1};
 use super::{Notes, QuicVersions, V1, V2};
-use crate::socket::header::{Reader, long_headers, long_version};
+use crate::socket::header::{long_headers, long_version};
+use crate::socket::keep;
 
 const LONG_FORM: u8 = 0x80;
 const FIXED_BIT: u8 = 0x40;
@@ -18,8 +20,6 @@ const TYPE_BITS: u8 = 0x30;
 /// Bits of the type in the first byte of a Retry of version 1.
 const RETRY_V1: u8 = 0x30;
 const TAG_BYTES: usize = 16;
-/// A version that nobody speaks (RFC 9000 section 15).
-const RESERVED: u32 = 0x0a0a_0a0a;
 
 /// The types of version 2 are those of version 1 and one more, modulo four (RFC 9369 section 3.2).
 const fn with_type_added(first: u8, added: u8) -> u8 {
@@ -80,43 +80,18 @@ fn receive(datagram: &mut [u8]) {
     }
 }
 
-/// The same for the list of a Version Negotiation packet, for a client that speaks version 2 alone: noq ignores a list that has the
-/// version of its connection, which it takes for version 1.
-fn receive_negotiation(datagram: &mut [u8]) {
-    if long_version(datagram) != Some(0) {
-        return;
-    }
-    let mut reader = Reader(datagram);
-    let mut ids = || {
-        reader.take(5)?;
-        for _ in 0..2 {
-            let length = reader.byte()?;
-            reader.take(length.into())?;
-        }
-        Some(reader.0.len())
-    };
-    let Some(listed) = ids() else { return };
-    let start = datagram.len() - listed;
-    for version in datagram[start..].as_chunks_mut::<4>().0 {
-        let seen = match u32::from_be_bytes(*version) {
-            V1 => RESERVED,
-            V2 => V1,
-            other => other,
-        };
-        *version = seen.to_be_bytes();
-    }
-}
-
 /// A socket whose packets of version 2 are noq's of version 1.
 #[derive(Debug)]
 struct Socket {
     inner: Box<dyn AsyncUdpSocket>,
     notes: Notes,
     versions: QuicVersions,
+    /// Those of a client. A server's noq gets no Version Negotiation packet.
+    attempts: Option<Attempts>,
 }
 
 impl Notes {
-    /// The socket with version 2 above it, if there is one.
+    /// A server's socket, with version 2 above it if there is one.
     pub(crate) fn wrap(
         &self,
         socket: Box<dyn AsyncUdpSocket>,
@@ -125,15 +100,26 @@ impl Notes {
         match versions {
             QuicVersions::V1 => socket,
             QuicVersions::V1AndV2 | QuicVersions::V2 => {
-                Box::new(Socket { inner: socket, notes: self.clone(), versions })
+                Box::new(Socket { inner: socket, notes: self.clone(), versions, attempts: None })
             }
         }
     }
 }
 
+/// A client's socket, with version 2 above it if there is one, and without the Version Negotiation packets that a client
+/// discards.
+pub(crate) fn client_socket(
+    inner: Box<dyn AsyncUdpSocket>,
+    versions: QuicVersions,
+) -> Box<dyn AsyncUdpSocket> {
+    let attempts = Some(Attempts::new());
+    Box::new(Socket { inner, notes: Notes::new(), versions, attempts })
+}
+
 impl AsyncUdpSocket for Socket {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        Box::pin(Sender { inner: self.inner.create_sender(), notes: self.notes.clone() })
+        let (notes, attempts) = (self.notes.clone(), self.attempts.clone());
+        Box::pin(Sender { inner: self.inner.create_sender(), notes, attempts })
     }
 
     fn poll_recv(
@@ -143,11 +129,17 @@ impl AsyncUdpSocket for Socket {
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
-        for (buf, meta) in bufs.iter_mut().zip(meta.iter()).take(count) {
+        for (buf, meta) in bufs.iter_mut().zip(meta.iter_mut()).take(count) {
+            if let Some(attempts) = &self.attempts {
+                let is_acceptable = |datagram: &[u8]| attempts.is_acceptable(datagram);
+                meta.len = keep(&mut buf[..meta.len], meta.stride, is_acceptable);
+            }
             for datagram in buf[..meta.len].chunks_mut(meta.stride.max(1)) {
-                receive(datagram);
-                if self.versions == QuicVersions::V2 {
-                    receive_negotiation(datagram);
+                if self.versions != QuicVersions::V1 {
+                    receive(datagram);
+                }
+                if self.attempts.is_some() {
+                    hide_v1(datagram);
                 }
             }
         }
@@ -172,6 +164,7 @@ impl AsyncUdpSocket for Socket {
 struct Sender {
     inner: Pin<Box<dyn UdpSender>>,
     notes: Notes,
+    attempts: Option<Attempts>,
 }
 
 impl UdpSender for Sender {
@@ -181,6 +174,9 @@ impl UdpSender for Sender {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         let packet = transmit.contents;
+        if let Some(attempts) = &self.attempts {
+            attempts.sent(packet);
+        }
         let may_be_retry = is_long(packet)
             && packet[0] & TYPE_BITS == RETRY_V1
             && long_version(packet) == Some(V1);
@@ -220,20 +216,6 @@ mod tests {
         let behind = second + handshake.len();
         assert_eq!(datagram[behind..], wire[behind..]);
         assert_eq!(as_received(&datagram[behind..]), wire[behind..]);
-    }
-
-    #[test]
-    fn a_list_of_versions_is_told_in_noqs_words() {
-        let list = |versions: [u32; 2]| {
-            let versions = versions.map(u32::to_be_bytes).concat();
-            [&[0x80, 0, 0, 0, 0, 1, 7, 2, 8, 8][..], &versions].concat()
-        };
-        let mut datagram = list([V1, V2]);
-        receive_negotiation(&mut datagram);
-        assert_eq!(datagram, list([RESERVED, V1]));
-        for end in 0..datagram.len() {
-            receive_negotiation(&mut datagram[..end]);
-        }
     }
 
     #[test]

@@ -65,6 +65,7 @@ run_long() {
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test hostile -- --nocapture
     FUZZ_EVENTS=1000000 cargo test --workspace --release --locked --test fuzz -- --nocapture
     FUZZ_DATAGRAMS=1000000 cargo test --workspace --release --locked --lib hostile -- --nocapture --test-threads=1
+    STRANGERS=1000000 cargo test --workspace --release --locked --test strangers -- --nocapture --test-threads=1
     JUDGE_SEEDS=20 cargo test --workspace --release --locked --test verdicts --test judge -- --nocapture
 
     # In real time and for minutes: each runs when its variable is set.

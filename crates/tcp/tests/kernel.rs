@@ -2,8 +2,10 @@
 //! says so and is over.
 #![cfg(target_os = "linux")]
 
+mod namespace;
+
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener as KernelListener, TcpStream as KernelStream};
+use std::net::{TcpListener as KernelListener, TcpStream as KernelStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -11,24 +13,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fullpipe_tcp::Config;
-use fullpipe_tcp::tokio::{Device, Stack, TcpListener, TcpStream};
-use nix::sched::{CloneFlags, unshare};
+use fullpipe_tcp::tokio::{Device, TcpListener, TcpStream};
+use namespace::{in_namespace, kernel, ours, start};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::runtime::Runtime;
-use tun_rs::{DeviceBuilder, SyncDevice};
-
-/// The kernel's address on the device, and the stack's behind it.
-const KERNEL: [u8; 4] = [198, 18, 7, 1];
-const OURS: [u8; 4] = [198, 18, 7, 2];
-
-fn kernel(port: u16) -> SocketAddr {
-    SocketAddr::from((KERNEL, port))
-}
-
-fn ours(port: u16) -> SocketAddr {
-    SocketAddr::from((OURS, port))
-}
+use tun_rs::SyncDevice;
 
 /// A device that loses, doubles, damages and delays packets in both directions, each with this probability.
 struct Bad {
@@ -90,39 +79,8 @@ impl Device for Bad {
     }
 }
 
-/// Runs `work` in a thread with a network namespace of its own, with a device in it.
-fn in_namespace(work: impl FnOnce(SyncDevice) + Send + 'static) {
-    let done = thread::spawn(move || {
-        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
-            eprintln!("skipped: this needs root to make a network namespace: {error}");
-            return;
-        }
-        let device = DeviceBuilder::new()
-            .name("user0")
-            .ipv4(std::net::Ipv4Addr::from(KERNEL), 24, None)
-            .enable(true)
-            .build_sync();
-        let device = match device {
-            Ok(device) => device,
-            Err(error) => return eprintln!("skipped: there is no TUN device here: {error}"),
-        };
-        device.set_nonblocking(true).expect("a setting");
-        work(device);
-    });
-    done.join().expect("no panic");
-}
-
 fn bad(device: SyncDevice, probability: f64) -> Bad {
     Bad { device, probability, state: Mutex::new((1, None)) }
-}
-
-/// A stack with a runtime of its own, whose threads need not be in the namespace.
-fn start(device: impl Device) -> (Runtime, Stack) {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.expect("a runtime");
-    let stack = runtime.block_on(async { Stack::start(device, 2000).expect("a stack") });
-    (runtime, stack)
 }
 
 /// The bytes that a transfer carries: no two of its parts are alike.

@@ -119,8 +119,7 @@ impl Connection {
             Alarm::Tail => self.probe_due = Some(Probe::Tail),
             Alarm::Timeout => self.time_out(now),
             Alarm::Window => {
-                // RFC 9293 section 3.8.6.1: as long as the peer answers, the connection stays.
-                if self.is_given_up(now, self.heard.max(self.waiting)) {
+                if self.is_given_up(now, self.patient_since()) {
                     return;
                 }
                 self.rtt.back_off();
@@ -133,7 +132,7 @@ impl Connection {
     /// RFC 6298 section 5.4 to 5.7, RFC 8985 section 6.3.
     fn time_out(&mut self, now: Instant) {
         let is_closed = self.send.edge <= self.send.una;
-        let since = if is_closed { self.heard.max(self.waiting) } else { self.waiting };
+        let since = if is_closed { self.patient_since() } else { self.waiting };
         if self.is_given_up(now, since) {
             return;
         }
@@ -159,6 +158,12 @@ impl Connection {
         }
         (self.started, self.reorder_at, self.duplicates) = (now, None, 0);
         self.prr = None;
+    }
+
+    /// The time from which a closed window counts. RFC 9293 section 3.8.6.1: as long as the peer answers, the connection
+    /// stays; but once nobody has it any more, a peer that takes nothing keeps it no longer (RFC 6429).
+    fn patient_since(&self) -> Instant {
+        if self.detached { self.waiting } else { self.heard.max(self.waiting) }
     }
 
     /// Ends the connection if nothing was answered for too long.

@@ -119,6 +119,25 @@ fn a_closed_window_is_no_reason_to_end() {
     assert_eq!(lab.read(), Err(Error::TimedOut));
 }
 
+/// RFC 6429: a peer that takes nothing does not keep a connection that nobody has any more, however well it answers.
+#[test]
+fn a_closed_window_ends_a_connection_that_was_released() {
+    let mut lab = with_window(1000);
+    lab.write(3);
+    lab.all();
+    lab.window = 0;
+    lab.ack(0, 1000);
+    lab.tcp.detach(lab.now);
+    lab.after(100_000);
+    lab.ack(0, 1000);
+    assert_eq!(lab.tcp.state(), State::FinWait1);
+    lab.after(70_000);
+    lab.ack(0, 1000);
+    // The last timer may have begun just before the three minutes were over.
+    lab.after(130_000);
+    assert_eq!(lab.tcp.state(), State::Closed);
+}
+
 /// RFC 9293 section 3.8.6: a peer that takes its window back gets no more than a probe.
 #[test]
 fn a_window_may_shrink() {

@@ -1,0 +1,53 @@
+//! A network namespace with a TUN device, the kernel's TCP on its one side and a stack on the other. Needs Linux and root.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::net::SocketAddr;
+use std::thread;
+
+use fullpipe_tcp::tokio::{Device, Stack};
+use nix::sched::{CloneFlags, unshare};
+use tokio::runtime::Runtime;
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+/// The kernel's address on the device, and the stack's behind it.
+const KERNEL: [u8; 4] = [198, 18, 7, 1];
+const OURS: [u8; 4] = [198, 18, 7, 2];
+
+pub(crate) fn kernel(port: u16) -> SocketAddr {
+    SocketAddr::from((KERNEL, port))
+}
+
+pub(crate) fn ours(port: u16) -> SocketAddr {
+    SocketAddr::from((OURS, port))
+}
+
+/// Runs `work` in a thread with a network namespace of its own, with a device in it.
+pub(crate) fn in_namespace(work: impl FnOnce(SyncDevice) + Send + 'static) {
+    let done = thread::spawn(move || {
+        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+            eprintln!("skipped: this needs root to make a network namespace: {error}");
+            return;
+        }
+        let device = DeviceBuilder::new()
+            .name("user0")
+            .ipv4(std::net::Ipv4Addr::from(KERNEL), 24, None)
+            .enable(true)
+            .build_sync();
+        let device = match device {
+            Ok(device) => device,
+            Err(error) => return eprintln!("skipped: there is no TUN device here: {error}"),
+        };
+        device.set_nonblocking(true).expect("a setting");
+        work(device);
+    });
+    done.join().expect("no panic");
+}
+
+/// A stack with a runtime of its own, whose threads need not be in the namespace.
+pub(crate) fn start(device: impl Device) -> (Runtime, Stack) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let stack = runtime.block_on(async { Stack::start(device, 2000).expect("a stack") });
+    (runtime, stack)
+}

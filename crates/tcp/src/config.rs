@@ -12,6 +12,8 @@ pub struct Config {
     pub congestion: fullpipe_cc::Config,
     /// Most bytes that were written and are not acknowledged.
     pub send_buffer: usize,
+    /// Most bytes that were written and never sent. Linux: TCP_NOTSENT_LOWAT.
+    pub unsent: usize,
     /// Most bytes that arrived and were not read; the window is what is left of it. At least 1. Linux: the third
     /// number of tcp_rmem.
     pub receive_buffer: usize,
@@ -64,6 +66,7 @@ impl Default for Config {
                 ..fullpipe_cc::Config::new(0)
             },
             send_buffer: 4 << 20,
+            unsent: usize::MAX,
             receive_buffer: 6 << 20,
             initial_receive_buffer: 128 << 10,
             mtu: 1500,

@@ -21,12 +21,15 @@
 //! [`TunLink::from_here`] makes one namespace alone, behind a link whose other end is a device in the
 //! caller's: programs that are started in it reach this machine through the path.
 //!
+//! A [`Host`] is behind one of the namespaces: a program that makes its own packets, such as a TCP in user space.
+//!
 //! Namespaces and devices belong to the run: nothing else of the system is changed. They go with the
 //! [`TunLink`]. A killed process takes its devices along and leaves its namespaces, which
 //! [`clean`](namespace::clean) removes.
 
 mod block;
 mod counters;
+mod host;
 mod ip;
 mod nat;
 mod wire;
@@ -56,6 +59,7 @@ use block::Block;
 use counters::Counters;
 use worker::{Shared, Worker};
 
+pub use host::Host;
 pub use wire::{WireConfig, WireSample, WireTimes};
 
 /// Capacity of a device's own queue, in packets. The kernel hands over a whole window at once when it

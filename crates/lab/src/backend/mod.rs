@@ -36,6 +36,8 @@ static BACKENDS: &[&dyn Backend] = &[
     #[cfg(target_os = "linux")]
     &tcp_linux::TcpLinux,
     &tcp_user::TcpUser,
+    #[cfg(target_os = "linux")]
+    &tcp_linux::TcpUserTun,
     #[cfg(test)]
     &toy::Toy,
 ];

@@ -8,6 +8,8 @@ use super::{Connection, State};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) segs_out: u64,
+    pub(super) data_segs_out: u64,
+    pub(super) bytes_sent: u64,
     pub(super) segs_in: u64,
     pub(super) bytes_acked: u64,
     pub(super) bytes_received: u64,
@@ -66,6 +68,10 @@ pub struct Info {
     pub segs_out: u64,
     /// See [`Self::segs_out`].
     pub segs_in: u64,
+    /// Segments with data that left, each time that they did.
+    pub data_segs_out: u64,
+    /// Bytes of data in these.
+    pub bytes_sent: u64,
     /// DSACKs of the peer.
     pub dsack_dups: u64,
     /// Windows of data of which the peer echoed a mark.
@@ -87,6 +93,8 @@ impl Connection {
     pub fn info(&self) -> Info {
         let Counts {
             segs_out,
+            data_segs_out,
+            bytes_sent,
             segs_in,
             bytes_acked,
             bytes_received,
@@ -119,6 +127,8 @@ impl Connection {
             bytes_received,
             segs_out,
             segs_in,
+            data_segs_out,
+            bytes_sent,
             dsack_dups,
             delivered_ce,
             timeouts,

@@ -44,9 +44,18 @@ impl Connection {
     /// Bytes that [`Self::write`] would take.
     pub fn writable(&self) -> usize {
         match self.state {
-            State::Established | State::CloseWait if !self.closing => self.data.room(),
+            State::Established | State::CloseWait if !self.closing => {
+                self.data.room().min(self.config.unsent.saturating_sub(self.unsent()))
+            }
             _ => 0,
         }
+    }
+
+    /// True if an application that waits to write should go on: a third of what the bounds allow is free, as with
+    /// Linux's sockets, so that it does not wake for each segment.
+    pub fn is_writable(&self) -> bool {
+        let bound = self.config.send_buffer.min(self.config.unsent);
+        self.state == State::Closed || self.writable() > bound / 3
     }
 
     /// Bytes that were written and never sent.
@@ -89,7 +98,8 @@ impl Connection {
         if self.closing {
             return Err(Error::Closed);
         }
-        if self.writable() == 0 {
+        let room = self.writable();
+        if room == 0 {
             return Err(Error::WouldBlock);
         }
         if data.is_empty() {
@@ -100,7 +110,7 @@ impl Connection {
         }
         // Before the new data is queued: then there is still nothing to send.
         self.check_app_limited();
-        Ok(self.data.write(data))
+        Ok(self.data.write(&data[..data.len().min(room)]))
     }
 
     /// Nothing was in flight, and data is about to be written.

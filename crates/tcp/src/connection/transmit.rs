@@ -301,6 +301,10 @@ impl Connection {
             self.recent.last_ack = self.receive.next();
         }
         self.counts.segs_out += 1;
+        if span.end > span.start {
+            self.counts.data_segs_out += 1;
+            self.counts.bytes_sent += span.end - span.start;
+        }
         wire::write(out, self.local, self.remote, header, self.data.get(span));
     }
 }

@@ -8,21 +8,20 @@ use std::vec;
 use std::vec::Vec;
 
 use ::tokio::io::unix::AsyncFd;
-use ::tokio::time::sleep_until;
 
+use super::timer::Timer;
 use super::{Device, Shared};
 
 /// Packets that are read, and that are sent, before others get their turn.
 const BURST: usize = 64;
 /// The largest IP packet.
 const LARGEST: usize = 65_536;
-/// The sleep of a task that has no timer.
-const LONG: time::Duration = time::Duration::from_secs(3600);
 
 struct Driver<D: Device> {
     device: D,
     /// A second descriptor of the device, to wait for.
     ready: AsyncFd<OwnedFd>,
+    timer: Timer,
     shared: Arc<Shared>,
     buffer: Vec<u8>,
     /// A packet that waits for room in the device; none when empty.
@@ -47,7 +46,8 @@ pub(super) fn spawn(device: impl Device, shared: Arc<Shared>) -> io::Result<()> 
         reason = "the other way is unsafe; an OwnedFd keeps what that asks for: it stays open and the same"
     )]
     let ready = AsyncFd::new(descriptor)?;
-    let driver = Driver { device, ready, shared, buffer: vec![0; LARGEST], packet: Vec::new() };
+    let (timer, buffer) = (Timer::new()?, vec![0; LARGEST]);
+    let driver = Driver { device, ready, timer, shared, buffer, packet: Vec::new() };
     ::tokio::spawn(driver.run());
     Ok(())
 }
@@ -76,12 +76,11 @@ impl<D: Device> Driver<D> {
         Arc::strong_count(&self.shared) == 1 && self.shared.lock().endpoint.connections() == 0
     }
 
-    async fn wait(&self, at: Option<time::Instant>) -> io::Result<()> {
-        let at = at.unwrap_or_else(|| time::Instant::now() + LONG);
+    async fn wait(&mut self, at: Option<time::Instant>) -> io::Result<()> {
         ::tokio::select! {
             ready = self.ready.readable() => ready?.clear_ready(),
             () = self.shared.work.notified() => {}
-            () = sleep_until(at.into()) => {}
+            due = self.timer.wait(at) => due?,
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ mod device;
 mod driver;
 mod listener;
 mod stream;
+mod timer;
 
 use std::collections::HashMap;
 use std::io;
@@ -167,7 +168,7 @@ impl State {
             {
                 waker.wake();
             }
-            if connection.is_none_or(|c| c.writable() > 0 || c.state() == crate::State::Closed)
+            if connection.is_none_or(|c| c.is_writable())
                 && let Some(waker) = wakers.write.take()
             {
                 waker.wake();

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use fullpipe_cc::Algorithm;
+use fullpipe_cc::{Algorithm, Snapshot};
 
 use super::{Shared, Stack, State, Wakers};
 use crate::{Config, Connection, Error, Handle, Info};
@@ -81,6 +81,14 @@ impl TcpStream {
         self.with(Connection::info)
     }
 
+    /// The model of the congestion control.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn congestion(&self) -> io::Result<Snapshot> {
+        self.with(Connection::congestion)
+    }
+
     /// The peer's address.
     ///
     /// # Errors
@@ -107,6 +115,67 @@ impl TcpStream {
     pub fn set_congestion(&self, algorithm: Algorithm) {
         self.shared.lock().endpoint.set_congestion(self.shared.now(), self.handle, algorithm);
         self.shared.work.notify_one();
+    }
+
+    /// Waits until there is something to read: data, the end, or an error.
+    ///
+    /// # Errors
+    /// The stack has ended.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.until(Connection::is_readable, |wakers| &mut wakers.read).await
+    }
+
+    /// Waits until there is room to write, as [`Connection::is_writable`] says, or an error.
+    ///
+    /// # Errors
+    /// The stack has ended.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.until(Connection::is_writable, |wakers| &mut wakers.write).await
+    }
+
+    async fn until(
+        &self,
+        is_so: fn(&Connection) -> bool,
+        waker: fn(&mut Wakers) -> &mut Option<Waker>,
+    ) -> io::Result<()> {
+        poll_fn(|context| {
+            let mut state = self.shared.lock();
+            state.check()?;
+            if state.endpoint.connection(self.handle).is_none_or(is_so) {
+                return Poll::Ready(Ok(()));
+            }
+            let wakers = state.wakers.entry(self.handle).or_default();
+            *waker(wakers) = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Reads what there is, as [`Connection::read`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when there is nothing yet; the reason of the connection's end; the stack has
+    /// ended.
+    pub fn try_read(&self, to: &mut [u8]) -> io::Result<usize> {
+        self.act(|state| state.endpoint.read(self.handle, to))
+    }
+
+    /// Writes what there is room for, as [`Connection::write`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when there is no room; the reason of the connection's end; the stack has ended.
+    pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
+        let now = self.shared.now();
+        self.act(|state| state.endpoint.write(now, self.handle, data))
+    }
+
+    fn act<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Error>) -> io::Result<T> {
+        let mut state = self.shared.lock();
+        state.check()?;
+        let done = act(&mut state)?;
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(done)
     }
 
     /// Does something with the endpoint that may have to wait.

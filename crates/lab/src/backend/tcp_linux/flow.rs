@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
 
 use super::latency::{Times, Writes};
+use super::sender::{Sender, Unconnected};
 use super::short::Shorts;
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
@@ -26,7 +27,7 @@ pub(super) const CHUNK_BYTES: usize = 64 << 10;
 const SILENCE: time::Duration = time::Duration::from_millis(1);
 
 /// Longest sleep of an end between two checks whether to stop.
-const NAP_MS: u16 = 20;
+pub(super) const NAP_MS: u16 = 20;
 
 /// State that both ends of a flow share.
 pub(super) struct TcpFlow {
@@ -43,8 +44,8 @@ pub(super) struct TcpFlow {
     pub(super) connect_timeout: time::Duration,
     /// The receiver's address.
     pub(super) to: SocketAddr,
-    /// The sender's socket, once it is connected.
-    pub(super) sender: OnceLock<TcpStream>,
+    /// The sender, once it is connected.
+    pub(super) sender: OnceLock<Sender>,
     /// The first flow's first request, since the epoch.
     pub(super) zero: OnceLock<Duration>,
     /// Servers of other people's that do not listen yet: no flow starts before.
@@ -88,17 +89,16 @@ impl TcpFlow {
     }
 
     /// Writes from `start` on, counted from the epoch. The first flow has no `zero` and makes it.
-    pub(super) fn send(&self, socket: socket2::Socket, start: Duration, zero: Option<Duration>) {
+    pub(super) fn send(&self, socket: Unconnected, start: Duration, zero: Option<Duration>) {
         self.answer(self.try_send(socket, start, zero));
     }
 
     fn try_send(
         &self,
-        socket: socket2::Socket,
+        socket: Unconnected,
         start: Duration,
         zero: Option<Duration>,
     ) -> io::Result<()> {
-        self.prepare(&socket)?;
         if !self.wait_for_servers() {
             return Ok(());
         }
@@ -106,13 +106,11 @@ impl TcpFlow {
         if zero.is_some() && !self.sleep_until(start) {
             return Ok(());
         }
-        if !self.connect(&socket)? {
-            return Ok(());
-        }
+        let Some(sender) = socket.connect(self)? else { return Ok(()) };
         if !self.sleep_until(start) {
             return Ok(());
         }
-        let stream = self.sender.get_or_init(|| TcpStream::from(socket));
+        let stream = self.sender.get_or_init(|| sender);
         let begun = self.now();
         self.zero.get_or_init(|| zero.unwrap_or(begun));
         self.tell(Event::Started { flow: self.number, at: begun });
@@ -193,7 +191,7 @@ impl TcpFlow {
     /// Writes `bytes` as fast as the kernel takes them, at the times since now at which `has_data`.
     fn write(
         &self,
-        mut stream: &TcpStream,
+        stream: &Sender,
         bytes: u64,
         has_data: impl Fn(Duration) -> bool,
     ) -> io::Result<()> {
@@ -205,7 +203,7 @@ impl TcpFlow {
                 std::thread::sleep(SILENCE);
                 continue;
             }
-            if !wait(stream, PollFlags::POLLOUT)? {
+            if !stream.is_writable()? {
                 continue;
             }
             let want = (bytes - sent).min(CHUNK_BYTES as u64);
@@ -223,7 +221,7 @@ impl TcpFlow {
     /// Writes so much in every interval. What the kernel does not take in time is as old as it is due.
     fn write_at_rate(
         &self,
-        stream: &TcpStream,
+        stream: &Sender,
         interval: Duration,
         write_bytes: u64,
     ) -> io::Result<()> {
@@ -243,11 +241,11 @@ impl TcpFlow {
     }
 
     /// Answers each byte that the other end sends.
-    fn answer_requests(&self, mut stream: &TcpStream, response_bytes: u64) -> io::Result<()> {
+    fn answer_requests(&self, stream: &Sender, response_bytes: u64) -> io::Result<()> {
         let chunk = vec![0; CHUNK_BYTES];
         let mut sent = 0;
         while !self.has_stopped() {
-            if !wait(stream, PollFlags::POLLIN)? {
+            if !stream.is_readable()? {
                 continue;
             }
             match stream.read(&mut [0]) {
@@ -271,12 +269,12 @@ impl TcpFlow {
     }
 
     /// True if all of it was written before the end of the run.
-    pub(super) fn write_whole(&self, mut stream: &TcpStream, mut bytes: &[u8]) -> io::Result<bool> {
+    pub(super) fn write_whole(&self, stream: &Sender, mut bytes: &[u8]) -> io::Result<bool> {
         while !bytes.is_empty() {
             if self.has_ended() {
                 return Ok(false);
             }
-            if !wait(stream, PollFlags::POLLOUT)? {
+            if !stream.is_writable()? {
                 continue;
             }
             match stream.write(bytes) {

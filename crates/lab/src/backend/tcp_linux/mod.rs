@@ -9,6 +9,7 @@ mod flow;
 mod info;
 mod latency;
 mod program;
+mod sender;
 mod short;
 mod testbed;
 
@@ -20,7 +21,7 @@ use super::link;
 use super::{Backend, Request, RunError, realtime};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, KernelCc, LinkKind, Protocol, Scenario};
-use testbed::TcpTestbed;
+use testbed::{Ours, TcpTestbed};
 
 /// The kernel's TCP as a backend.
 pub(super) struct TcpLinux;
@@ -84,36 +85,90 @@ impl Backend for TcpLinux {
     }
 
     fn check(&self, scenario: &Scenario, kind: Option<LinkKind>) -> Result<(), RunError> {
-        let text = std::fs::read_to_string(AVAILABLE).map_err(RunError::Socket)?;
-        let available: Vec<&str> = text.split_ascii_whitespace().collect();
-        for (i, flow) in scenario.flows.iter().enumerate() {
-            program::check(i, flow)?;
-            if flow.program.is_some() && kind == Some(LinkKind::Netem) {
-                return Err(RunError::ProgramOverNetem);
-            }
-            match flow.cc {
-                Cc::Kernel(kernel) if !available.contains(&kernel.name()) => {
-                    let there_are: Vec<_> =
-                        available.iter().map(|name| format!("linux:{name}")).collect();
-                    return Err(RunError::NotInKernel(kernel, there_are.join(", ")));
-                }
-                Cc::Kernel(_) | Cc::Foreign => {}
-                Cc::Program(_) => control::check(flow.cc)?,
-            }
-        }
-        link::check(kind.unwrap_or(LinkKind::Tun), scenario).map_err(|error| match error {
-            RunError::NotOverTunHere(lacking) => RunError::NotOverTcpHere(lacking),
-            error => error,
-        })
+        check(scenario, kind, Ours::InKernel)
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
-        let testbed = TcpTestbed::start(scenario, request.link.unwrap_or(LinkKind::Tun))?;
-        let programs = testbed.programs();
-        let seen = realtime::run(scenario, testbed, request)?;
-        match programs.as_ref().and_then(|programs| programs.complaint(&seen.times)) {
-            Some(error) if !seen.interrupted => Err(error),
-            _ => Ok(seen),
+        run(scenario, request, Ours::InKernel)
+    }
+}
+
+/// Our TCP in user space as a backend in real time: the senders of flows with our algorithms are streams of fullpipe-tcp
+/// over a TUN device. All else is the kernel's, and flows of its own can be beside ours.
+pub(super) struct TcpUserTun;
+
+impl Backend for TcpUserTun {
+    fn name(&self) -> &'static str {
+        "tcp:user-tun"
+    }
+
+    fn is_realtime(&self) -> bool {
+        true
+    }
+
+    fn links(&self) -> &'static [LinkKind] {
+        // Netem joins two hosts, and the sender is a third one.
+        &[LinkKind::Tun]
+    }
+
+    fn algorithm(&self, cc: Cc) -> Option<Cc> {
+        (matches!(cc, Cc::Kernel(_)) || cc.algorithm().is_some()).then_some(cc)
+    }
+
+    fn has(&self, feature: &Feature) -> bool {
+        // Short flows are the kernel's alone.
+        *feature != Feature::Application("short_flows") && TcpLinux.has(feature)
+    }
+
+    fn times_writes_of(&self, application: &Application) -> bool {
+        TcpLinux.times_writes_of(application)
+    }
+
+    fn sees_each_link(&self) -> bool {
+        false
+    }
+
+    fn check(&self, scenario: &Scenario, kind: Option<LinkKind>) -> Result<(), RunError> {
+        check(scenario, kind, Ours::InUserSpace)
+    }
+
+    fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
+        run(scenario, request, Ours::InUserSpace)
+    }
+}
+
+/// See [`Backend::check`].
+fn check(scenario: &Scenario, kind: Option<LinkKind>, ours: Ours) -> Result<(), RunError> {
+    let text = std::fs::read_to_string(AVAILABLE).map_err(RunError::Socket)?;
+    let available: Vec<&str> = text.split_ascii_whitespace().collect();
+    for (i, flow) in scenario.flows.iter().enumerate() {
+        program::check(i, flow)?;
+        if flow.program.is_some() && kind == Some(LinkKind::Netem) {
+            return Err(RunError::ProgramOverNetem);
         }
+        match flow.cc {
+            Cc::Kernel(kernel) if !available.contains(&kernel.name()) => {
+                let there_are: Vec<_> =
+                    available.iter().map(|name| format!("linux:{name}")).collect();
+                return Err(RunError::NotInKernel(kernel, there_are.join(", ")));
+            }
+            Cc::Program(_) if ours == Ours::InKernel => control::check(flow.cc)?,
+            _ => {}
+        }
+    }
+    link::check(kind.unwrap_or(LinkKind::Tun), scenario).map_err(|error| match error {
+        RunError::NotOverTunHere(lacking) => RunError::NotOverTcpHere(lacking),
+        error => error,
+    })
+}
+
+/// See [`Backend::run`].
+fn run(scenario: &Scenario, request: Request<'_>, ours: Ours) -> Result<Observations, RunError> {
+    let testbed = TcpTestbed::start(scenario, request.link.unwrap_or(LinkKind::Tun), ours)?;
+    let programs = testbed.programs();
+    let seen = realtime::run(scenario, testbed, request)?;
+    match programs.as_ref().and_then(|programs| programs.complaint(&seen.times)) {
+        Some(error) if !seen.interrupted => Err(error),
+        _ => Ok(seen),
     }
 }

@@ -15,7 +15,7 @@ use nix::poll::PollFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::flow::{CHUNK_BYTES, TcpFlow, is_nothing, wait};
-use super::info::TcpInfo;
+use super::sender::{Sender, Unconnected};
 use crate::backend::realtime::Event;
 use crate::observe::FlowSample;
 
@@ -28,7 +28,7 @@ const LOOK: time::Duration = time::Duration::from_millis(2);
 /// The connections of one flow.
 #[derive(Default)]
 pub(super) struct Shorts {
-    open: Mutex<Vec<Arc<TcpStream>>>,
+    open: Mutex<Vec<Arc<Sender>>>,
     /// Counters of those that are closed.
     over: Mutex<SenderStats>,
     /// Start of those whose last byte has not arrived, by the sender's port.
@@ -44,17 +44,16 @@ impl Shorts {
     /// The newest connection, with the counters of all.
     pub(super) fn sample(&self) -> FlowSample {
         let open = lock(&self.open);
-        let samples: Vec<_> =
-            open.iter().filter_map(|stream| TcpInfo::of(stream).ok()?.sample()).collect();
+        let samples: Vec<_> = open.iter().filter_map(|stream| stream.sample()).collect();
         let mut all = *lock(&self.over);
         samples.iter().for_each(|sample| all.add(sample.sender));
         FlowSample { sender: all, ..samples.last().copied().unwrap_or_default() }
     }
 
-    fn close(&self, stream: &Arc<TcpStream>) {
+    fn close(&self, stream: &Arc<Sender>) {
         let mut open = lock(&self.open);
         open.retain(|other| !Arc::ptr_eq(other, stream));
-        if let Some(last) = TcpInfo::of(stream).ok().and_then(|info| info.sample()) {
+        if let Some(last) = stream.sample() {
             lock(&self.over).add(last.sender);
         }
     }
@@ -97,15 +96,12 @@ impl TcpFlow {
 
     fn send_short(&self, bytes: u64) -> io::Result<()> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-        self.prepare(&socket)?;
         socket.bind(&SocketAddr::from((SERVER, 0)).into())?;
         let port = socket.local_addr()?.as_socket().map_or(0, |addr| addr.port());
         self.shorts.incomplete.fetch_add(1, Ordering::Relaxed);
         lock(&self.shorts.begun).insert(port, time::Instant::now());
-        if !self.connect(&socket)? {
-            return Ok(());
-        }
-        let stream = Arc::new(TcpStream::from(socket));
+        let Some(sender) = Unconnected::Kernel(socket).connect(self)? else { return Ok(()) };
+        let stream = Arc::new(sender);
         lock(&self.shorts.open).push(stream.clone());
         let chunk = vec![0; CHUNK_BYTES];
         let mut left = bytes;
@@ -117,7 +113,7 @@ impl TcpFlow {
             left -= part;
         }
         // Closing resets the connection, so it waits until nothing is under way.
-        while !self.has_ended() && !TcpInfo::of(&stream)?.is_all_acknowledged() {
+        while !self.has_ended() && !stream.is_all_acknowledged()? {
             thread::sleep(LOOK);
         }
         self.shorts.close(&stream);

@@ -15,9 +15,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::control::Controls;
 use super::flow::TcpFlow;
-use super::info::TcpInfo;
 use super::latency::{Times, Writes};
 use super::program::{Places, Program};
+use super::sender::{Unconnected, UserStacks};
 use super::short::Shorts;
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
@@ -25,7 +25,7 @@ use crate::backend::realtime::{Event, Testbed};
 use crate::observe::{
     ByFlow, EmulatorRecord, FlowOnLink, FlowSample, FlowTimes, MAX_OWN_DISTRIBUTIONS,
 };
-use crate::scenario::{LinkKind, Scenario};
+use crate::scenario::{Flow, LinkKind, Scenario};
 
 /// The port of the first flow; a namespace has all its ports free.
 const FIRST_PORT: u16 = 5000;
@@ -41,6 +41,15 @@ const LATE: Duration = Duration::from_millis(100);
 
 /// Time that servers of other people's have to start, on such a path.
 const SERVERS_TIME: Duration = Duration::from_secs(5);
+
+/// Where the senders of flows with our algorithms are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ours {
+    /// The kernel, with programs of ours in it.
+    InKernel,
+    /// A TCP in user space on a TUN device.
+    InUserSpace,
+}
 
 /// Two namespaces, a link between them, and the ends of the flows.
 pub(super) struct TcpTestbed {
@@ -60,8 +69,8 @@ pub(super) struct TcpTestbed {
     ways: Vec<usize>,
     /// Of the starts of each flow's short connections.
     seeds: Vec<u64>,
-    /// Sockets of flows that wait for the first one.
-    waiting: Vec<(usize, Option<Socket>)>,
+    /// Senders of flows that wait for the first one.
+    waiting: Vec<(usize, Option<Unconnected>)>,
     threads: Vec<JoinHandle<()>>,
     events: mpsc::Receiver<Event>,
     ended: Arc<AtomicBool>,
@@ -70,9 +79,11 @@ pub(super) struct TcpTestbed {
 
 impl TcpTestbed {
     /// Starts a link, the receivers behind it, and the first flow.
-    pub(super) fn start(scenario: &Scenario, kind: LinkKind) -> Result<Self, RunError> {
-        let ours = scenario.flows.iter().map(|flow| flow.program.is_none().then_some(flow.cc));
-        let controls = Controls::of(ours)?;
+    pub(super) fn start(scenario: &Scenario, kind: LinkKind, ours: Ours) -> Result<Self, RunError> {
+        let is_user = |flow: &Flow| ours == Ours::InUserSpace && flow.cc.algorithm().is_some();
+        let kernels = |flow: &Flow| flow.program.is_none() && !is_user(flow);
+        let controls = scenario.flows.iter().map(|flow| kernels(flow).then_some(flow.cc));
+        let controls = Controls::of(controls)?;
         let epoch = time::Instant::now();
         let path = RealPath::of(scenario);
         let flows = scenario.flows.len();
@@ -91,11 +102,20 @@ impl TcpTestbed {
                 link.set_extra_delay(port(i), config.extra_rtt);
             }
         }
-        let (listeners, sockets) = open(&link, &scenario.config.flows, &programs)?;
-        let (told, events) = mpsc::channel();
-        let ended = Arc::new(AtomicBool::new(false));
         let rate = path.slowest().unwrap_or(Rate::ZERO);
         let unsent = rate.bytes_in(UNSENT_TIME).max(LEAST_UNSENT_BYTES);
+        let unsent = u32::try_from(unsent).unwrap_or(u32::MAX);
+        let listeners = listeners(&link, &scenario.config.flows, &programs)?;
+        let mut stacks = UserStacks::default();
+        let senders = scenario.flows.iter().zip(&scenario.config.flows).enumerate();
+        let senders = senders.map(|(i, (flow, config))| match &flow.program {
+            Some(_) => Ok(None),
+            None if is_user(flow) => stacks.sender(&link, i, config, unsent as usize).map(Some),
+            None => kernel_socket(&link, i, config.direction).map(Some),
+        });
+        let senders = senders.collect::<Result<Vec<_>, _>>()?;
+        let (told, events) = mpsc::channel();
+        let ended = Arc::new(AtomicBool::new(false));
         let flow = |(number, config): (usize, &FlowConfig)| {
             Arc::new(TcpFlow {
                 number,
@@ -103,7 +123,7 @@ impl TcpTestbed {
                 cc: controls.name(number),
                 application: config.application,
                 stop: config.stop,
-                unsent_bytes: u32::try_from(unsent).unwrap_or(u32::MAX),
+                unsent_bytes: unsent,
                 // Room for SYNs that a full buffer drops, whose timeout doubles from a second.
                 connect_timeout: (Duration::from_secs(20) + path.rtt().times(4)).into(),
                 to: address(number, config.direction),
@@ -121,12 +141,12 @@ impl TcpTestbed {
             })
         };
         let configs = &scenario.config.flows;
-        let mut waiting: Vec<_> = sockets.into_iter().enumerate().collect();
+        let mut waiting: Vec<_> = senders.into_iter().enumerate().collect();
         // One of ours if there is one: it starts on time.
         let at_the_start = |i: &usize| configs[*i].start == Duration::ZERO;
         let ours = (0..flows).filter(at_the_start).find(|i| programs[*i].is_none());
         let first = ours.or_else(|| (0..flows).find(at_the_start)).unwrap_or(0);
-        let (first, socket) = waiting.remove(first);
+        let (first, sender) = waiting.remove(first);
         let mut testbed = Self {
             epoch,
             lead,
@@ -155,7 +175,7 @@ impl TcpTestbed {
                 _ => flow.receive(&listener),
             })?;
         }
-        testbed.start_sender(first, socket, lead, None)?;
+        testbed.start_sender(first, sender, lead, None)?;
         Ok(testbed)
     }
 
@@ -190,7 +210,7 @@ impl TcpTestbed {
     fn start_sender(
         &mut self,
         i: usize,
-        socket: Option<Socket>,
+        sender: Option<Unconnected>,
         at: Duration,
         zero: Option<Duration>,
     ) -> Result<(), RunError> {
@@ -198,10 +218,10 @@ impl TcpTestbed {
             program.go(at, zero);
             return Ok(());
         }
-        let socket = socket.ok_or(RunError::Lost)?;
+        let sender = sender.ok_or(RunError::Lost)?;
         let flow = self.flows[i].clone();
         let Application::ShortFlows { bytes, mean_interval } = flow.application else {
-            return self.spawn("fullpipe-send", move || flow.send(socket, at, zero));
+            return self.spawn("fullpipe-send", move || flow.send(sender, at, zero));
         };
         let (server, _) = self.link()?.namespaces().ok_or(RunError::Lost)?;
         let (entry, seed) = (server.entry()?, self.seeds[i]);
@@ -251,9 +271,9 @@ impl Testbed for TcpTestbed {
         if self.lead > Duration::ZERO && zero > self.lead + LATE {
             return Err(RunError::LateStart(self.lead));
         }
-        let sockets: Vec<_> = self.waiting.drain(..).collect();
-        for (i, socket) in sockets {
-            self.start_sender(i, socket, zero + self.starts[i], Some(zero))?;
+        let senders: Vec<_> = self.waiting.drain(..).collect();
+        for (i, sender) in senders {
+            self.start_sender(i, sender, zero + self.starts[i], Some(zero))?;
         }
         Ok(())
     }
@@ -276,9 +296,10 @@ impl Testbed for TcpTestbed {
             if let Application::ShortFlows { .. } = flow.application {
                 return Some(flow.shorts.sample());
             }
-            let mut sample = TcpInfo::of(flow.sender.get()?).ok()?.sample()?;
-            let place = self.controls.place(i)?;
-            sample.state = states.get(&(place, flow.to)).copied();
+            let mut sample = flow.sender.get()?.sample()?;
+            if let Some(place) = self.controls.place(i) {
+                sample.state = states.get(&(place, flow.to)).copied();
+            }
             Some(sample)
         };
         self.flows.iter().enumerate().map(sample).collect()
@@ -365,43 +386,46 @@ fn address(flow: usize, direction: Direction) -> SocketAddr {
 }
 
 /// Port of a flow in the client's namespace, and of its receiver.
-fn port(flow: usize) -> u16 {
+pub(super) fn port(flow: usize) -> u16 {
     // A namespace has more ports than a run has flows.
     FIRST_PORT + flow as u16
 }
 
-/// Each flow's listener and its sender's socket; none where the flow is not ours.
-type Ends = (Vec<Option<TcpListener>>, Vec<Option<Socket>>);
-
-/// A listener for each flow of ours in its receiver's namespace, and a socket in its sender's.
-fn open(
+/// A listener for each flow of ours in its receiver's namespace.
+fn listeners(
     link: &Link,
     flows: &[FlowConfig],
     programs: &[Option<Arc<Program>>],
-) -> Result<Ends, RunError> {
+) -> Result<Vec<Option<TcpListener>>, RunError> {
     let (server, client) = link.namespaces().ok_or(RunError::Lost)?;
-    let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
-    for (i, flow) in flows.iter().enumerate() {
+    let listener = |(i, flow): (usize, &FlowConfig)| {
         if programs[i].is_some() {
-            listeners.push(None);
-            sockets.push(None);
-            continue;
+            return Ok(None);
         }
-        let (sender, receiver) = match flow.direction {
-            Direction::Down => (server, client),
-            Direction::Up => (client, server),
+        let receiver = match flow.direction {
+            Direction::Down => client,
+            Direction::Up => server,
         };
         let listener = receiver.enter(|| TcpListener::bind(address(i, flow.direction)))?;
-        listeners.push(Some(listener.map_err(RunError::Socket)?));
-        let socket = sender.enter(|| {
-            let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-            if flow.direction == Direction::Up {
-                // By this port the link knows whose the packets are.
-                socket.bind(&SocketAddr::from((CLIENT, port(i))).into())?;
-            }
-            Ok(socket)
-        })?;
-        sockets.push(Some(socket.map_err(RunError::Socket)?));
-    }
-    Ok((listeners, sockets))
+        listener.map(Some).map_err(RunError::Socket)
+    };
+    flows.iter().enumerate().map(listener).collect()
+}
+
+/// A socket of the kernel's in the sender's namespace.
+fn kernel_socket(link: &Link, i: usize, direction: Direction) -> Result<Unconnected, RunError> {
+    let (server, client) = link.namespaces().ok_or(RunError::Lost)?;
+    let sender = match direction {
+        Direction::Down => server,
+        Direction::Up => client,
+    };
+    let socket = sender.enter(|| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+        if direction == Direction::Up {
+            // By this port the link knows whose the packets are.
+            socket.bind(&SocketAddr::from((CLIENT, port(i))).into())?;
+        }
+        Ok(socket)
+    })?;
+    socket.map(Unconnected::Kernel).map_err(RunError::Socket)
 }

@@ -3,7 +3,7 @@
 
 mod connection;
 mod flow;
-mod settings;
+pub(super) mod settings;
 mod world;
 
 use fullpipe_sim::Application;

@@ -20,7 +20,7 @@ pub(super) fn has(setting: &str) -> bool {
 }
 
 /// Refuses what only the value of a setting shows.
-pub(super) fn check(i: usize, flow: &FlowConfig) -> Result<(), RunError> {
+pub(in crate::backend) fn check(i: usize, flow: &FlowConfig) -> Result<(), RunError> {
     if flow.cc.ecn {
         return Err(RunError::Scenario(format!(
             "flow[{i}].ecn: l4s does not run over tcp:user, whose ECN is that of RFC 3168; write \"classic\", or \
@@ -31,7 +31,7 @@ pub(super) fn check(i: usize, flow: &FlowConfig) -> Result<(), RunError> {
 }
 
 /// The flow over TCP: what it leaves at QUIC's usual becomes TCP's.
-pub(super) fn over_tcp(flow: &FlowConfig) -> FlowConfig {
+pub(in crate::backend) fn over_tcp(flow: &FlowConfig) -> FlowConfig {
     if flow.cc.transport == Transport::Tcp {
         return *flow;
     }
@@ -56,7 +56,7 @@ pub(super) fn over_tcp(flow: &FlowConfig) -> FlowConfig {
 }
 
 /// Both ends of a flow that is over TCP.
-pub(super) fn of_flow(flow: &FlowConfig) -> Config {
+pub(in crate::backend) fn of_flow(flow: &FlowConfig) -> Config {
     let bytes = |n: u64| usize::try_from(n).unwrap_or(UNLIMITED).clamp(1, UNLIMITED);
     let (initial, largest) = match flow.receive_window {
         ReceiveWindow::Unlimited => (UNLIMITED, UNLIMITED),

@@ -239,6 +239,9 @@ impl Receiver {
     /// Blocks for a SACK option: a duplicate first (RFC 2883 section 4), then the piece that the newest
     /// segment is in, then those of the segments before it (RFC 2018 section 4).
     pub(crate) fn sack_blocks(&self, duplicate: Option<Span>) -> [Option<(u32, u32)>; SACK_BLOCKS] {
+        if duplicate.is_none() && self.pieces.is_empty() {
+            return [None; SACK_BLOCKS];
+        }
         let mut spans = [Span::default(); SACK_BLOCKS];
         let mut count = 0;
         if let Some(span) = duplicate {

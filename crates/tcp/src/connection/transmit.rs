@@ -118,6 +118,9 @@ impl Connection {
             true => self.receive.sack_blocks(self.acks.duplicate),
             false => [None; 3],
         };
+        if blocks[0].is_none() {
+            return self.options.payload() + mss - self.options.mss;
+        }
         let timestamp = self.options.timestamps.then_some(Timestamp { value: 0, echo: 0 });
         let header = Header { sack: blocks, timestamp, ..Header::default() };
         mss - (header.bytes() as u32 - TCP_HEADER).min(mss - 1)

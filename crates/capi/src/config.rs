@@ -1,0 +1,149 @@
+//! Configuration of a controller.
+
+use core::mem::size_of;
+
+use fullpipe_cc::{AckFrequency, CubicRules, Duration, Rate, Transport};
+
+use crate::FULLPIPE_NONE;
+use crate::handle::{guard, write};
+use crate::packet::MAX_BYTES;
+use crate::status::Status;
+
+/// A QUIC flow: one quantum of offload budget.
+pub const FULLPIPE_TRANSPORT_QUIC: u32 = 0;
+/// A TCP flow: three quanta of offload budget.
+pub const FULLPIPE_TRANSPORT_TCP: u32 = 1;
+/// `cubic` follows RFC 9438, with the slow start of RFC 9406.
+pub const FULLPIPE_CUBIC_RFC9438: u32 = 0;
+/// `cubic` follows Linux.
+pub const FULLPIPE_CUBIC_LINUX: u32 = 1;
+
+/// The largest initial window in bytes: no flight is larger.
+const MAX_INITIAL_CWND: u64 = 1 << 34;
+/// 32 bits of nanoseconds.
+const MAX_PACING_GRANULARITY: u64 = u32::MAX as u64;
+
+/// The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`, then change
+/// what differs.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Config {
+    /// The size of this struct. A library that was built with another one refuses it.
+    pub size: usize,
+    /// Seed of the randomised probe times. Each flow needs another one.
+    pub seed: u64,
+    /// Initial window in bytes, up to 16 GiB. FULLPIPE_NONE: that of RFC 9002 section 7.2.
+    pub initial_cwnd: u64,
+    /// The round trip that the handshake measured, at least 1 ns. FULLPIPE_NONE: there was none.
+    pub handshake_rtt: u64,
+    /// Largest delay of the transport's timer without loss of rate, up to 4.29 s.
+    pub pacing_granularity: u64,
+    /// The most that the pacing rate may be, at least 1. FULLPIPE_NONE: no limit.
+    pub max_pacing_rate: u64,
+    /// Requested Max Ack Delay of draft-ietf-quic-ack-frequency, if `ack_threshold` is not 0.
+    pub max_ack_delay: u64,
+    /// Ack-Eliciting Threshold in packets. 0: the receiver was not asked for another frequency.
+    pub ack_threshold: u32,
+    /// Maximum packet size, 1 to 131071 bytes.
+    pub smss: u32,
+    /// FULLPIPE_TRANSPORT_QUIC or FULLPIPE_TRANSPORT_TCP.
+    pub transport: u32,
+    /// FULLPIPE_CUBIC_RFC9438 or FULLPIPE_CUBIC_LINUX.
+    pub cubic_rules: u32,
+    /// 1 if the transport sees more than one loss in a round trip, else 0.
+    pub has_selective_acks: u8,
+    /// 1 if `cubic` and `reno` are paced, else 0. The others always are.
+    pub paced: u8,
+    /// 1 if `bbr1` widens its window by the aggregation of ACKs, else 0.
+    pub bbr1_ack_aggregation: u8,
+    /// 1 if CE marks on the path mean low-latency ECN, which `bbr3-linux` answers, else 0.
+    pub ecn: u8,
+}
+
+impl Config {
+    fn new(seed: u64) -> Self {
+        let config = fullpipe_cc::Config::new(seed);
+        Self {
+            size: size_of::<Self>(),
+            seed,
+            initial_cwnd: FULLPIPE_NONE,
+            handshake_rtt: FULLPIPE_NONE,
+            pacing_granularity: config.pacing_granularity.as_nanos(),
+            max_pacing_rate: FULLPIPE_NONE,
+            max_ack_delay: 0,
+            ack_threshold: 0,
+            smss: config.smss,
+            transport: FULLPIPE_TRANSPORT_QUIC,
+            cubic_rules: FULLPIPE_CUBIC_RFC9438,
+            has_selective_acks: config.has_selective_acks.into(),
+            paced: config.paced.into(),
+            bbr1_ack_aggregation: config.bbr1_ack_aggregation.into(),
+            ecn: config.ecn.into(),
+        }
+    }
+
+    /// The core's configuration, or [`Status::BadConfig`].
+    pub(crate) fn to_core(self) -> Result<fullpipe_cc::Config, Status> {
+        if self.size != size_of::<Self>() {
+            return Err(Status::BadConfig);
+        }
+        Ok(fullpipe_cc::Config {
+            smss: check(self.smss.into(), 1, MAX_BYTES.into())? as u32,
+            initial_cwnd: optional(self.initial_cwnd, 1, MAX_INITIAL_CWND)?,
+            transport: match self.transport {
+                FULLPIPE_TRANSPORT_QUIC => Transport::Quic,
+                FULLPIPE_TRANSPORT_TCP => Transport::Tcp,
+                _ => return Err(Status::BadConfig),
+            },
+            ack_frequency: ack_frequency(self.ack_threshold, self.max_ack_delay),
+            has_selective_acks: boolean(self.has_selective_acks)?,
+            handshake_rtt: optional(self.handshake_rtt, 1, u64::MAX)?.map(Duration::from_nanos),
+            pacing_granularity: Duration::from_nanos(check(
+                self.pacing_granularity,
+                0,
+                MAX_PACING_GRANULARITY,
+            )?),
+            max_pacing_rate: optional(self.max_pacing_rate, 1, u64::MAX)?
+                .map(Rate::from_bytes_per_sec),
+            bbr1_ack_aggregation: boolean(self.bbr1_ack_aggregation)?,
+            paced: boolean(self.paced)?,
+            cubic: match self.cubic_rules {
+                FULLPIPE_CUBIC_RFC9438 => CubicRules::Rfc9438,
+                FULLPIPE_CUBIC_LINUX => CubicRules::Linux,
+                _ => return Err(Status::BadConfig),
+            },
+            ecn: boolean(self.ecn)?,
+            ..fullpipe_cc::Config::new(self.seed)
+        })
+    }
+}
+
+/// The ACK frequency that was asked for; none for a threshold of 0.
+pub(crate) fn ack_frequency(threshold_packets: u32, max_delay: u64) -> Option<AckFrequency> {
+    let max_delay = Duration::from_nanos(max_delay);
+    (threshold_packets > 0).then_some(AckFrequency { threshold_packets, max_delay })
+}
+
+fn check(value: u64, least: u64, most: u64) -> Result<u64, Status> {
+    (least..=most).contains(&value).then_some(value).ok_or(Status::BadConfig)
+}
+
+fn optional(value: u64, least: u64, most: u64) -> Result<Option<u64>, Status> {
+    if value == FULLPIPE_NONE { Ok(None) } else { check(value, least, most).map(Some) }
+}
+
+fn boolean(value: u8) -> Result<bool, Status> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Status::BadConfig),
+    }
+}
+
+/// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `seed` is the flow's own: two flows with
+/// one seed probe for bandwidth at the same moments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fullpipe_config_init(config: *mut Config, seed: u64) -> Status {
+    // SAFETY: the caller's guarantee for `config`.
+    guard(|| unsafe { write(config, Config::new(seed)) })
+}

@@ -145,10 +145,12 @@ cargo clippy --workspace --all-targets --release --locked -- -D warnings
 say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --locked --quiet
 
-say "the core without a standard library"
-cargo build --release --locked -p fullpipe-cc --no-default-features
+say "the core with each of its features, and without a standard library"
+for features in "" bbr3 bbr3x bbr3-linux bbr1 cubic reno custom,serde,defmt; do
+    cargo clippy --release --locked -p fullpipe-cc --no-default-features --features "$features" -- -D warnings
+done
 if command -v rustup >/dev/null && rustup target add "$bare"; then
-    cargo build --release --locked -p fullpipe-cc --no-default-features --target "$bare"
+    cargo build --release --locked -p fullpipe-cc --features serde,defmt --target "$bare"
     cargo build --release --locked -p fullpipe-tcp --features interface --target "$bare"
     build_board
 else

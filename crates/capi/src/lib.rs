@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn the_names_are_those_of_the_core() {
         let names = ALGORITHMS.map(|name| name.to_str().expect("ASCII"));
-        assert_eq!(names[..], fullpipe_cc::Algorithm::NAMES[..]);
+        assert_eq!(names, fullpipe_cc::Algorithm::NAMES);
         assert!(fullpipe_algorithm_name(names.len()).is_null());
     }
 

@@ -10,6 +10,7 @@ use crate::snapshot::Snapshot;
 use crate::units::Instant;
 
 /// A congestion that the transport detected, whatever the number of packets.
+#[non_exhaustive]
 pub struct Congestion<'a> {
     /// The time of its detection.
     pub now: Instant,
@@ -22,6 +23,7 @@ pub struct Congestion<'a> {
 }
 
 /// The CE marks that an ACK brought. Volumes are bytes, each mark one SMSS.
+#[non_exhaustive]
 pub struct Marks<'a> {
     /// The sample of that ACK.
     pub sample: &'a RateSample,

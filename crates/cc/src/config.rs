@@ -11,17 +11,23 @@ use crate::units::{Duration, Gain, Rate};
 #[non_exhaustive]
 pub enum Algorithm {
     /// BBR version 3, draft-ietf-ccwg-bbr.
+    #[cfg(feature = "bbr3")]
     Bbr3,
     /// BBR version 3 as Linux has it (google/bbr, branch v3): other constants, no Drain timeout, a
     /// response to low-latency ECN ([`Config::ecn`]), and more that `bbr3/params.rs` lists.
+    #[cfg(feature = "bbr3-linux")]
     Bbr3Linux,
     /// BBR version 3 with amendments to the draft, each of which [`Config::bbr3x_without`] switches off.
+    #[cfg(feature = "bbr3x")]
     Bbr3x,
     /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
+    #[cfg(feature = "bbr1")]
     Bbr1,
     /// CUBIC, RFC 9438.
+    #[cfg(feature = "cubic")]
     Cubic,
     /// NewReno as QUIC has it, RFC 9002 section 7.
+    #[cfg(feature = "reno")]
     Reno,
     /// No control at all: this pacing rate, and a window that never limits. It measures pacers and
     /// paths; it is no choice for a network that anybody else uses.
@@ -32,17 +38,36 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The algorithms that react to the network, by the names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 6] = ["bbr3", "bbr3x", "bbr3-linux", "bbr1", "cubic", "reno"];
+    /// The algorithms that react to the network, by the names that [`FromStr`] takes: those of the features that are on.
+    pub const NAMES: &'static [&'static str] = &[
+        #[cfg(feature = "bbr3")]
+        "bbr3",
+        #[cfg(feature = "bbr3x")]
+        "bbr3x",
+        #[cfg(feature = "bbr3-linux")]
+        "bbr3-linux",
+        #[cfg(feature = "bbr1")]
+        "bbr1",
+        #[cfg(feature = "cubic")]
+        "cubic",
+        #[cfg(feature = "reno")]
+        "reno",
+    ];
 
     /// The name, as in [`Self::NAMES`].
     pub const fn name(self) -> &'static str {
         match self {
+            #[cfg(feature = "bbr3")]
             Self::Bbr3 => "bbr3",
+            #[cfg(feature = "bbr3x")]
             Self::Bbr3x => "bbr3x",
+            #[cfg(feature = "bbr3-linux")]
             Self::Bbr3Linux => "bbr3-linux",
+            #[cfg(feature = "bbr1")]
             Self::Bbr1 => "bbr1",
+            #[cfg(feature = "cubic")]
             Self::Cubic => "cubic",
+            #[cfg(feature = "reno")]
             Self::Reno => "reno",
             Self::Fixed(_) => "fixed",
             #[cfg(feature = "custom")]
@@ -59,11 +84,19 @@ impl fmt::Display for Algorithm {
 
 /// The name is none of [`Algorithm::NAMES`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct UnknownAlgorithm;
 
 impl fmt::Display for UnknownAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown algorithm; there are bbr3, bbr3x, bbr3-linux, bbr1, cubic and reno")
+        let Some((last, others)) = Algorithm::NAMES.split_last() else {
+            return f.write_str("unknown algorithm; none is built in");
+        };
+        f.write_str("unknown algorithm; there are ")?;
+        for (number, name) in others.iter().enumerate() {
+            write!(f, "{}{name}", if number == 0 { "" } else { ", " })?;
+        }
+        write!(f, "{}{last}", if others.is_empty() { "" } else { " and " })
     }
 }
 
@@ -74,11 +107,17 @@ impl FromStr for Algorithm {
 
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
         match name {
+            #[cfg(feature = "bbr3")]
             "bbr3" => Ok(Self::Bbr3),
+            #[cfg(feature = "bbr3x")]
             "bbr3x" => Ok(Self::Bbr3x),
+            #[cfg(feature = "bbr3-linux")]
             "bbr3-linux" => Ok(Self::Bbr3Linux),
+            #[cfg(feature = "bbr1")]
             "bbr1" => Ok(Self::Bbr1),
+            #[cfg(feature = "cubic")]
             "cubic" => Ok(Self::Cubic),
+            #[cfg(feature = "reno")]
             "reno" => Ok(Self::Reno),
             _ => Err(UnknownAlgorithm),
         }
@@ -87,6 +126,13 @@ impl FromStr for Algorithm {
 
 /// The transport that carries the flow, where the draft makes a difference ("BBR.offload_budget").
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Transport {
     /// One quantum of offload budget.
     #[default]
@@ -98,6 +144,8 @@ pub enum Transport {
 /// Gains of Startup for the pacing rate and the window, to measure what others would do. BBRv2 had 2.89
 /// for both: 2 / ln 2, which more than doubles the rate each round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct StartupGains {
     /// BBR.StartupPacingGain. Below 2 the rate does not double each round.
     pub pacing: Gain,
@@ -182,6 +230,7 @@ impl Amendments {
 
 /// A name is none of [`Amendment::ALL`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct UnknownAmendment;
 
 impl fmt::Display for UnknownAmendment {
@@ -192,6 +241,15 @@ impl fmt::Display for UnknownAmendment {
 }
 
 impl core::error::Error for UnknownAmendment {}
+
+/// `none`, or names with `+` between them.
+impl fmt::Display for Amendments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names = Amendment::ALL.into_iter().filter(|amendment| self.contains(*amendment));
+        f.write_str(names.next().map_or("none", Amendment::name))?;
+        names.try_for_each(|amendment| write!(f, "+{}", amendment.name()))
+    }
+}
 
 /// `none`, or names with `+` between them.
 impl FromStr for Amendments {
@@ -210,6 +268,13 @@ impl FromStr for Amendments {
 
 /// The rules of CUBIC that [`Algorithm::Cubic`] follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum CubicRules {
     /// RFC 9438, with the slow start of HyStart++ (RFC 9406).
     #[default]
@@ -221,6 +286,8 @@ pub enum CubicRules {
 /// The receiver's ACK frequency, where it was asked to acknowledge less often than RFC 9000 section 13.2
 /// recommends (draft-ietf-quic-ack-frequency). `bbr3` keeps that much more in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AckFrequency {
     /// Ack-Eliciting Threshold: packets that may arrive without an ACK.
     pub threshold_packets: u32,
@@ -239,7 +306,10 @@ pub const CREDIT_TIME: Duration = Duration::from_millis(2);
 /// ```compile_fail
 /// let config = fullpipe_cc::Config::default();
 /// ```
+///
+/// Minor versions may add fields. Write `..Config::new(seed)` at the end of a literal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Config {
     /// C.SMSS in bytes: QUIC's maximum datagram size, TCP's effective MSS. At least 1.
     pub smss: u32,
@@ -266,6 +336,7 @@ pub struct Config {
     /// that would not be paced is paced at this. At least 1.
     pub max_pacing_rate: Option<Rate>,
     /// Called after each change of state, for logs like qlog.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub on_state_change: Option<StateHook>,
     /// True if `bbr1` widens its window by the aggregation that it sees in the ACKs, as Linux does
     /// since 5.0; without it, it is the BBR of before, whose window is two BDP. Others ignore it.

@@ -3,16 +3,21 @@
 use core::fmt;
 
 use crate::algo::CongestionControl;
+#[cfg(feature = "bbr1")]
 use crate::bbr1::Bbr1;
+#[cfg(any(feature = "bbr3", feature = "bbr3x", feature = "bbr3-linux"))]
 use crate::bbr3::{Bbr3, Draft, DraftAmended, Linux};
 use crate::config::{AckFrequency, Algorithm, Config, CubicRules};
 use crate::conn::{Conn, MAX_QUANTUM};
+#[cfg(feature = "cubic")]
 use crate::cubic::Cubic;
+#[cfg(feature = "cubic")]
 use crate::cubic_linux::LinuxCubic;
 #[cfg(feature = "custom")]
 use crate::custom::Custom;
 use crate::fixed::Fixed;
 use crate::pacer::Pacer;
+#[cfg(feature = "reno")]
 use crate::reno::Reno;
 use crate::sampler::{MAX_SIZE, PacketState};
 use crate::snapshot::{Snapshot, State, StateChange, StateHook};
@@ -20,6 +25,8 @@ use crate::units::{Instant, Rate};
 
 /// The answer to a transport that wants to send a packet now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum SendDecision {
     /// Up to `quantum` bytes may leave at once; at least one full packet.
     Now {
@@ -38,12 +45,19 @@ pub enum SendDecision {
 // ACK of the large one a cache miss.
 #[allow(clippy::large_enum_variant)]
 enum Algo {
+    #[cfg(feature = "bbr3")]
     Bbr3(Bbr3<Draft>),
+    #[cfg(feature = "bbr3x")]
     Bbr3x(Bbr3<DraftAmended>),
+    #[cfg(feature = "bbr3-linux")]
     Bbr3Linux(Bbr3<Linux>),
+    #[cfg(feature = "bbr1")]
     Bbr1(Bbr1),
+    #[cfg(feature = "cubic")]
     Cubic(Cubic),
+    #[cfg(feature = "cubic")]
     LinuxCubic(LinuxCubic),
+    #[cfg(feature = "reno")]
     Reno(Reno),
     Fixed(Fixed),
     #[cfg(feature = "custom")]
@@ -54,12 +68,19 @@ enum Algo {
 macro_rules! each {
     ($algo:expr, $a:ident => $call:expr) => {
         match $algo {
+            #[cfg(feature = "bbr3")]
             Algo::Bbr3($a) => $call,
+            #[cfg(feature = "bbr3x")]
             Algo::Bbr3x($a) => $call,
+            #[cfg(feature = "bbr3-linux")]
             Algo::Bbr3Linux($a) => $call,
+            #[cfg(feature = "bbr1")]
             Algo::Bbr1($a) => $call,
+            #[cfg(feature = "cubic")]
             Algo::Cubic($a) => $call,
+            #[cfg(feature = "cubic")]
             Algo::LinuxCubic($a) => $call,
+            #[cfg(feature = "reno")]
             Algo::Reno($a) => $call,
             Algo::Fixed($a) => $call,
             #[cfg(feature = "custom")]
@@ -154,14 +175,21 @@ impl Controller {
     pub fn new(algorithm: Algorithm, config: Config, now: Instant) -> Self {
         let mut conn = Conn::new(&config, now);
         let algo = match algorithm {
+            #[cfg(feature = "bbr3")]
             Algorithm::Bbr3 => Algo::Bbr3(Bbr3::new(&mut conn, now, &config)),
+            #[cfg(feature = "bbr3x")]
             Algorithm::Bbr3x => Algo::Bbr3x(Bbr3::new(&mut conn, now, &config)),
+            #[cfg(feature = "bbr3-linux")]
             Algorithm::Bbr3Linux => Algo::Bbr3Linux(Bbr3::new(&mut conn, now, &config)),
+            #[cfg(feature = "bbr1")]
             Algorithm::Bbr1 => Algo::Bbr1(Bbr1::new(&mut conn, now, &config)),
+            #[cfg(feature = "cubic")]
             Algorithm::Cubic if config.cubic == CubicRules::Linux => {
                 Algo::LinuxCubic(LinuxCubic::new(now))
             }
+            #[cfg(feature = "cubic")]
             Algorithm::Cubic => Algo::Cubic(Cubic::new(&mut conn)),
+            #[cfg(feature = "reno")]
             Algorithm::Reno => Algo::Reno(Reno::new(&mut conn)),
             Algorithm::Fixed(rate) => Algo::Fixed(Fixed::new(&mut conn, rate)),
             #[cfg(feature = "custom")]
@@ -177,11 +205,17 @@ impl Controller {
     /// The algorithm that was chosen.
     pub fn algorithm(&self) -> Algorithm {
         match &self.algo {
+            #[cfg(feature = "bbr3")]
             Algo::Bbr3(_) => Algorithm::Bbr3,
+            #[cfg(feature = "bbr3x")]
             Algo::Bbr3x(_) => Algorithm::Bbr3x,
+            #[cfg(feature = "bbr3-linux")]
             Algo::Bbr3Linux(_) => Algorithm::Bbr3Linux,
+            #[cfg(feature = "bbr1")]
             Algo::Bbr1(_) => Algorithm::Bbr1,
+            #[cfg(feature = "cubic")]
             Algo::Cubic(_) | Algo::LinuxCubic(_) => Algorithm::Cubic,
+            #[cfg(feature = "reno")]
             Algo::Reno(_) => Algorithm::Reno,
             Algo::Fixed(fixed) => Algorithm::Fixed(fixed.rate()),
             #[cfg(feature = "custom")]

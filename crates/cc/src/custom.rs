@@ -5,13 +5,18 @@ use core::fmt::Debug;
 use core::ops::{Deref, DerefMut};
 
 use crate::algo::CongestionControl;
+#[cfg(feature = "bbr1")]
 use crate::bbr1::Bbr1;
+#[cfg(any(feature = "bbr3", feature = "bbr3x", feature = "bbr3-linux"))]
 use crate::bbr3::{Bbr3, Draft, DraftAmended, Linux};
 use crate::config::{Algorithm, Config, CubicRules};
 use crate::conn::Conn;
+#[cfg(feature = "cubic")]
 use crate::cubic::Cubic;
+#[cfg(feature = "cubic")]
 use crate::cubic_linux::LinuxCubic;
 use crate::fixed::Fixed;
+#[cfg(feature = "reno")]
 use crate::reno::Reno;
 use crate::units::Instant;
 
@@ -85,12 +90,19 @@ pub fn built_in(
     config: &Config,
 ) -> Box<dyn CustomControl> {
     match algorithm {
+        #[cfg(feature = "bbr3")]
         Algorithm::Bbr3 => Box::new(Bbr3::<Draft>::new(conn, now, config)),
+        #[cfg(feature = "bbr3x")]
         Algorithm::Bbr3x => Box::new(Bbr3::<DraftAmended>::new(conn, now, config)),
+        #[cfg(feature = "bbr3-linux")]
         Algorithm::Bbr3Linux => Box::new(Bbr3::<Linux>::new(conn, now, config)),
+        #[cfg(feature = "bbr1")]
         Algorithm::Bbr1 => Box::new(Bbr1::new(conn, now, config)),
+        #[cfg(feature = "cubic")]
         Algorithm::Cubic if config.cubic == CubicRules::Linux => Box::new(LinuxCubic::new(now)),
+        #[cfg(feature = "cubic")]
         Algorithm::Cubic => Box::new(Cubic::new(conn)),
+        #[cfg(feature = "reno")]
         Algorithm::Reno => Box::new(Reno::new(conn)),
         Algorithm::Fixed(rate) => Box::new(Fixed::new(conn, rate)),
         Algorithm::Custom(custom) => (custom.new)(conn, now, config),

@@ -17,8 +17,29 @@
 //! "The draft" is draft-ietf-ccwg-bbr throughout, in its edition of August 2026; a doc comment on
 //! each function names the section, and a comment stands where we read it otherwise than it is
 //! written.
+//!
+//! # Features
+//!
+//! - `bbr3`, `bbr3x`, `bbr3-linux`, `bbr1`, `cubic`, `reno`: an algorithm each, all on by default. A [`Controller`] is as
+//!   large as the largest that is on.
+//! - `custom`: algorithms of other crates (`CustomAlgorithm`). Needs an allocator.
+//! - `serde`: serialisation of units, configuration, decisions and snapshots. An [`Instant`] and a [`Duration`] are
+//!   nanoseconds, a [`Rate`] is bytes per second, a [`Gain`] is in 1/25600; algorithms, amendments and states are their names.
+//! - `defmt`: `defmt::Format` for units, decisions and snapshots, for logs on microcontrollers.
 #![no_std]
 #![forbid(unsafe_code)]
+// Some of what the algorithms share has no caller where the algorithms that need it are off.
+#![cfg_attr(
+    not(all(
+        feature = "bbr3",
+        feature = "bbr3x",
+        feature = "bbr3-linux",
+        feature = "bbr1",
+        feature = "cubic",
+        feature = "reno"
+    )),
+    allow(dead_code, unused_imports)
+)]
 
 #[cfg(feature = "custom")]
 extern crate alloc;
@@ -26,22 +47,29 @@ extern crate alloc;
 extern crate std;
 
 mod algo;
+#[cfg(feature = "bbr1")]
 mod bbr1;
+#[cfg(any(feature = "bbr3", feature = "bbr3x", feature = "bbr3-linux"))]
 mod bbr3;
 mod config;
 mod conn;
 mod controller;
+#[cfg(feature = "cubic")]
 mod cubic;
+#[cfg(feature = "cubic")]
 mod cubic_linux;
 #[cfg(feature = "custom")]
 mod custom;
 mod filter;
 mod fixed;
+#[cfg(any(feature = "serde", feature = "defmt"))]
+mod formats;
 mod hystart;
-#[cfg(test)]
+#[cfg(all(test, feature = "cubic", feature = "reno"))]
 mod loss_based_tests;
 mod pacer;
 mod prr;
+#[cfg(feature = "reno")]
 mod reno;
 mod rng;
 mod sampler;

@@ -169,6 +169,13 @@ impl PacketIndex {
 
 /// A transport's round-trip sample for one ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum RttSample {
     /// Measured as finely as the clock that [`crate::Controller::on_sent`] is told.
     Exact(Duration),
@@ -227,6 +234,8 @@ impl Measured {
 
 /// Rate sample of one ACK (the draft's RS).
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct RateSample {
     /// The time of the ACK.
     pub now: Instant,

@@ -60,6 +60,9 @@ impl State {
 
 /// An algorithm went from one state to another.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct StateChange {
     /// The time of the call that led to it.
     pub now: Instant,
@@ -92,6 +95,9 @@ impl Eq for StateHook {}
 /// The model of one flow at one moment. Volumes are bytes. What an algorithm does not have, and
 /// what the draft calls infinite, is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The algorithm's name.
     pub algorithm: &'static str,
@@ -152,6 +158,9 @@ impl Snapshot {
 /// `bw_latest` and `inflight_latest` zero, `drain_start_round` zero, `probe_rtt_min_delay` and all that
 /// is kept for an undo `None`, and `full_bw_now` is `full_bw_reached`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct BbrSnapshot {
     /// Windowed maximum of the delivery-rate samples.
     pub max_bw: Rate,

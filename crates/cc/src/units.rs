@@ -13,19 +13,27 @@ pub const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// A point in time, in nanoseconds of the caller's monotonic clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Instant(u64);
 
 /// A span of time in nanoseconds; the longest is 584 years.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Duration(u64);
 
 /// A data rate in bytes per second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rate(u64);
 
 /// A dimensionless factor, in units of 1/25600: both hundredths (the draft) and 256ths (Linux) are
 /// exact.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Gain(u32);
 
 impl Instant {

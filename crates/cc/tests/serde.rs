@@ -1,0 +1,43 @@
+//! The feature `serde`: forms of the values, and what is read back.
+
+use fullpipe_cc::{
+    AckFrequency, Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant, Rate,
+};
+use serde_json::{from_value, json, to_value};
+
+#[test]
+fn a_configuration_is_read_back() {
+    let max_delay = Duration::from_millis(5);
+    let config = Config {
+        ack_frequency: Some(AckFrequency { threshold_packets: 8, max_delay }),
+        max_pacing_rate: Some(Rate::from_bytes_per_sec(1_000)),
+        bbr3x_without: Amendments::NONE.with(Amendment::DeeperDown).with(Amendment::BaselineLoss),
+        ..Config::new(7)
+    };
+    let value = to_value(config).expect("it has a form");
+    assert_eq!(value["bbr3x_without"], "deeper_down+baseline_loss");
+    assert_eq!(value["transport"], "quic");
+    assert_eq!(value["pacing_granularity"], 2_000_000);
+    assert_eq!(from_value::<Config>(value).expect("its own form"), config);
+    assert_eq!(to_value(Amendments::NONE).expect("it has a form"), "none");
+}
+
+#[test]
+fn algorithms_are_their_names() {
+    for name in Algorithm::NAMES {
+        let algorithm: Algorithm = from_value(json!(name)).expect("a name");
+        assert_eq!(to_value(algorithm).expect("it has a form"), *name);
+    }
+    let error = from_value::<Algorithm>(json!("bbr9")).expect_err("no such name").to_string();
+    assert!(error.starts_with("unknown algorithm; there are bbr3, bbr3x"), "{error}");
+}
+
+#[test]
+fn a_snapshot_has_the_drafts_names() {
+    let cc = Controller::new(Algorithm::Bbr3, Config::new(7), Instant::default());
+    let value = to_value(cc.snapshot()).expect("it has a form");
+    assert_eq!(value["algorithm"], "bbr3");
+    assert_eq!(value["state"], "Startup");
+    assert_eq!(value["srtt"], json!(null));
+    assert_eq!(value["bbr"]["pacing_gain"], 277 * 256);
+}

@@ -1,0 +1,161 @@
+//! A transport of your own over a simulated path, beside the simulator's QUIC on the same path.
+//!
+//! ```text
+//! cargo run --release -p fullpipe-sim --example own_transport
+//! ```
+//!
+//! The transport here sends datagrams and never sends one again, as live media does. Its receiver reports every second
+//! packet, and after 25 ms at the latest, which ones arrived. Two [`Link`]s carry packets and reports, and [`Timers`] say what is next: no sockets, no
+//! sleeping, and the same result in every run.
+#![allow(dead_code, reason = "a test includes this file and calls `own` and `quic`")]
+
+use std::collections::BTreeMap;
+
+use fullpipe_cc::{
+    Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, SendDecision,
+};
+use fullpipe_path::{ConfigError, Event, PathConfig, Probability, QueueLimit};
+use fullpipe_sim::{FlowConfig, Link, NEVER, OVERHEAD_BYTES, Sim, SimConfig, SimError, Timers};
+
+const PACKET: u32 = 1200;
+/// IP and UDP headers, which the link carries and congestion control does not count.
+const HEADERS: u32 = 28;
+const SECONDS: u64 = 20;
+/// Packets that a report is about.
+const REPORT_EVERY: usize = 2;
+/// A report comes so long after the first packet that it is about, at the latest.
+const REPORT_DELAY: Duration = Duration::from_millis(25);
+/// Without a report for so long, all packets in flight are lost.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The timers: the next packet at the far end, the next report at the sender, the pacer, a report that is due, the timeout.
+const DOWN: usize = 0;
+const UP: usize = 1;
+const PACER: usize = 2;
+const REPORT: usize = 3;
+const LOSS: usize = 4;
+
+/// The outcome of a run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Outcome {
+    /// Application data that arrived, in Mbit/s.
+    pub(crate) goodput: f64,
+    /// Queueing delay that 95 % of the packets stayed below, in ms.
+    pub(crate) queue_p95: f64,
+}
+
+/// Both directions of a path of 50 Mbit/s and 40 ms, with 2 BDP of buffer and 0.5 % of random loss.
+fn directions() -> (PathConfig, PathConfig) {
+    let delay = Duration::from_millis(20);
+    let down = fullpipe_path::Link {
+        rate: Some(Rate::from_bits_per_sec(50_000_000)),
+        queue: QueueLimit::Bytes(500_000),
+        loss: Probability::new(0.005).expect("a probability"),
+        delay,
+        seed: 7,
+    };
+    (down.into(), fullpipe_path::Link { delay, ..Default::default() }.into())
+}
+
+/// Runs the transport of this file.
+pub(crate) fn own(algorithm: Algorithm) -> Result<Outcome, ConfigError> {
+    let (down, up) = directions();
+    let (mut down, mut up) = (Link::<u64>::new(&down)?, Link::<Vec<u64>>::new(&up)?);
+    let mut timers = Timers::new(5);
+    let mut now = Instant::default();
+    let mut cc = Controller::new(algorithm, Config { smss: PACKET, ..Config::new(1) }, now);
+    let mut flight: BTreeMap<u64, PacketState> = BTreeMap::new();
+    let (mut next, mut received, mut report) = (0, 0, Vec::new());
+
+    while now.as_nanos() < SECONDS * 1_000_000_000 {
+        // The sender sends what window and pacer allow.
+        let wake = loop {
+            match cc.can_send(now) {
+                SendDecision::Now { .. } => {
+                    flight.insert(next, cc.on_sent(now, PACKET));
+                    // A packet that finds the queue full is gone, as on a real link.
+                    let _ = down.path.send(now, PACKET + HEADERS, next);
+                    next += 1;
+                }
+                SendDecision::At(at) => break at.as_nanos(),
+                SendDecision::CwndLimited => break NEVER,
+            }
+        };
+        timers.set(PACER, wake);
+        timers.set(DOWN, down.path.next_event().map_or(NEVER, Instant::as_nanos));
+        timers.set(UP, up.path.next_event().map_or(NEVER, Instant::as_nanos));
+        if timers.next() == NEVER {
+            timers.set(LOSS, (now + TIMEOUT).as_nanos());
+        }
+
+        // What is next happens.
+        now = Instant::from_nanos(timers.next());
+        match timers.first() {
+            DOWN => {
+                let Some(Event::Delivered(packet)) = down.path.poll(now) else { continue };
+                down.count(&packet);
+                received += u64::from(PACKET - OVERHEAD_BYTES);
+                report.push(packet.payload);
+                if report.len() == 1 {
+                    timers.set(REPORT, (now + REPORT_DELAY).as_nanos());
+                } else if report.len() == REPORT_EVERY {
+                    timers.set(REPORT, now.as_nanos());
+                }
+            }
+            REPORT => {
+                timers.disarm(REPORT);
+                let _ = up.path.send(now, 100, std::mem::take(&mut report));
+            }
+            UP => {
+                let Some(Event::Delivered(arrived)) = up.path.poll(now) else { continue };
+                let mut ack = cc.ack(now);
+                for number in &arrived.payload {
+                    if let Some(state) = flight.remove(number) {
+                        ack.acked(&state);
+                    }
+                }
+                // The path keeps the order: what is older than the newest and has not arrived is lost.
+                let newest = arrived.payload.last().copied().unwrap_or(0);
+                let younger = flight.split_off(&newest);
+                std::mem::replace(&mut flight, younger).values().for_each(|state| ack.lost(state));
+                ack.finish();
+            }
+            LOSS => {
+                timers.disarm(LOSS);
+                let mut ack = cc.ack(now);
+                std::mem::take(&mut flight).values().for_each(|state| ack.lost(state));
+                ack.timeout();
+                ack.finish();
+            }
+            _ => {}
+        }
+    }
+    let queue =
+        down.queue_delays_so_far_ns().pop().map_or(0, |queue| queue.value_at_quantile(0.95));
+    Ok(outcome(received, queue))
+}
+
+/// Runs the simulator's QUIC.
+pub(crate) fn quic(algorithm: Algorithm) -> Result<Outcome, SimError> {
+    let (down, up) = directions();
+    let mut sim = Sim::new(&SimConfig::new(down, up, vec![FlowConfig::bulk(algorithm, 1)]))?;
+    sim.run_until(Instant::default() + Duration::from_secs(SECONDS));
+    let queue = sim.queue_delay_ns(0).value_at_quantile(0.95);
+    Ok(outcome(sim.flow(0).received(), queue))
+}
+
+fn outcome(received: u64, queue_ns: u64) -> Outcome {
+    let goodput = received as f64 * 8e-6 / SECONDS as f64;
+    Outcome { goodput, queue_p95: queue_ns as f64 * 1e-6 }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("{:<22}{:>10}{:>14}", "", "Mbit/s", "queue p95 ms");
+    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
+        for (name, run) in [("own", own(algorithm)?), ("quic", quic(algorithm)?)] {
+            let name = format!("{algorithm} in {name}");
+            println!("{name:<22}{:>10.1}{:>14.1}", run.goodput, run.queue_p95);
+        }
+    }
+    Ok(())
+}

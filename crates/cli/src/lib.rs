@@ -22,6 +22,7 @@ mod live;
 mod log;
 mod patience;
 mod peers;
+mod perf;
 mod run;
 mod serve;
 mod sweep;
@@ -60,6 +61,7 @@ enum Command {
     Figures(figures::Args),
     Serve(serve::Args),
     Get(get::Args),
+    Perf(perf::Args),
     Kernel(kernel::Args),
 }
 
@@ -97,6 +99,7 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Figures(args) => figures::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),
+        Command::Perf(args) => perf::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Judge(args) => judge::run(&args),
         Command::Peers(args) => peers::run(&args),
@@ -140,6 +143,11 @@ fn parse_cc(name: &str) -> Result<fullpipe_quic::CongestionControl, String> {
     name.parse().map_err(|error| {
         format!("{error}{}", fullpipe_lab::suggest::did_you_mean(name, all.into_iter()))
     })
+}
+
+/// An address to listen on.
+fn parse_address(text: &str) -> Result<std::net::SocketAddr, &'static str> {
+    text.parse().map_err(|_| "it needs an IP address and a port, as 127.0.0.1:4433 or [::]:4433")
 }
 
 /// A time that something may take: more than none.

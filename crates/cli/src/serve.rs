@@ -37,7 +37,7 @@ pub(crate) struct Args {
     dir: PathBuf,
     /// Address and UDP port; port 0 takes a free one, the IPv6 address :: takes IPv4 as well
     #[arg(long, short = 'l', value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4433")]
-    #[arg(value_parser = parse_address)]
+    #[arg(value_parser = crate::parse_address)]
     listen: SocketAddr,
     /// Another address of this machine, to which clients move after the handshake; one of IPv4, of IPv6, or both
     #[arg(long, value_name = "ADDRESS:PORT[,ADDRESS:PORT]")]
@@ -75,7 +75,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
     /// Give counters in Prometheus' format over HTTP at this address: everybody who reaches it can read them
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::parse_address)]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     tcp: TcpArgs,
@@ -89,10 +89,6 @@ Examples:
   fullpipe serve /srv/files --listen [::]:4433 --cert cert.pem --key key.pem
   fullpipe serve . --tcp 10.9.0.2:80 --tun fp0=10.9.0.1/24
   fullpipe serve . --cc bbr3 --cc-for 192.0.2.0/24=cubic --metrics 127.0.0.1:9090";
-
-fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "it needs an IP address and a port, as 127.0.0.1:4433 or [::]:4433")
-}
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (tls, certificate) = tls(args)?;

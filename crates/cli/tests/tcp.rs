@@ -10,27 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{Serve, fullpipe, names, run, scrape, serve, sha256, text, write_file};
-use nix::sched::{CloneFlags, unshare};
+use common::{Serve, fullpipe, in_namespace, names, run, scrape, serve, sha256, text, write_file};
 use nix::sys::signal::Signal;
-
-/// Runs `work` in a thread with a network namespace of its own; what it starts is in it, too.
-fn in_namespace(work: impl FnOnce() + Send + 'static) {
-    let done = std::thread::spawn(move || {
-        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
-            return eprintln!("skipped: this needs root to make a network namespace: {error}");
-        }
-        if !Path::new("/dev/net/tun").exists() {
-            return eprintln!("skipped: there is no TUN device here");
-        }
-        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        if !up.is_ok_and(|status| status.success()) {
-            return eprintln!("skipped: there is no ip (iproute2) here");
-        }
-        work();
-    });
-    done.join().expect("no panic");
-}
 
 /// The address at which a server listens over TCP.
 fn tcp(serve: &Serve) -> SocketAddr {

@@ -201,7 +201,7 @@ impl Link {
         let host = HostReport {
             arrival_time: os::ARRIVAL_TIME,
             receive_buffer_bytes,
-            realtime: self.realtime && os::request_realtime(),
+            realtime: self.realtime && os::request_realtime(os::LINK_PRIORITY),
             sees_kernel_drops: os::SEES_KERNEL_DROPS,
         };
         let mut ready = Vec::new();

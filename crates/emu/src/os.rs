@@ -63,17 +63,19 @@ pub(crate) fn is_unreachable(e: &io::Error) -> bool {
     )
 }
 
-/// Asks for the real-time class; whether it was given.
-pub(crate) fn request_realtime() -> bool {
+/// Priority of a link's thread in the real-time class: above the desktop's audio, below the kernel's own threads.
+pub(crate) const LINK_PRIORITY: u8 = 50;
+
+/// Asks for the real-time class with this priority, 0 to 99; whether it was given.
+pub(crate) fn request_realtime(priority: u8) -> bool {
     use thread_priority::{
         RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
         set_thread_priority_and_policy, thread_native_id,
     };
-    // The middle: above the desktop's audio, below the kernel's own threads.
-    let Ok(middle) = ThreadPriorityValue::try_from(50) else { return false };
+    let Ok(priority) = ThreadPriorityValue::try_from(priority) else { return false };
     set_thread_priority_and_policy(
         thread_native_id(),
-        ThreadPriority::Crossplatform(middle),
+        ThreadPriority::Crossplatform(priority),
         ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo),
     )
     .is_ok()

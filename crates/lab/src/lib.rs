@@ -24,6 +24,8 @@ pub mod scenario;
 pub mod suggest;
 pub mod units;
 
+#[cfg(target_os = "linux")]
+pub use backend::retransmitted_segments;
 pub use backend::{BackendChoice, Cleaned, RunError, clean};
 pub use fullpipe_emu::EmuError;
 pub use observe::Progress;

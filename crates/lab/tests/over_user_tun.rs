@@ -44,6 +44,24 @@ fn ours_and_the_kernels_share_a_link_in_one_run() {
 }
 
 #[test]
+fn ours_receives_from_either() {
+    let text = "duration = \"8s\"\npath = { rate = \"20mbit\", rtt = \"20ms\", buffer = \"2bdp\" }\n\
+                [[flow]]\ncc = \"bbr3\"\nreceiver = \"user\"\n[[flow]]\ncc = \"linux:cubic\"\nreceiver = \"user\"\n\
+                [[flow]]\ncc = \"linux:cubic\"\ndirection = \"up\"\nreceiver = \"user\"\n\
+                app = { request_response = { response = \"20kB\", think = \"100ms\" } }\n";
+    let text = text.replace("buffer", "up = [{ bottleneck = { rate = \"20mbit\" } }], buffer");
+    let Some(run) = run(&text) else { return };
+    for flow in &run.flows[..2] {
+        let goodput = flow.metrics["goodput_mbps"].expect("it sent");
+        assert!(goodput > 2.0, "{}: {goodput} Mbit/s", flow.cc);
+    }
+    assert!(run.metrics["goodput_mbps"].expect("they sent") > 16.0, "{:?}", run.metrics);
+    // An answer each 120 ms at the most often.
+    let answered = run.flows[2].metrics["goodput_mbps"].expect("it answered");
+    assert!((0.3..1.4).contains(&answered), "{answered} Mbit/s");
+}
+
+#[test]
 fn what_is_not_there_is_refused() {
     for (flow, says) in [
         ("app = { short_flows = { bytes = \"9kB\", every = \"1s\" } }", "short_flows"),

@@ -9,8 +9,8 @@ use fullpipe_tcp::tokio::Stack;
 use fullpipe_tcp::{Config, tokio as own};
 use tokio::net::TcpListener;
 
+use super::congestion;
 use super::congestion::Rule;
-use super::{congestion, parse_address};
 use crate::failure::Failure;
 use crate::tun::{Tun, algorithm};
 
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[command(next_help_heading = "TCP")]
 pub(super) struct TcpArgs {
     /// Serve over TCP as well, by HTTP/1.1 without TLS
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::parse_address)]
     tcp: Option<SocketAddr>,
     /// Take this program's own TCP with --cc in place of the kernel's, behind this TUN device; with the kernel's address
     /// on it, the device is made (root). ADDRESS of --tcp is one of the device's network, and not the kernel's

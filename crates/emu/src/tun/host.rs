@@ -8,6 +8,7 @@ use tun_rs::SyncDevice;
 use super::open;
 use crate::EmuError;
 use crate::namespace::Namespace;
+use crate::os;
 
 /// The name of its device.
 const NAME: &str = "user";
@@ -38,6 +39,12 @@ impl Host {
     /// As there.
     pub fn behind_client(client: &Namespace) -> Result<Self, EmuError> {
         Self::behind(client, 133)
+    }
+
+    /// Asks for the real-time class for the calling thread, which drives a host, with a priority below the link's. True if
+    /// it was given. The kernel's TCP sends in interrupts, which no thread delays; a thread of the usual class waits for the link's.
+    pub fn request_realtime() -> bool {
+        os::request_realtime(os::LINK_PRIORITY - 1)
     }
 
     /// `last` is the last byte of the namespace's own address towards it.

@@ -175,7 +175,7 @@ impl Worker {
         let host = HostReport {
             arrival_time: ARRIVAL_TIME,
             receive_buffer_bytes: (DEVICE_QUEUE_PACKETS * MTU_BYTES) as usize,
-            realtime: self.realtime && os::request_realtime(),
+            realtime: self.realtime && os::request_realtime(os::LINK_PRIORITY),
             sees_kernel_drops: true,
         };
         let mut ready = Vec::new();

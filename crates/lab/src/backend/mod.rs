@@ -23,6 +23,8 @@ use fullpipe_cc::Duration;
 use fullpipe_sim::Application;
 
 pub use error::RunError;
+#[cfg(target_os = "linux")]
+pub use tcp_linux::retransmitted_segments;
 
 pub(crate) use link::RealPath;
 

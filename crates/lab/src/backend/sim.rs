@@ -31,7 +31,7 @@ impl Backend for Sim {
     }
 
     fn has(&self, feature: &Feature) -> bool {
-        *feature != Feature::Program
+        !matches!(feature, Feature::Program | Feature::Setting("receiver"))
     }
 
     fn times_writes_of(&self, _: &sim::Application) -> bool {

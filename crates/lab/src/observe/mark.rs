@@ -101,7 +101,7 @@ pub(crate) struct Observations {
 }
 
 /// A histogram of times in nanoseconds, from a microsecond to a minute in three digits.
-pub(crate) fn histogram() -> Histogram<u64> {
+pub fn histogram() -> Histogram<u64> {
     let times = Histogram::new_with_bounds(1_000, 60_000_000_000, 3);
     #[expect(clippy::expect_used, reason = "constants, covered by every run")]
     times.expect("1 us to 60 s in 3 digits")

@@ -12,7 +12,7 @@ use super::input::Traces;
 use super::needs::{needs_of_flow, needs_of_path};
 use super::program::ProgramFlow;
 use super::schema::{Document, FlowTable, Sender};
-use super::{Cc, Feature, MAX_FLOWS, MAX_NAME, MAX_ROWS, Need};
+use super::{Cc, Feature, MAX_FLOWS, MAX_NAME, MAX_ROWS, Need, Receiver};
 use crate::observe::{Extent, MAX_OWN_DISTRIBUTIONS};
 
 /// A run to carry out: links and flows, and its duration.
@@ -38,6 +38,7 @@ pub(crate) struct Flow {
     pub(crate) cc: Cc,
     /// The programs that make it, if it is not one of ours.
     pub(crate) program: Option<Arc<ProgramFlow>>,
+    pub(crate) receiver: Receiver,
     /// True if Jain's index counts it.
     pub(crate) in_fairness: bool,
     /// True if it is there for the others alone: no figure of the run counts it.
@@ -122,6 +123,7 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
                 name: String::new(),
                 cc,
                 program: program.clone(),
+                receiver: table.receiver.unwrap_or_default(),
                 in_fairness: table.in_fairness && !table.background,
                 background: table.background,
             };

@@ -42,6 +42,16 @@ pub(crate) enum Protocol {
     Tcp,
 }
 
+/// The TCP at a flow's receiver, by its name in a scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Receiver {
+    #[default]
+    Kernel,
+    /// Ours.
+    User,
+}
+
 /// A feature, and the field that asks for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Need {

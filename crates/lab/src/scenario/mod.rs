@@ -25,7 +25,7 @@ pub use link::{LinkKind, UnknownLink};
 
 pub(crate) use build::{Flow, Scenario};
 pub(crate) use error::Wrong;
-pub(crate) use feature::{Feature, Need, Protocol};
+pub(crate) use feature::{Feature, Need, Protocol, Receiver};
 pub(crate) use grid::{backends_with_tables, hex, locate};
 #[cfg(target_os = "linux")]
 pub(crate) use program::{Sends, Values};

@@ -34,8 +34,9 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
 }
 
 /// The settings of a flow's transport, and whether a table has each.
-pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 21] {
+pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 22] {
     [
+        ("receiver", flow.receiver.is_some()),
         ("mss", flow.mss.is_some()),
         ("initial_cwnd", flow.initial_cwnd.is_some()),
         ("paced", flow.paced.is_some()),

@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 use super::elements::{Element, Queue};
 use super::program::ProgramTable;
 use super::quantity::{Chance, Factor, Length, Room, Size, Speed, SpeedOrNone, Time, by_name};
-use super::{Cc, Protocol};
+use super::{Cc, Protocol, Receiver};
 
 /// One point of a file's grid: every list is one value by now.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -153,6 +153,7 @@ pub(super) struct FlowTable {
     /// Commands of other programs that make the flow.
     pub(super) program: Option<ProgramTable>,
     pub(super) transport: Option<Protocol>,
+    pub(super) receiver: Option<Receiver>,
     /// Bytes of a full packet as congestion control counts them.
     pub(super) mss: Option<u32>,
     pub(super) initial_cwnd: Option<Size>,
@@ -208,6 +209,7 @@ impl Default for FlowTable {
             app: None,
             program: None,
             transport: None,
+            receiver: None,
             mss: None,
             initial_cwnd: None,
             paced: None,

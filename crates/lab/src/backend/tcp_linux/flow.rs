@@ -1,7 +1,7 @@
 //! The two ends of a flow.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -13,8 +13,9 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
 
+use super::end::{End, Listener, Unconnected};
 use super::latency::{Times, Writes};
-use super::sender::{Sender, Unconnected};
+
 use super::short::Shorts;
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
@@ -45,7 +46,7 @@ pub(super) struct TcpFlow {
     /// The receiver's address.
     pub(super) to: SocketAddr,
     /// The sender, once it is connected.
-    pub(super) sender: OnceLock<Sender>,
+    pub(super) sender: OnceLock<End>,
     /// The first flow's first request, since the epoch.
     pub(super) zero: OnceLock<Duration>,
     /// Servers of other people's that do not listen yet: no flow starts before.
@@ -191,7 +192,7 @@ impl TcpFlow {
     /// Writes `bytes` as fast as the kernel takes them, at the times since now at which `has_data`.
     fn write(
         &self,
-        stream: &Sender,
+        stream: &End,
         bytes: u64,
         has_data: impl Fn(Duration) -> bool,
     ) -> io::Result<()> {
@@ -219,12 +220,7 @@ impl TcpFlow {
     }
 
     /// Writes so much in every interval. What the kernel does not take in time is as old as it is due.
-    fn write_at_rate(
-        &self,
-        stream: &Sender,
-        interval: Duration,
-        write_bytes: u64,
-    ) -> io::Result<()> {
+    fn write_at_rate(&self, stream: &End, interval: Duration, write_bytes: u64) -> io::Result<()> {
         let begun = time::Instant::now();
         let chunk = vec![0; write_bytes as usize];
         for i in 0_u64.. {
@@ -241,7 +237,7 @@ impl TcpFlow {
     }
 
     /// Answers each byte that the other end sends.
-    fn answer_requests(&self, stream: &Sender, response_bytes: u64) -> io::Result<()> {
+    fn answer_requests(&self, stream: &End, response_bytes: u64) -> io::Result<()> {
         let chunk = vec![0; CHUNK_BYTES];
         let mut sent = 0;
         while !self.has_stopped() {
@@ -269,7 +265,7 @@ impl TcpFlow {
     }
 
     /// True if all of it was written before the end of the run.
-    pub(super) fn write_whole(&self, stream: &Sender, mut bytes: &[u8]) -> io::Result<bool> {
+    pub(super) fn write_whole(&self, stream: &End, mut bytes: &[u8]) -> io::Result<bool> {
         while !bytes.is_empty() {
             if self.has_ended() {
                 return Ok(false);
@@ -287,21 +283,19 @@ impl TcpFlow {
     }
 
     /// Takes the one connection and reads it to its end.
-    pub(super) fn receive(&self, listener: &TcpListener) {
+    pub(super) fn receive(&self, listener: &Listener) {
         self.answer(self.try_receive(listener));
     }
 
-    fn try_receive(&self, listener: &TcpListener) -> io::Result<()> {
-        let mut stream = loop {
+    fn try_receive(&self, listener: &Listener) -> io::Result<()> {
+        let stream = loop {
             if self.has_ended() {
                 return Ok(());
             }
-            if wait(listener, PollFlags::POLLIN)? {
-                break listener.accept()?.0;
+            if let Some(stream) = listener.accept()? {
+                break stream;
             }
         };
-        stream.set_nonblocking(true)?;
-        abort_on_close(&stream)?;
         let mut chunk = vec![0; 4 * CHUNK_BYTES];
         let mut received = 0;
         let mut requests = Requests::of(self.application);
@@ -314,10 +308,10 @@ impl TcpFlow {
                 return Ok(());
             }
             if let Some(requests) = &mut requests {
-                requests.ask(&mut stream)?;
+                requests.ask(&stream)?;
                 self.is_waiting.store(requests.asked.is_some(), Ordering::Relaxed);
             }
-            if !wait(&stream, PollFlags::POLLIN)? {
+            if !stream.is_readable()? {
                 continue;
             }
             match stream.read(&mut chunk) {
@@ -361,7 +355,7 @@ impl Requests {
     }
 
     /// Asks for the next answer if it is time.
-    fn ask(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+    fn ask(&mut self, stream: &End) -> io::Result<()> {
         if self.asked.is_some() {
             return Ok(());
         }
@@ -393,7 +387,7 @@ impl Requests {
 
 /// Closing then resets the connection: what the kernel went on sending after the process is gone
 /// would keep the namespace alive.
-fn abort_on_close<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<()> {
+pub(super) fn abort_on_close<'s>(socket: impl Into<SockRef<'s>>) -> io::Result<()> {
     socket.into().set_linger(Some(time::Duration::ZERO))
 }
 

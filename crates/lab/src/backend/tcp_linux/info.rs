@@ -1,7 +1,7 @@
 //! TCP_INFO: what the kernel knows of a connection.
 
 use std::io;
-use std::net::TcpStream;
+use std::os::fd::AsFd;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_sim::SenderStats;
@@ -68,8 +68,16 @@ sockopt_impl!(
     GetStruct<TcpInfo>
 );
 
+/// Segments that a connection of the kernel's TCP has sent again, by TCP_INFO.
+///
+/// # Errors
+/// The system refuses the question.
+pub fn retransmitted_segments(stream: &impl AsFd) -> io::Result<u64> {
+    Ok(TcpInfo::of(stream)?.total_retrans.into())
+}
+
 impl TcpInfo {
-    pub(super) fn of(stream: &TcpStream) -> io::Result<Self> {
+    pub(super) fn of(stream: &impl AsFd) -> io::Result<Self> {
         Ok(getsockopt(stream, Info)?)
     }
 

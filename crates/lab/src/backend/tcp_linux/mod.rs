@@ -5,13 +5,14 @@
 //! every ten milliseconds. Needs Linux and root.
 
 mod control;
+mod end;
 mod flow;
 mod info;
 mod latency;
 mod program;
-mod sender;
 mod short;
 mod testbed;
+mod user_stack;
 
 use fullpipe_cc::Algorithm;
 use fullpipe_quic::CongestionControl;
@@ -22,6 +23,8 @@ use super::{Backend, Request, RunError, realtime};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, KernelCc, LinkKind, Protocol, Scenario};
 use testbed::{Ours, TcpTestbed};
+
+pub use info::retransmitted_segments;
 
 /// The kernel's TCP as a backend.
 pub(super) struct TcpLinux;
@@ -93,8 +96,8 @@ impl Backend for TcpLinux {
     }
 }
 
-/// Our TCP in user space as a backend in real time: the senders of flows with our algorithms are streams of fullpipe-tcp
-/// over a TUN device. All else is the kernel's, and flows of its own can be beside ours.
+/// Our TCP in user space as a backend in real time: the senders of flows with our algorithms, and the receivers of flows that
+/// ask for it, are streams of fullpipe-tcp over a TUN device. All else is the kernel's, and flows of its own can be beside ours.
 pub(super) struct TcpUserTun;
 
 impl Backend for TcpUserTun {
@@ -117,7 +120,11 @@ impl Backend for TcpUserTun {
 
     fn has(&self, feature: &Feature) -> bool {
         // Short flows are the kernel's alone.
-        *feature != Feature::Application("short_flows") && TcpLinux.has(feature)
+        match feature {
+            Feature::Application(name) => *name != "short_flows",
+            Feature::Setting("receiver") => true,
+            feature => TcpLinux.has(feature),
+        }
     }
 
     fn times_writes_of(&self, application: &Application) -> bool {

@@ -14,8 +14,9 @@ use fullpipe_sim::SenderStats;
 use nix::poll::PollFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::end::{End, Unconnected};
 use super::flow::{CHUNK_BYTES, TcpFlow, is_nothing, wait};
-use super::sender::{Sender, Unconnected};
+
 use crate::backend::realtime::Event;
 use crate::observe::FlowSample;
 
@@ -28,7 +29,7 @@ const LOOK: time::Duration = time::Duration::from_millis(2);
 /// The connections of one flow.
 #[derive(Default)]
 pub(super) struct Shorts {
-    open: Mutex<Vec<Arc<Sender>>>,
+    open: Mutex<Vec<Arc<End>>>,
     /// Counters of those that are closed.
     over: Mutex<SenderStats>,
     /// Start of those whose last byte has not arrived, by the sender's port.
@@ -50,7 +51,7 @@ impl Shorts {
         FlowSample { sender: all, ..samples.last().copied().unwrap_or_default() }
     }
 
-    fn close(&self, stream: &Arc<Sender>) {
+    fn close(&self, stream: &Arc<End>) {
         let mut open = lock(&self.open);
         open.retain(|other| !Arc::ptr_eq(other, stream));
         if let Some(last) = stream.sample() {

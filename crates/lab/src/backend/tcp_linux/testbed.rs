@@ -14,18 +14,19 @@ use hdrhistogram::Histogram;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::control::Controls;
+use super::end::{Listener, Unconnected};
 use super::flow::TcpFlow;
 use super::latency::{Times, Writes};
 use super::program::{Places, Program};
-use super::sender::{Unconnected, UserStacks};
 use super::short::Shorts;
+use super::user_stack::UserStacks;
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
 use crate::observe::{
     ByFlow, EmulatorRecord, FlowOnLink, FlowSample, FlowTimes, MAX_OWN_DISTRIBUTIONS,
 };
-use crate::scenario::{Flow, LinkKind, Scenario};
+use crate::scenario::{Flow, LinkKind, Receiver, Scenario};
 
 /// The port of the first flow; a namespace has all its ports free.
 const FIRST_PORT: u16 = 5000;
@@ -105,8 +106,20 @@ impl TcpTestbed {
         let rate = path.slowest().unwrap_or(Rate::ZERO);
         let unsent = rate.bytes_in(UNSENT_TIME).max(LEAST_UNSENT_BYTES);
         let unsent = u32::try_from(unsent).unwrap_or(u32::MAX);
-        let listeners = listeners(&link, &scenario.config.flows, &programs)?;
         let mut stacks = UserStacks::default();
+        let receivers = scenario.flows.iter().zip(&scenario.config.flows).enumerate();
+        let receivers = receivers.map(|(i, (flow, config))| match &flow.program {
+            Some(_) => Ok((None, address(i, config.direction))),
+            None if flow.receiver == Receiver::User => {
+                let (listener, address) = stacks.receiver(&link, i, config)?;
+                Ok((Some(listener), address))
+            }
+            None => {
+                let listener = kernel_listener(&link, i, config.direction)?;
+                Ok((Some(listener), address(i, config.direction)))
+            }
+        });
+        let receivers = receivers.collect::<Result<Vec<_>, RunError>>()?;
         let senders = scenario.flows.iter().zip(&scenario.config.flows).enumerate();
         let senders = senders.map(|(i, (flow, config))| match &flow.program {
             Some(_) => Ok(None),
@@ -126,7 +139,7 @@ impl TcpTestbed {
                 unsent_bytes: unsent,
                 // Room for SYNs that a full buffer drops, whose timeout doubles from a second.
                 connect_timeout: (Duration::from_secs(20) + path.rtt().times(4)).into(),
-                to: address(number, config.direction),
+                to: receivers[number].1,
                 sender: OnceLock::new(),
                 zero: OnceLock::new(),
                 unready: unready.clone(),
@@ -167,12 +180,14 @@ impl TcpTestbed {
             controls,
         };
         testbed.start_programs()?;
-        for (i, listener) in listeners.into_iter().enumerate() {
+        for (i, (listener, _)) in receivers.into_iter().enumerate() {
             let Some(listener) = listener else { continue };
             let flow = testbed.flows[i].clone();
-            testbed.spawn("fullpipe-recv", move || match flow.application {
-                Application::ShortFlows { bytes, .. } => flow.receive_shorts(&listener, bytes),
-                _ => flow.receive(&listener),
+            testbed.spawn("fullpipe-recv", move || match (flow.application, listener) {
+                (Application::ShortFlows { bytes, .. }, Listener::Kernel(listener)) => {
+                    flow.receive_shorts(&listener, bytes);
+                }
+                (_, listener) => flow.receive(&listener),
             })?;
         }
         testbed.start_sender(first, sender, lead, None)?;
@@ -376,7 +391,7 @@ pub(super) fn way(direction: Direction) -> usize {
     }
 }
 
-/// Address of a flow's receiver.
+/// Address of a flow's receiver in the kernel.
 fn address(flow: usize, direction: Direction) -> SocketAddr {
     let receiver = match direction {
         Direction::Down => CLIENT,
@@ -391,25 +406,15 @@ pub(super) fn port(flow: usize) -> u16 {
     FIRST_PORT + flow as u16
 }
 
-/// A listener for each flow of ours in its receiver's namespace.
-fn listeners(
-    link: &Link,
-    flows: &[FlowConfig],
-    programs: &[Option<Arc<Program>>],
-) -> Result<Vec<Option<TcpListener>>, RunError> {
+/// A listener of the kernel's in the receiver's namespace.
+fn kernel_listener(link: &Link, i: usize, direction: Direction) -> Result<Listener, RunError> {
     let (server, client) = link.namespaces().ok_or(RunError::Lost)?;
-    let listener = |(i, flow): (usize, &FlowConfig)| {
-        if programs[i].is_some() {
-            return Ok(None);
-        }
-        let receiver = match flow.direction {
-            Direction::Down => client,
-            Direction::Up => server,
-        };
-        let listener = receiver.enter(|| TcpListener::bind(address(i, flow.direction)))?;
-        listener.map(Some).map_err(RunError::Socket)
+    let receiver = match direction {
+        Direction::Down => client,
+        Direction::Up => server,
     };
-    flows.iter().enumerate().map(listener).collect()
+    let listener = receiver.enter(|| TcpListener::bind(address(i, direction)))?;
+    listener.map(Listener::Kernel).map_err(RunError::Socket)
 }
 
 /// A socket of the kernel's in the sender's namespace.

@@ -1,84 +1,22 @@
-//! A flow's sender: a socket of the kernel's, or a stream of fullpipe-tcp over a TUN device.
+//! An end of a flow's connection: a socket of the kernel's, or a stream of fullpipe-tcp over a TUN device.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time;
 
-use fullpipe_emu::tun::Host;
-use fullpipe_sim::{Direction, FlowConfig, SenderStats};
+use fullpipe_sim::SenderStats;
 use fullpipe_tcp::Config;
-use fullpipe_tcp::tokio::{Stack, TcpStream as UserStream};
+use fullpipe_tcp::tokio::{TcpListener as UserListener, TcpStream as UserStream};
 use nix::poll::PollFlags;
 use socket2::Socket;
-use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::flow::{NAP_MS, TcpFlow, wait};
+use super::flow::{NAP_MS, TcpFlow, abort_on_close, wait};
 use super::info::TcpInfo;
-use super::testbed::{port, way};
-use crate::backend::RunError;
-use crate::backend::link::Link;
-use crate::backend::tcp_user::settings;
+use super::user_stack::UserStack;
 use crate::observe::FlowSample;
-
-/// Connections of a stack: one a flow.
-const MAX_CONNECTIONS: usize = 1024;
-
-/// A TCP in user space at one end of the link, which runs until this is dropped.
-pub(super) struct UserStack {
-    stack: Stack,
-    address: Ipv4Addr,
-    /// Its driver's.
-    runtime: Runtime,
-}
-
-impl UserStack {
-    pub(super) fn start(host: Host) -> Result<Arc<Self>, RunError> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("fullpipe-tcp")
-            .enable_all()
-            .build()
-            .map_err(RunError::Runtime)?;
-        let stack = runtime.block_on(async { Stack::start(host.device, MAX_CONNECTIONS) });
-        let stack = stack.map_err(RunError::Socket)?;
-        Ok(Arc::new(Self { stack, address: host.address, runtime }))
-    }
-}
-
-/// The stacks of a run, each made when a flow needs it.
-#[derive(Default)]
-pub(super) struct UserStacks {
-    /// Behind the server's namespace, and behind the client's.
-    all: [Option<Arc<UserStack>>; 2],
-}
-
-impl UserStacks {
-    /// The sender of flow `i`.
-    pub(super) fn sender(
-        &mut self,
-        link: &Link,
-        i: usize,
-        flow: &FlowConfig,
-        unsent: usize,
-    ) -> Result<Unconnected, RunError> {
-        let (server, client) = link.namespaces().ok_or(RunError::Lost)?;
-        let place = &mut self.all[way(flow.direction)];
-        let stack = match place {
-            Some(stack) => stack,
-            None => place.insert(UserStack::start(match flow.direction {
-                Direction::Down => Host::behind_server(server)?,
-                Direction::Up => Host::behind_client(client)?,
-            })?),
-        };
-        let config = Config { unsent, ..settings::of_flow(&settings::over_tcp(flow)) };
-        // By this port the link knows whose the packets are.
-        let port = if flow.direction == Direction::Up { port(i) } else { 0 };
-        Ok(Unconnected::User { stack: Arc::clone(stack), port, config: Box::new(config) })
-    }
-}
 
 /// A sender that is not connected yet.
 pub(super) enum Unconnected {
@@ -93,12 +31,12 @@ pub(super) enum Unconnected {
 
 impl Unconnected {
     /// Connects it to the flow's receiver; nothing when the run ended first.
-    pub(super) fn connect(self, flow: &TcpFlow) -> io::Result<Option<Sender>> {
+    pub(super) fn connect(self, flow: &TcpFlow) -> io::Result<Option<End>> {
         match self {
             Self::Kernel(socket) => {
                 flow.prepare(&socket)?;
                 let is_connected = flow.connect(&socket)?;
-                Ok(is_connected.then(|| Sender::Kernel(TcpStream::from(socket))))
+                Ok(is_connected.then(|| End::Kernel(TcpStream::from(socket))))
             }
             Self::User { stack, port, config } => {
                 let local = SocketAddr::from((stack.address, port));
@@ -117,14 +55,43 @@ impl Unconnected {
                     }
                     Ok(None)
                 })?;
-                Ok(stream.map(|stream| Sender::User(stream, stack)))
+                Ok(stream.map(|stream| End::User(stream, stack)))
             }
         }
     }
 }
 
-/// A connected sender.
-pub(super) enum Sender {
+/// A listener for the one connection of a flow.
+pub(super) enum Listener {
+    Kernel(TcpListener),
+    User(UserListener, Arc<UserStack>),
+}
+
+impl Listener {
+    /// The connection, if it is there within a nap.
+    pub(super) fn accept(&self) -> io::Result<Option<End>> {
+        match self {
+            Self::Kernel(listener) => {
+                if !wait(listener, PollFlags::POLLIN)? {
+                    return Ok(None);
+                }
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                abort_on_close(&stream)?;
+                Ok(Some(End::Kernel(stream)))
+            }
+            Self::User(listener, stack) => {
+                match stack.runtime.block_on(async { timeout(NAP, listener.accept()).await }) {
+                    Ok(accepted) => Ok(Some(End::User(accepted?.0, Arc::clone(stack)))),
+                    Err(_) => Ok(None),
+                }
+            }
+        }
+    }
+}
+
+/// A connected end.
+pub(super) enum End {
     Kernel(TcpStream),
     User(UserStream, Arc<UserStack>),
 }
@@ -132,7 +99,7 @@ pub(super) enum Sender {
 /// Longest wait of one call.
 const NAP: time::Duration = time::Duration::from_millis(NAP_MS as u64);
 
-impl Sender {
+impl End {
     /// True if it takes data within a nap.
     pub(super) fn is_writable(&self) -> io::Result<bool> {
         match self {

@@ -1,0 +1,109 @@
+//! The server: a measurement with each client.
+
+use std::future::pending;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::Args;
+use super::connection::{Connection, Transport};
+use super::message::{Message, Messages};
+use super::report::Report;
+use super::{receive, send};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::say;
+
+/// Clients at one time; others wait.
+const CLIENTS: usize = 16;
+
+/// The longest time for a client's first message.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Pause after the system gave no connection, for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A result in JSON, with the client's address.
+#[derive(Serialize)]
+struct Line<'a> {
+    client: SocketAddr,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+pub(super) async fn run(
+    args: &Args,
+    address: SocketAddr,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let transport = Transport::of(args)?;
+    let listener = transport
+        .listen(address)
+        .map_err(|error| Failure::bad_input(format!("cannot listen on {address}: {error}")))?;
+    let bound = listener.address().map_err(Failure::run)?;
+    let name = transport.name();
+    println!("listening on {bound} ({name})");
+    // Whoever waits for this line may read it through a pipe.
+    io::stdout().flush().map_err(Failure::run)?;
+    let clients = Arc::new(Semaphore::new(CLIENTS));
+    let json = args.json;
+    let serve = async {
+        loop {
+            // The semaphore is never closed.
+            let Ok(place) = Arc::clone(&clients).acquire_owned().await else { return };
+            let (connection, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    say(&format!("no connection: {error}"));
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let name = name.clone();
+            tokio::spawn(async move {
+                match converse(&connection, name).await {
+                    Ok(report) => print(peer, &report, json),
+                    Err(error) => say(&format!("the measurement with {peer} broke off: {error}")),
+                }
+                drop(place);
+            });
+        }
+    };
+    tokio::select! {
+        () = serve => {}
+        () = interrupt.wait() => {}
+    }
+    transport.shutdown(Duration::ZERO).await;
+    Ok(())
+}
+
+async fn converse(connection: &Connection, name: String) -> io::Result<Report> {
+    let mut messages = Messages::of(connection);
+    let hello = match timeout(PATIENCE, messages.next()).await?? {
+        Message::Hello(hello) if hello.is_known() => hello,
+        _ => return Err(io::Error::other("it is no fullpipe perf of this version")),
+    };
+    connection.write_all(&Message::Ready.encode()?).await?;
+    let ends = (connection, &mut messages);
+    let every = hello.interval().into();
+    if !hello.reverse {
+        return receive::receive(ends, every, pending(), |_| {}).await;
+    }
+    let sent = send::send(ends, (hello.amount, every), name, pending(), |_| {}).await?;
+    connection.write_all(&Message::Report(Box::new(sent.clone())).encode()?).await?;
+    Ok(sent)
+}
+
+fn print(client: SocketAddr, report: &Report, json: bool) {
+    match serde_json::to_string(&Line { client, report }) {
+        Ok(line) if json => println!("{line}"),
+        _ => println!("client           {client}\n{report}"),
+    }
+    // Nobody is left to be told that the terminal is gone.
+    let _ = io::stdout().flush();
+}

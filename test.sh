@@ -50,13 +50,20 @@ run_long() {
 
     say "TCP on a board, under QEMU"
     if ! command -v qemu-system-arm >/dev/null && can_install; then
-        apt-get update -qq && apt-get install -y -qq qemu-system-arm >/dev/null || true
+        apt_install qemu-system-arm || true
     fi
     if command -v qemu-system-arm >/dev/null && command -v rustup >/dev/null && rustup target add "$bare"; then
         (cd crates/tcp/board && cargo run --release --locked --target-dir "$board")
     else
         echo "not run: it needs qemu-system-arm (apt-get install qemu-system-arm) and rustup"
     fi
+
+    say "iperf3 and nginx at the other end"
+    if ! command -v iperf3 >/dev/null && can_install; then
+        apt_install iperf3 || true
+    fi
+    # nginx is not installed here: its package starts a server on port 80.
+    cargo test --workspace --release --locked --test kernel_programs --test programs -- --nocapture
 
     say "more generated cases"
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --test properties

@@ -1,0 +1,129 @@
+//! Programs that others wrote on the kernel's TCP, unchanged, with this crate at the other end. Needs Linux, root, iperf3,
+//! nginx and curl; what is not there is said.
+#![cfg(target_os = "linux")]
+
+mod namespace;
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullpipe_tcp::Config;
+use fullpipe_tcp::tokio::{Stack, TcpListener, TcpStream};
+use namespace::{in_namespace, kernel, ours, start};
+use tokio::io::copy_bidirectional;
+use tokio::runtime::Runtime;
+
+/// A process of the test's own, which ends with it.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a server in this namespace, and waits until it listens; nothing if there is no such program.
+fn server(name: &str, args: &[&str], port: u16) -> Option<Server> {
+    let child = Command::new(name).args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let Ok(child) = child else {
+        eprintln!("skipped: there is no {name} here");
+        return None;
+    };
+    let mut server = Server(child);
+    let begun = Instant::now();
+    // This namespace has no loopback device, over which one could connect.
+    while !is_listening(port) {
+        let ended = server.0.try_wait().expect("a child");
+        assert!(ended.is_none() && begun.elapsed() < Duration::from_secs(10), "{name}: {ended:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    Some(server)
+}
+
+/// True if a socket of this namespace listens at a port, of IPv4 or IPv6.
+fn is_listening(port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    let listens = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let (local, state) = (fields.nth(1), fields.nth(1));
+        // The state 0A is LISTEN.
+        state == Some("0A") && local.is_some_and(|local| local.ends_with(&end))
+    };
+    ["tcp", "tcp6"].iter().any(|table| {
+        let table = fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+        table.is_ok_and(|table| table.lines().any(listens))
+    })
+}
+
+/// Every connection to this end's port goes on to the same port of the kernel's, over a second one of ours: a client and
+/// a server of the kernel's each have this crate at the other end.
+fn relay(runtime: &Runtime, stack: &Stack, port: u16) {
+    let stack = stack.clone();
+    let config = Config { nagle: false, ..Config::default() };
+    let listener = runtime
+        .block_on(async { TcpListener::bind(&stack, ours(port), 16, &config) })
+        .expect("a listener");
+    runtime.spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let stack = stack.clone();
+            tokio::spawn(async move {
+                let connected = TcpStream::connect(&stack, ours(0), kernel(port), &config).await;
+                let mut server = connected.expect("the server listens");
+                // A client may go in the middle of an answer.
+                let _ = copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+}
+
+/// The client measures in both directions, over one connection and over four.
+#[test]
+fn iperf3_measures() {
+    in_namespace(|device| {
+        let Some(_server) = server("iperf3", &["-s", "-p", "5201"], 5201) else { return };
+        let (runtime, stack) = start(device);
+        relay(&runtime, &stack, 5201);
+        let host = ours(0).ip().to_string();
+        for more in [&["-n", "50M"][..], &["-n", "50M", "-R"], &["-n", "20M", "-P", "4", "--bidir"]]
+        {
+            let output = Command::new("iperf3").args(["-c", &host, "-J"]).args(more).output();
+            let output = output.expect("it runs");
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && !text.contains("\"error\""), "{more:?}: {text}");
+        }
+    });
+}
+
+/// curl fetches files that nginx serves, some of them over one connection.
+#[test]
+fn nginx_serves() {
+    in_namespace(|device| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file: Vec<u8> =
+            (0..8_000_000_u32).flat_map(|i| i.wrapping_mul(0x9e37_79b1).to_le_bytes()).collect();
+        fs::write(dir.path().join("file"), &file).expect("a file");
+        let place = dir.path().display();
+        let config = format!(
+            "daemon off; master_process off; pid {place}/pid; error_log {place}/log;\n\
+             events {{}}\n\
+             http {{ access_log off; client_body_temp_path {place}; proxy_temp_path {place};\n\
+             fastcgi_temp_path {place}; uwsgi_temp_path {place}; scgi_temp_path {place};\n\
+             server {{ listen {}; root {place}; }} }}\n",
+            kernel(8080)
+        );
+        let path = dir.path().join("nginx.conf");
+        fs::write(&path, config).expect("a file");
+        let args = ["-c", path.to_str().expect("UTF-8")];
+        let Some(_server) = server("nginx", &args, 8080) else { return };
+        let (runtime, stack) = start(device);
+        relay(&runtime, &stack, 8080);
+        let url = format!("http://{}/file", ours(8080));
+        let output = Command::new("curl").args(["-sS", "--max-time", "60", &url, &url]).output();
+        let Ok(output) = output else { return eprintln!("skipped: there is no curl here") };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stdout == [&file[..], &file[..]].concat(), "{} bytes", output.stdout.len());
+    });
+}

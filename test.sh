@@ -3,7 +3,7 @@
 # later; installs aioquic from PyPI into .venv here.
 #
 # ./test.sh --long runs what takes longer or needs more: the kernel program (clang-19; as root it is loaded), the page
-# of the figures in Chromium, TCP on a board (QEMU), more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
+# of the figures in Chromium, TCP on a board (QEMU), the packages of the crates, the oldest Rust they need, more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
 # is asked for. As root on Debian it installs what it needs with apt-get.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -35,6 +35,14 @@ bare=thumbv7em-none-eabi
 board="$PWD/target/board"
 build_board() {
     cargo build --release --locked --manifest-path crates/tcp/board/Cargo.toml --target "$bare" --target-dir "$board"
+}
+
+# The crates that may be published, each with its rust-version.
+published() {
+    cargo metadata --no-deps --locked --format-version 1 | python3 -c 'import json, sys
+for package in json.load(sys.stdin)["packages"]:
+    if package["publish"] is None:
+        print(package["name"], package["rust_version"])'
 }
 
 run_long() {
@@ -74,6 +82,23 @@ run_long() {
     FUZZ_DATAGRAMS=1000000 cargo test --workspace --release --locked --lib hostile -- --nocapture --test-threads=1
     STRANGERS=1000000 cargo test --workspace --release --locked --test strangers -- --nocapture --test-threads=1
     JUDGE_SEEDS=20 cargo test --workspace --release --locked --test verdicts --test judge -- --nocapture
+
+    # Each crate that may be published is built from its package alone, as from the registry.
+    say "packages"
+    local crate version packages=()
+    while read -r crate version; do
+        packages+=(-p "$crate")
+    done < <(published)
+    cargo package --allow-dirty --locked "${packages[@]}"
+
+    say "the oldest Rust that each of them needs"
+    while read -r crate version; do
+        if command -v rustup >/dev/null && rustup toolchain install "$version" --profile minimal --no-self-update; then
+            cargo "+$version" check --locked --target-dir target/msrv -p "$crate"
+        else
+            echo "not checked: $crate with Rust $version (rustup could not install it)"
+        fi
+    done < <(published)
 
     # In real time and for minutes: each runs when its variable is set.
     say "tests that run when they are asked for"

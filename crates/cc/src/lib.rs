@@ -91,3 +91,8 @@ pub use prr::Prr;
 pub use sampler::{PacketState, RateSample, RttSample};
 pub use snapshot::{BbrSnapshot, Snapshot, State, StateChange, StateHook};
 pub use units::{Duration, Gain, Instant, Rate};
+
+/// The examples of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

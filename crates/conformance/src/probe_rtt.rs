@@ -54,7 +54,8 @@ fn comes(fixture: &mut Fixture<'_>) -> Step {
         if fixture.is_ack() && fixture.before.state != State::ProbeRtt {
             let (entered, expired) =
                 (fixture.state() == State::ProbeRtt, fixture.now() > stamp + INTERVAL);
-            let seen = format_args!("{} after it", fixture.now().since(stamp));
+            let time = fixture.now().since(stamp);
+            let seen = format_args!("{time} after it");
             fixture.check(2, entered == expired, "ProbeRTT 5 s after the last lower RTT", seen)?;
         }
         let lower = after.probe_rtt_min_delay.unwrap_or(Duration::MAX)
@@ -83,7 +84,8 @@ fn goes(fixture: &mut Fixture<'_>) -> Result<Duration, super::fixture::Broken> {
         let round = fixture.bbr().round_count;
         if let Some((at, started)) = down {
             let due = fixture.now() > at + DURATION && round > started;
-            let seen = format_args!("{} and {} rounds", fixture.now().since(at), round - started);
+            let (time, rounds) = (fixture.now().since(at), round - started);
+            let seen = format_args!("{time} and {rounds} rounds");
             let over = fixture.state() != State::ProbeRtt;
             fixture.check(4, over == due, "an end after 200 ms and a round trip", seen)?;
         } else if fixture.inflight_on_ack() <= most {

@@ -70,7 +70,8 @@ fn lost_and_undone(
     fixture.check(2, ok, "the bounds of before the loss to be saved", seen)?;
     let (kept, cwnd) = (bounds(before), fixture.before.cwnd);
     while fixture.bbr().undo_state != Some(state) {
-        let seen = format_args!("{:?}", fixture.bbr().undo_state);
+        let undo_state = fixture.bbr().undo_state;
+        let seen = format_args!("{undo_state:?}");
         fixture.check(2, fixture.now() < limit, "an undo_state", seen)?;
         next(fixture)?;
         let ok = saved(fixture.bbr()) == kept;

@@ -138,3 +138,8 @@ pub const IPV6_UDP_HEADER_BYTES: u32 = 48;
 
 /// A full-sized packet on the wire: Ethernet's MTU. No queue may be smaller.
 pub const MTU_BYTES: u32 = 1500;
+
+/// The examples of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -93,6 +93,7 @@ impl RateConfig {
 
 /// A text that is no trace.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TraceError {
     /// A line that is no time.
     #[error("line {number}: \"{line}\" is no time: give whole milliseconds, one time a line")]

@@ -151,6 +151,7 @@ pub struct PathSample {
 /// Counters of one element so far:
 /// `entered + duplicated = left + dropped + inside`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct ElementStats {
     /// Came from the element before it, or into the path.
     pub entered: Count,

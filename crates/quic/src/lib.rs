@@ -49,3 +49,8 @@ pub use tls::{
 };
 pub use transport::TransportSettings;
 pub use version::{QuicVersions, UnknownVersions};
+
+/// The examples of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -37,6 +37,7 @@ impl SimConfig {
 
 /// A description that no simulation can be built from.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SimError {
     /// A link that makes no sense.
     #[error(transparent)]

@@ -82,3 +82,8 @@ pub const MAX_ACK_DELAY: fullpipe_cc::Duration = fullpipe_cc::Duration::from_mil
 
 /// Size of a datagram that asks for an answer.
 pub const REQUEST_BYTES: u32 = 100;
+
+/// The examples of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -99,3 +99,8 @@ pub mod wire;
 pub use config::{Config, Error};
 pub use connection::{Connection, Info, Seeds, State};
 pub use endpoint::{Endpoint, Handle, ListenerHandle};
+
+/// The examples of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

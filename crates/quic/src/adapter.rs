@@ -30,19 +30,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fullpipe_cc::{
-    Algorithm, Config, Controller as Core, Duration, Instant, PacketState, Snapshot, Transport,
-};
+use fullpipe_adapter::{Batch, Clock};
+use fullpipe_cc::{Algorithm, Config, Controller as Core, Instant, Snapshot, Transport};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use flight::Flight;
 
 type NoqInstant = std::time::Instant;
-
-/// A state that is older than the newest acknowledged packet by more than this and four round
-/// trips was acknowledged, lost or dropped long ago: noq's loss timer is 9/8 of a round trip.
-const FORGET_AFTER: Duration = Duration::from_secs(1);
 
 /// A noq controller factory for one of our algorithms. Each path of each connection gets a seed of
 /// its own, made from `seed` in the order in which they are built.
@@ -71,27 +66,11 @@ pub struct NoqController {
     inner: Mutex<Inner>,
 }
 
-/// The events of one ACK, or of one firing of the loss timer, so far.
-#[derive(Clone, Default)]
-struct Batch {
-    /// The time of its events; `None` when nothing is kept.
-    now: Option<Instant>,
-    /// `on_end_acks` came: another `on_ack` belongs to the next ACK.
-    acks_ended: bool,
-    acked: Vec<PacketState>,
-    lost: Vec<PacketState>,
-    in_flight: Option<u64>,
-    ce_packets: u64,
-    persistent_congestion: bool,
-}
-
 #[derive(Clone)]
 struct Inner {
     core: Core,
     config: Config,
-    /// The zero of our clock.
-    base: NoqInstant,
-    latest: Instant,
+    clock: Clock,
     flight: Flight,
     batch: Batch,
     /// The snapshot that a clone for `congestion_state` shows. The first event removes it; only a
@@ -108,8 +87,7 @@ impl NoqController {
             inner: Mutex::new(Inner {
                 core: Core::new(algorithm, config, start),
                 config,
-                base,
-                latest: start,
+                clock: Clock::new(base),
                 flight: Flight::default(),
                 batch: Batch::default(),
                 at_clone: None,
@@ -140,53 +118,18 @@ impl NoqController {
 }
 
 impl Inner {
-    /// noq's time on our clock. Time that seems to run backwards stands still.
-    fn at(&mut self, now: NoqInstant) -> Instant {
-        let since = now.saturating_duration_since(self.base);
-        self.latest = self.latest.max(Instant::default() + Duration::from(since));
-        self.latest
-    }
-
-    fn send_time(&self, sent: NoqInstant) -> Instant {
-        Instant::default() + Duration::from(sent.saturating_duration_since(self.base))
-    }
-
     /// The batch that an event at `now` belongs to: the open one, or a new one.
     fn batch_at(&mut self, now: Instant) -> &mut Batch {
-        if self.batch.now != Some(now) {
+        if !self.batch.is_at(now) {
             self.close_batch();
-            self.batch.now = Some(now);
         }
-        &mut self.batch
+        self.batch.open(now)
     }
 
     /// Gives the core what is kept, in one batch.
     fn close_batch(&mut self) {
-        let Some(now) = self.batch.now.take() else { return };
-        let batch = &mut self.batch;
-        let lost_bytes: u64 = batch.lost.iter().map(PacketState::size).sum();
-        let newest_acked = batch.acked.iter().map(PacketState::send_time).max();
-
-        let mut ack = self.core.ack(now);
-        for packet in batch.acked.drain(..) {
-            ack.acked(&packet);
-        }
-        for packet in batch.lost.drain(..) {
-            ack.lost(&packet);
-        }
-        ack.ce(core::mem::take(&mut batch.ce_packets));
-        if let Some(in_flight) = batch.in_flight.take() {
-            // Counted after the ACK and before its losses.
-            ack.resync_inflight(in_flight.saturating_sub(lost_bytes));
-        }
-        if core::mem::take(&mut batch.persistent_congestion) {
-            ack.timeout();
-        }
-        ack.finish();
-        batch.acks_ended = false;
-        if let Some(newest) = newest_acked {
-            let rtt = now.since(newest);
-            self.flight.forget_before(newest - (FORGET_AFTER + rtt.times(4)));
+        if let Some(old) = self.batch.close(&mut self.core) {
+            self.flight.forget_before(old);
         }
     }
 }
@@ -195,7 +138,7 @@ impl Controller for NoqController {
     fn on_packet_sent(&mut self, now: NoqInstant, bytes: u16, pn: u64) {
         let inner = self.inner();
         inner.close_batch();
-        let now = inner.at(now);
+        let now = inner.clock.at(now);
         let state = inner.core.on_sent(now, u32::from(bytes));
         inner.flight.insert(pn, state);
     }
@@ -216,15 +159,15 @@ impl Controller for NoqController {
         _rtt: &RttEstimator,
     ) {
         let inner = self.inner();
-        let (now, sent) = (inner.at(now), inner.send_time(sent));
-        if inner.batch.acks_ended || inner.batch.now != Some(now) {
+        let (now, sent) = (inner.clock.at(now), inner.clock.of(sent));
+        if !inner.batch.takes_acked(now) {
             inner.close_batch();
             if app_limited {
                 inner.core.on_app_limited();
             }
         }
         if let Some(state) = inner.flight.take_acked(pn, sent) {
-            inner.batch_at(now).acked.push(state);
+            inner.batch_at(now).acked(state);
         }
     }
 
@@ -236,18 +179,16 @@ impl Controller for NoqController {
         _largest_packet_num_acked: Option<u64>,
     ) {
         let inner = self.inner();
-        let now = inner.at(now);
-        let batch = inner.batch_at(now);
-        batch.in_flight = Some(in_flight);
-        batch.acks_ended = true;
+        let now = inner.clock.at(now);
+        inner.batch_at(now).acks_ended(in_flight);
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: NoqInstant) {
         let inner = self.inner();
-        let now = inner.at(now);
+        let now = inner.clock.at(now);
         // Not found: a packet of the path before a migration, which is no news about this one.
         if let Some(state) = inner.flight.take_lost(pn, u64::from(lost_bytes)) {
-            inner.batch_at(now).lost.push(state);
+            inner.batch_at(now).lost(state);
         }
     }
 
@@ -261,16 +202,18 @@ impl Controller for NoqController {
         _largest_lost_pn: u64,
     ) {
         let inner = self.inner();
-        let now = inner.at(now);
+        let now = inner.clock.at(now);
         let batch = inner.batch_at(now);
-        batch.ce_packets += u64::from(is_ecn);
-        batch.persistent_congestion |= is_persistent_congestion;
+        batch.ce(u64::from(is_ecn));
+        if is_persistent_congestion {
+            batch.persistent_congestion();
+        }
     }
 
     fn on_spurious_congestion_event(&mut self) {
         let inner = self.inner();
         inner.close_batch();
-        let now = inner.latest;
+        let now = inner.clock.latest();
         inner.core.on_spurious_loss(now);
     }
 
@@ -278,7 +221,7 @@ impl Controller for NoqController {
         let inner = self.inner();
         inner.close_batch();
         inner.config.smss = u32::from(new_mtu);
-        let (now, config) = (inner.latest, inner.config);
+        let (now, config) = (inner.clock.latest(), inner.config);
         inner.core.on_mtu_update(now, config.smss, &config);
     }
 
@@ -315,8 +258,7 @@ impl Controller for NoqController {
             batch: Batch::default(),
             at_clone: Some(snapshot),
             config: inner.config,
-            base: inner.base,
-            latest: inner.latest,
+            clock: inner.clock,
         };
         Box::new(Self { inner: Mutex::new(clone) })
     }

@@ -1,0 +1,167 @@
+//! The core as quinn's congestion controller.
+
+use std::any::Any;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use fullpipe_cc::{Algorithm, Snapshot};
+use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
+// quinn has it in a signature of its trait and exports it nowhere.
+use quinn_proto::RttEstimator;
+
+use crate::path::Path;
+
+/// A factory for quinn's `TransportConfig` that builds a controller for each path of each connection.
+pub fn controllers(algorithm: Algorithm) -> Arc<dyn ControllerFactory + Send + Sync> {
+    controllers_with_seed(algorithm, RandomState::new().build_hasher().finish())
+}
+
+/// As [`controllers`], with a seed of the randomised probe times. Each path gets one of its own, made from `seed` in
+/// the order in which they are built.
+pub fn controllers_with_seed(
+    algorithm: Algorithm,
+    seed: u64,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    Arc::new(Factory { algorithm, next_seed: AtomicU64::new(seed) })
+}
+
+#[derive(Debug)]
+struct Factory {
+    algorithm: Algorithm,
+    next_seed: AtomicU64,
+}
+
+impl ControllerFactory for Factory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+        Box::new(QuinnController { path: Path::new(self.algorithm, seed, now, current_mtu) })
+    }
+}
+
+/// One of our algorithms as quinn sees it.
+pub struct QuinnController {
+    path: Arc<Path>,
+}
+
+impl QuinnController {
+    /// All that the algorithm believes. On a clone from `congestion_state`: at that moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut state = self.path.lock();
+        state.close_batch();
+        match &state.at_clone {
+            Some(snapshot) => **snapshot,
+            None => state.core.snapshot(),
+        }
+    }
+}
+
+impl Controller for QuinnController {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
+        self.path.made(now, bytes);
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        app_limited: bool,
+        _rtt: &RttEstimator,
+    ) {
+        let mut state = self.path.lock();
+        state.at_clone = None;
+        let (now, made) = (state.clock.at(now), state.clock.of(sent));
+        state.leave_unseen_at(made);
+        if !state.batch.takes_acked(now) {
+            state.close_batch();
+            if app_limited {
+                state.core.on_app_limited();
+            }
+        }
+        if let Some(packet) = state.flight.take_acked(made, bytes) {
+            state.batch_at(now).acked(packet);
+        }
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        _app_limited: bool,
+        _largest_packet_num_acked: Option<u64>,
+    ) {
+        let mut state = self.path.lock();
+        state.at_clone = None;
+        let now = state.clock.at(now);
+        let in_flight = in_flight.saturating_sub(state.waiting());
+        state.batch_at(now).acks_ended(in_flight);
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        let mut state = self.path.lock();
+        state.at_clone = None;
+        let (now, newest) = (state.clock.at(now), state.clock.of(sent));
+        state.leave_unseen_at(newest);
+        let lost = state.flight.take_lost(newest, lost_bytes);
+        let batch = state.batch_at(now);
+        lost.into_iter().for_each(|packet| batch.lost(packet));
+        // quinn reports marks in this way.
+        batch.ce(u64::from(lost_bytes == 0));
+        if is_persistent_congestion {
+            batch.persistent_congestion();
+        }
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        let mut state = self.path.lock();
+        state.close_batch();
+        state.config.smss = u32::from(new_mtu);
+        let (now, config) = (state.clock.latest(), state.config);
+        state.core.on_mtu_update(now, config.smss, &config);
+    }
+
+    fn window(&self) -> u64 {
+        let mut state = self.path.lock();
+        state.close_batch();
+        state.core.cwnd()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut state = self.path.lock();
+        state.close_batch();
+        // The struct cannot be built by name outside quinn.
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = state.core.cwnd();
+        metrics.ssthresh = state.core.snapshot().ssthresh;
+        metrics.pacing_rate = state.core.pacing_rate().map(|rate| rate.as_bits_per_sec());
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        let state = self.path.lock().on_a_new_path();
+        Box::new(Self { path: Path::of(state) })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.path.lock().core.initial_cwnd()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl fmt::Debug for QuinnController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("QuinnController").field(&self.path.lock().core).finish()
+    }
+}

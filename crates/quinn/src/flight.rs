@@ -1,0 +1,181 @@
+//! The states of the packets in flight, found again by what quinn says of them: the time at which they were made,
+//! and a size.
+
+use std::collections::VecDeque;
+
+use fullpipe_cc::{Instant, PacketState};
+
+/// Largest datagram, in bytes, that counts as an ACK alone. quinn does not say which packets those are; they are in flight
+/// nowhere (RFC 9002 section 2), nobody acknowledges them, and no congestion control delays them.
+pub(crate) const SMALL: u64 = 128;
+
+/// Number of small datagrams whose states are kept. More are in flight only where a sender writes very little at a time.
+const MAX_SMALL: usize = 512;
+
+/// A state with the time at which quinn made its packet, which is before it left.
+type Made = (Instant, PacketState);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flight {
+    full: VecDeque<Group>,
+    small: VecDeque<Made>,
+}
+
+/// The packets that quinn made at one time.
+#[derive(Clone, Debug)]
+struct Group {
+    made: Instant,
+    packets: VecDeque<PacketState>,
+    /// Acknowledged bytes of packets that share a datagram with others, as in a handshake.
+    credit: u64,
+}
+
+impl Group {
+    fn take_acked(&mut self, bytes: u64) -> Option<PacketState> {
+        if let Some(i) = self.packets.iter().position(|packet| packet.size() == bytes) {
+            return self.packets.remove(i);
+        }
+        self.credit += bytes;
+        let first = self.packets.front()?.size();
+        if first > self.credit {
+            return None;
+        }
+        self.credit -= first;
+        self.packets.pop_front()
+    }
+}
+
+impl Flight {
+    /// Keeps the state of a datagram that quinn made at `made`, which is not before that of the one before.
+    pub(crate) fn insert(&mut self, made: Instant, packet: PacketState) {
+        if packet.size() <= SMALL {
+            if self.small.len() == MAX_SMALL {
+                self.small.pop_front();
+            }
+            self.small.push_back((made, packet));
+            return;
+        }
+        match self.full.back_mut().filter(|group| group.made == made) {
+            Some(group) => group.packets.push_back(packet),
+            None => self.full.push_back(Group { made, packets: [packet].into(), credit: 0 }),
+        }
+    }
+
+    /// The state of an acknowledged packet of so many bytes.
+    pub(crate) fn take_acked(&mut self, made: Instant, bytes: u64) -> Option<PacketState> {
+        let is_it = |(at, packet): &Made| *at == made && packet.size() == bytes;
+        if let Some(i) = self.small.iter().position(is_it) {
+            return self.small.remove(i).map(|(_, packet)| packet);
+        }
+        let i = self.full.binary_search_by_key(&made, |group| group.made).ok()?;
+        let packet = self.full.get_mut(i)?.take_acked(bytes);
+        while self.full.front().is_some_and(|group| group.packets.is_empty()) {
+            self.full.pop_front();
+        }
+        packet
+    }
+
+    /// The states of the packets that were lost together, in the order in which they were sent. quinn gives the sum of their
+    /// bytes and the time of the newest. RFC 9002 section 6.1 declares each unacknowledged packet lost that was sent
+    /// before a lost one, so they are all that are left up to that time; the bytes say how many of that very time.
+    pub(crate) fn take_lost(&mut self, newest: Instant, bytes: u64) -> Vec<PacketState> {
+        let mut left = bytes;
+        let mut lost = Vec::new();
+        let mut fits = |packet: &PacketState| {
+            let fits = packet.size() <= left;
+            if fits {
+                left -= packet.size();
+                lost.push(*packet);
+            }
+            fits
+        };
+        while let Some(group) = self.full.front_mut().filter(|group| group.made <= newest) {
+            while group.packets.front().is_some_and(&mut fits) {
+                group.packets.pop_front();
+            }
+            if !group.packets.is_empty() && group.made == newest {
+                break;
+            }
+            // What is left before that time is of another number space, and found no more.
+            self.full.pop_front();
+        }
+        self.small.retain(|(made, packet)| *made > newest || !fits(packet));
+        lost
+    }
+
+    /// Lets go of what was made before `time`: nobody will ask for it.
+    pub(crate) fn forget_before(&mut self, time: Instant) {
+        while self.full.front().is_some_and(|group| group.made < time) {
+            self.full.pop_front();
+        }
+        while self.small.front().is_some_and(|(made, _)| *made < time) {
+            self.small.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullpipe_cc::{Algorithm, Config, Controller, Duration};
+
+    fn at(ms: u64) -> Instant {
+        Instant::default() + Duration::from_millis(ms)
+    }
+
+    /// Three datagrams of 1200 bytes at each of 1, 2 and 3 ms, with an ACK alone at 2 ms.
+    fn flight() -> Flight {
+        let mut core = Controller::new(Algorithm::Bbr3, Config::new(1), at(0));
+        let mut flight = Flight::default();
+        for ms in 1..=3 {
+            for _ in 0..3 {
+                flight.insert(at(ms), core.on_sent(at(ms), 1200));
+            }
+        }
+        flight.insert(at(3), core.on_sent(at(3), 40));
+        flight
+    }
+
+    #[test]
+    fn a_packet_is_found_by_time_and_size_once() {
+        let mut flight = flight();
+        for _ in 0..3 {
+            assert_eq!(flight.take_acked(at(2), 1200).map(|p| p.send_time()), Some(at(2)));
+        }
+        assert!(flight.take_acked(at(2), 1200).is_none());
+        assert!(flight.take_acked(at(4), 1200).is_none());
+        assert_eq!(flight.take_acked(at(3), 40).map(|p| p.size()), Some(40));
+    }
+
+    #[test]
+    fn packets_that_share_a_datagram_are_one() {
+        let mut flight = flight();
+        assert!(flight.take_acked(at(1), 200).is_none());
+        assert!(flight.take_acked(at(1), 1000).is_some());
+        assert_eq!(flight.take_lost(at(1), 9999).len(), 2);
+    }
+
+    #[test]
+    fn lost_are_the_oldest_that_are_left_and_no_more_than_the_bytes() {
+        let mut flight = flight();
+        let _ = flight.take_acked(at(1), 1200);
+        let times: Vec<_> =
+            flight.take_lost(at(2), 4 * 1200).iter().map(PacketState::send_time).collect();
+        assert_eq!(times, [at(1), at(1), at(2), at(2)]);
+        assert!(flight.take_acked(at(1), 1200).is_none());
+        assert!(flight.take_acked(at(2), 1200).is_some());
+        assert_eq!(flight.take_lost(at(3), 3 * 1200 + 40).len(), 4);
+    }
+
+    #[test]
+    fn a_receiver_that_sends_nothing_but_acks_keeps_few_states() {
+        let mut core = Controller::new(Algorithm::Bbr3, Config::new(1), at(0));
+        let mut flight = Flight::default();
+        for ms in 0..10_000 {
+            flight.insert(at(ms), core.on_sent(at(ms), 40));
+        }
+        assert_eq!(flight.small.len(), MAX_SMALL);
+        flight.forget_before(at(9_999));
+        assert_eq!(flight.small.len(), 1);
+    }
+}

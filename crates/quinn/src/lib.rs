@@ -1,0 +1,12 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod controller;
+mod flight;
+mod path;
+mod runtime;
+mod socket;
+
+pub use controller::{QuinnController, controllers, controllers_with_seed};
+pub use fullpipe_cc::{Algorithm, Snapshot};
+pub use runtime::runtime;

@@ -1,0 +1,203 @@
+//! One path of a connection: the core, and the datagrams between quinn and the socket. The controller and the socket
+//! share it.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time;
+
+use fullpipe_adapter::{Batch, Clock};
+use fullpipe_cc::{Algorithm, Config, Controller as Core, Instant, Snapshot, Transport};
+
+use crate::flight::{Flight, SMALL};
+
+thread_local! {
+    /// The path for which quinn made datagrams last on this thread.
+    static MADE: RefCell<Weak<Path>> = const { RefCell::new(Weak::new()) };
+}
+
+/// A path of a connection.
+#[derive(Debug)]
+pub(crate) struct Path {
+    state: Mutex<State>,
+}
+
+/// All that is known of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) core: Core,
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) flight: Flight,
+    pub(crate) batch: Batch,
+    leaving: Option<Leaving>,
+    /// The snapshot that a clone for `congestion_state` shows. The first event removes it; only a
+    /// controller of a real path has events.
+    pub(crate) at_clone: Option<Box<Snapshot>>,
+}
+
+/// Datagrams that quinn made together and that have not all left.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    made: Instant,
+    bytes: u64,
+    gone: u64,
+}
+
+impl Leaving {
+    fn left(&self) -> u64 {
+        self.bytes.saturating_sub(self.gone)
+    }
+}
+
+/// The pacer's answer for the datagrams that quinn made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leave {
+    /// After so many bytes that have left, so many more may now.
+    Now { gone: u64, bytes: u64 },
+    /// None before this time.
+    At(time::Instant),
+    /// They are none of the controller's: probes for the MTU, for one.
+    Unpaced,
+}
+
+impl Path {
+    pub(crate) fn new(algorithm: Algorithm, seed: u64, base: time::Instant, mtu: u16) -> Arc<Self> {
+        let config =
+            Config { smss: u32::from(mtu), transport: Transport::Quic, ..Config::new(seed) };
+        Self::of(State {
+            core: Core::new(algorithm, config, Instant::default()),
+            config,
+            clock: Clock::new(base),
+            flight: Flight::default(),
+            batch: Batch::default(),
+            leaving: None,
+            at_clone: None,
+        })
+    }
+
+    pub(crate) fn of(state: State) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(state) })
+    }
+
+    /// A panic while the lock was held leaves a model that is merely out of date.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// quinn made datagrams of so many bytes. It gives them to the socket next, on this thread.
+    pub(crate) fn made(self: &Arc<Self>, now: time::Instant, bytes: u64) {
+        let mut state = self.lock();
+        state.at_clone = None;
+        state.close_batch();
+        state.leave_unseen();
+        // Of one look at the clock quinn makes several batches, between which the first of them leave: this is no event.
+        let made = state.clock.of(now);
+        state.leaving = Some(Leaving { made, bytes, gone: 0 });
+        MADE.with_borrow_mut(|last| *last = Arc::downgrade(self));
+    }
+
+    /// The path for which quinn has just made datagrams on this thread.
+    pub(crate) fn take_made() -> Option<Arc<Self>> {
+        MADE.take().upgrade()
+    }
+
+    /// When the next datagrams may leave, and how many bytes of them.
+    pub(crate) fn may_leave(&self, now: time::Instant) -> Leave {
+        let mut state = self.lock();
+        let Some(leaving) = state.leaving else { return Leave::Unpaced };
+        let left = leaving.left();
+        if leaving.bytes <= SMALL {
+            return Leave::Now { gone: 0, bytes: left };
+        }
+        let now = state.clock.at(now);
+        let smss = u64::from(state.config.smss);
+        let core = &mut state.core;
+        let at = core.ready_at(now, left.min(smss));
+        if at > now {
+            return Leave::At(state.clock.back(at));
+        }
+        let most = left.min(core.send_quantum()).min(core.burst_bound());
+        let packets = (2..=most / smss).rev().find(|n| core.ready_at(now, n * smss) <= now);
+        Leave::Now { gone: leaving.gone, bytes: left.min(packets.unwrap_or(1) * smss) }
+    }
+
+    /// Datagrams of these sizes have left.
+    pub(crate) fn have_left(&self, now: time::Instant, sizes: impl Iterator<Item = usize>) {
+        let mut state = self.lock();
+        let now = state.clock.at(now);
+        let state = &mut *state;
+        state.close_batch();
+        let Some(leaving) = &mut state.leaving else { return };
+        for size in sizes {
+            let bytes = u32::try_from(size).unwrap_or(u32::MAX);
+            state.flight.insert(leaving.made, state.core.on_sent(now, bytes));
+            leaving.gone += u64::from(bytes);
+        }
+        if leaving.left() == 0 {
+            state.leaving = None;
+        }
+    }
+
+    /// True if datagrams may be marked as ECN-capable.
+    pub(crate) fn wants_ecn(&self) -> bool {
+        self.lock().core.wants_ecn()
+    }
+}
+
+impl State {
+    /// Bytes that quinn counts as sent and that have not left.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.leaving.as_ref().map_or(0, Leaving::left)
+    }
+
+    /// What quinn made at `made`, if the socket is not ours: it left at that time.
+    pub(crate) fn leave_unseen_at(&mut self, made: Instant) {
+        if self.leaving.is_some_and(|leaving| leaving.made <= made && leaving.gone == 0) {
+            self.leave_unseen();
+        }
+    }
+
+    /// Counts as sent what the socket has not reported.
+    fn leave_unseen(&mut self) {
+        let Some(leaving) = self.leaving.take() else { return };
+        let now = leaving.made.max(self.clock.latest());
+        let mut left = leaving.left();
+        while left > 0 {
+            let bytes = u32::try_from(left).unwrap_or(u32::MAX).min(self.config.smss);
+            self.flight.insert(leaving.made, self.core.on_sent(now, bytes));
+            left -= u64::from(bytes);
+        }
+    }
+
+    /// The batch that an event at `now` belongs to: the open one, or a new one.
+    pub(crate) fn batch_at(&mut self, now: Instant) -> &mut Batch {
+        if !self.batch.is_at(now) {
+            self.close_batch();
+        }
+        self.batch.open(now)
+    }
+
+    /// Gives the core what is kept, in one batch.
+    pub(crate) fn close_batch(&mut self) {
+        if let Some(old) = self.batch.close(&mut self.core) {
+            self.flight.forget_before(old);
+        }
+    }
+
+    /// The same path after a migration, or for an onlooker: with the model, and nothing in flight.
+    pub(crate) fn on_a_new_path(&mut self) -> Self {
+        self.close_batch();
+        let snapshot = self.at_clone.clone().unwrap_or_else(|| Box::new(self.core.snapshot()));
+        let mut core = self.core.clone();
+        core.forget_flight();
+        Self {
+            core,
+            config: self.config,
+            clock: self.clock,
+            flight: Flight::default(),
+            batch: Batch::default(),
+            leaving: None,
+            at_clone: Some(snapshot),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! A socket that holds the datagrams of each connection to its pacing rate.
+//!
+//! quinn's `Controller` has no pacing rate, and its pacer takes 1.25 windows a round trip. So the rate is enforced
+//! where datagrams leave. A connection's task does three things in a row: it makes the datagrams of one GSO batch, which the
+//! controller is told of; it asks its own [`UdpPoller`] if the socket is writable; and it hands them to the socket. The
+//! poller is asked on the same thread right after the controller was told, which is how it knows the path; it is not
+//! ready before the pacer lets a datagram leave. Of a batch that is larger than what may leave, the socket sends a part, which
+//! is a GSO batch again, and says that it would block; quinn keeps the batch and asks the poller anew.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use fullpipe_adapter::{Timer, Timers};
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+
+use crate::path::{Leave, Path};
+
+thread_local! {
+    /// What the batch that comes next on this thread may send.
+    static GRANT: RefCell<Option<Grant>> = const { RefCell::new(None) };
+}
+
+/// A permission to send a part of a batch.
+struct Grant {
+    path: Arc<Path>,
+    /// Bytes at the beginning of the batch that have left.
+    gone: u64,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct PacedSocket {
+    socket: Arc<dyn AsyncUdpSocket>,
+    timers: Timers,
+}
+
+impl PacedSocket {
+    pub(crate) fn new(socket: Arc<dyn AsyncUdpSocket>, timers: Timers) -> Self {
+        Self { socket, timers }
+    }
+
+    /// Sends the part of a batch that may leave.
+    fn send_part(&self, transmit: &Transmit<'_>, grant: &Grant) -> io::Result<()> {
+        let whole = transmit.contents.len();
+        let segment = transmit.segment_size.unwrap_or(whole).max(1);
+        let begin = usize::try_from(grant.gone).unwrap_or(whole).min(whole);
+        let most = usize::try_from(grant.bytes).unwrap_or(whole);
+        let end = (begin + (most / segment).max(1) * segment).min(whole);
+        let part = &transmit.contents[begin..end];
+        // Over a short path the answer can be there before the system call returns.
+        let now = Instant::now();
+        self.socket.try_send(&Transmit {
+            destination: transmit.destination,
+            ecn: transmit.ecn.filter(|_| grant.path.wants_ecn()),
+            contents: part,
+            segment_size: transmit.segment_size.filter(|_| part.len() > segment),
+            src_ip: transmit.src_ip,
+        })?;
+        grant.path.have_left(now, part.chunks(segment).map(<[u8]>::len));
+        if end < whole { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    }
+}
+
+impl AsyncUdpSocket for PacedSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(PacedPoller {
+            poller: self.socket.clone().create_io_poller(),
+            timer: self.timers.timer(Instant::now()),
+            path: None,
+        })
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        match GRANT.take() {
+            Some(grant) => self.send_part(transmit, &grant),
+            None => self.socket.try_send(transmit),
+        }
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_recv(cx, bufs, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.socket.max_transmit_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.socket.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.socket.may_fragment()
+    }
+}
+
+/// The poller of one connection.
+struct PacedPoller {
+    poller: Pin<Box<dyn UdpPoller>>,
+    timer: Timer,
+    /// The path for which the connection made datagrams last.
+    path: Option<Arc<Path>>,
+}
+
+impl UdpPoller for PacedPoller {
+    fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if let Some(path) = Path::take_made() {
+            this.path = Some(path);
+        }
+        let grant = loop {
+            let Some(path) = &this.path else { break None };
+            match path.may_leave(Instant::now()) {
+                Leave::Now { gone, bytes } => {
+                    break Some(Grant { path: path.clone(), gone, bytes });
+                }
+                Leave::Unpaced => break None,
+                Leave::At(time) => {
+                    this.timer.reset(time);
+                    ready!(this.timer.poll(cx));
+                }
+            }
+        };
+        ready!(this.poller.as_mut().poll_writable(cx))?;
+        GRANT.set(grant);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for PacedPoller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PacedPoller").field("timer", &self.timer).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::task::Waker;
+
+    use fullpipe_cc::{Algorithm, Rate};
+
+    /// A socket that notes the length and the segment size of what it is given.
+    #[derive(Debug, Default)]
+    struct Noting(Mutex<Vec<(usize, Option<usize>)>>);
+
+    impl AsyncUdpSocket for Noting {
+        fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+            Box::pin(Writable)
+        }
+
+        fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+            let sent = (transmit.contents.len(), transmit.segment_size);
+            self.0.lock().expect("no panic").push(sent);
+            Ok(())
+        }
+
+        fn poll_recv(
+            &self,
+            _: &mut Context<'_>,
+            _: &mut [IoSliceMut<'_>],
+            _: &mut [RecvMeta],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn local_addr(&self) -> io::Result<SocketAddr> {
+            Ok(([127, 0, 0, 1], 1).into())
+        }
+    }
+
+    #[derive(Debug)]
+    struct Writable;
+
+    impl UdpPoller for Writable {
+        fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// A path at 10 MB/s, whose pacer lets 20 kB leave at once, and two batches of it: the first goes as it is, and the second in
+    /// parts of several segments, every byte once.
+    #[tokio::test]
+    async fn a_batch_leaves_in_parts_that_are_batches() {
+        let noting = Arc::new(Noting::default());
+        let socket = Arc::new(PacedSocket::new(noting.clone(), Timers::start()));
+        let mut poller = socket.clone().create_io_poller();
+        let rate = Rate::from_bytes_per_sec(10_000_000);
+        let path = Path::new(Algorithm::Fixed(rate), 1, Instant::now(), 1200);
+        let contents = vec![0; 10 * 1200 + 700];
+        let transmit = Transmit {
+            destination: ([127, 0, 0, 1], 2).into(),
+            ecn: None,
+            contents: &contents,
+            segment_size: Some(1200),
+            src_ip: None,
+        };
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            path.made(Instant::now(), contents.len() as u64);
+            loop {
+                if poller.as_mut().poll_writable(&mut cx).is_pending() {
+                    std::thread::sleep(std::time::Duration::from_micros(300));
+                    continue;
+                }
+                match socket.try_send(&transmit) {
+                    Ok(()) => break,
+                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+                }
+            }
+        }
+        let sent = noting.0.lock().expect("no panic").clone();
+        assert_eq!(sent.iter().map(|(bytes, _)| bytes).sum::<usize>(), 3 * contents.len());
+        assert!(sent.len() > 3 && sent.iter().any(|(bytes, _)| *bytes > 1200), "{sent:?}");
+        for (bytes, segment) in sent {
+            assert_eq!(segment, (bytes > 1200).then_some(1200), "{bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_of_no_controller_of_ours_passes() {
+        let noting = Arc::new(Noting::default());
+        let socket = Arc::new(PacedSocket::new(noting.clone(), Timers::start()));
+        let mut poller = socket.clone().create_io_poller();
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..1000 {
+            assert!(poller.as_mut().poll_writable(&mut cx).is_ready());
+            let transmit = Transmit {
+                destination: ([127, 0, 0, 1], 2).into(),
+                ecn: None,
+                contents: &[0; 1200],
+                segment_size: None,
+                src_ip: None,
+            };
+            socket.try_send(&transmit).expect("sent");
+        }
+        assert_eq!(noting.0.lock().expect("no panic").len(), 1000);
+    }
+}

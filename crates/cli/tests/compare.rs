@@ -228,6 +228,8 @@ fn bad_input_is_one_line_and_starts_nothing() {
         ("--over tcp --cc bbr1", "bbr1 does not run over tcp"),
         ("--cc linux:bbr", "linux:bbr does not run over quic; write --backend tcp"),
         ("--cc linux:", "write one like linux:bbr"),
+        ("--cc quinn:bbr", "quinn:bbr does not run over quic; write --backend quic:quinn"),
+        ("--over quic:quinn --cc quinn:bbr3", "over quic:quinn quinn's own quinn:bbr, quinn:cubic"),
         ("--over sim --cc noq:bbr3", "noq:bbr3 does not run over sim; write --backend quic"),
         ("--seed x", "'x' is no whole number"),
         ("--report no/such/dir.html", "cannot write the report"),

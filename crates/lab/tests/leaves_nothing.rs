@@ -19,13 +19,15 @@ fn a_run_leaves_no_thread_and_no_socket() {
         ..Options::default()
     };
     let plan = options.plan().expect("sound options");
-    let options = RunOptions { backend: BackendChoice::QUIC, ..RunOptions::default() };
     // With its feature for signals, tokio's first runtime opens a pair of sockets that the process keeps.
     drop(tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime"));
     let before = held();
-    for run in 0..plan.grid.runs.len() {
-        let stop = AtomicBool::new(false);
-        run_point(&plan, run, &options, &stop, &mut |_| ()).expect("a result");
-        assert_eq!(held(), before, "threads and descriptors after run {run}");
+    for backend in [BackendChoice::QUIC, BackendChoice::QUINN] {
+        let options = RunOptions { backend, ..RunOptions::default() };
+        for run in 0..plan.grid.runs.len() {
+            let stop = AtomicBool::new(false);
+            run_point(&plan, run, &options, &stop, &mut |_| ()).expect("a result");
+            assert_eq!(held(), before, "threads and descriptors after run {run} over {backend}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use fullpipe_cc::Duration;
 use fullpipe_emu::EmuError;
-use fullpipe_quic::{ClientError, ServeError, TlsError};
+use fullpipe_quic::{ServeError, TlsError};
 use fullpipe_sim::SimError;
 
 use crate::scenario::{Cc, KernelCc};
@@ -72,10 +72,12 @@ pub enum RunError {
     Server(#[from] ServeError),
     #[error("the server has no certificate: {0}")]
     Tls(#[from] TlsError),
+    #[error("the server has no certificate: {0}")]
+    Certificate(Box<dyn std::error::Error + Send + Sync>),
     #[error("no threads to run on: {0}")]
     Runtime(std::io::Error),
     #[error("flow {flow} failed: {source}")]
-    Flow { flow: usize, source: ClientError },
+    Flow { flow: usize, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("flow {flow} failed: {source}")]
     TcpFlow { flow: usize, source: std::io::Error },
     #[error("no flow received anything for {0}")]

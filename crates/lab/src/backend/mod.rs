@@ -5,7 +5,7 @@
 
 mod error;
 mod link;
-mod quic_noq;
+mod quic;
 mod realtime;
 mod sim;
 #[cfg(target_os = "linux")]
@@ -34,12 +34,13 @@ use crate::scenario::{Cc, Feature, LinkKind, Need, Scenario};
 /// Every backend, the usual one of scenario files first.
 static BACKENDS: &[&dyn Backend] = &[
     &sim::Sim,
-    &quic_noq::QuicNoq,
+    &quic::NOQ,
     #[cfg(target_os = "linux")]
     &tcp_linux::TcpLinux,
     &tcp_user::TcpUser,
     #[cfg(target_os = "linux")]
     &tcp_linux::TcpUserTun,
+    &quic::QUINN,
     #[cfg(test)]
     &toy::Toy,
 ];
@@ -103,7 +104,9 @@ impl BackendChoice {
     /// TCP in user space, under a virtual clock.
     pub const TCP_USER: Self = Self(&tcp_user::TcpUser);
     /// QUIC by noq.
-    pub const QUIC: Self = Self(&quic_noq::QuicNoq);
+    pub const QUIC: Self = Self(&quic::NOQ);
+    /// QUIC by quinn.
+    pub const QUINN: Self = Self(&quic::QUINN);
 
     /// The kernel's TCP.
     #[cfg(target_os = "linux")]

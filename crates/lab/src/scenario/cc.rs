@@ -17,6 +17,13 @@ const FIXED: &str = "fixed:";
 /// Those of the kernel's that most machines have.
 const KERNELS: [&str; 3] = ["linux:bbr", "linux:cubic", "linux:reno"];
 
+/// Names of algorithms, for suggestions.
+const NAMES: [&[&str]; 3] = [
+    &CongestionControl::NAMES,
+    &[QuinnAlgorithm::Bbr.name(), QuinnAlgorithm::Cubic.name(), QuinnAlgorithm::NewReno.name()],
+    &KERNELS,
+];
+
 /// The longest name that the kernel gives an algorithm (TCP_CA_NAME_MAX, less the 0 at its end).
 const MAX_NAME: usize = 15;
 
@@ -25,10 +32,35 @@ const MAX_NAME: usize = 15;
 pub enum Cc {
     /// Ours, or one of the QUIC stack's.
     Program(CongestionControl),
+    /// quinn's own, written `quinn:NAME`.
+    Quinn(QuinnAlgorithm),
     /// The kernel's own, written `linux:NAME`.
     Kernel(KernelCc),
     /// Whatever a program of other people's has.
     Foreign,
+}
+
+/// The controllers that come with quinn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QuinnAlgorithm {
+    /// quinn's BBR, of version 1.
+    Bbr,
+    /// quinn's CUBIC.
+    Cubic,
+    /// quinn's NewReno.
+    NewReno,
+}
+
+impl QuinnAlgorithm {
+    const ALL: [Self; 3] = [Self::Bbr, Self::Cubic, Self::NewReno];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bbr => "quinn:bbr",
+            Self::Cubic => "quinn:cubic",
+            Self::NewReno => "quinn:reno",
+        }
+    }
 }
 
 /// The name of a TCP congestion control of the kernel, as in
@@ -66,8 +98,9 @@ pub enum UnknownCc {
     Rate(crate::units::ParseError),
     /// Not one of this program's.
     #[error(
-        "{0}; fixed:RATE; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno{meant}",
-        meant = did_you_mean(&.0.0, CongestionControl::NAMES.into_iter().chain(KERNELS))
+        "{0}; over quic:quinn quinn's own quinn:bbr, quinn:cubic, quinn:reno; fixed:RATE; over tcp the kernel's: \
+         linux:bbr, linux:cubic, linux:reno{meant}",
+        meant = did_you_mean(&.0.0, NAMES.into_iter().flatten().copied())
     )]
     Program(#[from] fullpipe_quic::UnknownCongestionControl),
     /// Not one that a kernel could have.
@@ -82,6 +115,9 @@ impl FromStr for Cc {
         if let Some(rate) = text.strip_prefix(FIXED) {
             let rate = crate::units::parse_rate(rate).map_err(UnknownCc::Rate)?;
             return Ok(CongestionControl::Fullpipe(Algorithm::Fixed(rate)).into());
+        }
+        if let Some(quinns) = QuinnAlgorithm::ALL.into_iter().find(|a| a.name() == text) {
+            return Ok(Self::Quinn(quinns));
         }
         let Some(name) = text.strip_prefix(KERNEL) else {
             return Ok(Self::Program(text.parse()?));
@@ -117,6 +153,7 @@ impl fmt::Display for Cc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Program(cc) => cc.fmt(f),
+            Self::Quinn(algorithm) => f.write_str(algorithm.name()),
             Self::Kernel(cc) => cc.fmt(f),
             Self::Foreign => f.write_str("a program's own"),
         }
@@ -129,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_name_is_the_programs_or_the_kernels() {
-        for name in ["bbr3", "noq:cubic", "linux:bbr", "linux:a-name_of_15_by"] {
+        for name in ["bbr3", "noq:cubic", "quinn:bbr", "linux:bbr", "linux:a-name_of_15_by"] {
             let parsed: Result<Cc, _> = name.parse();
             assert_eq!(parsed.map(|cc| cc.to_string()), Ok(name.to_owned()));
         }

@@ -14,7 +14,7 @@ const GREY: &str = "#999999";
 const OTHER: &str = "#888888";
 
 /// Algorithms have the same colour everywhere. Two share one where they never stand beside each other.
-const COLOURS: [(&str, &str); 20] = [
+const COLOURS: [(&str, &str); 23] = [
     ("bbr3", BLUE),
     ("bbr1", GREEN),
     ("cubic", ORANGE),
@@ -24,6 +24,9 @@ const COLOURS: [(&str, &str); 20] = [
     ("noq:bbr3", SKY),
     ("noq:cubic", AMBER),
     ("noq:reno", GREEN),
+    ("quinn:bbr", SKY),
+    ("quinn:cubic", AMBER),
+    ("quinn:reno", GREEN),
     ("linux:bbr", GREEN),
     ("linux:cubic", AMBER),
     ("linux:reno", PINK),
@@ -77,6 +80,7 @@ mod tests {
         for together in [
             &["bbr3", "bbr1", "cubic", "reno", "bbr3-linux", "bbr3x"][..],
             &["bbr3", "cubic", "noq:bbr3", "noq:cubic", "noq:reno"],
+            &["bbr3", "cubic", "quinn:bbr", "quinn:cubic", "quinn:reno"],
             &["bbr3", "cubic", "linux:bbr", "linux:cubic", "linux:reno"],
         ] {
             for (i, name) in together.iter().enumerate() {

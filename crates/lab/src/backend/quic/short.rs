@@ -5,22 +5,20 @@ use std::time;
 
 use fullpipe_cc::Duration;
 use fullpipe_path::Exponential;
-use fullpipe_quic::noq::Endpoint;
-use fullpipe_quic::{ClientError, ClientOptions, Connector};
 use tokio::task::JoinSet;
 
 use super::flow::{FlowTask, When, fetch_all, requests};
-use super::testbed::first_connection_id;
+use super::stack::{Client, Dialer, FlowError};
 use crate::backend::realtime::Event;
 
 /// Fetches `bytes` over each connection until the flow is stopped, and then waits for those that are open.
-pub(super) async fn run(
-    task: &FlowTask,
+pub(super) async fn run<D: Dialer>(
+    task: &FlowTask<D>,
     socket: UdpSocket,
     when: When,
     bytes: u64,
     mean_interval: Duration,
-) -> Result<(), ClientError> {
+) -> Result<(), FlowError> {
     if let When::First { at } = when {
         task.until(at).await;
     }
@@ -31,7 +29,7 @@ pub(super) async fn run(
         When::After { zero } => zero,
     };
     let stop = task.stop.map_or(Duration::MAX, |stop| zero + stop);
-    let endpoint = Connector::new(&task.verify, task.options)?.endpoint(socket)?;
+    let endpoint = task.dialer.endpoint(socket)?;
     let mut chance = Exponential::new(task.seed);
     let mut next = started + chance.draw(mean_interval);
     let mut open = JoinSet::new();
@@ -45,11 +43,7 @@ pub(super) async fn run(
         if next >= stop {
             break;
         }
-        let options = ClientOptions {
-            first_connection_id: Some(first_connection_id(task.flow, number)),
-            ..task.options
-        };
-        open.spawn(one(task.clone(), endpoint.clone(), options, bytes));
+        open.spawn(one(task.clone(), endpoint.clone(), number, bytes));
         next = next + chance.draw(mean_interval);
     }
     while let Some(done) = open.join_next().await {
@@ -60,23 +54,22 @@ pub(super) async fn run(
 }
 
 /// One connection from its first packet to its last byte.
-async fn one(
-    task: FlowTask,
-    endpoint: Endpoint,
-    options: ClientOptions,
+async fn one<D: Dialer>(
+    task: FlowTask<D>,
+    endpoint: D::Endpoint,
+    number: u32,
     bytes: u64,
-) -> Result<(), ClientError> {
+) -> Result<(), FlowError> {
     let begun = time::Instant::now();
     task.heard.asked();
-    let connector = Connector::new(&task.verify, options)?;
-    let client = connector.connect_over(&endpoint, task.server, &task.server_name).await?;
+    let client = task.connect(&endpoint, number).await?;
     fetch_all(&task, &client, requests(Some(bytes), task.streams)).await?;
     task.heard.completed(begun.elapsed());
-    client.connection().close(0_u32.into(), b"");
+    client.leave();
     Ok(())
 }
 
-fn ended(done: Result<Result<(), ClientError>, tokio::task::JoinError>) -> Result<(), ClientError> {
+fn ended(done: Result<Result<(), FlowError>, tokio::task::JoinError>) -> Result<(), FlowError> {
     // A connection's task neither panics nor is it cancelled while this one waits for it.
-    done.map_err(|_| ClientError::Closed)?
+    done.map_err(|_| "a connection ended without a word")?
 }

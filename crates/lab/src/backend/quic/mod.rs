@@ -1,13 +1,18 @@
-//! Real QUIC by noq: a server, clients, and a link between them, all in this process.
+//! Real QUIC: a server, clients, and a link between them, all in this process. The stack is noq or quinn.
 //!
 //! The link has its own thread. The server and the clients have a runtime each, with one worker, so
 //! that neither waits for the other; the calling thread looks at all of them every few milliseconds.
 
+mod accepted;
 mod flow;
-mod sender;
+mod noq;
+mod quinn;
 mod short;
 mod socket;
+mod stack;
 mod testbed;
+
+use std::marker::PhantomData;
 
 use fullpipe_sim::Application;
 
@@ -15,10 +20,18 @@ use super::link;
 use super::{Backend, Request, RunError, realtime};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
+use noq::Noq;
+use quinn::Quinn;
+use stack::Stack;
 use testbed::QuicTestbed;
 
+/// A QUIC stack as a backend.
+pub(super) struct OverQuic<S>(PhantomData<S>);
+
 /// noq as a backend.
-pub(super) struct QuicNoq;
+pub(super) static NOQ: OverQuic<Noq> = OverQuic(PhantomData);
+/// quinn as a backend.
+pub(super) static QUINN: OverQuic<Quinn> = OverQuic(PhantomData);
 
 /// The kinds of link: udp, and on Linux also tun.
 #[cfg(target_os = "linux")]
@@ -26,9 +39,9 @@ const LINKS: &[LinkKind] = &[LinkKind::Udp, LinkKind::Tun];
 #[cfg(not(target_os = "linux"))]
 const LINKS: &[LinkKind] = &[LinkKind::Udp];
 
-impl Backend for QuicNoq {
+impl<S: Stack> Backend for OverQuic<S> {
     fn name(&self) -> &'static str {
-        "quic"
+        S::NAME
     }
 
     fn is_realtime(&self) -> bool {
@@ -40,17 +53,15 @@ impl Backend for QuicNoq {
     }
 
     fn algorithm(&self, cc: Cc) -> Option<Cc> {
-        matches!(cc, Cc::Program(_)).then_some(cc)
+        S::runs(cc).then_some(cc)
     }
 
     fn has(&self, feature: &Feature) -> bool {
         match feature {
             Feature::Flows(n) => *n <= fullpipe_emu::MAX_FLOWS,
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
-            Feature::Application(_)
-            | Feature::Chain
-            | Feature::RateTrace
-            | Feature::CrossTraffic => true,
+            Feature::Application(name) => S::has_application(name),
+            Feature::Chain | Feature::RateTrace | Feature::CrossTraffic => true,
             Feature::Setting(name) => *name == "extra_rtt",
             Feature::Algorithm(_)
             | Feature::Program
@@ -74,7 +85,7 @@ impl Backend for QuicNoq {
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
-        let testbed = QuicTestbed::start(scenario, request.link.unwrap_or(LinkKind::Udp))?;
+        let testbed = QuicTestbed::<S>::start(scenario, request.link.unwrap_or(LinkKind::Udp))?;
         realtime::run(scenario, testbed, request)
     }
 }

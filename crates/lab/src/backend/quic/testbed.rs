@@ -7,32 +7,25 @@ use std::time;
 
 use fullpipe_cc::Duration;
 use fullpipe_emu::{Emulator, EmulatorConfig};
-use fullpipe_quic::{
-    Arrival, ClientOptions, CongestionControl, Content, Limits, OnAccept, Server, ServerOptions,
-    ServerTls, TransportSettings, Verify,
-};
+use fullpipe_quic::TransportSettings;
 use fullpipe_sim::{Stream, stream_seed};
 use hdrhistogram::Histogram;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+use super::accepted::Accepted;
 use super::flow::{self, FlowTask, Heard, When};
-use super::sender::{self, Accepted};
 use super::socket;
+use super::stack::{Flows, Settings, Stack, server_name};
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
 use crate::observe::{ByFlow, EmulatorRecord, FlowSample};
 use crate::scenario::{Cc, LinkKind, Scenario};
 
-/// The name by which a flow calls the server, and by which the server knows the flow.
-fn server_name(flow: usize) -> String {
-    format!("{flow}.flow.localhost")
-}
-
 /// Enough streams that a hole in one does not stop the others.
 const MIN_STREAMS: u64 = 4;
-/// As many as noq lets a peer open, less some.
+/// As many as noq and quinn let a peer open, less some.
 const MAX_STREAMS: u64 = 64;
 
 /// Timeout for the shutdown of a runtime, before the outcome of the run is reported.
@@ -41,37 +34,34 @@ const RUNTIME_END: time::Duration = time::Duration::from_secs(2);
 /// Largest delay of the first request on a path whose times count from it.
 const LATE: Duration = Duration::from_millis(100);
 
-/// The connections that the server accepted, each at the place of its flow.
-type Connections = Arc<Mutex<Vec<Accepted>>>;
-
 /// A server, a link and clients.
-pub(super) struct QuicTestbed {
+pub(super) struct QuicTestbed<S: Stack> {
     epoch: time::Instant,
     /// Time at which the first request is due, since the epoch.
     lead: Duration,
     link: Option<Link>,
     /// The part of the link that the ends need until they end.
     remains: Option<Link>,
-    server: Option<Server>,
+    server: Option<S::Server>,
     servers: Option<Runtime>,
     clients: Option<Runtime>,
-    connections: Connections,
+    flows: Arc<Flows<S::Connection>>,
     events: mpsc::Receiver<Event>,
     /// The flows that wait for the first one.
-    waiting: Vec<(FlowTask, UdpSocket)>,
+    waiting: Vec<(FlowTask<S::Dialer>, UdpSocket)>,
     heard: Vec<Arc<Heard>>,
     end: watch::Sender<bool>,
 }
 
 /// A running link, the server behind it, and the clients' sockets in front.
-struct LinkSetup {
+struct LinkSetup<T> {
     link: Link,
-    server: Server,
+    server: T,
     clients: Vec<UdpSocket>,
     to: SocketAddr,
 }
 
-impl QuicTestbed {
+impl<S: Stack> QuicTestbed<S> {
     /// Starts a link, a server behind it, and the first flow.
     pub(super) fn start(scenario: &Scenario, kind: LinkKind) -> Result<Self, RunError> {
         let epoch = time::Instant::now();
@@ -79,16 +69,21 @@ impl QuicTestbed {
         let flows = scenario.flows.len();
         let servers = runtime("fullpipe-server")?;
         let clients = runtime("fullpipe-client")?;
-        let connections = Connections::new(Mutex::new(vec![Accepted::default(); flows]));
         let names: Vec<String> = (0..flows).map(server_name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let tls = ServerTls::self_signed(&names)?;
+        let identity = S::identity(&names)?;
         let lead = path.lead();
-        let options = server_options(scenario, &path, connections.clone())?;
+        let settings = settings(&path);
+        let known = Arc::new(Flows {
+            settings,
+            controllers: controllers(scenario),
+            accepted: Mutex::new(vec![Accepted::default(); flows]),
+        });
         let serve = |socket| {
             let _inside = servers.enter();
-            Server::with_socket(socket, &tls, Content::Bulk, options.clone())
+            S::serve(socket, &identity, &known)
         };
+        let dialer = S::dialer(&identity, settings);
         let set_up = link_setup(kind, &path, epoch, lead, flows, serve)?;
         let LinkSetup { link, server, clients: sockets, to } = set_up;
         for (config, socket) in scenario.config.flows.iter().zip(&sockets) {
@@ -110,8 +105,7 @@ impl QuicTestbed {
                 application: config.application,
                 server: to,
                 server_name: server_name(i),
-                verify: Verify::Certificates(tls.certificates().to_vec()),
-                options: client_options(i, &path),
+                dialer: dialer.clone(),
                 streams: streams(&path),
                 heard: heard[i].clone(),
                 told: told.clone(),
@@ -131,7 +125,7 @@ impl QuicTestbed {
             server: Some(server),
             servers: Some(servers),
             clients: Some(clients),
-            connections,
+            flows: known,
             events,
             waiting,
             heard,
@@ -146,7 +140,7 @@ impl QuicTestbed {
     }
 }
 
-impl Testbed for QuicTestbed {
+impl<S: Stack> Testbed for QuicTestbed<S> {
     fn now(&self) -> Duration {
         self.epoch.elapsed().into()
     }
@@ -171,8 +165,8 @@ impl Testbed for QuicTestbed {
     }
 
     fn senders(&self) -> Vec<Option<FlowSample>> {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        connections.iter_mut().map(Accepted::sample).collect()
+        let mut accepted = self.flows.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        accepted.iter_mut().map(Accepted::sample).collect()
     }
 
     fn link(&self) -> Result<&Link, RunError> {
@@ -201,18 +195,18 @@ impl Testbed for QuicTestbed {
     }
 }
 
-impl Drop for QuicTestbed {
+impl<S: Stack> Drop for QuicTestbed<S> {
     /// Ends everything and waits for it: the next run is to find a quiet machine.
     fn drop(&mut self) {
         let _ = self.end_link();
         let _ = self.end.send(true);
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.flows.accepted.lock().unwrap_or_else(PoisonError::into_inner).clear();
         if let Some(clients) = self.clients.take() {
             clients.shutdown_timeout(RUNTIME_END);
         }
         if let Some(servers) = self.servers.take() {
             if let Some(server) = self.server.take() {
-                servers.block_on(server.shutdown());
+                servers.block_on(S::shutdown(server));
             }
             servers.shutdown_timeout(RUNTIME_END);
         }
@@ -220,14 +214,14 @@ impl Drop for QuicTestbed {
 }
 
 /// Starts the link, whose times begin `lead` after `epoch`; `serve` makes a server of a socket.
-fn link_setup(
+fn link_setup<T>(
     kind: LinkKind,
     path: &RealPath,
     epoch: time::Instant,
     lead: Duration,
     flows: usize,
-    serve: impl FnOnce(UdpSocket) -> Result<Server, fullpipe_quic::ServeError>,
-) -> Result<LinkSetup, RunError> {
+    serve: impl FnOnce(UdpSocket) -> Result<(T, SocketAddr), RunError>,
+) -> Result<LinkSetup<T>, RunError> {
     let sockets = |at| (0..flows).map(|_| socket::open(at)).collect::<std::io::Result<Vec<_>>>();
     #[cfg(target_os = "linux")]
     if kind != LinkKind::Udp {
@@ -235,20 +229,19 @@ fn link_setup(
         let link = Link::between_namespaces(kind, path, epoch, lead, Vec::new())?;
         let (there, here) = link.namespaces().ok_or(RunError::Lost)?;
         let socket = there.enter(|| socket::open(SERVER))?.map_err(RunError::Socket)?;
-        let server = serve(socket)?;
+        let (server, to) = serve(socket)?;
         let clients = here.enter(|| sockets(CLIENT))?.map_err(RunError::Socket)?;
-        let to = server.local_addr();
         return Ok(LinkSetup { link, server, clients, to });
     }
     #[cfg(not(target_os = "linux"))]
     let _ = kind;
-    let server = serve(socket::open(Ipv4Addr::LOCALHOST).map_err(RunError::Socket)?)?;
+    let (server, address) = serve(socket::open(Ipv4Addr::LOCALHOST).map_err(RunError::Socket)?)?;
     let link = Emulator::start(EmulatorConfig {
         uplink: path.uplink_after(lead),
         downlink: path.downlink_after(lead),
         cross: path.cross_after(lead),
         epoch: Some(epoch),
-        ..EmulatorConfig::new(server.local_addr())
+        ..EmulatorConfig::new(address)
     })?;
     let clients = sockets(Ipv4Addr::LOCALHOST).map_err(RunError::Socket)?;
     let to = link.addr();
@@ -264,64 +257,17 @@ fn runtime(name: &str) -> Result<Runtime, RunError> {
         .map_err(RunError::Runtime)
 }
 
-/// The connection ID of a connection's first packet: its flow, and its number among the flow's.
-pub(super) fn first_connection_id(flow: usize, connection: u32) -> [u8; 8] {
-    ((flow as u64) << 32 | u64::from(connection)).to_be_bytes()
-}
-
-fn server_options(
-    scenario: &Scenario,
-    path: &RealPath,
-    accepted: Connections,
-) -> Result<ServerOptions, RunError> {
-    let on_accept: OnAccept = Arc::new(move |connection| {
-        let mut all = accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = sender::called(&connection)
-            .and_then(|name| (0..all.len()).find(|i| server_name(*i) == name));
-        if let Some(place) = place {
-            all[place].add(connection);
-        }
-    });
+/// The algorithm and the seed of each flow.
+fn controllers(scenario: &Scenario) -> Vec<(Cc, u64)> {
     let each = scenario.flows.iter().zip(&scenario.config.flows);
-    let controllers = each.map(|(flow, config)| match flow.cc {
-        Cc::Program(cc) => Ok((cc, config.cc.seed)),
-        cc @ (Cc::Kernel(_) | Cc::Foreign) => {
-            Err(RunError::Scenario(format!("{cc} does not run over quic")))
-        }
-    });
-    let controllers: Vec<(CongestionControl, u64)> = controllers.collect::<Result<_, _>>()?;
-    let choose = move |client: &Arrival| {
-        let id = u64::from_be_bytes(client.connection_id[..].try_into().ok()?);
-        let (cc, seed) = *controllers.get((id >> 32) as usize)?;
-        let seed = match id as u32 {
-            0 => seed,
-            connection => stream_seed(seed, Stream::Connection, u64::from(connection)),
-        };
-        Some((cc, seed))
-    };
-    let mut limits = Limits::default();
-    // A Retry would be a round trip that is the server's and not the path's.
-    limits.unvalidated_handshakes = limits.connections;
-    limits.handshake_timeout = client_options(0, path).handshake_timeout.into();
-    Ok(ServerOptions {
-        limits,
-        transport: transport(path),
-        on_accept: Some(on_accept),
-        choose: Some(Arc::new(choose)),
-        ..ServerOptions::default()
-    })
+    each.map(|(flow, config)| (flow.cc, config.cc.seed)).collect()
 }
 
-fn client_options(flow: usize, path: &RealPath) -> ClientOptions {
+fn settings(path: &RealPath) -> Settings {
     // A first flight that meets a full buffer waits for it, and may be lost several times.
     let handshake_timeout =
         Duration::from_secs(10) + path.rtt().times(10) + path.drain_time().times(4);
-    ClientOptions {
-        transport: transport(path),
-        handshake_timeout,
-        first_connection_id: Some(first_connection_id(flow, 0)),
-        ..ClientOptions::default()
-    }
+    Settings { transport: transport(path), handshake_timeout }
 }
 
 /// Windows that congestion control and not flow control fills: four times what the path holds,

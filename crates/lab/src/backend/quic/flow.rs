@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
-use fullpipe_quic::{Client, ClientError, ClientOptions, STAMP_BYTES, Verify, written_at};
+use fullpipe_quic::{STAMP_BYTES, written_at};
 use fullpipe_sim::Application;
 use hdrhistogram::Histogram;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::short;
+use super::stack::{Client, Dialer, FlowError, Response, first_connection_id};
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
 use crate::observe::histogram;
@@ -67,7 +68,7 @@ impl Heard {
 
 /// Task of a flow: its times, application and connection.
 #[derive(Clone)]
-pub(super) struct FlowTask {
+pub(super) struct FlowTask<D> {
     pub(super) flow: usize,
     pub(super) epoch: time::Instant,
     /// Its first request, after that of the first flow.
@@ -77,8 +78,7 @@ pub(super) struct FlowTask {
     pub(super) application: Application,
     pub(super) server: SocketAddr,
     pub(super) server_name: String,
-    pub(super) verify: Verify,
-    pub(super) options: ClientOptions,
+    pub(super) dialer: D,
     pub(super) streams: u64,
     pub(super) heard: Arc<Heard>,
     pub(super) told: mpsc::Sender<Event>,
@@ -88,10 +88,20 @@ pub(super) struct FlowTask {
     pub(super) ended: watch::Receiver<bool>,
 }
 
-impl FlowTask {
+impl<D: Dialer> FlowTask<D> {
     /// Sleeps until a time since the epoch.
     pub(super) fn until(&self, t: Duration) -> tokio::time::Sleep {
         tokio::time::sleep_until((self.epoch + time::Duration::from(t)).into())
+    }
+
+    /// Its connection of this number, from the first packet to the end of the handshake.
+    pub(super) async fn connect(
+        &self,
+        endpoint: &D::Endpoint,
+        number: u32,
+    ) -> Result<D::Client, FlowError> {
+        let id = first_connection_id(self.flow, number);
+        self.dialer.connect(endpoint, self.server, &self.server_name, id).await
     }
 }
 
@@ -104,7 +114,7 @@ pub(super) enum When {
 }
 
 /// Carries out the task.
-pub(super) async fn run(task: FlowTask, socket: UdpSocket, when: When) {
+pub(super) async fn run<D: Dialer>(task: FlowTask<D>, socket: UdpSocket, when: When) {
     let (flow, told) = (task.flow, task.told.clone());
     let mut ended = task.ended.clone();
     let work = async {
@@ -114,7 +124,7 @@ pub(super) async fn run(task: FlowTask, socket: UdpSocket, when: When) {
         if let Application::ShortFlows { bytes, mean_interval } = task.application {
             return short::run(&task, socket, when, bytes, mean_interval).await;
         }
-        let client = connect(&task, socket).await?;
+        let client = task.connect(&task.dialer.endpoint(socket)?, 0).await?;
         if let When::First { at } = when {
             task.until(at).await;
         }
@@ -146,11 +156,7 @@ pub(super) async fn run(task: FlowTask, socket: UdpSocket, when: When) {
     }
 }
 
-async fn connect(task: &FlowTask, socket: UdpSocket) -> Result<Client, ClientError> {
-    Client::connect_from(socket, task.server, &task.server_name, &task.verify, task.options).await
-}
-
-async fn fetch(task: &FlowTask, client: &Client) -> Result<(), ClientError> {
+async fn fetch<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Result<(), FlowError> {
     match task.application {
         Application::Bytes(bytes) => {
             fetch_all(task, client, requests(Some(bytes), task.streams)).await
@@ -180,11 +186,11 @@ async fn fetch(task: &FlowTask, client: &Client) -> Result<(), ClientError> {
 }
 
 /// Fetches each path over a stream of its own.
-pub(super) async fn fetch_all(
-    task: &FlowTask,
-    client: &Client,
+pub(super) async fn fetch_all<D: Dialer>(
+    task: &FlowTask<D>,
+    client: &D::Client,
     paths: Vec<String>,
-) -> Result<(), ClientError> {
+) -> Result<(), FlowError> {
     let mut streams = JoinSet::new();
     for path in paths {
         let mut response = client.get(&path).await?;
@@ -193,23 +199,23 @@ pub(super) async fn fetch_all(
             while let Some(chunk) = response.chunk().await? {
                 heard.received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
             }
-            Ok::<(), ClientError>(())
+            Ok::<(), FlowError>(())
         });
     }
     while let Some(ended) = streams.join_next().await {
         // A stream's task neither panics nor is it cancelled while this one waits for it.
-        ended.map_err(|_| ClientError::Closed)??;
+        ended.map_err(|_| "a stream ended without a word")??;
     }
     Ok(())
 }
 
 /// Reads writes that carry the time at which they were due, until the flow is stopped.
-async fn fetch_writes(
-    task: &FlowTask,
-    client: &Client,
+async fn fetch_writes<D: Dialer>(
+    task: &FlowTask<D>,
+    client: &D::Client,
     write_bytes: u64,
     interval_ns: u64,
-) -> Result<(), ClientError> {
+) -> Result<(), FlowError> {
     let mut response = client.get(&format!("/rate/{write_bytes}/{}", interval_ns.max(1))).await?;
     let mut stamp = [0; STAMP_BYTES];
     // Bytes of the write at hand that were read.

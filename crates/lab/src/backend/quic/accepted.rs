@@ -1,0 +1,54 @@
+//! Samples from the server's connections.
+
+use fullpipe_sim::SenderStats;
+
+use super::stack::Sending;
+use crate::observe::FlowSample;
+
+/// The connections that the server accepted for one flow.
+#[derive(Clone, Debug)]
+pub(in crate::backend) struct Accepted<C> {
+    /// Those that may still send, the newest last. Only a flow of short connections has several.
+    open: Vec<C>,
+    /// Counters of those that are closed.
+    over: SenderStats,
+}
+
+impl<C> Default for Accepted<C> {
+    fn default() -> Self {
+        Self { open: Vec::new(), over: SenderStats::default() }
+    }
+}
+
+impl<C: Sending> Accepted<C> {
+    pub(super) fn add(&mut self, connection: C) {
+        self.open.push(connection);
+    }
+
+    /// The newest connection, with the counters of all.
+    pub(super) fn sample(&mut self) -> Option<FlowSample> {
+        let last = self.open.len().checked_sub(1)?;
+        let newest = self.open[last].sample();
+        let mut others = SenderStats::default();
+        let over = &mut self.over;
+        let mut place = 0;
+        self.open.retain(|connection| {
+            place += 1;
+            if place > last {
+                return true;
+            }
+            let stats = connection.sample().map_or(SenderStats::default(), |s| s.sender);
+            let is_open = connection.is_open();
+            if is_open {
+                others.add(stats)
+            } else {
+                over.add(stats)
+            }
+            is_open
+        });
+        others.add(self.over);
+        let mut sample = newest?;
+        sample.sender.add(others);
+        Some(sample)
+    }
+}

@@ -1,0 +1,249 @@
+//! A controller of the core, fed by single calls.
+
+use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant, PacketState, Snapshot};
+use s2n_quic::provider::congestion_controller::Timestamp;
+
+/// The core, its clock, and the losses that s2n-quic has told and the core has not heard.
+///
+/// s2n-quic tells the losses of an ACK one by one before the ACK itself, and those of its loss timer without one. The core
+/// wants them in one batch. So they are kept until the ACK, or until s2n-quic asks for anything.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    core: Controller,
+    config: Config,
+    /// The time of the first event, which is the core's zero.
+    zero: Option<Timestamp>,
+    /// The time of the newest event.
+    now: Instant,
+    lost: Vec<PacketState>,
+    ce_packets: u64,
+    persistent_congestion: bool,
+    /// Bytes that were discarded and that the core still counts as in flight.
+    discarded: u64,
+}
+
+impl Flow {
+    pub(crate) fn new(algorithm: Algorithm, seed: u64, smss: u16) -> Self {
+        let config = Config { smss: smss.into(), ..Config::new(seed) };
+        let now = Instant::default();
+        Self {
+            core: Controller::new(algorithm, config, now),
+            config,
+            zero: None,
+            now,
+            lost: Vec::new(),
+            ce_packets: 0,
+            persistent_congestion: false,
+            discarded: 0,
+        }
+    }
+
+    /// Takes the time of an event. Time that seems to run backwards stands still.
+    fn at(&mut self, time: Timestamp) -> Instant {
+        let zero = *self.zero.get_or_insert(time);
+        let since = Duration::from(time.saturating_duration_since(zero));
+        self.now = self.now.max(Instant::default() + since);
+        self.now
+    }
+
+    pub(crate) fn sent(
+        &mut self,
+        time: Timestamp,
+        bytes: u32,
+        is_app_limited: bool,
+    ) -> Option<PacketState> {
+        self.flush();
+        let now = self.at(time);
+        // An ACK alone is not in flight (RFC 9002 section 2).
+        if bytes == 0 {
+            return None;
+        }
+        let packet = self.core.on_sent(now, bytes);
+        if is_app_limited {
+            self.core.on_app_limited();
+        }
+        Some(packet)
+    }
+
+    pub(crate) fn lost(&mut self, time: Timestamp, packet: PacketState, is_persistent: bool) {
+        self.at(time);
+        self.lost.push(packet);
+        self.persistent_congestion |= is_persistent;
+    }
+
+    pub(crate) fn ce(&mut self, time: Timestamp, packets: u64) {
+        self.at(time);
+        self.ce_packets += packets;
+    }
+
+    /// The newest of the acknowledged packets, and the bytes of all.
+    pub(crate) fn acked(&mut self, time: Timestamp, newest: PacketState, bytes: u64) {
+        self.at(time);
+        self.close(Some((newest, bytes)));
+    }
+
+    pub(crate) fn discarded(&mut self, bytes: u64) {
+        self.flush();
+        self.discarded += bytes;
+    }
+
+    pub(crate) fn mtu(&mut self, smss: u16) {
+        self.flush();
+        self.config.smss = smss.into();
+        self.core.on_mtu_update(self.now, self.config.smss, &self.config);
+    }
+
+    /// Tells the core what it has not heard.
+    fn flush(&mut self) {
+        if !self.lost.is_empty() || self.ce_packets > 0 {
+            self.close(None);
+        }
+    }
+
+    fn close(&mut self, acked: Option<(PacketState, u64)>) {
+        let discarded = std::mem::take(&mut self.discarded);
+        let lost: u64 = self.lost.iter().map(PacketState::size).sum();
+        let gone = discarded + lost + acked.map_or(0, |(_, bytes)| bytes);
+        let left = self.core.inflight().saturating_sub(gone);
+        let mut batch = self.core.ack(self.now);
+        if let Some((newest, bytes)) = acked {
+            batch.acked_bytes(&newest, bytes.max(newest.size()));
+        }
+        for packet in self.lost.drain(..) {
+            batch.lost(&packet);
+        }
+        batch.ce(std::mem::take(&mut self.ce_packets));
+        if discarded > 0 {
+            batch.resync_inflight(left);
+        }
+        if std::mem::take(&mut self.persistent_congestion) {
+            batch.timeout();
+        }
+        batch.finish();
+    }
+
+    pub(crate) fn cwnd(&mut self) -> u64 {
+        self.flush();
+        self.core.cwnd()
+    }
+
+    pub(crate) fn inflight(&mut self) -> u64 {
+        self.flush();
+        self.core.inflight().saturating_sub(self.discarded)
+    }
+
+    pub(crate) fn is_limited(&mut self) -> bool {
+        let room = self.cwnd().saturating_sub(self.inflight());
+        let is_limited = room < self.config.smss.into();
+        if is_limited {
+            self.core.on_cwnd_limited();
+        }
+        is_limited
+    }
+
+    /// The time at which a full packet may leave; `None` before the first event.
+    pub(crate) fn departure(&mut self) -> Option<Timestamp> {
+        self.flush();
+        let ready = self.core.ready_at(self.now, self.config.smss.into());
+        Some(self.zero? + ready.since(Instant::default()).into())
+    }
+
+    pub(crate) fn send_quantum(&mut self) -> u64 {
+        self.flush();
+        self.core.send_quantum()
+    }
+
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        self.flush();
+        self.core.snapshot()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullpipe_cc::Rate;
+    use s2n_quic_core::time::{Clock, NoopClock};
+
+    fn ms(ms: u64) -> Timestamp {
+        NoopClock.get_time() + std::time::Duration::from_millis(ms)
+    }
+
+    /// Ten packets of 1200 bytes, one each millisecond.
+    fn flow(algorithm: Algorithm) -> (Flow, Vec<PacketState>) {
+        let mut flow = Flow::new(algorithm, 1, 1200);
+        let packets = (0..10).filter_map(|i| flow.sent(ms(i), 1200, false)).collect();
+        (flow, packets)
+    }
+
+    #[test]
+    fn what_left_and_what_is_gone_is_counted() {
+        let (mut flow, packets) = flow(Algorithm::Bbr3);
+        assert_eq!(flow.sent(ms(10), 0, false), None, "an ACK alone is not in flight");
+        assert_eq!(flow.inflight(), 12_000);
+        flow.acked(ms(40), packets[2], 3600);
+        assert_eq!(flow.inflight(), 8400);
+        assert_eq!(flow.snapshot().srtt, Some(Duration::from_millis(38)));
+        flow.lost(ms(45), packets[3], false);
+        flow.lost(ms(45), packets[4], false);
+        assert_eq!(flow.inflight(), 6000);
+        flow.discarded(1200);
+        assert_eq!(flow.inflight(), 4800);
+        flow.acked(ms(50), packets[9], 1200);
+        assert_eq!((flow.inflight(), flow.core.inflight()), (3600, 3600));
+    }
+
+    /// A response to losses that came one by one would be one for each.
+    #[test]
+    fn losses_of_one_ack_are_one_event() {
+        let (mut flow, packets) = flow(Algorithm::Reno);
+        let before = flow.cwnd();
+        for packet in &packets[..4] {
+            flow.lost(ms(50), *packet, false);
+        }
+        flow.acked(ms(50), packets[9], 1200);
+        assert_eq!(flow.cwnd(), before / 2);
+        // Another one of the same round trip changes nothing.
+        flow.lost(ms(51), packets[4], false);
+        assert_eq!(flow.cwnd(), before / 2);
+    }
+
+    /// The loss timer has no ACK: whoever asks for the window hears of it.
+    #[test]
+    fn losses_without_an_ack_are_told_when_somebody_asks() {
+        let (mut flow, packets) = flow(Algorithm::Reno);
+        let before = flow.cwnd();
+        flow.lost(ms(900), packets[0], true);
+        assert!(flow.cwnd() < before / 2, "persistent congestion: {}", flow.cwnd());
+    }
+
+    #[test]
+    fn packets_leave_at_the_rate() {
+        let mut flow = Flow::new(Algorithm::Fixed(Rate::from_bytes_per_sec(1_200_000)), 1, 1200);
+        assert_eq!(flow.departure(), None, "at once");
+        let mut at = ms(0);
+        for _ in 0..100 {
+            let _ = flow.sent(at, 1200, false);
+            at = at.max(flow.departure().expect("it has begun"));
+        }
+        let took = at.saturating_duration_since(ms(0));
+        // What may leave at once at the start is the credit.
+        assert!(
+            (85..=100).contains(&took.as_millis()),
+            "100 packets at one a millisecond: {took:?}"
+        );
+    }
+
+    #[test]
+    fn the_window_stops_the_sender() {
+        let mut flow = Flow::new(Algorithm::Cubic, 1, 1200);
+        let mut sent = 0;
+        while !flow.is_limited() {
+            let _ = flow.sent(ms(0), 1200, false);
+            sent += 1;
+        }
+        assert_eq!(sent, 10);
+        flow.mtu(1400);
+        assert_eq!(flow.config.smss, 1400);
+    }
+}

@@ -1,0 +1,74 @@
+//! Connections of s2n-quic with our controllers, over loopback.
+
+use std::time::{Duration, Instant};
+
+use fullpipe_cc::Rate;
+use fullpipe_s2n_quic::{Algorithm, Controllers};
+use s2n_quic::client::Connect;
+use s2n_quic::{Client, Server};
+
+/// The time in which so many bytes came from a server with this algorithm.
+async fn transfer(algorithm: Algorithm, bytes: usize) -> Duration {
+    let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a key");
+    let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
+    let mut server = Server::builder()
+        .with_tls((certificate.as_str(), key.as_str()))
+        .expect("sound")
+        .with_io("127.0.0.1:0")
+        .expect("a port")
+        .with_congestion_controller(Controllers::with_seed(algorithm, 1))
+        .expect("any")
+        .start()
+        .expect("a server");
+    let address = server.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let mut connection = server.accept().await.expect("a client");
+        let mut stream = connection.open_send_stream().await.expect("a stream");
+        stream.send(vec![7; bytes].into()).await.expect("sent");
+        stream.close().await.expect("all of it acknowledged");
+        // Until the client has gone.
+        let _ = connection.accept().await;
+    });
+    let client = Client::builder()
+        .with_tls(certificate.as_str())
+        .expect("sound")
+        .with_io("127.0.0.1:0")
+        .expect("a port")
+        .start()
+        .expect("a client");
+    let connect = Connect::new(address).with_server_name("localhost");
+    let mut connection = client.connect(connect).await.expect("connected");
+    let begun = Instant::now();
+    let mut stream = connection.accept_receive_stream().await.expect("open").expect("a stream");
+    let mut received = 0;
+    while let Some(chunk) = stream.receive().await.expect("received") {
+        assert!(chunk.iter().all(|byte| *byte == 7));
+        received += chunk.len();
+    }
+    assert_eq!(received, bytes);
+    begun.elapsed()
+}
+
+/// s2n-quic asks the controller when a packet may leave.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pacing_rate_is_enforced() {
+    let rate = Rate::from_bytes_per_sec(2_000_000);
+    let took = transfer(Algorithm::Fixed(rate), 1_000_000).await;
+    assert!(took >= Duration::from_millis(480), "1 MB at 2 MB/s took {took:?}");
+    assert!(took < Duration::from_secs(2), "1 MB at 2 MB/s took {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_algorithm_delivers() {
+    for algorithm in [
+        Algorithm::Bbr3,
+        Algorithm::Bbr3x,
+        Algorithm::Bbr3Linux,
+        Algorithm::Bbr1,
+        Algorithm::Cubic,
+        Algorithm::Reno,
+    ] {
+        let took = transfer(algorithm, 20_000_000).await;
+        assert!(took < Duration::from_secs(20), "{algorithm:?}: 20 MB took {took:?}");
+    }
+}

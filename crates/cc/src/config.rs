@@ -161,9 +161,9 @@ pub enum Amendment {
     UpEndsAtTarget,
     /// An RTT sample near the shortest one makes ProbeRTT unnecessary for another interval.
     ProbeRttWhenNeeded,
-    /// DOWN sends at half of the estimated bandwidth.
+    /// DOWN sends at 0.82 of the estimated bandwidth.
     DeeperDown,
-    /// The window in CRUISE is 1.5 BDP.
+    /// The window in CRUISE is 1.2 BDP.
     SmallerCruiseWindow,
     /// After a CRUISE with a queue that ProbeRTT empties, the bandwidth is what CRUISE delivered.
     BandwidthOfCruise,
@@ -173,11 +173,13 @@ pub enum Amendment {
     BaselineLoss,
     /// Beside a flow that fills the buffer the window follows the RTT with its queue.
     KeepShareBesideQueue,
+    /// Startup ends with the first round that does not grow and stands in a queue.
+    StartupEndsWithQueue,
 }
 
 impl Amendment {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::UpEndsAtTarget,
         Self::ProbeRttWhenNeeded,
         Self::DeeperDown,
@@ -186,6 +188,7 @@ impl Amendment {
         Self::IgnoreSmallLoss,
         Self::BaselineLoss,
         Self::KeepShareBesideQueue,
+        Self::StartupEndsWithQueue,
     ];
 
     /// The name, as in a scenario file.
@@ -199,13 +202,14 @@ impl Amendment {
             Self::IgnoreSmallLoss => "ignore_small_loss",
             Self::BaselineLoss => "baseline_loss",
             Self::KeepShareBesideQueue => "keep_share_beside_queue",
+            Self::StartupEndsWithQueue => "startup_ends_with_queue",
         }
     }
 }
 
 /// A set of [`Amendment`]s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Amendments(u8);
+pub struct Amendments(u16);
 
 impl Amendments {
     /// No amendment.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use fullpipe_conformance::{CASES, Case, CaseResult};
+use fullpipe_cc::Amendments;
+use fullpipe_conformance::{CASES, Case, CaseResult, Subject};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -17,13 +18,17 @@ use crate::{print, say};
 ///
 /// Runs the 22 cases of "BBR Example Test Cases" (draft-ietf-ccwg-bbr) with the real controller in
 /// the simulator, from 64 kbit/s to 10 Gbit/s and half a millisecond to a second, and says for each
-/// what was seen. All cores work on it.
+/// what was seen. All cores work on it. A case that an amendment of bbr3x changes must fail with it
+/// and pass without it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The cases to run, by number or name, like 1 or startup_ends_on_a_plateau [default: all]
     #[arg(value_name = "CASE", value_parser = find)]
     cases: Vec<&'static Case>,
+    /// The algorithm: bbr3, or bbr3x with its amendments
+    #[arg(long, value_name = "NAME", default_value = "bbr3", value_parser = subject)]
+    cc: Subject,
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
@@ -33,6 +38,7 @@ const EXAMPLES: &str = "\
 Examples:
   fullpipe conformance
   fullpipe conformance 3 startup_ends_on_a_plateau
+  fullpipe conformance --cc bbr3x
   fullpipe conformance --json";
 
 #[derive(Serialize)]
@@ -53,12 +59,20 @@ fn find(name: &str) -> Result<&'static Case, String> {
     })
 }
 
+fn subject(name: &str) -> Result<Subject, String> {
+    match name {
+        "bbr3" => Ok(Subject::Bbr3),
+        "bbr3x" => Ok(Subject::Bbr3x(Amendments::NONE)),
+        _ => Err("the cases are of BBRv3's draft: write bbr3 or bbr3x".to_owned()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cases: Vec<&Case> =
         if args.cases.is_empty() { CASES.iter().collect() } else { args.cases.clone() };
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
-    let results = run_all(&cases, &stop, |result| {
+    let results = run_all(&cases, args.cc, &stop, |result| {
         if !args.json && written.is_ok() {
             written = print(&line(result));
         }
@@ -66,30 +80,40 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     written?;
     let interrupted = results.len() < cases.len();
     let passed = results.iter().filter(|r| r.passed).count();
+    let changed = results.iter().filter(|r| r.changed_by.is_some()).count();
     if args.json {
         let object = Results { cases: results, interrupted };
         print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
     } else {
-        print(&format!("{passed} of {}\n", cases.len()))?;
+        let changed = match changed {
+            0 => String::new(),
+            n => format!(", {n} changed by amendments"),
+        };
+        print(&format!("{passed} of {}{changed}\n", cases.len()))?;
     }
     if interrupted {
         return Err(Failure::Interrupted("interrupted; these are the results so far".into()));
     }
-    match cases.len() - passed {
+    match cases.len() - passed - changed {
         0 => Ok(()),
         failed => Err(Failure::run(format!("{failed} of {} cases failed", cases.len()))),
     }
 }
 
 fn line(result: &CaseResult) -> String {
-    let verdict = if result.passed { "ok  " } else { "FAIL" };
-    format!("{verdict} {:>2} {}: {}\n", result.id, result.name, result.detail)
+    let CaseResult { id, name, passed, changed_by, detail } = result;
+    match (passed, changed_by) {
+        (true, _) => format!("ok   {id:>2} {name}: {detail}\n"),
+        (false, Some(by)) => format!("ok   {id:>2} {name}: changed by {by}: {detail}\n"),
+        (false, None) => format!("FAIL {id:>2} {name}: {detail}\n"),
+    }
 }
 
 /// Runs the cases on all cores, and tells of each in their order, as soon as those before it are
 /// through. Returns what was through, in order.
 fn run_all(
     cases: &[&Case],
+    subject: Subject,
     stop: &AtomicBool,
     mut tell: impl FnMut(&CaseResult),
 ) -> Vec<CaseResult> {
@@ -105,7 +129,7 @@ fn run_all(
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(case) = cases.get(place) else { return };
-                    let Some(result) = case.run(stop) else { return };
+                    let Some(result) = case.run(subject, stop) else { return };
                     if done.send((place, result)).is_err() {
                         return;
                     }

@@ -1,13 +1,15 @@
-//! One flow of BBRv3 on one path, watched event by event.
+//! One flow on one path, watched event by event.
 
 use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_cc::{Algorithm, BbrSnapshot, Duration, Instant, Rate, Snapshot, State};
+use fullpipe_cc::{BbrSnapshot, Duration, Instant, Rate, Snapshot, State};
 use fullpipe_path::{
     ConfigError, ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection,
 };
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
+
+use super::Subject;
 
 /// Full datagrams without and with IP and UDP.
 pub(super) const DATAGRAM: u64 = 1452;
@@ -90,6 +92,7 @@ impl Display for Span {
 /// The environment of the cases.
 pub(super) struct Lab<'a> {
     pub(super) stop: &'a AtomicBool,
+    pub(super) subject: Subject,
 }
 
 impl<'a> Lab<'a> {
@@ -116,11 +119,12 @@ impl<'a> Lab<'a> {
         let mut uplink = PathConfig::from(Link { delay, ..Link::default() });
         uplink.row.splice(0..0, acks);
         // The case is the controller's: its host is exact, and the connection is there.
-        let flow = FlowConfig {
+        let mut flow = FlowConfig {
             jitter: Duration::ZERO,
             handshake: false,
-            ..FlowConfig::bulk(Algorithm::Bbr3, 1)
+            ..FlowConfig::bulk(self.subject.algorithm(), 1)
         };
+        flow.cc.bbr3x_without = self.subject.without();
         let flows = vec![flow];
         let sim = Sim::new(&SimConfig::new(downlink, uplink, flows))?;
         let now = sim.flow(0).snapshot();
@@ -382,7 +386,7 @@ impl Fixture<'_> {
 fn model(snapshot: &Snapshot) -> BbrSnapshot {
     match snapshot.bbr {
         Some(bbr) => bbr,
-        // Every fixture runs BBRv3, which always has one.
+        // Every subject is a BBRv3, which always has one.
         None => unreachable!("bbr3 has a model"),
     }
 }

@@ -7,6 +7,7 @@
 
 mod adapt;
 mod aggregation;
+mod changes;
 mod drain;
 mod fixture;
 mod policer;
@@ -17,9 +18,37 @@ mod undo;
 
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_cc::{Algorithm, Amendments};
 use serde::Serialize;
 
+pub use changes::{CHANGES, Change};
+
 use fixture::{Broken, Lab, Outcome};
+
+/// The algorithm that runs in the cases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// The draft.
+    Bbr3,
+    /// The draft with amendments, without those of the set.
+    Bbr3x(Amendments),
+}
+
+impl Subject {
+    const fn algorithm(self) -> Algorithm {
+        match self {
+            Self::Bbr3 => Algorithm::Bbr3,
+            Self::Bbr3x(_) => Algorithm::Bbr3x,
+        }
+    }
+
+    const fn without(self) -> Amendments {
+        match self {
+            Self::Bbr3 => Amendments::NONE,
+            Self::Bbr3x(without) => without,
+        }
+    }
+}
 
 /// A case of the draft.
 #[derive(Debug)]
@@ -40,8 +69,19 @@ pub struct CaseResult {
     pub name: &'static str,
     /// True if every step came true.
     pub passed: bool,
-    /// The figures seen, or the step that failed: where, what was expected, and what was seen.
+    /// The amendments that change what the case asks for: with all amendments the case fails, and without these it passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_by: Option<String>,
+    /// The figures seen, or the step that failed: where, what was expected, and what was seen. Of a changed case the
+    /// reason for the change.
     pub detail: String,
+}
+
+impl CaseResult {
+    /// True if the case passes, or an amendment changes what it asks for.
+    pub const fn is_in_order(&self) -> bool {
+        self.passed || self.changed_by.is_some()
+    }
 }
 
 /// Every case, in the order of the text.
@@ -88,13 +128,27 @@ impl Case {
         format!("appendix_{:02}_{}", self.id, self.name)
     }
 
-    /// Runs it; `None` when `stop` was set before it was through.
-    pub fn run(&self, stop: &AtomicBool) -> Option<CaseResult> {
-        let (passed, detail) = match (self.run)(&Lab { stop }) {
-            Ok(detail) => (true, detail),
-            Err(Broken::Stopped) => return None,
-            Err(broken) => (false, broken.to_string()),
-        };
-        Some(CaseResult { id: self.id, name: self.name, passed, detail })
+    /// Runs it; `None` when `stop` was set before it was through. A case of [`CHANGES`] runs twice with `bbr3x`: with
+    /// the amendments that are on, and without those that change it.
+    pub fn run(&self, subject: Subject, stop: &AtomicBool) -> Option<CaseResult> {
+        let (passed, detail) = self.outcome(subject, stop)?;
+        let result = CaseResult { id: self.id, name: self.name, passed, changed_by: None, detail };
+        let change = CHANGES.iter().find(|change| change.case == self.id);
+        match (change, subject) {
+            (Some(change), Subject::Bbr3x(without)) => {
+                let draft = Subject::Bbr3x(change.also_without(without));
+                Some(change.judge(result, self.outcome(draft, stop)?))
+            }
+            _ => Some(result),
+        }
+    }
+
+    /// True if every step came true, with the figures seen or the step that failed.
+    fn outcome(&self, subject: Subject, stop: &AtomicBool) -> Option<(bool, String)> {
+        match (self.run)(&Lab { stop, subject }) {
+            Ok(detail) => Some((true, detail)),
+            Err(Broken::Stopped) => None,
+            Err(broken) => Some((false, broken.to_string())),
+        }
     }
 }

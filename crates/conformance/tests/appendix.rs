@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_conformance::CASES;
+use fullpipe_cc::Amendments;
+use fullpipe_conformance::{CASES, Subject};
 
 macro_rules! cases {
     ($($test:ident)*) => {
@@ -47,7 +48,11 @@ cases! {
 
 fn passes(test: &str) {
     let case = CASES.iter().find(|case| case.test_name() == test).expect("a case");
-    let result = case.run(&AtomicBool::new(false)).expect("nobody stops it");
+    let run = |subject| case.run(subject, &AtomicBool::new(false)).expect("nobody stops it");
+    let result = run(Subject::Bbr3);
     println!("{test}: {}", result.detail);
     assert!(result.passed, "{}", result.detail);
+    let amended = run(Subject::Bbr3x(Amendments::NONE));
+    println!("{test}, bbr3x: {:?}, {}", amended.changed_by, amended.detail);
+    assert!(amended.is_in_order(), "bbr3x: {}", amended.detail);
 }

@@ -3,8 +3,8 @@
 
 use super::Bbr3;
 use super::params::{
-    BASELINE_LOSS_MAX, BASELINE_PACKETS, COMPETITOR_CWND_GAIN, Flavour, PROBE_RTT_AT_LATEST,
-    QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, UP_TARGET,
+    BASELINE_LOSS_MAX, BASELINE_PACKETS, COMPETITOR_CWND_GAIN, COMPETITOR_QUEUE_SHIFT, Flavour,
+    PROBE_RTT_AT_LATEST, QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, STARTUP_QUEUE_SHIFT, UP_TARGET,
 };
 use crate::config::{Amendment, Amendments};
 use crate::conn::Conn;
@@ -27,6 +27,8 @@ pub(crate) struct Amended {
     baseline_loss: Gain,
     /// The shortest RTT of the last round of the newest CRUISE, or of the ProbeRTT that lasts; [`Duration::MAX`] before its first sample.
     least_rtt: Duration,
+    /// The shortest RTT of the round that lasts; of the one before until its first ACK was looked at.
+    round_rtt: Duration,
     /// ProbeRTT is due then, however short the RTT is.
     probe_rtt_at_latest: Instant,
     /// C.lost and C.delivered in bytes when the newest CRUISE began.
@@ -43,6 +45,7 @@ impl Amended {
             has_competitor: false,
             baseline_loss: Gain::percent(0),
             least_rtt: Duration::MAX,
+            round_rtt: Duration::MAX,
             probe_rtt_at_latest: Instant::MAX,
             cruise_lost: 0,
             cruise_delivered: 0,
@@ -64,10 +67,10 @@ fn is_short(rtt: Duration, least: Duration) -> bool {
     rtt <= least.saturating_add(least >> SHORT_RTT_SHIFT)
 }
 
-/// True if `rtt` is that of a packet that waited in a queue: more than 1/8 above `least`.
-fn is_queueing(rtt: Duration, least: Duration) -> bool {
+/// True if `rtt` was measured and is above `least` by more than its binary fraction 2^-`shift`: the packet waited in a queue.
+fn is_queueing(rtt: Duration, least: Duration, shift: u32) -> bool {
     let (rtt, least) = (rtt.as_nanos(), least.as_nanos());
-    rtt != u64::MAX && rtt > least.saturating_add(least >> QUEUE_SHIFT)
+    rtt != u64::MAX && rtt > least.saturating_add(least >> shift)
 }
 
 impl<F: Flavour> Bbr3<F> {
@@ -84,6 +87,7 @@ impl<F: Flavour> Bbr3<F> {
         let (min_rtt, min_delay) = (self.min_rtt, self.probe_rtt_min_delay);
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
         let before = amended.least_rtt;
+        amended.round_rtt = if round_start { rs.rtt } else { amended.round_rtt.min(rs.rtt) };
         match state {
             // DOWN has emptied the queue: what stands there a round later is another flow's.
             State::ProbeBwCruise if round_start => amended.least_rtt = rs.rtt,
@@ -94,7 +98,7 @@ impl<F: Flavour> Bbr3<F> {
         }
         // The window beside a competitor follows this RTT.
         self.is_model_new |= amended.has_competitor && amended.least_rtt != before;
-        amended.has_seen_queue |= is_queueing(rs.rtt, min_rtt);
+        amended.has_seen_queue |= is_queueing(rs.rtt, min_rtt, QUEUE_SHIFT);
         if rs.rtt < min_delay {
             amended.probe_rtt_at_latest = rs.now + PROBE_RTT_AT_LATEST;
         }
@@ -149,7 +153,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// A CRUISE ends, and REFILL begins. Where a queue stood that ProbeRTT empties, flows of this kind believe in more bandwidth
     /// together than the link has: what CRUISE delivered is this one's share of it. From there a probe of a small flow
-    /// gains more than one of a large flow. A window of BBR.MinPipeCwnd keeps a queue by itself where the BDP is smaller.
+    /// gains more than one of a large flow.
     pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
         let min_rtt = self.min_rtt;
         let is_shared = self.amended(Amendment::BandwidthOfCruise).is_some_and(|amended| {
@@ -161,7 +165,7 @@ impl<F: Flavour> Bbr3<F> {
         if is_shared
             && self.state == State::ProbeBwCruise
             && !rs.is_app_limited
-            && conn.cwnd > self.min_pipe_cwnd(conn)
+            && !self.is_below_least_window(conn)
             && delivered > Rate::ZERO
         {
             self.max_bw_filter = [delivered, Rate::ZERO];
@@ -187,6 +191,23 @@ impl<F: Flavour> Bbr3<F> {
         self.amended(Amendment::BaselineLoss).is_some()
             && is_short(rs.rtt, self.min_rtt)
             && rs.lost <= F::P.loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight)
+    }
+
+    /// True if Startup may end with a round that did not grow, before a plateau of three: each of its packets stood in a queue, so the
+    /// link is full. Without a queue something else held the round up, as a receiver that raises its window. ACKs that come in
+    /// bursts make RTTs as long without a queue: extra_acked, which they explain, is taken off.
+    pub(super) fn is_startup_queueing(&self, rs: &RateSample) -> bool {
+        self.state == State::Startup
+            && self.amended(Amendment::StartupEndsWithQueue).is_some_and(|amended| {
+                let least = self.min_rtt.as_nanos();
+                let least = least.saturating_add(least >> STARTUP_QUEUE_SHIFT);
+                amended.round_rtt != Duration::MAX
+                    && amended.round_rtt.as_nanos() > least
+                    && rs
+                        .delivery_rate
+                        .bytes_in(Duration::from_nanos(amended.round_rtt.as_nanos() - least))
+                        > self.extra_acked
+            })
     }
 
     /// True if the losses of the round that `rs` ends are too few to lower the short-term bounds.
@@ -220,13 +241,19 @@ impl<F: Flavour> Bbr3<F> {
         })
     }
 
+    /// True if the path holds less than BBR.MinPipeCwnd: then this window keeps a queue by itself, in ProbeRTT as well, and
+    /// a queue says nothing of other flows.
+    fn is_below_least_window(&self, conn: &Conn) -> bool {
+        self.max_bw.bytes_in(conn.sampler.min_rtt()) <= self.min_pipe_cwnd(conn)
+    }
+
     /// A ProbeRTT ends: the queue that was there without ours is another flow's.
     pub(super) fn end_probe_rtt_for_amendments(&mut self, conn: &Conn, now: Instant) {
         let least = conn.sampler.min_rtt();
+        let is_below_least_window = self.is_below_least_window(conn);
         if let Some(amended) = F::amended_mut(&mut self.own) {
-            let seen = amended.least_rtt;
-            amended.has_competitor =
-                seen != Duration::MAX && seen.as_nanos() > least.as_nanos() + least.as_nanos() / 4;
+            amended.has_competitor = !is_below_least_window
+                && is_queueing(amended.least_rtt, least, COMPETITOR_QUEUE_SHIFT);
             amended.probe_rtt_at_latest = now + PROBE_RTT_AT_LATEST;
         }
     }

@@ -60,6 +60,19 @@ fn a_probe_of_a_flow_that_is_alone_makes_half_the_queue() {
 }
 
 #[test]
+fn startup_ends_with_the_first_round_that_only_queues() {
+    let end = |algorithm, without| {
+        let mut link = link(algorithm, without);
+        link.run_to(State::Drain);
+        link.now
+    };
+    let draft = end(Algorithm::Bbr3, Amendments::NONE);
+    let amended = end(Algorithm::Bbr3x, but(Amendment::StartupEndsWithQueue));
+    // Two rounds of a window of two BDP, 80 ms each.
+    assert!(amended + MS.times(120) < draft, "{amended:?}, draft {draft:?}");
+}
+
+#[test]
 fn a_probe_of_a_faster_link_goes_on() {
     let mut link = link(Algorithm::Bbr3x, Amendments::NONE);
     link.run(Duration::from_secs(10));

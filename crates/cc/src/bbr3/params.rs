@@ -271,6 +271,11 @@ pub(super) const PROBE_RTT_AT_LATEST: Duration = Duration::from_secs(20);
 pub(super) const UP_TARGET: Gain = Gain::percent(125);
 /// bbr3x: an RTT that is above min_rtt by this binary fraction of it, 1/8, is that of a queue.
 pub(super) const QUEUE_SHIFT: u32 = 3;
+/// bbr3x: a queue of Startup is above min_rtt by this binary fraction of it, 1/4: more than most jitter, and a quarter of
+/// what a window of two BDP can make.
+pub(super) const STARTUP_QUEUE_SHIFT: u32 = 2;
+/// bbr3x: the queue of another flow that ProbeRTT does not empty is above the shortest RTT by this binary fraction of it, 1/4.
+pub(super) const COMPETITOR_QUEUE_SHIFT: u32 = 2;
 /// bbr3x: growth in UP that says that the link is faster than believed. UP itself sends 23.75 % more than before, with
 /// the margin off, so that no round can show FULL_BW_GROWTH.
 pub(super) const UP_GROWTH: Gain = Gain::percent(112);

@@ -93,7 +93,7 @@ impl<F: Flavour> Bbr3<F> {
             return;
         }
         self.full_bw_count += 1;
-        self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS;
+        self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS || self.is_startup_queueing(rs);
         if self.full_bw_now {
             self.full_bw_reached = true;
         }

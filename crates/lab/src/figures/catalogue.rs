@@ -1,8 +1,8 @@
 //! The list of figures.
 
 use super::{
-    Figure, File, access, adaptive, aggregation, asymptotes, fairness, interop, loss, nsperf,
-    quiche, rfc9743, smoltcp, startup, wan,
+    Figure, File, access, adaptive, aggregation, amendments, asymptotes, fairness, interop, loss,
+    nsperf, quiche, rfc9743, smoltcp, startup, wan,
 };
 
 const PAPER: &str = "Cardwell et al., BBR: Congestion-Based Congestion Control, 2017";
@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// Every figure, in the order in which they are told.
-pub static FIGURES: [Figure; 25] = [
+pub static FIGURES: [Figure; 26] = [
     Figure {
         name: "fig1",
         title: "Delivery rate and RTT follow the two asymptotes",
@@ -222,5 +222,16 @@ pub static FIGURES: [Figure; 25] = [
             file!("rfc9743/", "7.11-data-centers"),
         ],
         draw: rfc9743::rfc9743,
+    },
+    Figure {
+        name: "bbr3x",
+        title: "What each amendment of bbr3x does",
+        source: "docs/bbr3x.md",
+        files: &[
+            file!("bbr3x/", "amendments"),
+            file!("bbr3x/", "amendments-four-flows"),
+            file!("bbr3x/", "amendments-beside-cubic"),
+        ],
+        draw: amendments::amendments,
     },
 ];

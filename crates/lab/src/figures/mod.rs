@@ -7,6 +7,7 @@
 mod access;
 mod adaptive;
 mod aggregation;
+mod amendments;
 mod asymptotes;
 mod catalogue;
 mod checks;

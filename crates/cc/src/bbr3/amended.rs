@@ -12,6 +12,17 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant, Rate};
 
+/// Queues that were seen on the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Queue {
+    /// No RTT was long enough for one: the path's buffer may hold none.
+    Unseen,
+    /// An RTT was long enough for one.
+    Seen,
+    /// Another flow kept one through the last ProbeRTT.
+    OfCompetitor,
+}
+
 /// State of the amendments.
 #[derive(Clone, Debug)]
 pub(crate) struct Amended {
@@ -19,16 +30,12 @@ pub(crate) struct Amended {
     on: Amendments,
     /// This probe had [`UP_TARGET`] in flight.
     has_reached_target: bool,
-    /// An RTT was long enough for a queue: this path's buffer can hold one.
-    has_seen_queue: bool,
-    /// Another flow kept a queue through the last ProbeRTT.
-    has_competitor: bool,
+    /// The queues that were seen on this path.
+    queue: Queue,
     /// The share that is lost when this flow does not queue.
     baseline_loss: Gain,
-    /// The shortest RTT of the last round of the newest CRUISE, or of the ProbeRTT that lasts; [`Duration::MAX`] before its first sample.
+    /// The shortest RTT of the last round of Startup or of the newest CRUISE, or of the ProbeRTT that lasts; [`Duration::MAX`] before its first sample.
     least_rtt: Duration,
-    /// The shortest RTT of the round that lasts; of the one before until its first ACK was looked at.
-    round_rtt: Duration,
     /// ProbeRTT is due then, however short the RTT is.
     probe_rtt_at_latest: Instant,
     /// C.lost and C.delivered in bytes when the newest CRUISE began.
@@ -41,11 +48,9 @@ impl Amended {
         Self {
             on: without.complement(),
             has_reached_target: false,
-            has_seen_queue: false,
-            has_competitor: false,
+            queue: Queue::Unseen,
             baseline_loss: Gain::percent(0),
             least_rtt: Duration::MAX,
-            round_rtt: Duration::MAX,
             probe_rtt_at_latest: Instant::MAX,
             cruise_lost: 0,
             cruise_delivered: 0,
@@ -54,6 +59,11 @@ impl Amended {
 }
 
 impl Amended {
+    /// True if another flow kept a queue through the last ProbeRTT.
+    fn has_competitor(&self) -> bool {
+        self.queue == Queue::OfCompetitor
+    }
+
     /// The share of `bytes` that the path may lose by itself: the baseline and two standard deviations.
     fn expected_loss(&self, conn: &Conn, bytes: u64) -> Gain {
         let lost = self.baseline_loss.of(bytes).saturating_mul(conn.smss);
@@ -87,18 +97,19 @@ impl<F: Flavour> Bbr3<F> {
         let (min_rtt, min_delay) = (self.min_rtt, self.probe_rtt_min_delay);
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
         let before = amended.least_rtt;
-        amended.round_rtt = if round_start { rs.rtt } else { amended.round_rtt.min(rs.rtt) };
         match state {
             // DOWN has emptied the queue: what stands there a round later is another flow's.
-            State::ProbeBwCruise if round_start => amended.least_rtt = rs.rtt,
-            State::ProbeBwCruise | State::ProbeRtt => {
+            State::ProbeBwCruise | State::Startup if round_start => amended.least_rtt = rs.rtt,
+            State::ProbeBwCruise | State::Startup | State::ProbeRtt => {
                 amended.least_rtt = amended.least_rtt.min(rs.rtt);
             }
             _ => {}
         }
         // The window beside a competitor follows this RTT.
-        self.is_model_new |= amended.has_competitor && amended.least_rtt != before;
-        amended.has_seen_queue |= is_queueing(rs.rtt, min_rtt, QUEUE_SHIFT);
+        self.is_model_new |= amended.has_competitor() && amended.least_rtt != before;
+        if amended.queue == Queue::Unseen && is_queueing(rs.rtt, min_rtt, QUEUE_SHIFT) {
+            amended.queue = Queue::Seen;
+        }
         if rs.rtt < min_delay {
             amended.probe_rtt_at_latest = rs.now + PROBE_RTT_AT_LATEST;
         }
@@ -144,11 +155,12 @@ impl<F: Flavour> Bbr3<F> {
         if all < BASELINE_PACKETS * conn.smss {
             return;
         }
-        amended.baseline_loss = if amended.has_seen_queue && is_short(amended.least_rtt, min_rtt) {
-            Gain::ratio(lost, all).min(BASELINE_LOSS_MAX)
-        } else {
-            Gain::percent(0)
-        };
+        amended.baseline_loss =
+            if amended.queue != Queue::Unseen && is_short(amended.least_rtt, min_rtt) {
+                Gain::ratio(lost, all).min(BASELINE_LOSS_MAX)
+            } else {
+                Gain::percent(0)
+            };
     }
 
     /// A CRUISE ends, and REFILL begins. Where a queue stood that ProbeRTT empties, flows of this kind believe in more bandwidth
@@ -157,7 +169,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
         let min_rtt = self.min_rtt;
         let is_shared = self.amended(Amendment::BandwidthOfCruise).is_some_and(|amended| {
-            !amended.has_competitor
+            !amended.has_competitor()
                 && amended.least_rtt != Duration::MAX
                 && !is_short(amended.least_rtt, min_rtt)
         });
@@ -201,11 +213,11 @@ impl<F: Flavour> Bbr3<F> {
             && self.amended(Amendment::StartupEndsWithQueue).is_some_and(|amended| {
                 let least = self.min_rtt.as_nanos();
                 let least = least.saturating_add(least >> STARTUP_QUEUE_SHIFT);
-                amended.round_rtt != Duration::MAX
-                    && amended.round_rtt.as_nanos() > least
+                amended.least_rtt != Duration::MAX
+                    && amended.least_rtt.as_nanos() > least
                     && rs
                         .delivery_rate
-                        .bytes_in(Duration::from_nanos(amended.round_rtt.as_nanos() - least))
+                        .bytes_in(Duration::from_nanos(amended.least_rtt.as_nanos() - least))
                         > self.extra_acked
             })
     }
@@ -252,8 +264,13 @@ impl<F: Flavour> Bbr3<F> {
         let least = conn.sampler.min_rtt();
         let is_below_least_window = self.is_below_least_window(conn);
         if let Some(amended) = F::amended_mut(&mut self.own) {
-            amended.has_competitor = !is_below_least_window
-                && is_queueing(amended.least_rtt, least, COMPETITOR_QUEUE_SHIFT);
+            if !is_below_least_window
+                && is_queueing(amended.least_rtt, least, COMPETITOR_QUEUE_SHIFT)
+            {
+                amended.queue = Queue::OfCompetitor;
+            } else if amended.has_competitor() {
+                amended.queue = Queue::Seen;
+            }
             amended.probe_rtt_at_latest = now + PROBE_RTT_AT_LATEST;
         }
     }
@@ -261,7 +278,7 @@ impl<F: Flavour> Bbr3<F> {
     /// The window that a flow beside one that fills the buffer needs to keep its share: 0 where there is none.
     pub(super) fn inflight_beside_competitor(&self) -> u64 {
         match self.amended(Amendment::KeepShareBesideQueue) {
-            Some(amended) if amended.has_competitor && amended.least_rtt != Duration::MAX => {
+            Some(amended) if amended.has_competitor() && amended.least_rtt != Duration::MAX => {
                 COMPETITOR_CWND_GAIN.of(self.bw.bytes_in(amended.least_rtt))
             }
             _ => 0,

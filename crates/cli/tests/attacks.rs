@@ -138,8 +138,9 @@ fn clients_that_read_nothing_cost_little_memory_which_is_given_back() {
     if cfg!(not(all(target_os = "linux", target_env = "gnu"))) {
         return;
     }
-    // The server looks every few seconds whether its clients are gone.
-    let (deadline, most) = (Instant::now() + Duration::from_secs(20), before + 6_000_000);
+    // The server looks every few seconds whether its clients are gone. The heaps of its threads keep some of a wave's 24 MB, more of it
+    // when other work delays them.
+    let (deadline, most) = (Instant::now() + Duration::from_secs(40), before + 10_000_000);
     while server.resident() > most {
         let left = server.resident() - before;
         assert!(Instant::now() < deadline, "{left} bytes stay when the clients are gone");

@@ -165,7 +165,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// A CRUISE ends, and REFILL begins. Where a queue stood that ProbeRTT empties, flows of this kind believe in more bandwidth
     /// together than the link has: what CRUISE delivered is this one's share of it. From there a probe of a small flow
-    /// gains more than one of a large flow.
+    /// gains more than one of a large flow. A window of BBR.MinPipeCwnd cannot shrink, and a path that holds less queues by itself.
     pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
         let min_rtt = self.min_rtt;
         let is_shared = self.amended(Amendment::BandwidthOfCruise).is_some_and(|amended| {
@@ -178,6 +178,7 @@ impl<F: Flavour> Bbr3<F> {
             && self.state == State::ProbeBwCruise
             && !rs.is_app_limited
             && !self.is_below_least_window(conn)
+            && conn.cwnd > self.min_pipe_cwnd(conn)
             && delivered > Rate::ZERO
         {
             self.max_bw_filter = [delivered, Rate::ZERO];

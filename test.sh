@@ -73,11 +73,6 @@ run_long() {
     # nginx is not installed here: its package starts a server on port 80.
     cargo test --workspace --release --locked --test kernel_programs --test programs -- --nocapture
 
-    say "the adapter for s2n-quic, which has a workspace of its own"
-    local s2n=(--release --locked --manifest-path crates/s2n/Cargo.toml --target-dir target/s2n)
-    cargo test "${s2n[@]}"
-    cargo clippy "${s2n[@]}" --all-targets -- -D warnings
-
     say "more generated cases"
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --test properties
     PROPTEST_CASES=10000 cargo test --workspace --release --locked --test twin
@@ -175,7 +170,6 @@ export FULLPIPE_PYTHON
 say "formatting"
 cargo fmt --all --check
 cargo fmt --manifest-path crates/tcp/board/Cargo.toml --check
-cargo fmt --manifest-path crates/s2n/Cargo.toml --check
 
 say "lints"
 cargo clippy --workspace --all-targets --release --locked -- -D warnings

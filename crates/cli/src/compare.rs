@@ -29,7 +29,7 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What carries the flows: quic (real packets of noq on a link inside this process, in real time), quic:quinn
-    /// (quinn's), tcp (the kernel's, between network namespaces; needs Linux and root) or sim (a virtual clock)
+    /// (quinn's), quic:s2n (s2n-quic's), tcp (the kernel's, between network namespaces; needs Linux and root) or sim (a virtual clock)
     #[arg(
         long,
         short = 'b',
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
     /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
-    /// over quic:quinn quinn's own quinn:bbr, quinn:cubic, quinn:reno;
+    /// over quic:quinn quinn's own quinn:bbr, quinn:cubic, quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, s2n:cubic;
     /// over tcp bbr3 (as bbr3-linux, loaded into the kernel for the run), cubic, reno and those that the
     /// kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over tcp linux:bbr,linux:cubic]
     #[arg(long, short = 'c', value_name = "NAMES", value_delimiter = ',')]
@@ -96,6 +96,7 @@ Examples:
   fullpipe compare
   fullpipe compare --cc bbr3,noq:bbr3
   fullpipe compare --backend quic:quinn --cc bbr3,quinn:bbr,quinn:cubic
+  fullpipe compare --backend quic:s2n --cc bbr3,s2n:bbr,s2n:cubic
   fullpipe compare --rate 50mbit --rtt 80ms --buffer 2bdp --loss 0.1% --duration 20s
   sudo fullpipe compare --backend tcp --cc bbr3,linux:bbr,linux:cubic
   sudo fullpipe compare --backend tcp --cc linux:bbr --program 'mine = { server = \"my-server {port}\", client = \"my-client {server} {port}\", sends = \"server\" }'
@@ -225,6 +226,7 @@ mod tests {
             "--json",
             "--cc bbr3,noq:bbr3",
             "--over quic:quinn --cc quinn:bbr",
+            "--over quic:s2n --cc s2n:bbr",
             "--duration 3s --seed 7",
             "--over sim",
         ] {

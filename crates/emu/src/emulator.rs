@@ -11,6 +11,7 @@ use fullpipe_path::PathSample;
 use hdrhistogram::Histogram;
 
 use crate::capture::Capture;
+use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::flows::{Port, Ports};
 use crate::link::{Link, Shared};
@@ -39,6 +40,7 @@ pub struct Emulator {
     addr: SocketAddr,
     clock: Clock,
     shared: Arc<Shared>,
+    clients: Clients,
     /// The thread stops when this end is closed.
     alive: Option<UnixStream>,
     thread: Option<JoinHandle<Result<LinkReport, EmuError>>>,
@@ -63,6 +65,7 @@ impl Emulator {
         let clock = Clock::new(config.epoch.unwrap_or_else(time::Instant::now));
         let shared = Arc::new(Shared::new(&config)?);
         let ports = Ports::new(config.target, port);
+        let clients = ports.known.clone();
         let capture = config.capture.as_deref().map(|path| Capture::create(path, clock));
         let capture = capture.transpose()?;
         let link = Link::new(&config, ports, stopped, clock, Arc::clone(&shared), capture)
@@ -71,12 +74,17 @@ impl Emulator {
             .name("fullpipe-link".to_owned())
             .spawn(move || link.run(buffer))
             .map_err(EmuError::io("start its thread"))?;
-        Ok(Self { addr, clock, shared, alive: Some(alive), thread: Some(thread) })
+        Ok(Self { addr, clock, shared, clients, alive: Some(alive), thread: Some(thread) })
     }
 
     /// The address to which clients send, in place of the target's.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Its clients by the addresses under which the target sees them.
+    pub fn clients(&self) -> Clients {
+        self.clients.clone()
     }
 
     /// The zero of every time that this link gives.

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::capture::End;
+use crate::clients::Clients;
 use crate::os;
 use crate::{MAX_FLOWS, Rebound};
 
@@ -73,6 +74,8 @@ pub(crate) struct Ports {
     pub(crate) clients: Port,
     pub(crate) flows: Vec<Flow>,
     by_client: HashMap<SocketAddr, usize>,
+    /// For whoever asks from outside.
+    pub(crate) known: Clients,
     /// Number of the address that flows have towards the target.
     address: u8,
 }
@@ -82,7 +85,14 @@ const ADDRESSES: u8 = 200;
 
 impl Ports {
     pub(crate) fn new(target: SocketAddr, clients: Port) -> Self {
-        Self { target, clients, flows: Vec::new(), by_client: HashMap::new(), address: 0 }
+        Self {
+            target,
+            clients,
+            flows: Vec::new(),
+            by_client: HashMap::new(),
+            known: Clients::default(),
+            address: 0,
+        }
     }
 
     /// The addresses of a datagram of a flow at an end of the link, from and to, on the way to the target or
@@ -111,6 +121,7 @@ impl Ports {
         }
         let (port, address) = Port::connect(self.target, self.address)?;
         let flow = self.flows.len();
+        self.known.add(client, address);
         self.flows.push(Flow { client, port, address });
         self.by_client.insert(client, flow);
         Ok(flow)
@@ -123,6 +134,7 @@ impl Ports {
         }
         for flow in &mut self.flows {
             (flow.port, flow.address) = Port::connect(self.target, self.address)?;
+            self.known.add(flow.client, flow.address);
         }
         Ok(())
     }

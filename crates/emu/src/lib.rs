@@ -75,6 +75,7 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod clients;
 mod clock;
 mod config;
 mod cross;
@@ -100,6 +101,7 @@ pub mod user_namespace;
 mod way_back;
 
 pub use capture::CaptureReport;
+pub use clients::Clients;
 pub use config::{EmuError, EmulatorConfig, MAX_FLOWS, Rebinding, Rebound};
 pub use emulator::{Emulator, LinkSample};
 pub use fullpipe_path::{Arrival, Link, PathConfig, PathSample, PathStats, QueueLimit};

@@ -100,6 +100,11 @@ fn the_server_sees_each_client_as_its_own_peer() {
     let clients: Vec<_> = (0..8).map(|_| introduce(&link, &server)).collect();
     let peers: HashSet<_> = clients.iter().map(|(_, peer)| *peer).collect();
     assert_eq!(peers.len(), 8);
+    let known = link.clients();
+    for (client, peer) in &clients {
+        assert_eq!(known.behind(*peer), Some(local(client)));
+        assert_eq!(known.behind(local(client)), None, "an address that the server does not see");
+    }
     for (i, (_, peer)) in clients.iter().enumerate() {
         server.send_to(&[i as u8], peer).expect("loopback");
     }
@@ -337,6 +342,7 @@ fn at_its_times_every_client_gets_another_port_and_keeps_its_own() {
             client.send_to(b"again", link.addr()).expect("loopback");
             let (_, peer) = server.recv_from(&mut [0; 16]).expect("the link carries it");
             seen.insert(peer);
+            assert_eq!(link.clients().behind(peer), Some(local(client)));
             server.send_to(b"back", peer).expect("loopback");
             let (_, from) = client.recv_from(&mut [0; 16]).expect("the link carries it");
             assert_eq!(from, link.addr());

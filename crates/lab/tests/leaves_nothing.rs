@@ -22,7 +22,7 @@ fn a_run_leaves_no_thread_and_no_socket() {
     // With its feature for signals, tokio's first runtime opens a pair of sockets that the process keeps.
     drop(tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime"));
     let before = held();
-    for backend in [BackendChoice::QUIC, BackendChoice::QUINN] {
+    for backend in [BackendChoice::QUIC, BackendChoice::QUINN, BackendChoice::S2N] {
         let options = RunOptions { backend, ..RunOptions::default() };
         for run in 0..plan.grid.runs.len() {
             let stop = AtomicBool::new(false);

@@ -18,8 +18,8 @@ fn options() -> Options {
     }
 }
 
-/// Both stacks, whose ends do the same.
-const STACKS: [BackendChoice; 2] = [BackendChoice::QUIC, BackendChoice::QUINN];
+/// The stacks, whose ends do the same.
+const STACKS: [BackendChoice; 3] = [BackendChoice::QUIC, BackendChoice::QUINN, BackendChoice::S2N];
 
 fn run(
     backend: BackendChoice,
@@ -71,7 +71,7 @@ fn check_sanity(r: &RunResult) {
 
 #[test]
 fn a_run_by_time_ends_at_its_time_and_its_figures_agree() {
-    let [noq, quinn] = STACKS;
+    let [noq, quinn, s2n] = STACKS;
     for (backend, name) in [
         (noq, "bbr3"),
         (noq, "cubic"),
@@ -81,6 +81,10 @@ fn a_run_by_time_ends_at_its_time_and_its_figures_agree() {
         (quinn, "quinn:bbr"),
         (quinn, "quinn:cubic"),
         (quinn, "quinn:reno"),
+        (s2n, "bbr3"),
+        (s2n, "cubic"),
+        (s2n, "s2n:bbr"),
+        (s2n, "s2n:cubic"),
     ] {
         let mut told = Vec::new();
         let r = run(backend, &options(), name, &AtomicBool::new(false), &mut |t| told.push(t))
@@ -160,6 +164,16 @@ fn a_stack_refuses_what_it_does_not_have() {
         ),
         (
             BackendChoice::QUINN,
+            "cc = \"s2n:bbr\"",
+            "s2n:bbr does not run over quic:quinn; write --backend quic:s2n",
+        ),
+        (
+            BackendChoice::S2N,
+            "cc = \"quinn:bbr\"",
+            "quinn:bbr does not run over quic:s2n; write --backend quic:quinn",
+        ),
+        (
+            BackendChoice::QUINN,
             "cc = \"bbr3\"\napp = { on_off = { on = \"1s\", off = \"1s\" } }",
             "does not run over quic:quinn; write --backend sim or quic",
         ),
@@ -221,6 +235,32 @@ fn flows_differ_in_algorithm_and_application_and_share_a_chain() {
     assert!(figure(&r, "latency_ms.min") >= 10.0, "{:?}", r.metrics);
     assert!(of(3, "completion_ms.p50") >= Some(20.0), "{:?}", r.flows[3]);
     assert_eq!(of(0, "completion_ms.p50"), None);
+}
+
+/// The stack's own beside two of ours, one of them in many connections of one client.
+#[test]
+fn each_flow_has_its_own_algorithm() {
+    for (backend, own) in STACKS.into_iter().zip(["noq:cubic", "quinn:cubic", "s2n:cubic"]) {
+        let text = format!(
+            "duration = \"2s\"\n[path]\nrate = \"20mbit\"\nrtt = \"20ms\"\nbuffer = \"2bdp\"\n\
+             [[flow]]\ncc = \"{own}\"\n[[flow]]\ncc = \"bbr3\"\n\
+             [[flow]]\ncc = \"reno\"\napp = {{ short_flows = {{ bytes = \"20kB\", every = \"50ms\" }} }}\n"
+        );
+        let plan = Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default());
+        let over = RunOptions { backend, rows: Some(500), ..RunOptions::default() };
+        let r = run_point(&plan.expect("sound"), 0, &over, &AtomicBool::new(false), &mut |_| ())
+            .expect("a result");
+        let states = |flow: usize| {
+            let rows = r.series.iter().filter(|row| row.flow == flow);
+            rows.filter_map(|row| row.state.as_deref()).collect::<Vec<_>>()
+        };
+        assert!(states(0).is_empty(), "{own} names no state: {:?}", states(0));
+        assert!(states(1).contains(&"Drain"), "{backend}: {:?}", states(1));
+        let is_reno =
+            |state: &&str| ["SlowStart", "Recovery", "CongestionAvoidance"].contains(state);
+        assert!(!states(2).is_empty(), "{backend}: many connections are one flow");
+        assert!(states(2).iter().all(is_reno), "{backend}: {:?}", states(2));
+    }
 }
 
 /// Half of the link is cross traffic's, a flow far away waits longer for its first byte, and short connections come

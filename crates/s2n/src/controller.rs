@@ -23,7 +23,7 @@ impl S2nController {
 
     /// All that the algorithm believes.
     pub fn snapshot(&self) -> Snapshot {
-        self.flow.borrow_mut().snapshot()
+        self.flow.borrow().snapshot()
     }
 }
 

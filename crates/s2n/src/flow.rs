@@ -153,8 +153,8 @@ impl Flow {
         self.core.send_quantum()
     }
 
-    pub(crate) fn snapshot(&mut self) -> Snapshot {
-        self.flush();
+    /// What the core believes, which may be asked for at any time: losses that it has not heard wait for their ACK.
+    pub(crate) fn snapshot(&self) -> Snapshot {
         self.core.snapshot()
     }
 }
@@ -200,7 +200,10 @@ mod tests {
         let before = flow.cwnd();
         for packet in &packets[..4] {
             flow.lost(ms(50), *packet, false);
+            // Somebody looks from outside.
+            let _ = flow.snapshot();
         }
+        assert_eq!(flow.lost.len(), 4, "they wait for their ACK");
         flow.acked(ms(50), packets[9], 1200);
         assert_eq!(flow.cwnd(), before / 2);
         // Another one of the same round trip changes nothing.

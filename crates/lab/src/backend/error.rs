@@ -70,6 +70,8 @@ pub enum RunError {
     Sim(#[from] SimError),
     #[error("the server failed: {0}")]
     Server(#[from] ServeError),
+    #[error("the server failed: {0}")]
+    Stack(Box<dyn std::error::Error + Send + Sync>),
     #[error("the server has no certificate: {0}")]
     Tls(#[from] TlsError),
     #[error("the server has no certificate: {0}")]

@@ -41,6 +41,7 @@ static BACKENDS: &[&dyn Backend] = &[
     #[cfg(target_os = "linux")]
     &tcp_linux::TcpUserTun,
     &quic::QUINN,
+    &quic::S2N,
     #[cfg(test)]
     &toy::Toy,
 ];
@@ -107,6 +108,8 @@ impl BackendChoice {
     pub const QUIC: Self = Self(&quic::NOQ);
     /// QUIC by quinn.
     pub const QUINN: Self = Self(&quic::QUINN);
+    /// QUIC by s2n-quic.
+    pub const S2N: Self = Self(&quic::S2N);
 
     /// The kernel's TCP.
     #[cfg(target_os = "linux")]

@@ -18,11 +18,10 @@ const FIXED: &str = "fixed:";
 const KERNELS: [&str; 3] = ["linux:bbr", "linux:cubic", "linux:reno"];
 
 /// Names of algorithms, for suggestions.
-const NAMES: [&[&str]; 3] = [
-    &CongestionControl::NAMES,
-    &[QuinnAlgorithm::Bbr.name(), QuinnAlgorithm::Cubic.name(), QuinnAlgorithm::NewReno.name()],
-    &KERNELS,
-];
+fn names() -> impl Iterator<Item = &'static str> {
+    let stacks = StackAlgorithm::ALL.into_iter().map(StackAlgorithm::name);
+    CongestionControl::NAMES.into_iter().chain(stacks).chain(KERNELS)
+}
 
 /// The longest name that the kernel gives an algorithm (TCP_CA_NAME_MAX, less the 0 at its end).
 const MAX_NAME: usize = 15;
@@ -30,35 +29,42 @@ const MAX_NAME: usize = 15;
 /// A congestion control to run a scenario with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cc {
-    /// Ours, or one of the QUIC stack's.
+    /// Ours, or one of noq's.
     Program(CongestionControl),
-    /// quinn's own, written `quinn:NAME`.
-    Quinn(QuinnAlgorithm),
+    /// Another QUIC stack's own, written `quinn:NAME` or `s2n:NAME`.
+    Stack(StackAlgorithm),
     /// The kernel's own, written `linux:NAME`.
     Kernel(KernelCc),
     /// Whatever a program of other people's has.
     Foreign,
 }
 
-/// The controllers that come with quinn.
+/// The controllers that come with quinn and with s2n-quic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum QuinnAlgorithm {
+pub enum StackAlgorithm {
     /// quinn's BBR, of version 1.
-    Bbr,
+    QuinnBbr,
     /// quinn's CUBIC.
-    Cubic,
+    QuinnCubic,
     /// quinn's NewReno.
-    NewReno,
+    QuinnReno,
+    /// s2n-quic's BBR, of version 2.
+    S2nBbr,
+    /// s2n-quic's CUBIC.
+    S2nCubic,
 }
 
-impl QuinnAlgorithm {
-    const ALL: [Self; 3] = [Self::Bbr, Self::Cubic, Self::NewReno];
+impl StackAlgorithm {
+    const ALL: [Self; 5] =
+        [Self::QuinnBbr, Self::QuinnCubic, Self::QuinnReno, Self::S2nBbr, Self::S2nCubic];
 
-    const fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
-            Self::Bbr => "quinn:bbr",
-            Self::Cubic => "quinn:cubic",
-            Self::NewReno => "quinn:reno",
+            Self::QuinnBbr => "quinn:bbr",
+            Self::QuinnCubic => "quinn:cubic",
+            Self::QuinnReno => "quinn:reno",
+            Self::S2nBbr => "s2n:bbr",
+            Self::S2nCubic => "s2n:cubic",
         }
     }
 }
@@ -98,9 +104,9 @@ pub enum UnknownCc {
     Rate(crate::units::ParseError),
     /// Not one of this program's.
     #[error(
-        "{0}; over quic:quinn quinn's own quinn:bbr, quinn:cubic, quinn:reno; fixed:RATE; over tcp the kernel's: \
-         linux:bbr, linux:cubic, linux:reno{meant}",
-        meant = did_you_mean(&.0.0, NAMES.into_iter().flatten().copied())
+        "{0}; over quic:quinn quinn's own quinn:bbr, quinn:cubic, quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, \
+         s2n:cubic; fixed:RATE; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno{meant}",
+        meant = did_you_mean(&.0.0, names())
     )]
     Program(#[from] fullpipe_quic::UnknownCongestionControl),
     /// Not one that a kernel could have.
@@ -116,8 +122,8 @@ impl FromStr for Cc {
             let rate = crate::units::parse_rate(rate).map_err(UnknownCc::Rate)?;
             return Ok(CongestionControl::Fullpipe(Algorithm::Fixed(rate)).into());
         }
-        if let Some(quinns) = QuinnAlgorithm::ALL.into_iter().find(|a| a.name() == text) {
-            return Ok(Self::Quinn(quinns));
+        if let Some(own) = StackAlgorithm::ALL.into_iter().find(|a| a.name() == text) {
+            return Ok(Self::Stack(own));
         }
         let Some(name) = text.strip_prefix(KERNEL) else {
             return Ok(Self::Program(text.parse()?));
@@ -153,7 +159,7 @@ impl fmt::Display for Cc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Program(cc) => cc.fmt(f),
-            Self::Quinn(algorithm) => f.write_str(algorithm.name()),
+            Self::Stack(algorithm) => f.write_str(algorithm.name()),
             Self::Kernel(cc) => cc.fmt(f),
             Self::Foreign => f.write_str("a program's own"),
         }
@@ -166,7 +172,9 @@ mod tests {
 
     #[test]
     fn a_name_is_the_programs_or_the_kernels() {
-        for name in ["bbr3", "noq:cubic", "quinn:bbr", "linux:bbr", "linux:a-name_of_15_by"] {
+        for name in
+            ["bbr3", "noq:cubic", "quinn:bbr", "s2n:bbr", "linux:bbr", "linux:a-name_of_15_by"]
+        {
             let parsed: Result<Cc, _> = name.parse();
             assert_eq!(parsed.map(|cc| cc.to_string()), Ok(name.to_owned()));
         }

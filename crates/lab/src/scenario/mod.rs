@@ -17,7 +17,7 @@ mod schema;
 mod traces;
 mod tree;
 
-pub use cc::{Cc, KernelCc, QuinnAlgorithm, UnknownCc};
+pub use cc::{Cc, KernelCc, StackAlgorithm, UnknownCc};
 pub use error::{FileError, shortened};
 pub use grid::{Edition, Expected, Grid, Run, ScenarioFile};
 pub use input::{MAX_FILE_BYTES, read_text};

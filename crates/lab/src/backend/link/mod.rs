@@ -94,6 +94,15 @@ impl Link {
         }
     }
 
+    /// Its clients by the addresses that it gives them; nothing where they keep their own.
+    pub(super) fn clients(&self) -> Option<fullpipe_emu::Clients> {
+        match self {
+            Self::Udp(link) => Some(link.clients()),
+            #[cfg(target_os = "linux")]
+            Self::Tun(_) | Self::Netem(_) => None,
+        }
+    }
+
     #[cfg(target_os = "linux")]
     pub(super) fn namespaces(&self) -> Option<(&Namespace, &Namespace)> {
         match self {

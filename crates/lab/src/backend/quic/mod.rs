@@ -1,4 +1,4 @@
-//! Real QUIC: a server, clients, and a link between them, all in this process. The stack is noq or quinn.
+//! Real QUIC: a server, clients, and a link between them, all in this process. The stack is noq, quinn or s2n-quic.
 //!
 //! The link has its own thread. The server and the clients have a runtime each, with one worker, so
 //! that neither waits for the other; the calling thread looks at all of them every few milliseconds.
@@ -7,6 +7,7 @@ mod accepted;
 mod flow;
 mod noq;
 mod quinn;
+mod s2n;
 mod short;
 mod socket;
 mod stack;
@@ -22,6 +23,7 @@ use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use noq::Noq;
 use quinn::Quinn;
+use s2n::S2n;
 use stack::Stack;
 use testbed::QuicTestbed;
 
@@ -32,6 +34,8 @@ pub(super) struct OverQuic<S>(PhantomData<S>);
 pub(super) static NOQ: OverQuic<Noq> = OverQuic(PhantomData);
 /// quinn as a backend.
 pub(super) static QUINN: OverQuic<Quinn> = OverQuic(PhantomData);
+/// s2n-quic as a backend.
+pub(super) static S2N: OverQuic<S2n> = OverQuic(PhantomData);
 
 /// The kinds of link: udp, and on Linux also tun.
 #[cfg(target_os = "linux")]

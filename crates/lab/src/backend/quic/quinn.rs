@@ -15,13 +15,12 @@ use quinn::{
     RecvStream, Runtime, SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 
-use super::stack::{self, FlowError, Flows, Sending, Settings, Stack};
+use super::stack::{
+    self, BULK_APPLICATIONS, FlowError, Flows, REQUEST_BYTES, Sending, Settings, Stack, bulk_bytes,
+};
 use crate::backend::RunError;
 use crate::observe::FlowSample;
-use crate::scenario::{Cc, QuinnAlgorithm};
-
-/// The longest request.
-const REQUEST_BYTES: usize = 64;
+use crate::scenario::{Cc, StackAlgorithm};
 
 /// quinn as a stack.
 pub(in crate::backend) struct Quinn;
@@ -40,12 +39,13 @@ impl Stack for Quinn {
     type Dialer = Dialer;
 
     fn runs(cc: Cc) -> bool {
-        matches!(cc, Cc::Quinn(_)) || cc.algorithm().is_some()
+        use StackAlgorithm::{QuinnBbr, QuinnCubic, QuinnReno};
+        matches!(cc, Cc::Stack(QuinnBbr | QuinnCubic | QuinnReno)) || cc.algorithm().is_some()
     }
 
     /// Those whose data [`send`] has.
     fn has_application(name: &str) -> bool {
-        ["bulk", "bytes", "request_response", "short_flows"].contains(&name)
+        BULK_APPLICATIONS.contains(&name)
     }
 
     fn identity(names: &[&str]) -> Result<Identity, RunError> {
@@ -110,9 +110,9 @@ fn transport(
 /// The factory of a congestion control; nothing for one that does not run over quinn.
 fn controllers(cc: Cc, seed: u64) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
     match cc {
-        Cc::Quinn(QuinnAlgorithm::Bbr) => Some(Arc::new(BbrConfig::default())),
-        Cc::Quinn(QuinnAlgorithm::Cubic) => Some(Arc::new(CubicConfig::default())),
-        Cc::Quinn(QuinnAlgorithm::NewReno) => Some(Arc::new(NewRenoConfig::default())),
+        Cc::Stack(StackAlgorithm::QuinnBbr) => Some(Arc::new(BbrConfig::default())),
+        Cc::Stack(StackAlgorithm::QuinnCubic) => Some(Arc::new(CubicConfig::default())),
+        Cc::Stack(StackAlgorithm::QuinnReno) => Some(Arc::new(NewRenoConfig::default())),
         ours => Some(controllers_with_seed(ours.algorithm()?, seed)),
     }
 }
@@ -149,10 +149,7 @@ async fn answer_all(
 
 /// Answers `/bulk` and `/bulk/N`.
 async fn send(mut stream: SendStream, path: &str) -> Result<(), FlowError> {
-    let mut left = match path.strip_prefix("/bulk").ok_or("no such path")? {
-        "" => u64::MAX,
-        count => count.trim_start_matches('/').parse()?,
-    };
+    let mut left = bulk_bytes(path)?;
     let block = bulk_block();
     while left > 0 {
         let take = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
@@ -195,7 +192,7 @@ impl stack::Dialer for Dialer {
         let timeout = self.settings.handshake_timeout;
         match tokio::time::timeout(timeout.into(), connecting).await {
             Ok(connection) => Ok(connection?),
-            Err(_) => Err(format!("no answer from {server} within {timeout}").into()),
+            Err(_) => Err(stack::no_answer(server, timeout)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use fullpipe_cc::Duration;
@@ -16,6 +16,26 @@ use crate::scenario::Cc;
 
 /// The reason why a flow's client failed.
 pub(in crate::backend) type FlowError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Applications, by their names in a scenario, whose data is that of `/bulk` and `/bulk/N`.
+pub(super) const BULK_APPLICATIONS: [&str; 4] =
+    ["bulk", "bytes", "request_response", "short_flows"];
+
+/// The longest request for such data.
+pub(super) const REQUEST_BYTES: usize = 64;
+
+/// The bytes that a request for `/bulk` or `/bulk/N` asks for.
+pub(super) fn bulk_bytes(path: &str) -> Result<u64, FlowError> {
+    match path.strip_prefix("/bulk").ok_or("no such path")? {
+        "" => Ok(u64::MAX),
+        count => Ok(count.trim_start_matches('/').parse()?),
+    }
+}
+
+/// A handshake that took longer than `timeout`.
+pub(super) fn no_answer(server: SocketAddr, timeout: Duration) -> FlowError {
+    format!("no answer from {server} within {timeout}").into()
+}
 
 /// A QUIC stack.
 pub(in crate::backend) trait Stack: Send + Sync + 'static {
@@ -102,6 +122,8 @@ pub(in crate::backend) struct Flows<C> {
     pub(super) settings: Settings,
     /// The algorithm and the seed of each.
     pub(super) controllers: Vec<(Cc, u64)>,
+    /// Their clients, once the link is there.
+    pub(super) clients: OnceLock<Clients>,
     /// The connections that were accepted for each.
     pub(super) accepted: Mutex<Vec<Accepted<C>>>,
 }
@@ -111,12 +133,22 @@ impl<C: Sending> Flows<C> {
     pub(super) fn of(&self, first_connection_id: &[u8]) -> Option<(usize, Cc, u64)> {
         let id = u64::from_be_bytes(first_connection_id.try_into().ok()?);
         let flow = (id >> 32) as usize;
-        let (cc, seed) = *self.controllers.get(flow)?;
-        let seed = match id as u32 {
-            0 => seed,
-            connection => stream_seed(seed, Stream::Connection, u64::from(connection)),
-        };
+        let (cc, seed) = self.connection(flow, id as u32)?;
         Some((flow, cc, seed))
+    }
+
+    /// Algorithm and seed of a connection, by its flow and its number among the flow's.
+    pub(super) fn connection(&self, flow: usize, number: u32) -> Option<(Cc, u64)> {
+        let (cc, seed) = *self.controllers.get(flow)?;
+        Some(match number {
+            0 => (cc, seed),
+            number => (cc, stream_seed(seed, Stream::Connection, u64::from(number))),
+        })
+    }
+
+    /// The flow of a client, by the address under which the server sees it.
+    pub(super) fn behind(&self, address: SocketAddr) -> Option<usize> {
+        self.clients.get()?.flow(address)
     }
 
     /// A connection of a flow was accepted.
@@ -125,6 +157,25 @@ impl<C: Sending> Flows<C> {
         if let Some(accepted) = all.get_mut(flow) {
             accepted.add(connection);
         }
+    }
+}
+
+/// The clients of the flows.
+#[derive(Debug)]
+pub(in crate::backend) struct Clients {
+    /// The port of each flow's client.
+    pub(super) ports: Vec<u16>,
+    /// The link that shows them to the server under addresses of its own; nothing where it shows theirs.
+    pub(super) link: Option<fullpipe_emu::Clients>,
+}
+
+impl Clients {
+    fn flow(&self, address: SocketAddr) -> Option<usize> {
+        let client = match &self.link {
+            Some(link) => link.behind(address)?,
+            None => address,
+        };
+        self.ports.iter().position(|port| *port == client.port())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::accepted::Accepted;
 use super::flow::{self, FlowTask, Heard, When};
 use super::socket;
-use super::stack::{Flows, Settings, Stack, server_name};
+use super::stack::{Clients, Flows, Settings, Stack, server_name};
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
@@ -25,7 +25,7 @@ use crate::scenario::{Cc, LinkKind, Scenario};
 
 /// Enough streams that a hole in one does not stop the others.
 const MIN_STREAMS: u64 = 4;
-/// As many as noq and quinn let a peer open, less some.
+/// As many as the stacks let a peer open, less some.
 const MAX_STREAMS: u64 = 64;
 
 /// Timeout for the shutdown of a runtime, before the outcome of the run is reported.
@@ -77,6 +77,7 @@ impl<S: Stack> QuicTestbed<S> {
         let known = Arc::new(Flows {
             settings,
             controllers: controllers(scenario),
+            clients: OnceLock::new(),
             accepted: Mutex::new(vec![Accepted::default(); flows]),
         });
         let serve = |socket| {
@@ -86,12 +87,15 @@ impl<S: Stack> QuicTestbed<S> {
         let dialer = S::dialer(&identity, settings);
         let set_up = link_setup(kind, &path, epoch, lead, flows, serve)?;
         let LinkSetup { link, server, clients: sockets, to } = set_up;
-        for (config, socket) in scenario.config.flows.iter().zip(&sockets) {
+        let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
+        let ports: Vec<u16> = ports.collect::<std::io::Result<_>>().map_err(RunError::Socket)?;
+        for (config, port) in scenario.config.flows.iter().zip(&ports) {
             if config.extra_rtt > Duration::ZERO {
-                let port = socket.local_addr().map_err(RunError::Socket)?.port();
-                link.set_extra_delay(port, config.extra_rtt);
+                link.set_extra_delay(*port, config.extra_rtt);
             }
         }
+        // Set this once: nobody else has it yet.
+        let _ = known.clients.set(Clients { ports, link: link.clients() });
         let (told, events) = mpsc::channel();
         let (end, ended) = watch::channel(false);
         let heard: Vec<_> = (0..flows).map(|_| Arc::new(Heard::new())).collect();

@@ -106,7 +106,7 @@ impl Control {
     fn of(cc: Cc) -> Result<Self, RunError> {
         match cc {
             Cc::Kernel(name) => Ok(Self { name }),
-            Cc::Program(_) | Cc::Quinn(_) | Cc::Foreign => Err(RunError::BuiltWithoutKernel(cc)),
+            Cc::Program(_) | Cc::Stack(_) | Cc::Foreign => Err(RunError::BuiltWithoutKernel(cc)),
         }
     }
 

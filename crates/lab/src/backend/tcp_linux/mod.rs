@@ -58,7 +58,7 @@ impl Backend for TcpLinux {
             }
             Cc::Program(CongestionControl::Fullpipe(Algorithm::Cubic)) => kernels("cubic"),
             Cc::Program(CongestionControl::Fullpipe(Algorithm::Reno)) => kernels("reno"),
-            Cc::Program(_) | Cc::Quinn(_) | Cc::Foreign => None,
+            Cc::Program(_) | Cc::Stack(_) | Cc::Foreign => None,
         }
     }
 

@@ -14,7 +14,7 @@ const GREY: &str = "#999999";
 const OTHER: &str = "#888888";
 
 /// Algorithms have the same colour everywhere. Two share one where they never stand beside each other.
-const COLOURS: [(&str, &str); 23] = [
+const COLOURS: [(&str, &str); 25] = [
     ("bbr3", BLUE),
     ("bbr1", GREEN),
     ("cubic", ORANGE),
@@ -27,6 +27,8 @@ const COLOURS: [(&str, &str); 23] = [
     ("quinn:bbr", SKY),
     ("quinn:cubic", AMBER),
     ("quinn:reno", GREEN),
+    ("s2n:bbr", SKY),
+    ("s2n:cubic", AMBER),
     ("linux:bbr", GREEN),
     ("linux:cubic", AMBER),
     ("linux:reno", PINK),
@@ -81,6 +83,7 @@ mod tests {
             &["bbr3", "bbr1", "cubic", "reno", "bbr3-linux", "bbr3x"][..],
             &["bbr3", "cubic", "noq:bbr3", "noq:cubic", "noq:reno"],
             &["bbr3", "cubic", "quinn:bbr", "quinn:cubic", "quinn:reno"],
+            &["bbr3", "cubic", "s2n:bbr", "s2n:cubic"],
             &["bbr3", "cubic", "linux:bbr", "linux:cubic", "linux:reno"],
         ] {
             for (i, name) in together.iter().enumerate() {

@@ -7,6 +7,7 @@
 mod clean;
 mod colour;
 mod compare;
+mod completions;
 mod conformance;
 mod experiment;
 mod explain;
@@ -20,6 +21,7 @@ mod kernel;
 mod link;
 mod live;
 mod log;
+mod man;
 mod patience;
 mod peers;
 mod perf;
@@ -31,7 +33,7 @@ mod tun;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use fullpipe_cc::CustomAlgorithm;
 use fullpipe_lab::scenario::shortened;
 use tracing_subscriber::EnvFilter;
@@ -63,6 +65,8 @@ enum Command {
     Get(get::Args),
     Perf(perf::Args),
     Kernel(kernel::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// The version, the commit that it was built from, and what it was built with.
@@ -105,6 +109,8 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Peers(args) => peers::run(&args),
         Command::Interop(args) => interop::run(&args),
         Command::Kernel(args) => kernel::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -113,6 +119,11 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// All arguments of this command, for what is generated from them.
+fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Logs on stderr, so that stdout is for results alone. A server's requests are its output; a

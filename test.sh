@@ -133,10 +133,10 @@ run_long() {
         fi
         if can_build_kernel; then
             # The whole workspace is named, so that the dependencies are those that are built already.
-            local kernel=(--workspace --features "fullpipe/kernel,fullpipe-bpf/kernel" --release --locked)
+            local kernel=(--workspace --features "fullpipe/kernel,fullpipe-bpf/loader" --release --locked)
             cargo clippy "${kernel[@]}" --all-targets -- -D warnings
             # Without root the tests that load it say so.
-            cargo test "${kernel[@]}" --test kernel --test ecn --test over_tcp -- --nocapture
+            cargo test "${kernel[@]}" --test kernel --test ecn --test package --test over_tcp -- --nocapture
         else
             echo "not built: it needs clang-19, libelf-dev, zlib1g-dev and pkg-config (as root, this script installs them)"
         fi

@@ -4,6 +4,11 @@
 //!   `tests/twin` compiles them natively and holds them equal to `fullpipe_cc`'s `bbr3-linux`.
 //! - `c/bbr3.bpf.c`: the same as a TCP congestion control by BPF struct_ops.
 //! - `kernel`, with the feature of that name: loads it, shows it and takes it out again.
+//! - `arguments`: the options of loading on a command line, for `fullpipe kernel` and for `fullpipe-bbr3`
+//!   (feature `loader`), the program of the Debian package in `debian`.
+
+#[cfg(feature = "arguments")]
+pub mod arguments;
 
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 pub mod kernel;

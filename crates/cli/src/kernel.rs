@@ -1,6 +1,7 @@
 //! `fullpipe kernel`: BBRv3 in the kernel that this machine runs.
 
 use clap::Subcommand;
+use fullpipe_bpf::arguments;
 use fullpipe_cc::Duration;
 use fullpipe_lab::units;
 
@@ -30,21 +31,11 @@ Examples:
 enum Action {
     /// Load it, and hold it until Ctrl-C; with --pin, until `fullpipe kernel unload`
     Load {
-        /// The name by which TCP knows it
-        #[arg(long, default_value = "bbr3")]
-        name: String,
-        /// Make it the default of new connections; what was the default comes back afterwards
-        #[arg(long)]
-        default: bool,
+        #[command(flatten)]
+        options: arguments::Load,
         /// Keep it in the kernel when this command ends (in /sys/fs/bpf/fullpipe)
         #[arg(long)]
         pin: bool,
-        /// Respond to CE marks: they mean a queue of well under a millisecond on every path of this machine
-        #[arg(long)]
-        low_latency_ecn: bool,
-        /// Connections that may have its state, 8 KB each; those above it go on as Reno
-        #[arg(long, value_name = "N", default_value_t = 65_536)]
-        max_connections: u32,
     },
     /// Show what is pinned, and the model of every connection that uses it
     Status,
@@ -84,7 +75,7 @@ mod linux {
     use std::thread;
     use std::time::Duration;
 
-    use fullpipe_bpf::kernel::{self, Connection, Cost, Counting, Error, Loaded, Options, Status};
+    use fullpipe_bpf::kernel::{self, Cost, Counting, Error, Loaded, Options};
     use fullpipe_lab::KernelCc;
     use fullpipe_lab::figures::kernel::{self as kernel_figures, Campaign, Contender};
 
@@ -98,33 +89,9 @@ mod linux {
 
     pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         match &args.action {
-            Action::Load { name, default, pin, low_latency_ecn, max_connections } => {
-                load(&Options {
-                    name: name.clone(),
-                    default: *default,
-                    pin: *pin,
-                    low_latency_ecn: *low_latency_ecn,
-                    max_connections: *max_connections,
-                })
-            }
-            Action::Status => match kernel::status().map_err(fail)? {
-                Some(status) => print(&describe(&status)),
-                None => print(&nothing_pinned(kernel::available().map_err(fail)?)),
-            },
-            Action::Unload => {
-                let unloaded = kernel::unload().map_err(fail)?;
-                if unloaded.put_back > 0 {
-                    let count = unloaded.put_back;
-                    say(&format!(
-                        "{count} other network namespaces have their earlier default again"
-                    ));
-                }
-                if unloaded.kept > 0 {
-                    let (count, name) = (unloaded.kept, &unloaded.name);
-                    say(&format!("{count} other network namespaces keep {name} as their default"));
-                }
-                print(&format!("{} is out of the kernel\n", unloaded.name))
-            }
+            Action::Load { options, pin } => load(&options.options(*pin)),
+            Action::Status => print(&kernel::report().map_err(fail)?),
+            Action::Unload => print(&kernel::unload().map_err(fail)?.to_string()),
             Action::Figures { duration } => figures(*duration),
         }
     }
@@ -197,51 +164,5 @@ mod linux {
         let mean = (now - *before).mean();
         *before = now;
         mean.map_or("-".to_owned(), |nanos| format!("{nanos:.0}"))
-    }
-
-    /// The message without a pinned program: a program that is not pinned has a name that begins as
-    /// the ones do that `load` gives.
-    fn nothing_pinned(available: Vec<String>) -> String {
-        let ours: Vec<_> = available.into_iter().filter(|name| name.starts_with("bbr3")).collect();
-        match ours.join(", ") {
-            none if none.is_empty() => "nothing is pinned\n".to_owned(),
-            names => format!(
-                "nothing is pinned; in the kernel until the process that loaded it ends: {names}\n"
-            ),
-        }
-    }
-
-    fn describe(status: &Status) -> String {
-        let count = status.connections.len();
-        let plural = if count == 1 { "" } else { "s" };
-        let default = if status.is_default { ", the default" } else { "" };
-        let previous = status.previous_default.as_ref();
-        let before = previous.map(|name| format!(" (before it {name})")).unwrap_or_default();
-        let head = format!("{}: {count} connection{plural}{default}{before}\n", status.name);
-        status.connections.iter().fold(head, |text, connection| text + &line(connection))
-    }
-
-    /// Like a line of `ss -ti`: volumes in packets and bytes, rates in Mbit/s, times in ms.
-    fn line(c: &Connection) -> String {
-        let mbit = |bytes_per_sec: u64| bytes_per_sec as f64 * 8.0 / 1e6;
-        let min_rtt = c.min_rtt.map_or("-".to_owned(), |t| format!("{:.3}ms", t as f64 / 1e6));
-        let bound =
-            c.inflight_longterm.map(|v| format!(" inflight_longterm:{}", v / c.smss.max(1)));
-        let alpha = c.ecn_alpha.map(|alpha| format!(" ecn_alpha:{:.2}", f64::from(alpha) / 256.0));
-        format!(
-            "  :{} -> {} {} cwnd:{} mss:{} pacing_rate:{:.1}Mbps max_bw:{:.1}Mbps min_rtt:{min_rtt}{} \
-             delivered:{} lost:{}{}\n",
-            c.local_port,
-            c.remote,
-            c.state,
-            c.cwnd / c.smss.max(1),
-            c.smss,
-            mbit(c.pacing_rate),
-            mbit(c.max_bw),
-            bound.unwrap_or_default(),
-            c.delivered,
-            c.lost,
-            alpha.unwrap_or_default(),
-        )
     }
 }

@@ -12,12 +12,10 @@ pub enum Error {
     #[error("this kernel has a congestion control {0} already: choose another name with --name")]
     NameTaken(String),
     /// It is pinned by this name.
-    #[error(
-        "{0} is loaded already: `fullpipe kernel status` shows it, --name gives a second one another name"
-    )]
+    #[error("{0} is loaded already: `status` shows it, --name gives a second one another name")]
     AlreadyLoaded(String),
     /// Another program of ours is pinned.
-    #[error("one is loaded and pinned already: `fullpipe kernel unload` takes it out")]
+    #[error("one is loaded and pinned already: `unload` takes it out")]
     AlreadyPinned,
     /// Nothing to unload.
     #[error(

@@ -12,6 +12,7 @@ mod status;
 mod sysctl;
 mod variant;
 
+use std::fmt;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -24,7 +25,7 @@ use libbpf_rs::{
 pub use cost::{Cost, Counting};
 pub use default::{PutBack, put_back_left_over};
 pub use error::Error;
-pub use status::{Connection, Status, available, status};
+pub use status::{Connection, Status, report, status};
 pub use variant::check;
 
 use lock::Lock;
@@ -222,6 +223,20 @@ pub struct Unloaded {
     /// Number of those in which it stays the default although it is gone, because the system refused to
     /// change that.
     pub kept: usize,
+}
+
+/// A line for the program, after one for what happened in other network namespaces.
+impl fmt::Display for Unloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, put_back, kept } = self;
+        if *put_back > 0 {
+            writeln!(f, "{put_back} other network namespaces have their earlier default again")?;
+        }
+        if *kept > 0 {
+            writeln!(f, "{kept} other network namespaces keep {name} as their default")?;
+        }
+        writeln!(f, "{name} is out of the kernel")
+    }
 }
 
 /// Takes a pinned program out of the kernel, and puts back what was the default before it: in this network

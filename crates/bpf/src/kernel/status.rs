@@ -1,5 +1,6 @@
 //! Present state of the pinned program.
 
+use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -85,12 +86,68 @@ pub fn status() -> Result<Option<Status>, Error> {
     }))
 }
 
-/// Names of the congestion controls that the kernel has, whoever brought them.
+/// The pinned program as text, a line for each connection; without one, the message for that.
 ///
 /// # Errors
-/// The kernel does not say which it has.
-pub fn available() -> Result<Vec<String>, Error> {
-    sysctl::available()
+///
+/// As [`status`], and the kernel does not say which congestion controls it has.
+pub fn report() -> Result<String, Error> {
+    Ok(match status()? {
+        Some(status) => status.to_string(),
+        None => nothing_pinned(sysctl::available()?),
+    })
+}
+
+/// The message without a pinned program: a program that is not pinned has a name that begins as
+/// the ones do that a loader gives.
+fn nothing_pinned(available: Vec<String>) -> String {
+    let ours: Vec<_> = available.into_iter().filter(|name| name.starts_with("bbr3")).collect();
+    match ours.join(", ") {
+        none if none.is_empty() => "nothing is pinned\n".to_owned(),
+        names => format!(
+            "nothing is pinned; in the kernel until the process that loaded it ends: {names}\n"
+        ),
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.connections.len();
+        let plural = if count == 1 { "" } else { "s" };
+        let default = if self.is_default { ", the default" } else { "" };
+        let previous = self.previous_default.as_ref();
+        let before = previous.map(|name| format!(" (before it {name})")).unwrap_or_default();
+        writeln!(f, "{}: {count} connection{plural}{default}{before}", self.name)?;
+        self.connections.iter().try_for_each(|connection| writeln!(f, "  {connection}"))
+    }
+}
+
+/// Like a line of `ss -ti`: volumes in packets and bytes, rates in Mbit/s, times in ms.
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mbit = |bytes_per_sec: u64| bytes_per_sec as f64 * 8.0 / 1e6;
+        let min_rtt = self.min_rtt.map_or("-".to_owned(), |t| format!("{:.3}ms", t as f64 / 1e6));
+        let bound =
+            self.inflight_longterm.map(|v| format!(" inflight_longterm:{}", v / self.smss.max(1)));
+        let alpha =
+            self.ecn_alpha.map(|alpha| format!(" ecn_alpha:{:.2}", f64::from(alpha) / 256.0));
+        write!(
+            f,
+            ":{} -> {} {} cwnd:{} mss:{} pacing_rate:{:.1}Mbps max_bw:{:.1}Mbps min_rtt:{min_rtt}{} \
+             delivered:{} lost:{}{}",
+            self.local_port,
+            self.remote,
+            self.state,
+            self.cwnd / self.smss.max(1),
+            self.smss,
+            mbit(self.pacing_rate),
+            mbit(self.max_bw),
+            bound.unwrap_or_default(),
+            self.delivered,
+            self.lost,
+            alpha.unwrap_or_default(),
+        )
+    }
 }
 
 /// The iterator over the connections, which is read like a file once it is pinned.

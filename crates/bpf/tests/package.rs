@@ -1,0 +1,42 @@
+//! The loader of the Debian package and its files. scripts/deb-in-qemu.sh installs it.
+#![cfg(all(feature = "loader", target_os = "linux"))]
+
+use std::process::{Command, Output};
+
+const PAGE: &str = include_str!("../debian/fullpipe-bbr3.8");
+const OPTIONS: &str = include_str!("../debian/fullpipe-bbr3.default");
+
+fn loader(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fullpipe-bbr3")).args(args).output().expect("it starts")
+}
+
+#[test]
+fn the_manual_page_and_the_conffile_have_what_the_loader_takes() {
+    let help = |args: &[&str]| String::from_utf8(loader(args).stdout).expect("UTF-8");
+    let page = PAGE.replace('\\', "");
+    let commands = help(&["--help"]);
+    for command in ["load", "status", "unload", "check"] {
+        assert!(commands.contains(&format!("\n  {command} ")), "{commands}");
+        assert!(page.contains(&format!("\n.B {command}\n")), "{command}");
+    }
+    let load = help(&["load", "--help"]);
+    let options = load.split_whitespace().filter(|word| word.starts_with("--"));
+    let mut options: Vec<_> = options.filter(|option| *option != "--help").collect();
+    options.sort_unstable();
+    assert_eq!(options, ["--default", "--low-latency-ecn", "--max-connections", "--name"]);
+    for option in options {
+        assert!(page.contains(option), "the page lacks {option}");
+        // A name of its own is for who loads it by hand.
+        assert!(option == "--name" || OPTIONS.contains(option), "the conffile lacks {option}");
+    }
+}
+
+#[test]
+fn bad_input_is_one_line() {
+    for args in [&["nonsense"][..], &["load", "--nonsense"], &["load", "--name", "a b"], &[]] {
+        let output = loader(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(args.is_empty() || said.lines().count() == 1, "{args:?}: {said}");
+    }
+}

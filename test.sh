@@ -3,7 +3,7 @@
 # later; installs aioquic from PyPI into .venv here.
 #
 # ./test.sh --long runs what takes longer or needs more: the kernel program (clang-19; as root it is loaded), the page
-# of the figures in Chromium, TCP on a board (QEMU), the packages of the crates, the oldest Rust they need, more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
+# of the figures in Chromium, TCP on a board (QEMU), the Python package (Python 3.10), the packages of the crates, the oldest Rust they need, more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
 # is asked for. As root on Debian it installs what it needs with apt-get.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -45,6 +45,33 @@ for package in json.load(sys.stdin)["packages"]:
         print(package["name"], package["rust_version"])'
 }
 
+# The wheel, and its tests in a virtual environment below target. What the tests are held against is the command.
+python_package() {
+    local python="$PWD/target/python" version='import sys; sys.exit(sys.version_info < (3, 10))'
+    if ! python3 -c "$version" 2>/dev/null; then
+        echo "not run: it needs Python 3.10 or later"
+        return
+    fi
+    if ! python3 -m venv "$python/venv" 2>/dev/null && can_install; then
+        apt_install python3-venv
+        python3 -m venv "$python/venv"
+    fi
+    local pip=("$python/venv/bin/python" -m pip --disable-pip-version-check install --quiet)
+    if ! "${pip[@]}" -r python/tests/requirements.txt; then
+        echo "not run: the packages of python/tests/requirements.txt could not be installed"
+        return
+    fi
+    "${pip[@]}" ray || echo "not run: the tests on a cluster (pip install ray)"
+    cargo build --workspace --release --locked --examples --bins
+    rm -rf "$python/wheels"
+    (cd python && cargo clippy --release --locked --target-dir ../target -- -D warnings &&
+        "$python/venv/bin/maturin" build --release --locked --target-dir ../target --out "$python/wheels")
+    local wheel=("$python"/wheels/*.whl)
+    "${pip[@]}" --force-reinstall --no-deps "${wheel[0]}"
+    # From here, so that the installed package is tested and not the folder of its source.
+    FULLPIPE_WHEEL="${wheel[0]}" "$python/venv/bin/python" -m pytest python/tests --durations=5
+}
+
 run_long() {
     say "the page of the figures in a browser"
     if ! chromium >/dev/null && can_install; then
@@ -72,6 +99,9 @@ run_long() {
     fi
     # nginx is not installed here: its package starts a server on port 80.
     cargo test --workspace --release --locked --test kernel_programs --test programs -- --nocapture
+
+    say "the Python package, and a Ray cluster on this machine"
+    python_package
 
     say "more generated cases"
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --test properties
@@ -170,6 +200,9 @@ export FULLPIPE_PYTHON
 say "formatting"
 cargo fmt --all --check
 cargo fmt --manifest-path crates/tcp/board/Cargo.toml --check
+cargo fmt --manifest-path python/Cargo.toml --check
+# A dependency of the lab that is new belongs into its lock file too.
+cargo metadata --manifest-path python/Cargo.toml --locked --format-version 1 >/dev/null
 
 say "lints"
 cargo clippy --workspace --all-targets --release --locked -- -D warnings

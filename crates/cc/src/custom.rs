@@ -1,7 +1,7 @@
 //! Algorithms of other crates, behind the feature `custom`.
 
 use alloc::boxed::Box;
-use core::fmt::Debug;
+use core::fmt::{self, Debug};
 use core::ops::{Deref, DerefMut};
 
 use crate::algo::CongestionControl;
@@ -42,7 +42,7 @@ use crate::units::Instant;
 /// }
 ///
 /// static ADDITIVE: CustomAlgorithm =
-///     CustomAlgorithm { name: "additive", new: |_conn, _now, _config| Box::new(Additive) };
+///     CustomAlgorithm { name: "additive", new: &|_conn, _now, _config| Box::new(Additive) };
 ///
 /// let now = Instant::default();
 /// let mut cc = Controller::new(Algorithm::Custom(&ADDITIVE), Config::new(17), now);
@@ -52,12 +52,20 @@ use crate::units::Instant;
 /// ack.finish();
 /// assert_eq!(cc.cwnd(), 12_000 + 120);
 /// ```
-#[derive(Debug)]
 pub struct CustomAlgorithm {
     /// Its name, which no other algorithm has.
     pub name: &'static str,
     /// Makes one for a flow that starts now, and sets the first control parameters of the connection.
-    pub new: fn(&mut Conn, Instant, &Config) -> Box<dyn CustomControl>,
+    pub new: &'static NewControl,
+}
+
+/// Function that makes a custom algorithm for a flow.
+pub type NewControl = dyn Fn(&mut Conn, Instant, &Config) -> Box<dyn CustomControl> + Send + Sync;
+
+impl Debug for CustomAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CustomAlgorithm").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl PartialEq for CustomAlgorithm {

@@ -86,7 +86,7 @@ pub use config::{
 pub use conn::Conn;
 pub use controller::{AckBatch, Controller, SendDecision};
 #[cfg(feature = "custom")]
-pub use custom::{CustomAlgorithm, CustomControl, built_in};
+pub use custom::{CustomAlgorithm, CustomControl, NewControl, built_in};
 pub use prr::Prr;
 pub use sampler::{PacketState, RateSample, RttSample};
 pub use snapshot::{BbrSnapshot, Snapshot, State, StateChange, StateHook};

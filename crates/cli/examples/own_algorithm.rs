@@ -57,7 +57,7 @@ impl CongestionControl for Vegas {
 }
 
 static VEGAS: CustomAlgorithm =
-    CustomAlgorithm { name: "vegas", new: |_conn, _now, _config| Box::new(Vegas::default()) };
+    CustomAlgorithm { name: "vegas", new: &|_conn, _now, _config| Box::new(Vegas::default()) };
 
 fn main() -> ExitCode {
     fullpipe_cli::main_with(&[&VEGAS])

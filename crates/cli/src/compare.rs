@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_lab::output::page;
+use fullpipe_lab::run::ROWS;
 use fullpipe_lab::units::{self, Buffer};
 use fullpipe_lab::{BackendChoice, Cc, LinkKind, Options, RunOptions};
 use fullpipe_path::Probability;
@@ -11,7 +12,6 @@ use fullpipe_path::Probability;
 use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::run::ROWS;
 use crate::say;
 
 /// Where the report goes when nothing else is said.

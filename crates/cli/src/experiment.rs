@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_lab::expect::Verdict;
-use fullpipe_lab::metrics::{RunResult, changes, mean_probes};
+use fullpipe_lab::metrics::{RunResult, changes};
 use fullpipe_lab::output::{self, Reports, ScenarioReport, page, table};
-use fullpipe_lab::run::run_points;
+use fullpipe_lab::run::{ROWS, run_points};
 use fullpipe_lab::{
     BackendChoice, LinkKind, Plan, RunError, RunOptions, check_machine, run_point, units,
 };
@@ -14,7 +14,6 @@ use fullpipe_lab::{
 use crate::colour;
 use crate::failure::Failure;
 use crate::live::Live;
-use crate::run::ROWS;
 use crate::{print, say};
 
 /// Where results go beside the table.
@@ -146,7 +145,7 @@ pub(crate) fn perform(
         let is_whole = report.runs.len() == plan.grid.runs.len() * outputs.repeat
             && report.runs.iter().all(|run| !run.interrupted);
         if is_whole {
-            report.expectations = judge(plan, &report.runs);
+            report.expectations = plan.judge_runs(&report.runs);
             report.changes = outputs.baselines.get(i).map(|before| changes(before, &report.runs));
         }
         // Tables of nothing would take the place of those from before.
@@ -231,7 +230,9 @@ fn run_plan(
     };
     if jobs > 1 && all > 1 && !options.backend.is_realtime() {
         let mut live = Live::of_runs(&plan.name, all, quiet);
-        let mut results = run_points(plan, options, jobs, stop, |done| live.runs(done, all));
+        let points: Vec<usize> = (0..all).collect();
+        let mut results =
+            run_points(plan, &points, options, jobs, stop, |done| live.runs(done, all));
         live.end(None);
         results.sort_by_key(|(i, _)| *i);
         results.into_iter().for_each(|(i, result)| take(i, result));
@@ -260,13 +261,6 @@ fn in_short(run: &RunResult) -> String {
     let figure =
         |name: &str| run.metrics.get(name).copied().flatten().map_or("-".to_owned(), table::number);
     format!("{} Mbit/s, queue p95 {} ms", figure("goodput_mbps"), figure("queue_ms.p95"))
-}
-
-/// Whether the runs, which are all of the plan's, are as expected.
-pub(crate) fn judge(plan: &Plan, runs: &[RunResult]) -> Vec<Verdict> {
-    let means = mean_probes(runs);
-    let values: Vec<&[Option<f64>]> = means.iter().map(Vec::as_slice).collect();
-    plan.judge(&values)
 }
 
 /// Exit code 1 when something was not met that is not known, or a known failure was met.

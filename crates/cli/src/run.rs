@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::output::{self, QlogDir, Reports, StoreError, file_name_of};
+use fullpipe_lab::run::ROWS;
 use fullpipe_lab::scenario::{MAX_FILE_BYTES, read_text};
 use fullpipe_lab::{BackendChoice, Edition, LinkKind, Plan, RunOptions, units};
 
@@ -14,9 +15,6 @@ use crate::interrupt::Interrupt;
 
 /// More runs than these are a sweep's work.
 const MAX_RUNS: usize = 1000;
-
-/// Rows of a course whose interval the file does not say: as many as a plot has points.
-pub(crate) const ROWS: u64 = 500;
 
 /// Run scenario files
 ///

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fullpipe_lab::output::table;
-use fullpipe_lab::run::{self, JournalError, SweepError, SweepProgress};
+use fullpipe_lab::run::{self, SweepError, SweepProgress};
 use fullpipe_lab::units;
 use fullpipe_lab::{Edition, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::colour;
-use crate::experiment::{Memory, answer, judge};
+use crate::experiment::{Memory, answer};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::patience::PATIENCE;
@@ -62,13 +62,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     display.end();
     let outcomes = swept.map_err(|error| match error {
         SweepError::Interrupted { .. } => Failure::Interrupted(error.to_string()),
-        SweepError::Run { .. }
-        | SweepError::Store(_)
-        | SweepError::Journal(JournalError::Store(_)) => Failure::run(error),
-        // The directory is not one for this sweep.
-        error => Failure::bad_input(error),
+        error if error.is_of_input() => Failure::bad_input(error),
+        error => Failure::run(error),
     })?;
-    let verdicts = judge(plan, &outcomes);
+    let verdicts = plan.judge_runs(&outcomes);
     if outcomes.len() <= MAX_LINES {
         print(&format!("{}\n{}", plan.name, table::runs(&plan.name, &outcomes).to_text()))?;
     }

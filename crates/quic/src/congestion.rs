@@ -2,24 +2,25 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::adapter::controller_factory;
 use fullpipe_cc::{Algorithm, Config, Controller, CustomAlgorithm, Instant, UnknownAlgorithm};
 use noq::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
 
-/// The algorithms of other crates that names are looked up in besides our own.
-static CUSTOM: OnceLock<Vec<&'static CustomAlgorithm>> = OnceLock::new();
+/// The algorithms of other crates that names are looked up in besides our own, the newest last.
+static CUSTOM: RwLock<Vec<&'static CustomAlgorithm>> = RwLock::new(Vec::new());
 
-/// Lets names mean algorithms of other crates, from now on and in the whole process: what a program does
-/// once, before it reads any name. Later calls change nothing.
+/// Lets names mean algorithms of other crates, from now on and in the whole process. A name that was registered before
+/// means the new one in what is read later.
 pub fn register_algorithms(custom: &[&'static CustomAlgorithm]) {
-    CUSTOM.get_or_init(|| custom.to_vec());
+    CUSTOM.write().unwrap_or_else(PoisonError::into_inner).extend(custom);
 }
 
 /// The algorithm of that name: one of ours, or one that was registered.
 pub fn algorithm_by_name(name: &str) -> Result<Algorithm, UnknownAlgorithm> {
-    let custom = CUSTOM.get().and_then(|all| all.iter().find(|custom| custom.name == name));
+    let all = CUSTOM.read().unwrap_or_else(PoisonError::into_inner);
+    let custom = all.iter().rev().find(|custom| custom.name == name);
     name.parse().or_else(|unknown| custom.map(|c| Algorithm::Custom(c)).ok_or(unknown))
 }
 

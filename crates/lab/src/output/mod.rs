@@ -11,9 +11,9 @@ mod text;
 mod whole;
 
 pub use json::{BaselineError, Reports, SCHEMA_VERSION, ScenarioReport};
-pub use parquet::{StoreError, create_dir};
+pub use parquet::{Cells, Columns, StoreError, create_dir};
 pub use qlog::{QlogDir, file_name_of};
-pub use tables::write;
+pub use tables::{Table, tables, write};
 pub use text::{csv, junit};
 
 pub(crate) use parquet::write_whole;

@@ -32,9 +32,13 @@ impl StoreError {
 }
 
 /// A column; a cell may be empty.
-pub(super) enum Cells {
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cells {
+    /// UTF-8. Cells that are alike share their text.
     Text(Vec<Option<Arc<str>>>),
+    /// Double precision.
     Real(Vec<Option<f64>>),
+    /// 64 bits with a sign.
     Whole(Vec<Option<i64>>),
 }
 
@@ -49,7 +53,7 @@ impl Cells {
 }
 
 /// Named columns of one length.
-pub(super) type Columns = Vec<(String, Cells)>;
+pub type Columns = Vec<(String, Cells)>;
 
 /// A reader takes a row group into memory at once.
 const ROWS_OF_A_GROUP: usize = 1 << 20;

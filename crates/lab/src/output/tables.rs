@@ -8,6 +8,26 @@ use crate::metrics::{Figures, Level, Metric, RunResult};
 use crate::observe::SeriesRow;
 use crate::plan::Plan;
 
+/// Table of results.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Table {
+    /// Its name, that of its file without `.parquet`.
+    pub name: &'static str,
+    /// Its columns.
+    pub columns: Columns,
+}
+
+/// The tables of a plan's runs: `summary`, `flows`, `links` and `series`, the last without rows when no course was
+/// recorded.
+pub fn tables(plan: &Plan, outcomes: &[RunResult]) -> [Table; 4] {
+    [
+        Table { name: "summary", columns: summary(plan, outcomes) },
+        Table { name: "flows", columns: flows(plan, outcomes) },
+        Table { name: "links", columns: links(plan, outcomes) },
+        Table { name: "series", columns: series(outcomes) },
+    ]
+}
+
 /// Writes what the runs of a plan came to into a directory, which is made when it is not there:
 /// `summary.parquet`, `flows.parquet`, `links.parquet`, `series.parquet` when a course was recorded,
 /// and `scenario.toml`.
@@ -17,11 +37,9 @@ use crate::plan::Plan;
 pub fn write(dir: &Path, plan: &Plan, outcomes: &[RunResult]) -> Result<(), StoreError> {
     std::fs::create_dir_all(dir).map_err(StoreError::at(dir))?;
     write_scenario(dir, plan)?;
-    write_table(&dir.join("summary.parquet"), &summary(plan, outcomes))?;
-    write_table(&dir.join("flows.parquet"), &flows(plan, outcomes))?;
-    write_table(&dir.join("links.parquet"), &links(plan, outcomes))?;
-    if outcomes.iter().any(|o| !o.series.is_empty()) {
-        write_table(&dir.join("series.parquet"), &series(outcomes))?;
+    let has_series = outcomes.iter().any(|o| !o.series.is_empty());
+    for table in tables(plan, outcomes).iter().filter(|t| t.name != "series" || has_series) {
+        write_table(&dir.join(format!("{}.parquet", table.name)), &table.columns)?;
     }
     Ok(())
 }

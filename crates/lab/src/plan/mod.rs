@@ -11,7 +11,7 @@ pub use options::Options;
 
 use crate::backend::BackendChoice;
 use crate::expect::{self, Expectation, Verdict};
-use crate::metrics::{Metric, Probe, Scope};
+use crate::metrics::{Metric, Probe, RunResult, Scope, mean_probes};
 use crate::scenario::{Edition, FileError, Grid, ScenarioFile, Wrong, locate};
 
 /// A scenario that can be run.
@@ -72,8 +72,15 @@ impl Plan {
     }
 
     /// Identifier that differs from that of every other plan.
-    pub(crate) fn fingerprint(&self) -> String {
+    pub fn fingerprint(&self) -> String {
         self.grid.fingerprint(&self.text)
+    }
+
+    /// Whether all runs of the plan are as expected; of several of a point, their means.
+    pub fn judge_runs(&self, runs: &[RunResult]) -> Vec<Verdict> {
+        let means = mean_probes(runs);
+        let values: Vec<&[Option<f64>]> = means.iter().map(Vec::as_slice).collect();
+        self.judge(&values)
     }
 
     /// Whether the runs are as expected; `values[run]` are what that run brought for the plan's probes.

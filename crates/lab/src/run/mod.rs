@@ -6,7 +6,7 @@ mod pool;
 mod sweep;
 
 pub use journal::JournalError;
-pub use point::{RunOptions, check_machine, run_point, run_points};
+pub use point::{ROWS, RunOptions, check_machine, run_point, run_points};
 pub use sweep::{SweepError, SweepProgress, sweep};
 
 pub(crate) use point::{arrivals, observe};

@@ -9,6 +9,9 @@ use crate::output::{Qlog, QlogDir};
 use crate::plan::Plan;
 use crate::scenario::{LinkKind, Scenario};
 
+/// Rows of a course whose interval the scenario does not name: as many as a plot has points.
+pub const ROWS: u64 = 500;
+
 /// Options for the runs of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
@@ -102,20 +105,20 @@ pub fn run_point(
     Ok(Measurement::new(&scenario, seen).result(&place))
 }
 
-/// Runs all points of a plan with so many threads, and tells how many are over. The results come as they are
+/// Runs these points of a plan with so many threads, and tells how many are over. The results come as they are
 /// ready, each with its number; in real time there is one thread.
 pub fn run_points(
     plan: &Plan,
+    points: &[usize],
     options: &RunOptions<'_>,
     jobs: usize,
     stop: &AtomicBool,
     mut tell: impl FnMut(usize),
 ) -> Vec<(usize, Result<RunResult, RunError>)> {
     let jobs = if options.backend.is_realtime() { 1 } else { jobs };
-    let todo: Vec<usize> = (0..plan.grid.runs.len()).collect();
-    let mut results = Vec::with_capacity(todo.len());
+    let mut results = Vec::with_capacity(points.len());
     let run = |i| run_point(plan, i, options, stop, &mut |_| ());
-    super::each(&todo, jobs, run, |i, result| {
+    super::each(points, jobs, run, |i, result| {
         results.push((i, result));
         tell(results.len());
         true

@@ -37,6 +37,17 @@ pub enum SweepError {
     Interrupted { done: usize, all: usize },
 }
 
+impl SweepError {
+    /// True if the directory is not one for this sweep.
+    pub fn is_of_input(&self) -> bool {
+        match self {
+            Self::Journal(JournalError::Store(_)) => false,
+            Self::Journal(_) => true,
+            Self::Store(_) | Self::Run { .. } | Self::Interrupted { .. } => false,
+        }
+    }
+}
+
 /// Runs every point of the plan that the directory does not hold yet, and writes the tables. What
 /// they hold depends on the file alone, and not on `jobs` or on how often it was interrupted.
 ///

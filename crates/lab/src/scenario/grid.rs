@@ -47,6 +47,11 @@ pub struct Run {
 }
 
 impl Grid {
+    /// The trace files that its runs read, by the names that the scenario has for them.
+    pub fn trace_files(&self) -> Vec<String> {
+        self.runs.first().map(|run| run.traces.files()).unwrap_or_default()
+    }
+
     /// SHA-256 of what its runs are made of: the text, and the traces that it names.
     pub(crate) fn fingerprint(&self, text: &str) -> String {
         let mut hash = Sha256::new();

@@ -71,6 +71,12 @@ impl Traces {
         RateConfig::mahimahi(&text).map_err(|e| e.to_string())
     }
 
+    /// The names of those that are files.
+    pub(super) fn files(&self) -> Vec<String> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.keys().filter(|name| traces::trace(name).is_none()).cloned().collect()
+    }
+
     /// Adds what the traces hold to a fingerprint.
     pub(super) fn digest(&self, hash: &mut Sha256) {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);

@@ -272,7 +272,7 @@ macro_rules! planted {
         /// The algorithms.
         pub(crate) static ALL: [&CustomAlgorithm; [$($name),*].len()] = [$(&CustomAlgorithm {
             name: $name,
-            new: |conn, now, config| Broken::made(Bug::$bug, conn, now, config),
+            new: &|conn, now, config| Broken::made(Bug::$bug, conn, now, config),
         }),*];
         /// The name of each, and of the defect that it has.
         pub(crate) static NAMES: &[(&str, &str)] = &[$(($name, $defect)),*];

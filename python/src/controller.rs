@@ -1,0 +1,110 @@
+//! The core for one flow: what a transport in Rust has, in Python's words.
+
+use fullpipe_cc::{Config, Duration, Instant, PacketState, Rate, RttSample, SendDecision};
+use fullpipe_lab::Cc;
+use pyo3::prelude::*;
+
+use crate::error::of_argument;
+
+/// A packet's state, which is kept beside it until it is acknowledged or lost.
+#[pyclass(frozen, module = "fullpipe._fullpipe")]
+pub(crate) struct Packet {
+    state: PacketState,
+    /// Its size in bytes, without headers of IP and UDP.
+    #[pyo3(get)]
+    bytes: u32,
+}
+
+/// Congestion control of one flow. Times are nanoseconds of the caller's clock.
+#[pyclass(module = "fullpipe._fullpipe")]
+pub(crate) struct Controller(fullpipe_cc::Controller);
+
+#[pymethods]
+impl Controller {
+    #[new]
+    #[pyo3(signature = (algorithm = "bbr3", *, seed = 1, smss = 1200, now_ns = 0))]
+    fn new(algorithm: &str, seed: u64, smss: u32, now_ns: u64) -> PyResult<Self> {
+        let cc: Cc = algorithm.parse().map_err(|e| of_argument("algorithm", e))?;
+        let ours = cc.algorithm().ok_or_else(|| {
+            of_argument("algorithm", format!("{cc} runs in a stack of other people's alone"))
+        })?;
+        if smss == 0 {
+            return Err(of_argument("smss", "0; write the bytes of a full packet"));
+        }
+        let config = Config { smss, ..Config::new(seed) };
+        Ok(Self(fullpipe_cc::Controller::new(ours, config, Instant::from_nanos(now_ns))))
+    }
+
+    /// When a packet may leave, which is at once for `now_ns`; None while the window is full.
+    fn send_at(&mut self, now_ns: u64) -> Option<u64> {
+        match self.0.can_send(Instant::from_nanos(now_ns)) {
+            SendDecision::Now { .. } => Some(now_ns),
+            SendDecision::At(time) => Some(time.as_nanos()),
+            SendDecision::CwndLimited => None,
+        }
+    }
+
+    /// A packet left.
+    fn on_sent(&mut self, now_ns: u64, bytes: u32) -> Packet {
+        Packet { state: self.0.on_sent(Instant::from_nanos(now_ns), bytes), bytes }
+    }
+
+    /// An ACK, or a timer that declared packets lost: all that it said, at once. Without `rtt_ns` the round trip is taken of
+    /// the newest packet of `acked`.
+    #[pyo3(signature = (now_ns, acked, lost, *, rtt_ns = None, ce = 0, timeout = false))]
+    fn on_ack(
+        &mut self,
+        now_ns: u64,
+        acked: Vec<PyRef<'_, Packet>>,
+        lost: Vec<PyRef<'_, Packet>>,
+        rtt_ns: Option<u64>,
+        ce: u64,
+        timeout: bool,
+    ) {
+        let mut batch = self.0.ack(Instant::from_nanos(now_ns));
+        acked.iter().for_each(|packet| batch.acked(&packet.state));
+        lost.iter().for_each(|packet| batch.lost(&packet.state));
+        if let Some(rtt) = rtt_ns {
+            batch.rtt(RttSample::Exact(Duration::from_nanos(rtt)));
+        }
+        batch.ce(ce);
+        if timeout {
+            batch.timeout();
+        }
+        batch.finish();
+    }
+
+    /// The application has nothing to send, although the window has room.
+    fn on_app_limited(&mut self) {
+        self.0.on_app_limited();
+    }
+
+    /// Congestion window in bytes.
+    #[getter]
+    fn cwnd(&self) -> u64 {
+        self.0.cwnd()
+    }
+
+    /// Bytes in flight.
+    #[getter]
+    fn inflight(&self) -> u64 {
+        self.0.inflight()
+    }
+
+    /// Pacing rate in bit/s; None when the algorithm leaves pacing to the transport.
+    #[getter]
+    fn pacing_bps(&self) -> Option<u64> {
+        self.0.pacing_rate().map(Rate::as_bits_per_sec)
+    }
+
+    /// State of the algorithm, in the draft's spelling.
+    #[getter]
+    fn state(&self) -> &'static str {
+        self.0.snapshot().state.name()
+    }
+
+    /// Every variable of the model, as JSON.
+    fn snapshot_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0.snapshot()).map_err(crate::error::of_run)
+    }
+}

@@ -265,7 +265,7 @@ def read(out: str, name: str, storage_options: dict[str, Any] | None = None) -> 
     store = _Store(out, (storage_options or {}).items())
     files = sorted(file for file in store.names(name) if not file.startswith("."))
     if not files:
-        return pa.table({"run": pa.array([], pa.int64())})
+        raise OutputError(f"{store.path(name)} holds no table")
     paths = [store.path(name, file) for file in files]
     table: pa.Table = pa.dataset.dataset(paths, filesystem=store.fs, format="parquet").to_table()
     # A stable sort: within a run the rows stay in their order.
@@ -315,7 +315,12 @@ def sweep(
     if missing:
         raise OutputError(f"{store.root}: the journal has no run {min(missing)}; remove the directory")
     expectations = expectations_of(plan.judge(probes))
-    return Results(plan.name, plan.axes, lambda name: read(out, name, options), expectations)
+
+    def table(name: str) -> pa.Table:
+        # What no run has a row in was not written: the columns alone.
+        return read(out, name, options) if store.names(name) else pa.table(plan.run([]).table(name))
+
+    return Results(plan.name, plan.axes, table, expectations)
 
 
 def _carry_out(job: _Job, todo: list[int], retries: int, progress: bool) -> None:
@@ -324,9 +329,7 @@ def _carry_out(job: _Job, todo: list[int], retries: int, progress: bool) -> None
     shared = ray.put(job)
     pending: dict[Any, int] = {}
     waiting = iter(todo)
-    done = sum(len(_runs_of(job.head, batch)) for batch in range(job.head.batches)) - sum(
-        len(_runs_of(job.head, batch)) for batch in todo
-    )
+    done = job.head.runs - sum(len(_runs_of(job.head, batch)) for batch in todo)
     with _bar(progress, job.name, job.head.runs) as tell:
         try:
             while True:

@@ -81,7 +81,7 @@ def test_a_node_is_killed_and_nothing_is_lost_or_twice(nodes, tmp_path):
     assert len({entry.node for entry in done}) >= 3
     # Nothing lost and nothing twice, in the journal and in the tables.
     assert sorted(run for entry in done for run in entry.runs) == list(range(RUNS))
-    for name in ("summary", "flows", "links"):
+    for name in ("summary", "flows", "links", "series"):
         assert getattr(results, name).equals(getattr(one_machine, name)), name
     assert results.expectations == one_machine.expectations and results.met
     files = [name for _, _, names in os.walk(tmp_path / "ray") for name in names]

@@ -1,39 +1,64 @@
 #!/usr/bin/env bash
-# Measures bbr3 in the simulator, in noq, in quinn and in s2n-quic beside the stacks' own algorithms, on three paths, and prints the
-# table of docs/stacks.md. Needs a quiet machine, six minutes, and Python 3; no root. FULLPIPE names the command.
+# Measures bbr3 in the simulator, in noq, in quinn and in s2n-quic beside the stacks' own algorithms, on three paths, and prints
+# the tables of docs/stacks.md. bbr3 runs with SEEDS seeds (1), the others with one. Needs a quiet machine, five minutes, two
+# more for each further seed, and Python 3; no root. FULLPIPE names the command.
 set -euo pipefail
 fullpipe=${FULLPIPE:-$(dirname "$0")/../target/release/fullpipe}
+seeds=${SEEDS:-1}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
 paths=("--rate 100mbit --rtt 40ms --buffer 6bdp" "--rate 100mbit --rtt 40ms --buffer 1bdp --loss 1%"
     "--rate 50mbit --rtt 80ms --buffer 2bdp")
 n=0
+compare() {
+    n=$((n + 1))
+    "$fullpipe" compare "$@" --duration "${DURATION:-10s}" --json >"$dir/$(printf %04d "$n").json"
+}
 for path in "${paths[@]}"; do
-    for stack in "sim bbr3,cubic" "quic bbr3,noq:bbr3,noq:cubic" "quic:quinn bbr3,quinn:bbr,quinn:cubic" \
-        "quic:s2n bbr3,s2n:bbr,s2n:cubic"; do
-        read -r backend algorithms <<<"$stack"
-        n=$((n + 1))
-        # shellcheck disable=SC2086
-        "$fullpipe" compare --backend "$backend" --cc "$algorithms" $path --duration "${DURATION:-10s}" --json \
-            >"$dir/$(printf %02d "$n").json"
+    read -ra path <<<"$path"
+    for stack in "sim cubic" "quic noq:bbr3,noq:cubic" "quic:quinn quinn:bbr,quinn:cubic" "quic:s2n s2n:bbr,s2n:cubic"; do
+        read -r backend others <<<"$stack"
+        for seed in $(seq "$seeds"); do
+            compare --backend "$backend" --cc bbr3 "${path[@]}" --seed "$seed"
+        done
+        compare --backend "$backend" --cc "$others" "${path[@]}"
     done
 done
 
 python3 - "$dir"/*.json <<'PYTHON'
-import json, sys
+import json, statistics, sys
 
 names = {"sim": "simulator", "quic": "noq", "quic:quinn": "quinn", "quic:s2n": "s2n-quic"}
-print("| path | algorithm | in | goodput | RTT p50 | queue p95 |")
-print("|---|---|---|---|---|---|")
+FIGURES = ["goodput_mbps", "rtt_ms.p50", "queue_ms.p95"]
+rows = {}
 for file in sys.argv[1:]:
     result = json.load(open(file))["scenarios"][0]
-    scenario = result["scenario"]
     for run in result["runs"]:
-        cc, metrics = run["flows"][0]["cc"], run["metrics"]
-        goodput, rtt = metrics["goodput_mbps"], metrics["rtt_ms.p50"]
-        emulator = run.get("emulator") or {}
-        mark = "" if emulator.get("trusted", True) else " (!)"
-        queue, where = metrics["queue_ms.p95"], names[run["backend"]]
-        print(f"| {scenario} | {cc}{mark} | {where} | {goodput:.2f} | {rtt:.1f} | {queue:.1f} |")
+        row = rows.setdefault((result["scenario"], run["flows"][0]["cc"], names[run["backend"]]), [])
+        late = not (run.get("emulator") or {}).get("trusted", True)
+        row.append(([run["metrics"][figure] for figure in FIGURES], late))
+
+
+def means(row):
+    return [statistics.mean(values) for values in zip(*(figures for figures, _ in row))]
+
+
+def spread(values):
+    return f" ({min(values):.1f} to {max(values):.1f})" if len(values) > 1 else ""
+
+
+print("| path | algorithm | in | goodput | RTT p50 | queue p95 |")
+print("|---|---|---|---|---|---|")
+for (path, cc, where), row in rows.items():
+    goodput, rtt, queue = means(row)
+    goodputs, _, queues = zip(*(figures for figures, _ in row))
+    mark = " (!)" if any(late for _, late in row) else ""
+    print(f"| {path} | {cc}{mark} | {where} | {goodput:.2f}{spread(goodputs)} | {rtt:.1f} | {queue:.1f}{spread(queues)} |")
+
+print("\n| path | goodput of bbr3, largest mean by smallest | median RTT, largest by smallest |")
+print("|---|---|---|")
+for path in dict.fromkeys(path for path, _, _ in rows):
+    goodput, rtt, _ = zip(*(means(row) for (p, cc, _), row in rows.items() if (p, cc) == (path, "bbr3")))
+    print(f"| {path} | {max(goodput) / min(goodput):.3f} | {max(rtt) / min(rtt):.2f} |")
 PYTHON

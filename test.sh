@@ -4,7 +4,8 @@
 #
 # ./test.sh --long runs what takes longer or needs more: the kernel program (clang-19; as root it is loaded), the page
 # of the figures in Chromium, TCP on a board (QEMU), the Python package (Python 3.10), the packages of the crates, the oldest Rust they need, more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
-# is asked for. As root on Debian it installs what it needs with apt-get.
+# is asked for. cargo-deny checks the dependencies and mdbook builds the documentation, where they are installed; DEB_IN_QEMU=1
+# installs the Debian package in a virtual machine. As root on Debian it installs what it needs with apt-get.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -149,6 +150,29 @@ run_long() {
     on_demand BULK_HTTP3 bulk_http3 "HTTP/3 in bulk with other people's clients" 1
     on_demand SOAK soak "the server among clients of every kind" 1h
 
+    # DENY=1 installs it, which takes some minutes. The advisories come from a repository of RustSec's on GitHub.
+    say "licences, sources and advisories of the dependencies"
+    if ! command -v cargo-deny >/dev/null && [ -n "${DENY:-}" ]; then
+        cargo install --locked --quiet cargo-deny
+    fi
+    if command -v cargo-deny >/dev/null; then
+        cargo deny --offline --all-features check licenses bans sources
+        if cargo deny fetch db; then
+            cargo deny --all-features check advisories
+        else
+            echo "not checked: advisories (their database cannot be fetched)"
+        fi
+    else
+        echo "not run: there is no cargo-deny (DENY=1 ./test.sh --long installs it)"
+    fi
+
+    say "the documentation site, with every link in it"
+    if command -v mdbook >/dev/null; then
+        scripts/site.sh target/site
+    else
+        echo "not built: there is no mdbook (cargo install --locked mdbook)"
+    fi
+
     # BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
     say "the kernel program"
     can_build_kernel() {
@@ -167,6 +191,17 @@ run_long() {
             cargo clippy "${kernel[@]}" --all-targets -- -D warnings
             # Without root the tests that load it say so.
             cargo test "${kernel[@]}" --test kernel --test ecn --test package --test over_tcp -- --nocapture
+
+            say "the package fullpipe-bbr3"
+            if [ -z "${DEB_IN_QEMU:-}" ]; then
+                echo "not run: installing it in a virtual machine, DEBTIME (DEB_IN_QEMU=1 ./test.sh --long)"
+            elif [ "$(id -u)" = 0 ] && can_install; then
+                apt_install mmdebstrap qemu-system-x86 e2fsprogs lintian dpkg-dev || true
+                command -v cargo-deb >/dev/null || cargo install --locked --quiet cargo-deb
+                scripts/deb-in-qemu.sh
+            else
+                echo "not run: it needs root on Debian"
+            fi
         else
             echo "not built: it needs clang-19, libelf-dev, zlib1g-dev and pkg-config (as root, this script installs them)"
         fi
@@ -240,10 +275,3 @@ for crate in fullpipe-cc fullpipe-path fullpipe-sim fullpipe-tcp; do
     done
 done
 cargo test --release --locked "${checked[@]}" -p fullpipe-cc -p fullpipe-path -p fullpipe-sim -p fullpipe-tcp
-
-if command -v cargo-deny >/dev/null; then
-    say "licences and sources of the dependencies"
-    cargo deny --offline check licenses bans sources
-else
-    say "cargo-deny is not installed: licences and advisories (deny.toml) were not checked"
-fi

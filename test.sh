@@ -156,12 +156,12 @@ run_long() {
         cargo install --locked --quiet cargo-deny
     fi
     if command -v cargo-deny >/dev/null; then
-        cargo deny --offline --all-features check licenses bans sources
-        if cargo deny fetch db; then
-            cargo deny --all-features check advisories
-        else
-            echo "not checked: advisories (their database cannot be fetched)"
-        fi
+        local advisories=(advisories) manifest
+        cargo deny fetch db || { advisories=(); echo "not checked: advisories (their database cannot be fetched)"; }
+        for manifest in Cargo.toml python/Cargo.toml; do
+            cargo deny --manifest-path "$manifest" --config "$PWD/deny.toml" --all-features \
+                check --hide-inclusion-graph --allow duplicate "${advisories[@]}" licenses bans sources
+        done
     else
         echo "not run: there is no cargo-deny (DENY=1 ./test.sh --long installs it)"
     fi

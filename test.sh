@@ -194,7 +194,7 @@ run_long() {
 
             say "the package fullpipe-bbr3"
             if [ -z "${DEB_IN_QEMU:-}" ]; then
-                echo "not run: installing it in a virtual machine, DEBTIME (DEB_IN_QEMU=1 ./test.sh --long)"
+                echo "not run: installing it in a virtual machine, about ten minutes (DEB_IN_QEMU=1 ./test.sh --long)"
             elif [ "$(id -u)" = 0 ] && can_install; then
                 apt_install mmdebstrap qemu-system-x86 e2fsprogs lintian dpkg-dev || true
                 command -v cargo-deb >/dev/null || cargo install --locked --quiet cargo-deb

@@ -7,7 +7,7 @@
 #   KERNEL=6.1 scripts/deb-in-qemu.sh              # one that is too old: the package installs, and says what is missing
 #
 # Needs root on Debian 12 or later, mmdebstrap, qemu-system-x86 and e2fsprogs. Downloads 100 MB from Debian's archive (or from
-# MIRROR), and takes TODOTIME. GUEST names a directory that keeps the bare system for the next time.
+# MIRROR), and takes about ten minutes. GUEST names a directory that keeps the bare system for the next time.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,6 +1,7 @@
 //! Runs that are over.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::output::{self, Reports, ScenarioReport};
@@ -14,13 +15,14 @@ use crate::table::Table;
 /// The runs of a plan, in the order of the grid.
 #[pyclass(frozen, module = "fullpipe._fullpipe")]
 pub(crate) struct Results {
-    plan: Plan,
+    /// Shared: the plan of a large grid is large.
+    plan: Arc<Plan>,
     report: ScenarioReport,
 }
 
 impl Results {
     pub(crate) fn new(
-        plan: &Plan,
+        plan: &Arc<Plan>,
         file: Option<String>,
         link: Option<LinkKind>,
         mut runs: Vec<RunResult>,

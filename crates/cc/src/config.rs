@@ -175,11 +175,15 @@ pub enum Amendment {
     KeepShareBesideQueue,
     /// Startup ends with the first round that does not grow and stands in a queue.
     StartupEndsWithQueue,
+    /// Where the RTT is long, ProbeRTTInterval and the wait between probes are so many round trips.
+    TimersInRoundTrips,
+    /// ProbeRTT's window follows the connection's shortest RTT.
+    ProbeRttEmptiesQueue,
 }
 
 impl Amendment {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::UpEndsAtTarget,
         Self::ProbeRttWhenNeeded,
         Self::DeeperDown,
@@ -189,6 +193,8 @@ impl Amendment {
         Self::BaselineLoss,
         Self::KeepShareBesideQueue,
         Self::StartupEndsWithQueue,
+        Self::TimersInRoundTrips,
+        Self::ProbeRttEmptiesQueue,
     ];
 
     /// The name, as in a scenario file.
@@ -203,6 +209,8 @@ impl Amendment {
             Self::BaselineLoss => "baseline_loss",
             Self::KeepShareBesideQueue => "keep_share_beside_queue",
             Self::StartupEndsWithQueue => "startup_ends_with_queue",
+            Self::TimersInRoundTrips => "timers_in_round_trips",
+            Self::ProbeRttEmptiesQueue => "probe_rtt_empties_queue",
         }
     }
 }

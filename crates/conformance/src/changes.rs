@@ -39,8 +39,8 @@ pub static CHANGES: [Change; 8] = [
     ),
     change(
         10,
-        &[Amendment::ProbeRttWhenNeeded],
-        "ProbeRTT waits for 20 s while samples show the shortest RTT: it would find nothing new",
+        &[Amendment::ProbeRttWhenNeeded, Amendment::TimersInRoundTrips],
+        "ProbeRTT waits for 20 s while samples show the shortest RTT, and 16 round trips where these take longer",
     ),
     change(
         13,
@@ -54,6 +54,7 @@ pub static CHANGES: [Change; 8] = [
             Amendment::SmallerCruiseWindow,
             Amendment::IgnoreSmallLoss,
             Amendment::StartupEndsWithQueue,
+            Amendment::ProbeRttEmptiesQueue,
         ],
         "a short-term bound needs a round that loses 3 %: at the new rate the shorter queues of these amendments lose less",
     ),

@@ -4,7 +4,9 @@
 use super::Bbr3;
 use super::params::{
     BASELINE_LOSS_MAX, BASELINE_PACKETS, COMPETITOR_CWND_GAIN, COMPETITOR_QUEUE_SHIFT, Flavour,
-    PROBE_RTT_AT_LATEST, QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, STARTUP_QUEUE_SHIFT, UP_TARGET,
+    PROBE_RTT_AT_LATEST, PROBE_RTT_CWND_GAIN, PROBE_RTT_INTERVAL, PROBE_RTT_INTERVAL_ROUNDS,
+    PROBE_WAIT_BASE, PROBE_WAIT_ROUNDS, QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS,
+    STARTUP_QUEUE_SHIFT, UP_TARGET,
 };
 use crate::config::{Amendment, Amendments};
 use crate::conn::Conn;
@@ -92,9 +94,10 @@ impl<F: Flavour> Bbr3<F> {
 
     /// Notes the RTT of each ACK where an amendment asks for it later.
     #[inline]
-    pub(super) fn note_rtt(&mut self, rs: &RateSample) {
+    pub(super) fn note_rtt(&mut self, conn: &Conn, rs: &RateSample) {
         let (state, round_start) = (self.state, self.round_start);
         let (min_rtt, min_delay) = (self.min_rtt, self.probe_rtt_min_delay);
+        let at_latest = (rs.rtt < min_delay).then(|| self.probe_rtt_at_latest(conn, rs.now));
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
         let before = amended.least_rtt;
         match state {
@@ -110,8 +113,8 @@ impl<F: Flavour> Bbr3<F> {
         if amended.queue == Queue::Unseen && is_queueing(rs.rtt, min_rtt, QUEUE_SHIFT) {
             amended.queue = Queue::Seen;
         }
-        if rs.rtt < min_delay {
-            amended.probe_rtt_at_latest = rs.now + PROBE_RTT_AT_LATEST;
+        if let Some(at_latest) = at_latest {
+            amended.probe_rtt_at_latest = at_latest;
         }
         // ProbeRTT only when needed: this sample is what ProbeRTT would find.
         if amended.on.contains(Amendment::ProbeRttWhenNeeded)
@@ -119,7 +122,7 @@ impl<F: Flavour> Bbr3<F> {
             && is_short(rs.rtt, min_delay.min(min_rtt))
             && rs.now < amended.probe_rtt_at_latest
         {
-            self.renew_probe_rtt_expiry(rs.now);
+            self.renew_probe_rtt_expiry(conn, rs.now);
         }
     }
 
@@ -165,20 +168,17 @@ impl<F: Flavour> Bbr3<F> {
 
     /// A CRUISE ends, and REFILL begins. Where a queue stood that ProbeRTT empties, flows of this kind believe in more bandwidth
     /// together than the link has: what CRUISE delivered is this one's share of it. From there a probe of a small flow
-    /// gains more than one of a large flow. A window of BBR.MinPipeCwnd cannot shrink, and a path that holds less queues by itself.
+    /// gains more than one of a large flow.
     pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
         let min_rtt = self.min_rtt;
         let is_shared = self.amended(Amendment::BandwidthOfCruise).is_some_and(|amended| {
-            !amended.has_competitor()
-                && amended.least_rtt != Duration::MAX
-                && !is_short(amended.least_rtt, min_rtt)
+            !amended.has_competitor() && is_queueing(amended.least_rtt, min_rtt, QUEUE_SHIFT)
         });
         let delivered = self.bw_latest.min(self.max_bw);
         if is_shared
             && self.state == State::ProbeBwCruise
             && !rs.is_app_limited
             && !self.is_below_least_window(conn)
-            && conn.cwnd > self.min_pipe_cwnd(conn)
             && delivered > Rate::ZERO
         {
             self.max_bw_filter = [delivered, Rate::ZERO];
@@ -223,6 +223,13 @@ impl<F: Flavour> Bbr3<F> {
             })
     }
 
+    /// True if a mark in Startup is ProbeRTT's, not the application's: each packet stood in a queue that is longer than
+    /// ProbeRTTInterval, so that the link had something to send all the time.
+    pub(super) fn is_mark_of_probe_rtt(&self, rs: &RateSample) -> bool {
+        self.is_startup_queueing(rs)
+            && F::amended(&self.own).is_some_and(|amended| amended.least_rtt > PROBE_RTT_INTERVAL)
+    }
+
     /// True if the losses of the round that `rs` ends are too few to lower the short-term bounds.
     pub(super) fn is_small_loss(&self, conn: &Conn, rs: &RateSample) -> bool {
         self.amended(Amendment::IgnoreSmallLoss).is_some_and(|amended| {
@@ -264,6 +271,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn end_probe_rtt_for_amendments(&mut self, conn: &Conn, now: Instant) {
         let least = conn.sampler.min_rtt();
         let is_below_least_window = self.is_below_least_window(conn);
+        let at_latest = self.probe_rtt_at_latest(conn, now);
         if let Some(amended) = F::amended_mut(&mut self.own) {
             if !is_below_least_window
                 && is_queueing(amended.least_rtt, least, COMPETITOR_QUEUE_SHIFT)
@@ -272,7 +280,44 @@ impl<F: Flavour> Bbr3<F> {
             } else if amended.has_competitor() {
                 amended.queue = Queue::Seen;
             }
-            amended.probe_rtt_at_latest = now + PROBE_RTT_AT_LATEST;
+            amended.probe_rtt_at_latest = at_latest;
+        }
+    }
+
+    /// BBR.ProbeRTTInterval: so many round trips where these are longer. The connection's shortest RTT counts them, because
+    /// min_rtt may have a queue in it.
+    #[inline]
+    pub(super) fn probe_rtt_interval(&self, conn: &Conn) -> Duration {
+        let least = conn.sampler.min_rtt();
+        match self.amended(Amendment::TimersInRoundTrips) {
+            Some(_) if least != Duration::MAX => {
+                PROBE_RTT_INTERVAL.max(least.times(PROBE_RTT_INTERVAL_ROUNDS))
+            }
+            _ => PROBE_RTT_INTERVAL,
+        }
+    }
+
+    /// The time at which ProbeRTT comes in any case.
+    fn probe_rtt_at_latest(&self, conn: &Conn, now: Instant) -> Instant {
+        now + self.probe_rtt_interval(conn).times(PROBE_RTT_AT_LATEST)
+    }
+
+    /// The shortest wait between probes: so many round trips where these are longer, or DOWN ends before its queue.
+    pub(super) fn probe_wait_base(&self) -> Duration {
+        match self.amended(Amendment::TimersInRoundTrips) {
+            Some(_) if self.min_rtt != Duration::MAX => {
+                PROBE_WAIT_BASE.max(self.min_rtt.times(PROBE_WAIT_ROUNDS))
+            }
+            _ => PROBE_WAIT_BASE,
+        }
+    }
+
+    /// The most that ProbeRTTCwnd may be. If a queue has stood for MinRTTFilterLen, half of a BDP by min_rtt keeps it.
+    pub(super) fn most_of_probe_rtt(&self, conn: &Conn) -> u64 {
+        let least = conn.sampler.min_rtt();
+        match self.amended(Amendment::ProbeRttEmptiesQueue) {
+            Some(_) if least != Duration::MAX => PROBE_RTT_CWND_GAIN.of(self.bw.bytes_in(least)),
+            _ => u64::MAX,
         }
     }
 

@@ -111,6 +111,38 @@ fn the_path_s_own_losses_are_no_congestion() {
 }
 
 #[test]
+fn a_long_round_trip_has_fewer_probe_rtts_and_empty_queues_before_probes() {
+    let count = |algorithm, without| {
+        let config = Config { bbr3x_without: without, ..Config::new(1) };
+        let mut link = Link::with(algorithm, 1, Duration::from_secs(2), config);
+        link.run(Duration::from_secs(100));
+        let probe_rtts = link.states.iter().filter(|state| **state == State::ProbeRtt).count();
+        (probe_rtts, link.delivered)
+    };
+    let draft = count(Algorithm::Bbr3, Amendments::NONE);
+    let amended = count(Algorithm::Bbr3x, but(Amendment::TimersInRoundTrips));
+    assert!(amended.0 <= 3 && draft.0 >= 7, "{amended:?}, draft {draft:?}");
+    assert!(amended.1 * 100 > draft.1 * 107, "{amended:?}, draft {draft:?}");
+}
+
+#[test]
+fn probe_rtt_has_the_window_of_the_shortest_rtt() {
+    let window = |algorithm, without| {
+        let mut link = link(algorithm, without);
+        link.run(Duration::from_secs(8));
+        link.rtt = MS.times(400);
+        link.run(Duration::from_secs(25));
+        assert!(link.bbr().min_rtt.is_some_and(|rtt| rtt >= MS.times(400)));
+        link.run_to(State::ProbeRtt);
+        link.cc.cwnd() * 1000 / link.bbr().max_bw.bytes_in(Duration::from_secs(1))
+    };
+    // Half of a BDP, in milliseconds at the bandwidth.
+    let draft = window(Algorithm::Bbr3, Amendments::NONE);
+    let amended = window(Algorithm::Bbr3x, but(Amendment::ProbeRttEmptiesQueue));
+    assert!((19..=21).contains(&amended) && draft >= 195, "{amended}, draft {draft}");
+}
+
+#[test]
 fn names_are_read_and_unknown_ones_refused() {
     for amendment in Amendment::ALL {
         let set: Amendments = amendment.name().parse().expect("its name");

@@ -288,7 +288,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             self.check_drain_done(conn, rs);
         }
         self.update_probe_bw_cycle_phase(conn, rs);
-        self.note_rtt(rs);
+        self.note_rtt(conn, rs);
         self.update_min_rtt(conn, rs);
         if self.idle_restart {
             self.end_idle_restart(rs);

@@ -141,15 +141,16 @@ impl<F: Flavour> Bbr3<F> {
         let (now, Some(rtt)) = (rs.now, rs.rtt()) else { return };
         if rtt < self.probe_rtt_min_delay || probe_rtt_expired {
             self.probe_rtt_min_delay = rtt;
-            self.probe_rtt_min_expiry = now + PROBE_RTT_INTERVAL;
+            self.renew_probe_rtt_expiry(conn, now);
         }
         let min_rtt_expired =
             now > self.min_rtt_expiry && !probe_rtt_expired && self.state != State::ProbeRtt;
         if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
             self.min_rtt = self.probe_rtt_min_delay;
-            // Both count from BBR.probe_rtt_min_stamp.
+            // Both count from BBR.probe_rtt_min_stamp, and the filter is the longer one by 5 s, or in bbr3x by an interval.
+            let longer = MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL;
             self.min_rtt_expiry =
-                self.probe_rtt_min_expiry + (MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL);
+                self.probe_rtt_min_expiry + self.probe_rtt_interval(conn).max(longer);
             self.renew_bdp(conn);
         }
     }

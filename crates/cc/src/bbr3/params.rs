@@ -264,12 +264,16 @@ pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
 /// bbr3x: an RTT is short if it is at most min_rtt and this binary fraction of it, 1/32: a few packets of other flows, or
 /// the ends' own jitter.
 pub(super) const SHORT_RTT_SHIFT: u32 = 5;
-/// bbr3x: ProbeRTT comes after this time in any case: a flow that began behind another one's queue takes a long RTT for
-/// the shortest.
-pub(super) const PROBE_RTT_AT_LATEST: Duration = Duration::from_secs(20);
+/// bbr3x: ProbeRTT comes after so many of its intervals in any case: a flow that began behind another one's queue takes a
+/// long RTT for the shortest.
+pub(super) const PROBE_RTT_AT_LATEST: u64 = 4;
+/// bbr3x: the least ProbeRTTInterval in round trips. ProbeRTT leaves the link half empty for one.
+pub(super) const PROBE_RTT_INTERVAL_ROUNDS: u64 = 16;
+/// bbr3x: the least wait between probes in round trips: one in which UP's queue arrives, and two in which DOWN empties it.
+pub(super) const PROBE_WAIT_ROUNDS: u64 = 3;
 /// bbr3x: what UP wants to have in flight, in BDP, the gain at which it sends.
 pub(super) const UP_TARGET: Gain = Gain::percent(125);
-/// bbr3x: an RTT that is above min_rtt by this binary fraction of it, 1/8, is that of a queue.
+/// bbr3x: an RTT that is above min_rtt by this binary fraction of it, 1/8, is that of a queue: jitter is often above 1/32.
 pub(super) const QUEUE_SHIFT: u32 = 3;
 /// bbr3x: a queue of Startup is above min_rtt by this binary fraction of it, 1/4: more than most jitter, and a quarter of
 /// what a window of two BDP can make.

@@ -1,9 +1,7 @@
 //! ProbeBW: down a little, level for seconds, fill the pipe, up for a moment, and again.
 //! Section "ProbeBW", with "ProbeBW Algorithm Details".
 
-use super::params::{
-    Flavour, MAX_PROBE_UP_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_RANDOM, RENO_ROUNDS,
-};
+use super::params::{Flavour, MAX_PROBE_UP_ROUNDS, PROBE_WAIT_RANDOM, RENO_ROUNDS};
 use super::{AckPhase, Bbr3, TooHigh};
 use crate::conn::{Conn, INFINITE};
 use crate::sampler::RateSample;
@@ -149,7 +147,7 @@ impl<F: Flavour> Bbr3<F> {
     fn pick_probe_wait(&mut self) {
         self.rounds_since_probe_up = self.rng.below(2);
         let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);
-        self.bw_probe_wait = PROBE_WAIT_BASE + Duration::from_nanos(random);
+        self.bw_probe_wait = self.probe_wait_base() + Duration::from_nanos(random);
     }
 
     /// IsRenoCoexistenceProbeTime(). The pseudo-code compares bytes with rounds; rounds are packets

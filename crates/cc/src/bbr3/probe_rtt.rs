@@ -1,9 +1,7 @@
 //! ProbeRTT and the restart from idle: the moments in which the queue is known to be empty.
 //! Sections "ProbeRTT" and "Restarting From Idle".
 
-use super::params::{
-    Flavour, MIN_PIPE_PACKETS, PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION, PROBE_RTT_INTERVAL,
-};
+use super::params::{Flavour, MIN_PIPE_PACKETS, PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION};
 use super::{AckPhase, Bbr3};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
@@ -72,15 +70,15 @@ impl<F: Flavour> Bbr3<F> {
     /// CheckProbeRTTDone(), "ProbeRTT Logic".
     fn check_probe_rtt_done(&mut self, conn: &mut Conn, now: Instant) {
         if now > self.probe_rtt_done_stamp {
-            self.renew_probe_rtt_expiry(now);
+            self.renew_probe_rtt_expiry(conn, now);
             self.restore_cwnd(conn);
             self.exit_probe_rtt(conn, now);
         }
     }
 
     /// BBR.probe_rtt_min_stamp is `now`.
-    pub(super) fn renew_probe_rtt_expiry(&mut self, now: Instant) {
-        self.probe_rtt_min_expiry = now + PROBE_RTT_INTERVAL;
+    pub(super) fn renew_probe_rtt_expiry(&mut self, conn: &Conn, now: Instant) {
+        self.probe_rtt_min_expiry = now + self.probe_rtt_interval(conn);
     }
 
     /// ExitProbeRTT(), "Exiting ProbeRTT".
@@ -98,7 +96,7 @@ impl<F: Flavour> Bbr3<F> {
     /// ProbeRTTCwnd(), "Modulating cwnd in ProbeRTT".
     pub(super) fn probe_rtt_cwnd(&self, conn: &Conn) -> u64 {
         let cwnd = self.bdp_multiple(conn, self.bw, PROBE_RTT_CWND_GAIN);
-        cwnd.max(self.min_pipe_cwnd(conn))
+        cwnd.min(self.most_of_probe_rtt(conn)).max(self.min_pipe_cwnd(conn))
     }
 
     /// HandleRestartFromIdle(), "Actions when Restarting from Idle". The controller calls it only

@@ -67,13 +67,15 @@ impl<F: Flavour> Bbr3<F> {
     /// five seconds and marks what is sent in it and for a round trip after, and a round that begins
     /// behind the marks is cut by the next ProbeRTT. Such a flow would be in Startup for ever, with
     /// Startup's queue. The text wants rounds counted that are not application-limited, and one that
-    /// has a sample that is not is one of them.
+    /// has a sample that is not is one of them. Where the queue is longer than ProbeRTTInterval, all samples are marked, and
+    /// bbr3x counts such a round.
     ///
     /// Linux asks on every ACK, so that a round's best sample is the baseline, and counts rounds by
     /// their first.
     #[cold]
     pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
-        if !self.full_bw_now && (rs.is_app_limited || rs.delivery_rate == Rate::ZERO) {
+        let is_limited = rs.is_app_limited && !self.is_mark_of_probe_rtt(rs);
+        if !self.full_bw_now && (is_limited || rs.delivery_rate == Rate::ZERO) {
             return;
         }
         self.is_round_unjudged = false;

@@ -31,7 +31,7 @@ pub(crate) use grid::{backends_with_tables, hex, locate};
 pub(crate) use program::{Sends, Values};
 
 /// The most characters of a name, and of a value in a list.
-const MAX_NAME: usize = 200;
+const MAX_NAME: usize = 300;
 
 /// The most runs of one file.
 pub const MAX_RUNS: usize = 100_000;

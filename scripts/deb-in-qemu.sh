@@ -39,7 +39,7 @@ if [ ! -e "$base" ]; then
     image=linux-image-$kernel-cloud-amd64
     # Debian's own kernel has no number in the name of its package.
     apt-cache show "$image" >/dev/null 2>&1 || image=linux-image-cloud-amd64
-    mmdebstrap --quiet --variant=essential --aptopt='Apt::Install-Recommends "false"' \
+    mmdebstrap --quiet --format=tar --variant=essential --aptopt='Apt::Install-Recommends "false"' \
         --include="systemd-sysv,$image,initramfs-tools,zstd,python3-minimal,iproute2,bpftool,libelf1,zlib1g" \
         "$release" "$base.new" "deb $mirror $release main" "deb $mirror $release-updates main" \
         "deb $mirror-security $release-security main" </dev/null
@@ -49,6 +49,7 @@ fi
 root=$work/root
 mkdir "$root"
 tar -xf "$base" -C "$root"
+compgen -G "$root/boot/vmlinuz-$kernel.*" >/dev/null || die "$release has no kernel $kernel, but $(cd "$root/boot" && echo vmlinuz-*)"
 cp "$deb" "$root/root/fullpipe-bbr3.deb"
 cp "$here/scripts/deb-in-qemu.guest.sh" "$root/root/test.sh"
 echo "$kernel" >"$root/root/kernel"

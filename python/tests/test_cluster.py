@@ -83,7 +83,8 @@ def test_a_node_is_killed_and_nothing_is_lost_or_twice(nodes, tmp_path):
     assert sorted(run for entry in done for run in entry.runs) == list(range(RUNS))
     for name in ("summary", "flows", "links", "series"):
         assert getattr(results, name).equals(getattr(one_machine, name)), name
-    assert results.expectations == one_machine.expectations and results.met
+    # Of 10^5 runs some miss the expectation; both sides have to find the same ones.
+    assert results.expectations == one_machine.expectations and results.met == one_machine.met
     files = [name for _, _, names in os.walk(tmp_path / "ray") for name in names]
     assert not [name for name in files if name.endswith(".tmp")]
     spent = sum(entry.seconds for entry in done)

@@ -6,9 +6,6 @@
 //! ends the slow start of those that would never end it otherwise. Callgrind collects only inside [`counted_ack`] or
 //! [`counted_send`], so that neither set-up nor replay is in a figure.
 
-pub mod peers;
-pub mod report;
-
 use std::collections::VecDeque;
 use std::hint::black_box;
 

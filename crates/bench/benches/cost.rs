@@ -1,18 +1,16 @@
 //! Cost of an ACK and of a send, in instructions as callgrind counts them, beside their targets.
 //!
-//! `cargo bench -p fullpipe-cc`; ends with an error while a target is missed, or another stack's BBR
+//! `cargo bench -p fullpipe-bench --bench cost`; ends with an error while a target is missed, or another stack's BBR
 //! is cheaper than bbr3 (an ACK, or an ACK and its two sends). Needs valgrind, and gungraun-runner in the version of gungraun.
 
 #![allow(missing_docs, unreachable_pub, reason = "gungraun's macros make public items")]
 
-mod common;
-
 use std::hint::black_box;
 use std::path::Path;
 
-use common::peers::{noq, quinn};
-use common::report::{self, Figure, Outcome};
-use common::{Core, Entry, Scope, counts, record, replay};
+use fullpipe_bench::peers::{noq, quinn};
+use fullpipe_bench::report::{self, Figure, Outcome};
+use fullpipe_bench::trace::{Core, Entry, Scope, counts, record, replay};
 use fullpipe_cc::{Algorithm, Controller, PacketState};
 use gungraun::prelude::*;
 use gungraun::{Callgrind, EntryPoint};

@@ -15,7 +15,7 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-use super::{PACKET, RTT, Subject};
+use crate::trace::{PACKET, RTT, Subject};
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2);

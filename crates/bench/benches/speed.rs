@@ -2,24 +2,21 @@
 //! targets; and the memory and time of a large run, without a target for the time, because it depends on
 //! the load of the machine.
 //!
-//! `cargo bench -p fullpipe-sim`; ends with an error while a target is missed. Needs valgrind, and
+//! `cargo bench -p fullpipe-bench --bench speed`; ends with an error while a target is missed. Needs valgrind, and
 //! gungraun-runner in the version of gungraun.
 
 #![allow(missing_docs, unreachable_pub, reason = "gungraun's macros make public items")]
-
-#[path = "../../cc/benches/common/report.rs"]
-mod report;
 
 use std::hint::black_box;
 use std::path::Path;
 use std::time;
 
+use fullpipe_bench::report::{self, Figure, Outcome};
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{Link, QueueLimit};
 use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 use gungraun::prelude::*;
 use gungraun::{Callgrind, EntryPoint};
-use report::{Figure, Outcome};
 
 /// The most instructions that a packet may cost in a run of one bulk flow.
 const PACKET_TARGET: u64 = 900;

@@ -241,6 +241,8 @@ cargo metadata --manifest-path python/Cargo.toml --locked --format-version 1 >/d
 
 say "lints"
 cargo clippy --workspace --all-targets --release --locked -- -D warnings
+# As the page in the browser has it.
+cargo clippy --release --locked -p fullpipe-lab --no-default-features --lib -- -D warnings
 
 say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --locked --quiet

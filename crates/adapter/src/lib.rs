@@ -1,11 +1,18 @@
 //! Parts that the adapters of fullpipe's congestion control to QUIC stacks share: the batch of one ACK, the
-//! stack's clock, and timers that are finer than tokio's.
+//! stack's clock, names of algorithms, and (feature `timers`) timers that are finer than tokio's.
 #![forbid(unsafe_code)]
 
 mod batch;
 mod clock;
+mod names;
+#[cfg(feature = "timers")]
 mod timer;
 
 pub use batch::Batch;
 pub use clock::Clock;
+pub use names::{
+    CongestionControl, NoqAlgorithm, UnknownCongestionControl, algorithm_by_name,
+    register_algorithms,
+};
+#[cfg(feature = "timers")]
 pub use timer::{Timer, Timers};

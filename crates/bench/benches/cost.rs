@@ -156,7 +156,7 @@ fn main() {
     if report::is_inner() {
         return harness::run();
     }
-    let dir = report::run(env!("CARGO_PKG_NAME"), "cost");
+    let dir = report::run(env!("CARGO_TARGET_TMPDIR"), env!("CARGO_PKG_NAME"), "cost");
     let mut outcome = Outcome::default();
     print_instructions(&dir, &mut outcome);
     println!("\n{:<34} {:>8} {:>8}", "bytes", "figure", "target");

@@ -112,7 +112,7 @@ fn main() {
     if report::is_inner() {
         return harness::run();
     }
-    let dir = report::run(env!("CARGO_PKG_NAME"), "speed");
+    let dir = report::run(env!("CARGO_TARGET_TMPDIR"), env!("CARGO_PKG_NAME"), "speed");
     let mut outcome = Outcome::default();
     print_costs(&dir, &mut outcome);
     println!("\ntime on this machine, as it is now");

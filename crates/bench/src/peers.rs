@@ -161,6 +161,7 @@ macro_rules! stack {
     };
 }
 
+/// noq's controller as a subject.
 pub mod noq {
     stack!(
         noq_proto,
@@ -249,6 +250,7 @@ pub mod noq {
     }
 }
 
+/// quinn's controller as a subject.
 pub mod quinn {
     stack!(
         quinn_proto,

@@ -25,9 +25,9 @@ pub fn is_inner() -> bool {
 }
 
 /// Runs this very program once more, as gungraun's, and gives the directory of its output. Says why
-/// and ends when that fails.
-pub fn run(package: &str, bench: &str) -> PathBuf {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gungraun");
+/// and ends when that fails. `scratch` is CARGO_TARGET_TMPDIR, which benchmarks alone are told.
+pub fn run(scratch: &str, package: &str, bench: &str) -> PathBuf {
+    let home = Path::new(scratch).join("gungraun");
     // Callgrind counts what runs; what ran before would only fill the output with comparisons.
     let _was_not_there = std::fs::remove_dir_all(home.join(package).join(bench));
     let status = std::env::current_exe().and_then(|exe| {

@@ -3,30 +3,41 @@
 //! scenario (a file, or options) -> plan (grid, expectations) -> backend -> observations -> metrics ->
 //! expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). `figures` and `explain` stand on that.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "transports"),
+    allow(dead_code, reason = "the simulator alone needs less than all backends do")
+)]
 
 pub mod backend;
 pub mod expect;
 pub mod explain;
 pub mod figures;
 mod formulas;
+#[cfg(feature = "transports")]
 pub mod interop;
 #[cfg(test)]
 mod invariants;
 pub mod metrics;
 pub mod observe;
 pub mod output;
+#[cfg(feature = "transports")]
 pub mod peers;
 pub mod plan;
+#[cfg(feature = "transports")]
 mod process;
+#[cfg(feature = "transports")]
 pub mod program;
 pub mod run;
 pub mod scenario;
 pub mod suggest;
 pub mod units;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "transports", target_os = "linux"))]
 pub use backend::retransmitted_segments;
-pub use backend::{BackendChoice, Cleaned, RunError, clean};
+pub use backend::{BackendChoice, RunError};
+#[cfg(feature = "transports")]
+pub use backend::{Cleaned, clean};
+#[cfg(feature = "transports")]
 pub use fullpipe_emu::EmuError;
 pub use observe::Progress;
 pub use plan::{Options, Plan};

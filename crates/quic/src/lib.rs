@@ -31,11 +31,11 @@ mod version;
 pub use adapter::{NoqController, controller_factory};
 pub use bulk::bulk_block;
 pub use client::{Alpn, Client, ClientError, ClientOptions, Connector, Response, UnknownAlpn};
-pub use congestion::{
+pub use content::{Content, STAMP_BYTES, written_at};
+pub use fullpipe_adapter::{
     CongestionControl, NoqAlgorithm, UnknownCongestionControl, algorithm_by_name,
     register_algorithms,
 };
-pub use content::{Content, STAMP_BYTES, written_at};
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
 pub use log::Escaped;
 pub use noq;

@@ -39,7 +39,11 @@ impl Runtime for FineRuntime {
 
     fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Box<dyn AsyncUdpSocket>> {
         let socket = TokioRuntime.wrap_udp_socket(socket)?;
-        if self.congestion.wants_ecn() { Ok(socket) } else { Ok(Box::new(NotEct(socket))) }
+        if crate::congestion::wants_ecn(self.congestion) {
+            Ok(socket)
+        } else {
+            Ok(Box::new(NotEct(socket)))
+        }
     }
 
     fn now(&self) -> Instant {

@@ -62,7 +62,7 @@ impl TransportSettings {
             .send_window(self.send_window)
             .max_idle_timeout(Some(IdleTimeout::from(idle_ms.unwrap_or(VarInt::MAX))))
             .keep_alive_interval(self.keep_alive.map(Into::into))
-            .congestion_controller_factory(congestion.factory(seed));
+            .congestion_controller_factory(crate::congestion::factory(congestion, seed));
         if let Some(rtt) = self.initial_rtt {
             config.initial_rtt(rtt.into());
         }

@@ -1,7 +1,9 @@
 //! A run that gave no result.
 
 use fullpipe_cc::Duration;
+#[cfg(feature = "transports")]
 use fullpipe_emu::EmuError;
+#[cfg(feature = "transports")]
 use fullpipe_quic::{ServeError, TlsError};
 use fullpipe_sim::SimError;
 
@@ -17,12 +19,16 @@ pub enum RunError {
     Scenario(String),
     #[error("a file cannot be written: {0}")]
     Store(Box<dyn std::error::Error + Send + Sync>),
+    #[cfg(feature = "transports")]
     #[error("the emulated link failed: {0}")]
     Link(#[from] EmuError),
+    #[cfg(feature = "transports")]
     #[error("backend tcp cannot run here: {0}")]
     NotOverTcpHere(EmuError),
+    #[cfg(feature = "transports")]
     #[error("--link tun cannot run here: {0}")]
     NotOverTunHere(EmuError),
+    #[cfg(feature = "transports")]
     #[error("--link netem cannot run here: {0}, or write --link tun")]
     NotOverNetemHere(EmuError),
     #[error(
@@ -39,6 +45,7 @@ pub enum RunError {
     #[cfg(all(feature = "kernel", target_os = "linux"))]
     #[error(transparent)]
     KernelProgram(#[from] fullpipe_bpf::kernel::Error),
+    #[cfg(feature = "transports")]
     #[error("a command on a link cannot run here: {0}")]
     NoNamespace(EmuError),
     #[error("cannot start '{program}': {source}{}", what_was_meant(.program))]
@@ -68,10 +75,12 @@ pub enum RunError {
     Socket(std::io::Error),
     #[error("no such simulation: {0}")]
     Sim(#[from] SimError),
+    #[cfg(feature = "transports")]
     #[error("the server failed: {0}")]
     Server(#[from] ServeError),
     #[error("the server failed: {0}")]
     Stack(Box<dyn std::error::Error + Send + Sync>),
+    #[cfg(feature = "transports")]
     #[error("the server has no certificate: {0}")]
     Tls(#[from] TlsError),
     #[error("the server has no certificate: {0}")]

@@ -3,13 +3,19 @@
 //! A backend reports its features, runs a scenario, and returns its observations. It knows nothing of
 //! metrics, expectations or pages. `BACKENDS` lists all of them; no other code asks which one it is.
 
+#[cfg(feature = "transports")]
+mod clean;
 mod error;
+#[cfg(feature = "transports")]
 mod link;
+#[cfg(feature = "transports")]
 mod quic;
+#[cfg(feature = "transports")]
 mod realtime;
 mod sim;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "transports", target_os = "linux"))]
 mod tcp_linux;
+#[cfg(feature = "transports")]
 mod tcp_user;
 #[cfg(test)]
 mod toy;
@@ -22,10 +28,13 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_cc::Duration;
 use fullpipe_sim::Application;
 
+#[cfg(feature = "transports")]
+pub use clean::{Cleaned, clean};
 pub use error::RunError;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "transports", target_os = "linux"))]
 pub use tcp_linux::retransmitted_segments;
 
+#[cfg(feature = "transports")]
 pub(crate) use link::RealPath;
 
 use crate::observe::{FlowSample, Observations, Progress, Sampling};
@@ -34,13 +43,17 @@ use crate::scenario::{Cc, Feature, LinkKind, Need, Scenario};
 /// Every backend, the usual one of scenario files first.
 static BACKENDS: &[&dyn Backend] = &[
     &sim::Sim,
+    #[cfg(feature = "transports")]
     &quic::NOQ,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "transports", target_os = "linux"))]
     &tcp_linux::TcpLinux,
+    #[cfg(feature = "transports")]
     &tcp_user::TcpUser,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "transports", target_os = "linux"))]
     &tcp_linux::TcpUserTun,
+    #[cfg(feature = "transports")]
     &quic::QUINN,
+    #[cfg(feature = "transports")]
     &quic::S2N,
     #[cfg(test)]
     &toy::Toy,
@@ -99,9 +112,8 @@ pub(crate) struct Request<'a> {
 #[derive(Clone, Copy)]
 pub struct BackendChoice(&'static dyn Backend);
 
+#[cfg(feature = "transports")]
 impl BackendChoice {
-    /// The simulator.
-    pub const SIM: Self = Self(&sim::Sim);
     /// TCP in user space, under a virtual clock.
     pub const TCP_USER: Self = Self(&tcp_user::TcpUser);
     /// QUIC by noq.
@@ -114,6 +126,11 @@ impl BackendChoice {
     /// The kernel's TCP.
     #[cfg(target_os = "linux")]
     pub const TCP: Self = Self(&tcp_linux::TcpLinux);
+}
+
+impl BackendChoice {
+    /// The simulator.
+    pub const SIM: Self = Self(&sim::Sim);
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -207,46 +224,6 @@ impl FromStr for BackendChoice {
             all: BACKENDS.iter().map(|b| b.name()).collect(),
         })
     }
-}
-
-/// Result of a cleaning, one line for each item.
-#[derive(Debug, Default)]
-pub struct Cleaned {
-    /// Items that were removed or put back.
-    pub done: Vec<String>,
-    /// Items that are left, each with the reason.
-    pub left: Vec<String>,
-}
-
-/// Removes what killed runs left on this machine, and puts back the default of TCP's that they changed. What
-/// cannot be removed keeps nothing else from it.
-pub fn clean() -> Cleaned {
-    #[allow(unused_mut, reason = "nothing is left by what does not run here")]
-    let mut cleaned = Cleaned::default();
-    #[cfg(all(feature = "kernel", target_os = "linux"))]
-    match fullpipe_bpf::kernel::put_back_left_over() {
-        Ok(None) => {}
-        Ok(Some(back)) => cleaned.done.push(format!(
-            "put back {} as the default of new connections: {} is gone",
-            back.default, back.gone
-        )),
-        Err(error) => cleaned.left.push(error.to_string()),
-    }
-    #[cfg(target_os = "linux")]
-    match fullpipe_emu::namespace::clean() {
-        Ok(namespaces) => {
-            let removed = namespaces.removed.iter().map(|name| format!("removed namespace {name}"));
-            cleaned.done.extend(removed);
-            if namespaces.killed > 0 {
-                let killed = namespaces.killed;
-                cleaned.done.push(format!("killed what still ran in them: {killed} processes"));
-            }
-            let left = namespaces.left.iter().map(|(name, why)| format!("namespace {name}: {why}"));
-            cleaned.left.extend(left);
-        }
-        Err(error) => cleaned.left.push(error.to_string()),
-    }
-    cleaned
 }
 
 #[cfg(test)]

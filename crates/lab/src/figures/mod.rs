@@ -13,7 +13,7 @@ mod catalogue;
 mod checks;
 mod fairness;
 mod interop;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "transports", target_os = "linux"))]
 pub mod kernel;
 mod loss;
 mod nsperf;

@@ -1,7 +1,5 @@
 //! Trust in the results of a run in real time.
 
-use fullpipe_cc::Duration;
-use fullpipe_emu::LinkReport;
 use serde::{Deserialize, Serialize};
 
 /// Timing accuracy of the emulator.
@@ -24,9 +22,10 @@ pub struct Lateness {
     pub p999: f64,
 }
 
-impl From<&LinkReport> for EmulatorRecord {
-    fn from(link: &LinkReport) -> Self {
-        let micros = |d: Duration| (d.as_nanos() as f64 / 100.0).round() / 10.0;
+#[cfg(feature = "transports")]
+impl From<&fullpipe_emu::LinkReport> for EmulatorRecord {
+    fn from(link: &fullpipe_emu::LinkReport) -> Self {
+        let micros = |d: fullpipe_cc::Duration| (d.as_nanos() as f64 / 100.0).round() / 10.0;
         let at = |q| micros(link.lateness_at(q));
         Self {
             lateness_us: Lateness { p50: at(0.5), p99: at(0.99), p999: at(0.999) },

@@ -1,9 +1,8 @@
 //! Progress of a run.
 
-use std::time;
-
 use fullpipe_cc::Duration;
 use fullpipe_path::PathStats;
+use web_time as time;
 
 use crate::formulas::{bits_per_sec, ratio};
 

@@ -79,15 +79,25 @@ pub(crate) fn write_whole(
 
 /// Writes a table.
 pub(super) fn write_table(path: &Path, columns: &Columns) -> Result<(), StoreError> {
-    write_whole(path, |file| {
-        write_columns(file, columns).map_err(|error| match error {
-            ParquetError::External(inner) => std::io::Error::other(inner),
-            other => std::io::Error::other(other),
-        })
-    })
+    write_whole(path, |file| write_columns(file, columns).map_err(of_parquet))
 }
 
-fn write_columns(file: &mut File, columns: &Columns) -> Result<(), ParquetError> {
+/// Cause of an error of Parquet's.
+fn of_parquet(error: ParquetError) -> std::io::Error {
+    match error {
+        ParquetError::External(inner) => std::io::Error::other(inner),
+        other => std::io::Error::other(other),
+    }
+}
+
+/// A table as the bytes of a Parquet file.
+pub(super) fn bytes(columns: &Columns) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    write_columns(&mut bytes, columns).map_err(of_parquet)?;
+    Ok(bytes)
+}
+
+fn write_columns(to: &mut (impl Write + Send), columns: &Columns) -> Result<(), ParquetError> {
     let fields = columns.iter().map(|(name, column)| field(name, column));
     let schema = Type::group_type_builder("schema")
         .with_fields(fields.collect::<Result<Vec<_>, _>>()?)
@@ -96,7 +106,7 @@ fn write_columns(file: &mut File, columns: &Columns) -> Result<(), ParquetError>
         .set_compression(Compression::SNAPPY)
         .set_created_by(concat!("fullpipe ", env!("CARGO_PKG_VERSION")).to_owned())
         .build();
-    let mut writer = SerializedFileWriter::new(&mut *file, schema.into(), properties.into())?;
+    let mut writer = SerializedFileWriter::new(&mut *to, schema.into(), properties.into())?;
     let rows = columns.first().map_or(0, |(_, column)| column.len());
     for start in (0..rows).step_by(ROWS_OF_A_GROUP) {
         let end = rows.min(start + ROWS_OF_A_GROUP);
@@ -107,7 +117,7 @@ fn write_columns(file: &mut File, columns: &Columns) -> Result<(), ParquetError>
         group.close()?;
     }
     writer.close()?;
-    file.flush()?;
+    to.flush()?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::parquet::{Cells, Columns, StoreError, write_table, write_whole};
+use super::parquet::{Cells, Columns, StoreError, bytes, write_table, write_whole};
 use crate::metrics::{Figures, Level, Metric, RunResult};
 use crate::observe::SeriesRow;
 use crate::plan::Plan;
@@ -15,6 +15,16 @@ pub struct Table {
     pub name: &'static str,
     /// Its columns.
     pub columns: Columns,
+}
+
+impl Table {
+    /// The table as the bytes of a Parquet file, those that [`write`] puts into one.
+    ///
+    /// # Errors
+    /// Parquet cannot hold it.
+    pub fn parquet(&self) -> std::io::Result<Vec<u8>> {
+        bytes(&self.columns)
+    }
 }
 
 /// The tables of a plan's runs: `summary`, `flows`, `links` and `series`, the last without rows when no course was

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use nix::fcntl::{Flock, FlockArg};
 use tempfile::{Builder, NamedTempFile};
 
 /// The beginning and the end of a temporary file's name.
@@ -18,7 +17,7 @@ const TRIES: usize = 10;
 /// that a file without one was left by a process that was killed.
 pub(super) struct Temporary {
     pub(super) file: NamedTempFile<File>,
-    _lock: Flock<File>,
+    _lock: File,
 }
 
 impl Temporary {
@@ -34,8 +33,8 @@ impl Temporary {
                 .make_in(dir, |path| {
                     File::options().read(true).write(true).create_new(true).open(path)
                 })?;
-            let locked = Flock::lock(file.as_file().try_clone()?, FlockArg::LockExclusive);
-            let lock = locked.map_err(|(_, errno)| io::Error::from(errno))?;
+            let lock = file.as_file().try_clone()?;
+            lock.lock()?;
             // Between its creation and the lock somebody could have taken it for one that was left.
             if file.path().exists() {
                 return Ok(Self { file, _lock: lock });
@@ -67,7 +66,7 @@ fn remove_left_over(dir: &Path) {
         let path = entry.path();
         if is_file
             && let Ok(file) = File::open(&path)
-            && Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok()
+            && file.try_lock().is_ok()
         {
             let _ = std::fs::remove_file(&path);
         }

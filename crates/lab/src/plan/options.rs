@@ -39,7 +39,7 @@ impl Default for Options {
     /// BBRv3 and CUBIC for 10 s on 100 Mbit/s and 40 ms with a buffer of one BDP.
     fn default() -> Self {
         use fullpipe_cc::Algorithm::{Bbr3, Cubic};
-        let ours = |algorithm| fullpipe_quic::CongestionControl::Fullpipe(algorithm).into();
+        let ours = |algorithm| fullpipe_adapter::CongestionControl::Fullpipe(algorithm).into();
         Self {
             cc: vec![ours(Bbr3), ours(Cubic)],
             programs: Vec::new(),

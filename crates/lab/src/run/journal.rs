@@ -7,7 +7,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -60,7 +59,7 @@ const END: &[u8] = b"\"}\n";
 /// The file, locked against other writers.
 pub(super) struct Journal {
     path: PathBuf,
-    file: Flock<File>,
+    file: File,
     fingerprint: String,
 }
 
@@ -72,8 +71,7 @@ impl Journal {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true);
         let file = options.open(&path).map_err(StoreError::at(&path))?;
-        let locked = Flock::lock(file, FlockArg::LockExclusiveNonblock);
-        let file = locked.map_err(|_| JournalError::Busy(dir.to_owned()))?;
+        file.try_lock().map_err(|_| JournalError::Busy(dir.to_owned()))?;
         check_scenario(dir, plan)?;
         let fingerprint = plan.fingerprint();
         let mut journal = Self { path, file, fingerprint };
@@ -88,7 +86,7 @@ impl Journal {
         let mut outcomes: Vec<RunResult> = Vec::new();
         let mut is_known = vec![false; plan.grid.runs.len()];
         let mut good: u64 = 0;
-        let mut reader = BufReader::new(&*self.file);
+        let mut reader = BufReader::new(&self.file);
         let mut text = Vec::new();
         for line in 1.. {
             text.clear();

@@ -9,7 +9,9 @@ pub use journal::JournalError;
 pub use point::{ROWS, RunOptions, check_machine, run_point, run_points};
 pub use sweep::{SweepError, SweepProgress, sweep};
 
-pub(crate) use point::{arrivals, observe};
+#[cfg(feature = "transports")]
+pub(crate) use point::arrivals;
+pub(crate) use point::observe;
 pub(crate) use pool::each;
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fullpipe_adapter::CongestionControl;
 use fullpipe_cc::Algorithm;
-use fullpipe_quic::CongestionControl;
 
 use crate::suggest::did_you_mean;
 
@@ -108,7 +108,7 @@ pub enum UnknownCc {
          s2n:cubic; fixed:RATE; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno{meant}",
         meant = did_you_mean(&.0.0, names())
     )]
-    Program(#[from] fullpipe_quic::UnknownCongestionControl),
+    Program(#[from] fullpipe_adapter::UnknownCongestionControl),
     /// Not one that a kernel could have.
     #[error("'{0}' is no name of a kernel's algorithm; write one like linux:bbr")]
     Kernel(String),

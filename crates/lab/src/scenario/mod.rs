@@ -27,7 +27,7 @@ pub(crate) use build::{Flow, Scenario};
 pub(crate) use error::Wrong;
 pub(crate) use feature::{Feature, Need, Protocol, Receiver};
 pub(crate) use grid::{backends_with_tables, hex, locate};
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "transports", target_os = "linux"))]
 pub(crate) use program::{Sends, Values};
 
 /// The most characters of a name, and of a value in a list.

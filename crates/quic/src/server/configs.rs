@@ -89,11 +89,11 @@ impl Configs {
         } else if let Some(choose) = self.choose_by_name.clone() {
             let Transports { congestion, seed, .. } = self.transports;
             let by_name = ByName::new(
-                congestion.factory(seed),
+                crate::congestion::factory(congestion, seed),
                 Arc::new(move |name| {
                     let (congestion, seed) = choose(&arrival, name)?;
                     log_choice(&arrival, congestion);
-                    Some(congestion.factory(seed))
+                    Some(crate::congestion::factory(congestion, seed))
                 }),
             );
             config.crypto = by_name.watch(config.crypto.clone());

@@ -1,0 +1,19 @@
+import { existsSync } from "node:fs";
+import { defineConfig } from "@playwright/test";
+
+const chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+
+export default defineConfig({
+  testDir: "tests",
+  // The page is measured, too; two at once would disturb each other.
+  workers: 1,
+  timeout: 60_000,
+  reporter: "list",
+  use: {
+    baseURL: "http://127.0.0.1:4187/",
+    launchOptions: { executablePath: chromium, args: ["--no-sandbox"] },
+    permissions: ["clipboard-read", "clipboard-write"],
+  },
+  // What was built, as a web server gives it.
+  webServer: { command: "npx vite preview --host 127.0.0.1 --port 4187 --strictPort", url: "http://127.0.0.1:4187/" },
+});

@@ -1,0 +1,98 @@
+/** Runs the lab beside the page, run by run. A worker that is not wanted any more is ended from outside. */
+import type { Answer, Course, Request, Run, RunSummary, Verdict } from "./protocol";
+import { COLUMNS } from "./protocol";
+import { Experiment, initSync } from "./wasm/fullpipe_web";
+
+type Row = Record<string, number | string | null>;
+
+let experiment: Experiment | undefined;
+
+function tell(answer: Answer, transfer: Transferable[] = []): void {
+  postMessage(answer, { transfer });
+}
+
+/** The rows of a run, flow by flow and column by column. */
+function courses(rows: Row[], flows: number): Course[] {
+  const counts = new Array<number>(flows).fill(0);
+  for (const row of rows) counts[row.flow as number]! += 1;
+  const all = counts.map((count) => {
+    const course = { states: [] as Course["states"] } as Course;
+    for (const column of COLUMNS) course[column] = new Float64Array(count);
+    return course;
+  });
+  counts.fill(0);
+  for (const row of rows) {
+    const flow = row.flow as number;
+    const course = all[flow]!;
+    const at = counts[flow]!;
+    counts[flow]! += 1;
+    for (const column of COLUMNS) course[column][at] = (row[column] as number | null) ?? Number.NaN;
+    const state = (row.state as string | null) ?? "";
+    if (course.states.at(-1)?.state !== state) course.states.push({ from: row.t_s as number, state });
+  }
+  return all;
+}
+
+function run(toml: string, name: string): void {
+  experiment?.free();
+  experiment = undefined;
+  const began = performance.now();
+  try {
+    experiment = new Experiment(toml, name);
+  } catch (mistake) {
+    tell({ tell: "mistake", mistake: JSON.parse(String(mistake)) });
+    return;
+  }
+  const runs = experiment.runs;
+  try {
+    for (let i = 0, more = runs > 0; more; i += 1) {
+      more = experiment.step((done: number) => tell({ tell: "progress", done, run: i, runs }));
+      const { series, ...summary } = JSON.parse(experiment.run(i)) as RunSummary & { series?: Row[] };
+      const result: Run = { ...summary, courses: courses(series ?? [], summary.flows.length) };
+      const buffers = result.courses.flatMap((course) => COLUMNS.map((column) => course[column].buffer));
+      tell({ tell: "run", run: result, runs }, buffers);
+    }
+    const verdicts = JSON.parse(experiment.expectations()) as Verdict[];
+    tell({ tell: "over", verdicts, seconds: (performance.now() - began) / 1000 });
+  } catch (why) {
+    tell({ tell: "failure", why: String(why) });
+  }
+}
+
+function story(run: number, flow: number): void {
+  try {
+    const story = JSON.parse(experiment!.story(run, flow));
+    tell({ tell: "story", run, flow, story, why: "" });
+  } catch (why) {
+    tell({ tell: "story", run, flow, story: null, why: String(why) });
+  }
+}
+
+function file(make: () => Uint8Array): void {
+  try {
+    const bytes = make();
+    tell({ tell: "file", bytes, why: "" }, [bytes.buffer]);
+  } catch (why) {
+    tell({ tell: "file", bytes: null, why: String(why) });
+  }
+}
+
+addEventListener("message", ({ data }: MessageEvent<Request>) => {
+  switch (data.ask) {
+    case "load":
+      initSync({ module: data.module });
+      break;
+    case "run":
+      run(data.toml, data.name);
+      break;
+    case "story":
+      story(data.run, data.flow);
+      break;
+    case "json":
+      file(() => new TextEncoder().encode(experiment!.json()));
+      break;
+    case "parquet":
+      file(() => experiment!.parquet(data.table));
+      break;
+  }
+});

@@ -3,7 +3,7 @@
 # later; installs aioquic from PyPI into .venv here.
 #
 # ./test.sh --long runs what takes longer or needs more: the kernel program (clang-19; as root it is loaded), the page
-# of the figures in Chromium, TCP on a board (QEMU), the Python package (Python 3.10), the packages of the crates, the oldest Rust they need, more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
+# of the figures in Chromium, TCP on a board (QEMU), the Python package (Python 3.10), the page that runs the lab (npm), the packages of the crates, the oldest Rust they need, more cases of the tests that generate theirs, and a soak of the server, of SOAK=1h if it
 # is asked for. cargo-deny checks the dependencies and mdbook builds the documentation, where they are installed; DEB_IN_QEMU=1
 # installs the Debian package in a virtual machine. As root on Debian it installs what it needs with apt-get.
 set -euo pipefail
@@ -73,6 +73,30 @@ python_package() {
     FULLPIPE_WHEEL="${wheel[0]}" "$python/venv/bin/python" -m pytest python/tests --durations=5
 }
 
+# The page that runs the lab in a browser. What its tests are held against is the command.
+lab_page() {
+    # What vite asks for.
+    local version='const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 22 || (a == 22 && b >= 12) || (a == 20 && b >= 19) ? 0 : 1)'
+    if ! command -v npm >/dev/null && can_install; then
+        apt_install nodejs npm || true
+    fi
+    if ! command -v npm >/dev/null || ! node -e "$version"; then
+        echo "not run: it needs npm, and Node 20.19 or 22.12 or later"
+    elif ! chromium >/dev/null; then
+        echo "not run: there is no Chromium here (apt-get install chromium)"
+    elif ! command -v rustup >/dev/null || ! rustup target add wasm32-unknown-unknown; then
+        echo "not run: it needs rustup, for the target wasm32-unknown-unknown"
+    elif ! (cd web && npm ci --no-audit --no-fund); then
+        echo "not run: the packages of web/package-lock.json could not be installed"
+    else
+        local built
+        built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+        cargo build --workspace --release --locked --examples --bins
+        (cd web/lab && cargo clippy --release --locked --target wasm32-unknown-unknown --target-dir "$built/web" -- -D warnings)
+        (cd web && CARGO_TARGET_DIR="$built/web" npm run build && FULLPIPE="$built/release/fullpipe" npm test)
+    fi
+}
+
 run_long() {
     say "the page of the figures in a browser"
     if ! chromium >/dev/null && can_install; then
@@ -103,6 +127,9 @@ run_long() {
 
     say "the Python package, and a Ray cluster on this machine"
     python_package
+
+    say "the page that runs the lab in a browser"
+    lab_page
 
     say "more generated cases"
     PROPTEST_CASES=1000 cargo test --workspace --release --locked --test properties
@@ -158,7 +185,7 @@ run_long() {
     if command -v cargo-deny >/dev/null; then
         local advisories=(advisories) manifest
         cargo deny fetch db || { advisories=(); echo "not checked: advisories (their database cannot be fetched)"; }
-        for manifest in Cargo.toml python/Cargo.toml; do
+        for manifest in Cargo.toml python/Cargo.toml web/lab/Cargo.toml web/bindgen/Cargo.toml; do
             cargo deny --manifest-path "$manifest" --config "$PWD/deny.toml" --all-features \
                 check --hide-inclusion-graph --allow duplicate "${advisories[@]}" licenses bans sources
         done
@@ -235,9 +262,11 @@ export FULLPIPE_PYTHON
 say "formatting"
 cargo fmt --all --check
 cargo fmt --manifest-path crates/tcp/board/Cargo.toml --check
-cargo fmt --manifest-path python/Cargo.toml --check
-# A dependency of the lab that is new belongs into its lock file too.
-cargo metadata --manifest-path python/Cargo.toml --locked --format-version 1 >/dev/null
+for manifest in python/Cargo.toml web/lab/Cargo.toml web/bindgen/Cargo.toml; do
+    cargo fmt --manifest-path "$manifest" --check
+    # A dependency of the lab that is new belongs into its lock file too.
+    cargo metadata --manifest-path "$manifest" --locked --format-version 1 >/dev/null
+done
 
 say "lints"
 cargo clippy --workspace --all-targets --release --locked -- -D warnings

@@ -4,8 +4,8 @@
 #   scripts/static.sh                               # x86_64-unknown-linux-musl, into target/dist
 #   scripts/static.sh aarch64-unknown-linux-musl DIR
 #
-# Needs rustup, and cargo-zigbuild with a C compiler for every target: pip install cargo-zigbuild ziglang. RUN names a
-# program that runs another machine's programs, as qemu-aarch64-static; with it the result is tried.
+# Needs rustup, and cargo-zigbuild with a C compiler for every target: pip install cargo-zigbuild, in a virtual environment
+# that is active. RUN names a program that runs another machine's programs, as qemu-aarch64-static; with it the result is tried.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 target=${1:-x86_64-unknown-linux-musl}
@@ -14,7 +14,7 @@ run=${RUN:-}
 cd "$here"
 
 command -v cargo-zigbuild >/dev/null ||
-    { echo "static.sh: cargo-zigbuild is not here (pip install cargo-zigbuild ziglang)" >&2; exit 1; }
+    { echo "static.sh: cargo-zigbuild is not here (pip install cargo-zigbuild, in a virtual environment)" >&2; exit 1; }
 rustup target add "$target" 2>/dev/null
 # Nobody reads a static program's lines of the source.
 export CARGO_PROFILE_RELEASE_DEBUG=0

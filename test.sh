@@ -277,7 +277,7 @@ say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --release --locked --quiet
 
 say "the core with each of its features, and without a standard library"
-for features in "" bbr3 bbr3x bbr3-linux bbr1 cubic reno custom,serde,defmt; do
+for features in "" bbr3 bbr3x bbr3-linux bbr3x-linux bbr1 cubic reno custom,serde,defmt; do
     cargo clippy --release --locked -p fullpipe-cc --no-default-features --features "$features" -- -D warnings
 done
 if command -v rustup >/dev/null && rustup target add "$bare"; then

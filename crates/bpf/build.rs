@@ -1,4 +1,4 @@
-//! With the feature `kernel`: compiles `c/bbr3.bpf.c` into the object that the program carries.
+//! With the feature `kernel`: compiles `c/bbr3.bpf.c` into the objects that the program carries, `bbr3` and `bbr3x`.
 
 use std::env;
 use std::path::PathBuf;
@@ -8,18 +8,21 @@ fn main() {
     println!("cargo::rerun-if-changed=c");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=CLANG");
-    if env::var_os("CARGO_FEATURE_KERNEL").is_some()
-        && let Err(reason) = compile()
-    {
-        println!("cargo::error={reason}");
+    if env::var_os("CARGO_FEATURE_KERNEL").is_none() {
+        return;
+    }
+    for name in ["bbr3", "bbr3x"] {
+        if let Err(reason) = compile(name) {
+            println!("cargo::error={reason}");
+        }
     }
 }
 
-fn compile() -> Result<(), String> {
+fn compile(name: &str) -> Result<(), String> {
     let directory = |name| {
         env::var_os(name).map(PathBuf::from).ok_or_else(|| format!("cargo does not set {name}"))
     };
-    let object = directory("OUT_DIR")?.join("bbr3.bpf.o");
+    let object = directory("OUT_DIR")?.join(format!("{name}.bpf.o"));
     // The headers of the libbpf that is linked: a distribution's may be older than what is used here.
     let headers = directory("DEP_BPF_INCLUDE")?;
     let clang = clang()?;
@@ -27,6 +30,7 @@ fn compile() -> Result<(), String> {
     let output = Command::new(&clang)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-D__TARGET_ARCH_x86"])
         .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
+        .arg(format!("-D{}", name.to_uppercase()))
         .arg("-I")
         .arg(&headers)
         .args(["-c", "c/bbr3.bpf.c", "-o"])

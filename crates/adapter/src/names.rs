@@ -54,10 +54,11 @@ impl NoqAlgorithm {
 
 impl CongestionControl {
     /// The names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 9] = [
+    pub const NAMES: [&'static str; 10] = [
         "bbr3",
         "bbr3x",
         "bbr3-linux",
+        "bbr3x-linux",
         "bbr1",
         "cubic",
         "reno",
@@ -84,7 +85,7 @@ impl fmt::Display for CongestionControl {
 /// The name is none of [`CongestionControl::NAMES`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "unknown algorithm {0:?}; there are bbr3, bbr3x, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic and noq:reno"
+    "unknown algorithm {0:?}; there are bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic and noq:reno"
 )]
 pub struct UnknownCongestionControl(pub String);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only
 /*
- * BBRv3 as a congestion control of a stock kernel (BPF struct_ops): what TCP reports, passed on to bbr3.h.
+ * BBRv3 as a congestion control of a stock kernel (BPF struct_ops): what TCP reports, passed on to bbr3.h. build.rs makes two
+ * objects of it: bbr3, and with BBR3X bbr3x.
  *
  * TCP keeps the delivery-rate sample, but neither what was in flight nor what was lost when a packet
  * left: notes.h does. losses.h finds the lost packets in TCP's queue. A connection for whose state there
@@ -70,11 +71,16 @@ __noinline int flow_ack(struct flow *f, const struct bbr3_sample *rs)
 	return 0;
 }
 
-/* An RTT sample that TCP does not have (of a packet sent twice) tells nothing new. */
+/*
+ * An RTT sample that TCP does not have (of a packet sent twice) tells nothing new. To bbr3x min_rtt would tell that there is
+ * no queue.
+ */
 static uint64_t rtt_of(const struct flow *f, const struct rate_sample *rs)
 {
 	if (rs->rtt_us >= 0)
 		return max64(rs->rtt_us * 1000, MIN_RTT_SAMPLE);
+	if (IS_AMENDED)
+		return INFINITE;
 	return f->bbr.min_rtt != INFINITE ? f->bbr.min_rtt : max64(f->conn.srtt, MIN_RTT_SAMPLE);
 }
 

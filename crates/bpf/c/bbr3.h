@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
 /*
  * BBRv3 in Linux's flavour, without a type of the kernel: what bbr3.bpf.c runs, and what compiles
- * natively as the twin of fullpipe-cc's bbr3-linux. Here is the model (the twin of bbr3/model.rs,
+ * natively as the twin of fullpipe-cc's bbr3-linux and bbr3x-linux. Here is the model (the twin of bbr3/model.rs,
  * congestion.rs and ecn.rs), and at the end what a transport calls.
  */
 #ifndef FULLPIPE_BBR3_H
@@ -56,12 +56,13 @@ SELDOM void loss_lower_bounds(struct bbr3 *b, const struct bbr3_conn *c)
 	b->inflight_shortterm = max64(b->inflight_latest, gain_of(BETA, b->inflight_shortterm));
 }
 
-SELDOM void adapt_lower_bounds_from_congestion(struct bbr3 *b, const struct bbr3_conn *c)
+SELDOM void adapt_lower_bounds_from_congestion(struct bbr3 *b, const struct bbr3_conn *c,
+					       const struct bbr3_sample *rs)
 {
 	if (is_probing_bw(b))
 		return;
 	uint64_t ecn_bound = ecn_lower_bound(b, c);
-	if (b->is_loss_in_round)
+	if (b->is_loss_in_round && !is_small_loss(b, c, rs))
 		loss_lower_bounds(b, c);
 	b->inflight_shortterm = min64(b->inflight_shortterm, ecn_bound);
 }
@@ -116,7 +117,7 @@ static inline void update_congestion_signals(struct bbr3 *b, const struct bbr3_c
 	update_round(b, c, rs);
 	update_max_bw(b, rs);
 	if (b->loss_round_start) {
-		adapt_lower_bounds_from_congestion(b, c);
+		adapt_lower_bounds_from_congestion(b, c, rs);
 		b->is_loss_in_round = false;
 		b->is_ecn_in_round = false;
 	}
@@ -147,16 +148,19 @@ static inline void update_min_rtt(struct bbr3 *b, const struct bbr3_conn *c,
 				  const struct bbr3_sample *rs)
 {
 	b->probe_rtt_expired = rs->now > b->probe_rtt_min_expiry;
+	if (IS_AMENDED && rs->rtt == INFINITE)
+		return;
 	if (rs->rtt < b->probe_rtt_min_delay || b->probe_rtt_expired) {
 		b->probe_rtt_min_delay = rs->rtt;
-		b->probe_rtt_min_expiry = add_sat(rs->now, PROBE_RTT_INTERVAL);
+		b->probe_rtt_min_expiry = add_sat(rs->now, probe_rtt_interval(b));
 	}
 	bool has_expired = rs->now > b->min_rtt_expiry && !b->probe_rtt_expired &&
 			   b->state != PROBE_RTT;
 	if (b->probe_rtt_min_delay < b->min_rtt || has_expired) {
 		b->min_rtt = b->probe_rtt_min_delay;
 		b->min_rtt_expiry = add_sat(b->probe_rtt_min_expiry,
-					    MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL);
+					    max64(probe_rtt_interval(b),
+						  MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL));
 		renew_bdp(b, c);
 	}
 }
@@ -171,13 +175,17 @@ static inline void bound_bw_for_model(struct bbr3 *b, const struct bbr3_conn *c)
 	}
 }
 
-static inline uint64_t inflight_at_loss(const struct bbr3_lost_packet *p)
+static inline uint64_t inflight_at_loss(const struct bbr3 *b, const struct bbr3_conn *c,
+					const struct bbr3_lost_packet *p)
 {
+	uint64_t thresh = loss_thresh(b, c, p->tx_in_flight);
 	uint64_t inflight_prev = sub_sat(p->tx_in_flight, p->size);
 	uint64_t lost_prev = sub_sat(p->lost_since, p->size);
-	uint64_t room = sub_sat(gain_of(LOSS_THRESH, inflight_prev), lost_prev);
+	uint64_t room = sub_sat(gain_of(thresh, inflight_prev), lost_prev);
 
-	return add_sat(inflight_prev, gain_divide(GAIN_ONE - LOSS_THRESH, room));
+	if (thresh >= GAIN_ONE)
+		return INFINITE;
+	return add_sat(inflight_prev, gain_divide(GAIN_ONE - thresh, room));
 }
 
 /*
@@ -216,6 +224,11 @@ static inline void bbr3_init(struct bbr3 *b, struct bbr3_conn *c, uint64_t now, 
 		.ecn_alpha = ECN_UNIT,
 		.is_ecn_on = is_ecn_on,
 		.rng = seed,
+		.amended = {
+			.shortest_rtt = INFINITE,
+			.least_rtt = INFINITE,
+			.probe_rtt_at_latest = INFINITE,
+		},
 	};
 	init_pacing_rate(c);
 	enter(b, STARTUP);
@@ -235,13 +248,14 @@ static inline void bbr3_restart_from_idle(struct bbr3 *b, struct bbr3_conn *c, u
 }
 
 /* One packet was lost; C.lost counts it, C.inflight no longer does. In the order of their sending. */
-static inline void bbr3_lost(struct bbr3 *b, const struct bbr3_lost_packet *p)
+static inline void bbr3_lost(struct bbr3 *b, const struct bbr3_conn *c,
+			     const struct bbr3_lost_packet *p)
 {
 	if (!b->is_bw_probe_sample || b->is_too_high)
 		return;
-	if (is_inflight_too_high(p->lost_since, p->tx_in_flight)) {
+	if (is_inflight_too_high(b, c, p->lost_since, p->tx_in_flight)) {
 		b->is_too_high = true;
-		b->too_high_inflight = inflight_at_loss(p);
+		b->too_high_inflight = inflight_at_loss(b, c, p);
 		b->too_high_is_app_limited = p->is_app_limited;
 	}
 }
@@ -294,6 +308,8 @@ static inline void bbr3_marks(struct bbr3 *b, uint64_t newly_marked, uint64_t ma
 /* An ACK of new data: UpdateOnACK(). */
 static inline void bbr3_ack(struct bbr3 *b, struct bbr3_conn *c, const struct bbr3_sample *rs)
 {
+	if (IS_AMENDED)
+		b->amended.shortest_rtt = min64(b->amended.shortest_rtt, rs->rtt);
 	update_latest_delivery_signals(b, c, rs);
 	update_congestion_signals(b, c, rs);
 	update_ack_aggregation(b, c, rs);
@@ -302,6 +318,8 @@ static inline void bbr3_ack(struct bbr3 *b, struct bbr3_conn *c, const struct bb
 		check_startup_high_loss(b, c, rs);
 	check_startup_and_drain_done(b, c, rs->now);
 	update_probe_bw_cycle_phase(b, c, rs);
+	if (IS_AMENDED)
+		note_rtt(b, rs);
 	update_min_rtt(b, c, rs);
 	check_probe_rtt(b, c, rs->now);
 	if (rs->delivered > 0)

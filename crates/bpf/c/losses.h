@@ -88,7 +88,7 @@ __noinline uint64_t next_in_tree(uint64_t packet)
 __noinline int flow_lost(struct flow *f, const struct bbr3_lost_packet *lost)
 {
 	if (f && lost)
-		bbr3_lost(&f->bbr, lost);
+		bbr3_lost(&f->bbr, &f->conn, lost);
 	return 0;
 }
 

@@ -42,9 +42,10 @@ static inline bool is_probing_bw(const struct bbr3 *b)
 	return b->state == STARTUP || b->state == PROBE_BW_REFILL || b->state == PROBE_BW_UP;
 }
 
-static inline bool is_inflight_too_high(uint64_t lost, uint64_t tx_in_flight)
+static inline bool is_inflight_too_high(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t lost,
+					uint64_t tx_in_flight)
 {
-	return lost > gain_of(LOSS_THRESH, tx_in_flight);
+	return lost > gain_of(loss_thresh(b, c, tx_in_flight), tx_in_flight);
 }
 
 static inline uint64_t target_inflight(const struct bbr3 *b, const struct bbr3_conn *c)
@@ -69,7 +70,8 @@ SELDOM void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
 
 	b->loss_events_in_round = 0;
 	if (b->full_bw_reached || events < STARTUP_FULL_LOSS_COUNT ||
-	    !is_inflight_too_high(rs->lost, rs->tx_in_flight))
+	    !is_inflight_too_high(b, c, rs->lost, rs->tx_in_flight) ||
+	    is_loss_of_path_in_startup(b, rs))
 		return;
 	b->undo_state = STARTUP;
 	end_startup(b, c);
@@ -77,9 +79,12 @@ SELDOM void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
 
 static inline void check_full_bw_reached(struct bbr3 *b, const struct bbr3_sample *rs)
 {
-	if (b->full_bw_now || rs->is_app_limited || rs->delivery_rate == 0)
+	bool is_up = is_on(UP_ENDS_AT_TARGET) && b->state == PROBE_BW_UP;
+
+	if (b->full_bw_now || (rs->is_app_limited && !is_mark_of_probe_rtt(b, rs)) ||
+	    rs->delivery_rate == 0)
 		return;
-	if (rs->delivery_rate >= gain_of(FULL_BW_GROWTH, b->full_bw)) {
+	if (rs->delivery_rate >= gain_of(is_up ? UP_GROWTH : FULL_BW_GROWTH, b->full_bw)) {
 		reset_full_bw(b);
 		b->full_bw = rs->delivery_rate;
 		return;
@@ -87,7 +92,7 @@ static inline void check_full_bw_reached(struct bbr3 *b, const struct bbr3_sampl
 	if (!b->round_start)
 		return;
 	b->full_bw_count++;
-	b->full_bw_now = b->full_bw_count >= FULL_BW_ROUNDS;
+	b->full_bw_now = b->full_bw_count >= FULL_BW_ROUNDS || is_startup_queueing(b, rs);
 	if (b->full_bw_now)
 		b->full_bw_reached = true;
 }
@@ -106,22 +111,24 @@ SELDOM void start_probe_bw_down(struct bbr3 *b, const struct bbr3_conn *c, uint6
 	reset_congestion_signals(b);
 	b->probe_up_acked_per_inc = INFINITE;
 	b->rounds_since_probe_up = random_below(&b->rng, 2);
-	b->bw_probe_wait = PROBE_WAIT_BASE + random_below(&b->rng, PROBE_WAIT_RANDOM + 1);
+	b->bw_probe_wait = probe_wait_base(b) + random_below(&b->rng, PROBE_WAIT_RANDOM + 1);
 	b->cycle_stamp = now;
 	b->ack_phase = ACKS_PROBE_STOPPING;
 	start_round(b, c);
 	enter(b, PROBE_BW_DOWN);
 }
 
-SELDOM void start_probe_bw_cruise(struct bbr3 *b)
+SELDOM void start_probe_bw_cruise(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	if (b->inflight_shortterm != INFINITE)
 		b->inflight_shortterm = min64(b->inflight_shortterm, b->inflight_longterm);
+	begin_cruise_for_amendments(b, c);
 	enter(b, PROBE_BW_CRUISE);
 }
 
 SELDOM void start_probe_bw_refill(struct bbr3 *b, const struct bbr3_conn *c)
 {
+	end_cruise_for_amendments(b, c);
 	reset_short_term_model(b);
 	b->bw_probe_up_rounds = 0;
 	b->bw_probe_up_acked = 0;
@@ -215,7 +222,7 @@ static inline bool adapt_long_term_model(struct bbr3 *b, const struct bbr3_conn 
 {
 	if (b->round_start && advance_ack_phase(b, c, rs))
 		return true;
-	if (is_inflight_too_high(rs->lost, rs->tx_in_flight) || b->is_mark_rate_too_high) {
+	if (is_inflight_too_high(b, c, rs->lost, rs->tx_in_flight) || b->is_mark_rate_too_high) {
 		if (b->is_bw_probe_sample)
 			handle_inflight_too_high(b, c, rs->tx_in_flight, rs->is_app_limited,
 						 rs->now);
@@ -249,6 +256,8 @@ static inline bool is_time_to_go_down(struct bbr3 *b, const struct bbr3_conn *c,
 		b->prev_probe_precautionary = true;
 		return true;
 	}
+	if (is_up_at_target(b, c, rs))
+		return true;
 	if (is_cwnd_limited(c) && c->cwnd >= b->inflight_longterm) {
 		reset_full_bw(b);
 		b->full_bw = rs->delivery_rate;
@@ -264,10 +273,11 @@ static inline void update_probe_bw_cycle_phase(struct bbr3 *b, const struct bbr3
 		return;
 	if ((b->state == PROBE_BW_DOWN || b->state == PROBE_BW_CRUISE) &&
 	    is_time_to_probe_bw(b, c, rs->now)) {
+		take_bandwidth_of_cruise(b, c, rs);
 		start_probe_bw_refill(b, c);
 	} else if (b->state == PROBE_BW_DOWN) {
 		if (is_time_to_cruise(b, c))
-			start_probe_bw_cruise(b);
+			start_probe_bw_cruise(b, c);
 	} else if (b->state == PROBE_BW_REFILL) {
 		if (b->round_start) {
 			b->is_bw_probe_sample = true;
@@ -294,10 +304,11 @@ static inline void check_startup_and_drain_done(struct bbr3 *b, const struct bbr
 
 static inline void exit_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c, uint64_t now)
 {
+	end_probe_rtt_for_amendments(b, c, now);
 	reset_short_term_model(b);
 	if (b->full_bw_reached) {
 		start_probe_bw_down(b, c, now);
-		start_probe_bw_cruise(b);
+		start_probe_bw_cruise(b, c);
 	} else {
 		enter(b, STARTUP);
 	}
@@ -306,7 +317,7 @@ static inline void exit_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c, uin
 SELDOM void check_probe_rtt_done(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
 {
 	if (b->has_probe_rtt_done_stamp && now > b->probe_rtt_done_stamp) {
-		b->probe_rtt_min_expiry = add_sat(now, PROBE_RTT_INTERVAL);
+		b->probe_rtt_min_expiry = add_sat(now, probe_rtt_interval(b));
 		restore_cwnd(b, c);
 		exit_probe_rtt(b, c, now);
 	}
@@ -315,6 +326,7 @@ SELDOM void check_probe_rtt_done(struct bbr3 *b, struct bbr3_conn *c, uint64_t n
 SELDOM void enter_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	save_cwnd(b, c);
+	begin_probe_rtt_for_amendments(b);
 	enter(b, PROBE_RTT);
 	b->has_probe_rtt_done_stamp = false;
 	b->ack_phase = ACKS_PROBE_STOPPING;

@@ -15,9 +15,11 @@
 #define STARTUP_PACING_GAIN PER_256(710)
 #define DRAIN_PACING_GAIN PER_256(88)
 #define PROBE_DOWN_PACING_GAIN PER_256(232)
+#define DEEPER_DOWN_PACING_GAIN PERCENT(82)
 #define PROBE_UP_PACING_GAIN PERCENT(125)
 #define DEFAULT_CWND_GAIN PERCENT(200)
 #define PROBE_UP_CWND_GAIN PERCENT(225)
+#define CRUISE_CWND_GAIN PERCENT(120)
 #define PROBE_RTT_CWND_GAIN PERCENT(50)
 #define PACING_MARGIN PERCENT(99)
 #define LOSS_THRESH PER_256(5)
@@ -27,6 +29,7 @@
 #define MIN_PIPE_PACKETS 4
 #define STARTUP_FULL_LOSS_COUNT 6
 #define FULL_BW_GROWTH PERCENT(125)
+#define UP_GROWTH PERCENT(112)
 #define FULL_BW_ROUNDS 3
 #define EXTRA_ACKED_BUCKET_ROUNDS 5
 #define EXTRA_ACKED_TIME (100 * MILLIS)
@@ -69,6 +72,44 @@ enum bbr3_ack_phase {
 	ACKS_PROBE_STOPPING,
 };
 
+/* The amendments of bbr3x, in the order of fullpipe_cc::Amendment. */
+enum bbr3_amendment {
+	UP_ENDS_AT_TARGET,
+	PROBE_RTT_WHEN_NEEDED,
+	DEEPER_DOWN,
+	SMALLER_CRUISE_WINDOW,
+	BANDWIDTH_OF_CRUISE,
+	IGNORE_SMALL_LOSS,
+	BASELINE_LOSS,
+	KEEP_SHARE_BESIDE_QUEUE,
+	STARTUP_ENDS_WITH_QUEUE,
+	TIMERS_IN_ROUND_TRIPS,
+	PROBE_RTT_EMPTIES_QUEUE,
+	NUMBER_OF_AMENDMENTS,
+};
+
+#define ALL_AMENDMENTS ((1u << NUMBER_OF_AMENDMENTS) - 1)
+
+/* Those that are on, a bit each. */
+#ifdef BBR3X
+#define AMENDMENTS ALL_AMENDMENTS
+#elif !defined(AMENDMENTS)
+#define AMENDMENTS 0
+#endif
+#define IS_AMENDED (AMENDMENTS != 0)
+
+static inline bool is_on(enum bbr3_amendment amendment)
+{
+	return (AMENDMENTS) >> amendment & 1;
+}
+
+/* Queues that were seen on the path. */
+enum bbr3_queue {
+	QUEUE_UNSEEN,
+	QUEUE_SEEN,
+	QUEUE_OF_COMPETITOR,
+};
+
 /* The connection (the draft's C): what the transport and the algorithm share. */
 struct bbr3_conn {
 	uint64_t smss;
@@ -91,6 +132,7 @@ struct bbr3_conn {
 /* What one ACK says (the draft's RS). */
 struct bbr3_sample {
 	uint64_t now;
+	/* INFINITE when there is none, which only bbr3x knows. */
 	uint64_t rtt;
 	/* 0 when there is no reliable one. */
 	uint64_t delivery_rate;
@@ -111,6 +153,21 @@ struct bbr3_lost_packet {
 	/* Lost since it was sent, itself included. */
 	uint64_t lost_since;
 	bool is_app_limited;
+};
+
+/* The state of the amendments. */
+struct bbr3_amended {
+	/* The shortest RTT of the connection. */
+	uint64_t shortest_rtt;
+	/* The shortest RTT of the last round of Startup or of the newest CRUISE, or of the ProbeRTT that lasts. */
+	uint64_t least_rtt;
+	uint64_t probe_rtt_at_latest;
+	uint64_t cruise_lost;
+	uint64_t cruise_delivered;
+	/* A factor, as PERCENT() makes it. */
+	uint32_t baseline_loss;
+	uint8_t queue;
+	bool has_reached_target;
 };
 
 /*
@@ -203,7 +260,14 @@ struct bbr3 {
 	uint32_t bw_probe_up_rounds;
 	uint32_t ecn_alpha;
 	uint32_t ecn_startup_rounds;
+
+	struct bbr3_amended amended;
 };
+
+static inline uint64_t min_pipe_cwnd(const struct bbr3_conn *c)
+{
+	return MIN_PIPE_PACKETS * c->smss;
+}
 
 /* Nothing left the path since the window was last full but what was in flight then. */
 static inline bool is_cwnd_limited(const struct bbr3_conn *c)

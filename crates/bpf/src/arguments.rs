@@ -3,9 +3,12 @@
 /// Options of loading the program.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Load {
-    /// The name by which TCP knows it
-    #[arg(long, default_value = "bbr3")]
-    pub name: String,
+    /// The name by which TCP knows it [default: bbr3, with --amended bbr3x]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// With the amendments of bbr3x
+    #[arg(long)]
+    pub amended: bool,
     /// Make it the default of new connections; what was the default comes back afterwards
     #[arg(long)]
     pub default: bool,
@@ -21,8 +24,12 @@ pub struct Load {
 impl Load {
     /// The same for the loader; with `pin` it stays in the kernel after the process.
     pub fn options(&self, pin: bool) -> crate::kernel::Options {
+        use crate::kernel::{DEFAULT_NAME, DEFAULT_NAME_AMENDED};
+
+        let name = if self.amended { DEFAULT_NAME_AMENDED } else { DEFAULT_NAME };
         crate::kernel::Options {
-            name: self.name.clone(),
+            name: self.name.clone().unwrap_or_else(|| name.to_owned()),
+            amended: self.amended,
             default: self.default,
             pin,
             low_latency_ecn: self.low_latency_ecn,

@@ -23,7 +23,10 @@ fn the_manual_page_and_the_conffile_have_what_the_loader_takes() {
     let options = load.split_whitespace().filter(|word| word.starts_with("--"));
     let mut options: Vec<_> = options.filter(|option| *option != "--help").collect();
     options.sort_unstable();
-    assert_eq!(options, ["--default", "--low-latency-ecn", "--max-connections", "--name"]);
+    assert_eq!(
+        options,
+        ["--amended", "--default", "--low-latency-ecn", "--max-connections", "--name"]
+    );
     for option in options {
         assert!(page.contains(option), "the page lacks {option}");
         // A name of its own is for who loads it by hand.

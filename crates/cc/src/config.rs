@@ -20,6 +20,9 @@ pub enum Algorithm {
     /// BBR version 3 with amendments to the draft, each of which [`Config::bbr3x_without`] switches off.
     #[cfg(feature = "bbr3x")]
     Bbr3x,
+    /// BBR version 3 as Linux has it, with the same amendments: what the kernel program of `bbr3x` computes.
+    #[cfg(feature = "bbr3x-linux")]
+    Bbr3xLinux,
     /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
     #[cfg(feature = "bbr1")]
     Bbr1,
@@ -46,6 +49,8 @@ impl Algorithm {
         "bbr3x",
         #[cfg(feature = "bbr3-linux")]
         "bbr3-linux",
+        #[cfg(feature = "bbr3x-linux")]
+        "bbr3x-linux",
         #[cfg(feature = "bbr1")]
         "bbr1",
         #[cfg(feature = "cubic")]
@@ -63,6 +68,8 @@ impl Algorithm {
             Self::Bbr3x => "bbr3x",
             #[cfg(feature = "bbr3-linux")]
             Self::Bbr3Linux => "bbr3-linux",
+            #[cfg(feature = "bbr3x-linux")]
+            Self::Bbr3xLinux => "bbr3x-linux",
             #[cfg(feature = "bbr1")]
             Self::Bbr1 => "bbr1",
             #[cfg(feature = "cubic")]
@@ -113,6 +120,8 @@ impl FromStr for Algorithm {
             "bbr3x" => Ok(Self::Bbr3x),
             #[cfg(feature = "bbr3-linux")]
             "bbr3-linux" => Ok(Self::Bbr3Linux),
+            #[cfg(feature = "bbr3x-linux")]
+            "bbr3x-linux" => Ok(Self::Bbr3xLinux),
             #[cfg(feature = "bbr1")]
             "bbr1" => Ok(Self::Bbr1),
             #[cfg(feature = "cubic")]

@@ -5,8 +5,13 @@ use core::fmt;
 use crate::algo::CongestionControl;
 #[cfg(feature = "bbr1")]
 use crate::bbr1::Bbr1;
-#[cfg(any(feature = "bbr3", feature = "bbr3x", feature = "bbr3-linux"))]
-use crate::bbr3::{Bbr3, Draft, DraftAmended, Linux};
+#[cfg(any(
+    feature = "bbr3",
+    feature = "bbr3x",
+    feature = "bbr3-linux",
+    feature = "bbr3x-linux"
+))]
+use crate::bbr3::{Bbr3, Draft, DraftAmended, Linux, LinuxAmended};
 use crate::config::{AckFrequency, Algorithm, Config, CubicRules};
 use crate::conn::{Conn, MAX_QUANTUM};
 #[cfg(feature = "cubic")]
@@ -51,6 +56,8 @@ enum Algo {
     Bbr3x(Bbr3<DraftAmended>),
     #[cfg(feature = "bbr3-linux")]
     Bbr3Linux(Bbr3<Linux>),
+    #[cfg(feature = "bbr3x-linux")]
+    Bbr3xLinux(Bbr3<LinuxAmended>),
     #[cfg(feature = "bbr1")]
     Bbr1(Bbr1),
     #[cfg(feature = "cubic")]
@@ -74,6 +81,8 @@ macro_rules! each {
             Algo::Bbr3x($a) => $call,
             #[cfg(feature = "bbr3-linux")]
             Algo::Bbr3Linux($a) => $call,
+            #[cfg(feature = "bbr3x-linux")]
+            Algo::Bbr3xLinux($a) => $call,
             #[cfg(feature = "bbr1")]
             Algo::Bbr1($a) => $call,
             #[cfg(feature = "cubic")]
@@ -181,6 +190,8 @@ impl Controller {
             Algorithm::Bbr3x => Algo::Bbr3x(Bbr3::new(&mut conn, now, &config)),
             #[cfg(feature = "bbr3-linux")]
             Algorithm::Bbr3Linux => Algo::Bbr3Linux(Bbr3::new(&mut conn, now, &config)),
+            #[cfg(feature = "bbr3x-linux")]
+            Algorithm::Bbr3xLinux => Algo::Bbr3xLinux(Bbr3::new(&mut conn, now, &config)),
             #[cfg(feature = "bbr1")]
             Algorithm::Bbr1 => Algo::Bbr1(Bbr1::new(&mut conn, now, &config)),
             #[cfg(feature = "cubic")]
@@ -211,6 +222,8 @@ impl Controller {
             Algo::Bbr3x(_) => Algorithm::Bbr3x,
             #[cfg(feature = "bbr3-linux")]
             Algo::Bbr3Linux(_) => Algorithm::Bbr3Linux,
+            #[cfg(feature = "bbr3x-linux")]
+            Algo::Bbr3xLinux(_) => Algorithm::Bbr3xLinux,
             #[cfg(feature = "bbr1")]
             Algo::Bbr1(_) => Algorithm::Bbr1,
             #[cfg(feature = "cubic")]

@@ -7,8 +7,13 @@ use core::ops::{Deref, DerefMut};
 use crate::algo::CongestionControl;
 #[cfg(feature = "bbr1")]
 use crate::bbr1::Bbr1;
-#[cfg(any(feature = "bbr3", feature = "bbr3x", feature = "bbr3-linux"))]
-use crate::bbr3::{Bbr3, Draft, DraftAmended, Linux};
+#[cfg(any(
+    feature = "bbr3",
+    feature = "bbr3x",
+    feature = "bbr3-linux",
+    feature = "bbr3x-linux"
+))]
+use crate::bbr3::{Bbr3, Draft, DraftAmended, Linux, LinuxAmended};
 use crate::config::{Algorithm, Config, CubicRules};
 use crate::conn::Conn;
 #[cfg(feature = "cubic")]
@@ -104,6 +109,8 @@ pub fn built_in(
         Algorithm::Bbr3x => Box::new(Bbr3::<DraftAmended>::new(conn, now, config)),
         #[cfg(feature = "bbr3-linux")]
         Algorithm::Bbr3Linux => Box::new(Bbr3::<Linux>::new(conn, now, config)),
+        #[cfg(feature = "bbr3x-linux")]
+        Algorithm::Bbr3xLinux => Box::new(Bbr3::<LinuxAmended>::new(conn, now, config)),
         #[cfg(feature = "bbr1")]
         Algorithm::Bbr1 => Box::new(Bbr1::new(conn, now, config)),
         #[cfg(feature = "cubic")]

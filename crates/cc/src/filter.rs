@@ -1,5 +1,24 @@
 //! The windowed maximum that every BBR needs: over round trips, not over time.
 
+/// The maximum over the last round trips, of as many as the type has room for.
+pub(crate) trait WindowedMax: Clone + core::fmt::Debug + Default {
+    /// [`RoundMax::update`].
+    fn update(&mut self, value: u64, round: u64, rounds: usize) -> u64;
+}
+
+impl<const N: usize> WindowedMax for RoundMax<N> {
+    #[inline]
+    fn update(&mut self, value: u64, round: u64, rounds: usize) -> u64 {
+        self.update(value, round, rounds)
+    }
+}
+
+impl<const N: usize> Default for RoundMax<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The maximum over the last `N` round trips, exactly: one slot a round.
 ///
 /// The draft and Linux take Nichols' three-sample estimate; `N` words and a scan once a round give

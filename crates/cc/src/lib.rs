@@ -20,7 +20,7 @@
 //!
 //! # Features
 //!
-//! - `bbr3`, `bbr3x`, `bbr3-linux`, `bbr1`, `cubic`, `reno`: an algorithm each, all on by default. A [`Controller`] is as
+//! - `bbr3`, `bbr3x`, `bbr3-linux`, `bbr3x-linux`, `bbr1`, `cubic`, `reno`: an algorithm each, all on by default. A [`Controller`] is as
 //!   large as the largest that is on.
 //! - `custom`: algorithms of other crates (`CustomAlgorithm`). Needs an allocator.
 //! - `serde`: serialisation of units, configuration, decisions and snapshots. An [`Instant`] and a [`Duration`] are
@@ -34,6 +34,7 @@
         feature = "bbr3",
         feature = "bbr3x",
         feature = "bbr3-linux",
+        feature = "bbr3x-linux",
         feature = "bbr1",
         feature = "cubic",
         feature = "reno"
@@ -49,7 +50,7 @@ extern crate std;
 mod algo;
 #[cfg(feature = "bbr1")]
 mod bbr1;
-#[cfg(any(feature = "bbr3", feature = "bbr3x", feature = "bbr3-linux"))]
+#[cfg(any(feature = "bbr3", feature = "bbr3x", feature = "bbr3-linux", feature = "bbr3x-linux"))]
 mod bbr3;
 mod config;
 mod conn;

@@ -43,9 +43,9 @@ pub(crate) struct Args {
     /// and a kernel that has it) [default: udp for quic, tun for tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
-    /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
+    /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
     /// over quic:quinn quinn's own quinn:bbr, quinn:cubic, quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, s2n:cubic;
-    /// over tcp bbr3 (as bbr3-linux, loaded into the kernel for the run), cubic, reno and those that the
+    /// over tcp bbr3 and bbr3x (as bbr3-linux and bbr3x-linux, loaded into the kernel for the run), cubic, reno and those that the
     /// kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over tcp linux:bbr,linux:cubic]
     #[arg(long, short = 'c', value_name = "NAMES", value_delimiter = ',')]
     cc: Vec<Cc>,
@@ -119,8 +119,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         outputs.report = None;
     }
     let (link, _) = check(&experiments, args.backend, args.link, &outputs, 1, args.memory)?;
-    if args.backend.name() == "tcp" && args.cc.iter().any(|cc| cc.to_string() == "bbr3") {
-        say("over tcp bbr3 is bbr3-linux, Linux's flavour: BPF, in the kernel for this run alone");
+    for name in ["bbr3", "bbr3x"] {
+        if args.backend.name() == "tcp" && args.cc.iter().any(|cc| cc.to_string() == name) {
+            say(&format!(
+                "over tcp {name} is {name}-linux, Linux's flavour: BPF, in the kernel for this run alone"
+            ));
+        }
     }
     if link == Some(LinkKind::Netem) {
         say(

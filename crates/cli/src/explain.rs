@@ -41,7 +41,7 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr1, cubic or reno
+    /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic or reno
     #[arg(long, short = 'c', value_name = "NAME", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn check_without_file(args: &Args) -> Result<(), String> {
     if let CongestionControl::Noq(_) = args.cc {
         return Err(format!(
-            "there is no story of {0}, which is the QUIC stack's own; write bbr3, bbr3x, bbr3-linux, bbr1, \
+            "there is no story of {0}, which is the QUIC stack's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, \
              cubic or reno, or see what it does by fullpipe compare --cc {0}",
             args.cc
         ));

@@ -41,6 +41,7 @@ fn case() -> impl Strategy<Value = Case> {
         Algorithm::Bbr3,
         Algorithm::Bbr3x,
         Algorithm::Bbr3Linux,
+        Algorithm::Bbr3xLinux,
         Algorithm::Bbr1,
         Algorithm::Cubic,
         Algorithm::Reno,

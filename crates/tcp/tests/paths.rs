@@ -140,6 +140,7 @@ fn every_algorithm_fills_a_clean_path() {
         Algorithm::Bbr3,
         Algorithm::Bbr3x,
         Algorithm::Bbr3Linux,
+        Algorithm::Bbr3xLinux,
         Algorithm::Bbr1,
         Algorithm::Cubic,
         Algorithm::Reno,

@@ -50,7 +50,8 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<String, Error> {
     Ok(match command {
         Command::Load(options) => {
-            kernel::load(&options.options(true))?;
+            let options = options.options(true);
+            kernel::load(&options)?;
             let default = if options.default { ", and the default of new connections" } else { "" };
             format!("{} is in the kernel{default}\n", options.name)
         }

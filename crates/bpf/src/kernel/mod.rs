@@ -31,11 +31,15 @@ pub use variant::check;
 use lock::Lock;
 use variant::Variant;
 
-/// The object that `build.rs` made.
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bbr3.bpf.o"));
+/// The objects that `build.rs` made.
+static BBR3: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bbr3.bpf.o"));
+static BBR3X: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bbr3x.bpf.o"));
 
 /// The name by which TCP knows the program, unless another is chosen.
 pub const DEFAULT_NAME: &str = "bbr3";
+
+/// [`DEFAULT_NAME`] of the program with [`Options::amended`].
+pub const DEFAULT_NAME_AMENDED: &str = "bbr3x";
 
 /// [`Options::max_connections`] unless something else is chosen: half a gigabyte.
 pub const DEFAULT_MAX_CONNECTIONS: u32 = 65_536;
@@ -57,6 +61,8 @@ const NAME_SIZE: usize = 16;
 pub struct Options {
     /// The name for `setsockopt(TCP_CONGESTION)`: 1 to 15 letters, digits, `-` or `_`.
     pub name: String,
+    /// The program of `bbr3x-linux` instead of that of `bbr3-linux`.
+    pub amended: bool,
     /// Make it the default of new connections of this network namespace.
     pub default: bool,
     /// Keep it after this process ends.
@@ -75,6 +81,7 @@ impl Default for Options {
         let name = DEFAULT_NAME.to_owned();
         Self {
             name,
+            amended: false,
             default: false,
             pin: false,
             low_latency_ecn: false,
@@ -192,7 +199,7 @@ fn open(options: &Options, variant: Variant) -> Result<OpenObject, Error> {
     libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
     let mut open = ObjectBuilder::default()
         .name(DEFAULT_NAME)
-        .and_then(|builder| builder.open_memory(OBJECT))
+        .and_then(|builder| builder.open_memory(if options.amended { BBR3X } else { BBR3 }))
         .map_err(Error::Load)?;
     for other in Variant::ALL.into_iter().filter(|other| *other != variant) {
         let mut map = open.maps_mut().find(|map| map.name() == other.operations());

@@ -56,7 +56,12 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn start(name: &str, of: &LinkOf) -> Option<Self> {
-        Self::with(Options { name: name.to_owned(), ..Options::default() }, of)
+        Self::of(name, false, of)
+    }
+
+    /// With the amendments of bbr3x, or without them.
+    pub(crate) fn of(name: &str, amended: bool, of: &LinkOf) -> Option<Self> {
+        Self::with(Options { name: name.to_owned(), amended, ..Options::default() }, of)
     }
 
     pub(crate) fn with(options: Options, of: &LinkOf) -> Option<Self> {

@@ -11,61 +11,72 @@ use std::time::{Duration, Instant};
 use bench::{Bench, Flow, LinkOf, sleep_ms};
 use fullpipe_bpf::kernel::{Cost, Counting, Options};
 
+/// The name of the program with and without the amendments of bbr3x.
+fn name_of(amended: bool) -> &'static str {
+    if amended { "bbr3x-linux" } else { "bbr3-linux" }
+}
+
 /// More than a round trip without any packet, while the program looks for bandwidth: all that was in
 /// flight is lost, and its retransmission timer finds that out.
 #[test]
 fn a_timeout_reports_each_loss_with_what_was_in_flight_when_it_was_sent() {
-    let link = LinkOf { mbit: 50, rtt_ms: 100, queue_bytes: 1_250_000, loss: 0.0 };
-    let Some(bench) = Bench::start("fullpipe_rto", &link) else { return };
-    let flow = bench.flow();
-    let end = Instant::now() + Duration::from_secs(30);
-    while flow.state().state != "ProbeBW_UP" {
-        assert!(Instant::now() < end, "no ProbeBW_UP: {:?}", flow.state());
-        sleep_ms(5);
+    for amended in [false, true] {
+        let link = LinkOf { mbit: 50, rtt_ms: 100, queue_bytes: 1_250_000, loss: 0.0 };
+        let Some(bench) = Bench::of("fullpipe_rto", amended, &link) else { return };
+        let flow = bench.flow();
+        let end = Instant::now() + Duration::from_secs(30);
+        while flow.state().state != "ProbeBW_UP" {
+            assert!(Instant::now() < end, "no ProbeBW_UP: {:?}", flow.state());
+            sleep_ms(5);
+        }
+        bench.outage(Duration::from_millis(1_200));
+        let state = flow.state();
+        let bdp = 50_000_000 / 8 / 10;
+        println!("{state:?}");
+        assert!(state.losses > 400, "an outage loses a window: {state:?}");
+        assert!(state.losses_not_found * 20 < state.losses, "{state:?}");
+        let inflight_longterm = state.inflight_longterm.expect("all was lost in a probe");
+        assert!(inflight_longterm >= bdp * 6 / 10, "of a BDP of {bdp}: {state:?}");
     }
-    bench.outage(Duration::from_millis(1_200));
-    let state = flow.state();
-    let bdp = 50_000_000 / 8 / 10;
-    println!("{state:?}");
-    assert!(state.losses > 400, "an outage loses a window: {state:?}");
-    assert!(state.losses_not_found * 20 < state.losses, "{state:?}");
-    let inflight_longterm = state.inflight_longterm.expect("all was lost in a probe");
-    assert!(inflight_longterm >= bdp * 6 / 10, "of a BDP of {bdp}: {state:?}");
 }
 
 /// A long path with random loss is in recovery most of the time.
 #[test]
 fn losses_leave_the_samples_their_notes() {
-    let link = LinkOf { mbit: 400, rtt_ms: 60, queue_bytes: 3_000_000, loss: 0.005 };
-    let Some(bench) = Bench::start("fullpipe_ring", &link) else { return };
-    let flow = bench.flow();
-    sleep_ms(8_000);
-    let state = flow.state();
-    println!("{state:?}");
-    assert!(state.samples > 1_000, "{state:?}");
-    assert!(state.losses > 100, "{state:?}");
-    assert!(state.samples_without_note * 100 < state.samples, "{state:?}");
+    for amended in [false, true] {
+        let link = LinkOf { mbit: 400, rtt_ms: 60, queue_bytes: 3_000_000, loss: 0.005 };
+        let Some(bench) = Bench::of("fullpipe_ring", amended, &link) else { return };
+        let flow = bench.flow();
+        sleep_ms(8_000);
+        let state = flow.state();
+        println!("{state:?}");
+        assert!(state.samples > 1_000, "{state:?}");
+        assert!(state.losses > 100, "{state:?}");
+        assert!(state.samples_without_note * 100 < state.samples, "{state:?}");
+    }
 }
 
 /// Most of a window lost at once is more packets than one ACK looks at. All are found but retransmissions
 /// that were lost too, which TCP counts.
 #[test]
 fn every_packet_that_was_lost_for_the_first_time_is_found() {
-    let link = LinkOf { mbit: 400, rtt_ms: 100, queue_bytes: 250_000, loss: 0.0 };
-    let Some(bench) = Bench::start("fullpipe_walk", &link) else { return };
-    let flow = bench.flow();
-    sleep_ms(6_000);
-    let (state, lost_again) = (flow.state(), bench.counter("TcpExt", "TCPLostRetransmit"));
-    let timeouts = bench.counter("TcpExt", "TCPTimeouts");
-    println!("{lost_again} retransmissions lost, {timeouts} timeouts; {state:?}");
-    assert!(state.losses > 1_000, "Startup overflows the buffer: {state:?}");
-    let not_found = u64::from(state.losses_not_found);
-    // A timeout reports retransmissions too, and they have notes of their own.
-    let as_counted = match timeouts {
-        0 => not_found.abs_diff(lost_again) * 100 < state.losses.into(),
-        _ => not_found <= lost_again,
-    };
-    assert!(as_counted, "{lost_again} retransmissions lost, {timeouts} timeouts; {state:?}");
+    for amended in [false, true] {
+        let link = LinkOf { mbit: 400, rtt_ms: 100, queue_bytes: 250_000, loss: 0.0 };
+        let Some(bench) = Bench::of("fullpipe_walk", amended, &link) else { return };
+        let flow = bench.flow();
+        sleep_ms(6_000);
+        let (state, lost_again) = (flow.state(), bench.counter("TcpExt", "TCPLostRetransmit"));
+        let timeouts = bench.counter("TcpExt", "TCPTimeouts");
+        println!("{lost_again} retransmissions lost, {timeouts} timeouts; {state:?}");
+        assert!(state.losses > 1_000, "Startup overflows the buffer: {state:?}");
+        let not_found = u64::from(state.losses_not_found);
+        // A timeout reports retransmissions too, and they have notes of their own.
+        let as_counted = match timeouts {
+            0 => not_found.abs_diff(lost_again) * 100 < state.losses.into(),
+            _ => not_found <= lost_again,
+        };
+        assert!(as_counted, "{lost_again} retransmissions lost, {timeouts} timeouts; {state:?}");
+    }
 }
 
 /// The memory that a socket may use for options is what the program's state comes out of.
@@ -168,9 +179,12 @@ fn the_window_grows_again_after_a_receiver_reneged() {
 #[test]
 fn goodput_and_retransmissions_under_loss() {
     let seconds = std::env::var("LOSS_SECONDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
-    for (mbit, rtt_ms, loss) in [(100, 40, 0.001), (100, 40, 0.01), (400, 60, 0.01)] {
+    let paths = [(100, 40, 0.001), (100, 40, 0.01), (400, 60, 0.01)];
+    for ((mbit, rtt_ms, loss), amended) in
+        paths.into_iter().flat_map(|path| [(path, false), (path, true)])
+    {
         let link = LinkOf { mbit, rtt_ms, queue_bytes: mbit * rtt_ms * 125, loss };
-        let Some(bench) = Bench::start("fullpipe_loss", &link) else { return };
+        let Some(bench) = Bench::of("fullpipe_loss", amended, &link) else { return };
         let flow = bench.flow();
         sleep_ms(1_500);
         let (before, (sent_before, again_before)) = (flow.received(), bench.segments());
@@ -180,8 +194,9 @@ fn goodput_and_retransmissions_under_loss() {
         let share = (again - again_before) as f64 / (sent - sent_before) as f64;
         let state = flow.state();
         println!(
-            "{mbit} Mbit/s, {rtt_ms} ms, loss {:.1} %: {megabits:.1} Mbit/s, {:.2} % sent again; {} of \
+            "{}: {mbit} Mbit/s, {rtt_ms} ms, loss {:.1} %: {megabits:.1} Mbit/s, {:.2} % sent again; {} of \
              {} samples without a note, {} of {} losses not found",
+            name_of(amended),
             loss * 100.0,
             share * 100.0,
             state.samples_without_note,
@@ -196,9 +211,12 @@ fn goodput_and_retransmissions_under_loss() {
 /// Measures what an ACK costs, beside a program that returns at once; asserts only that both were counted.
 #[test]
 fn what_an_ack_costs() {
-    for (mbit, rtt_ms, loss) in [(400, 20, 0.0), (100, 100, 0.0), (100, 100, 0.01)] {
+    let paths = [(400, 20, 0.0), (100, 100, 0.0), (100, 100, 0.01)];
+    for ((mbit, rtt_ms, loss), amended) in
+        paths.into_iter().flat_map(|path| [(path, false), (path, true)])
+    {
         let link = LinkOf { mbit, rtt_ms, queue_bytes: mbit * rtt_ms * 125, loss };
-        let Some(bench) = Bench::start("fullpipe_cost", &link) else { return };
+        let Some(bench) = Bench::of("fullpipe_cost", amended, &link) else { return };
         let _counting = Counting::start().expect("root");
         let flow = bench.flow();
         // A kernel's names of programs have 15 letters. Another process may have loaded one too.
@@ -215,7 +233,8 @@ fn what_an_ack_costs() {
         let after = (bench.loaded.ack_cost().expect("it is counted"), empty());
         let (ack, empty) = ((after.0 - before.0).mean(), (after.1 - before.1).mean());
         println!(
-            "{mbit} Mbit/s, {rtt_ms} ms, loss {loss}: {ack:.0?} ns an ACK, {empty:.0?} ns an empty program"
+            "{}: {mbit} Mbit/s, {rtt_ms} ms, loss {loss}: {ack:.0?} ns an ACK, {empty:.0?} ns an empty program",
+            name_of(amended)
         );
         assert!(flow.received() > 0 && ack.is_some());
     }

@@ -1,4 +1,4 @@
-//! The C of the kernel program against the Rust core in its Linux flavour: random traces of events
+//! The C of the kernel program against the Rust core in its Linux flavours: random traces of events
 //! through both give equal window, pacing rate, state and model after every event.
 //!
 //! `PROPTEST_CASES` sets the number of traces. They come from a fixed seed, so that a run repeats; a
@@ -13,8 +13,9 @@ mod twins;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use fullpipe_cc::State;
-use proptest::test_runner::{Config, RngSeed, TestRunner};
+use fullpipe_cc::{Amendment, State};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 
 use native::Native;
 
@@ -63,21 +64,24 @@ impl Seen {
     }
 }
 
-#[test]
-fn the_twins_believe_the_same_after_every_event() {
-    let directory = tempfile::tempdir().expect("a place for the library");
-    let Some(native) = native(&directory) else { return };
-    let config = Config {
+fn runner() -> TestRunner {
+    TestRunner::new(Config {
         cases: cases(400),
         rng_seed: RngSeed::Fixed(3),
         failure_persistence: None,
         max_shrink_iters: 20_000,
         ..Config::default()
-    };
+    })
+}
+
+/// Random traces of `bbr3-linux` or of `bbr3x-linux`.
+fn believe_the_same(is_amended: bool) {
+    let directory = tempfile::tempdir().expect("a place for the library");
+    let Some(native) = native(&directory) else { return };
     let seen = RefCell::new(Seen::default());
-    let result = TestRunner::new(config).run(&trace::trace(), |trace| {
-        trace::run(&native, &trace, &mut |snapshot| seen.borrow_mut().note(snapshot))
-            .map_err(|difference| proptest::test_runner::TestCaseError::fail(difference.0))
+    let result = runner().run(&trace::trace(is_amended), |trace| {
+        trace::run(&native, &trace, None, &mut |snapshot| seen.borrow_mut().note(snapshot))
+            .map_err(|difference| TestCaseError::fail(difference.0))
     });
     if let Err(error) = result {
         panic!("{error}");
@@ -87,6 +91,32 @@ fn the_twins_believe_the_same_after_every_event() {
     if cases(400) >= 400 {
         assert_eq!(seen.states.len(), 7, "the traces miss a state: {:?}", seen.states);
         assert_eq!(seen.bounds.len(), 11, "the traces miss something: {:?}", seen.bounds);
+    }
+}
+
+#[test]
+fn the_twins_believe_the_same_after_every_event() {
+    believe_the_same(false);
+}
+
+#[test]
+fn the_twins_of_bbr3x_believe_the_same_after_every_event() {
+    believe_the_same(true);
+}
+
+/// The traces see each amendment: C without it differs from Rust with it.
+#[test]
+fn an_amendment_that_c_does_not_have_is_a_difference() {
+    let directory = tempfile::tempdir().expect("a place for the library");
+    let Some(native) = native(&directory) else { return };
+    for broken in Amendment::ALL {
+        let mut runner = runner();
+        let differs = (1..=cases(400)).find(|_| {
+            let tree = trace::trace(true).new_tree(&mut runner).expect("a trace");
+            trace::run(&native, &tree.current(), Some(broken), &mut |_| {}).is_err()
+        });
+        println!("{}: a difference in trace {differs:?}", broken.name());
+        assert!(differs.is_some() || cases(400) < 400, "no trace sees {}", broken.name());
     }
 }
 
@@ -105,7 +135,7 @@ fn without_a_sample_the_window_grows_and_nothing_is_learned() {
     let Some(native) = native(&directory) else { return };
     const MS: u64 = 1_000_000;
     let (smss, rtt) = (1_000, 10 * MS);
-    let mut flow = native.flow(smss, 10 * smss, 1, false, 0);
+    let mut flow = native.flow(smss, 10 * smss, 1, false, 0, 0);
     let value = |flow: &native::Flow, name: &str| {
         let at = model::VIEW.iter().position(|variable| *variable == name).expect("it is there");
         flow.view()[at]

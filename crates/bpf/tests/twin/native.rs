@@ -36,6 +36,7 @@ struct Functions {
     lost: unsafe extern "C" fn(State, *const Packet),
     ce: unsafe extern "C" fn(State, u64),
     rtt: unsafe extern "C" fn(State, u64),
+    no_rtt: unsafe extern "C" fn(State),
     finish: unsafe extern "C" fn(State, u64),
     app_limited: unsafe extern "C" fn(State),
     rto: unsafe extern "C" fn(State, u64),
@@ -43,7 +44,7 @@ struct Functions {
     discarded: unsafe extern "C" fn(State, *const Packet),
     forget_flight: unsafe extern "C" fn(State),
     smss: unsafe extern "C" fn(State, u64, u64),
-    init: unsafe extern "C" fn(State, u64, u64, u64, bool, u64),
+    init: unsafe extern "C" fn(State, u64, u64, u64, bool, u64, u32),
     view: unsafe extern "C" fn(*const c_void, *mut u64),
     size: unsafe extern "C" fn() -> c_ulong,
     ack_without_sample: unsafe extern "C" fn(State, u64, u64, u64),
@@ -103,6 +104,7 @@ impl Native {
             lost: function!("twin_lost"),
             ce: function!("twin_ce"),
             rtt: function!("twin_rtt"),
+            no_rtt: function!("twin_no_rtt"),
             finish: function!("twin_finish"),
             app_limited: function!("twin_app_limited"),
             rto: function!("twin_rto"),
@@ -122,7 +124,7 @@ impl Native {
         Self { functions: Rc::new(functions), _library: Rc::new(library) }
     }
 
-    /// A flow that starts `now`.
+    /// A flow that starts `now`, with these amendments of `bbr3x`, a bit each. There may be one at a time.
     pub(crate) fn flow(
         &self,
         smss: u64,
@@ -130,13 +132,14 @@ impl Native {
         seed: u64,
         ecn: bool,
         now: u64,
+        amendments: u32,
     ) -> Flow {
         // SAFETY: no argument.
         let size = unsafe { (self.functions.size)() } as usize;
         let mut state = vec![0u64; size.div_ceil(8)];
         let address = state.as_mut_ptr().cast();
         // SAFETY: as large as the C compiler says, and aligned to 8 bytes.
-        unsafe { (self.functions.init)(address, smss, initial_cwnd, seed, ecn, now) };
+        unsafe { (self.functions.init)(address, smss, initial_cwnd, seed, ecn, now, amendments) };
         Flow { native: self.clone(), state }
     }
 }
@@ -211,6 +214,10 @@ impl Flow {
 
     pub(crate) fn rtt(&mut self, rtt: u64) {
         unsafe { (self.native.functions.rtt)(self.address(), rtt) }
+    }
+
+    pub(crate) fn no_rtt(&mut self) {
+        unsafe { (self.native.functions.no_rtt)(self.address()) }
     }
 
     pub(crate) fn finish(&mut self, now: u64) {

@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{SendDecision, Snapshot};
+use fullpipe_cc::{Amendment, Amendments, SendDecision, Snapshot};
 use proptest::prelude::*;
 
 use crate::native::Native;
-use crate::twins::{Ack, Difference, Packet, Start, Twins};
+use crate::twins::{Ack, Difference, Packet, Rtt, Start, Twins};
 
 const MS: u64 = 1_000_000;
 /// Packets of one [`Step::Run`] at most: a fast link would take all the time of the test.
@@ -40,8 +40,8 @@ pub(crate) enum Step {
     /// Packets that neither window nor pacer allow, of so many bytes.
     Send(u8, u32),
     /// Every so manieth of the packets in flight is acknowledged and every so manieth lost, in
-    /// whichever order, with so many marks, and a round trip of the transport's own in us.
-    Report(u8, u8, u64, Option<u64>),
+    /// whichever order, with so many marks.
+    Report(u8, u8, u64, Rtt),
     /// A packet that was lost arrives after all.
     LateAck,
     /// Everything in flight is lost, and the timer fires.
@@ -89,6 +89,10 @@ fn link() -> impl Strategy<Value = Link> {
     )
 }
 
+fn rtt() -> impl Strategy<Value = Rtt> {
+    prop_oneof![Just(Rtt::Own), (0u64..3_000_000).prop_map(Rtt::Exact), Just(Rtt::Ambiguous)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => link().prop_map(Step::Link),
@@ -96,7 +100,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1u32..200, 0u64..500).prop_map(|(n, ms)| Step::Write(n, ms)),
         1 => (0u64..15_000).prop_map(Step::Idle),
         1 => (1u8..50, 1u32..65_536).prop_map(|(n, bytes)| Step::Send(n, bytes)),
-        1 => (1u8..8, 1u8..8, 0u64..20, prop::option::of(0u64..3_000_000))
+        1 => (1u8..8, 1u8..8, 0u64..20, rtt())
             .prop_map(|(acked, lost, ce, rtt)| Step::Report(acked, lost, ce, rtt)),
         1 => Just(Step::LateAck),
         1 => Just(Step::Rto),
@@ -111,10 +115,28 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-pub(crate) fn trace() -> impl Strategy<Value = Trace> {
+/// With all amendments, or with any.
+fn without() -> impl Strategy<Value = Amendments> {
+    let set = |bits: u16| {
+        let off = Amendment::ALL.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
+        off.fold(Amendments::NONE, |set, (_, amendment)| set.with(amendment))
+    };
+    prop_oneof![2 => Just(Amendments::NONE), 1 => any::<u16>().prop_map(set)]
+}
+
+/// Of `bbr3-linux`, or of `bbr3x-linux`.
+pub(crate) fn trace(is_amended: bool) -> impl Strategy<Value = Trace> {
     let now = prop_oneof![Just(0u64), Just(1_000 * MS), Just(u64::MAX / 2)];
-    let start = (200u32..9_000, 1u64..64, any::<u64>(), any::<bool>(), now).prop_map(
-        |(smss, initial_cwnd, seed, ecn, now)| Start { smss, initial_cwnd, seed, ecn, now },
+    let without = if is_amended { without().prop_map(Some).boxed() } else { Just(None).boxed() };
+    let start = (200u32..9_000, 1u64..64, any::<u64>(), any::<bool>(), now, without).prop_map(
+        |(smss, initial_cwnd, seed, ecn, now, without)| Start {
+            smss,
+            initial_cwnd,
+            seed,
+            ecn,
+            now,
+            without,
+        },
     );
     let steps = (link(), prop::collection::vec(step(), 1..24)).prop_map(|(link, mut steps)| {
         steps.insert(0, Step::Link(link));
@@ -144,13 +166,15 @@ struct Run<'a> {
     see: &'a mut dyn FnMut(&Snapshot),
 }
 
-/// Runs a trace through both; `see` is shown every snapshot on which they agree after an ACK.
+/// Runs a trace through both; `see` is shown every snapshot on which they agree after an ACK. C does without the
+/// amendment that is `broken`.
 pub(crate) fn run(
     native: &Native,
     trace: &Trace,
+    broken: Option<Amendment>,
     see: &mut dyn FnMut(&Snapshot),
 ) -> Result<(), Difference> {
-    let mut twins = Twins::new(native, &trace.start);
+    let mut twins = Twins::new(native, &trace.start, broken);
     twins.compare("start")?;
     let link = Link {
         kbit_per_sec: 10_000,
@@ -208,7 +232,7 @@ impl Run<'_> {
                     self.send(self.smss)?;
                 }
             }
-            Step::RtoReport(acked, lost, ce) => self.report(acked, lost, ce, None, true)?,
+            Step::RtoReport(acked, lost, ce) => self.report(acked, lost, ce, Rtt::Own, true)?,
             Step::RepairAtOnce(packets) => {
                 let packets = usize::from(packets).min(self.flight.len());
                 let lost = self.flight.drain(..packets).map(|f| f.packet).collect();
@@ -300,10 +324,10 @@ impl Run<'_> {
         nth_acked: u8,
         nth_lost: u8,
         ce: u64,
-        rtt_us: Option<u64>,
+        rtt: Rtt,
         timeout: bool,
     ) -> Result<(), Difference> {
-        let mut ack = Ack { ce, timeout, rtt: rtt_us.map(|us| us * 1_000), ..Ack::default() };
+        let mut ack = Ack { ce, timeout, rtt, ..Ack::default() };
         let mut rest = VecDeque::new();
         for (n, f) in self.flight.drain(..).enumerate() {
             if n % usize::from(nth_acked) == 0 {

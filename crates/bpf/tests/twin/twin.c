@@ -3,6 +3,12 @@
  * What stands around bbr3.h in the twin test: the connection and the delivery-rate sampler, as
  * fullpipe-cc has them in controller.rs, conn.rs and sampler.rs. In the kernel TCP does this.
  */
+#include <stdint.h>
+
+/* Those of the flow that twin_init() made last: this library has one flow at a time. */
+static uint32_t amendments;
+#define AMENDMENTS amendments
+
 #include "bbr3.h"
 #include "notes.h"
 
@@ -26,7 +32,7 @@ struct twin {
 	uint64_t path;
 	/* The batch of one ACK. */
 	struct {
-		bool has_newest, has_lost;
+		bool has_newest, has_lost, has_no_rtt;
 		struct packet newest;
 		struct packet newest_lost;
 		uint64_t prior_inflight, left_flight, newly_acked, ce, rtt;
@@ -36,8 +42,9 @@ struct twin {
 unsigned long twin_size(void) { return sizeof(struct twin); }
 
 void twin_init(struct twin *t, uint64_t smss, uint64_t initial_cwnd, uint64_t seed, bool ecn,
-	       uint64_t now)
+	       uint64_t now, uint32_t on)
 {
+	amendments = on;
 	*t = (struct twin){ .delivered_time = now, .first_send_time = now, .min_rtt = INFINITE };
 	t->c.smss = smss;
 	t->c.initial_cwnd = initial_cwnd;
@@ -103,7 +110,7 @@ void twin_ack(struct twin *t)
 {
 	if (is_window_full(&t->c))
 		mark_cwnd_limited(&t->c);
-	t->ack.has_newest = t->ack.has_lost = false;
+	t->ack.has_newest = t->ack.has_lost = t->ack.has_no_rtt = false;
 	t->ack.left_flight = t->ack.newly_acked = t->ack.ce = 0;
 	t->ack.rtt = INFINITE;
 	t->ack.prior_inflight = t->c.inflight;
@@ -141,7 +148,7 @@ void twin_lost(struct twin *t, const struct packet *p)
 		.lost_since = t->c.lost - p->lost,
 		.is_app_limited = p->is_app_limited,
 	};
-	bbr3_lost(&t->b, &lost);
+	bbr3_lost(&t->b, &t->c, &lost);
 	if (!t->ack.has_lost || is_newer(p, &t->ack.newest_lost))
 		t->ack.newest_lost = *p;
 	t->ack.has_lost = true;
@@ -152,14 +159,18 @@ void twin_ce(struct twin *t, uint64_t packets) { t->ack.ce += packets; }
 
 void twin_rtt(struct twin *t, uint64_t rtt) { t->ack.rtt = rtt; }
 
+void twin_no_rtt(struct twin *t) { t->ack.has_no_rtt = true; }
+
 static struct bbr3_sample sample(struct twin *t, uint64_t now)
 {
 	const struct packet *p = &t->ack.newest;
 	uint64_t rtt = t->ack.rtt == INFINITE ? sub_sat(now, p->send_time) : t->ack.rtt;
 
-	rtt = max64(rtt, MIN_RTT_SAMPLE);
-	update_srtt(&t->c, rtt);
-	t->latest_rtt = rtt;
+	rtt = t->ack.has_no_rtt ? INFINITE : max64(rtt, MIN_RTT_SAMPLE);
+	if (rtt != INFINITE) {
+		update_srtt(&t->c, rtt);
+		t->latest_rtt = rtt;
+	}
 	t->min_rtt = min64(t->min_rtt, rtt);
 	t->delivered_time = now;
 	t->first_send_time = p->send_time;

@@ -2,8 +2,8 @@
 //! believe the same.
 
 use fullpipe_cc::{
-    Algorithm, Config, Controller, Duration, Instant, PacketState, RttSample, SendDecision,
-    Snapshot, Transport,
+    Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant, PacketState,
+    RttSample, SendDecision, Snapshot, Transport,
 };
 
 use crate::model::{self, VIEW};
@@ -18,6 +18,8 @@ pub(crate) struct Start {
     pub(crate) seed: u64,
     pub(crate) ecn: bool,
     pub(crate) now: u64,
+    /// The amendments that `bbr3x-linux` is without; `None` for `bbr3-linux`.
+    pub(crate) without: Option<Amendments>,
 }
 
 /// A packet, as either side keeps it.
@@ -27,6 +29,18 @@ pub(crate) struct Packet {
     c: native::Packet,
 }
 
+/// The round-trip sample of an ACK.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Rtt {
+    /// The time since the newest packet was sent.
+    #[default]
+    Own,
+    /// In us.
+    Exact(u64),
+    /// There is none. `bbr3-linux` in C has no such ACK: a sample that tells nothing new stands for it.
+    Ambiguous,
+}
+
 /// What one ACK or loss timer says.
 #[derive(Default)]
 pub(crate) struct Ack {
@@ -34,7 +48,7 @@ pub(crate) struct Ack {
     pub(crate) lost: Vec<Packet>,
     pub(crate) acked_after_loss: Vec<Packet>,
     pub(crate) ce: u64,
-    pub(crate) rtt: Option<u64>,
+    pub(crate) rtt: Rtt,
     /// The retransmission timer fired. C is told of it after the losses.
     pub(crate) timeout: bool,
 }
@@ -46,23 +60,35 @@ pub(crate) struct Twins {
     rust: Controller,
     c: native::Flow,
     config: Config,
+    is_amended: bool,
     events: u64,
 }
 
 impl Twins {
-    pub(crate) fn new(native: &Native, start: &Start) -> Self {
+    /// `broken` is on in Rust and off in C.
+    pub(crate) fn new(native: &Native, start: &Start, broken: Option<Amendment>) -> Self {
+        let without = start.without.unwrap_or_default();
         let config = Config {
             smss: start.smss,
             initial_cwnd: Some(start.initial_cwnd * u64::from(start.smss)),
             transport: Transport::Tcp,
             ecn: start.ecn,
+            bbr3x_without: without,
             ..Config::new(start.seed)
         };
         let now = Instant::from_nanos(start.now);
-        let rust = Controller::new(Algorithm::Bbr3Linux, config, now);
+        let is_amended = start.without.is_some();
+        let algorithm = if is_amended { Algorithm::Bbr3xLinux } else { Algorithm::Bbr3Linux };
+        let rust = Controller::new(algorithm, config, now);
+        let is_on = |amendment: &Amendment| {
+            is_amended && !without.contains(*amendment) && broken != Some(*amendment)
+        };
+        let bits = Amendment::ALL.iter().enumerate().filter(|(_, amendment)| is_on(amendment));
+        let amendments = bits.map(|(bit, _)| 1 << bit).sum();
         let smss = u64::from(start.smss);
-        let c = native.flow(smss, rust.initial_cwnd(), start.seed, start.ecn, start.now);
-        Self { rust, c, config, events: 0 }
+        let initial_cwnd = rust.initial_cwnd();
+        let c = native.flow(smss, initial_cwnd, start.seed, start.ecn, start.now, amendments);
+        Self { rust, c, config, is_amended, events: 0 }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -116,9 +142,17 @@ impl Twins {
         }
         batch.ce(ack.ce);
         self.c.ce(ack.ce);
-        if let Some(rtt) = ack.rtt {
-            batch.rtt(RttSample::Exact(Duration::from_nanos(rtt)));
-            self.c.rtt(rtt);
+        match ack.rtt {
+            Rtt::Exact(us) => {
+                let rtt = Duration::from_micros(us);
+                batch.rtt(RttSample::Exact(rtt));
+                self.c.rtt(rtt.as_nanos());
+            }
+            Rtt::Ambiguous if self.is_amended => {
+                batch.rtt(RttSample::Ambiguous);
+                self.c.no_rtt();
+            }
+            Rtt::Own | Rtt::Ambiguous => {}
         }
         if ack.timeout {
             batch.timeout();

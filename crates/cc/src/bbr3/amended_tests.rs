@@ -19,19 +19,22 @@ fn but(amendment: Amendment) -> Amendments {
 }
 
 #[test]
-fn without_its_amendments_it_is_the_draft() {
-    for every in [0, 10, 40, 300] {
-        let mut draft = link(Algorithm::Bbr3, Amendments::NONE);
-        let mut none = link(Algorithm::Bbr3x, all());
+fn without_its_amendments_it_is_the_flavour_that_they_amend() {
+    let pairs =
+        [(Algorithm::Bbr3, Algorithm::Bbr3x), (Algorithm::Bbr3Linux, Algorithm::Bbr3xLinux)];
+    for ((plain, amended), every) in
+        pairs.map(|pair| [0, 10, 40, 300].map(|n| (pair, n))).as_flattened()
+    {
+        let (mut draft, mut none) = (link(*plain, Amendments::NONE), link(*amended, all()));
         for _ in 0..300 {
             for link in [&mut draft, &mut none] {
-                match every {
+                match *every {
                     0 => link.run(MS.times(100)),
                     n => link.run_losing(MS.times(100), n),
                 }
             }
             let of = |link: &Link| (link.now, link.cc.cwnd(), link.cc.pacing_rate(), link.bbr());
-            assert_eq!(of(&draft), of(&none), "every {every}");
+            assert_eq!(of(&draft), of(&none), "{amended}, every {every}");
         }
         assert_eq!(draft.states, none.states);
         assert!(draft.states.len() > 10 && draft.delivered == none.delivered);

@@ -1,7 +1,7 @@
 //! The differences between Linux's flavour and the draft's: each by itself, both flavours in
 //! the same situation; then the response to ECN, also over a link that marks.
 
-use super::params::{Draft, Flavour, Linux};
+use super::params::{Draft, DraftAmended, Flavour, Linux};
 use super::*;
 use crate::algo::Marks;
 use crate::test_link::{Link, MS, SMSS};
@@ -475,7 +475,7 @@ fn the_response_to_marks_shortens_the_queue() {
 /// Both flavours over one plain link: the same bandwidth, the same round trip, and the names apart.
 #[test]
 fn both_flavours_find_the_link() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3Linux] {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3Linux, Algorithm::Bbr3xLinux] {
         let mut link = Link::new(algorithm, 20, MS.times(40));
         link.run(Duration::from_secs(12));
         let bw = link.bbr().max_bw.as_bits_per_sec() / 20_000;
@@ -490,6 +490,6 @@ fn both_flavours_find_the_link() {
 #[test]
 fn a_controller_is_no_larger_than_its_target() {
     // What the other flavours keep of their own costs the draft nothing.
-    assert!(size_of::<Bbr3<Draft>>() < size_of::<Bbr3<Linux>>());
+    assert!(size_of::<Bbr3<Draft>>() < size_of::<Bbr3<DraftAmended>>());
     assert!(size_of::<Controller>() <= 768, "{}", size_of::<Controller>());
 }

@@ -1,5 +1,5 @@
 //! BBR version 3, draft-ietf-ccwg-bbr, in two flavours: the draft's own, and that of Linux
-//! (google/bbr, branch v3). What they have apart is a table, [`params::Params`], read at compile time:
+//! (google/bbr, branch v3), each also with the amendments of [`amended`]. What they have apart is a table, [`params::Params`], read at compile time:
 //! the one costs the other nothing.
 //!
 //! BBR keeps two beliefs about the path: how fast it delivers (`max_bw`) and how long it takes
@@ -35,13 +35,12 @@ mod tests;
 use crate::algo::{Congestion, CongestionControl};
 use crate::config::{Amendment, Config, StartupGains};
 use crate::conn::{Conn, INFINITE};
-use crate::filter::RoundMax;
 use crate::rng::Rng;
 use crate::sampler::{PacketIndex, PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
 use params::Flavour;
-pub(crate) use params::{Draft, DraftAmended, Linux};
+pub(crate) use params::{Draft, DraftAmended, Linux, LinuxAmended};
 
 /// BBR.ack_phase: what the ACKs that come in now say about the probing for bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +111,7 @@ pub(crate) struct Bbr3<F: Flavour> {
     extra_acked: u64,
     extra_acked_interval_start: Instant,
     extra_acked_delivered: u64,
-    extra_acked_filter: RoundMax<{ params::EXTRA_ACKED_ROUNDS }>,
+    extra_acked_filter: F::ExtraAcked,
     /// Number and age in rounds of the newer of Linux's two buckets.
     extra_acked_bucket: u64,
     extra_acked_bucket_rounds: u32,
@@ -191,7 +190,7 @@ impl<F: Flavour> Bbr3<F> {
             extra_acked: 0,
             extra_acked_interval_start: now,
             extra_acked_delivered: 0,
-            extra_acked_filter: RoundMax::new(),
+            extra_acked_filter: F::ExtraAcked::default(),
             extra_acked_bucket: 0,
             extra_acked_bucket_rounds: 0,
             full_bw_reached: false,

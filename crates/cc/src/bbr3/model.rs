@@ -3,9 +3,11 @@
 
 use super::Bbr3;
 use super::params::{
-    EXTRA_ACKED_ROUNDS, ExtraAckedFilter, Flavour, MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL,
+    EXTRA_ACKED_BUCKETS, EXTRA_ACKED_ROUNDS, ExtraAckedFilter, Flavour, MIN_RTT_FILTER_LEN,
+    PROBE_RTT_INTERVAL,
 };
 use crate::conn::Conn;
+use crate::filter::WindowedMax;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Gain, Instant, Rate};
@@ -99,7 +101,7 @@ impl<F: Flavour> Bbr3<F> {
                 (self.round_count, EXTRA_ACKED_ROUNDS)
             }
             ExtraAckedFilter::Rounds => (self.round_count, 1),
-            ExtraAckedFilter::TwoBuckets { .. } => (self.extra_acked_bucket, 2),
+            ExtraAckedFilter::TwoBuckets { .. } => (self.extra_acked_bucket, EXTRA_ACKED_BUCKETS),
         };
         let extra_acked = self.extra_acked_filter.update(extra, slot, slots);
         if extra_acked != self.extra_acked {

@@ -3,6 +3,7 @@
 use crate::bbr3::amended::Amended;
 use crate::bbr3::ecn::Ecn;
 use crate::config::{Config, StartupGains};
+use crate::filter::{RoundMax, WindowedMax};
 use crate::units::{Duration, Gain};
 use core::fmt::Debug;
 
@@ -78,6 +79,8 @@ pub(crate) trait Flavour: Clone {
     const P: Params;
     /// Its own state.
     type Own: Clone + Debug;
+    /// The filter of [`Params::extra_acked_filter`].
+    type ExtraAcked: WindowedMax;
 
     /// `Own` at the start.
     fn own(config: &Config) -> Self::Own;
@@ -137,6 +140,7 @@ impl Flavour for Draft {
         answers_ecn: false,
     };
     type Own = ();
+    type ExtraAcked = RoundMax<EXTRA_ACKED_ROUNDS>;
 
     fn own(_config: &Config) {}
 }
@@ -149,6 +153,7 @@ impl Flavour for DraftAmended {
     const NAME: &'static str = "bbr3x";
     const P: Params = Draft::P;
     type Own = Amended;
+    type ExtraAcked = RoundMax<EXTRA_ACKED_ROUNDS>;
 
     fn own(config: &Config) -> Amended {
         Amended::new(config.bbr3x_without)
@@ -195,6 +200,7 @@ impl Flavour for Linux {
         answers_ecn: true,
     };
     type Own = Ecn;
+    type ExtraAcked = RoundMax<EXTRA_ACKED_BUCKETS>;
 
     fn own(config: &Config) -> Ecn {
         Ecn::new(config.ecn)
@@ -208,6 +214,41 @@ impl Flavour for Linux {
     #[inline]
     fn ecn_mut(own: &mut Ecn) -> Option<&mut Ecn> {
         Some(own)
+    }
+}
+
+/// Linux with the amendments of [`super::amended`].
+#[derive(Clone, Debug)]
+pub(crate) struct LinuxAmended;
+
+impl Flavour for LinuxAmended {
+    const NAME: &'static str = "bbr3x-linux";
+    const P: Params = Linux::P;
+    type Own = (Ecn, Amended);
+    type ExtraAcked = RoundMax<EXTRA_ACKED_BUCKETS>;
+
+    fn own(config: &Config) -> Self::Own {
+        (Linux::own(config), DraftAmended::own(config))
+    }
+
+    #[inline]
+    fn ecn(own: &Self::Own) -> Option<&Ecn> {
+        Some(&own.0)
+    }
+
+    #[inline]
+    fn ecn_mut(own: &mut Self::Own) -> Option<&mut Ecn> {
+        Some(&mut own.0)
+    }
+
+    #[inline]
+    fn amended(own: &Self::Own) -> Option<&Amended> {
+        Some(&own.1)
+    }
+
+    #[inline]
+    fn amended_mut(own: &mut Self::Own) -> Option<&mut Amended> {
+        Some(&mut own.1)
     }
 }
 
@@ -233,6 +274,8 @@ pub(super) const FULL_BW_GROWTH: Gain = Gain::percent(125);
 pub(super) const FULL_BW_ROUNDS: u32 = 3;
 /// Linux: what aggregation may explain at most, in time at the estimated bandwidth.
 pub(super) const EXTRA_ACKED_TIME: Duration = Duration::from_millis(100);
+/// Linux: the newer bucket of extra_acked and the older.
+pub(super) const EXTRA_ACKED_BUCKETS: usize = 2;
 /// BBR.ExtraAckedFilterLen in round trips.
 pub(super) const EXTRA_ACKED_ROUNDS: usize = 10;
 

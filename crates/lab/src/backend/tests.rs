@@ -84,9 +84,12 @@ fn algorithms_have_the_names_that_a_backend_knows() {
     assert_eq!(on("sim", "bbr3").as_deref(), Some("bbr3"));
     assert_eq!(on("quic", "noq:cubic").as_deref(), Some("noq:cubic"));
     #[cfg(target_os = "linux")]
-    for (cc, there) in
-        [("bbr3", "bbr3-linux"), ("cubic", "linux:cubic"), ("linux:bbr", "linux:bbr")]
-    {
+    for (cc, there) in [
+        ("bbr3", "bbr3-linux"),
+        ("bbr3x", "bbr3x-linux"),
+        ("cubic", "linux:cubic"),
+        ("linux:bbr", "linux:bbr"),
+    ] {
         assert_eq!(on("tcp", cc).as_deref(), Some(there));
     }
     assert_eq!((on("tcp", "bbr1"), on("sim", "linux:bbr")), (None, None));

@@ -20,10 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(1_000_000);
 /// Steps without the clock going on.
 const MOST_AT_ONCE: u32 = 10_000;
 
-const ALGORITHMS: [Algorithm; 6] = [
+const ALGORITHMS: [Algorithm; 7] = [
     Algorithm::Bbr3,
     Algorithm::Bbr3x,
     Algorithm::Bbr3Linux,
+    Algorithm::Bbr3xLinux,
     Algorithm::Bbr1,
     Algorithm::Cubic,
     Algorithm::Reno,

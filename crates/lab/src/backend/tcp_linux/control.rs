@@ -89,9 +89,12 @@ impl Control {
         }
         // All namespaces share the kernel's names: this one is the run's alone.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed) % 100;
-        let name = format!("bbr3_{}_{number}", std::process::id());
+        let amended = cc.algorithm() == Some(fullpipe_cc::Algorithm::Bbr3xLinux);
+        // With the largest id of a process as long as a name may be.
+        let flavour = if amended { "bbr3x" } else { "bbr3_" };
+        let name = format!("{flavour}{}_{number}", std::process::id());
         let kernel_name = KernelCc::named(&name).ok_or_else(|| Error::BadName(name.clone()))?;
-        let loaded = load(&Options { name, ..Options::default() })?;
+        let loaded = load(&Options { name, amended, ..Options::default() })?;
         Ok(Self { name: kernel_name, loaded: Some(loaded) })
     }
 

@@ -48,13 +48,16 @@ impl Backend for TcpLinux {
         &[LinkKind::Tun, LinkKind::Netem]
     }
 
-    /// BBRv3 is the flavour that there is as a program for the kernel; CUBIC and Reno are the kernel's own.
+    /// BBRv3 and bbr3x are the flavours that there are as a program for the kernel; CUBIC and Reno are the kernel's own.
     fn algorithm(&self, cc: Cc) -> Option<Cc> {
         let kernels = |name| KernelCc::named(name).map(Cc::Kernel);
         match cc {
             Cc::Kernel(_) => Some(cc),
             Cc::Program(CongestionControl::Fullpipe(Algorithm::Bbr3 | Algorithm::Bbr3Linux)) => {
                 Some(CongestionControl::Fullpipe(Algorithm::Bbr3Linux).into())
+            }
+            Cc::Program(CongestionControl::Fullpipe(Algorithm::Bbr3x | Algorithm::Bbr3xLinux)) => {
+                Some(CongestionControl::Fullpipe(Algorithm::Bbr3xLinux).into())
             }
             Cc::Program(CongestionControl::Fullpipe(Algorithm::Cubic)) => kernels("cubic"),
             Cc::Program(CongestionControl::Fullpipe(Algorithm::Reno)) => kernels("reno"),

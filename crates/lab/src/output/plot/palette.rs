@@ -14,13 +14,14 @@ const GREY: &str = "#999999";
 const OTHER: &str = "#888888";
 
 /// Algorithms have the same colour everywhere. Two share one where they never stand beside each other.
-const COLOURS: [(&str, &str); 25] = [
+const COLOURS: [(&str, &str); 26] = [
     ("bbr3", BLUE),
     ("bbr1", GREEN),
     ("cubic", ORANGE),
     ("reno", PINK),
     ("bbr3-linux", SKY),
     ("bbr3x", "#882255"),
+    ("bbr3x-linux", "#882255"),
     ("noq:bbr3", SKY),
     ("noq:cubic", AMBER),
     ("noq:reno", GREEN),

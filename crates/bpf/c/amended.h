@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
+/*
+ * The amendments of bbr3x, the twin of bbr3/amended.rs. AMENDMENTS is a constant where the program is compiled for the
+ * kernel: in bbr3, which has none, nothing of them is left but their state.
+ */
+#ifndef FULLPIPE_AMENDED_H
+#define FULLPIPE_AMENDED_H
+
+#include "state.h"
+
+#define SHORT_RTT_SHIFT 5
+#define QUEUE_SHIFT 3
+#define STARTUP_QUEUE_SHIFT 2
+#define COMPETITOR_QUEUE_SHIFT 2
+#define PROBE_RTT_AT_LATEST 4
+#define PROBE_RTT_INTERVAL_ROUNDS 16
+#define PROBE_WAIT_ROUNDS 3
+#define UP_TARGET PERCENT(125)
+#define SMALL_LOSS PERCENT(3)
+#define BASELINE_LOSS_MAX PERCENT(6)
+#define BASELINE_PACKETS 100
+#define COMPETITOR_CWND_GAIN PERCENT(200)
+
+/*
+ * The square root, rounded down: a binary digit at a time, and without a branch on n, of which the verifier would follow both
+ * ways each time. It is not static where it has callers, so that the verifier looks at it once.
+ */
+#ifndef BBR3X
+static
+#endif
+__attribute__((noinline)) uint64_t square_root(uint64_t n)
+{
+	uint64_t root = 0;
+
+	for (uint64_t digit = UINT64_C(1) << (fits_32_bits(n) ? 30 : 62); digit; digit >>= 2) {
+		uint64_t step = root + digit, rest = n - step;
+		/* The borrow of that subtraction. */
+		uint64_t is_below = ((~n & step) | ((~n | step) & rest)) >> 63;
+		uint64_t fits = is_below - 1;
+
+		n -= step & fits;
+		root = (root >> 1) + (digit & fits);
+	}
+	return root;
+}
+
+/* part / whole as a factor of at most one. */
+static inline uint64_t gain_ratio(uint64_t part, uint64_t whole)
+{
+	return whole ? min64(mul_div(part, GAIN_ONE, whole), GAIN_ONE) : 0;
+}
+
+/* True if rtt is at most 1/32 above least. */
+static inline bool is_short(uint64_t rtt, uint64_t least)
+{
+	return rtt <= add_sat(least, least >> SHORT_RTT_SHIFT);
+}
+
+/* True if rtt was measured and is above least by more than its fraction 2^-shift. */
+static inline bool is_queueing(uint64_t rtt, uint64_t least, unsigned shift)
+{
+	return rtt != INFINITE && rtt > add_sat(least, least >> shift);
+}
+
+static inline bool has_competitor(const struct bbr3 *b)
+{
+	return b->amended.queue == QUEUE_OF_COMPETITOR;
+}
+
+/* BBR.ProbeRTTInterval. */
+static inline uint64_t probe_rtt_interval(const struct bbr3 *b)
+{
+	if (!is_on(TIMERS_IN_ROUND_TRIPS) || b->amended.shortest_rtt == INFINITE)
+		return PROBE_RTT_INTERVAL;
+	return max64(PROBE_RTT_INTERVAL,
+		     mul_sat(b->amended.shortest_rtt, PROBE_RTT_INTERVAL_ROUNDS));
+}
+
+static inline uint64_t probe_rtt_at_latest(const struct bbr3 *b, uint64_t now)
+{
+	return add_sat(now, mul_sat(probe_rtt_interval(b), PROBE_RTT_AT_LATEST));
+}
+
+/* The shortest wait between probes. */
+static inline uint64_t probe_wait_base(const struct bbr3 *b)
+{
+	if (!is_on(TIMERS_IN_ROUND_TRIPS) || b->min_rtt == INFINITE)
+		return PROBE_WAIT_BASE;
+	return max64(PROBE_WAIT_BASE, mul_sat(b->min_rtt, PROBE_WAIT_ROUNDS));
+}
+
+/* True if the path holds less than BBR.MinPipeCwnd. */
+static inline bool is_below_least_window(const struct bbr3 *b, const struct bbr3_conn *c)
+{
+	return bytes_in(b->max_bw, b->amended.shortest_rtt) <= min_pipe_cwnd(c);
+}
+
+SELDOM void note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
+{
+	struct bbr3_amended *a = &b->amended;
+	uint64_t before = a->least_rtt;
+	bool is_level = b->state == PROBE_BW_CRUISE || b->state == STARTUP;
+
+	if (is_level && b->round_start)
+		a->least_rtt = rs->rtt;
+	else if (is_level || b->state == PROBE_RTT)
+		a->least_rtt = min64(a->least_rtt, rs->rtt);
+	if (has_competitor(b) && a->least_rtt != before)
+		b->is_model_new = true;
+	if (a->queue == QUEUE_UNSEEN && is_queueing(rs->rtt, b->min_rtt, QUEUE_SHIFT))
+		a->queue = QUEUE_SEEN;
+	if (rs->rtt < b->probe_rtt_min_delay)
+		a->probe_rtt_at_latest = probe_rtt_at_latest(b, rs->now);
+	if (is_on(PROBE_RTT_WHEN_NEEDED) && b->state != PROBE_RTT &&
+	    is_short(rs->rtt, min64(b->probe_rtt_min_delay, b->min_rtt)) &&
+	    rs->now < a->probe_rtt_at_latest)
+		b->probe_rtt_min_expiry = add_sat(rs->now, probe_rtt_interval(b));
+}
+
+static inline void begin_probe_rtt_for_amendments(struct bbr3 *b)
+{
+	if (IS_AMENDED)
+		b->amended.least_rtt = INFINITE;
+}
+
+static inline void begin_cruise_for_amendments(struct bbr3 *b, const struct bbr3_conn *c)
+{
+	if (!IS_AMENDED)
+		return;
+	b->amended.least_rtt = INFINITE;
+	b->amended.cruise_lost = c->lost;
+	b->amended.cruise_delivered = c->delivered;
+}
+
+static inline void end_cruise_for_amendments(struct bbr3 *b, const struct bbr3_conn *c)
+{
+	struct bbr3_amended *a = &b->amended;
+
+	if (!IS_AMENDED)
+		return;
+	a->has_reached_target = false;
+	if (b->state != PROBE_BW_CRUISE)
+		return;
+	uint64_t lost = sub_sat(c->lost, a->cruise_lost);
+	uint64_t all = add_sat(lost, sub_sat(c->delivered, a->cruise_delivered));
+	if (all < BASELINE_PACKETS * c->smss)
+		return;
+	a->baseline_loss = 0;
+	if (a->queue != QUEUE_UNSEEN && is_short(a->least_rtt, b->min_rtt))
+		a->baseline_loss = (uint32_t)min64(gain_ratio(lost, all), BASELINE_LOSS_MAX);
+}
+
+static inline void take_bandwidth_of_cruise(struct bbr3 *b, const struct bbr3_conn *c,
+					    const struct bbr3_sample *rs)
+{
+	if (!is_on(BANDWIDTH_OF_CRUISE) || b->state != PROBE_BW_CRUISE || rs->is_app_limited ||
+	    has_competitor(b) || !is_queueing(b->amended.least_rtt, b->min_rtt, QUEUE_SHIFT) ||
+	    is_below_least_window(b, c))
+		return;
+	uint64_t delivered = min64(b->bw_latest, b->max_bw);
+	if (delivered > 0) {
+		b->max_bw = b->max_bw_filter[0] = delivered;
+		b->max_bw_filter[1] = 0;
+	}
+}
+
+/* The share of bytes that the path may lose by itself, as a factor. */
+SELDOM uint64_t expected_loss(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t bytes)
+{
+	uint64_t lost = mul_sat(gain_of(b->amended.baseline_loss, bytes), c->smss);
+
+	return b->amended.baseline_loss + gain_ratio(2 * square_root(lost), bytes);
+}
+
+/* BBR.LossThresh of a probe with bytes in flight, as a factor. */
+static inline uint64_t loss_thresh(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t bytes)
+{
+	if (!is_on(BASELINE_LOSS) || b->amended.baseline_loss == 0)
+		return LOSS_THRESH;
+	return LOSS_THRESH + expected_loss(b, c, bytes);
+}
+
+static inline bool is_loss_of_path_in_startup(const struct bbr3 *b, const struct bbr3_sample *rs)
+{
+	return is_on(BASELINE_LOSS) && is_short(rs->rtt, b->min_rtt) &&
+	       rs->lost <= gain_of(LOSS_THRESH + BASELINE_LOSS_MAX, rs->tx_in_flight);
+}
+
+static inline bool is_startup_queueing(const struct bbr3 *b, const struct bbr3_sample *rs)
+{
+	uint64_t rtt = b->amended.least_rtt;
+	uint64_t least = add_sat(b->min_rtt, b->min_rtt >> STARTUP_QUEUE_SHIFT);
+
+	return is_on(STARTUP_ENDS_WITH_QUEUE) && b->state == STARTUP && rtt != INFINITE &&
+	       rtt > least && bytes_in(rs->delivery_rate, rtt - least) > b->extra_acked;
+}
+
+static inline bool is_mark_of_probe_rtt(const struct bbr3 *b, const struct bbr3_sample *rs)
+{
+	return is_startup_queueing(b, rs) && b->amended.least_rtt > PROBE_RTT_INTERVAL;
+}
+
+static inline bool is_small_loss(const struct bbr3 *b, const struct bbr3_conn *c,
+				 const struct bbr3_sample *rs)
+{
+	if (!is_on(IGNORE_SMALL_LOSS))
+		return false;
+	uint64_t all = add_sat(rs->lost, rs->delivered), limit = SMALL_LOSS;
+	if (is_on(BASELINE_LOSS))
+		limit += expected_loss(b, c, all);
+	return rs->lost <= gain_of(limit, all);
+}
+
+static inline bool is_up_at_target(struct bbr3 *b, const struct bbr3_conn *c,
+				   const struct bbr3_sample *rs)
+{
+	if (!is_on(UP_ENDS_AT_TARGET))
+		return false;
+	if (add_sat(rs->prior_inflight, c->smss) >= gain_of(UP_TARGET, b->bdp))
+		b->amended.has_reached_target = true;
+	return b->amended.has_reached_target && !is_short(rs->rtt, b->min_rtt) &&
+	       b->full_bw_count >= 1 && is_short(b->amended.least_rtt, b->min_rtt);
+}
+
+static inline void end_probe_rtt_for_amendments(struct bbr3 *b, const struct bbr3_conn *c,
+						uint64_t now)
+{
+	struct bbr3_amended *a = &b->amended;
+
+	if (!IS_AMENDED)
+		return;
+	if (!is_below_least_window(b, c) &&
+	    is_queueing(a->least_rtt, a->shortest_rtt, COMPETITOR_QUEUE_SHIFT))
+		a->queue = QUEUE_OF_COMPETITOR;
+	else if (has_competitor(b))
+		a->queue = QUEUE_SEEN;
+	a->probe_rtt_at_latest = probe_rtt_at_latest(b, now);
+}
+
+/* The most that ProbeRTTCwnd may be. */
+static inline uint64_t most_of_probe_rtt(const struct bbr3 *b)
+{
+	if (!is_on(PROBE_RTT_EMPTIES_QUEUE) || b->amended.shortest_rtt == INFINITE)
+		return INFINITE;
+	return gain_of(PROBE_RTT_CWND_GAIN, bytes_in(b->bw, b->amended.shortest_rtt));
+}
+
+/* 0 where nobody else fills the buffer. */
+static inline uint64_t inflight_beside_competitor(const struct bbr3 *b)
+{
+	if (!is_on(KEEP_SHARE_BESIDE_QUEUE) || !has_competitor(b) ||
+	    b->amended.least_rtt == INFINITE)
+		return 0;
+	return gain_of(COMPETITOR_CWND_GAIN, bytes_in(b->bw, b->amended.least_rtt));
+}
+
+#endif

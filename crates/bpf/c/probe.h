@@ -45,7 +45,10 @@ static inline bool is_probing_bw(const struct bbr3 *b)
 static inline bool is_inflight_too_high(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t lost,
 					uint64_t tx_in_flight)
 {
-	return lost > gain_of(loss_thresh(b, c, tx_in_flight), tx_in_flight);
+	if (lost <= gain_of(LOSS_THRESH, tx_in_flight))
+		return false;
+	/* What the path loses by itself is dear to compute, and never makes the threshold lower. */
+	return !is_on(BASELINE_LOSS) || lost > gain_of(loss_thresh(b, c, tx_in_flight), tx_in_flight);
 }
 
 static inline uint64_t target_inflight(const struct bbr3 *b, const struct bbr3_conn *c)

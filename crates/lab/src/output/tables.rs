@@ -18,7 +18,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table as the bytes of a Parquet file, those that [`write`] puts into one.
+    /// The table as the bytes of a Parquet file, those that [`write()`] puts into one.
     ///
     /// # Errors
     /// Parquet cannot hold it.

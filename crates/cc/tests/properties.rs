@@ -108,6 +108,22 @@ proptest! {
     }
 }
 
+/// A packet of one byte gave a rate of 27 bytes per second, and then packets became larger: the least pacing rate is one of these
+/// a second.
+#[test]
+fn a_flow_delivers_again_after_its_packets_grew() {
+    let history = [
+        Event::Send { size: 0, count: 0, wait: 0 },
+        Event::Ack { from: 0, count: 0, flags: 224 },
+        Event::Probe { size: 0 },
+    ];
+    for algorithm in algorithms() {
+        let mut flow = Flow::new(&Start::decode(algorithm, true, [0, 102, 22]));
+        flow.run(&history, &[]);
+        liveness::assert_delivers(flow, Fate::decode(1));
+    }
+}
+
 /// Replays the fuzzer's earlier findings, in `fuzz/regressions`.
 #[test]
 fn what_the_fuzzer_found_does_not_come_back() {

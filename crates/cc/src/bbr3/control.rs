@@ -45,6 +45,11 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
+    /// Raises the pacing rate to its lower bound, which grows with SMSS.
+    pub(super) fn keep_least_pacing_rate(&self, conn: &mut Conn) {
+        conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, conn.pacing_rate));
+    }
+
     /// The part of UpdateControlParameters() that follows from the model alone.
     #[cold]
     pub(super) fn renew_control_parameters(&mut self, conn: &mut Conn) {

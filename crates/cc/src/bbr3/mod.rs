@@ -348,7 +348,9 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
     }
 
     fn on_mtu_update(&mut self, conn: &mut Conn) {
-        if !self.has_seen_rtt {
+        if self.has_seen_rtt {
+            self.keep_least_pacing_rate(conn);
+        } else {
             self.init_pacing_rate(conn);
         }
         self.renew_bdp(conn); // the initial window; quantum and budget count in packets too

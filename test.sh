@@ -147,6 +147,9 @@ run_long() {
     while read -r crate version; do
         packages+=(-p "$crate")
     done < <(published)
+    # Cargo takes a crate of one version for the same for ever: what an earlier run extracted and built would be
+    # used in place of today's.
+    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/fullpipe-* "${CARGO_TARGET_DIR:-target}"/debug/.fingerprint/fullpipe-*
     cargo package --allow-dirty --locked "${packages[@]}"
 
     say "the oldest Rust that each of them needs"

@@ -18,7 +18,7 @@ export interface Settings {
 
 export type Slider = Exclude<keyof Settings, "cc">;
 
-export const ALGORITHMS = ["bbr3", "bbr3x", "bbr3-linux", "bbr1", "cubic", "reno"];
+export const ALGORITHMS = ["bbr3", "bbr3x", "bbr3-linux", "bbr3x-linux", "bbr1", "cubic", "reno"];
 export const MOST_FLOWS = 8;
 
 interface Scale {

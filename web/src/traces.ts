@@ -18,6 +18,7 @@ const OF_ALGORITHM: Record<string, string> = {
   reno: "var(--pink)",
   "bbr3-linux": "var(--sky)",
   bbr3x: "var(--wine)",
+  "bbr3x-linux": "var(--amber)",
 };
 
 const COLOURS = ["blue", "orange", "green", "pink", "amber", "sky", "wine", "grey"].map(

@@ -6,9 +6,8 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_lab::explain::{self, ExplainError, Story};
 use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{BackendChoice, Edition, Options, Plan};
+use fullpipe_lab::{BackendChoice, Cc, Edition, Options, Plan};
 use fullpipe_path::Probability;
-use fullpipe_quic::CongestionControl;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -41,9 +40,9 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic or reno
-    #[arg(long, short = 'c', value_name = "NAME", value_parser = crate::parse_cc, default_value = "bbr3")]
-    cc: CongestionControl,
+    /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno or fixed:RATE
+    #[arg(long, short = 'c', value_name = "NAME", default_value = "bbr3")]
+    cc: Cc,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
     #[arg(long, value_parser = units::parse_rate, default_value = "100mbit", allow_hyphen_values = true)]
     rate: Rate,
@@ -100,10 +99,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Whether the options are those of one flow on a path in the simulator. clap's `requires` does not ask for
 /// a file where there is also an option that conflicts with one.
 fn check_without_file(args: &Args) -> Result<(), String> {
-    if let CongestionControl::Noq(_) = args.cc {
+    if args.cc.algorithm().is_none() {
         return Err(format!(
-            "there is no story of {0}, which is the QUIC stack's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, \
-             cubic or reno, or see what it does by fullpipe compare --cc {0}",
+            "there is no story of {}, which is another program's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, \
+             cubic, reno or fixed:RATE; fullpipe compare shows what others do",
             args.cc
         ));
     }
@@ -123,7 +122,7 @@ fn check_without_file(args: &Args) -> Result<(), String> {
 
 fn options(args: &Args) -> Options {
     Options {
-        cc: vec![args.cc.into()],
+        cc: vec![args.cc],
         rate: units::show_rate(args.rate),
         rtt: units::show_duration(args.rtt),
         buffer: args.buffer.to_string(),

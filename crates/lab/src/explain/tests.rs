@@ -45,6 +45,28 @@ fn bbr3_tells_of_every_state_and_knows_the_path() {
 }
 
 #[test]
+fn what_an_amendment_ended_is_not_said_to_be_a_plateau_of_three_rounds() {
+    let s = story("bbr3x", 4.0, 0.0);
+    let up = |s: &Story| {
+        s.chapters.windows(2).find(|w| w[0].state == "ProbeBW_UP").expect("a probe")[1].why.clone()
+    };
+    assert!(find(&s, "Drain").why.contains("a round that stood in a queue"), "{}", s.to_text());
+    assert!(up(&s).contains("1.25 BDP in flight made a queue"), "{}", up(&s));
+    let draft = "path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\nduration = \"12s\"\n\
+        flow = [{ cc = \"bbr3x\", bbr3x_without = \"startup_ends_with_queue+up_ends_at_target\" }]\n";
+    let s = tell(&plan(draft), 0, 0, BackendChoice::SIM, &AtomicBool::new(false)).expect("a story");
+    assert!(find(&s, "Drain").why.contains("three rounds"), "{}", s.to_text());
+    assert!(up(&s).contains("three rounds of probing"), "{}", up(&s));
+}
+
+#[test]
+fn a_fixed_rate_has_no_window() {
+    let text = story("fixed:20mbit", 4.0, 0.0).to_text();
+    assert!(text.contains("a rate and no window") && !text.contains("window of"), "{text}");
+    assert!(text.contains("fixed:20mbit has a rate and no model"), "{text}");
+}
+
+#[test]
 fn a_story_that_was_stopped_says_so() {
     let told = |stop| {
         let cc = vec!["reno".parse().expect("a name")];

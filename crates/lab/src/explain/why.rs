@@ -8,6 +8,9 @@ use super::words::{bytes, mbit, ms};
 /// About the size of a full packet: a snapshot does not tell it.
 const FULL_PACKET: u64 = 1500;
 
+/// The rounds without growth that end Startup and UP in the draft. With fewer an amendment of `bbr3x` did.
+const PLATEAU: u32 = 3;
+
 /// A change of state.
 pub(super) struct StateChange<'a> {
     /// Just before.
@@ -22,7 +25,10 @@ pub(super) struct StateChange<'a> {
 
 /// Description of a flow's start.
 pub(super) fn began(first: &Snapshot) -> String {
-    format!("the flow begins, with a window of {}", bytes(first.cwnd))
+    match first.algorithm {
+        "fixed" => "the flow begins, with a rate and no window".to_owned(),
+        _ => format!("the flow begins, with a window of {}", bytes(first.cwnd)),
+    }
 }
 
 /// Why the state changed.
@@ -49,8 +55,8 @@ fn bbr(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot, truth: &T
         }
         (State::Drain, _) => {
             let rounds = after.round_count.saturating_sub(after.drain_start_round);
-            // Only the draft's Drain gives up, after three rounds.
-            if c.after.algorithm == "bbr3" && rounds > 3 {
+            // Only the draft's Drain gives up, after three rounds. Linux's does not, nor does BBRv1's.
+            if matches!(c.after.algorithm, "bbr3" | "bbr3x") && rounds > 3 {
                 format!(
                     "{inflight} are still in flight after {rounds} rounds: the bandwidth was overestimated"
                 )
@@ -113,11 +119,18 @@ fn startup_ended(
         mbit(truth.carries_bps)
     );
     if before.inflight_longterm.is_none() && after.inflight_longterm.is_some() {
-        let lost = bytes(c.after.lost.saturating_sub(c.entered.lost));
-        return format!("too much was lost in one round, {lost} since Startup began; {believed}");
+        let lost = match c.after.lost.saturating_sub(c.entered.lost) {
+            0 => "too much was marked with CE".to_owned(),
+            lost => format!("too much was lost in one round, {} since Startup began", bytes(lost)),
+        };
+        return format!("{lost}; {believed}");
     }
+    let plateau = match after.full_bw_count {
+        0..PLATEAU => "a round that stood in a queue",
+        _ => "three rounds",
+    };
     format!(
-        "the pipe is full: three rounds brought no 25 % more than {}; {believed}",
+        "the pipe is full: {plateau} brought no 25 % more than {}; {believed}",
         mbit(after.full_bw.as_bits_per_sec())
     )
 }
@@ -137,10 +150,12 @@ fn probe_ended(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot) -
             bytes(c.before.inflight)
         );
     }
-    format!(
-        "three rounds of probing brought no 25 % more: the bandwidth is still {}",
-        mbit(after.max_bw.as_bits_per_sec())
-    )
+    let plateau = match (after.full_bw_count, c.after.algorithm) {
+        (0..PLATEAU, _) => "1.25 BDP in flight made a queue, and a round of that brought no more",
+        (_, "bbr3x" | "bbr3x-linux") => "three rounds of probing brought no more",
+        _ => "three rounds of probing brought no 25 % more",
+    };
+    format!("{plateau}: the bandwidth is still {}", mbit(after.max_bw.as_bits_per_sec()))
 }
 
 /// For algorithms that have a window and no model.

@@ -88,6 +88,7 @@ impl Story {
         };
         let _ = match c.max_bw_bps.zip(c.min_rtt_ms) {
             Some((bw, rtt)) => writeln!(out, "; then max_bw {}, min_rtt {}", mbit(bw), millis(rtt)),
+            None if self.cc.starts_with("fixed") => writeln!(out, "; a rate and no window"),
             None => writeln!(out, "; then a window of {}", bytes(c.cwnd_bytes)),
         };
     }
@@ -104,7 +105,8 @@ impl Story {
         let bw = spread(known().filter_map(|c| c.max_bw_bps).map(|b| b as f64).collect());
         let rtt = spread(known().filter_map(|c| c.min_rtt_ms).collect());
         let (Some(bw), Some(rtt)) = (bw, rtt) else {
-            let _ = writeln!(out, "\nBelieved: {} has a window and no model of the path.", self.cc);
+            let has = if self.cc.starts_with("fixed") { "a rate" } else { "a window" };
+            let _ = writeln!(out, "\nBelieved: {} has {has} and no model of the path.", self.cc);
             return;
         };
         let percent = |x: f64| 100.0 * x / self.truth.carries_bps.max(1) as f64;

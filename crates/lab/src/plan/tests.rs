@@ -185,7 +185,7 @@ fn every_flow_can_be_said() {
     assert_eq!(flows[4].send_buffer, Some(6 << 20));
     assert_eq!(flows[5].application, Application::Bytes(8_000_000));
     assert_eq!((flows[10].ecn, flows[10].cc.ecn), (fullpipe_path::Ecn::Ect1, true));
-    assert_eq!(s.flows[3].name, "fixed");
+    assert_eq!(s.flows[3].name, "fixed:100mbit");
     assert_eq!(s.config.cross[0].route, Some(Route { first: 0, last: 0 }));
     let delays: u64 = s.config.uplink.least_delay().as_nanos();
     assert_eq!(delays, 15_000_000);

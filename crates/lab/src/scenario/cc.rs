@@ -158,6 +158,9 @@ impl fmt::Display for KernelCc {
 impl fmt::Display for Cc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Program(CongestionControl::Fullpipe(Algorithm::Fixed(rate))) => {
+                write!(f, "{FIXED}{}", crate::units::show_rate(*rate))
+            }
             Self::Program(cc) => cc.fmt(f),
             Self::Stack(algorithm) => f.write_str(algorithm.name()),
             Self::Kernel(cc) => cc.fmt(f),
@@ -172,9 +175,8 @@ mod tests {
 
     #[test]
     fn a_name_is_the_programs_or_the_kernels() {
-        for name in
-            ["bbr3", "noq:cubic", "quinn:bbr", "s2n:bbr", "linux:bbr", "linux:a-name_of_15_by"]
-        {
+        let of_others = ["noq:cubic", "quinn:bbr", "s2n:bbr", "linux:bbr", "linux:a-name_of_15_by"];
+        for name in ["bbr3", "fixed:1500kbit"].into_iter().chain(of_others) {
             let parsed: Result<Cc, _> = name.parse();
             assert_eq!(parsed.map(|cc| cc.to_string()), Ok(name.to_owned()));
         }

@@ -21,7 +21,7 @@ const COLOURS: [(&str, &str); 26] = [
     ("reno", PINK),
     ("bbr3-linux", SKY),
     ("bbr3x", "#882255"),
-    ("bbr3x-linux", "#882255"),
+    ("bbr3x-linux", AMBER),
     ("noq:bbr3", SKY),
     ("noq:cubic", AMBER),
     ("noq:reno", GREEN),

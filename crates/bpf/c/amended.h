@@ -10,6 +10,8 @@
 
 #define SHORT_RTT_SHIFT 5
 #define QUEUE_SHIFT 3
+#define QUEUE_ACKS 4
+#define DELIVERED_SHIFT 8
 #define STARTUP_QUEUE_SHIFT 2
 #define COMPETITOR_QUEUE_SHIFT 2
 #define PROBE_RTT_AT_LATEST 4
@@ -95,6 +97,12 @@ static inline bool is_below_least_window(const struct bbr3 *b, const struct bbr3
 	return bytes_in(b->max_bw, b->amended.shortest_rtt) <= min_pipe_cwnd(c);
 }
 
+/* True if this cycle measured the bandwidth of the cycle before, less at most 1/256. */
+static inline bool delivers_what_it_estimates(const struct bbr3 *b)
+{
+	return b->max_bw_filter[1] >= b->max_bw_filter[0] - (b->max_bw_filter[0] >> DELIVERED_SHIFT);
+}
+
 SELDOM void note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 {
 	struct bbr3_amended *a = &b->amended;
@@ -105,16 +113,33 @@ SELDOM void note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 		a->least_rtt = rs->rtt;
 	else if (is_level || b->state == PROBE_RTT)
 		a->least_rtt = min64(a->least_rtt, rs->rtt);
-	if (has_competitor(b) && a->least_rtt != before)
+	bool is_without_margin = is_on(MARGIN_WITH_QUEUE) && b->state == PROBE_BW_CRUISE &&
+				 delivers_what_it_estimates(b) &&
+				 is_short(a->least_rtt, a->shortest_rtt);
+	if (a->is_without_margin != is_without_margin ||
+	    (has_competitor(b) && a->least_rtt != before))
 		b->is_model_new = true;
-	if (a->queue == QUEUE_UNSEEN && is_queueing(rs->rtt, b->min_rtt, QUEUE_SHIFT))
-		a->queue = QUEUE_SEEN;
+	a->is_without_margin = is_without_margin;
+	/* A single long RTT may be a delayed ACK. */
+	if (a->queue == QUEUE_UNSEEN) {
+		a->queueing_acks =
+			is_queueing(rs->rtt, b->min_rtt, QUEUE_SHIFT) ? a->queueing_acks + 1 : 0;
+		if (a->queueing_acks == QUEUE_ACKS)
+			a->queue = QUEUE_SEEN;
+	}
 	if (rs->rtt < b->probe_rtt_min_delay)
 		a->probe_rtt_at_latest = probe_rtt_at_latest(b, rs->now);
 	if (is_on(PROBE_RTT_WHEN_NEEDED) && b->state != PROBE_RTT &&
 	    is_short(rs->rtt, min64(b->probe_rtt_min_delay, b->min_rtt)) &&
 	    rs->now < a->probe_rtt_at_latest)
 		b->probe_rtt_min_expiry = add_sat(rs->now, probe_rtt_interval(b));
+}
+
+/* The factor of the pacing rate below the estimated bandwidth. */
+static inline uint64_t pacing_margin(const struct bbr3 *b)
+{
+	return IS_AMENDED && b->amended.is_without_margin && b->state == PROBE_BW_CRUISE ?
+	       GAIN_ONE : PACING_MARGIN;
 }
 
 static inline void begin_probe_rtt_for_amendments(struct bbr3 *b)

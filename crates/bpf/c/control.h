@@ -30,7 +30,7 @@ SELDOM void init_pacing_rate(struct bbr3_conn *c)
 
 static inline void set_pacing_rate_with_gain(const struct bbr3 *b, struct bbr3_conn *c, uint64_t gain)
 {
-	uint64_t rate = gain_of(PACING_MARGIN, gain_of(gain, b->bw));
+	uint64_t rate = gain_of(pacing_margin(b), gain_of(gain, b->bw));
 
 	if (rate > 0 && (b->full_bw_reached || rate > c->pacing_rate))
 		c->pacing_rate = rate;

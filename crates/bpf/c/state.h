@@ -85,6 +85,7 @@ enum bbr3_amendment {
 	STARTUP_ENDS_WITH_QUEUE,
 	TIMERS_IN_ROUND_TRIPS,
 	PROBE_RTT_EMPTIES_QUEUE,
+	MARGIN_WITH_QUEUE,
 	NUMBER_OF_AMENDMENTS,
 };
 
@@ -168,6 +169,8 @@ struct bbr3_amended {
 	uint32_t baseline_loss;
 	uint8_t queue;
 	bool has_reached_target;
+	bool is_without_margin;
+	uint8_t queueing_acks;
 };
 
 /*

@@ -188,11 +188,13 @@ pub enum Amendment {
     TimersInRoundTrips,
     /// ProbeRTT's window follows the connection's shortest RTT.
     ProbeRttEmptiesQueue,
+    /// CRUISE is paced at the estimated bandwidth, without the margin, where it has no queue.
+    MarginWithQueue,
 }
 
 impl Amendment {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::UpEndsAtTarget,
         Self::ProbeRttWhenNeeded,
         Self::DeeperDown,
@@ -204,6 +206,7 @@ impl Amendment {
         Self::StartupEndsWithQueue,
         Self::TimersInRoundTrips,
         Self::ProbeRttEmptiesQueue,
+        Self::MarginWithQueue,
     ];
 
     /// The name, as in a scenario file.
@@ -220,6 +223,7 @@ impl Amendment {
             Self::StartupEndsWithQueue => "startup_ends_with_queue",
             Self::TimersInRoundTrips => "timers_in_round_trips",
             Self::ProbeRttEmptiesQueue => "probe_rtt_empties_queue",
+            Self::MarginWithQueue => "margin_with_queue",
         }
     }
 }

@@ -101,8 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn check_without_file(args: &Args) -> Result<(), String> {
     if args.cc.algorithm().is_none() {
         return Err(format!(
-            "there is no story of {}, which is another program's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, \
-             cubic, reno or fixed:RATE; fullpipe compare shows what others do",
+            "there is no story of {0}, which is another program's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, \
+             cubic, reno or fixed:RATE; fullpipe compare --cc {0} shows what it does",
             args.cc
         ));
     }

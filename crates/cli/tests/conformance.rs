@@ -73,13 +73,13 @@ fn an_interruption_keeps_what_is_through() {
 #[test]
 fn a_case_that_an_amendment_changes_is_named_with_it() {
     let dir = here();
-    let said = run(fullpipe(dir.path(), &["conformance", "--cc", "bbr3x", "8", "11"]));
+    let said = run(fullpipe(dir.path(), &["conformance", "--cc", "bbr3x", "8", "12"]));
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let text = String::from_utf8(said.stdout).expect("UTF-8");
     let lines: Vec<&str> = text.lines().collect();
     let changed = "ok    8 down_ends_on_inflight: changed by deeper_down: ";
     assert!(lines[0].starts_with(changed), "{text}");
-    assert!(lines[1].starts_with("ok   11 idleness_is_as_good_as_probe_rtt: "), "{text}");
+    assert!(lines[1].starts_with("ok   12 startup_on_a_link_with_aggregation: "), "{text}");
     assert_eq!(lines[2], "1 of 2, 1 changed by amendments");
     let said = run(fullpipe(dir.path(), &["conformance", "--cc", "cubic"]));
     assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);

@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 /// The cases that `bbr3x` does not pass by intention, in their order.
-pub static CHANGES: [Change; 8] = [
+pub static CHANGES: [Change; 9] = [
     change(
         1,
         &[Amendment::StartupEndsWithQueue],
@@ -41,6 +41,11 @@ pub static CHANGES: [Change; 8] = [
         10,
         &[Amendment::ProbeRttWhenNeeded, Amendment::TimersInRoundTrips],
         "ProbeRTT waits for 20 s while samples show the shortest RTT, and 16 round trips where these take longer",
+    ),
+    change(
+        11,
+        &[Amendment::MarginWithQueue],
+        "a CRUISE that has no queue to drain paces at the estimated bandwidth, not 1 % below it",
     ),
     change(
         13,

@@ -3,10 +3,10 @@
 
 use super::Bbr3;
 use super::params::{
-    BASELINE_LOSS_MAX, BASELINE_PACKETS, COMPETITOR_CWND_GAIN, COMPETITOR_QUEUE_SHIFT, Flavour,
-    PROBE_RTT_AT_LATEST, PROBE_RTT_CWND_GAIN, PROBE_RTT_INTERVAL, PROBE_RTT_INTERVAL_ROUNDS,
-    PROBE_WAIT_BASE, PROBE_WAIT_ROUNDS, QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS,
-    STARTUP_QUEUE_SHIFT, UP_TARGET,
+    BASELINE_LOSS_MAX, BASELINE_PACKETS, COMPETITOR_CWND_GAIN, COMPETITOR_QUEUE_SHIFT,
+    DELIVERED_SHIFT, Flavour, PACING_MARGIN, PROBE_RTT_AT_LATEST, PROBE_RTT_CWND_GAIN,
+    PROBE_RTT_INTERVAL, PROBE_RTT_INTERVAL_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_ROUNDS, QUEUE_ACKS,
+    QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, STARTUP_QUEUE_SHIFT, UP_TARGET,
 };
 use crate::config::{Amendment, Amendments};
 use crate::conn::Conn;
@@ -32,8 +32,12 @@ pub(crate) struct Amended {
     on: Amendments,
     /// This probe had [`UP_TARGET`] in flight.
     has_reached_target: bool,
+    /// This CRUISE has no queue that the pacing margin would drain.
+    is_without_margin: bool,
     /// The queues that were seen on this path.
     queue: Queue,
+    /// Until one was seen: the newest ACKs in a row whose RTT was long enough for one.
+    queueing_acks: u8,
     /// The share that is lost when this flow does not queue.
     baseline_loss: Gain,
     /// The shortest RTT of the last round of Startup or of the newest CRUISE, or of the ProbeRTT that lasts; [`Duration::MAX`] before its first sample.
@@ -50,7 +54,9 @@ impl Amended {
         Self {
             on: without.complement(),
             has_reached_target: false,
+            is_without_margin: false,
             queue: Queue::Unseen,
+            queueing_acks: 0,
             baseline_loss: Gain::percent(0),
             least_rtt: Duration::MAX,
             probe_rtt_at_latest: Instant::MAX,
@@ -97,6 +103,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn note_rtt(&mut self, conn: &Conn, rs: &RateSample) {
         let (state, round_start) = (self.state, self.round_start);
         let (min_rtt, min_delay) = (self.min_rtt, self.probe_rtt_min_delay);
+        let delivers = self.delivers_what_it_estimates();
         let at_latest = (rs.rtt < min_delay).then(|| self.probe_rtt_at_latest(conn, rs.now));
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
         let before = amended.least_rtt;
@@ -108,10 +115,23 @@ impl<F: Flavour> Bbr3<F> {
             }
             _ => {}
         }
-        // The window beside a competitor follows this RTT.
-        self.is_model_new |= amended.has_competitor() && amended.least_rtt != before;
-        if amended.queue == Queue::Unseen && is_queueing(rs.rtt, min_rtt, QUEUE_SHIFT) {
-            amended.queue = Queue::Seen;
+        let is_without_margin = amended.on.contains(Amendment::MarginWithQueue)
+            && state == State::ProbeBwCruise
+            && delivers
+            && is_short(amended.least_rtt, conn.sampler.min_rtt());
+        // The pacing rate follows the one, the window beside a competitor the other.
+        self.is_model_new |= amended.is_without_margin != is_without_margin
+            || (amended.has_competitor() && amended.least_rtt != before);
+        amended.is_without_margin = is_without_margin;
+        // A single long RTT may be a delayed ACK.
+        if amended.queue == Queue::Unseen {
+            amended.queueing_acks = match is_queueing(rs.rtt, min_rtt, QUEUE_SHIFT) {
+                true => amended.queueing_acks + 1,
+                false => 0,
+            };
+            if amended.queueing_acks == QUEUE_ACKS {
+                amended.queue = Queue::Seen;
+            }
         }
         if let Some(at_latest) = at_latest {
             amended.probe_rtt_at_latest = at_latest;
@@ -123,6 +143,24 @@ impl<F: Flavour> Bbr3<F> {
             && rs.now < amended.probe_rtt_at_latest
         {
             self.renew_probe_rtt_expiry(conn, rs.now);
+        }
+    }
+
+    /// True if the bandwidth that this cycle measured is that of the cycle before, less at most 1/256: nothing was lost, and
+    /// no other flow took a part of the link.
+    fn delivers_what_it_estimates(&self) -> bool {
+        let [before, now] = self.max_bw_filter.map(Rate::as_bytes_per_sec);
+        now >= before - (before >> DELIVERED_SHIFT)
+    }
+
+    /// C.pacing_rate over the estimated bandwidth: the margin is there to drain queues, and CRUISE may have none.
+    #[inline]
+    pub(super) fn pacing_margin(&self) -> Gain {
+        match F::amended(&self.own) {
+            Some(Amended { is_without_margin: true, .. }) if self.state == State::ProbeBwCruise => {
+                Gain::ONE
+            }
+            _ => PACING_MARGIN,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The amendments of `bbr3x`: without them it is the draft, and each does what it is for.
 
 use crate::config::{Amendment, Amendments};
-use crate::test_link::{Link, MS};
+use crate::test_link::{Link, MS, TokenBucket};
 use crate::{Algorithm, Config, Duration, State};
 
 fn link(algorithm: Algorithm, without: Amendments) -> Link {
@@ -111,6 +111,61 @@ fn the_path_s_own_losses_are_no_congestion() {
     let link = 30 * 20_000_000 / 8;
     assert!(amended > link * 8 / 10, "{amended} of {link}, draft {draft}");
     assert!(draft < link / 2 && without < link * 7 / 10, "draft {draft}, without {without}");
+}
+
+/// Bytes delivered in 30 s by a path that loses 3 % and never queues, on which `long` ACKs came 10 ms late.
+fn delivered_after_late_acks(long: usize) -> u64 {
+    let mut link = link(Algorithm::Bbr3x, Amendments::NONE);
+    link.rate = crate::Rate::from_bits_per_sec(1_000_000_000);
+    let (rate, filled) = (crate::Rate::from_bits_per_sec(20_000_000), link.now);
+    link.policer = Some(TokenBucket { rate, depth: 12_000, tokens: 12_000, filled });
+    link.run_to(State::ProbeBwCruise);
+    // ACKs that the receiver held back, each for itself.
+    for flight in link.flight.iter_mut().take(long) {
+        flight.ack += MS.times(10);
+    }
+    let late = link.flight.get(long.max(1) - 1).map_or(link.now, |flight| flight.ack);
+    for flight in link.flight.iter_mut().skip(long) {
+        flight.ack = flight.ack.max(late + MS);
+    }
+    let before = link.delivered;
+    link.run_losing(Duration::from_secs(30), 33);
+    link.delivered - before
+}
+
+#[test]
+fn a_delayed_ack_is_no_queue_and_several_are() {
+    let sent = 30 * 20_000_000 / 8;
+    for long in [0, 1, 3] {
+        assert!(delivered_after_late_acks(long) < sent * 6 / 10, "{long} late ACKs");
+    }
+    assert!(delivered_after_late_acks(12) > sent * 8 / 10);
+}
+
+/// The share of CRUISE's ACKs, in percent, after which the flow was paced at the estimated bandwidth itself; the RTT is
+/// `longer` than the shortest one.
+fn paced_without_margin(without: Amendments, longer: Duration) -> u64 {
+    let mut link = link(Algorithm::Bbr3x, without);
+    link.run(Duration::from_secs(8));
+    link.rtt = link.rtt + longer;
+    let (mut acks, mut at_bw, end) = (0, 0, link.now + Duration::from_secs(20));
+    while link.now < end {
+        link.step(&mut || false);
+        if link.state() == State::ProbeBwCruise {
+            acks += 1;
+            at_bw += u64::from(link.cc.pacing_rate() == Some(link.bbr().bw));
+        }
+    }
+    at_bw * 100 / acks
+}
+
+#[test]
+fn a_cruise_without_a_queue_needs_no_pacing_margin() {
+    assert!(paced_without_margin(Amendments::NONE, Duration::ZERO) > 90);
+    let queue = MS.times(3);
+    assert!(paced_without_margin(Amendments::NONE, queue) < 5, "an RTT above the shortest");
+    let off = Amendments::NONE.with(Amendment::MarginWithQueue);
+    assert_eq!(paced_without_margin(off, Duration::ZERO), 0);
 }
 
 #[test]

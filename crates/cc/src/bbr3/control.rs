@@ -3,8 +3,8 @@
 
 use super::Bbr3;
 use super::params::{
-    EXTRA_ACKED_TIME, ExtraAckedFilter, Flavour, NOMINAL_RTT, PACING_MARGIN, QUANTUM_HALVING,
-    QUANTUM_TIME, TCP_OFFLOAD_QUANTA,
+    EXTRA_ACKED_TIME, ExtraAckedFilter, Flavour, NOMINAL_RTT, QUANTUM_HALVING, QUANTUM_TIME,
+    TCP_OFFLOAD_QUANTA,
 };
 use crate::config::Transport;
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
@@ -25,7 +25,7 @@ impl<F: Flavour> Bbr3<F> {
     /// SetPacingRateWithGain(), "Pacing Rate: C.pacing_rate". Until the pipe was full once the rate
     /// only rises. Without an estimate there is nothing to set it to: a rate of 0 would never end.
     pub(super) fn set_pacing_rate_with_gain(&mut self, conn: &mut Conn, pacing_gain: Gain) {
-        let rate = PACING_MARGIN.of_rate(pacing_gain.of_rate(self.bw));
+        let rate = self.pacing_margin().of_rate(pacing_gain.of_rate(self.bw));
         if rate > Rate::ZERO && (self.full_bw_reached || rate > conn.pacing_rate) {
             conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, rate));
         }

@@ -307,6 +307,9 @@ pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
 /// bbr3x: an RTT is short if it is at most min_rtt and this binary fraction of it, 1/32: a few packets of other flows, or
 /// the ends' own jitter.
 pub(super) const SHORT_RTT_SHIFT: u32 = 5;
+/// bbr3x: CRUISE that delivers the estimated bandwidth, less at most this binary fraction of it, 1/256: less than the
+/// pacing margin, which delivers 1/100 less.
+pub(super) const DELIVERED_SHIFT: u32 = 8;
 /// bbr3x: ProbeRTT comes after so many of its intervals in any case: a flow that began behind another one's queue takes a
 /// long RTT for the shortest.
 pub(super) const PROBE_RTT_AT_LATEST: u64 = 4;
@@ -318,6 +321,9 @@ pub(super) const PROBE_WAIT_ROUNDS: u64 = 3;
 pub(super) const UP_TARGET: Gain = Gain::percent(125);
 /// bbr3x: an RTT that is above min_rtt by this binary fraction of it, 1/8, is that of a queue: jitter is often above 1/32.
 pub(super) const QUEUE_SHIFT: u32 = 3;
+/// bbr3x: so many ACKs in a row with an RTT that is long enough for a queue say that there is one. A receiver that holds an
+/// ACK back makes one such RTT, and buffers of a few packets hold none.
+pub(super) const QUEUE_ACKS: u8 = 4;
 /// bbr3x: a queue of Startup is above min_rtt by this binary fraction of it, 1/4: more than most jitter, and a quarter of
 /// what a window of two BDP can make.
 pub(super) const STARTUP_QUEUE_SHIFT: u32 = 2;

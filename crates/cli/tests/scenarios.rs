@@ -207,9 +207,11 @@ fn each_limit_of_bbr3x_is_met_or_known_not_to_be() {
         "beside-cubic.toml",
         "fairness.toml",
         "long-rtt.toml",
+        "one-flow-loss.toml",
         "one-flow.toml",
         "random-loss.toml",
         "shallow.toml",
+        "short-flow.toml",
         "steps.toml",
     ];
     let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));

@@ -29,7 +29,8 @@ apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get "${wait[@]}" install -y -qq "$@" >/dev/null
 }
 
-chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+# Not `command -v`, which would find the function itself.
+chromium() { type -P chromium || type -P chromium-browser || type -P google-chrome; }
 
 # The poll loop of crates/tcp/board, for a Cortex-M4.
 bare=thumbv7em-none-eabi
@@ -69,8 +70,10 @@ python_package() {
         "$python/venv/bin/maturin" build --release --locked --target-dir ../target --out "$python/wheels")
     local wheel=("$python"/wheels/*.whl)
     "${pip[@]}" --force-reinstall --no-deps "${wheel[0]}"
+    local built
+    built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
     # From here, so that the installed package is tested and not the folder of its source.
-    FULLPIPE_WHEEL="${wheel[0]}" "$python/venv/bin/python" -m pytest python/tests --durations=5
+    FULLPIPE_COMMAND="$built/release/fullpipe" FULLPIPE_WHEEL="${wheel[0]}" "$python/venv/bin/python" -m pytest python/tests --durations=5
 }
 
 # The page that runs the lab in a browser. What its tests are held against is the command.
@@ -205,15 +208,21 @@ run_long() {
 
     # BBRv3 as BPF: a feature of its own, because it needs clang and libelf to be built.
     say "the kernel program"
+    # Whether what crates/bpf/build.rs takes is new enough.
+    new_clang() {
+        local clang
+        clang=$(type -P ${CLANG:-clang-19 clang-20 clang-18 clang-17 clang} | head -n 1)
+        [ -n "$clang" ] && [ "$("$clang" -dumpversion | cut -d. -f1)" -ge 17 ]
+    }
     can_build_kernel() {
-        { command -v clang-19 || command -v clang; } >/dev/null && command -v pkg-config >/dev/null &&
+        new_clang && command -v make >/dev/null && command -v pkg-config >/dev/null &&
             [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]
     }
     if [ "$(uname)" != Linux ]; then
         echo "not built: it is for Linux"
     else
         if ! can_build_kernel && can_install; then
-            apt_install clang-19 libbpf-dev libelf-dev zlib1g-dev pkg-config || true
+            apt_install clang-19 libelf-dev zlib1g-dev make pkg-config || true
         fi
         if can_build_kernel; then
             # The whole workspace is named, so that the dependencies are those that are built already.
@@ -233,7 +242,7 @@ run_long() {
                 echo "not run: it needs root on Debian"
             fi
         else
-            echo "not built: it needs clang-19, libelf-dev, zlib1g-dev and pkg-config (as root, this script installs them)"
+            echo "not built: it needs clang-19, libelf-dev, zlib1g-dev, make and pkg-config (as root, this script installs them)"
         fi
     fi
 }

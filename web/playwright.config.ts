@@ -1,7 +1,11 @@
 import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
 import { defineConfig } from "@playwright/test";
 
-const chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+const directories = (process.env.PATH ?? "").split(delimiter);
+const names = ["chromium", "chromium-browser", "google-chrome"];
+const chromium = names.flatMap((name) => directories.map((directory) => join(directory, name))).find(existsSync);
+if (chromium === undefined) throw new Error(`none of ${names.join(", ")} is in the PATH; write apt-get install chromium`);
 
 export default defineConfig({
   testDir: "tests",

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     uint64_t now = 0, link_free = 0, delivered = 0;
 
     struct fullpipe_config config;
-    check(fullpipe_config_init(&config, 17)); /* another seed for each flow */
+    check(fullpipe_config_init(&config, sizeof config, 17)); /* another seed for each flow */
     config.smss = PACKET;
     struct fullpipe_controller *cc;
     enum fullpipe_status status = fullpipe_new(algorithm, &config, now, &cc);

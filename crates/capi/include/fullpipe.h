@@ -110,9 +110,9 @@ struct fullpipe_packet {
 };
 
 // The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`, then change
-// what differs.
+// what differs. Each version of it begins with `size`.
 struct fullpipe_config {
-    // The size of this struct. A library that was built with another one refuses it.
+    // The size of this struct. A library whose own has another size refuses it, and neither reads nor writes the rest.
     size_t size;
     // Seed of the randomised probe times. Each flow needs another one.
     uint64_t seed;
@@ -283,9 +283,11 @@ enum fullpipe_status fullpipe_ack_resync_inflight(struct fullpipe_controller *cc
 // Closes the batch: updates the model, the state, the window, the pacing rate and the quantum.
 enum fullpipe_status fullpipe_ack_finish(struct fullpipe_controller *cc);
 
-// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `seed` is the flow's own: two flows with
-// one seed probe for bandwidth at the same moments.
+// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `size` is `sizeof(struct fullpipe_config)`: if it is
+// not that of the library, nothing is written, and the result is FULLPIPE_STATUS_BAD_CONFIG. `seed` is the flow's own: two
+// flows with one seed probe for bandwidth at the same moments.
 enum fullpipe_status fullpipe_config_init(struct fullpipe_config *config,
+                                          size_t size,
                                           uint64_t seed);
 
 // Makes a controller for a flow that starts `now`, and writes it to `out`; NULL on an error. `algorithm` is a

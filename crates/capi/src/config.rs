@@ -5,7 +5,7 @@ use core::mem::size_of;
 use fullpipe_cc::{AckFrequency, CubicRules, Duration, Rate, Transport};
 
 use crate::FULLPIPE_NONE;
-use crate::handle::{guard, write};
+use crate::handle::{guard, read, write};
 use crate::packet::MAX_BYTES;
 use crate::status::Status;
 
@@ -24,11 +24,11 @@ const MAX_INITIAL_CWND: u64 = 1 << 34;
 const MAX_PACING_GRANULARITY: u64 = u32::MAX as u64;
 
 /// The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`, then change
-/// what differs.
+/// what differs. Each version of it begins with `size`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Config {
-    /// The size of this struct. A library that was built with another one refuses it.
+    /// The size of this struct. A library whose own has another size refuses it, and neither reads nor writes the rest.
     pub size: usize,
     /// Seed of the randomised probe times. Each flow needs another one.
     pub seed: u64,
@@ -82,11 +82,20 @@ impl Config {
         }
     }
 
+    /// The core's configuration of the struct behind `config`.
+    ///
+    /// # Safety
+    ///
+    /// `config` is null, or points to a valid struct of this name, of any version.
+    pub(crate) unsafe fn read(config: *const Self) -> Result<fullpipe_cc::Config, Status> {
+        // SAFETY: null, or `size` is there, with which each version begins.
+        check_size(unsafe { read(config.cast::<usize>()) }?)?;
+        // SAFETY: the caller's guarantee, and the struct is of this version.
+        unsafe { read(config) }?.to_core()
+    }
+
     /// The core's configuration, or [`Status::BadConfig`].
-    pub(crate) fn to_core(self) -> Result<fullpipe_cc::Config, Status> {
-        if self.size != size_of::<Self>() {
-            return Err(Status::BadConfig);
-        }
+    fn to_core(self) -> Result<fullpipe_cc::Config, Status> {
         Ok(fullpipe_cc::Config {
             smss: check(self.smss.into(), 1, MAX_BYTES.into())? as u32,
             initial_cwnd: optional(self.initial_cwnd, 1, MAX_INITIAL_CWND)?,
@@ -124,6 +133,11 @@ pub(crate) fn ack_frequency(threshold_packets: u32, max_delay: u64) -> Option<Ac
     (threshold_packets > 0).then_some(AckFrequency { threshold_packets, max_delay })
 }
 
+/// [`Status::BadConfig`] for the struct of another version.
+fn check_size(size: usize) -> Result<(), Status> {
+    if size == size_of::<Config>() { Ok(()) } else { Err(Status::BadConfig) }
+}
+
 fn check(value: u64, least: u64, most: u64) -> Result<u64, Status> {
     (least..=most).contains(&value).then_some(value).ok_or(Status::BadConfig)
 }
@@ -140,10 +154,18 @@ fn boolean(value: u8) -> Result<bool, Status> {
     }
 }
 
-/// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `seed` is the flow's own: two flows with
-/// one seed probe for bandwidth at the same moments.
+/// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `size` is `sizeof(struct fullpipe_config)`: if it is
+/// not that of the library, nothing is written, and the result is FULLPIPE_STATUS_BAD_CONFIG. `seed` is the flow's own: two
+/// flows with one seed probe for bandwidth at the same moments.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fullpipe_config_init(config: *mut Config, seed: u64) -> Status {
-    // SAFETY: the caller's guarantee for `config`.
-    guard(|| unsafe { write(config, Config::new(seed)) })
+pub unsafe extern "C" fn fullpipe_config_init(
+    config: *mut Config,
+    size: usize,
+    seed: u64,
+) -> Status {
+    guard(|| {
+        check_size(size)?;
+        // SAFETY: the caller's guarantee for `config`, which is of this version.
+        unsafe { write(config, Config::new(seed)) }
+    })
 }

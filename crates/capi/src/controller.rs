@@ -110,7 +110,7 @@ pub unsafe extern "C" fn fullpipe_new(
         unsafe {
             write(out, ptr::null_mut())?;
             let algorithm = self::algorithm(algorithm)?;
-            let config = read(config)?.to_core()?;
+            let config = Config::read(config)?;
             let controller = Controller::new(algorithm, config, Instant::from_nanos(now));
             write(out, Box::into_raw(Box::new(Handle::new(controller))))
         }
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn fullpipe_on_migration(
     // SAFETY: the caller's guarantee for both.
     unsafe {
         with(cc, |handle| {
-            let config = read(config)?.to_core()?;
+            let config = Config::read(config)?;
             handle.controller()?.on_migration(Instant::from_nanos(now), seed, &config);
             Ok(())
         })
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn fullpipe_set_algorithm(
     unsafe {
         with(cc, |handle| {
             let algorithm = self::algorithm(algorithm)?;
-            let config = read(config)?.to_core()?;
+            let config = Config::read(config)?;
             handle.controller()?.set_algorithm(algorithm, Instant::from_nanos(now), &config);
             Ok(())
         })
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn fullpipe_on_mtu_update(
     // SAFETY: the caller's guarantee for both.
     unsafe {
         with(cc, |handle| {
-            let config = read(config)?.to_core()?;
+            let config = Config::read(config)?;
             if !(1..=MAX_BYTES).contains(&smss) {
                 return Err(Status::BadArgument);
             }

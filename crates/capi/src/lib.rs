@@ -14,7 +14,7 @@
 //! The caller of every function guarantees the same:
 //!
 //! - A pointer is null or points to a valid object of its type, aligned and, where the function writes, writable.
-//!   An object that is only written may be uninitialised.
+//!   An object that is only written may be uninitialised. A [`Config`] may be that of another version.
 //! - A string ends with a null byte.
 //! - A controller comes from [`fullpipe_new`] and was not freed.
 //! - No two threads use one controller at the same time.

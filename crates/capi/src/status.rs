@@ -44,7 +44,9 @@ impl Status {
             Self::Ok => c"no error",
             Self::Null => c"a pointer is NULL",
             Self::UnknownAlgorithm => c"no algorithm has this name",
-            Self::BadConfig => c"a field of the configuration is out of its range",
+            Self::BadConfig => {
+                c"a field of the configuration is out of its range, or its size is another"
+            }
             Self::BadArgument => c"an argument is out of its range",
             Self::BadPacket => c"the packet was not made by fullpipe_on_sent",
             Self::BatchOpen => c"the call is not allowed before fullpipe_ack_finish",

@@ -1,7 +1,7 @@
 //! Wrong calls get an error and change nothing: null pointers, values out of range, calls at the wrong time.
 
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, size_of};
 use std::ptr::{null, null_mut};
 
 use fullpipe::*;
@@ -16,7 +16,7 @@ fn made<T>(make: impl FnOnce(*mut T) -> Status) -> T {
 
 fn config() -> Config {
     // SAFETY: the pointer is valid.
-    made(|out| unsafe { fullpipe_config_init(out, 1) })
+    made(|out| unsafe { fullpipe_config_init(out, size_of::<Config>(), 1) })
 }
 
 fn create(algorithm: Option<&CStr>, config: *const Config) -> Result<*mut Handle, Status> {
@@ -71,9 +71,29 @@ fn a_controller_is_made_of_valid_values_only() {
     }
     // SAFETY: the pointers are null.
     unsafe {
-        assert_eq!(fullpipe_config_init(null_mut(), 1), Status::Null);
+        assert_eq!(fullpipe_config_init(null_mut(), size_of::<Config>(), 1), Status::Null);
         assert_eq!(fullpipe_new(c"bbr3".as_ptr(), &good, 0, null_mut()), Status::Null);
         fullpipe_free(null_mut());
+    }
+}
+
+/// A program that was built with the header of another version, whose struct is shorter or longer.
+#[test]
+fn a_config_of_another_size_is_refused_and_not_written_to() {
+    let own = size_of::<Config>();
+    for size in [0, 8, own - 8, own + 8] {
+        let mut there = [0x5a; 16];
+        there[0] = size;
+        let before = there;
+        let config: *mut Config = there.as_mut_ptr().cast();
+        // SAFETY: a size is there, and with a size that is not its own the library looks at nothing else.
+        let (init, new) = unsafe {
+            let mut cc = null_mut();
+            let init = fullpipe_config_init(config, size, 1);
+            (init, fullpipe_new(c"bbr3".as_ptr(), config, 0, &mut cc))
+        };
+        assert_eq!((init, new), (Status::BadConfig, Status::BadConfig), "{size}");
+        assert_eq!(there, before, "written to");
     }
 }
 

@@ -93,7 +93,7 @@ static enum fullpipe_status event(const char *word, struct fullpipe_config *conf
     static const char *const kinds[] = {"now", "at", "limited"};
     if (!strcmp(word, "new")) {
         const char *algorithm = strtok(NULL, " \n");
-        check(fullpipe_config_init(config, number()), "config");
+        check(fullpipe_config_init(config, sizeof *config, number()), "config");
         config->pacing_granularity = number();
         return fullpipe_new(algorithm, config, 0, &cc);
     } else if (!strcmp(word, "algorithm")) {

@@ -146,10 +146,11 @@ impl Timer {
         {
             waiting.remove(&(old, self.id));
         }
-        waiting.insert((at, self.id), cx.waker().clone());
+        // Another thread may have taken it out as due since `now` was read.
+        let is_new = waiting.insert((at, self.id), cx.waker().clone()).is_none();
         // Only the timer with the earliest deadline sets the timerfd.
         let first = waiting.first_key_value().is_some_and(|(key, _)| *key == (at, self.id));
-        if first && self.at != Some(at) {
+        if first && is_new {
             self.timers.set(at - now);
         }
         drop(waiting);
@@ -161,5 +162,28 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         self.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On two threads: one polls a timer just before its time, and the other takes it out as due before the first has the lock.
+    /// Whoever is behind it in the queue would wait for ever.
+    #[tokio::test]
+    async fn a_timer_that_was_taken_out_meanwhile_sets_the_timerfd_again() {
+        let timers = Timers::start().expect("a timerfd");
+        let mut timer = Timer::new(timers.clone(), Instant::now() + Duration::from_secs(100));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(timer.poll(&mut cx).is_pending());
+        let is_set = || timers.fd.get().expect("a timerfd").is_some();
+        assert!(is_set());
+
+        // What is left of it after the other thread: nobody waits, and the timerfd has expired.
+        timers.waiting().clear();
+        timers.fd.unset().expect("a timerfd");
+        assert!(timer.poll(&mut cx).is_pending());
+        assert!(is_set(), "the timer waits, and nothing will wake it");
     }
 }

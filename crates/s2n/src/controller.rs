@@ -33,7 +33,7 @@ fn small(bytes: u64) -> u32 {
 }
 
 impl CongestionController for S2nController {
-    /// Nothing for a packet that is not in flight.
+    /// Nothing for an ACK alone before anything else was sent.
     type PacketInfo = Option<PacketState>;
 
     fn congestion_window(&self) -> u32 {
@@ -78,7 +78,7 @@ impl CongestionController for S2nController {
 
     fn on_ack<Pub: Publisher>(
         &mut self,
-        _newest_acked_time_sent: Timestamp,
+        newest_acked_time_sent: Timestamp,
         bytes_acknowledged: usize,
         newest_acked_packet_info: Self::PacketInfo,
         _rtt_estimator: &RttEstimator,
@@ -86,11 +86,10 @@ impl CongestionController for S2nController {
         ack_receive_time: Timestamp,
         _publisher: &mut Pub,
     ) {
-        let flow = self.flow.get_mut();
-        match newest_acked_packet_info {
-            Some(newest) => flow.acked(ack_receive_time, newest, bytes_acknowledged as u64),
-            // The newest is an ACK alone. Its sample is lost, and what else arrived is no more in flight.
-            None => flow.discarded(bytes_acknowledged as u64),
+        // Without a newest nothing was sent on this path that could be acknowledged.
+        if let Some(newest) = newest_acked_packet_info {
+            let bytes = bytes_acknowledged as u64;
+            self.flow.get_mut().acked(ack_receive_time, newest, newest_acked_time_sent, bytes);
         }
     }
 

@@ -1,6 +1,8 @@
 //! A controller of the core, fed by single calls.
 
-use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant, PacketState, Snapshot};
+use fullpipe_cc::{
+    Algorithm, Config, Controller, Duration, Instant, PacketState, RttSample, Snapshot,
+};
 use s2n_quic::provider::congestion_controller::Timestamp;
 
 /// The core, its clock, and the losses that s2n-quic has told and the core has not heard.
@@ -15,11 +17,22 @@ pub(crate) struct Flow {
     zero: Option<Timestamp>,
     /// The time of the newest event.
     now: Instant,
+    /// The packet that was sent last, without those that are not in flight.
+    last: Option<PacketState>,
     lost: Vec<PacketState>,
     ce_packets: u64,
     persistent_congestion: bool,
     /// Bytes that were discarded and that the core still counts as in flight.
     discarded: u64,
+}
+
+/// What an ACK acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Acked {
+    newest: PacketState,
+    /// The round trip of the newest.
+    rtt: Duration,
+    bytes: u64,
 }
 
 impl Flow {
@@ -31,6 +44,7 @@ impl Flow {
             config,
             zero: None,
             now,
+            last: None,
             lost: Vec::new(),
             ce_packets: 0,
             persistent_congestion: false,
@@ -46,6 +60,7 @@ impl Flow {
         self.now
     }
 
+    /// The state of a packet; of an ACK alone, a state of no bytes that stands for what was sent before it. `None` if nothing was.
     pub(crate) fn sent(
         &mut self,
         time: Timestamp,
@@ -56,9 +71,10 @@ impl Flow {
         let now = self.at(time);
         // An ACK alone is not in flight (RFC 9002 section 2).
         if bytes == 0 {
-            return None;
+            return self.last.map(|last| last.split(0).0);
         }
         let packet = self.core.on_sent(now, bytes);
+        self.last = Some(packet);
         if is_app_limited {
             self.core.on_app_limited();
         }
@@ -76,10 +92,17 @@ impl Flow {
         self.ce_packets += packets;
     }
 
-    /// The newest of the acknowledged packets, and the bytes of all.
-    pub(crate) fn acked(&mut self, time: Timestamp, newest: PacketState, bytes: u64) {
+    /// The newest of the acknowledged packets, the time at which it was sent, and the bytes of all.
+    pub(crate) fn acked(
+        &mut self,
+        time: Timestamp,
+        newest: PacketState,
+        newest_sent: Timestamp,
+        bytes: u64,
+    ) {
         self.at(time);
-        self.close(Some((newest, bytes)));
+        let rtt = time.saturating_duration_since(newest_sent).into();
+        self.close(Some(Acked { newest, rtt, bytes: bytes.max(newest.size()) }));
     }
 
     pub(crate) fn discarded(&mut self, bytes: u64) {
@@ -100,14 +123,16 @@ impl Flow {
         }
     }
 
-    fn close(&mut self, acked: Option<(PacketState, u64)>) {
+    fn close(&mut self, acked: Option<Acked>) {
         let discarded = std::mem::take(&mut self.discarded);
         let lost: u64 = self.lost.iter().map(PacketState::size).sum();
-        let gone = discarded + lost + acked.map_or(0, |(_, bytes)| bytes);
+        let gone = discarded + lost + acked.map_or(0, |acked| acked.bytes);
         let left = self.core.inflight().saturating_sub(gone);
         let mut batch = self.core.ack(self.now);
-        if let Some((newest, bytes)) = acked {
-            batch.acked_bytes(&newest, bytes.max(newest.size()));
+        if let Some(Acked { newest, rtt, bytes }) = acked {
+            batch.acked_bytes(&newest, bytes);
+            // The state that stands for an ACK alone is older than it.
+            batch.rtt(RttSample::Exact(rtt));
         }
         for packet in self.lost.drain(..) {
             batch.lost(&packet);
@@ -179,9 +204,8 @@ mod tests {
     #[test]
     fn what_left_and_what_is_gone_is_counted() {
         let (mut flow, packets) = flow(Algorithm::Bbr3);
-        assert_eq!(flow.sent(ms(10), 0, false), None, "an ACK alone is not in flight");
         assert_eq!(flow.inflight(), 12_000);
-        flow.acked(ms(40), packets[2], 3600);
+        flow.acked(ms(40), packets[2], ms(2), 3600);
         assert_eq!(flow.inflight(), 8400);
         assert_eq!(flow.snapshot().srtt, Some(Duration::from_millis(38)));
         flow.lost(ms(45), packets[3], false);
@@ -189,8 +213,25 @@ mod tests {
         assert_eq!(flow.inflight(), 6000);
         flow.discarded(1200);
         assert_eq!(flow.inflight(), 4800);
-        flow.acked(ms(50), packets[9], 1200);
+        flow.acked(ms(50), packets[9], ms(9), 1200);
         assert_eq!((flow.inflight(), flow.core.inflight()), (3600, 3600));
+    }
+
+    /// An end that sends and receives: the newest packet that the peer acknowledges is often an ACK.
+    #[test]
+    fn data_and_marks_count_when_the_newest_that_is_acknowledged_is_an_ack_alone() {
+        assert_eq!(Flow::new(Algorithm::Reno, 1, 1200).sent(ms(0), 0, false), None);
+        let (mut flow, _) = flow(Algorithm::Reno);
+        let ack = flow.sent(ms(15), 0, false).expect("data was sent before it");
+        assert_eq!((ack.size(), flow.inflight()), (0, 12_000), "it is not in flight");
+        flow.acked(ms(55), ack, ms(15), 6000);
+        let snapshot = flow.snapshot();
+        assert_eq!((flow.inflight(), snapshot.delivered), (6000, 6000));
+        assert_eq!(snapshot.srtt, Some(Duration::from_millis(40)), "from the ACK to its own");
+        let before = flow.cwnd();
+        flow.ce(ms(60), 1);
+        flow.acked(ms(60), ack, ms(15), 1200);
+        assert_eq!(flow.cwnd(), before / 2, "a mark is a congestion event");
     }
 
     /// A response to losses that came one by one would be one for each.
@@ -204,7 +245,7 @@ mod tests {
             let _ = flow.snapshot();
         }
         assert_eq!(flow.lost.len(), 4, "they wait for their ACK");
-        flow.acked(ms(50), packets[9], 1200);
+        flow.acked(ms(50), packets[9], ms(9), 1200);
         assert_eq!(flow.cwnd(), before / 2);
         // Another one of the same round trip changes nothing.
         flow.lost(ms(51), packets[4], false);

@@ -125,17 +125,14 @@ impl Path {
     pub(crate) fn have_left(&self, now: time::Instant, sizes: impl Iterator<Item = usize>) {
         let mut state = self.lock();
         let now = state.clock.at(now);
-        let state = &mut *state;
         state.close_batch();
-        let Some(leaving) = &mut state.leaving else { return };
+        let Some(mut leaving) = state.leaving.take() else { return };
         for size in sizes {
             let bytes = u32::try_from(size).unwrap_or(u32::MAX);
-            state.flight.insert(leaving.made, state.core.on_sent(now, bytes));
+            state.sent(leaving.made, now, bytes);
             leaving.gone += u64::from(bytes);
         }
-        if leaving.left() == 0 {
-            state.leaving = None;
-        }
+        state.leaving = Some(leaving).filter(|leaving| leaving.left() > 0);
     }
 
     /// True if datagrams may be marked as ECN-capable.
@@ -164,9 +161,29 @@ impl State {
         let mut left = leaving.left();
         while left > 0 {
             let bytes = u32::try_from(left).unwrap_or(u32::MAX).min(self.config.smss);
-            self.flight.insert(leaving.made, self.core.on_sent(now, bytes));
+            self.sent(leaving.made, now, bytes);
             left -= u64::from(bytes);
         }
+    }
+
+    /// A datagram that quinn made at `made` left at `now`.
+    fn sent(&mut self, made: Instant, now: Instant, bytes: u32) {
+        if u64::from(bytes) > SMALL {
+            self.flight.insert(made, self.core.on_sent(now, bytes));
+            return;
+        }
+        // It has not waited. Whoever receives much sends ACKs faster than its own rate: they take the credit that there is,
+        // and no more, or the next larger datagram would wait for all that were sent before it.
+        if self.core.ready_at(now, bytes.into()) > now {
+            return;
+        }
+        let in_flight = self.core.inflight();
+        self.flight.insert(made, self.core.on_sent(now, bytes));
+        // An ACK alone is not in flight, and no ACK of the peer's may come that takes it out again. If it is data, quinn
+        // counts it at the next ACK.
+        let mut batch = self.core.ack(now);
+        batch.resync_inflight(in_flight);
+        batch.finish();
     }
 
     /// The batch that an event at `now` belongs to: the open one, or a new one.
@@ -198,6 +215,36 @@ impl State {
             batch: Batch::default(),
             leaving: None,
             at_clone: Some(snapshot),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullpipe_cc::Rate;
+    use std::time::Duration;
+
+    /// The other end's data comes faster than this end may send: ten seconds of an ACK each millisecond, at four times the rate.
+    #[test]
+    fn acks_delay_no_data_after_them_and_are_not_in_flight() {
+        let begin = time::Instant::now();
+        let rate = Algorithm::Fixed(Rate::from_bytes_per_sec(10_000));
+        let path = Path::new(rate, 1, begin, 1200);
+        let mut now = begin;
+        for _ in 0..10_000 {
+            now += Duration::from_millis(1);
+            path.made(now, 40);
+            assert_eq!(path.may_leave(now), Leave::Now { gone: 0, bytes: 40 });
+            path.have_left(now, [40].into_iter());
+        }
+        assert_eq!(path.lock().core.inflight(), 0);
+        path.made(now, 1200);
+        match path.may_leave(now) {
+            Leave::At(time) => {
+                assert!(time - now <= Duration::from_millis(120), "{:?}", time - now)
+            }
+            leave => panic!("the credit was used up: {leave:?}"),
         }
     }
 }

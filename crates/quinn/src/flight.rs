@@ -12,12 +12,21 @@ pub(crate) const SMALL: u64 = 128;
 /// Number of small datagrams whose states are kept. More are in flight only where a sender writes very little at a time.
 const MAX_SMALL: usize = 512;
 
+/// Bytes in larger datagrams whose states are kept beyond the largest window. quinn lets no more leave than the window has room for,
+/// but for a few probes and for ACKs, which are this large if they have many ranges: whoever leaves gaps between its packets' numbers
+/// has us send them, and need acknowledge none.
+const BEYOND_WINDOW: u64 = 256 << 10;
+
 /// A state with the time at which quinn made its packet, which is before it left.
 type Made = (Instant, PacketState);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flight {
     full: VecDeque<Group>,
+    /// Bytes of all packets in `full`.
+    full_bytes: u64,
+    /// The largest window so far.
+    window: u64,
     small: VecDeque<Made>,
 }
 
@@ -55,6 +64,7 @@ impl Flight {
             self.small.push_back((made, packet));
             return;
         }
+        self.full_bytes += packet.size();
         match self.full.back_mut().filter(|group| group.made == made) {
             Some(group) => group.packets.push_back(packet),
             None => self.full.push_back(Group { made, packets: [packet].into(), credit: 0 }),
@@ -68,11 +78,36 @@ impl Flight {
             return self.small.remove(i).map(|(_, packet)| packet);
         }
         let i = self.full.binary_search_by_key(&made, |group| group.made).ok()?;
-        let packet = self.full.get_mut(i)?.take_acked(bytes);
+        let packet = self.full.get_mut(i)?.take_acked(bytes)?;
+        self.full_bytes -= packet.size();
         while self.full.front().is_some_and(|group| group.packets.is_empty()) {
             self.full.pop_front();
         }
-        packet
+        Some(packet)
+    }
+
+    /// Lets go of the oldest beyond what can be in flight while the window is `window`. Returns an upper bound of the bytes
+    /// in flight, if there was anything to let go of.
+    pub(crate) fn trim(&mut self, window: u64) -> Option<u64> {
+        self.window = self.window.max(window);
+        let most = self.window.saturating_add(BEYOND_WINDOW);
+        if self.full_bytes <= most {
+            return None;
+        }
+        while let Some(oldest) = self.full.front_mut().filter(|_| self.full_bytes > most) {
+            match oldest.packets.pop_front() {
+                Some(packet) => self.full_bytes -= packet.size(),
+                None => drop(self.full.pop_front()),
+            }
+        }
+        Some(self.full_bytes)
+    }
+
+    /// Lets go of all packets in `full` that were made first.
+    fn forget_first(&mut self) {
+        if let Some(group) = self.full.pop_front() {
+            self.full_bytes -= group.packets.iter().map(PacketState::size).sum::<u64>();
+        }
     }
 
     /// The states of the packets that were lost together, in the order in which they were sent. quinn gives the sum of their
@@ -90,14 +125,15 @@ impl Flight {
             fits
         };
         while let Some(group) = self.full.front_mut().filter(|group| group.made <= newest) {
-            while group.packets.front().is_some_and(&mut fits) {
+            while let Some(packet) = group.packets.front().filter(|packet| fits(packet)) {
+                self.full_bytes -= packet.size();
                 group.packets.pop_front();
             }
             if !group.packets.is_empty() && group.made == newest {
                 break;
             }
             // What is left before that time is of another number space, and found no more.
-            self.full.pop_front();
+            self.forget_first();
         }
         self.small.retain(|(made, packet)| *made > newest || !fits(packet));
         lost
@@ -106,7 +142,7 @@ impl Flight {
     /// Lets go of what was made before `time`: nobody will ask for it.
     pub(crate) fn forget_before(&mut self, time: Instant) {
         while self.full.front().is_some_and(|group| group.made < time) {
-            self.full.pop_front();
+            self.forget_first();
         }
         while self.small.front().is_some_and(|(made, _)| *made < time) {
             self.small.pop_front();

@@ -170,6 +170,9 @@ impl State {
     fn sent(&mut self, made: Instant, now: Instant, bytes: u32) {
         if u64::from(bytes) > SMALL {
             self.flight.insert(made, self.core.on_sent(now, bytes));
+            if let Some(most) = self.flight.trim(self.core.cwnd()) {
+                self.resync_in_flight(now, most.min(self.core.inflight()));
+            }
             return;
         }
         // It has not waited. Whoever receives much sends ACKs faster than its own rate: they take the credit that there is,
@@ -181,8 +184,12 @@ impl State {
         self.flight.insert(made, self.core.on_sent(now, bytes));
         // An ACK alone is not in flight, and no ACK of the peer's may come that takes it out again. If it is data, quinn
         // counts it at the next ACK.
+        self.resync_in_flight(now, in_flight);
+    }
+
+    fn resync_in_flight(&mut self, now: Instant, bytes: u64) {
         let mut batch = self.core.ack(now);
-        batch.resync_inflight(in_flight);
+        batch.resync_inflight(bytes);
         batch.finish();
     }
 
@@ -246,5 +253,28 @@ mod tests {
             }
             leave => panic!("the credit was used up: {leave:?}"),
         }
+    }
+
+    /// A peer that leaves gaps between the numbers of its packets has each of our ACKs be one of many ranges, and
+    /// acknowledges none.
+    #[test]
+    fn large_acks_that_nobody_acknowledges_keep_few_states_and_stay_few_in_flight() {
+        let begin = time::Instant::now();
+        let path = Path::new(Algorithm::Cubic, 1, begin, 1200);
+        let at = |ms| begin + Duration::from_millis(ms);
+        for ms in 0..10_000 {
+            path.made(at(ms), 200);
+            path.have_left(at(ms), [200].into_iter());
+        }
+        // The window, and as much as is kept beyond it.
+        let most = 12_000 + (256 << 10);
+        let mut state = path.lock();
+        assert!(state.core.inflight() <= most, "{}", state.core.inflight());
+        let mut is_kept = |ms| {
+            let made = state.clock.of(at(ms));
+            state.flight.take_acked(made, 200).is_some()
+        };
+        assert!(is_kept(10_000 - most / 200));
+        assert!(!is_kept(9_999 - most / 200));
     }
 }

@@ -96,6 +96,11 @@ impl Path {
         MADE.with_borrow_mut(|last| *last = Arc::downgrade(self));
     }
 
+    /// Another connection's datagrams come next on this thread.
+    pub(crate) fn forget_made() {
+        MADE.take();
+    }
+
     /// The path for which quinn has just made datagrams on this thread.
     pub(crate) fn take_made() -> Option<Arc<Self>> {
         MADE.take().upgrade()

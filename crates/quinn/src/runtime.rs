@@ -10,6 +10,7 @@ use std::time::Instant;
 use fullpipe_adapter::Timers;
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 
+use crate::path::Path;
 use crate::socket::PacedSocket;
 
 /// The runtime of an endpoint: tokio, with finer timers and with a socket that sends the datagrams of each connection
@@ -39,7 +40,10 @@ impl Runtime for PacedRuntime {
         Ok(Arc::new(PacedSocket::new(socket, self.timers.clone())))
     }
 
+    /// A connection's task asks for the time before it makes datagrams. What was made on this thread before is not its own: a
+    /// controller of ours without this runtime leaves it, and who makes datagrams without a controller of ours would find it.
     fn now(&self) -> Instant {
+        Path::forget_made();
         TokioRuntime.now()
     }
 }
@@ -55,5 +59,35 @@ impl AsyncTimer for Timer {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.0.poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::time::Duration;
+
+    use fullpipe_cc::{Algorithm, Rate};
+
+    /// A connection with a controller of ours and without our runtime, and on the same thread one with our runtime and a
+    /// controller of quinn's.
+    #[tokio::test]
+    async fn datagrams_of_a_connection_elsewhere_do_not_stop_those_of_this_runtime() {
+        let runtime = runtime();
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let socket = runtime.wrap_udp_socket(socket).expect("a socket");
+        let mut poller = socket.create_io_poller();
+        let slow = Algorithm::Fixed(Rate::from_bytes_per_sec(1));
+        let path = Path::new(slow, 1, Instant::now(), 1200);
+        for _ in 0..2 {
+            path.made(Instant::now(), 12_000);
+        }
+        // What each poll of a connection begins with.
+        runtime.now();
+        let is_writable = poll_fn(|cx| poller.as_mut().poll_writable(cx));
+        let in_time = tokio::time::timeout(Duration::from_secs(2), is_writable).await;
+        in_time.expect("it does not wait").expect("writable");
     }
 }

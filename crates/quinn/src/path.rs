@@ -41,6 +41,8 @@ struct Leaving {
     made: Instant,
     bytes: u64,
     gone: u64,
+    /// The socket is ours, and has asked when they may leave.
+    is_asked: bool,
 }
 
 impl Leaving {
@@ -92,7 +94,7 @@ impl Path {
         state.leave_unseen();
         // Of one look at the clock quinn makes several batches, between which the first of them leave: this is no event.
         let made = state.clock.of(now);
-        state.leaving = Some(Leaving { made, bytes, gone: 0 });
+        state.leaving = Some(Leaving { made, bytes, gone: 0, is_asked: false });
         MADE.with_borrow_mut(|last| *last = Arc::downgrade(self));
     }
 
@@ -109,7 +111,9 @@ impl Path {
     /// When the next datagrams may leave, and how many bytes of them.
     pub(crate) fn may_leave(&self, now: time::Instant) -> Leave {
         let mut state = self.lock();
-        let Some(leaving) = state.leaving else { return Leave::Unpaced };
+        let Some(leaving) = &mut state.leaving else { return Leave::Unpaced };
+        leaving.is_asked = true;
+        let leaving = *leaving;
         let left = leaving.left();
         if leaving.bytes <= SMALL {
             return Leave::Now { gone: 0, bytes: left };
@@ -154,7 +158,8 @@ impl State {
 
     /// What quinn made at `made`, if the socket is not ours: it left at that time.
     pub(crate) fn leave_unseen_at(&mut self, made: Instant) {
-        if self.leaving.is_some_and(|leaving| leaving.made <= made && leaving.gone == 0) {
+        // Of the same time there may be several batches, of which the last still waits for the pacer.
+        if self.leaving.is_some_and(|leaving| leaving.made <= made && !leaving.is_asked) {
             self.leave_unseen();
         }
     }
@@ -281,5 +286,28 @@ mod tests {
         };
         assert!(is_kept(10_000 - most / 200));
         assert!(!is_kept(9_999 - most / 200));
+    }
+
+    /// Of one look at the clock quinn makes several batches. The answer to the first says nothing of the second.
+    #[test]
+    fn a_batch_that_waits_is_not_released_by_an_ack_of_another_that_was_made_with_it() {
+        let begin = time::Instant::now();
+        let slow = Algorithm::Fixed(Rate::from_bytes_per_sec(10_000));
+        let path = Path::new(slow, 1, begin, 1200);
+        path.made(begin, 2400);
+        assert_eq!(path.may_leave(begin), Leave::Now { gone: 0, bytes: 2400 });
+        path.have_left(begin, [1200, 1200].into_iter());
+        path.made(begin, 2400);
+        assert!(matches!(path.may_leave(begin), Leave::At(_)));
+
+        let acked = begin + Duration::from_millis(1);
+        path.lock().leave_unseen_at(Instant::default());
+        assert!(matches!(path.may_leave(acked), Leave::At(_)), "it has not left");
+
+        // Where nobody asks the socket is not ours.
+        let path = Path::new(slow, 1, begin, 1200);
+        path.made(begin, 2400);
+        path.lock().leave_unseen_at(Instant::default());
+        assert_eq!(path.lock().core.inflight(), 2400);
     }
 }

@@ -114,8 +114,12 @@ impl Flight {
     /// bytes and the time of the newest. RFC 9002 section 6.1 declares each unacknowledged packet lost that was sent
     /// before a lost one, so they are all that are left up to that time; the bytes say how many of that very time.
     pub(crate) fn take_lost(&mut self, newest: Instant, bytes: u64) -> Vec<PacketState> {
-        let mut left = bytes;
         let mut lost = Vec::new();
+        // A mark, which quinn reports as a loss of nothing: what is left is in flight.
+        if bytes == 0 {
+            return lost;
+        }
+        let mut left = bytes;
         let mut fits = |packet: &PacketState| {
             let fits = packet.size() <= left;
             if fits {
@@ -201,6 +205,15 @@ mod tests {
         assert!(flight.take_acked(at(1), 1200).is_none());
         assert!(flight.take_acked(at(2), 1200).is_some());
         assert_eq!(flight.take_lost(at(3), 3 * 1200 + 40).len(), 4);
+    }
+
+    #[test]
+    fn a_mark_leaves_what_is_in_flight() {
+        let mut flight = flight();
+        assert_eq!(flight.take_lost(at(3), 0), []);
+        for ms in 1..=3 {
+            assert!(flight.take_acked(at(ms), 1200).is_some(), "of {ms} ms");
+        }
     }
 
     #[test]

@@ -41,7 +41,17 @@ impl Timers {
         }
     }
 
-    /// A timer that expires at `deadline`.
+    /// The time by the clock of these timers. tokio's can be paused, and the timerfd's cannot: whoever compares a deadline with
+    /// the other clock waits for a time that never comes.
+    pub fn now(&self) -> Instant {
+        #[cfg(target_os = "linux")]
+        if self.fine.is_some() {
+            return Instant::now();
+        }
+        tokio::time::Instant::now().into_std()
+    }
+
+    /// A timer that expires at `deadline`, a time by [`Self::now`].
     pub fn timer(&self, deadline: Instant) -> Timer {
         #[cfg(target_os = "linux")]
         if let Some(timers) = &self.fine {

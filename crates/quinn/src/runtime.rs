@@ -44,7 +44,7 @@ impl Runtime for PacedRuntime {
     /// controller of ours without this runtime leaves it, and who makes datagrams without a controller of ours would find it.
     fn now(&self) -> Instant {
         Path::forget_made();
-        TokioRuntime.now()
+        self.timers.now()
     }
 }
 
@@ -89,5 +89,15 @@ mod tests {
         let is_writable = poll_fn(|cx| poller.as_mut().poll_writable(cx));
         let in_time = tokio::time::timeout(Duration::from_secs(2), is_writable).await;
         in_time.expect("it does not wait").expect("writable");
+    }
+
+    /// By another clock quinn would find nothing due, wait for the timer again, and so on.
+    #[tokio::test(start_paused = true)]
+    async fn what_a_timer_waited_for_is_past_when_it_expires() {
+        let runtime = runtime();
+        let deadline = runtime.now() + Duration::from_millis(2);
+        let mut timer = runtime.new_timer(deadline);
+        poll_fn(|cx| timer.as_mut().poll(cx)).await;
+        assert!(runtime.now() >= deadline);
     }
 }

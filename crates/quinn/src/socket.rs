@@ -14,7 +14,6 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use fullpipe_adapter::{Timer, Timers};
 use quinn::udp::{RecvMeta, Transmit};
@@ -55,7 +54,7 @@ impl PacedSocket {
         let end = (begin + (most / segment).max(1) * segment).min(whole);
         let part = &transmit.contents[begin..end];
         // Over a short path the answer can be there before the system call returns.
-        let now = Instant::now();
+        let now = self.timers.now();
         self.socket.try_send(&Transmit {
             destination: transmit.destination,
             ecn: transmit.ecn.filter(|_| grant.path.wants_ecn()),
@@ -72,7 +71,8 @@ impl AsyncUdpSocket for PacedSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
         Box::pin(PacedPoller {
             poller: self.socket.clone().create_io_poller(),
-            timer: self.timers.timer(Instant::now()),
+            timer: self.timers.timer(self.timers.now()),
+            timers: self.timers.clone(),
             path: None,
         })
     }
@@ -113,6 +113,7 @@ impl AsyncUdpSocket for PacedSocket {
 /// The poller of one connection.
 struct PacedPoller {
     poller: Pin<Box<dyn UdpPoller>>,
+    timers: Timers,
     timer: Timer,
     /// The path for which the connection made datagrams last.
     path: Option<Arc<Path>>,
@@ -126,7 +127,7 @@ impl UdpPoller for PacedPoller {
         }
         let grant = loop {
             let Some(path) = &this.path else { break None };
-            match path.may_leave(Instant::now()) {
+            match path.may_leave(this.timers.now()) {
                 Leave::Now { gone, bytes } => {
                     break Some(Grant { path: path.clone(), gone, bytes });
                 }
@@ -154,6 +155,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
     use std::task::Waker;
+    use std::time::Instant;
 
     use fullpipe_cc::{Algorithm, Rate};
 

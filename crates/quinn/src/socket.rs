@@ -6,6 +6,9 @@
 //! poller is asked on the same thread right after the controller was told, which is how it knows the path; it is not
 //! ready before the pacer lets a datagram leave. Of a batch that is larger than what may leave, the socket sends a part, which
 //! is a GSO batch again, and says that it would block; quinn keeps the batch and asks the poller anew.
+//!
+//! `Endpoint::rebind` gives a connection another poller, which does not know the path before datagrams are made for it. A batch of
+//! which a part has left goes then as a whole and unpaced: the peer gets that part twice, and drops the second copy.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -371,7 +371,7 @@ pub struct Config {
     /// The amendments of `bbr3x` that are off; the draft's own rule is in force for them. Others ignore it.
     pub bbr3x_without: Amendments,
     /// True if `cubic` and `reno` are paced, from the first round-trip sample on: at 1.25 windows in
-    /// a smoothed round trip (RFC 9002 section 7.7), and at 2 in slow start, which doubles its window
+    /// a smoothed round trip (RFC 9002 section 7.7; Linux's `cubic` at 1.2), and at 2 in slow start, which doubles its window
     /// within one (as Linux does). Without pacing there is no pacing rate, [`crate::Controller::can_send`]
     /// looks at the window only, and one ACK adds at most 8 SMSS to it in slow start (L of RFC 9406);
     /// RFC 9002 wants one or the other. The BBRs are always paced: the rate is what they control.

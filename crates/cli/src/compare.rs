@@ -29,7 +29,8 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// What carries the flows: quic (real packets of noq on a link inside this process, in real time), quic:quinn
-    /// (quinn's), quic:s2n (s2n-quic's), tcp (the kernel's, between network namespaces; needs Linux and root) or sim (a virtual clock)
+    /// (quinn's), quic:s2n (s2n-quic's), tcp (the kernel's, between network namespaces; needs Linux and root), tcp:user-tun (this
+    /// project's TCP there), tcp:user (the same under a virtual clock) or sim (the simulator)
     #[arg(
         long,
         short = 'b',

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Which of the flows, from 0
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 0, allow_negative_numbers = true)]
     flow: usize,
-    /// What carries the file's flows: sim (a virtual clock), or quic (real packets, in real time)
+    /// What carries the file's flows: sim (the simulator), or a backend in real time, as for `fullpipe run`
     #[arg(
         long,
         short = 'b',

@@ -63,8 +63,8 @@ pub(crate) struct Args {
     /// Change the keys once data arrives (RFC 9001 section 6)
     #[arg(long)]
     key_update: bool,
-    /// Congestion control of what is sent, which is little: the server's decides the speed. bbr3,
-    /// bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
+    /// Congestion control of what is sent, which is little: the server's decides the speed. bbr3, bbr3x,
+    /// bbr3-linux, bbr3x-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
     /// Do not check the server's certificate: anybody on the way can read and change the file

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", conflicts_with = "server", default_value = "10s", value_parser = crate::parse_timeout)]
     duration: Duration,
     /// Congestion control of what this end sends: linux:NAME of the kernel's TCP, which by itself takes the system's; with --tun
-    /// bbr3, which is its usual one, bbr3x, bbr3-linux, bbr1, cubic or reno
+    /// bbr3, which is its usual one, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic or reno
     #[arg(long, value_name = "ALGORITHM")]
     cc: Option<Cc>,
     /// The most that waits unsent at the sender (TCP_NOTSENT_LOWAT): more is latency, less than 10 ms at the path's rate may cost

@@ -27,8 +27,9 @@ pub(crate) struct Args {
     /// The scenario files; - is standard input
     #[arg(value_name = "FILE.toml", required = true)]
     files: Vec<PathBuf>,
-    /// What carries the flows: sim (a virtual clock), quic (real packets on a link inside this process, in
-    /// real time) or tcp (the kernel's, between network namespaces; needs Linux and root)
+    /// What carries the flows: sim (the simulator), quic (real packets of noq on a link inside this process, in real time),
+    /// quic:quinn, quic:s2n, tcp (the kernel's, between network namespaces; needs Linux and root), tcp:user-tun (this
+    /// project's TCP there) or tcp:user (the same under a virtual clock)
     #[arg(
         long,
         short = 'b',

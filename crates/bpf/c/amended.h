@@ -18,6 +18,11 @@
 #define PROBE_RTT_INTERVAL_ROUNDS 16
 #define PROBE_WAIT_ROUNDS 3
 #define UP_TARGET PERCENT(125)
+#define UP_QUEUE_ROUNDS 2
+#define UP_QUEUE_SHIFT 1
+#define CRUISE_PACKETS 8
+#define CRUISE_CWND_GAIN_MAX PERCENT(125)
+#define BANDWIDTH_ROUNDS 12
 #define SMALL_LOSS PERCENT(3)
 #define BASELINE_LOSS_MAX PERCENT(6)
 #define BASELINE_PACKETS 100
@@ -153,6 +158,7 @@ static inline void begin_cruise_for_amendments(struct bbr3 *b, const struct bbr3
 	if (!IS_AMENDED)
 		return;
 	b->amended.least_rtt = INFINITE;
+	b->amended.rounds = 0;
 	b->amended.cruise_lost = c->lost;
 	b->amended.cruise_delivered = c->delivered;
 }
@@ -164,6 +170,7 @@ static inline void end_cruise_for_amendments(struct bbr3 *b, const struct bbr3_c
 	if (!IS_AMENDED)
 		return;
 	a->has_reached_target = false;
+	a->rounds = 0;
 	if (b->state != PROBE_BW_CRUISE)
 		return;
 	uint64_t lost = sub_sat(c->lost, a->cruise_lost);
@@ -187,6 +194,14 @@ static inline void take_bandwidth_of_cruise(struct bbr3 *b, const struct bbr3_co
 		b->max_bw = b->max_bw_filter[0] = delivered;
 		b->max_bw_filter[1] = 0;
 	}
+}
+
+/* A round of CRUISE ends, and CRUISE goes on. */
+static inline void end_round_of_cruise(struct bbr3 *b, const struct bbr3_conn *c,
+				       const struct bbr3_sample *rs)
+{
+	if (IS_AMENDED && ++b->amended.rounds % BANDWIDTH_ROUNDS == 2)
+		take_bandwidth_of_cruise(b, c, rs);
 }
 
 /* The share of bytes that the path may lose by itself, as a factor. */
@@ -239,12 +254,21 @@ static inline bool is_small_loss(const struct bbr3 *b, const struct bbr3_conn *c
 static inline bool is_up_at_target(struct bbr3 *b, const struct bbr3_conn *c,
 				   const struct bbr3_sample *rs)
 {
-	if (!is_on(UP_ENDS_AT_TARGET))
+	struct bbr3_amended *a = &b->amended;
+
+	if (!IS_AMENDED)
 		return false;
 	if (add_sat(rs->prior_inflight, c->smss) >= gain_of(UP_TARGET, b->bdp))
-		b->amended.has_reached_target = true;
-	return b->amended.has_reached_target && !is_short(rs->rtt, b->min_rtt) &&
-	       b->full_bw_count >= 1 && is_short(b->amended.least_rtt, b->min_rtt);
+		a->has_reached_target = true;
+	if (b->round_start && a->rounds < UINT8_MAX)
+		a->rounds++;
+	if (!a->has_reached_target)
+		return false;
+	if (is_on(UP_ENDS_AT_TARGET) && !is_short(rs->rtt, b->min_rtt) && b->full_bw_count >= 1 &&
+	    is_short(a->least_rtt, b->min_rtt))
+		return true;
+	return is_on(UP_ENDS_IN_QUEUE) && !has_competitor(b) && !is_below_least_window(b, c) &&
+	       a->rounds >= UP_QUEUE_ROUNDS && is_queueing(rs->rtt, b->min_rtt, UP_QUEUE_SHIFT);
 }
 
 static inline void end_probe_rtt_for_amendments(struct bbr3 *b, const struct bbr3_conn *c,

@@ -79,6 +79,9 @@ static inline void update_max_inflight(struct bbr3 *b, const struct bbr3_conn *c
 	uint64_t cap = bdp_multiple(b, c, b->bw, b->cwnd_gain);
 	uint64_t extra_acked = min64(b->extra_acked, bytes_in(b->bw, EXTRA_ACKED_TIME));
 
+	if (is_on(SMALLER_CRUISE_WINDOW) && b->state == PROBE_BW_CRUISE)
+		cap = min64(add_sat(cap, CRUISE_PACKETS * c->smss),
+			    bdp_multiple(b, c, b->bw, CRUISE_CWND_GAIN_MAX));
 	cap = max64(cap, inflight_beside_competitor(b));
 	b->max_inflight = quantization_budget(b, c, add_sat(cap, extra_acked));
 }

@@ -278,6 +278,9 @@ static inline void update_probe_bw_cycle_phase(struct bbr3 *b, const struct bbr3
 	    is_time_to_probe_bw(b, c, rs->now)) {
 		take_bandwidth_of_cruise(b, c, rs);
 		start_probe_bw_refill(b, c);
+	} else if (b->state == PROBE_BW_CRUISE) {
+		if (b->round_start)
+			end_round_of_cruise(b, c, rs);
 	} else if (b->state == PROBE_BW_DOWN) {
 		if (is_time_to_cruise(b, c))
 			start_probe_bw_cruise(b, c);

@@ -19,7 +19,7 @@
 #define PROBE_UP_PACING_GAIN PERCENT(125)
 #define DEFAULT_CWND_GAIN PERCENT(200)
 #define PROBE_UP_CWND_GAIN PERCENT(225)
-#define CRUISE_CWND_GAIN PERCENT(120)
+#define CRUISE_CWND_GAIN PERCENT(102)
 #define PROBE_RTT_CWND_GAIN PERCENT(50)
 #define PACING_MARGIN PERCENT(99)
 #define LOSS_THRESH PER_256(5)
@@ -86,6 +86,7 @@ enum bbr3_amendment {
 	TIMERS_IN_ROUND_TRIPS,
 	PROBE_RTT_EMPTIES_QUEUE,
 	MARGIN_WITH_QUEUE,
+	UP_ENDS_IN_QUEUE,
 	NUMBER_OF_AMENDMENTS,
 };
 
@@ -169,6 +170,8 @@ struct bbr3_amended {
 	uint32_t baseline_loss;
 	uint8_t queue;
 	bool has_reached_target;
+	/* Of this UP, or of this CRUISE. */
+	uint8_t rounds;
 	bool is_without_margin;
 	uint8_t queueing_acks;
 };

@@ -172,9 +172,9 @@ pub enum Amendment {
     ProbeRttWhenNeeded,
     /// DOWN sends at 0.82 of the estimated bandwidth.
     DeeperDown,
-    /// The window in CRUISE is 1.2 BDP.
+    /// The window in CRUISE is 1.02 BDP and eight packets, at most 1.25 BDP.
     SmallerCruiseWindow,
-    /// After a CRUISE with a queue that ProbeRTT empties, the bandwidth is what CRUISE delivered.
+    /// In a CRUISE with a queue that ProbeRTT empties, the bandwidth is what CRUISE delivers.
     BandwidthOfCruise,
     /// A round with little loss does not lower the short-term bounds.
     IgnoreSmallLoss,
@@ -190,11 +190,13 @@ pub enum Amendment {
     ProbeRttEmptiesQueue,
     /// CRUISE is paced at the estimated bandwidth, without the margin, where it has no queue.
     MarginWithQueue,
+    /// UP ends after two rounds if its packets wait for half of the shortest RTT.
+    UpEndsInQueue,
 }
 
 impl Amendment {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::UpEndsAtTarget,
         Self::ProbeRttWhenNeeded,
         Self::DeeperDown,
@@ -207,6 +209,7 @@ impl Amendment {
         Self::TimersInRoundTrips,
         Self::ProbeRttEmptiesQueue,
         Self::MarginWithQueue,
+        Self::UpEndsInQueue,
     ];
 
     /// The name, as in a scenario file.
@@ -224,6 +227,7 @@ impl Amendment {
             Self::TimersInRoundTrips => "timers_in_round_trips",
             Self::ProbeRttEmptiesQueue => "probe_rtt_empties_queue",
             Self::MarginWithQueue => "margin_with_queue",
+            Self::UpEndsInQueue => "up_ends_in_queue",
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 /// The cases that `bbr3x` does not pass by intention, in their order.
-pub static CHANGES: [Change; 9] = [
+pub static CHANGES: [Change; 10] = [
     change(
         1,
         &[Amendment::StartupEndsWithQueue],
@@ -24,8 +24,9 @@ pub static CHANGES: [Change; 9] = [
     ),
     change(
         5,
-        &[Amendment::UpEndsAtTarget],
-        "UP ends with the queue that its target makes, not after three rounds: a flow that is alone needs no longer queue",
+        &[Amendment::UpEndsAtTarget, Amendment::UpEndsInQueue],
+        "UP ends with the queue that its target makes, not after three rounds: a flow that is alone needs no longer queue, and \
+         one among many after two, where others probe with it",
     ),
     change(
         8,
@@ -50,7 +51,7 @@ pub static CHANGES: [Change; 9] = [
     change(
         13,
         &[Amendment::SmallerCruiseWindow],
-        "the window is 1.2 BDP and extra_acked, not 2: less of a queue where estimates are too high",
+        "the window is 1.02 BDP, eight packets and extra_acked, not 2 BDP: less of a queue where estimates are too high",
     ),
     change(
         16,
@@ -62,6 +63,12 @@ pub static CHANGES: [Change; 9] = [
             Amendment::ProbeRttEmptiesQueue,
         ],
         "a short-term bound needs a round that loses 3 %: at the new rate the shorter queues of these amendments lose less",
+    ),
+    change(
+        19,
+        &[Amendment::UpEndsInQueue],
+        "packets that are held back until a timeout are a queue, which ends UP before they are lost: no loss ended it, and \
+         there is no such end to undo",
     ),
     change(
         20,

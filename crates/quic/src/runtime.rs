@@ -46,8 +46,9 @@ impl Runtime for FineRuntime {
         }
     }
 
+    /// By the clock of the timers, or a deadline would be compared with another clock where tokio's is paused.
     fn now(&self) -> Instant {
-        TokioRuntime.now()
+        self.timers.now()
     }
 }
 

@@ -3,10 +3,12 @@
 
 use super::Bbr3;
 use super::params::{
-    BASELINE_LOSS_MAX, BASELINE_PACKETS, COMPETITOR_CWND_GAIN, COMPETITOR_QUEUE_SHIFT,
+    BANDWIDTH_ROUNDS, BASELINE_LOSS_MAX, BASELINE_PACKETS, COMPETITOR_CWND_GAIN,
+    COMPETITOR_QUEUE_SHIFT, CRUISE_CWND_GAIN, CRUISE_CWND_GAIN_MAX, CRUISE_PACKETS,
     DELIVERED_SHIFT, Flavour, PACING_MARGIN, PROBE_RTT_AT_LATEST, PROBE_RTT_CWND_GAIN,
     PROBE_RTT_INTERVAL, PROBE_RTT_INTERVAL_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_ROUNDS, QUEUE_ACKS,
-    QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, STARTUP_QUEUE_SHIFT, UP_TARGET,
+    QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, STARTUP_QUEUE_SHIFT, UP_QUEUE_ROUNDS, UP_QUEUE_SHIFT,
+    UP_TARGET,
 };
 use crate::config::{Amendment, Amendments};
 use crate::conn::Conn;
@@ -32,6 +34,8 @@ pub(crate) struct Amended {
     on: Amendments,
     /// This probe had [`UP_TARGET`] in flight.
     has_reached_target: bool,
+    /// Rounds of this UP, or of this CRUISE.
+    rounds: u8,
     /// This CRUISE has no queue that the pacing margin would drain.
     is_without_margin: bool,
     /// The queues that were seen on this path.
@@ -54,6 +58,7 @@ impl Amended {
         Self {
             on: without.complement(),
             has_reached_target: false,
+            rounds: 0,
             is_without_margin: false,
             queue: Queue::Unseen,
             queueing_acks: 0,
@@ -175,6 +180,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn begin_cruise_for_amendments(&mut self, conn: &Conn) {
         if let Some(amended) = F::amended_mut(&mut self.own) {
             amended.least_rtt = Duration::MAX;
+            amended.rounds = 0;
             amended.cruise_lost = conn.sampler.lost();
             amended.cruise_delivered = conn.sampler.delivered;
         }
@@ -187,6 +193,7 @@ impl<F: Flavour> Bbr3<F> {
         let (min_rtt, state) = (self.min_rtt, self.state);
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
         amended.has_reached_target = false;
+        amended.rounds = 0;
         if state != State::ProbeBwCruise {
             return;
         }
@@ -204,9 +211,19 @@ impl<F: Flavour> Bbr3<F> {
             };
     }
 
-    /// A CRUISE ends, and REFILL begins. Where a queue stood that ProbeRTT empties, flows of this kind believe in more bandwidth
-    /// together than the link has: what CRUISE delivered is this one's share of it. From there a probe of a small flow
-    /// gains more than one of a large flow.
+    /// A round of CRUISE ends, and CRUISE goes on.
+    pub(super) fn end_round_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
+        let Some(amended) = F::amended_mut(&mut self.own) else { return };
+        amended.rounds = amended.rounds.wrapping_add(1);
+        if amended.rounds % BANDWIDTH_ROUNDS == 2 {
+            self.take_bandwidth_of_cruise(conn, rs);
+        }
+    }
+
+    /// In CRUISE, and at its end. Where a queue stands that ProbeRTT empties, flows of this kind believe in more bandwidth
+    /// together than the link has: what CRUISE delivers is this one's share of it. From there a probe of a small flow
+    /// gains more than one of a large flow. As CRUISE goes on, the window that follows this estimate empties the queue, but
+    /// for CRUISE_PACKETS of each flow, which even the rates out.
     pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
         let min_rtt = self.min_rtt;
         let is_shared = self.amended(Amendment::BandwidthOfCruise).is_some_and(|amended| {
@@ -280,22 +297,40 @@ impl<F: Flavour> Bbr3<F> {
         })
     }
 
-    /// True if UP may end before a plateau of three rounds: the target was in flight, it made a queue, one round did not
-    /// deliver more, and in the last CRUISE nobody else was queueing. On a link that is faster than believed no queue
-    /// is made, and UP goes on.
+    /// True if UP may end before a plateau of three rounds: the target was in flight, and it made a queue. On a link that is
+    /// faster than believed no queue is made, and UP goes on. Either one round did not deliver more, and in the last CRUISE
+    /// nobody else was queueing; or the queue is longer than this flow's probe makes it. A flow among many grows by UP's gain
+    /// in each round, and with it only the queue. Beside a flow that fills the buffer the queue says nothing, nor where the
+    /// least window is one.
     pub(super) fn is_up_at_target(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        if self.amended(Amendment::UpEndsAtTarget).is_none() {
-            return false;
-        }
         let reached = rs.prior_inflight.saturating_add(conn.smss) >= UP_TARGET.of(self.bdp);
-        let (min_rtt, rounds) = (self.min_rtt, self.full_bw_count);
-        let has_queue = !is_short(rs.rtt, min_rtt);
+        let (min_rtt, plateau, round_start) = (self.min_rtt, self.full_bw_count, self.round_start);
+        let is_below_least_window = self.is_below_least_window(conn);
         F::amended_mut(&mut self.own).is_some_and(|amended| {
             amended.has_reached_target |= reached;
-            amended.has_reached_target
-                && has_queue
-                && rounds >= 1
-                && is_short(amended.least_rtt, min_rtt)
+            amended.rounds = amended.rounds.saturating_add(u8::from(round_start));
+            let ends_at_target = amended.on.contains(Amendment::UpEndsAtTarget)
+                && !is_short(rs.rtt, min_rtt)
+                && plateau >= 1
+                && is_short(amended.least_rtt, min_rtt);
+            let ends_in_queue = amended.on.contains(Amendment::UpEndsInQueue)
+                && !amended.has_competitor()
+                && !is_below_least_window
+                && amended.rounds >= UP_QUEUE_ROUNDS
+                && is_queueing(rs.rtt, min_rtt, UP_QUEUE_SHIFT);
+            amended.has_reached_target && (ends_at_target || ends_in_queue)
+        })
+    }
+
+    /// The window of CRUISE but for extra_acked: packets that do not grow with the bandwidth are a larger part of a small
+    /// flow's window, and a queue takes rate from flows by their windows.
+    pub(super) fn inflight_of_cruise(&self, conn: &Conn) -> Option<u64> {
+        (self.state == State::ProbeBwCruise
+            && self.amended(Amendment::SmallerCruiseWindow).is_some())
+        .then(|| {
+            let most = self.bdp_multiple(conn, self.bw, CRUISE_CWND_GAIN_MAX);
+            let window = self.bdp_multiple(conn, self.bw, CRUISE_CWND_GAIN);
+            window.saturating_add(CRUISE_PACKETS * conn.smss).min(most)
         })
     }
 

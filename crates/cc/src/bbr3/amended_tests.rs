@@ -200,6 +200,62 @@ fn probe_rtt_has_the_window_of_the_shortest_rtt() {
     assert!((19..=21).contains(&amended) && draft >= 195, "{amended}, draft {draft}");
 }
 
+/// How long UP lasts behind a queue of 40 ms that others made.
+fn up_behind_a_queue(without: Amendments) -> Duration {
+    let mut link = link(Algorithm::Bbr3x, without);
+    link.run_to(State::ProbeBwCruise);
+    link.rtt = MS.times(80);
+    link.run_to(State::ProbeBwUp);
+    let start = link.now;
+    link.run_to(State::ProbeBwDown);
+    link.now.since(start)
+}
+
+#[test]
+fn up_behind_a_queue_of_others_ends_after_two_rounds() {
+    let draft = up_behind_a_queue(all());
+    let amended = up_behind_a_queue(but(Amendment::UpEndsInQueue));
+    assert!(amended >= MS.times(150) && amended <= MS.times(200), "{amended}");
+    assert!(draft >= amended + MS.times(70), "{amended}, draft {draft}");
+}
+
+/// BBR.max_inflight of CRUISE over the estimated BDP, in percent, at a rate in Mbit/s.
+fn window_of_cruise(rate: u64, without: Amendments) -> u64 {
+    let config = Config { bbr3x_without: without, ..Config::new(1) };
+    let mut link = Link::with(Algorithm::Bbr3x, rate, MS.times(40), config);
+    link.run(Duration::from_secs(8));
+    link.run_to(State::ProbeBwCruise);
+    link.run(MS.times(500));
+    let bbr = link.bbr();
+    (bbr.max_inflight - bbr.extra_acked) * 100 / bbr.bdp
+}
+
+#[test]
+fn a_small_flow_has_a_larger_part_of_the_queue_in_cruise() {
+    let amended = but(Amendment::SmallerCruiseWindow);
+    let of = |rate| window_of_cruise(rate, amended);
+    // Eight packets are 24 % of 10 Mbit/s x 40 ms, and 1 % of the BDP of 200 Mbit/s.
+    let (slow, middle, fast) = (of(3), of(10), of(200));
+    assert!(slow > middle && middle > fast + 15, "{slow}, {middle}, {fast}");
+    assert!((102..=106).contains(&fast), "{fast}");
+    assert!(window_of_cruise(10, all()) > 195);
+}
+
+#[test]
+fn cruise_believes_what_it_delivers_behind_a_queue() {
+    let believed = |without| {
+        let mut link = link(Algorithm::Bbr3x, without);
+        link.run_to(State::ProbeBwCruise);
+        link.rate = crate::Rate::from_bits_per_sec(16_000_000);
+        link.run(MS.times(1500));
+        assert_eq!(link.state(), State::ProbeBwCruise);
+        link.bbr().max_bw.as_bits_per_sec() / 100_000
+    };
+    let amended = but(Amendment::BandwidthOfCruise);
+    assert!((155..=165).contains(&believed(amended)), "{}", believed(amended));
+    assert!(believed(all()) > 190);
+}
+
 #[test]
 fn names_are_read_and_unknown_ones_refused() {
     for amendment in Amendment::ALL {

@@ -126,7 +126,8 @@ impl<F: Flavour> Bbr3<F> {
 
     /// UpdateMaxInflight(), "Computing BBR.max_inflight".
     fn update_max_inflight(&mut self, conn: &Conn) {
-        let cap = self.bdp_multiple(conn, self.bw, self.cwnd_gain);
+        let cap = self.inflight_of_cruise(conn);
+        let cap = cap.unwrap_or_else(|| self.bdp_multiple(conn, self.bw, self.cwnd_gain));
         let cap = cap.max(self.inflight_beside_competitor());
         let extra_acked = match F::P.extra_acked_filter {
             ExtraAckedFilter::Rounds => self.extra_acked,

@@ -329,13 +329,24 @@ pub(super) const QUEUE_ACKS: u8 = 4;
 pub(super) const STARTUP_QUEUE_SHIFT: u32 = 2;
 /// bbr3x: the queue of another flow that ProbeRTT does not empty is above the shortest RTT by this binary fraction of it, 1/4.
 pub(super) const COMPETITOR_QUEUE_SHIFT: u32 = 2;
+/// bbr3x: UP ends after so many rounds if its packets wait longer than by this binary fraction of min_rtt, 1/2: twice what a
+/// flow that is alone makes with UP_TARGET, so that other flows probe at the same time.
+pub(super) const UP_QUEUE_ROUNDS: u8 = 2;
+pub(super) const UP_QUEUE_SHIFT: u32 = 1;
 /// bbr3x: growth in UP that says that the link is faster than believed. UP itself sends 23.75 % more than before, with
 /// the margin off, so that no round can show FULL_BW_GROWTH.
 pub(super) const UP_GROWTH: Gain = Gain::percent(112);
 /// bbr3x: DOWN sends so much slower than the estimate that a probe's queue is gone within a round trip.
 pub(super) const PROBE_DOWN_PACING_GAIN: Gain = Gain::percent(82);
-/// bbr3x: the window in CRUISE, in BDP: half of one for the ACKs' delay and aggregation, and for the queue of others.
-pub(super) const CRUISE_CWND_GAIN: Gain = Gain::percent(120);
+/// bbr3x: the window in CRUISE, in BDP, and the packets that it has beside: a queue of 2 % that the flows make in proportion to
+/// their rates, and one to which each adds the same. It takes more of its rate from a large flow than from a small one.
+pub(super) const CRUISE_CWND_GAIN: Gain = Gain::percent(102);
+pub(super) const CRUISE_PACKETS: u64 = 8;
+/// bbr3x: the most of that window, in BDP: of many small flows each is given a quarter more than its share, and no more.
+pub(super) const CRUISE_CWND_GAIN_MAX: Gain = Gain::percent(125);
+/// bbr3x: CRUISE takes what it delivers for the bandwidth in the second of so many rounds: by then DOWN's round is out of
+/// the samples, and in so many rounds the other flows' windows have answered the last time.
+pub(super) const BANDWIDTH_ROUNDS: u8 = 12;
 /// bbr3x: a round that loses less does not lower the short-term bounds.
 pub(super) const SMALL_LOSS: Gain = Gain::percent(3);
 /// bbr3x: the most that counts as the path's own loss. Above it, flows that share a short buffer take each other's losses

@@ -70,6 +70,8 @@ impl<F: Flavour> Bbr3<F> {
         } else if self.is_time_to_probe_bw(conn, rs.now) {
             self.take_bandwidth_of_cruise(conn, rs);
             self.start_probe_bw_refill(conn);
+        } else if self.round_start {
+            self.end_round_of_cruise(conn, rs);
         }
     }
 

@@ -1,22 +1,97 @@
 //! Congestion control in Python: an object whose methods are called with the connection.
 
-use std::sync::{Mutex, PoisonError};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::{
     Algorithm, Congestion, CongestionControl, Conn, CustomAlgorithm, CustomControl, Gain, Instant,
     Rate, RateSample, Snapshot, State,
 };
+use fullpipe_lab::RunError;
+use fullpipe_lab::metrics::RunResult;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// The first exception of an algorithm, until somebody raises it: what an algorithm's caller cannot hand on.
-static FAILED: Mutex<Option<PyErr>> = Mutex::new(None);
+use crate::wait::LOOK;
 
-/// The exception that an algorithm raised, if one did. It is handed out once.
-pub(crate) fn failure() -> Option<PyErr> {
-    FAILED.lock().unwrap_or_else(PoisonError::into_inner).take()
+/// A call from Python that has algorithms at work. What they raise their caller cannot hand on: it is kept here.
+#[derive(Default)]
+pub(crate) struct Call {
+    /// Set when the work shall end early, as it shall after an exception.
+    pub(crate) stop: AtomicBool,
+    /// The first exception of an algorithm, until somebody raises it.
+    failure: Mutex<Option<PyErr>>,
+}
+
+thread_local! {
+    /// Whose algorithms this thread calls.
+    static CALL: RefCell<Option<Arc<Call>>> = const { RefCell::new(None) };
+}
+
+/// Whose algorithms are called on the threads of a transport, which do not say so themselves.
+static REAL_TIME: Mutex<Option<Arc<Call>>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Call {
+    /// The exception that an algorithm of this call raised, if one did. It is handed out once.
+    pub(crate) fn failure(&self) -> Option<PyErr> {
+        lock(&self.failure).take()
+    }
+
+    /// Does work that calls algorithms on this thread.
+    pub(crate) fn within<R>(self: &Arc<Self>, work: impl FnOnce() -> R) -> R {
+        struct Outer(Option<Arc<Call>>);
+        impl Drop for Outer {
+            fn drop(&mut self) {
+                CALL.set(self.0.take());
+            }
+        }
+        let _outer = Outer(CALL.replace(Some(self.clone())));
+        work()
+    }
+
+    /// Carries out a run; without a result when the call has to end.
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        is_realtime: bool,
+        run: impl FnOnce() -> Result<RunResult, RunError>,
+    ) -> Result<RunResult, RunError> {
+        let _turn = is_realtime.then(|| Turn::of(self)).transpose()?;
+        let result = self.within(run);
+        // An algorithm that raised may have let it end as usual.
+        if self.stop.load(Ordering::Relaxed) { Err(RunError::StoppedEarly) } else { result }
+    }
+}
+
+/// A run in real time, which would disturb another one.
+struct Turn;
+
+impl Turn {
+    /// Waits until no other is under way.
+    fn of(call: &Arc<Call>) -> Result<Self, RunError> {
+        while !call.stop.load(Ordering::Relaxed) {
+            let mut at = lock(&REAL_TIME);
+            if at.is_none() {
+                *at = Some(call.clone());
+                return Ok(Self);
+            }
+            drop(at);
+            std::thread::sleep(LOOK);
+        }
+        Err(RunError::StoppedEarly)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *lock(&REAL_TIME) = None;
+    }
 }
 
 /// A connection as an algorithm sees it, and its control parameters, which it sets. Times are nanoseconds, volumes bytes.
@@ -173,8 +248,16 @@ impl Clone for InPython {
     }
 }
 
+/// Keeps an exception for the call that this thread works for.
 fn note(error: PyErr) {
-    FAILED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    let call = CALL.with_borrow(Clone::clone).or_else(|| lock(&REAL_TIME).clone());
+    match call {
+        Some(call) => {
+            lock(&call.failure).get_or_insert(error);
+            call.stop.store(true, Ordering::Relaxed);
+        }
+        None => Python::attach(|py| error.write_unraisable(py, None)),
+    }
 }
 
 impl InPython {

@@ -1,9 +1,12 @@
 //! The core for one flow: what a transport in Rust has, in Python's words.
 
+use std::sync::Arc;
+
 use fullpipe_cc::{Config, Duration, Instant, PacketState, Rate, RttSample, SendDecision};
 use fullpipe_lab::Cc;
 use pyo3::prelude::*;
 
+use crate::algorithm::Call;
 use crate::error::of_argument;
 
 /// A packet's state, which is kept beside it until it is acknowledged or lost.
@@ -17,7 +20,21 @@ pub(crate) struct Packet {
 
 /// Congestion control of one flow. Times are nanoseconds of the caller's clock.
 #[pyclass(module = "fullpipe._fullpipe")]
-pub(crate) struct Controller(fullpipe_cc::Controller);
+pub(crate) struct Controller {
+    controller: fullpipe_cc::Controller,
+    call: Arc<Call>,
+}
+
+impl Controller {
+    /// Does what may call an algorithm in Python.
+    ///
+    /// # Errors
+    /// It raised.
+    fn call<R>(&mut self, work: impl FnOnce(&mut fullpipe_cc::Controller) -> R) -> PyResult<R> {
+        let result = self.call.within(|| work(&mut self.controller));
+        self.call.failure().map_or(Ok(result), Err)
+    }
+}
 
 #[pymethods]
 impl Controller {
@@ -32,12 +49,15 @@ impl Controller {
             return Err(of_argument("smss", "0; write the bytes of a full packet"));
         }
         let config = Config { smss, ..Config::new(seed) };
-        Ok(Self(fullpipe_cc::Controller::new(ours, config, Instant::from_nanos(now_ns))))
+        let call = Arc::new(Call::default());
+        let now = Instant::from_nanos(now_ns);
+        let controller = call.within(|| fullpipe_cc::Controller::new(ours, config, now));
+        call.failure().map_or(Ok(Self { controller, call }), Err)
     }
 
     /// When a packet may leave, which is at once for `now_ns`; None while the window is full.
     fn send_at(&mut self, now_ns: u64) -> Option<u64> {
-        match self.0.can_send(Instant::from_nanos(now_ns)) {
+        match self.controller.can_send(Instant::from_nanos(now_ns)) {
             SendDecision::Now { .. } => Some(now_ns),
             SendDecision::At(time) => Some(time.as_nanos()),
             SendDecision::CwndLimited => None,
@@ -45,8 +65,9 @@ impl Controller {
     }
 
     /// A packet left.
-    fn on_sent(&mut self, now_ns: u64, bytes: u32) -> Packet {
-        Packet { state: self.0.on_sent(Instant::from_nanos(now_ns), bytes), bytes }
+    fn on_sent(&mut self, now_ns: u64, bytes: u32) -> PyResult<Packet> {
+        let state = self.call(|cc| cc.on_sent(Instant::from_nanos(now_ns), bytes))?;
+        Ok(Packet { state, bytes })
     }
 
     /// An ACK, or a timer that declared packets lost: all that it said, at once. Without `rtt_ns` the round trip is taken of
@@ -60,51 +81,53 @@ impl Controller {
         rtt_ns: Option<u64>,
         ce: u64,
         timeout: bool,
-    ) {
-        let mut batch = self.0.ack(Instant::from_nanos(now_ns));
-        acked.iter().for_each(|packet| batch.acked(&packet.state));
-        lost.iter().for_each(|packet| batch.lost(&packet.state));
-        if let Some(rtt) = rtt_ns {
-            batch.rtt(RttSample::Exact(Duration::from_nanos(rtt)));
-        }
-        batch.ce(ce);
-        if timeout {
-            batch.timeout();
-        }
-        batch.finish();
+    ) -> PyResult<()> {
+        self.call(|cc| {
+            let mut batch = cc.ack(Instant::from_nanos(now_ns));
+            acked.iter().for_each(|packet| batch.acked(&packet.state));
+            lost.iter().for_each(|packet| batch.lost(&packet.state));
+            if let Some(rtt) = rtt_ns {
+                batch.rtt(RttSample::Exact(Duration::from_nanos(rtt)));
+            }
+            batch.ce(ce);
+            if timeout {
+                batch.timeout();
+            }
+            batch.finish();
+        })
     }
 
     /// The application has nothing to send, although the window has room.
     fn on_app_limited(&mut self) {
-        self.0.on_app_limited();
+        self.controller.on_app_limited();
     }
 
     /// Congestion window in bytes.
     #[getter]
     fn cwnd(&self) -> u64 {
-        self.0.cwnd()
+        self.controller.cwnd()
     }
 
     /// Bytes in flight.
     #[getter]
     fn inflight(&self) -> u64 {
-        self.0.inflight()
+        self.controller.inflight()
     }
 
     /// Pacing rate in bit/s; None when the algorithm leaves pacing to the transport.
     #[getter]
     fn pacing_bps(&self) -> Option<u64> {
-        self.0.pacing_rate().map(Rate::as_bits_per_sec)
+        self.controller.pacing_rate().map(Rate::as_bits_per_sec)
     }
 
     /// State of the algorithm, in the draft's spelling.
     #[getter]
     fn state(&self) -> &'static str {
-        self.0.snapshot().state.name()
+        self.controller.snapshot().state.name()
     }
 
     /// Every variable of the model, as JSON.
     fn snapshot_json(&self) -> PyResult<String> {
-        serde_json::to_string(&self.0.snapshot()).map_err(crate::error::of_run)
+        serde_json::to_string(&self.controller.snapshot()).map_err(crate::error::of_run)
     }
 }

@@ -5,8 +5,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fullpipe_lab::run::{self, run_points};
-use fullpipe_lab::{BackendChoice, Edition, LinkKind, RunError, RunOptions, check_machine, units};
+use fullpipe_lab::metrics::RunResult;
+use fullpipe_lab::run::{SweepProgress, run_points_with, sweep_with};
+use fullpipe_lab::{
+    BackendChoice, Edition, LinkKind, RunError, RunOptions, check_machine, run_point, units,
+};
 use pyo3::prelude::*;
 
 use crate::error::{of_argument, of_file, of_run, of_sweep};
@@ -145,9 +148,10 @@ impl Plan {
     ) -> PyResult<Results> {
         let points = points.unwrap_or_else(|| (0..self.plan.grid.runs.len()).collect());
         let options = self.options(rows);
+        let jobs = if self.backend.is_realtime() { 1 } else { jobs };
         let work = |shared: &Shared| {
             let tell = |done| shared.done.store(done, Ordering::Relaxed);
-            run_points(&self.plan, &points, &options, jobs, &shared.stop, tell)
+            run_points_with(&points, jobs, |i| self.run_one(i, &options, shared), tell)
         };
         let mut results = wait(py, progress, work)?;
         results.sort_by_key(|(run, _)| *run);
@@ -171,8 +175,9 @@ impl Plan {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Results> {
         let work = |shared: &Shared| {
-            let tell = &mut |p: run::SweepProgress| shared.done.store(p.done, Ordering::Relaxed);
-            run::sweep(&self.plan, Path::new(&out), jobs, &shared.stop, tell)
+            let tell = &mut |p: SweepProgress| shared.done.store(p.done, Ordering::Relaxed);
+            let run = |i| self.run_one(i, &RunOptions::default(), shared);
+            sweep_with(&self.plan, Path::new(&out), jobs, run, tell)
         };
         let runs = wait(py, progress, work)?.map_err(of_sweep)?;
         Ok(Results::new(&self.plan, self.file.clone(), self.link, runs))
@@ -189,5 +194,15 @@ impl Plan {
 impl Plan {
     fn options(&self, rows: Option<u64>) -> RunOptions<'static> {
         RunOptions { backend: self.backend, link: self.link, rows, qlog: None }
+    }
+
+    fn run_one(
+        &self,
+        index: usize,
+        options: &RunOptions<'_>,
+        Shared { call, .. }: &Shared,
+    ) -> Result<RunResult, RunError> {
+        let run = || run_point(&self.plan, index, options, &call.stop, &mut |_| ());
+        call.run(options.backend.is_realtime(), run)
     }
 }

@@ -1,21 +1,22 @@
 //! Work beside Python: the calling thread lets go of the interpreter, and looks at signals meanwhile.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use crate::algorithm;
+use crate::algorithm::Call;
 
 /// Time between two looks at signals.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// What the work and the thread that waits for it tell each other.
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// Set when the work shall end early.
-    pub(crate) stop: AtomicBool,
+    /// Whose work it is, and whether it shall end early.
+    pub(crate) call: Arc<Call>,
     /// Number of runs that are done.
     pub(crate) done: AtomicUsize,
 }
@@ -50,12 +51,12 @@ pub(crate) fn wait<R: Send>(
             end.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected)
         };
         while !py.detach(is_over) {
-            let look = || algorithm::failure().map_or(Ok(()), Err);
+            let look = || shared.call.failure().map_or(Ok(()), Err);
             if failed.is_none()
                 && let Err(error) =
                     py.check_signals().and_then(|()| tell(&shared)).and_then(|()| look())
             {
-                shared.stop.store(true, Ordering::Relaxed);
+                shared.call.stop.store(true, Ordering::Relaxed);
                 failed = Some(error);
             }
         }
@@ -64,7 +65,7 @@ pub(crate) fn wait<R: Send>(
     match failed {
         Some(error) => Err(error),
         None => {
-            algorithm::failure().map_or(Ok(()), Err)?;
+            shared.call.failure().map_or(Ok(()), Err)?;
             tell(&shared)?;
             Ok(result)
         }

@@ -6,6 +6,7 @@ import doctest
 import re
 import time
 import typing
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -143,6 +144,39 @@ def test_an_algorithm_that_raises_ends_the_run():
             conn.cwnd = 4 * conn.smss
 
     assert fullpipe.run({"cc": "broken", **ALONE}).summary["goodput_mbps"][0].as_py() > 1
+
+
+def broken(name: str, error: Exception) -> None:
+    @fullpipe.algorithm(name)
+    class Broken:
+        def on_ack(self, conn, sample):
+            raise error
+
+
+def test_a_controller_raises_what_its_algorithm_raised():
+    broken("broken-alone", ZeroDivisionError("in the controller"))
+    cc = fullpipe.Controller("broken-alone")
+    packet = cc.on_sent(0, 1200)
+    with pytest.raises(ZeroDivisionError, match="in the controller"):
+        cc.on_ack(40_000_000, [packet])
+    # And no run does after it.
+    assert len(fullpipe.run({"cc": "reno", **ALONE})) == 1
+
+
+def test_each_thread_gets_the_exceptions_of_its_own_runs():
+    broken("broken-key", KeyError("key"))
+    broken("broken-index", IndexError("index"))
+
+    def kind(cc: str) -> object:
+        try:
+            return len(fullpipe.run({"cc": cc, **ALONE}))
+        except LookupError as error:
+            return type(error)
+
+    names = ["broken-key", "reno", "broken-index", "cubic"] * 10
+    with ThreadPoolExecutor(4) as threads:
+        kinds = list(threads.map(kind, names))
+    assert kinds == [KeyError, 1, IndexError, 1] * 10
 
 
 def test_names_of_algorithms_are_checked():

@@ -74,3 +74,19 @@ def test_another_sweeps_directory_is_refused(tmp_path):
 def test_the_bar_counts_runs(tmp_path, capfd):
     fullpipe.sweep(GRID, tmp_path)
     assert "20/20" in capfd.readouterr().err
+
+
+def test_a_run_whose_algorithm_raised_is_not_kept(tmp_path):
+    @fullpipe.algorithm("raises")
+    class Raises:
+        def on_ack(self, conn, sample):
+            raise ZeroDivisionError("in the algorithm")
+
+    # Over before anybody looks whether something was raised.
+    grid = {**GRID, "cc": ["reno", "raises"], "duration": "100ms", "expect": []}
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="in the algorithm"):
+            fullpipe.sweep(grid, tmp_path / "out", progress=False)
+        assert "raises" not in (tmp_path / "out/runs.jsonl").read_text()
+    fullpipe.algorithm("raises")(type("Mended", (), {}))
+    assert fullpipe.sweep(grid, tmp_path / "out", progress=False).summary.equals(fullpipe.run(grid).summary)

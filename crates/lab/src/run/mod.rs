@@ -6,8 +6,8 @@ mod pool;
 mod sweep;
 
 pub use journal::JournalError;
-pub use point::{ROWS, RunOptions, check_machine, run_point, run_points};
-pub use sweep::{SweepError, SweepProgress, sweep};
+pub use point::{ROWS, RunOptions, check_machine, run_point, run_points, run_points_with};
+pub use sweep::{SweepError, SweepProgress, sweep, sweep_with};
 
 #[cfg(feature = "transports")]
 pub(crate) use point::arrivals;

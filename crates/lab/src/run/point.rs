@@ -113,11 +113,20 @@ pub fn run_points(
     options: &RunOptions<'_>,
     jobs: usize,
     stop: &AtomicBool,
-    mut tell: impl FnMut(usize),
+    tell: impl FnMut(usize),
 ) -> Vec<(usize, Result<RunResult, RunError>)> {
     let jobs = if options.backend.is_realtime() { 1 } else { jobs };
+    run_points_with(points, jobs, |i| run_point(plan, i, options, stop, &mut |_| ()), tell)
+}
+
+/// As [`run_points`], by the caller's way to carry out one of them.
+pub fn run_points_with(
+    points: &[usize],
+    jobs: usize,
+    run: impl Fn(usize) -> Result<RunResult, RunError> + Sync,
+    mut tell: impl FnMut(usize),
+) -> Vec<(usize, Result<RunResult, RunError>)> {
     let mut results = Vec::with_capacity(points.len());
-    let run = |i| run_point(plan, i, options, stop, &mut |_| ());
     super::each(points, jobs, run, |i, result| {
         results.push((i, result));
         tell(results.len());

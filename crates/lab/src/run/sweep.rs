@@ -61,6 +61,21 @@ pub fn sweep(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(SweepProgress),
 ) -> Result<Vec<RunResult>, SweepError> {
+    let run = |i| run_point(plan, i, &RunOptions::default(), stop, &mut |_| ());
+    sweep_with(plan, dir, jobs, run, watch)
+}
+
+/// As [`sweep`], by the caller's way to carry out a run: one that it refuses is not in the directory.
+///
+/// # Errors
+/// Those of [`sweep`], and those of `run`.
+pub fn sweep_with(
+    plan: &Plan,
+    dir: &Path,
+    jobs: usize,
+    run: impl Fn(usize) -> Result<RunResult, RunError> + Sync,
+    watch: &mut dyn FnMut(SweepProgress),
+) -> Result<Vec<RunResult>, SweepError> {
     let (mut journal, mut outcomes) = Journal::open(dir, plan)?;
     let all = plan.grid.runs.len();
     let before = outcomes.len();
@@ -69,7 +84,6 @@ pub fn sweep(
     outcomes.iter().for_each(|o| is_done[o.run] = true);
     let todo: Vec<usize> = (0..all).filter(|i| !is_done[*i]).collect();
     let mut failed = None;
-    let run = |i| run_point(plan, i, &RunOptions::default(), stop, &mut |_| ());
     each(&todo, jobs, run, |run, result| {
         let kept = result.map_err(|source| SweepError::Run { run, source }).and_then(|o| {
             journal.append(&o)?;

@@ -17,6 +17,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ import pyarrow.compute
 import pyarrow.dataset
 import pyarrow.parquet
 import ray
+from fsspec.implementations.local import LocalFileSystem
 
 from ._core import algorithm, registered
 from ._errors import OutputError, RunError, ScenarioError
@@ -39,6 +41,9 @@ TABLES = ("summary", "flows", "links", "series")
 
 #: Time for which runs are measured before they are dealt out to batches, in seconds.
 _MEASURE = 0.5
+
+#: Files that are read at a time.
+_READERS = 16
 
 #: Batches for each worker at the least, so that none waits for the last one long.
 _SHARE = 8
@@ -59,6 +64,8 @@ class _Job:
     """What a worker has to know of a sweep."""
 
     head: _Head
+    #: This call of :func:`sweep`'s own.
+    id: str
     name: str
     text: str
     #: Traces that the scenario names: name and content.
@@ -89,11 +96,13 @@ class Done:
 
 
 class _Store:
-    """A directory of results behind fsspec."""
+    """A directory of results behind fsspec, for the sweep of this id."""
 
-    def __init__(self, out: str, storage: Iterable[tuple[str, Any]]) -> None:
+    def __init__(self, out: str, storage: Iterable[tuple[str, Any]], id: str = "") -> None:
         self.fs, root = fsspec.core.url_to_fs(out, **dict(storage))
         self.root: str = root.rstrip("/")
+        self.is_local = isinstance(self.fs, LocalFileSystem)
+        self.end = f".{id}.tmp"
 
     def path(self, *names: str) -> str:
         return "/".join((self.root, *names))
@@ -101,19 +110,47 @@ class _Store:
     def write(self, content: bytes, *names: str) -> None:
         """Writes a file that is there as a whole or not at all."""
         path = self.path(*names)
-        directory, name = path.rsplit("/", 1)
-        temporary = f"{directory}/.{name}.{uuid.uuid4().hex}.tmp"
         try:
-            self.fs.makedirs(directory, exist_ok=True)
-            with self.fs.open(temporary, "wb") as file:
-                file.write(content)
-                file.flush()
-                # Only files of this machine have a descriptor.
-                with contextlib.suppress(AttributeError, OSError):
-                    os.fsync(file.fileno())
-            self.fs.mv(temporary, path)
+            temporary = self._write_temporary(content, path)
+            # Where fsspec's `mv` copies, it takes a name for a pattern.
+            if self.fs.async_impl or type(self.fs).mv is fsspec.AbstractFileSystem.mv:
+                self.fs.cp_file(temporary, path)
+                self.fs.rm_file(temporary)
+            else:
+                self.fs.mv(temporary, path)
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error}") from error
+
+    def create(self, content: bytes, *names: str) -> None:
+        """Writes a file unless it is there: where the store can tell, also of two that do so at once one alone does."""
+        path = self.path(*names)
+        with contextlib.suppress(NotImplementedError, OSError, TypeError):
+            if self.is_local:
+                temporary = self._write_temporary(content, path)
+                try:
+                    os.link(temporary, path)
+                finally:
+                    os.remove(temporary)
+            elif self.fs.async_impl:
+                self.fs.pipe_file(path, content, mode="create")
+        # Where the store cannot tell.
+        if self.read(*names) is None:
+            self.write(content, *names)
+
+    def _write_temporary(self, content: bytes, path: str) -> str:
+        directory, name = path.rsplit("/", 1)
+        temporary = f"{directory}/.{name}.{uuid.uuid4().hex}{self.end}"
+        self.fs.makedirs(directory, exist_ok=True)
+        with self.fs.open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            # Only files of this machine have a descriptor.
+            descriptor = None
+            with contextlib.suppress(AttributeError, OSError):
+                descriptor = file.fileno()
+            if descriptor is not None:
+                os.fsync(descriptor)
+        return temporary
 
     def read(self, *names: str) -> bytes | None:
         """The content of a file; None where there is none."""
@@ -133,10 +170,10 @@ class _Store:
         return [path.rsplit("/", 1)[-1] for path in found]
 
     def remove_temporary(self) -> None:
-        """Removes what killed workers left."""
+        """Removes what killed workers of this sweep left."""
         for directory in (*TABLES, "journal"):
             for name in self.names(directory):
-                if name.startswith(".") and name.endswith(".tmp"):
+                if name.startswith(".") and name.endswith(self.end):
                     with contextlib.suppress(FileNotFoundError):
                         self.fs.rm_file(self.path(directory, name))
 
@@ -149,17 +186,16 @@ def _runs_of(head: _Head, batch: int) -> list[int]:
     return list(range(batch, head.runs, head.batches))
 
 
-#: The plans that this worker has read, by the scenario's fingerprint; the newest alone, because a large grid is large.
+#: The plans that this worker has read, by the sweep's id; the newest alone, because a large grid is large.
 _plans: dict[str, Plan] = {}
 
 
 def _plan(job: _Job) -> Plan:
     """The plan of a job, read once in each worker."""
-    key = f"{job.head.scenario} {job.out}"
-    if key not in _plans:
+    if job.id not in _plans:
         _plans.clear()
-        _plans[key] = _read(job)
-    return _plans[key]
+        _plans[job.id] = _read(job)
+    return _plans[job.id]
 
 
 def _read(job: _Job) -> Plan:
@@ -188,7 +224,7 @@ def _parquet(table: pa.Table) -> bytes:
 def _run_batch(job: _Job, batch: int) -> tuple[int, float, float]:
     """Runs a batch on a worker and writes what came of it."""
     plan = _plan(job)
-    store = _Store(job.out, job.storage)
+    store = _Store(job.out, job.storage, job.id)
     runs = _runs_of(job.head, batch)
     begun = time.perf_counter()
     results = plan.run(runs)
@@ -230,34 +266,41 @@ def _batches(plan: Plan, seconds: float) -> int:
     return min(runs, max(math.ceil(runs * each / seconds), _SHARE * workers))
 
 
-def _open(store: _Store, plan: Plan, seconds: float) -> _Head:
-    """Begins a sweep, or goes on with that of the directory."""
+def _head(store: _Store) -> _Head | None:
     try:
         known = store.read("sweep.json")
-        head = None if known is None else _Head(**json.loads(known))
+        return None if known is None else _Head(**json.loads(known))
     except (OSError, TypeError, ValueError) as error:
         raise OutputError(f"{store.path('sweep.json')} cannot be read: {error}") from error
+
+
+def _open(store: _Store, plan: Plan, seconds: float) -> _Head:
+    """Begins a sweep, or goes on with that of the directory."""
+    head = _head(store)
     if head is None:
-        if store.names(""):
+        # What a driver leaves that was killed here is no reason to refuse.
+        names = [name for name in store.names("") if not (name.startswith(".") and name.endswith(".tmp"))]
+        if names and (names != ["scenario.toml"] or store.read("scenario.toml") != plan.text.encode()):
             raise OutputError(f"{store.root} has files of something else; choose another directory")
-        head = _Head(__version__, plan.fingerprint, len(plan), _batches(plan, seconds))
+        ours = _Head(__version__, plan.fingerprint, len(plan), _batches(plan, seconds))
         store.write(plan.text.encode(), "scenario.toml")
-        store.write(json.dumps(asdict(head)).encode(), "sweep.json")
-    elif head.fullpipe != __version__:
-        raise OutputError(f"{store.root} was begun by fullpipe {head.fullpipe}; choose another directory, or remove it")
-    elif head.scenario != plan.fingerprint:
-        raise OutputError(f"{store.root} holds the results of another scenario; choose another directory, or remove it")
+        store.create(json.dumps(asdict(ours)).encode(), "sweep.json")
+        # Another driver may have been faster.
+        head = _head(store) or ours
+    if head.fullpipe != __version__:
+        raise OutputError(f"{store.root} was begun by fullpipe {head.fullpipe}; choose another directory")
+    if head.scenario != plan.fingerprint:
+        raise OutputError(f"{store.root} holds the results of another scenario; choose another directory")
     return head
 
 
 def journal(out: str, storage_options: dict[str, Any] | None = None) -> list[Done]:
     """The batches that are done in a directory of results, in their order."""
     store = _Store(out, (storage_options or {}).items())
-    names = sorted(name for name in store.names("journal") if not name.startswith("."))
-    contents = store.fs.cat([store.path("journal", name) for name in names]) if names else {}
-    if isinstance(contents, bytes):
-        contents = {names[0]: contents}
-    return sorted((Done(**json.loads(text)) for text in contents.values()), key=lambda done: done.batch)
+    names = [name for name in store.names("journal") if not name.startswith(".")]
+    with ThreadPoolExecutor(_READERS) as readers:
+        contents = list(readers.map(lambda name: store.read("journal", name), names))
+    return sorted((Done(**json.loads(text)) for text in contents if text), key=lambda done: done.batch)
 
 
 def read(out: str, name: str, storage_options: dict[str, Any] | None = None) -> pa.Table:
@@ -300,9 +343,14 @@ def sweep(
     options = dict(storage_options or {})
     if "://" not in out:
         out = os.path.abspath(out)
-    store = _Store(out, options.items())
+    id = uuid.uuid4().hex
+    store = _Store(out, options.items(), id)
+    if store.is_local:
+        # A worker has a working directory of its own.
+        out = store.root
     head = _open(store, plan, batch_seconds)
-    job = _Job(head, plan.name, plan.text, _trace_files(plan, scenario), tuple(registered.items()), out, tuple(options.items()))
+    traces, algorithms = _trace_files(plan, scenario), tuple(registered.items())
+    job = _Job(head, id, plan.name, plan.text, traces, algorithms, out, tuple(options.items()))
     known = {int(name.split(".")[0]) for name in store.names("journal") if not name.startswith(".")}
     _carry_out(job, [batch for batch in range(head.batches) if batch not in known], retries, progress)
     store.remove_temporary()
@@ -310,10 +358,12 @@ def sweep(
     missing = set(range(head.runs))
     for done in journal(out, options):
         for run, values in zip(done.runs, done.probes, strict=True):
+            if run not in missing:
+                raise OutputError(f"{store.root}: the journal has run {run} once too often; choose another directory")
             missing.remove(run)
             probes[run] = values
     if missing:
-        raise OutputError(f"{store.root}: the journal has no run {min(missing)}; remove the directory")
+        raise OutputError(f"{store.root}: the journal has no run {min(missing)}; begin the sweep again, or choose another directory")
     expectations = expectations_of(plan.judge(probes))
 
     def table(name: str) -> pa.Table:

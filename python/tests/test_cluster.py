@@ -5,7 +5,9 @@ FULLPIPE_RUNS=100000 makes the grid of the killed node that large; docs/cluster.
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -102,8 +104,6 @@ def test_a_killed_driver_goes_on(nodes, tmp_path):
         "fullpipe.sweep(json.loads(sys.argv[1]), sys.argv[2], on='ray', address=sys.argv[3], batch_seconds=0.1, "
         "progress=False)\n"
     )
-    import json
-
     long = {**grid(400), "duration": "5s"}
     args = [sys.executable, "-c", program, json.dumps(long), out, made.address]
     with subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
@@ -143,6 +143,86 @@ def test_other_storages_are_written(nodes, tmp_path):
     """`file://` stands for any address of fsspec's."""
     results = fullpipe.sweep(grid(20), f"file://{tmp_path}/ray", on="ray", progress=False)
     assert results.summary.equals(fullpipe.run(grid(20)).summary)
+
+
+@pytest.mark.parametrize("out", ["runs[1]*?", "file://runs[1]*?"])
+def test_a_name_is_no_pattern_and_the_drivers_own(nodes, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs1" / "journal").mkdir(parents=True)
+    results = fullpipe.sweep(grid(20), out, on="ray", progress=False)
+    assert results.summary.equals(fullpipe.run(grid(20)).summary)
+    assert (tmp_path / "runs[1]*?" / "journal" / "000000.json").exists()
+
+
+def test_a_store_that_copies_takes_a_name_for_a_name(tmp_path):
+    store = on_ray._Store(f"memory:/{tmp_path}/runs[1]*?", ())
+    store.write(b"1", "journal", "[0].json")
+    store.create(b"2", "journal", "[0].json")
+    store.create(b"3", "sweep.json")
+    assert store.names("journal") == ["[0].json"] and store.read("journal", "[0].json") == b"1"
+    assert store.read("sweep.json") == b"3"
+
+
+def test_workers_have_the_algorithm_as_it_is_now(nodes, tmp_path):
+    scenario = {"cc": "window", "duration": "200ms", "seed": list(range(1, 9)), "path": SHORT["path"]}
+    for window in (4, 16):
+
+        @fullpipe.algorithm("window")
+        class Window:
+            def on_start(self, conn):
+                conn.cwnd = window * conn.smss
+
+            def on_ack(self, conn, sample):
+                pass
+
+        results = fullpipe.sweep(scenario, tmp_path / "ray", on="ray", progress=False)
+        assert results.summary.equals(fullpipe.run(scenario).summary), window
+        shutil.rmtree(tmp_path / "ray")
+
+
+def test_a_file_that_did_not_reach_the_disk_is_an_error(tmp_path, monkeypatch):
+    def fsync(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(fullpipe.OutputError, match="cannot write .*Input/output error"):
+        on_ray._Store(str(tmp_path), ()).write(b"1", "journal", "0.json")
+
+
+@pytest.mark.parametrize("scheme", ["", "memory:/"])
+def test_of_two_drivers_that_begin_both_have_the_head_of_one(tmp_path, monkeypatch, scheme):
+    plan = on_ray.plan_of(grid(20))
+    store = on_ray._Store(f"{scheme}{tmp_path}/ray", ())
+    theirs = on_ray._Head(fullpipe.__version__, plan.fingerprint, 20, 3)
+
+    def batches(plan, seconds):
+        # Meanwhile.
+        store.create(json.dumps(vars(theirs)).encode(), "sweep.json")
+        return 5
+
+    monkeypatch.setattr(on_ray, "_batches", batches)
+    assert on_ray._open(store, plan, 1.0) == theirs
+    assert sorted(store.names("")) == ["scenario.toml", "sweep.json"]
+
+
+def test_a_driver_leaves_the_files_of_another_and_notices_its_runs(nodes, tmp_path):
+    fullpipe.sweep(grid(20), tmp_path, on="ray", progress=False)
+    theirs = tmp_path / "journal/.000000.json.1.2.tmp"
+    theirs.touch()
+    fullpipe.sweep(grid(20), tmp_path, on="ray", progress=False)
+    assert theirs.exists()
+    shutil.copy(tmp_path / "journal/000000.json", tmp_path / "journal/900000.json")
+    with pytest.raises(fullpipe.OutputError, match="once too often; choose another directory"):
+        fullpipe.sweep(grid(20), tmp_path, on="ray", progress=False)
+
+
+def test_a_driver_that_was_killed_at_the_begin_is_started_again(nodes, tmp_path):
+    (tmp_path / ".sweep.json.1.2.tmp").touch()
+    (tmp_path / "scenario.toml").write_text("of somebody else")
+    with pytest.raises(fullpipe.OutputError, match="something else"):
+        fullpipe.sweep(grid(20), tmp_path, on="ray", progress=False)
+    fullpipe.Scenario(**grid(20)).save(tmp_path / "scenario.toml")
+    assert len(fullpipe.sweep(grid(20), tmp_path, on="ray", progress=False)) == 20
 
 
 def test_errors_of_runs_and_directories_are_exceptions(nodes, tmp_path):

@@ -59,6 +59,12 @@ downloads(byId("downloads"), byId("downloaded"), {
   svg: () => view.svg(),
 });
 
+// The address is what is shown, and no place on the page.
+document.querySelector(".skip")!.addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("results").focus();
+});
+
 addEventListener("hashchange", async () => show(await fromFragment(location.hash)));
 void fromFragment(location.hash).then((first) => show(first));
 

@@ -48,6 +48,16 @@ test("everything is reached with Tab, the editor too, and left again", async ({ 
   }
 });
 
+test("the first link goes to the results and leaves the scenario alone", async ({ page }) => {
+  await open(page, "#rate=50&rtt=20&buffer=1&loss=0.1&duration=5&gap=1&cc=bbr3,bbr1");
+  const [address, text] = [page.url(), await scenario(page)];
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await expect(page.locator("#results")).toBeFocused();
+  await expect(page.locator("body")).toHaveAttribute("data-state", "over");
+  expect([page.url(), await scenario(page)]).toEqual([address, text]);
+});
+
 test("an algorithm is chosen for each flow", async ({ page }) => {
   await open(page);
   await page.getByLabel("Flow 2").selectOption("reno");

@@ -13,7 +13,8 @@ interface Source {
   svg: () => string;
 }
 
-export function downloads(buttons: HTMLElement, status: HTMLElement, source: Source): void {
+/** Makes the buttons; what is returned enables those of results, or disables them. */
+export function downloads(buttons: HTMLElement, status: HTMLElement, source: Source): (hasResults: boolean) => void {
   const add = (label: string, end: string, type: string, bytes: () => Promise<BlobPart>) => {
     const button = make("button", { type: "button" }, label);
     button.addEventListener("click", async () => {
@@ -27,14 +28,18 @@ export function downloads(buttons: HTMLElement, status: HTMLElement, source: Sou
       }
     });
     buttons.append(button);
+    return button;
   };
   add("TOML", ".toml", "application/toml", async () => source.toml());
-  add("JSON", ".json", "application/json", async () => (await source.lab.file({ ask: "json" })) as BlobPart);
+  const ofResults = [add("JSON", ".json", "application/json", async () => (await source.lab.file({ ask: "json" })) as BlobPart)];
   for (const table of TABLES) {
     const make = async () => (await source.lab.file({ ask: "parquet", table })) as BlobPart;
-    add(`Parquet: ${table}`, `-${table}.parquet`, "application/vnd.apache.parquet", make);
+    ofResults.push(add(`Parquet: ${table}`, `-${table}.parquet`, "application/vnd.apache.parquet", make));
   }
   add("SVG", ".svg", "image/svg+xml", async () => source.svg());
+  return (hasResults) => {
+    for (const button of ofResults) button.disabled = !hasResults;
+  };
 }
 
 function save(name: string, blob: Blob): void {

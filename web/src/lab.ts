@@ -2,36 +2,59 @@
 import type { Answer, Request } from "./protocol";
 import wasmUrl from "./wasm/fullpipe_web_bg.wasm?url";
 
-const compiled = fetch(wasmUrl)
-  .then((response) => response.arrayBuffer())
-  .then((bytes) => WebAssembly.compile(bytes));
+let compiled: Promise<WebAssembly.Module> | undefined;
+
+/** The lab's code, fetched once. */
+function compile(): Promise<WebAssembly.Module> {
+  compiled ??= fetch(wasmUrl).then(async (response) => {
+    if (!response.ok) throw new Error(`the server answers ${response.status}`);
+    return WebAssembly.compile(await response.arrayBuffer());
+  });
+  return compiled;
+}
 
 type Hear = (answer: Answer) => void;
 
-/** Runs one scenario at a time: a new one ends what is under way. */
+/** Runs one scenario at a time: a new one ends what is under way, and a failure ends the worker. */
 export class Lab {
   #worker: Promise<Worker> | undefined;
   /** Requests without their last answer. */
   #pending = 0;
+  #hasResults = false;
   #hear: Hear;
   #file: { resolve: (bytes: Uint8Array) => void; reject: (why: Error) => void } | undefined;
 
   constructor(hear: Hear) {
     this.#hear = hear;
-    this.#worker = this.#start();
+  }
+
+  /** True if there is something of which files can be made. */
+  get hasResults(): boolean {
+    return this.#hasResults;
   }
 
   async #start(): Promise<Worker> {
-    const module = await compiled;
+    const module = await compile();
     const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
     const load: Request = { ask: "load", module };
     worker.postMessage(load);
     worker.onmessage = ({ data }: MessageEvent<Answer>) => this.#answer(data);
-    worker.onerror = (event) => this.#answer({ tell: "failure", why: event.message });
+    worker.onerror = ({ message }) => this.#fail(message ? `the lab broke off: ${message}` : "the lab cannot be loaded");
     return worker;
   }
 
+  /** Whatever the lab was at is lost: after a trap its memory is not to be used any more. */
+  #fail(why: string): void {
+    this.#end(why);
+    this.#hear({ tell: "failure", why });
+  }
+
   #answer(answer: Answer): void {
+    if (answer.tell === "failure") {
+      this.#fail(answer.why);
+      return;
+    }
+    if (answer.tell === "over") this.#hasResults = true;
     if (answer.tell !== "progress" && answer.tell !== "run") this.#pending -= 1;
     if (answer.tell !== "file") {
       this.#hear(answer);
@@ -44,15 +67,20 @@ export class Lab {
 
   /** Ends what is under way, if anything is. */
   stop(): void {
-    if (this.#pending === 0) return;
+    if (this.#pending > 0) this.#end("it was stopped");
+  }
+
+  #end(why: string): void {
     this.#pending = 0;
-    const old = this.#worker;
-    this.#worker = this.#start();
-    void old?.then((worker) => {
+    this.#hasResults = false;
+    const end = (worker: Worker) => {
       worker.onmessage = null;
+      worker.onerror = null;
       worker.terminate();
-    });
-    this.#file?.reject(new Error("another scenario was begun"));
+    };
+    this.#worker?.then(end, () => undefined);
+    this.#worker = undefined;
+    this.#file?.reject(new Error(why));
     this.#file = undefined;
   }
 
@@ -76,10 +104,18 @@ export class Lab {
 
   #ask(request: Request): void {
     this.#pending += 1;
-    const worker = this.#worker;
-    void worker?.then((ready) => {
-      // It may have been ended while the module was compiled.
-      if (worker === this.#worker) ready.postMessage(request);
-    });
+    const worker = (this.#worker ??= this.#start());
+    // It may have been ended while the module was compiled.
+    const isWanted = () => worker === this.#worker;
+    worker.then(
+      (ready) => {
+        if (isWanted()) ready.postMessage(request);
+      },
+      (why) => {
+        // The next scenario tries it again.
+        compiled = undefined;
+        if (isWanted()) this.#fail(`the lab cannot be loaded: ${why instanceof Error ? why.message : why}`);
+      },
+    );
   }
 }

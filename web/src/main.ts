@@ -17,6 +17,9 @@ function byId<E extends HTMLElement = HTMLElement>(id: string): E {
 
 const [preset, progress, stop] = [byId<HTMLSelectElement>("preset"), byId<HTMLProgressElement>("progress"), byId("stop")];
 
+/** In the place of a story that was asked for. */
+const WAITS = "…";
+
 let shown: Shown = { from: "sliders", settings: DEFAULTS };
 let runs: Run[] = [];
 
@@ -52,7 +55,7 @@ byId("share").addEventListener("click", async () => {
   }
 });
 
-downloads(byId("downloads"), byId("downloaded"), {
+const offer = downloads(byId("downloads"), byId("downloaded"), {
   lab,
   name: nameOf,
   toml: () => editor.text,
@@ -106,6 +109,12 @@ function run(): void {
   stop.hidden = false;
   document.body.dataset.state = "running";
   lab.run(editor.text, nameOf());
+  offerResults();
+}
+
+function offerResults(): void {
+  offer(lab.hasResults);
+  byId<HTMLSelectElement>("hero").disabled = !lab.hasResults;
 }
 
 function hear(answer: Answer): void {
@@ -146,6 +155,9 @@ function over(words: string): void {
   byId("summary").textContent = words;
   progress.value = 1;
   stop.hidden = true;
+  offerResults();
+  // An answer that does not come any more.
+  if (!lab.hasResults && byId("story").textContent === WAITS) byId("story").replaceChildren();
   document.body.dataset.state = "over";
 }
 
@@ -157,6 +169,6 @@ function mistake(found: Mistake | null): void {
 }
 
 function tellStory(run: number, flow: number): void {
-  byId("story").replaceChildren(make("p", {}, "…"));
+  byId("story").replaceChildren(make("p", {}, WAITS));
   lab.story(run, flow);
 }

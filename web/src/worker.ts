@@ -33,14 +33,25 @@ function courses(rows: Row[], flows: number): Course[] {
   return all;
 }
 
+/** Says why there is no result. What is no text is not of the lab's errors, but a trap: it ends the worker. */
+function words(why: unknown): string {
+  if (typeof why === "string") return why;
+  throw why;
+}
+
+function results(): Experiment {
+  if (experiment === undefined) throw "there are no results";
+  return experiment;
+}
+
 function run(toml: string, name: string): void {
-  experiment?.free();
-  experiment = undefined;
   const began = performance.now();
   try {
-    experiment = new Experiment(toml, name);
-  } catch (mistake) {
-    tell({ tell: "mistake", mistake: JSON.parse(String(mistake)) });
+    const read = new Experiment(toml, name);
+    experiment?.free();
+    experiment = read;
+  } catch (why) {
+    tell({ tell: "mistake", mistake: JSON.parse(words(why)) });
     return;
   }
   const runs = experiment.runs;
@@ -55,16 +66,16 @@ function run(toml: string, name: string): void {
     const verdicts = JSON.parse(experiment.expectations()) as Verdict[];
     tell({ tell: "over", verdicts, seconds: (performance.now() - began) / 1000 });
   } catch (why) {
-    tell({ tell: "failure", why: String(why) });
+    tell({ tell: "failure", why: words(why) });
   }
 }
 
 function story(run: number, flow: number): void {
   try {
-    const story = JSON.parse(experiment!.story(run, flow));
+    const story = JSON.parse(results().story(run, flow));
     tell({ tell: "story", run, flow, story, why: "" });
   } catch (why) {
-    tell({ tell: "story", run, flow, story: null, why: String(why) });
+    tell({ tell: "story", run, flow, story: null, why: words(why) });
   }
 }
 
@@ -73,7 +84,7 @@ function file(make: () => Uint8Array): void {
     const bytes = make();
     tell({ tell: "file", bytes, why: "" }, [bytes.buffer]);
   } catch (why) {
-    tell({ tell: "file", bytes: null, why: String(why) });
+    tell({ tell: "file", bytes: null, why: words(why) });
   }
 }
 
@@ -89,10 +100,10 @@ addEventListener("message", ({ data }: MessageEvent<Request>) => {
       story(data.run, data.flow);
       break;
     case "json":
-      file(() => new TextEncoder().encode(experiment!.json()));
+      file(() => new TextEncoder().encode(results().json()));
       break;
     case "parquet":
-      file(() => experiment!.parquet(data.table));
+      file(() => results().parquet(data.table));
       break;
   }
 });

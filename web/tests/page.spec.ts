@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "@playwright/test";
-import { open, over, scenario, write } from "./page";
+import { download, open, over, scenario, write } from "./page";
 
 const SLIDERS: [string, RegExp][] = [
   ["Rate", /rate = "150mbit"/],
@@ -96,6 +96,69 @@ test("no input makes the page fail", async ({ page }) => {
     await expect(page.locator("#summary"), fragment).toContainText("simulated in");
   }
   expect(errors).toEqual([]);
+});
+
+const SHORT = 'duration = "2s"\ncc = "bbr3"\npath = { rate = "10mbit", rtt = "40ms" }\n';
+const OF_RESULTS = ["JSON", "Parquet: summary", "Parquet: flows", "Parquet: links", "Parquet: series"];
+
+test("more memory than a page has is a mistake", async ({ page }) => {
+  await open(page);
+  await write(page, SHORT.replace('2s"', '10s"\ninterval = "1us"'));
+  await expect(page.getByRole("alert")).toHaveText(
+    /^Line 2: interval: each run makes 10 million rows, and the run would need about \S+ of memory, more than the 1GB that it may have; write something smaller$/,
+  );
+  await write(page, SHORT);
+  await over(page);
+  await expect(page.locator("#summary")).toContainText("simulated in");
+});
+
+for (const call of ["experiment_step", "experiment_story", "experiment_json"]) {
+  test(`the page goes on after a trap in ${call}`, async ({ page }) => {
+    const trap = `WebAssembly.Instance = new Proxy(WebAssembly.Instance, { construct: (Instance, given) => ({
+      exports: { ...new Instance(...given).exports, ${call}() { throw new WebAssembly.RuntimeError("unreachable"); } },
+    }) });`;
+    await page.route("**/worker-*.js", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: `${trap}\n${await response.text()}` });
+    }, { times: 1 });
+    await open(page);
+    if (call === "experiment_json") {
+      await page.getByRole("button", { name: "JSON", exact: true }).click();
+      await expect(page.locator("#downloaded")).toContainText("No scenario.json: the lab broke off");
+    }
+    await expect(page.locator("#summary")).toHaveText(/^No result: the lab broke off: .*unreachable/);
+    for (const name of OF_RESULTS) await expect(page.getByRole("button", { name, exact: true })).toBeDisabled();
+    await write(page, SHORT);
+    await over(page);
+    await expect(page.locator("#summary")).toContainText("simulated in");
+    await expect(page.locator("#story ol")).not.toHaveCount(0);
+    expect((await download(page, "JSON")).bytes.length).toBeGreaterThan(0);
+  });
+}
+
+test("a lab that cannot be fetched is said, and fetched again", async ({ page }) => {
+  await page.route("**/*.wasm", (route) => route.fulfill({ status: 503 }), { times: 1 });
+  await open(page);
+  await expect(page.locator("#summary")).toHaveText("No result: the lab cannot be loaded: the server answers 503");
+  await write(page, SHORT);
+  await over(page);
+  await expect(page.locator("#summary")).toContainText("simulated in");
+});
+
+test("a mistake leaves the results, and Stop none", async ({ page }) => {
+  await open(page);
+  const before = (await download(page, "JSON")).bytes;
+  await write(page, "duration = 1");
+  await over(page);
+  expect((await download(page, "JSON")).bytes.equals(before)).toBe(true);
+  await page.getByLabel("Flow", { exact: true }).selectOption("0/1");
+  await expect(page.locator("#story ol")).not.toHaveCount(0);
+  await write(page, SHORT.replace("2s", "20000s"));
+  await page.getByRole("button", { name: "Stop" }).click();
+  await expect(page.locator("#summary")).toHaveText("Stopped.");
+  for (const name of OF_RESULTS) await expect(page.getByRole("button", { name, exact: true })).toBeDisabled();
+  await expect(page.getByLabel("Flow", { exact: true })).toBeDisabled();
+  for (const name of ["TOML", "SVG"]) await expect(page.getByRole("button", { name, exact: true })).toBeEnabled();
 });
 
 test("a link shows what was shared: sliders, preset or text", async ({ page, context }) => {

@@ -16,6 +16,9 @@ use wasm_bindgen::prelude::*;
 /// Nothing here is stopped from outside: a worker that is not wanted any more is ended as a whole.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
+/// The most that a scenario may need by the plan's estimate. A page has 4 GiB, in which its results are text as well.
+const MOST_BYTES: u64 = 1_000_000_000;
+
 #[wasm_bindgen]
 extern "C" {
     /// A function of the page's: hears how much of a run is done, from 0 to 1.
@@ -57,9 +60,15 @@ impl Experiment {
             Path::new(""),
             Edition { full: false, backend: Some("sim") },
         )
-        .and_then(|plan| plan.check_backend(BackendChoice::SIM, &file).map(|()| plan));
+        .and_then(|plan| {
+            plan.check_backend(BackendChoice::SIM, &file)?;
+            plan.jobs_within(MOST_BYTES, 1, Some(ROWS), &file)?;
+            Ok(plan)
+        });
         plan.map(|plan| Self { plan, results: Vec::new() }).map_err(|wrong| {
             let message = wrong.message.lines().map(str::trim).collect::<Vec<_>>().join(", ");
+            // A page has no options.
+            let message = message.replace(", or a larger --max-memory", "");
             json(&Mistake { line: wrong.line, field: wrong.field, message })
         })
     }

@@ -260,7 +260,7 @@ static inline bool is_up_at_target(struct bbr3 *b, const struct bbr3_conn *c,
 		return false;
 	if (add_sat(rs->prior_inflight, c->smss) >= gain_of(UP_TARGET, b->bdp))
 		a->has_reached_target = true;
-	if (b->round_start && a->rounds < UINT8_MAX)
+	if (b->round_start && a->rounds < UP_QUEUE_ROUNDS)
 		a->rounds++;
 	if (!a->has_reached_target)
 		return false;

@@ -308,7 +308,7 @@ impl<F: Flavour> Bbr3<F> {
         let is_below_least_window = self.is_below_least_window(conn);
         F::amended_mut(&mut self.own).is_some_and(|amended| {
             amended.has_reached_target |= reached;
-            amended.rounds = amended.rounds.saturating_add(u8::from(round_start));
+            amended.rounds = UP_QUEUE_ROUNDS.min(amended.rounds + u8::from(round_start));
             let ends_at_target = amended.on.contains(Amendment::UpEndsAtTarget)
                 && !is_short(rs.rtt, min_rtt)
                 && plateau >= 1

@@ -150,12 +150,22 @@ fn probe_ended(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot) -
             bytes(c.before.inflight)
         );
     }
+    let has_others = is_behind_others(c, after);
     let plateau = match (after.full_bw_count, c.after.algorithm) {
+        (0..PLATEAU, _) if has_others => {
+            "packets waited longer than this probe makes them wait, so that others probe too"
+        }
         (0..PLATEAU, _) => "1.25 BDP in flight made a queue, and a round of that brought no more",
         (_, "bbr3x" | "bbr3x-linux") => "three rounds of probing brought no more",
         _ => "three rounds of probing brought no 25 % more",
     };
     format!("{plateau}: the bandwidth is still {}", mbit(after.max_bw.as_bits_per_sec()))
+}
+
+/// True if the RTT is beyond what a flow alone makes it with 1.25 BDP: 1.5 times min_rtt, the threshold of bbr3x.
+fn is_behind_others(c: &StateChange<'_>, after: &BbrSnapshot) -> bool {
+    let rtts = c.after.latest_rtt.zip(after.min_rtt);
+    rtts.is_some_and(|(rtt, least)| 2 * rtt.as_nanos() > 3 * least.as_nanos())
 }
 
 /// For algorithms that have a window and no model.

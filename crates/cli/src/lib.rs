@@ -36,7 +36,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use fullpipe_cc::CustomAlgorithm;
 use fullpipe_lab::scenario::shortened;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use failure::Failure;
 
@@ -133,14 +135,14 @@ fn start_log(command: &Command) {
         Command::Serve(_) => "warn,fullpipe=info,fullpipe_quic=info",
         _ => "warn",
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let asked = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = asked.unwrap_or_else(|| default.parse().expect("it was written here"));
     // Without colours: whatever else is no plain text on a line came from a peer, and the writer escapes it.
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(false)
-        .with_writer(|| log::Escaping(stderr()))
-        .init();
+        .with_writer(|| log::Escaping(stderr()));
+    tracing_subscriber::registry().with(filter).with(lines).init();
 }
 
 /// The RTT that a handshake assumes before one was measured. The first probe timeout is three times as long (RFC 9002 section

@@ -51,9 +51,9 @@ static BACKENDS: &[&dyn Backend] = &[
     &tcp_user::TcpUser,
     #[cfg(all(feature = "transports", target_os = "linux"))]
     &tcp_linux::TcpUserTun,
-    #[cfg(feature = "transports")]
+    #[cfg(feature = "quinn")]
     &quic::QUINN,
-    #[cfg(feature = "transports")]
+    #[cfg(feature = "s2n")]
     &quic::S2N,
     #[cfg(test)]
     &toy::Toy,
@@ -119,8 +119,10 @@ impl BackendChoice {
     /// QUIC by noq.
     pub const QUIC: Self = Self(&quic::NOQ);
     /// QUIC by quinn.
+    #[cfg(feature = "quinn")]
     pub const QUINN: Self = Self(&quic::QUINN);
     /// QUIC by s2n-quic.
+    #[cfg(feature = "s2n")]
     pub const S2N: Self = Self(&quic::S2N);
 
     /// The kernel's TCP.

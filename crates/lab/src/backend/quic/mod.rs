@@ -6,7 +6,9 @@
 mod accepted;
 mod flow;
 mod noq;
+#[cfg(feature = "quinn")]
 mod quinn;
+#[cfg(feature = "s2n")]
 mod s2n;
 mod short;
 mod socket;
@@ -22,7 +24,9 @@ use super::{Backend, Request, RunError, realtime};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use noq::Noq;
+#[cfg(feature = "quinn")]
 use quinn::Quinn;
+#[cfg(feature = "s2n")]
 use s2n::S2n;
 use stack::Stack;
 use testbed::QuicTestbed;
@@ -33,8 +37,10 @@ pub(super) struct OverQuic<S>(PhantomData<S>);
 /// noq as a backend.
 pub(super) static NOQ: OverQuic<Noq> = OverQuic(PhantomData);
 /// quinn as a backend.
+#[cfg(feature = "quinn")]
 pub(super) static QUINN: OverQuic<Quinn> = OverQuic(PhantomData);
 /// s2n-quic as a backend.
+#[cfg(feature = "s2n")]
 pub(super) static S2N: OverQuic<S2n> = OverQuic(PhantomData);
 
 /// The kinds of link: udp, and on Linux also tun.

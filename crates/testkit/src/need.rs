@@ -53,11 +53,13 @@ pub enum Need {
     Tcpdump,
     /// A C compiler, `cc`.
     Cc,
+    /// What no machine has, for the tests of the harness.
+    Nowhere,
 }
 
 impl Need {
     /// Each of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Root,
         Self::UserNamespaces,
         Self::Tun,
@@ -77,6 +79,7 @@ impl Need {
         Self::Fish,
         Self::Tcpdump,
         Self::Cc,
+        Self::Nowhere,
     ];
 
     /// Its name in `FULLPIPE_REQUIRE`.
@@ -101,6 +104,7 @@ impl Need {
             Self::Fish => "fish",
             Self::Tcpdump => "tcpdump",
             Self::Cc => "cc",
+            Self::Nowhere => "nowhere",
         }
     }
 
@@ -123,6 +127,7 @@ impl Need {
                 .then_some(())
                 .ok_or_else(|| "no chromium".to_owned()),
             Self::Strace => strace(),
+            Self::Nowhere => Err("nothing of this kind anywhere".to_owned()),
             _ => program(self.name()).map(|_| ()).ok_or_else(|| format!("no {}", self.name())),
         }
     }

@@ -95,6 +95,7 @@ impl Link {
     }
 
     /// Its clients by the addresses that it gives them; nothing where they keep their own.
+    #[cfg(feature = "s2n")]
     pub(super) fn clients(&self) -> Option<fullpipe_emu::Clients> {
         match self {
             Self::Udp(link) => Some(link.clients()),

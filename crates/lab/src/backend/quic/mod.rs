@@ -4,6 +4,10 @@
 //! that neither waits for the other; the calling thread looks at all of them every few milliseconds.
 
 mod accepted;
+#[cfg(any(feature = "quinn", feature = "s2n"))]
+mod bulk;
+#[cfg(feature = "s2n")]
+mod clients;
 mod flow;
 mod noq;
 #[cfg(feature = "quinn")]

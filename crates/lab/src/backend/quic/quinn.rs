@@ -15,9 +15,8 @@ use quinn::{
     RecvStream, Runtime, SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 
-use super::stack::{
-    self, BULK_APPLICATIONS, FlowError, Flows, REQUEST_BYTES, Sending, Settings, Stack, bulk_bytes,
-};
+use super::bulk::{BULK_APPLICATIONS, REQUEST_BYTES, bulk_bytes, no_answer};
+use super::stack::{self, FlowError, Flows, Sending, Settings, Stack};
 use crate::backend::RunError;
 use crate::observe::FlowSample;
 use crate::scenario::{Cc, StackAlgorithm};
@@ -192,7 +191,7 @@ impl stack::Dialer for Dialer {
         let timeout = self.settings.handshake_timeout;
         match tokio::time::timeout(timeout.into(), connecting).await {
             Ok(connection) => Ok(connection?),
-            Err(_) => Err(stack::no_answer(server, timeout)),
+            Err(_) => Err(no_answer(server, timeout)),
         }
     }
 }

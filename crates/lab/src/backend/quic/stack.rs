@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+#[cfg(feature = "s2n")]
+use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use fullpipe_cc::Duration;
@@ -10,32 +12,14 @@ use fullpipe_quic::TransportSettings;
 use fullpipe_sim::{Stream, stream_seed};
 
 use super::accepted::Accepted;
+#[cfg(feature = "s2n")]
+use super::clients::Clients;
 use crate::backend::RunError;
 use crate::observe::FlowSample;
 use crate::scenario::Cc;
 
 /// The reason why a flow's client failed.
 pub(in crate::backend) type FlowError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Applications, by their names in a scenario, whose data is that of `/bulk` and `/bulk/N`.
-pub(super) const BULK_APPLICATIONS: [&str; 4] =
-    ["bulk", "bytes", "request_response", "short_flows"];
-
-/// The longest request for such data.
-pub(super) const REQUEST_BYTES: usize = 64;
-
-/// The bytes that a request for `/bulk` or `/bulk/N` asks for.
-pub(super) fn bulk_bytes(path: &str) -> Result<u64, FlowError> {
-    match path.strip_prefix("/bulk").ok_or("no such path")? {
-        "" => Ok(u64::MAX),
-        count => Ok(count.trim_start_matches('/').parse()?),
-    }
-}
-
-/// A handshake that took longer than `timeout`.
-pub(super) fn no_answer(server: SocketAddr, timeout: Duration) -> FlowError {
-    format!("no answer from {server} within {timeout}").into()
-}
 
 /// A QUIC stack.
 pub(in crate::backend) trait Stack: Send + Sync + 'static {
@@ -123,6 +107,7 @@ pub(in crate::backend) struct Flows<C> {
     /// The algorithm and the seed of each.
     pub(super) controllers: Vec<(Cc, u64)>,
     /// Their clients, once the link is there.
+    #[cfg(feature = "s2n")]
     pub(super) clients: OnceLock<Clients>,
     /// The connections that were accepted for each.
     pub(super) accepted: Mutex<Vec<Accepted<C>>>,
@@ -147,6 +132,7 @@ impl<C: Sending> Flows<C> {
     }
 
     /// The flow of a client, by the address under which the server sees it.
+    #[cfg(feature = "s2n")]
     pub(super) fn behind(&self, address: SocketAddr) -> Option<usize> {
         self.clients.get()?.flow(address)
     }
@@ -157,25 +143,6 @@ impl<C: Sending> Flows<C> {
         if let Some(accepted) = all.get_mut(flow) {
             accepted.add(connection);
         }
-    }
-}
-
-/// The clients of the flows.
-#[derive(Debug)]
-pub(in crate::backend) struct Clients {
-    /// The port of each flow's client.
-    pub(super) ports: Vec<u16>,
-    /// The link that shows them to the server under addresses of its own; nothing where it shows theirs.
-    pub(super) link: Option<fullpipe_emu::Clients>,
-}
-
-impl Clients {
-    fn flow(&self, address: SocketAddr) -> Option<usize> {
-        let client = match &self.link {
-            Some(link) => link.behind(address)?,
-            None => address,
-        };
-        self.ports.iter().position(|port| *port == client.port())
     }
 }
 

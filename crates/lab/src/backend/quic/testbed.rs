@@ -1,8 +1,10 @@
 //! Everything that a run over QUIC starts, and that ends with it.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+#[cfg(feature = "s2n")]
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
@@ -14,9 +16,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::accepted::Accepted;
+#[cfg(feature = "s2n")]
+use super::clients::Clients;
 use super::flow::{self, FlowTask, Heard, When};
 use super::socket;
-use super::stack::{Clients, Flows, Settings, Stack, server_name};
+use super::stack::{Flows, Settings, Stack, server_name};
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
@@ -77,6 +81,7 @@ impl<S: Stack> QuicTestbed<S> {
         let known = Arc::new(Flows {
             settings,
             controllers: controllers(scenario),
+            #[cfg(feature = "s2n")]
             clients: OnceLock::new(),
             accepted: Mutex::new(vec![Accepted::default(); flows]),
         });
@@ -95,6 +100,7 @@ impl<S: Stack> QuicTestbed<S> {
             }
         }
         // Set this once: nobody else has it yet.
+        #[cfg(feature = "s2n")]
         let _ = known.clients.set(Clients { ports, link: link.clients() });
         let (told, events) = mpsc::channel();
         let (end, ended) = watch::channel(false);

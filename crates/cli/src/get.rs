@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fullpipe_lab::Part;
 use fullpipe_quic::{Alpn, Cipher, CongestionControl, Fingerprint, QuicVersions};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -116,6 +117,9 @@ Examples:
   fullpipe get tcp://10.9.0.1:80/file.bin --tun fp0=10.9.0.1/24 --from 10.9.0.2 --cc bbr3";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.qlog.is_some() {
+        Part::Qlog.check().map_err(Failure::bad_input)?;
+    }
     let jobs = jobs(args)?;
     for directory in [&args.output_dir, &args.qlog].into_iter().flatten() {
         std::fs::create_dir_all(directory).map_err(|error| {

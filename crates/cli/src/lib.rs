@@ -35,6 +35,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use fullpipe_cc::CustomAlgorithm;
+use fullpipe_lab::backend::UnknownBackend;
 use fullpipe_lab::scenario::shortened;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -180,6 +181,12 @@ fn answer_usage(error: &clap::Error) -> ExitCode {
         // Nobody is left to be told that the terminal is gone.
         let _ = error.print();
         return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+    }
+    if let Some(UnknownBackend::NotBuilt(part)) =
+        std::error::Error::source(error).and_then(|source| source.downcast_ref())
+    {
+        say(&format!("error: {part}"));
+        return ExitCode::from(2);
     }
     let text = error.render().to_string();
     let problem = text.split("\n\n").next().unwrap_or(&text);

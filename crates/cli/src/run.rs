@@ -7,7 +7,7 @@ use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::output::{self, QlogDir, Reports, StoreError, file_name_of};
 use fullpipe_lab::run::ROWS;
 use fullpipe_lab::scenario::{MAX_FILE_BYTES, read_text};
-use fullpipe_lab::{BackendChoice, Edition, LinkKind, Plan, RunOptions, units};
+use fullpipe_lab::{BackendChoice, Edition, LinkKind, Part, Plan, RunOptions, units};
 
 use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;
@@ -95,6 +95,11 @@ Examples:
 Exit status: 0 all expectations met but known failures, 1 one was not, 2 a file is wrong (one line says where).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    for (asked, part) in [(&args.out, Part::Parquet), (&args.qlog, Part::Qlog)] {
+        if asked.is_some() {
+            part.check().map_err(Failure::bad_input)?;
+        }
+    }
     let edition = Edition { full: args.full, backend: Some(args.backend.name()) };
     let load = |file: &PathBuf| {
         let plan = load(file, edition)?;

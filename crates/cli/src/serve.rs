@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fullpipe_lab::Part;
 use fullpipe_quic::{
     Cipher, CongestionControl, Content, PreferredAddress, QuicVersions, Secret, Server,
     ServerOptions, ServerTls,
@@ -91,6 +92,9 @@ Examples:
   fullpipe serve . --cc bbr3 --cc-for 192.0.2.0/24=cubic --metrics 127.0.0.1:9090";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.qlog.is_some() {
+        Part::Qlog.check().map_err(Failure::bad_input)?;
+    }
     let (tls, certificate) = tls(args)?;
     if let Some(directory) = &args.qlog {
         std::fs::create_dir_all(directory).map_err(|error| {
@@ -117,6 +121,7 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
         secret: args.state.as_deref().map(secret).transpose()?,
         versions: args.quic_versions,
         preferred_address: args.preferred_address.unwrap_or_default(),
+        #[cfg(feature = "qlog")]
         qlog: args.qlog.clone(),
         ..ServerOptions::default()
     };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fullpipe_lab::output::table;
 use fullpipe_lab::run::{self, SweepError, SweepProgress};
 use fullpipe_lab::units;
-use fullpipe_lab::{Edition, Plan};
+use fullpipe_lab::{Edition, Part, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::colour;
@@ -50,6 +50,7 @@ Examples:
   python3 -c 'import pandas; print(pandas.read_parquet(\"buffers/summary.parquet\"))'";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    Part::Parquet.check().map_err(Failure::bad_input)?;
     let plan = &load(&args.file, Edition::default())?;
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);

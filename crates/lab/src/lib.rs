@@ -20,6 +20,7 @@ mod invariants;
 pub mod metrics;
 pub mod observe;
 pub mod output;
+mod parts;
 #[cfg(feature = "transports")]
 pub mod peers;
 pub mod plan;
@@ -40,6 +41,7 @@ pub use backend::{Cleaned, clean};
 #[cfg(feature = "transports")]
 pub use fullpipe_emu::EmuError;
 pub use observe::Progress;
+pub use parts::{NotBuilt, Part};
 pub use plan::{Options, Plan};
 pub use run::{RunOptions, check_machine, run_point};
 pub use scenario::{Cc, Edition, KernelCc, LinkKind, UnknownCc};

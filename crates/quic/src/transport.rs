@@ -1,11 +1,14 @@
 //! The few numbers of noq's transport that this project sets; all others are noq's defaults.
 
 use std::net::{SocketAddr, UdpSocket};
+#[cfg(feature = "qlog")]
 use std::path::Path;
+#[cfg(feature = "qlog")]
 use std::sync::Arc;
 
 use fullpipe_cc::Duration;
 use noq::{IdleTimeout, TransportConfig, VarInt};
+#[cfg(feature = "qlog")]
 use noq_proto::QlogFileFactory;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -71,6 +74,7 @@ impl TransportSettings {
 }
 
 /// Lets each connection with this configuration write its qlog into a directory.
+#[cfg(feature = "qlog")]
 pub(crate) fn log_to(config: &mut TransportConfig, directory: Option<&Path>) {
     if let Some(directory) = directory {
         config.qlog_factory(Arc::new(QlogFileFactory::new(directory.to_owned())));

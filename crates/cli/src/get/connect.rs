@@ -180,10 +180,11 @@ fn connector(args: &Args) -> Result<Connector, Failure> {
         ..ClientOptions::default()
     };
     let connector = Connector::new(&verify, options).map_err(refused)?;
-    Ok(match &args.qlog {
-        Some(directory) => connector.with_qlog(directory),
-        None => connector,
-    })
+    #[cfg(feature = "qlog")]
+    if let Some(directory) = &args.qlog {
+        return Ok(connector.with_qlog(directory));
+    }
+    Ok(connector)
 }
 
 async fn connect_quic(

@@ -38,6 +38,7 @@ pub use tcp_linux::retransmitted_segments;
 pub(crate) use link::RealPath;
 
 use crate::observe::{FlowSample, Observations, Progress, Sampling};
+use crate::parts::{NotBuilt, Part};
 use crate::scenario::{Cc, Feature, LinkKind, Need, Scenario};
 
 /// Every backend, the usual one of scenario files first.
@@ -58,6 +59,13 @@ static BACKENDS: &[&dyn Backend] = &[
     #[cfg(test)]
     &toy::Toy,
 ];
+
+/// The backends that a build may leave out. Without `transports` there is only the simulator, and nobody misses one of these.
+const OPTIONAL: &[(&str, Part)] = if cfg!(feature = "transports") {
+    &[("quic:quinn", Part::Quinn), ("quic:s2n", Part::S2n)]
+} else {
+    &[]
+};
 
 /// Something that can carry the flows of a scenario.
 pub(crate) trait Backend: Sync {
@@ -183,7 +191,10 @@ impl BackendChoice {
         }
         let others: Vec<_> = BACKENDS.iter().filter(|b| has(**b)).map(|b| b.name()).collect();
         let instead = match others.join(" or ") {
-            none if none.is_empty() => "no backend has it".to_owned(),
+            none if none.is_empty() => match left_out(&need.feature) {
+                Some(not_built) => not_built.to_string(),
+                None => "no backend has it".to_owned(),
+            },
             others => format!("write --backend {others}"),
         };
         Some(format!("{} does not run over {}; {instead}", need.feature, self.name()))
@@ -208,20 +219,41 @@ impl fmt::Display for BackendChoice {
     }
 }
 
-/// A name that no backend has.
+/// The backend that would have this, if this build had that.
+fn left_out(feature: &Feature) -> Option<NotBuilt> {
+    let Feature::Algorithm(Cc::Stack(own)) = feature else { return None };
+    let part = own.part();
+    let mut all = OPTIONAL.iter();
+    all.find(|(_, optional)| *optional == part).and_then(|_| part.check().err())
+}
+
+/// A name that no backend of this build has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("unknown backend '{name}'; there are {}", .all.join(", "))]
-pub struct UnknownBackend {
-    name: String,
-    all: Vec<&'static str>,
+pub enum UnknownBackend {
+    /// A name that no backend has.
+    #[error("unknown backend '{name}'; there are {}", .all.join(", "))]
+    Unknown {
+        /// The name, on one line.
+        name: String,
+        /// Those of this build.
+        all: Vec<&'static str>,
+    },
+    /// The name of one that this build is without.
+    #[error(transparent)]
+    NotBuilt(#[from] NotBuilt),
 }
 
 impl FromStr for BackendChoice {
     type Err = UnknownBackend;
 
     fn from_str(name: &str) -> Result<Self, UnknownBackend> {
-        let found = BACKENDS.iter().find(|b| b.name() == name);
-        found.map(|b| Self(*b)).ok_or_else(|| UnknownBackend {
+        if let Some(backend) = BACKENDS.iter().find(|b| b.name() == name) {
+            return Ok(Self(*backend));
+        }
+        if let Some((_, part)) = OPTIONAL.iter().find(|(optional, _)| *optional == name) {
+            part.check()?;
+        }
+        Err(UnknownBackend::Unknown {
             name: name.escape_debug().to_string(),
             all: BACKENDS.iter().map(|b| b.name()).collect(),
         })

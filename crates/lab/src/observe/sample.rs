@@ -25,6 +25,7 @@ pub(crate) struct FlowSample {
     /// The newest delivery rate that a kernel measured.
     pub(crate) delivery: Option<Rate>,
     pub(crate) sender: SenderStats,
+    #[cfg_attr(not(feature = "qlog"), allow(dead_code, reason = "a qlog alone tells of it"))]
     pub(crate) newest_packet: Option<SentPacket>,
     /// The queue of the first link that the flow passes.
     pub(crate) queue: Queue,

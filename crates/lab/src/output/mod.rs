@@ -2,20 +2,23 @@
 
 mod json;
 pub mod page;
+#[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
 pub(crate) mod plot;
+#[cfg_attr(not(feature = "qlog"), path = "no_qlog.rs")]
 mod qlog;
+mod store;
 pub mod table;
 mod tables;
 mod text;
 mod whole;
 
 pub use json::{BaselineError, Reports, SCHEMA_VERSION, ScenarioReport};
-pub use parquet::{Cells, Columns, StoreError, create_dir};
-pub use qlog::{QlogDir, file_name_of};
-pub use tables::{Table, tables, write};
+pub use qlog::QlogDir;
+pub use store::{StoreError, create_dir, file_name_of};
+pub use tables::{Cells, Columns, Table, tables, write};
 pub use text::{csv, junit};
 
-pub(crate) use parquet::write_whole;
 pub(crate) use qlog::Qlog;
+pub(crate) use store::write_whole;
 pub(crate) use tables::write_scenario;

@@ -1,8 +1,7 @@
-//! Writes tables as Parquet, and whole files or none.
+//! Writes tables as Parquet.
 
-use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
@@ -13,69 +12,11 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-use super::whole::Temporary;
-
-/// A directory of results that cannot be written: one line.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write {}: {source}", path.display())]
-pub struct StoreError {
-    /// The file.
-    pub path: PathBuf,
-    /// Cause of the error.
-    pub source: std::io::Error,
-}
-
-impl StoreError {
-    pub(crate) fn at(path: &Path) -> impl Fn(std::io::Error) -> Self + '_ {
-        |source| Self { path: path.to_owned(), source }
-    }
-}
-
-/// A column; a cell may be empty.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Cells {
-    /// UTF-8. Cells that are alike share their text.
-    Text(Vec<Option<Arc<str>>>),
-    /// Double precision.
-    Real(Vec<Option<f64>>),
-    /// 64 bits with a sign.
-    Whole(Vec<Option<i64>>),
-}
-
-impl Cells {
-    fn len(&self) -> usize {
-        match self {
-            Self::Text(cells) => cells.len(),
-            Self::Real(cells) => cells.len(),
-            Self::Whole(cells) => cells.len(),
-        }
-    }
-}
-
-/// Named columns of one length.
-pub type Columns = Vec<(String, Cells)>;
+use super::store::{StoreError, write_whole};
+use super::tables::{Cells, Columns};
 
 /// A reader takes a row group into memory at once.
 const ROWS_OF_A_GROUP: usize = 1 << 20;
-
-/// Makes a directory when it is not there, and sees whether something can be written into it.
-///
-/// # Errors
-/// It cannot be made, or nothing can be written into it.
-pub fn create_dir(path: &Path) -> Result<(), StoreError> {
-    let made = std::fs::create_dir_all(path).and_then(|()| Temporary::beside(&path.join("x")));
-    made.map(drop).map_err(StoreError::at(path))
-}
-
-/// Writes a file that is either there as a whole or not at all.
-pub(crate) fn write_whole(
-    path: &Path,
-    fill: impl FnOnce(&mut File) -> std::io::Result<()>,
-) -> Result<(), StoreError> {
-    let wrong = StoreError::at(path);
-    let mut temporary = Temporary::beside(path).map_err(&wrong)?;
-    fill(temporary.file.as_file_mut()).and_then(|()| temporary.persist(path)).map_err(&wrong)
-}
 
 /// Writes a table.
 pub(super) fn write_table(path: &Path, columns: &Columns) -> Result<(), StoreError> {
@@ -107,7 +48,7 @@ fn write_columns(to: &mut (impl Write + Send), columns: &Columns) -> Result<(), 
         .set_created_by(concat!("fullpipe ", env!("CARGO_PKG_VERSION")).to_owned())
         .build();
     let mut writer = SerializedFileWriter::new(&mut *to, schema.into(), properties.into())?;
-    let rows = columns.first().map_or(0, |(_, column)| column.len());
+    let rows = columns.first().map_or(0, |(_, column)| rows_of(column));
     for start in (0..rows).step_by(ROWS_OF_A_GROUP) {
         let end = rows.min(start + ROWS_OF_A_GROUP);
         let mut group = writer.next_row_group()?;
@@ -119,6 +60,14 @@ fn write_columns(to: &mut (impl Write + Send), columns: &Columns) -> Result<(), 
     writer.close()?;
     to.flush()?;
     Ok(())
+}
+
+fn rows_of(column: &Cells) -> usize {
+    match column {
+        Cells::Text(cells) => cells.len(),
+        Cells::Real(cells) => cells.len(),
+        Cells::Whole(cells) => cells.len(),
+    }
 }
 
 fn field(name: &str, column: &Cells) -> Result<Arc<Type>, ParquetError> {

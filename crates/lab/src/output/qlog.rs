@@ -18,7 +18,7 @@ use fullpipe_cc::{Controller, Duration, Instant, Rate, Transport};
 use fullpipe_sim::FlowConfig;
 use serde::Serialize;
 
-use super::parquet::{StoreError, create_dir};
+use super::store::{StoreError, create_dir, file_name_of};
 use crate::observe::FlowSample;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
@@ -28,9 +28,6 @@ const RECORD_SEPARATOR: u8 = 0x1e;
 
 /// Thousands of flows write by turns: a file is open only while so many bytes go to it.
 const BUFFER_BYTES: usize = 8 << 10;
-
-/// No file system takes names much beyond 200 bytes; a file's has two of these and two numbers.
-const NAME_BYTES: usize = 80;
 
 /// A directory that qlog files can be written into.
 #[derive(Clone, Debug)]
@@ -45,14 +42,6 @@ impl QlogDir {
         create_dir(path)?;
         Ok(Self(path.to_owned()))
     }
-}
-
-/// Name of a file or directory for a name: letters, digits, - and _, so that no name leads to another
-/// directory; an empty name becomes _.
-pub fn file_name_of(name: &str) -> String {
-    let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
-    let name = if name.is_empty() { "_" } else { name };
-    name.chars().map(|c| if is_plain(&c) { c } else { '_' }).take(NAME_BYTES).collect()
 }
 
 /// The files of a run.

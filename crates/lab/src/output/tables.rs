@@ -3,10 +3,25 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::parquet::{Cells, Columns, StoreError, bytes, write_table, write_whole};
+use super::parquet::{bytes, write_table};
+use super::store::{StoreError, write_whole};
 use crate::metrics::{Figures, Level, Metric, RunResult};
 use crate::observe::SeriesRow;
 use crate::plan::Plan;
+
+/// A column; a cell may be empty.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cells {
+    /// UTF-8. Cells that are alike share their text.
+    Text(Vec<Option<Arc<str>>>),
+    /// Double precision.
+    Real(Vec<Option<f64>>),
+    /// 64 bits with a sign.
+    Whole(Vec<Option<i64>>),
+}
+
+/// Named columns of one length.
+pub type Columns = Vec<(String, Cells)>;
 
 /// Table of results.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,7 +36,7 @@ impl Table {
     /// The table as the bytes of a Parquet file, those that [`write()`] puts into one.
     ///
     /// # Errors
-    /// Parquet cannot hold it.
+    /// Parquet cannot hold it, or this build is without Parquet.
     pub fn parquet(&self) -> std::io::Result<Vec<u8>> {
         bytes(&self.columns)
     }
@@ -43,7 +58,7 @@ pub fn tables(plan: &Plan, outcomes: &[RunResult]) -> [Table; 4] {
 /// and `scenario.toml`.
 ///
 /// # Errors
-/// The file that cannot be written, and why.
+/// The file that cannot be written, and why: it may be that this build is without Parquet.
 pub fn write(dir: &Path, plan: &Plan, outcomes: &[RunResult]) -> Result<(), StoreError> {
     std::fs::create_dir_all(dir).map_err(StoreError::at(dir))?;
     write_scenario(dir, plan)?;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::parts::Part;
 use crate::suggest::did_you_mean;
 
 /// A way to install a stack and to run it.
@@ -175,7 +176,12 @@ impl Recipe {
         let command = self.interop.as_ref()?.replace("{endpoint}", &path(endpoint));
         let scripts = endpoint.parent().unwrap_or(Path::new("/"));
         let command = command.replace("{scripts}", &path(scripts));
-        Some(self.filled(&command, Places::new(root, itself)))
+        let command = self.filled(&command, Places::new(root, itself));
+        // The runner asks each end for a qlog; a build of this program without them would refuse that.
+        Some(match self.name == OWN && !Part::Qlog.is_built() {
+            true => format!("env -u QLOGDIR {command}"),
+            false => command,
+        })
     }
 
     /// The files of ours that a stack of the system needs, which has no folder: name and content.

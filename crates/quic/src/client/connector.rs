@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+#[cfg(feature = "qlog")]
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +23,7 @@ use crate::http3::client::{Http3, Settings};
 use crate::preferred::client::Move;
 use crate::runtime::FineRuntime;
 use crate::tls::Sessions;
+#[cfg(feature = "qlog")]
 use crate::transport::log_to;
 use crate::version::client_socket;
 
@@ -54,14 +56,17 @@ impl Connector {
         let sessions = Arc::new(Sessions::new());
         let ClientOptions { cipher, alpn, versions, .. } = options;
         let tls = verify.config(cipher, alpn, versions, sessions.clone())?;
-        let transport = Arc::new(transport(&options, None));
+        let transport = Arc::new(transport(&options));
         let (tokens, http3) = (Arc::default(), Known::default());
         Ok(Self { tls, transport, tokens, options, sessions, http3 })
     }
 
     /// Lets each connection write its qlog into this directory, which must exist.
+    #[cfg(feature = "qlog")]
     pub fn with_qlog(mut self, directory: &Path) -> Self {
-        self.transport = Arc::new(transport(&self.options, Some(directory)));
+        let mut transport = transport(&self.options);
+        log_to(&mut transport, Some(directory));
+        self.transport = Arc::new(transport);
         self
     }
 
@@ -358,12 +363,11 @@ impl fmt::Debug for Connector {
     }
 }
 
-fn transport(options: &ClientOptions, qlog: Option<&Path>) -> TransportConfig {
+fn transport(options: &ClientOptions) -> TransportConfig {
     let mut transport = options.transport.transport(options.congestion, options.seed);
     // A client sends requests and acknowledgements, which fit into the smallest packets: probes for larger ones would be most of
     // what it sends beside a few requests.
     transport.mtu_discovery_config(None);
-    log_to(&mut transport, qlog);
     transport
 }
 

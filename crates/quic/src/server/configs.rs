@@ -1,6 +1,7 @@
 //! The configuration with which a connection is accepted.
 
 use std::net::SocketAddr;
+#[cfg(feature = "qlog")]
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use noq::{Incoming, ServerConfig, TransportConfig, VarInt};
 use super::by_name::ByName;
 use super::{Choose, ChooseByName, Limits};
 use crate::http3::{self, server::UNI_STREAMS};
+#[cfg(feature = "qlog")]
 use crate::transport::log_to;
 use crate::{CongestionControl, TransportSettings};
 
@@ -29,6 +31,7 @@ pub(super) struct Transports {
     pub(super) seed: u64,
     pub(super) settings: TransportSettings,
     pub(super) limits: Limits,
+    #[cfg(feature = "qlog")]
     pub(super) qlog: Option<PathBuf>,
 }
 
@@ -39,6 +42,7 @@ impl Transports {
         if http3 {
             transport.max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS));
         }
+        #[cfg(feature = "qlog")]
         log_to(&mut transport, self.qlog.as_deref());
         transport
     }

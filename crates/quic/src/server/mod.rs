@@ -91,6 +91,7 @@ pub struct ServerOptions {
     pub preferred_address: PreferredAddress,
     /// Directory in which each connection leaves its qlog, a file with a descriptor of its own as long as the
     /// connection is open. For a diagnosis, and not for a server that strangers reach.
+    #[cfg(feature = "qlog")]
     pub qlog: Option<PathBuf>,
 }
 
@@ -107,6 +108,7 @@ impl Default for ServerOptions {
             secret: None,
             versions: QuicVersions::V1AndV2,
             preferred_address: PreferredAddress::default(),
+            #[cfg(feature = "qlog")]
             qlog: None,
         }
     }
@@ -221,6 +223,7 @@ impl Server {
             seed: options.seed,
             settings: options.transport,
             limits,
+            #[cfg(feature = "qlog")]
             qlog: options.qlog,
         };
         let configs = Configs::new(config, transports, options.choose, options.choose_by_name);

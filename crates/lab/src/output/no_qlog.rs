@@ -1,0 +1,51 @@
+//! In place of the qlogs in a build without them: nothing can be made, and so nothing has to be written.
+
+use std::io;
+use std::path::Path;
+
+use fullpipe_cc::Duration;
+
+use super::store::StoreError;
+use crate::observe::FlowSample;
+use crate::parts::{NotBuilt, Part};
+use crate::plan::Plan;
+use crate::scenario::Scenario;
+
+/// A directory that qlog files can be written into: there is none.
+#[derive(Clone, Debug)]
+pub enum QlogDir {}
+
+impl QlogDir {
+    /// # Errors
+    /// This build writes no qlogs.
+    pub fn create(path: &Path) -> Result<Self, StoreError> {
+        Err(StoreError::at(path)(io::Error::other(NotBuilt(Part::Qlog))))
+    }
+}
+
+/// The files of a run.
+pub(crate) enum Qlog {}
+
+impl Qlog {
+    pub(crate) fn start(
+        dir: &QlogDir,
+        _: &Plan,
+        _: usize,
+        _: &Scenario,
+    ) -> Result<Self, StoreError> {
+        match *dir {}
+    }
+
+    pub(crate) fn sample(
+        &mut self,
+        _: usize,
+        _: Duration,
+        _: &FlowSample,
+    ) -> Result<(), StoreError> {
+        match *self {}
+    }
+
+    pub(crate) fn finish(self) -> Result<(), StoreError> {
+        match self {}
+    }
+}

@@ -1,14 +1,13 @@
 //! The command as a process, and what it is tried on.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, unused_imports)]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+pub use fullpipe_testkit::{Ended as Said, Running, first_line, in_namespace};
 use sha2::{Digest, Sha256};
 
 /// The command with these arguments, in a directory, and nothing from the environment that would
@@ -22,20 +21,8 @@ pub fn fullpipe(dir: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// The output and the exit code of a finished run.
-pub struct Said {
-    pub code: Option<i32>,
-    pub stdout: Vec<u8>,
-    pub stderr: String,
-}
-
-pub fn run(mut command: Command) -> Said {
-    let output = command.output().expect("the command starts");
-    Said {
-        code: output.status.code(),
-        stdout: output.stdout,
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+pub fn run(command: Command) -> Said {
+    Said::of(command)
 }
 
 /// Measures in real time, once more and a last time where it does not hold. A busy machine is late now and then; what is
@@ -48,47 +35,6 @@ pub fn up_to_three_times(measure: impl Fn()) {
         eprintln!("once more: the machine may have been busy");
     }
     measure();
-}
-
-/// A process that is killed when the test is over, however it ends.
-pub struct Running(pub Child);
-
-impl Running {
-    pub fn interrupt(&self) {
-        self.signal(Signal::SIGINT);
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.0.id().try_into().expect("a process id"));
-        kill(pid, signal).expect("it runs");
-    }
-
-    /// Waits for the end, which must come soon.
-    pub fn end(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            if let Some(status) = self.0.try_wait().expect("a child") {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "it does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    pub fn stderr(&mut self) -> String {
-        let mut text = String::new();
-        let stderr = self.0.stderr.as_mut().expect("stderr is a pipe");
-        stderr.read_to_string(&mut text).expect("text");
-        text
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// `fullpipe serve` on a free port.
@@ -114,15 +60,6 @@ fn serve_with(dir: &Path, args: &[&str], log: Stdio) -> Serve {
     let line = first_line(&mut process);
     let address = line.split([' ', ',']).find_map(|word| word.parse().ok());
     Serve { address: address.expect(&line), process, line }
-}
-
-/// The first line on stdout.
-pub fn first_line(process: &mut Running) -> String {
-    let mut line = String::new();
-    let stdout = process.0.stdout.as_mut().expect("stdout is a pipe");
-    BufReader::new(stdout).read_line(&mut line).expect("a line");
-    assert!(line.ends_with('\n'), "it ended early: {line:?}");
-    line
 }
 
 impl Serve {
@@ -207,23 +144,4 @@ pub fn captured(path: &Path) -> Vec<(u32, Duration, Vec<u8>)> {
         }
     }
     packets
-}
-
-/// Runs `work` in a thread with a network namespace of its own; what it starts is in it, too.
-#[cfg(target_os = "linux")]
-pub fn in_namespace(work: impl FnOnce() + Send + 'static) {
-    let done = std::thread::spawn(move || {
-        if let Err(error) = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET) {
-            return eprintln!("skipped: this needs root to make a network namespace: {error}");
-        }
-        if !Path::new("/dev/net/tun").exists() {
-            return eprintln!("skipped: there is no TUN device here");
-        }
-        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        if !up.is_ok_and(|status| status.success()) {
-            return eprintln!("skipped: there is no ip (iproute2) here");
-        }
-        work();
-    });
-    done.join().expect("no panic");
 }

@@ -49,6 +49,8 @@ pub enum Need {
     Zsh,
     /// `fish`.
     Fish,
+    /// `man`, which formats manual pages.
+    Man,
     /// `tcpdump`.
     Tcpdump,
     /// A C compiler, `cc`.
@@ -59,7 +61,7 @@ pub enum Need {
 
 impl Need {
     /// Each of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Root,
         Self::UserNamespaces,
         Self::Tun,
@@ -77,6 +79,7 @@ impl Need {
         Self::Bash,
         Self::Zsh,
         Self::Fish,
+        Self::Man,
         Self::Tcpdump,
         Self::Cc,
         Self::Nowhere,
@@ -102,6 +105,7 @@ impl Need {
             Self::Bash => "bash",
             Self::Zsh => "zsh",
             Self::Fish => "fish",
+            Self::Man => "man",
             Self::Tcpdump => "tcpdump",
             Self::Cc => "cc",
             Self::Nowhere => "nowhere",

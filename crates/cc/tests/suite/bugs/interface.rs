@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use fullpipe_cc::{AckFrequency, RttSample, StateChange, StateHook};
 
-use crate::{
+use super::{
     Algorithm, Config, Controller, Duration, Instant, Link, MS, Rate, SMSS, START, SendDecision,
     State, acknowledge, bbr, controller, lose, send,
 };

@@ -1,8 +1,6 @@
 //! Each element against its formula.
 
-mod common;
-
-use common::{at, drain, ns, path, times};
+use crate::common::{at, drain, ns, path, times};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
     ConfigError, DropReason, Ecn, ElementConfig, Event, Header, LossConfig, Path, PathConfig,

@@ -3,7 +3,7 @@
 
 use fullpipe_cc::RttSample;
 
-use crate::{
+use super::{
     Algorithm, BBRS, Config, Controller, Duration, Instant, Link, MS, SMSS, START, State,
     acknowledge, bbr, controller, send,
 };

@@ -3,18 +3,10 @@
 //!
 //! `PROPTEST_CASES` sets the number of histories.
 
-use fullpipe_cc::{
-    Algorithm, BbrSnapshot, Config, Controller, Duration, Instant, PacketState, Rate, SendDecision,
-    State,
-};
+use fullpipe_cc::{Algorithm, Duration, PacketState, Rate, SendDecision};
 use proptest::prelude::*;
 
-// The link of the unit tests, which use more of it.
-#[allow(dead_code)]
-#[path = "../src/test_link.rs"]
-mod test_link;
-
-use test_link::{Link, MS, SMSS};
+use crate::test_link::{Link, MS, SMSS};
 
 /// A disturbance of the flow before the link is clean.
 #[derive(Clone, Debug)]

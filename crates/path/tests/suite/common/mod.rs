@@ -1,5 +1,4 @@
 //! Helpers shared by the tests of the elements.
-#![allow(dead_code, reason = "each test file takes what it needs")]
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{DropReason, ElementConfig, Event, Path, PathConfig};

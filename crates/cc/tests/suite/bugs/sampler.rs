@@ -1,10 +1,10 @@
 //! Content of a rate sample, and values that it must not have.
 
-use crate::test_link::Flight;
-use crate::{
+use super::{
     Algorithm, BBRS, Duration, Link, MS, Rate, SMSS, START, State, acknowledge, bbr, controller,
     lose, send,
 };
+use crate::test_link::Flight;
 
 /// S2: the idle test came after the packet was in flight, and so was never true (ngtcp2 #1857,
 /// quiche #1598, tquic 88beeaf): the silence counted into the interval of the next sample.

@@ -4,10 +4,8 @@
 //! `PROPTEST_CASES` sets the number of sequences of each test; `cargo fuzz` looks for more (see
 //! CONTRIBUTING.md).
 
-mod events;
-
-use events::liveness::{self, Fate};
-use events::{Event, Flow, Property, Start, algorithms};
+use crate::events::liveness::{self, Fate};
+use crate::events::{Event, Flow, Property, Start, algorithms};
 use proptest::prelude::*;
 
 /// Sequences of each test; each is run for every algorithm.
@@ -133,7 +131,7 @@ fn what_the_fuzzer_found_does_not_come_back() {
     assert!(!inputs.is_empty());
     for input in inputs {
         println!("{}", input.display());
-        events::replay(&std::fs::read(&input).expect("readable"));
+        crate::events::replay(&std::fs::read(&input).expect("readable"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! ProbeRTT, idleness, loss and what comes after.
 
-use crate::{Algorithm, BBRS, Duration, Link, MS, PacketState, Rate, SMSS, State, lose, time_out};
+use super::{Algorithm, BBRS, Duration, Link, MS, PacketState, Rate, SMSS, State, lose, time_out};
 
 /// R1: ProbeRTT took two rounds for one (mvfst 38a0ea21). On a path longer than its 200 ms it lasts
 /// until the window is down, a round trip, and one round after that.

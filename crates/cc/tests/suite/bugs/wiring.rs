@@ -1,6 +1,6 @@
 //! Exchange of information between the transport and the core.
 
-use crate::{
+use super::{
     Algorithm, BBRS, Config, Controller, Duration, Link, MS, Rate, START, SendDecision, State,
     acknowledge, bbr, controller, send,
 };

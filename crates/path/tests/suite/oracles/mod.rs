@@ -6,9 +6,6 @@
 //! RED follows Linux's code and the algorithm of Floyd and Jacobson (1993) as it is known.
 //! Nothing here is fast: queues are vectors, times are compared one by one.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod codel;
 mod dualpi2;
 mod pie;
@@ -16,7 +13,7 @@ mod red;
 
 use std::collections::VecDeque;
 
-use common::at;
+use crate::common::at;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
     CoDelConfig, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header, Path, PathConfig,

@@ -1,8 +1,6 @@
 //! Queue disciplines against their RFCs, from outside.
 
-mod common;
-
-use common::{LATE, at, drain, ns, path};
+use crate::common::{LATE, at, drain, ns, path};
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
     CoDelConfig, DropReason, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header, Path,

@@ -1,11 +1,10 @@
 //! The example of a UDP sender carries its data over loopback.
 
-#[path = "../examples/udp_sender.rs"]
+#[path = "../../examples/udp_sender.rs"]
 mod udp_sender;
 
 use fullpipe_cc::Algorithm;
 
-#[test]
 fn the_udp_sender_delivers_everything() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
         let parts = 2_000;
@@ -15,4 +14,8 @@ fn the_udp_sender_delivers_everything() {
         assert_eq!(snapshot.inflight, 0, "{snapshot:?}");
         assert!(snapshot.srtt.is_some());
     }
+}
+
+fullpipe_testkit::tests! {
+    [] the_udp_sender_delivers_everything;
 }

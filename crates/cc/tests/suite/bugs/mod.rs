@@ -52,13 +52,9 @@ mod probe_bw;
 mod recovery;
 mod sampler;
 mod startup;
-// The link of the unit tests, which use more of it.
-#[allow(dead_code)]
-#[path = "../../src/test_link.rs"]
-mod test_link;
 mod wiring;
 
-use test_link::{Link, MS, SMSS};
+use crate::test_link::{Link, MS, SMSS};
 
 /// Both of the algorithms with a model.
 const BBRS: [Algorithm; 2] = [Algorithm::Bbr3, Algorithm::Bbr1];

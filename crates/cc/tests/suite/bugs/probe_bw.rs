@@ -1,7 +1,7 @@
 //! The cycle of ProbeBW, which only BBRv3 has in this form: what a probe may change, when, and how
 //! often.
 
-use crate::{Algorithm, Duration, Link, MS, Rate, SMSS, State, acknowledge, send};
+use super::{Algorithm, Duration, Link, MS, Rate, SMSS, State, acknowledge, send};
 
 fn link(mbit: u64, rtt_ms: u64) -> Link {
     Link::new(Algorithm::Bbr3, mbit, MS.times(rtt_ms))
@@ -61,15 +61,15 @@ fn the_samples_of_a_probe_end_a_round_after_it() {
 /// so was never true (s2n-quic #1539).
 #[test]
 fn a_full_window_is_seen_after_the_ack_that_opened_it() {
-    let mut cc = crate::controller(Algorithm::Bbr3);
-    let packets = send(&mut cc, crate::START, 10);
+    let mut cc = super::controller(Algorithm::Bbr3);
+    let packets = send(&mut cc, super::START, 10);
     assert_eq!(cc.inflight(), cc.cwnd());
-    acknowledge(&mut cc, crate::START + MS.times(20), &packets[..8]);
+    acknowledge(&mut cc, super::START + MS.times(20), &packets[..8]);
     assert!(cc.inflight() < cc.cwnd() / 2 && cc.snapshot().is_cwnd_limited);
     // And it is over with the round.
-    acknowledge(&mut cc, crate::START + MS.times(20), &packets[8..]);
-    let few = send(&mut cc, crate::START + MS.times(20), 2);
-    acknowledge(&mut cc, crate::START + MS.times(40), &few);
+    acknowledge(&mut cc, super::START + MS.times(20), &packets[8..]);
+    let few = send(&mut cc, super::START + MS.times(20), 2);
+    acknowledge(&mut cc, super::START + MS.times(40), &few);
     assert!(!cc.snapshot().is_cwnd_limited);
 }
 

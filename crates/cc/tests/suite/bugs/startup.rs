@@ -2,7 +2,7 @@
 
 use fullpipe_cc::RttSample;
 
-use crate::{
+use super::{
     Algorithm, BBRS, Config, Duration, Link, MS, Rate, SMSS, START, State, acknowledge, bbr,
     controller, send,
 };

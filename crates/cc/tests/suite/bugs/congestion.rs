@@ -1,6 +1,6 @@
 //! Recovery episodes: their start, their end, and the events that count within one.
 
-use crate::{
+use super::{
     Algorithm, Config, Controller, Duration, Instant, MS, PacketState, START, State, acknowledge,
     bbr, lose, send, time_out,
 };

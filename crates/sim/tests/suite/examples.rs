@@ -1,6 +1,6 @@
 //! The example of a transport of one's own reaches what the simulator's QUIC reaches.
 
-#[path = "../examples/own_transport.rs"]
+#[path = "../../examples/own_transport.rs"]
 mod own_transport;
 
 use fullpipe_cc::Algorithm;

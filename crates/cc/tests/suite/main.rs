@@ -1,0 +1,20 @@
+//! The algorithms from outside, without a clock.
+
+mod bugs;
+mod clean_link;
+// The fuzzer's targets use it, too.
+#[path = "../events/mod.rs"]
+mod events;
+mod properties;
+mod serde;
+// The link of the unit tests, which use more of it.
+#[allow(dead_code)]
+#[path = "../../src/test_link.rs"]
+mod test_link;
+mod traceability;
+
+// What `test_link` finds in the crate that has it.
+use fullpipe_cc::{
+    Algorithm, BbrSnapshot, Config, Controller, Duration, Instant, PacketState, Rate, SendDecision,
+    State,
+};

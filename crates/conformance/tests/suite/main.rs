@@ -1,0 +1,3 @@
+//! The cases of the draft's appendix.
+
+mod appendix;

@@ -1,0 +1,8 @@
+//! A path and its elements, from outside.
+
+mod common;
+mod elements;
+mod oracles;
+mod path;
+mod properties;
+mod queues;

@@ -1,0 +1,11 @@
+//! The simulator, under its own clock: the same numbers on every machine.
+
+mod aggregation;
+mod algorithms;
+mod analytic;
+mod aqm;
+mod examples;
+mod hosts;
+mod outages;
+mod recovery;
+mod transport;

@@ -18,7 +18,7 @@ command -v cargo-zigbuild >/dev/null ||
 rustup target add "$target" 2>/dev/null
 # Nobody reads a static program's lines of the source.
 export CARGO_PROFILE_RELEASE_DEBUG=0
-cargo zigbuild --release --locked --package fullpipe --target "$target"
+cargo zigbuild --release --locked --package fullpipe --features full --target "$target"
 built=${CARGO_TARGET_DIR:-target}/$target/release/fullpipe
 
 version=$(cargo pkgid --package fullpipe | sed 's/.*[#@]//')

@@ -1,12 +1,10 @@
 //! What a terminal shows while `compare` and `run` are at work, and what a file gets instead.
 
-mod common;
-
 use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{Running, fullpipe, run};
+use crate::common::{Running, fullpipe, run};
 
 const FILE: &str = "cc = \"bbr3\"\nduration = \"2s\"\n\
     path = { rate = \"5mbit\", rtt = \"10ms\", buffer = \"4bdp\" }\n[[flow]]\ncount = 2\n";
@@ -15,8 +13,13 @@ const RUN: [&str; 4] = ["run", "x.toml", "--over", "quic"];
 const COMPARE: [&str; 8] =
     ["compare", "--cc", "bbr3", "--rate", "5mbit", "--rtt", "10ms", "--duration=2s"];
 
-/// What the command writes to a terminal that is its stderr, and its stdout.
-fn on_a_terminal(dir: &Path, args: &[&str], interrupt: bool) -> (String, String, Option<i32>) {
+/// What the command writes to a terminal that is its stderr, and its stdout. It is interrupted when the terminal shows
+/// what `interrupt` is true of.
+pub(crate) fn on_a_terminal(
+    dir: &Path,
+    args: &[&str],
+    interrupt: impl Fn(&str) -> bool,
+) -> (String, String, Option<i32>) {
     let terminal = nix::pty::openpty(None, None).expect("a terminal");
     let mut command = fullpipe(dir, args);
     command.env("TERM", "xterm-256color");
@@ -26,14 +29,14 @@ fn on_a_terminal(dir: &Path, args: &[&str], interrupt: bool) -> (String, String,
     drop(command);
     let mut master = std::fs::File::from(terminal.master);
     let (mut shown, mut buffer) = (Vec::new(), [0; 4096]);
-    let mut is_told = !interrupt;
+    let mut is_told = false;
     // Linux ends a terminal whose other end is closed with an error.
     while let Ok(n) = master.read(&mut buffer) {
         if n == 0 {
             break;
         }
         shown.extend_from_slice(&buffer[..n]);
-        if !is_told && has_blocks(&String::from_utf8_lossy(&shown)) {
+        if !is_told && interrupt(&String::from_utf8_lossy(&shown)) {
             running.interrupt();
             is_told = true;
         }
@@ -43,18 +46,17 @@ fn on_a_terminal(dir: &Path, args: &[&str], interrupt: bool) -> (String, String,
     (String::from_utf8_lossy(&shown).into_owned(), stdout, running.end().code())
 }
 
-fn has_blocks(text: &str) -> bool {
+pub(crate) fn has_blocks(text: &str) -> bool {
     text.chars().any(|c| ('▁'..='█').contains(&c))
 }
 
-#[test]
 fn a_terminal_shows_sparklines_of_each_flow_and_of_the_queue() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("x.toml"), FILE).expect("a file");
     for (args, lines) in
         [(&RUN[..], &["flow 0", "flow 1", "queue"][..]), (&COMPARE, &["goodput", "queue"])]
     {
-        let (shown, stdout, code) = on_a_terminal(dir.path(), args, false);
+        let (shown, stdout, code) = on_a_terminal(dir.path(), args, |_| false);
         assert_eq!(code, Some(0), "{shown}");
         assert!(has_blocks(&shown), "{shown}");
         for line in lines {
@@ -64,7 +66,6 @@ fn a_terminal_shows_sparklines_of_each_flow_and_of_the_queue() {
     }
 }
 
-#[test]
 fn what_is_no_terminal_gets_plain_lines() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("x.toml"), FILE).expect("a file");
@@ -82,13 +83,12 @@ fn what_is_no_terminal_gets_plain_lines() {
     }
 }
 
-#[test]
 fn ctrl_c_keeps_what_there_is() {
     let dir = tempfile::tempdir().expect("a directory");
     let long = FILE.replace("\"2s\"", "\"60s\"");
     std::fs::write(dir.path().join("x.toml"), long).expect("a file");
     let args = [&RUN[..], &["--json"]].concat();
-    let (shown, stdout, code) = on_a_terminal(dir.path(), &args, true);
+    let (shown, stdout, code) = on_a_terminal(dir.path(), &args, has_blocks);
     assert_eq!(code, Some(130), "{shown}");
     let object: serde_json::Value = serde_json::from_str(&stdout).expect("JSON and nothing else");
     assert_eq!(object["interrupted"], true);
@@ -98,13 +98,12 @@ fn ctrl_c_keeps_what_there_is() {
     assert!(shown.contains("interrupted; these are the results so far"), "{shown}");
 }
 
-#[test]
 fn ctrl_c_in_the_only_run_of_the_simulator_says_that_there_is_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let long = FILE.replace("\"2s\"", "\"100000s\"");
     std::fs::write(dir.path().join("x.toml"), long).expect("a file");
     let args = ["run", "x.toml", "--json", "--out", "out"];
-    let (shown, stdout, code) = on_a_terminal(dir.path(), &args, true);
+    let (shown, stdout, code) = on_a_terminal(dir.path(), &args, has_blocks);
     assert_eq!(code, Some(130), "{shown}");
     assert!(shown.contains("interrupted; there are no results"), "{shown}");
     let object: serde_json::Value = serde_json::from_str(&stdout).expect("JSON and nothing else");
@@ -112,5 +111,12 @@ fn ctrl_c_in_the_only_run_of_the_simulator_says_that_there_is_nothing() {
         (&object["interrupted"], &object["scenarios"][0]["runs"]),
         (&true.into(), &serde_json::json!([]))
     );
-    assert!(common::names(&dir.path().join("out")).is_empty());
+    assert!(crate::common::names(&dir.path().join("out")).is_empty());
+}
+
+fullpipe_testkit::tests! {
+    [] a_terminal_shows_sparklines_of_each_flow_and_of_the_queue,
+        ctrl_c_keeps_what_there_is,
+        ctrl_c_in_the_only_run_of_the_simulator_says_that_there_is_nothing;
+    long [] what_is_no_terminal_gets_plain_lines;
 }

@@ -1,29 +1,17 @@
 //! The other end is a second implementation of QUIC and of hq-interop: aioquic.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{Running, certificate, first_line, fullpipe, run, serve, sha256, text, write_file};
+use crate::common::{
+    Running, certificate, first_line, fullpipe, run, serve, sha256, text, write_file,
+};
 
-/// A Python that has aioquic: what `FULLPIPE_PYTHON` names, or that of `.venv` at the top.
+/// A script of the Python that has aioquic.
 fn python(script: &str) -> Command {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let python = std::env::var_os("FULLPIPE_PYTHON")
-        .map_or_else(|| own.join("../../.venv/bin/python"), PathBuf::from);
-    let found = Command::new(&python)
-        .args(["-c", "import aioquic"])
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    assert!(
-        found,
-        "{python:?} has no aioquic. ./test.sh makes .venv and installs it there; or set \
-         FULLPIPE_PYTHON to a Python with crates/cli/tests/aioquic/requirements.txt"
-    );
+    let python = std::env::var_os("FULLPIPE_PYTHON").expect("the test names Need::Aioquic");
     let mut command = Command::new(python);
-    command.arg(own.join("tests/aioquic").join(script));
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/aioquic").join(script));
     command
 }
 
@@ -47,7 +35,6 @@ fn place() -> Place {
     Place { _dir: dir, www, here, certificate, key }
 }
 
-#[test]
 fn get_fetches_from_an_aioquic_server() {
     let place = place();
     let mut command = python("server.py");
@@ -65,7 +52,6 @@ fn get_fetches_from_an_aioquic_server() {
 
 const V2: &str = "version 0x6b3343cf";
 
-#[test]
 fn get_speaks_version_2_with_an_aioquic_server() {
     let place = place();
     for (versions, v2) in [("v1,v2", true), ("v2", true), ("v1", false)] {
@@ -87,7 +73,6 @@ fn get_speaks_version_2_with_an_aioquic_server() {
     }
 }
 
-#[test]
 fn serve_speaks_version_2_with_an_aioquic_client() {
     let place = place();
     let (cert, key) = (text(&place.certificate), text(&place.key));
@@ -113,7 +98,6 @@ fn serve_speaks_version_2_with_an_aioquic_client() {
     }
 }
 
-#[test]
 fn serve_serves_an_aioquic_client() {
     let place = place();
     for cc in ["bbr3", "cubic", "reno"] {
@@ -135,7 +119,6 @@ fn serve_serves_an_aioquic_client() {
     }
 }
 
-#[test]
 fn an_aioquic_client_works_through_a_relay() {
     let place = place();
     let (cert, key) = (text(&place.certificate), text(&place.key));
@@ -158,7 +141,6 @@ fn an_aioquic_client_works_through_a_relay() {
     assert!(object["link"]["down"]["payload_bytes"].as_u64() > Some(5_000_000), "{object}");
 }
 
-#[test]
 fn get_fetches_over_http_3_from_an_aioquic_server() {
     let place = place();
     let mut command = python("h3_server.py");
@@ -183,7 +165,6 @@ fn get_fetches_over_http_3_from_an_aioquic_server() {
     assert!(said.stderr.contains("status 404 (not found)"), "{}", said.stderr);
 }
 
-#[test]
 fn serve_serves_an_aioquic_client_over_http_3() {
     let place = place();
     let (cert, key) = (text(&place.certificate), text(&place.key));
@@ -229,7 +210,6 @@ fn serve_serves_an_aioquic_client_over_http_3() {
 }
 
 /// Ten thousand files over one connection, which is many times what the server lets be open at once.
-#[test]
 fn ten_thousand_small_files_come_over_http_3() {
     let place = place();
     let names: Vec<String> = (0..10_000).map(|i| format!("f{i}")).collect();
@@ -257,4 +237,15 @@ fn ten_thousand_small_files_come_over_http_3() {
     let ours = run(command);
     assert_eq!(ours.code, Some(0), "{}", &ours.stderr[ours.stderr.len().saturating_sub(500)..]);
     check();
+}
+
+fullpipe_testkit::tests! {
+    [Aioquic] get_fetches_from_an_aioquic_server,
+        serve_speaks_version_2_with_an_aioquic_client,
+        an_aioquic_client_works_through_a_relay,
+        serve_serves_an_aioquic_client_over_http_3;
+    long [Aioquic] get_speaks_version_2_with_an_aioquic_server,
+        serve_serves_an_aioquic_client,
+        get_fetches_over_http_3_from_an_aioquic_server,
+        ten_thousand_small_files_come_over_http_3;
 }

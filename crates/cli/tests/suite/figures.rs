@@ -1,8 +1,7 @@
 //! `fullpipe explain` and `fullpipe figures` as processes.
 
-mod common;
-
-use common::{fullpipe, run};
+use crate::checks::{TWO_RUNS, check_story};
+use crate::common::{fullpipe, run};
 
 fn json(args: &[&str]) -> (Option<i32>, serde_json::Value) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -123,46 +122,13 @@ fn a_story_is_one_object_too() {
 }
 
 #[test]
-fn a_figure_that_runs_over_quic_does_and_another_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let said = run(fullpipe(dir.path(), &["figures", "fig4", "--over", "quic", "--json"]));
-    // Whether it is seen depends on the machine.
-    assert!(matches!(said.code, Some(0 | 1)), "{}", said.stderr);
-    let value: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
-    let detail = value["figures"][0]["detail"].as_str().expect("words");
-    assert!(
-        detail.contains("real packets of noq's QUIC over the emulated link in 3 runs"),
-        "{detail}"
-    );
-    for (args, says) in [
-        (["fig2", "--over=quic"], "fig2 does not run over quic; there are fig3, fig4"),
-        (["fig4", "--over=tcp"], "fig4 does not run over tcp; no figure does"),
-    ] {
-        let said = run(fullpipe(dir.path(), &["figures", args[0], args[1]]));
-        assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
-        assert!(said.stderr.contains(says), "{}", said.stderr);
-    }
-}
-
-#[test]
 fn explain_takes_a_flow_of_a_file() {
     let dir = tempfile::tempdir().expect("a directory");
-    let file = "cc = [\"cubic\", \"bbr3\"]\nduration = \"2s\"\n\
-                path = { rate = \"10mbit\", rtt = \"20ms\" }\n";
-    std::fs::write(dir.path().join("x.toml"), file).expect("a file");
+    std::fs::write(dir.path().join("x.toml"), TWO_RUNS).expect("a file");
     let explain =
         |args: &[&str]| run(fullpipe(dir.path(), &[&["explain", "x.toml"], args].concat()));
-    for over in ["sim", "quic"] {
-        let said = explain(&["--run", "1", "--over", over, "--json"]);
-        assert_eq!(said.code, Some(0), "{}", said.stderr);
-        let story: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
-        assert_eq!(
-            (&story["cc"], &story["chapters"][0]["state"]),
-            (&"bbr3".into(), &"Startup".into())
-        );
-        assert!(story["chapters"].as_array().is_some_and(|c| c.len() > 2), "{story}");
-        assert!(story["received_bytes"].as_u64().is_some_and(|n| n > 1_000_000), "{story}");
-    }
+    let said = explain(&["--run", "1", "--over", "sim", "--json"]);
+    check_story(&said);
     for (args, says) in [
         (&[][..], "its lists make 2 runs (0 cc=cubic, 1 cc=bbr3)"),
         (&["--run", "2"], "run 2 of 0 to 1"),
@@ -171,5 +137,18 @@ fn explain_takes_a_flow_of_a_file() {
         let said = explain(args);
         assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
         assert!(said.stderr.contains(says), "{says:?}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_figure_that_does_not_run_over_a_transport_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (args, says) in [
+        (["fig2", "--over=quic"], "fig2 does not run over quic; there are fig3, fig4"),
+        (["fig4", "--over=tcp"], "fig4 does not run over tcp; no figure does"),
+    ] {
+        let said = run(fullpipe(dir.path(), &["figures", args[0], args[1]]));
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+        assert!(said.stderr.contains(says), "{}", said.stderr);
     }
 }

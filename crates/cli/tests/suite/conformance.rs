@@ -1,11 +1,8 @@
 //! `fullpipe conformance` as a process: what comes out, and how it ends. That the cases pass is the
 //! lab's business; here are fast ones.
 
-mod common;
-
-use common::{Running, fullpipe, run};
+use crate::common::{fullpipe, run};
 use serde_json::Value;
-use std::process::Stdio;
 
 fn here() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
@@ -49,25 +46,6 @@ fn an_unknown_case_is_bad_input() {
         assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
         assert!(said.stderr.contains(name) && said.stderr.contains("1 to 22"), "{}", said.stderr);
     }
-}
-
-#[test]
-fn an_interruption_keeps_what_is_through() {
-    let dir = here();
-    // Many fast ones, then the longest.
-    let mut command = fullpipe(dir.path(), &["conformance", "14", "1", "1", "--json"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = Running(command.spawn().expect("the command starts"));
-    std::thread::sleep(std::time::Duration::from_millis(700));
-    process.interrupt();
-    assert_eq!(process.end().code(), Some(130));
-    let mut text = String::new();
-    let stdout = process.0.stdout.as_mut().expect("a pipe");
-    std::io::Read::read_to_string(stdout, &mut text).expect("text");
-    let object: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(object["interrupted"], true);
-    assert_eq!(object["cases"][0]["id"], 14, "{object}");
-    assert!(process.stderr().contains("interrupted"));
 }
 
 #[test]

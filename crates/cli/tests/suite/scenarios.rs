@@ -1,16 +1,13 @@
 //! `fullpipe run` on scenario files: good ones, bad ones, and ones that expect too much.
 
-mod common;
-
 use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use common::{Running, fullpipe, names, run, text};
+use super::sweeps::assert_same;
+use crate::common::{fullpipe, names, run, text};
 
 const PATH: &str = "path = { rate = \"10mbit\", rtt = \"40ms\" }\n";
 
-fn run_file(dir: &Path, content: &str) -> common::Said {
+fn run_file(dir: &Path, content: &str) -> crate::common::Said {
     std::fs::write(dir.join("x.toml"), content).expect("a file");
     run(fullpipe(dir, &["run", "x.toml"]))
 }
@@ -292,25 +289,33 @@ fn results_stay_in_their_directory_and_a_bad_one_is_told_before_anything_runs() 
 }
 
 #[test]
-fn over_quic_runs_what_it_can_and_says_what_it_cannot() {
+fn a_wrong_number_is_told_with_a_right_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("a.toml"), format!("cc = \"bbr3\"\n{PATH}")).expect("a file");
+    for (args, telling) in [
+        (
+            ["sweep", "a.toml", "--out=out", "--jobs", "0"],
+            "'0' is too few; write a whole number like 2",
+        ),
+        (["sweep", "a.toml", "--out=out", "--jobs", "-1"], "'-1' is below 0"),
+        (["explain", "a.toml", "--run=0", "--flow", "-1"], "'-1' is below 0"),
+        (["explain", "a.toml", "--flow=0", "--run", "x"], "'x' is no whole number"),
+    ] {
+        let said = run(fullpipe(dir.path(), &args));
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+        assert!(said.stderr.contains(telling), "{telling:?}: {}", said.stderr);
+    }
+    assert_eq!(names(dir.path()), ["a.toml"]);
+}
+
+#[test]
+fn what_does_not_run_over_quic_is_told_before_anything_runs() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = "path = { rate = \"5mbit\", rtt = \"10ms\", buffer = \"4bdp\" }\n";
     let quic = |content: &str| {
         std::fs::write(dir.path().join("q.toml"), content).expect("a file");
         run(fullpipe(dir.path(), &["run", "--over", "quic", "--json", "q.toml"]))
     };
-    let said = quic(&format!(
-        "cc = [\"bbr3\", \"cubic\"]\nduration = \"1s\"\n{path}[[flow]]\ncount = 2\n"
-    ));
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let report: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
-    let runs = report["scenarios"][0]["runs"].as_array().expect("runs");
-    assert_eq!(runs.len(), 2);
-    for run in runs {
-        let goodput = run["metrics"]["goodput_mbps"].as_f64().expect("a figure");
-        assert!(goodput > 0.5 && goodput < 5.0, "{goodput}");
-        assert_eq!(run["flows"].as_array().map(Vec::len), Some(2));
-    }
     for (rest, telling) in [
         (
             "[[flow]]\n[[flow]]\ncc = \"linux:bbr\"\n",
@@ -333,197 +338,5 @@ fn over_quic_runs_what_it_can_and_says_what_it_cannot() {
         let said = quic(&format!("cc = \"bbr3\"\n{path}{rest}"));
         assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
         assert!(said.stderr.contains(telling), "{telling:?}: {}", said.stderr);
-    }
-}
-
-#[test]
-fn over_quic_a_path_changes_with_time_and_windows_are_measured() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let content = "cc = \"bbr3\"\nduration = \"6s\"\ninterval = \"50ms\"\n\
-        [path]\nrate = \"10mbit\"\nrtt = \"20ms\"\nbuffer = \"100kB\"\nqueue = \"codel\"\n\
-        steps = [{ at = \"2s\", rate = \"2mbit\" }]\n\
-        down = [{ blackhole = [{ from = \"500ms\", to = \"600ms\" }] }]\n\
-        [[flow]]\nname = \"first\"\n[[flow]]\nname = \"late\"\nstart = \"1s\"\nstop = \"3s\"\n"
-        .to_owned();
-    // In front of the tables. What CoDel drops at the step keeps what follows it from being read. Such data crossed the
-    // link at 10 Mbit/s and is read up to two seconds later, so goodput is the new rate's only after that.
-    let expect = "expect = [\"goodput_mbps > 3 before 2s\", \"goodput_mbps < 2.1 after 4s\",\
-        \"flow[late].completed_bytes == 0 before 1s\", \"flow[late].completed_bytes > 0 after 1s\",\
-        \"flow[late].completed_bytes == 0 after 3.5s\",\
-        \"link[0].loss_rate > 0 from 400ms to 700ms\", \"queue_ms.p50 >= 0 after 2s\",\
-        \"utilization < 1.01 after 2.5s\"]\n";
-    std::fs::write(dir.path().join("q.toml"), format!("{expect}{content}")).expect("a file");
-    let args = ["run", "--over", "quic", "--json", "q.toml", "--out", "out", "--qlog", "qlogs"];
-    let said = run(fullpipe(dir.path(), &args));
-    let report: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
-    let scenario = &report["scenarios"][0];
-    assert_eq!(said.code, Some(0), "{}: {}", said.stderr, scenario["expectations"]);
-    let run = &scenario["runs"][0];
-    assert!(run["emulator"]["lateness_us"]["p99"].is_number(), "{run}");
-    let series = run["series"].as_array().expect("a series");
-    assert!(series.len() > 80, "{} rows", series.len());
-    let of_late = series.iter().filter(|row| row["flow"] == 1);
-    let times: Vec<f64> = of_late.filter_map(|row| row["t_s"].as_f64()).collect();
-    let (first, last) = (times[0], times[times.len() - 1]);
-    assert!((1.0..2.8).contains(&first) && (2.5..3.2).contains(&last), "{first} to {last}");
-    assert!(series.iter().any(|row| row["state"] == "Startup" && row["max_bw_mbps"].is_number()));
-    assert!(names(&dir.path().join("out")).contains(&"series.parquet".to_owned()));
-    let qlog = std::fs::read_to_string(dir.path().join("qlogs/q-run0-flow0-first.sqlog"));
-    let qlog = qlog.expect("a qlog of the first flow");
-    let events = qlog.lines().filter_map(|line| {
-        serde_json::from_str::<serde_json::Value>(line.trim_start_matches('\u{1e}')).ok()
-    });
-    let mut samples = events.filter(|event| event["name"] == "recovery:metrics_updated");
-    let last = samples.next_back().expect("samples");
-    for count in ["sent_packets", "lost_packets"] {
-        assert!(last["data"][count].as_u64() > Some(10), "{count}: {last}");
-    }
-}
-
-/// Forty runs of some 50 ms of work each.
-fn sweep_file(dir: &Path) {
-    let seeds: Vec<String> = (1..=20).map(|n| n.to_string()).collect();
-    let content = format!(
-        "cc = [\"bbr3\", \"cubic\"]\nduration = \"20s\"\ninterval = \"1s\"\nseed = [{}]\n\
-         path = {{ rate = \"100mbit\", rtt = \"40ms\", loss = \"0.1%\" }}\n\
-         expect = [\"goodput_mbps > 1\"]\n",
-        seeds.join(", ")
-    );
-    std::fs::write(dir.join("sweep.toml"), content).expect("a file");
-}
-
-fn done_in(dir: &Path) -> usize {
-    let text = std::fs::read_to_string(dir.join("runs.jsonl")).unwrap_or_default();
-    text.matches("}\n").count().saturating_sub(1)
-}
-
-fn assert_same(a: &Path, b: &Path) {
-    assert_eq!(names(a), names(b));
-    for name in names(a) {
-        let (a, b) = (std::fs::read(a.join(&name)), std::fs::read(b.join(&name)));
-        assert!(a.expect("a file") == b.expect("a file"), "{name:?} differs");
-    }
-}
-
-/// Starts the sweep and waits until some of its runs are done.
-fn sweeping(dir: &Path, out: &str) -> Running {
-    let mut command = fullpipe(dir, &["sweep", "sweep.toml", "--jobs", "2", "--out", out]);
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let running = Running(command.spawn().expect("it starts"));
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while done_in(&dir.join(out)) < 3 {
-        assert!(Instant::now() < deadline, "nothing is ever done");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    running
-}
-
-#[test]
-fn a_killed_sweep_goes_on_and_comes_to_what_an_undisturbed_one_does() {
-    let dir = tempfile::tempdir().expect("a directory");
-    sweep_file(dir.path());
-    for (out, jobs) in [("one", "1"), ("two", "2")] {
-        let said =
-            run(fullpipe(dir.path(), &["sweep", "sweep.toml", "--jobs", jobs, "--out", out]));
-        assert_eq!(said.code, Some(0), "{}", said.stderr);
-        assert!(said.stderr.contains("40 runs, 0 of them done before"), "{}", said.stderr);
-    }
-    assert_same(&dir.path().join("one"), &dir.path().join("two"));
-
-    let out = dir.path().join("killed");
-    let mut running = sweeping(dir.path(), "killed");
-    running.0.kill().expect("it runs");
-    running.end();
-    let done = done_in(&out);
-    assert!((3..40).contains(&done), "{done} were done when it was killed");
-    assert!(!out.join("summary.parquet").exists());
-    // As if it had been killed while it wrote.
-    let journal = out.join("runs.jsonl");
-    let mut torn = std::fs::read(&journal).expect("a file");
-    torn.truncate(torn.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1));
-    torn.extend_from_slice(b"{\"run\":39,\"scen");
-    std::fs::write(&journal, torn).expect("a file");
-    let said = run(fullpipe(dir.path(), &["sweep", "sweep.toml", "--out", "killed"]));
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
-    assert!(said.stderr.contains(&format!("{done} of them done before")), "{}", said.stderr);
-    assert_same(&dir.path().join("one"), &out);
-
-    let said = run(fullpipe(dir.path(), &["sweep", "sweep.toml", "--out", "killed"]));
-    assert!(said.stderr.contains("40 of them done before"), "{}", said.stderr);
-    assert_same(&dir.path().join("one"), &out);
-}
-
-#[test]
-fn ctrl_c_stops_a_sweep_which_then_says_where_it_is() {
-    let dir = tempfile::tempdir().expect("a directory");
-    sweep_file(dir.path());
-    let mut running = sweeping(dir.path(), "out");
-    running.interrupt();
-    assert_eq!(running.end().code(), Some(130));
-    let done = done_in(&dir.path().join("out"));
-    let stderr = running.stderr();
-    assert!(stderr.contains(&format!("interrupted: {done} of 40 runs are done")), "{stderr}");
-}
-
-#[test]
-fn a_directory_of_something_else_is_left_alone() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let content = format!("cc = \"bbr3\"\nduration = \"1s\"\n{PATH}");
-    std::fs::write(dir.path().join("a.toml"), &content).expect("a file");
-    std::fs::write(dir.path().join("b.toml"), content.replace("1s", "2s")).expect("a file");
-    let sweep = |file: &str| run(fullpipe(dir.path(), &["sweep", file, "--out", "out"]));
-    assert_eq!(sweep("a.toml").code, Some(0));
-    let before = std::fs::read(dir.path().join("out/summary.parquet")).expect("a file");
-    let said = sweep("b.toml");
-    assert_eq!(said.code, Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains("out holds the results of another scenario"), "{}", said.stderr);
-    std::fs::write(dir.path().join("out/runs.jsonl"), "nonsense\n").expect("a file");
-    let said = sweep("a.toml");
-    assert_eq!(said.code, Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains("out/runs.jsonl:1 is no run of this sweep"), "{}", said.stderr);
-    let after = std::fs::read(dir.path().join("out/summary.parquet")).expect("a file");
-    assert_eq!(before, after);
-}
-
-#[test]
-fn a_wrong_number_is_told_with_a_right_one() {
-    let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("a.toml"), format!("cc = \"bbr3\"\n{PATH}")).expect("a file");
-    for (args, telling) in [
-        (
-            ["sweep", "a.toml", "--out=out", "--jobs", "0"],
-            "'0' is too few; write a whole number like 2",
-        ),
-        (["sweep", "a.toml", "--out=out", "--jobs", "-1"], "'-1' is below 0"),
-        (["explain", "a.toml", "--run=0", "--flow", "-1"], "'-1' is below 0"),
-        (["explain", "a.toml", "--flow=0", "--run", "x"], "'x' is no whole number"),
-    ] {
-        let said = run(fullpipe(dir.path(), &args));
-        assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
-        assert!(said.stderr.contains(telling), "{telling:?}: {}", said.stderr);
-    }
-    assert_eq!(names(dir.path()), ["a.toml"]);
-}
-
-#[test]
-fn run_writes_what_sweep_does() {
-    let dir = tempfile::tempdir().expect("a directory");
-    sweep_file(dir.path());
-    let small = std::fs::read_to_string(dir.path().join("sweep.toml")).expect("a file");
-    let small = small
-        .replace("20s", "1s")
-        .replace("[1, 2,", "[")
-        .replace("interval = \"1s\"", "interval = \"100ms\"");
-    std::fs::write(dir.path().join("sweep.toml"), small).expect("a file");
-    for command in ["run", "sweep"] {
-        let said = run(fullpipe(dir.path(), &[command, "sweep.toml", "--out", command]));
-        assert_eq!(said.code, Some(0), "{}", said.stderr);
-    }
-    for name in
-        ["summary.parquet", "flows.parquet", "links.parquet", "series.parquet", "scenario.toml"]
-    {
-        let read =
-            |dir_name: &str| std::fs::read(dir.path().join(dir_name).join(name)).expect("a file");
-        assert!(read("run") == read("sweep"), "{name} differs");
     }
 }

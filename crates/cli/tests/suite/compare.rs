@@ -1,16 +1,10 @@
 //! `fullpipe compare` as a process. The figures are the lab's business; here it is what comes out,
-//! where, and how it ends. Every run over QUIC is short, and its speed is not looked at: machines
-//! that test are busy.
+//! where, and how it ends.
 
-mod common;
-
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
 
-use common::{Running, Said, fullpipe, names, run};
-use serde_json::Value;
+use crate::checks::{check_run, one_object};
+use crate::common::{Said, fullpipe, names, run};
 
 fn here() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
@@ -21,124 +15,12 @@ fn compare(dir: &Path, line: &str) -> Said {
     run(fullpipe(dir, &args))
 }
 
-fn json(said: &Said) -> Value {
-    let text = std::str::from_utf8(&said.stdout).expect("UTF-8");
-    assert_eq!(text.lines().count(), 1, "one line and nothing else: {text}");
-    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}; {}", said.stderr))
-}
-
-/// That each of these fields is there, with a dot between an object and its field.
-fn has(object: &Value, fields: &[&str]) {
-    for field in fields {
-        let found = field.split('.').try_fold(object, |o, name| o.get(name));
-        assert!(found.is_some(), "{field} is missing in {object}");
-    }
-}
-
-const RUN: &[&str] = &[
-    "run",
-    "scenario",
-    "backend",
-    "at",
-    "seed",
-    "rate_mbps",
-    "empty_rtt_ms",
-    "metrics",
-    "flows",
-    "links",
-    "series",
-];
-const METRICS: &[&str] = &[
-    "goodput_mbps",
-    "utilization",
-    "completed_bytes",
-    "elapsed_s",
-    "queue_ms.mean",
-    "queue_ms.p50",
-    "queue_ms.p95",
-    "queue_ms.p99",
-    "queue_ms.max",
-    "rtt_ms.min",
-    "rtt_ms.p50",
-    "rtt_ms.p95",
-    "rtt_ms.p99",
-    "loss_rate",
-    "retransmit_rate",
-    "jain",
-];
-const ROW: &[&str] = &[
-    "t_s",
-    "flow",
-    "goodput_mbps",
-    "queue_ms",
-    "rtt_ms",
-    "cwnd_bytes",
-    "inflight_bytes",
-    "pacing_mbps",
-    "state",
-];
-
-fn check_run(run: &Value, flows: usize) {
-    has(run, RUN);
-    for metric in METRICS {
-        assert!(run["metrics"][metric].is_number(), "{metric} of {}", run["metrics"]);
-    }
-    let rows = run["series"].as_array().expect("rows");
-    assert!(rows.len() > 5, "{} rows", rows.len());
-    rows.iter().for_each(|row| has(row, ROW));
-    let each = run["flows"].as_array().expect("flows");
-    assert_eq!(each.len(), flows);
-    for flow in each {
-        has(flow, &["name", "cc", "start_s", "end_s", "metrics"]);
-        assert!(flow["metrics"]["goodput_mbps"].is_number(), "{flow}");
-        assert!(flow["metrics"]["completed_bytes"].is_number(), "{flow}");
-    }
-}
-
-#[test]
-fn json_is_one_object_with_every_field_and_nothing_beside_it() {
-    let dir = here();
-    let said = compare(
-        dir.path(),
-        "--cc bbr3,noq:cubic --rate 20mbit --rtt 20ms --buffer 2bdp --loss 0.1% --duration 2s \
-         --seed 7 --json",
-    );
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let object = json(&said);
-    assert_eq!((&object["schema_version"], &object["interrupted"]), (&1.into(), &false.into()));
-    let scenario = &object["scenarios"][0];
-    assert_eq!(
-        (&scenario["scenario"], &scenario["link"]),
-        (&"20mbit 20ms 2bdp 0.1%".into(), &"udp".into())
-    );
-    let toml = scenario["toml"].as_str().expect("a file");
-    for line in [
-        "rate = \"20mbit\"",
-        "buffer = \"2bdp\"",
-        "loss = \"0.1%\"",
-        "duration = \"2s\"",
-        "seed = 7",
-    ] {
-        assert!(toml.contains(line), "{line} in {toml}");
-    }
-    let runs = scenario["runs"].as_array().expect("runs");
-    assert_eq!(runs.len(), 2);
-    for (run, cc) in runs.iter().zip(["bbr3", "noq:cubic"]) {
-        assert_eq!((&run["flows"][0]["cc"], &run["backend"]), (&cc.into(), &"quic".into()));
-        assert_eq!((&run["rate_mbps"], &run["seed"]), (&20.0.into(), &7.into()));
-        check_run(run, 1);
-        has(run, &["emulator.lateness_us.p50", "emulator.lateness_us.p99", "emulator.trusted"]);
-        assert!(run["metrics"]["completed_bytes"].as_f64() > Some(0.0));
-    }
-    assert!(names(dir.path()).is_empty(), "a report that nobody asked for");
-}
-
 #[test]
 fn without_a_path_there_are_two_paths() {
     let dir = here();
     let said = compare(dir.path(), "--over sim --duration 2s --json --report both.html");
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let object = json(&said);
+    let object = one_object(&said);
     let runs = object["scenarios"][0]["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), 4);
     let places = [
@@ -160,12 +42,12 @@ fn the_options_are_a_file() {
     let dir = here();
     let said =
         compare(dir.path(), "--backend sim --cc bbr3 --loss 0.5% --flows 2 --duration 2s --json");
-    let ours = json(&said)["scenarios"][0].clone();
+    let ours = one_object(&said)["scenarios"][0].clone();
     std::fs::write(dir.path().join("same.toml"), ours["toml"].as_str().expect("a file"))
         .expect("written");
     let said = run(fullpipe(dir.path(), &["run", "same.toml", "--json"]));
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    assert_eq!(json(&said)["scenarios"][0]["runs"], ours["runs"]);
+    assert_eq!(one_object(&said)["scenarios"][0]["runs"], ours["runs"]);
 }
 
 #[test]
@@ -249,74 +131,6 @@ fn bad_input_is_one_line_and_starts_nothing() {
         assert!(said.stderr.contains(says), "{line}: {}", said.stderr);
     }
     assert_eq!(names(dir.path()), ["file"]);
-}
-
-#[test]
-fn ctrl_c_keeps_the_results_so_far() {
-    let dir = here();
-    let args = [
-        "compare",
-        "--cc",
-        "cubic,bbr3",
-        "--rate",
-        "20mbit",
-        "--duration",
-        "2s",
-        "--json",
-        "--report",
-        "so-far.html",
-    ];
-    let mut command = fullpipe(dir.path(), &args);
-    // Long enough for the first algorithm and a part of the second.
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut process = Running(child.expect("the command starts"));
-    let mut stderr = BufReader::new(process.0.stderr.take().expect("a pipe"));
-    let mut news = String::new();
-    while !news.contains("bbr3 on 20mbit 40ms 1bdp: running") {
-        assert_ne!(stderr.read_line(&mut news).expect("a line"), 0, "it ended early: {news}");
-    }
-    std::thread::sleep(Duration::from_millis(700));
-    process.interrupt();
-    let (mut stdout, mut rest) = (Vec::new(), String::new());
-    process.0.stdout.take().expect("a pipe").read_to_end(&mut stdout).expect("the output");
-    stderr.read_to_string(&mut rest).expect("text");
-    let output = Said { code: process.end().code(), stdout, stderr: news + &rest };
-    assert_eq!(output.code, Some(130), "{}", output.stderr);
-    assert!(output.stderr.ends_with("interrupted; these are the results so far\n"));
-    let object = json(&output);
-    assert_eq!(object["interrupted"], true);
-    let results = object["scenarios"][0]["runs"].as_array().expect("runs");
-    assert_eq!(results.len(), 2, "{}", output.stderr);
-    assert_eq!(
-        (&results[0]["flows"][0]["cc"], &results[0]["interrupted"]),
-        (&"cubic".into(), &Value::Null)
-    );
-    assert_eq!(
-        (&results[1]["flows"][0]["cc"], &results[1]["interrupted"]),
-        (&"bbr3".into(), &true.into())
-    );
-    assert!(results[1]["metrics"]["elapsed_s"].as_f64() < Some(2.0));
-    assert_eq!(names(dir.path()), ["so-far.html"]);
-}
-
-#[test]
-fn ctrl_c_before_anything_ran_leaves_the_report_from_before() {
-    let dir = here();
-    let report = dir.path().join("fullpipe-report.html");
-    let before = "<meta name=\"generator\" content=\"fullpipe 0.1.0\"> from before";
-    std::fs::write(&report, before).expect("a file");
-    // At 1 kbit/s no handshake is over before the interrupt.
-    let mut command = fullpipe(dir.path(), &["compare", "--rate", "1kbit", "--buffer", "9pkts"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut process = Running(child.expect("the command starts"));
-    let mut stderr = BufReader::new(process.0.stderr.take().expect("a pipe"));
-    let mut news = String::new();
-    stderr.read_line(&mut news).expect("a line");
-    process.interrupt();
-    assert_eq!(process.end().code(), Some(130));
-    stderr.read_to_string(&mut news).expect("text");
-    assert!(news.ends_with("interrupted; there are no results\n"), "{news}");
-    assert_eq!(std::fs::read_to_string(&report).expect("a file"), before);
 }
 
 #[test]

@@ -1,16 +1,15 @@
 //! A transfer that does not come to its end leaves no file that could be taken for the whole.
 
-mod common;
-
 use std::io::Read;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
 
-use common::{Running, fullpipe, names, run, serve, write_file};
+use fullpipe_testkit::{PATIENCE, until, until_some};
+
+use crate::common::{Running, fullpipe, names, run, serve, write_file};
 use fullpipe_quic::noq::{Connection, ConnectionError};
 use fullpipe_quic::{
     Client, ClientError, ClientOptions, Content, OnAccept, Server, ServerOptions, ServerTls, Verify,
@@ -41,20 +40,15 @@ fn runtime() -> tokio::runtime::Runtime {
 fn get_in_the_middle(dir: &Path, url: &str) -> Running {
     let mut command = fullpipe(dir, &["get", url, "--insecure", "-o", "target"]);
     let child = command.stderr(Stdio::piped()).spawn().expect("the command starts");
-    let deadline = Instant::now() + Duration::from_secs(20);
     let running = Running(child);
     let some = |name: &String| {
         name.ends_with(".part")
             && std::fs::metadata(dir.join(name)).is_ok_and(|found| found.len() > 100_000)
     };
-    while !names(dir).iter().any(some) {
-        assert!(Instant::now() < deadline, "nothing arrives");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    until("a part of the file arrives", || names(dir).iter().any(some));
     running
 }
 
-#[test]
 fn ctrl_c_removes_what_had_arrived_and_keeps_what_was_there() {
     let runtime = runtime();
     let (server, url, accepted) = endless(&runtime);
@@ -69,15 +63,11 @@ fn ctrl_c_removes_what_had_arrived_and_keeps_what_was_there() {
     assert_eq!(names(dir.path()), ["target"]);
     assert_eq!(std::fs::read(dir.path().join("target")).expect("a file"), b"from before");
     let connection = accepted.recv().expect("a connection");
-    assert!(
-        matches!(connection.close_reason(), Some(ConnectionError::ApplicationClosed(_))),
-        "the server was told: {:?}",
-        connection.close_reason()
-    );
+    let reason = until_some("the server is told", || connection.close_reason());
+    assert!(matches!(reason, ConnectionError::ApplicationClosed(_)), "{reason:?}");
     runtime.block_on(server.shutdown());
 }
 
-#[test]
 fn a_terminal_sees_how_it_goes_and_is_left_clean() {
     let runtime = runtime();
     let (_server, url, _accepted) = endless(&runtime);
@@ -104,7 +94,6 @@ fn a_terminal_sees_how_it_goes_and_is_left_clean() {
     assert!(last.contains("interrupted") && !last.contains("MB in"), "{shown:?}");
 }
 
-#[test]
 fn a_lost_connection_removes_what_had_arrived() {
     let runtime = runtime();
     let (server, url, _accepted) = endless(&runtime);
@@ -118,7 +107,6 @@ fn a_lost_connection_removes_what_had_arrived() {
     assert!(names(dir.path()).is_empty());
 }
 
-#[test]
 fn a_file_that_is_not_there_leaves_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = serve(dir.path(), &[]);
@@ -128,10 +116,9 @@ fn a_file_that_is_not_there_leaves_nothing() {
     assert!(names(dir.path()).is_empty());
 }
 
-#[test]
 fn a_full_device_is_named() {
     if !Path::new("/dev/full").exists() {
-        return; // Only Linux has it; the next test is for all.
+        fullpipe_testkit::skip("no /dev/full, which only Linux has");
     }
     let dir = tempfile::tempdir().expect("a directory");
     write_file(&dir.path().join("f"), 3_000_000);
@@ -147,7 +134,6 @@ fn a_full_device_is_named() {
     assert!(Path::new("/dev/full").exists());
 }
 
-#[test]
 fn a_disk_that_takes_no_more_leaves_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let (www, here) = (dir.path().join("www"), dir.path().join("here"));
@@ -168,7 +154,6 @@ fn a_disk_that_takes_no_more_leaves_nothing() {
     assert!(names(&here).is_empty());
 }
 
-#[test]
 fn ctrl_c_ends_a_server_cleanly_and_its_clients_hear_of_it() {
     let dir = tempfile::tempdir().expect("a directory");
     write_file(&dir.path().join("f"), 50_000_000);
@@ -195,7 +180,6 @@ fn ctrl_c_ends_a_server_cleanly_and_its_clients_hear_of_it() {
     assert!(error.to_string().contains("the server stops"), "{error}");
 }
 
-#[test]
 fn ctrl_c_while_nobody_answers_ends_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -203,11 +187,22 @@ fn ctrl_c_while_nobody_answers_ends_at_once() {
     let mut command = fullpipe(dir.path(), &["get", &url, "--insecure"]);
     let mut get = Running(command.stderr(Stdio::piped()).spawn().expect("the command starts"));
     // Its first packet shows that it is past its start.
-    silent.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    silent.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     silent.recv(&mut [0; 2000]).expect("a packet");
     get.interrupt();
     assert_eq!(get.end().code(), Some(130));
     let said = get.stderr();
     assert!(said.contains("nothing was written"), "{said}");
     assert!(names(dir.path()).is_empty());
+}
+
+fullpipe_testkit::tests! {
+    [] ctrl_c_removes_what_had_arrived_and_keeps_what_was_there;
+    [] a_terminal_sees_how_it_goes_and_is_left_clean;
+    [] a_lost_connection_removes_what_had_arrived;
+    [] a_file_that_is_not_there_leaves_nothing;
+    [] a_full_device_is_named;
+    [] a_disk_that_takes_no_more_leaves_nothing;
+    [] ctrl_c_ends_a_server_cleanly_and_its_clients_hear_of_it;
+    [] ctrl_c_while_nobody_answers_ends_at_once;
 }

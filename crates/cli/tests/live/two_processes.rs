@@ -1,35 +1,39 @@
 //! `fullpipe serve` and `fullpipe get`, each a process of its own.
 
-mod common;
+use std::time::Instant;
 
-use std::time::{Duration, Instant};
+use fullpipe_testkit::PATIENCE;
 
-use common::{certificate, fullpipe, names, run, serve, sha256, text, write_file};
+use crate::common::{certificate, fullpipe, names, run, serve, sha256, text, write_file};
 
-#[test]
 fn a_hundred_megabytes_arrive_whole() {
+    arrives_whole("bbr3");
+}
+
+fn a_hundred_megabytes_arrive_whole_with_other_algorithms() {
+    arrives_whole("cubic");
+    arrives_whole("noq:bbr3");
+}
+
+fn arrives_whole(cc: &str) {
     let dir = tempfile::tempdir().expect("a directory");
     let (www, here) = (dir.path().join("www"), dir.path().join("here"));
     std::fs::create_dir(&www).expect("a directory");
     std::fs::create_dir(&here).expect("a directory");
     write_file(&www.join("big.bin"), 100_000_000);
-    for cc in ["bbr3", "cubic", "noq:bbr3"] {
-        let server = serve(&www, &["--cc", cc]);
-        let start = Instant::now();
-        let said = run(fullpipe(&here, &["get", &server.url("/big.bin"), "--insecure"]));
-        assert_eq!(said.code, Some(0), "{cc}: {}", said.stderr);
-        assert!(start.elapsed() < Duration::from_secs(60), "{cc}: {:?}", start.elapsed());
-        assert_eq!(sha256(&here.join("big.bin")), sha256(&www.join("big.bin")), "{cc}");
-        assert_eq!(names(&here), ["big.bin"], "nothing else is left");
-        assert!(said.stdout.is_empty());
-        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
-        assert!(said.stderr.starts_with("100000000 bytes in "), "{}", said.stderr);
-        assert!(said.stderr.contains("Mbit/s"), "{}", said.stderr);
-        std::fs::remove_file(here.join("big.bin")).expect("it is there");
-    }
+    let server = serve(&www, &["--cc", cc]);
+    let start = Instant::now();
+    let said = run(fullpipe(&here, &["get", &server.url("/big.bin"), "--insecure"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    assert_eq!(sha256(&here.join("big.bin")), sha256(&www.join("big.bin")));
+    assert_eq!(names(&here), ["big.bin"], "nothing else is left");
+    assert!(said.stdout.is_empty());
+    assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+    assert!(said.stderr.starts_with("100000000 bytes in "), "{}", said.stderr);
+    assert!(said.stderr.contains("Mbit/s"), "{}", said.stderr);
 }
 
-#[test]
 fn the_line_of_serve_says_where_what_and_who() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = serve(dir.path(), &["--cc", "noq:reno"]);
@@ -43,7 +47,6 @@ fn the_line_of_serve_says_where_what_and_who() {
     assert!(!server.line.contains("self-signed"), "{}", server.line);
 }
 
-#[test]
 fn a_certificate_is_checked_unless_the_user_says_otherwise() {
     let dir = tempfile::tempdir().expect("a directory");
     let www = dir.path().join("www");
@@ -52,7 +55,7 @@ fn a_certificate_is_checked_unless_the_user_says_otherwise() {
     let (cert, key) = certificate(dir.path());
     let server = serve(&www, &["--cert", text(&cert), "--key", text(&key)]);
     let stranger = serve(&www, &[]);
-    let get = |server: &common::Serve, args: &[&str]| {
+    let get = |server: &crate::common::Serve, args: &[&str]| {
         let mut command = fullpipe(dir.path(), &["get", &server.url("/f"), "-o", "-"]);
         command.args(args);
         command
@@ -88,7 +91,6 @@ fn a_certificate_is_checked_unless_the_user_says_otherwise() {
     assert!(said.stderr.contains("--insecure"), "{}", said.stderr);
 }
 
-#[test]
 fn the_file_goes_where_it_should_with_the_mode_that_it_should_have() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let dir = tempfile::tempdir().expect("a directory");
@@ -128,12 +130,11 @@ fn the_file_goes_where_it_should_with_the_mode_that_it_should_have() {
     assert_eq!(mode("old"), 0o600, "as the file before it");
 }
 
-#[test]
 fn a_certificate_can_be_trusted_by_the_fingerprint_that_serve_prints() {
     let dir = tempfile::tempdir().expect("a directory");
     write_file(&dir.path().join("f"), 1000);
     let (server, other) = (serve(dir.path(), &[]), serve(dir.path(), &[]));
-    let pin = |server: &common::Serve| {
+    let pin = |server: &crate::common::Serve| {
         server.line.split("fingerprint ").nth(1).expect("it is printed").trim().to_owned()
     };
     let get = |pin: &str| {
@@ -152,7 +153,6 @@ fn a_certificate_can_be_trusted_by_the_fingerprint_that_serve_prints() {
 }
 
 /// What the experiments' server makes up has no end, and is nothing for a public one.
-#[test]
 fn a_directory_is_all_that_is_served() {
     let dir = tempfile::tempdir().expect("a directory");
     write_file(&dir.path().join("f"), 10);
@@ -163,4 +163,14 @@ fn a_directory_is_all_that_is_served() {
         assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{path}: {}", said.stderr);
         assert!(said.stderr.contains("404 (not found)"), "{path}: {}", said.stderr);
     }
+}
+
+fullpipe_testkit::tests! {
+    [] a_hundred_megabytes_arrive_whole;
+    long [] a_hundred_megabytes_arrive_whole_with_other_algorithms;
+    [] the_line_of_serve_says_where_what_and_who;
+    [] a_certificate_is_checked_unless_the_user_says_otherwise;
+    [] the_file_goes_where_it_should_with_the_mode_that_it_should_have;
+    [] a_certificate_can_be_trusted_by_the_fingerprint_that_serve_prints;
+    [] a_directory_is_all_that_is_served;
 }

@@ -1,25 +1,7 @@
 //! Bad input is answered with one line on stderr and exit code 2, before anything is done.
 
-mod common;
-
-use std::net::UdpSocket;
-use std::path::Path;
-
-use common::{certificate, fullpipe, names, run, text};
-
-/// Each row: the arguments, and what the line must tell.
-fn refused_with(dir: &Path, rows: &[(&[&str], &[&str])]) {
-    for (args, telling) in rows {
-        let said = run(fullpipe(dir, args));
-        assert_eq!(said.code, Some(2), "{args:?}: {}", said.stderr);
-        assert_eq!(said.stderr.lines().count(), 1, "{args:?}: {}", said.stderr);
-        assert!(said.stderr.starts_with("error: "), "{args:?}: {}", said.stderr);
-        assert!(said.stdout.is_empty(), "{args:?}");
-        for part in *telling {
-            assert!(said.stderr.contains(part), "{args:?} should tell {part:?}: {}", said.stderr);
-        }
-    }
-}
+use crate::checks::refused_with;
+use crate::common::{certificate, fullpipe, names, run, text};
 
 const ALGORITHMS: &[&str] = &[
     "unknown algorithm",
@@ -45,19 +27,12 @@ fn of_serve() {
     let garbage_key = garbage.replace("CERTIFICATE", "PRIVATE KEY");
     std::fs::write(dir.path().join("badkey.pem"), garbage_key).expect("a file");
     std::fs::write(dir.path().join("noise.pem"), [0xff, 0, 0x80, 7]).expect("a file");
-    std::fs::write(dir.path().join("not a directory"), "").expect("a file");
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let taken = socket.local_addr().expect("an address").to_string();
     refused_with(
         dir.path(),
         &[
             (&["serve"], &["DIR"]),
-            (&["serve", "missing"], &["missing", "No such file"]),
-            (&["serve", "not a directory"], &["not a directory"]),
-            (&["serve", ".", "--listen", &taken], &[&taken, "in use"]),
             (&["serve", ".", "--listen", "4433"], &["4433", "127.0.0.1:4433"]),
             (&["serve", ".", "--listen", "localhost"], &["127.0.0.1:4433"]),
-            (&["serve", ".", "--listen", "192.0.2.1:4433"], &["192.0.2.1:4433"]),
             (&["serve", ".", "--cc", "bbr"], ALGORITHMS),
             (&["serve", ".", "--cc", "quinn:bbr"], ALGORITHMS),
             (&["serve", ".", "--cert", cert], &["--key"]),
@@ -79,13 +54,8 @@ fn of_serve() {
             (&["serve", ".", "--cc-for", "cubic"], &["192.0.2.0/24=cubic"]),
             (&["serve", ".", "--cc-for", "1.2.3=cubic"], &["no network", "192.0.2.0/24"]),
             (&["serve", ".", "--preferred-address", "here"], &["no preferred", "192.0.2.1:4433"]),
-            (
-                &["serve", ".", "--preferred-address", "192.0.2.1:4433"],
-                &["cannot listen on 192.0.2.1:4433"],
-            ),
             (&["serve", ".", "--cc-for", "::/0=bbr"], ALGORITHMS),
             (&["serve", ".", "--metrics", "9090"], &["9090", "127.0.0.1:4433"]),
-            (&["serve", ".", "--metrics", "192.0.2.1:9090"], &["metrics", "192.0.2.1:9090"]),
             (&["serve", ".", "--qlog", "noise.pem"], &["qlog", "noise.pem"]),
             (&["serve", ".", "--early-data", "--no-resumption"], &["--no-resumption"]),
         ],

@@ -1,16 +1,22 @@
-//! The action for CI, and the script that it runs.
-#![cfg(unix)]
+//! The script that the action for CI runs.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use fullpipe_testkit::until;
 
-fn read(name: &str) -> String {
-    std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+/// In place of the time that the script gives to what it starts in the background: until that says that it is there, or
+/// until bash has seen its end.
+const SLEEP: &str = r#"#!/bin/sh
+until [ -e there ] || { [ -e gone ] && ! kill -0 "$(cat gone)" 2>/dev/null; }; do
+    command -p sleep 0.01
+done
+"#;
+
+fn program(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("a file");
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("a mode");
 }
 
 /// The script in a directory of its own, with a program in place of fullpipe that notes its arguments and ends with a code.
@@ -20,11 +26,14 @@ fn script(dir: &Path, code: u8, variables: &[(&str, &str)]) -> Output {
         "#!/bin/sh\nfor word; do echo \"$word\"; done > arguments\necho '{{\"schema_version\": 1}}'\n\
          echo the last line >&2\nexit {code}\n"
     );
-    std::fs::write(&stub, text).expect("a file");
-    std::fs::set_permissions(&stub, PermissionsExt::from_mode(0o755)).expect("a mode");
+    program(&stub, &text);
+    std::fs::create_dir_all(dir.join("bin")).expect("a directory");
+    program(&dir.join("bin/sleep"), SLEEP);
+    let path = std::env::var("PATH").expect("text");
     let mut command = Command::new("bash");
-    command.arg(root().join("scripts/judge-in-ci.sh")).current_dir(dir);
-    command.env("FULLPIPE", &stub).env("JUDGE_WAIT_S", "0.3");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    command.arg(root.join("scripts/judge-in-ci.sh")).current_dir(dir);
+    command.env("FULLPIPE", &stub).env("PATH", format!("{}/bin:{path}", dir.display()));
     command.env_remove("GITHUB_STEP_SUMMARY").envs(variables.iter().copied());
     command.output().expect("bash runs")
 }
@@ -34,7 +43,6 @@ fn arguments(dir: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-#[test]
 fn the_script_runs_judge_and_keeps_its_exit_code_and_its_results() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("before.json"), "{}").expect("a file");
@@ -48,7 +56,10 @@ fn the_script_runs_judge_and_keeps_its_exit_code_and_its_results() {
                 ("JUDGE_COMMAND", line),
                 ("JUDGE_UDP", "0=127.0.0.1:4433"),
                 ("JUDGE_BASELINE", "before.json"),
-                ("JUDGE_BACKGROUND", "echo $$ > background.pid; exec sleep 321"),
+                (
+                    "JUDGE_BACKGROUND",
+                    "echo $$ > background.pid; touch there; exec tail -f /dev/null",
+                ),
                 ("GITHUB_STEP_SUMMARY", summary.to_str().expect("text")),
             ],
         );
@@ -78,15 +89,13 @@ fn the_script_runs_judge_and_keeps_its_exit_code_and_its_results() {
         let pid = std::fs::read_to_string(dir.path().join("background.pid")).expect("it ran");
         let pid = nix::unistd::Pid::from_raw(pid.trim().parse().expect("a number"));
         // One that was killed may be somebody's to reap for a moment.
-        let begun = std::time::Instant::now();
-        while nix::sys::signal::kill(pid, None).is_ok() {
-            assert!(begun.elapsed().as_secs() < 30, "what ran in the background still runs");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        until("the end of what ran in the background", || {
+            nix::sys::signal::kill(pid, None).is_err()
+        });
+        std::fs::remove_file(dir.path().join("there")).expect("it is there");
     }
 }
 
-#[test]
 fn a_baseline_that_is_not_there_is_no_error_and_bad_input_is_one() {
     let dir = tempfile::tempdir().expect("a directory");
     let good = [("JUDGE_COMMAND", "x"), ("JUDGE_BASELINE", "none.json"), ("JUDGE_QUICK", "false")];
@@ -104,7 +113,7 @@ fn a_baseline_that_is_not_there_is_no_error_and_bad_input_is_one() {
             &[
                 ("JUDGE_COMMAND", "x"),
                 ("JUDGE_UDP", "a"),
-                ("JUDGE_BACKGROUND", "echo gone; exit 3"),
+                ("JUDGE_BACKGROUND", "echo gone; echo $$ > pid; mv pid gone; exit 3"),
             ],
             "last output: gone",
         ),
@@ -116,21 +125,7 @@ fn a_baseline_that_is_not_there_is_no_error_and_bad_input_is_one() {
     }
 }
 
-/// What the action passes on is what the script reads, and what that passes on is what the command has.
-#[test]
-fn the_action_the_script_and_the_command_fit_together() {
-    let (action, script) = (read("action.yml"), read("scripts/judge-in-ci.sh"));
-    let inputs: Vec<&str> =
-        action.split("${{ inputs.").skip(1).filter_map(|rest| rest.split(' ').next()).collect();
-    assert_eq!(inputs.len(), 7, "{inputs:?}");
-    for input in inputs {
-        assert!(action.contains(&format!("\n  {input}:\n")), "{input} is declared");
-        assert!(script.contains(&format!("JUDGE_{}", input.to_uppercase())), "{input} is read");
-        assert!(read("docs/ci.md").contains(&format!("`{input}`")), "{input} is in docs/ci.md");
-    }
-    let help = Command::new(env!("CARGO_BIN_EXE_fullpipe")).args(["judge", "--help"]).output();
-    let help = String::from_utf8_lossy(&help.expect("it runs").stdout).into_owned();
-    for option in ["--json", "--junit", "--quick", "--baseline", "--udp", "--server"] {
-        assert!(script.contains(option) && help.contains(option), "{option}");
-    }
+fullpipe_testkit::tests! {
+    [Bash] the_script_runs_judge_and_keeps_its_exit_code_and_its_results,
+        a_baseline_that_is_not_there_is_no_error_and_bad_input_is_one;
 }

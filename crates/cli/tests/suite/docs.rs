@@ -1,0 +1,120 @@
+//! Runs what README and the guide show and needs no packets, checks that the book has every page, and that each sleep of
+//! a test has a reason.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::{fullpipe, run};
+use crate::documents::{root, run_all};
+
+#[test]
+fn every_simulation_of_the_readme_runs() {
+    run_all("README.md", false);
+}
+
+#[test]
+fn every_simulation_of_the_guide_runs() {
+    run_all("docs/guide.md", false);
+}
+
+#[test]
+fn every_command_of_the_readmes_table_exists() {
+    let text = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let table = text.split("## Which command do I need?").nth(1).expect("the table's section");
+    let table = table.split("\n## ").next().expect("one section");
+    let mut seen = 0;
+    for command in table
+        .split('`')
+        .filter_map(|code| code.trim_start_matches("sudo ").strip_prefix("fullpipe "))
+    {
+        let name = command.split_whitespace().next().expect("a subcommand");
+        if name == "kernel" && !cfg!(feature = "kernel") {
+            continue;
+        }
+        let said = run(fullpipe(Path::new("."), &[name, "--help"]));
+        assert_eq!(said.code, Some(0), "{command}");
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen} commands");
+}
+
+#[test]
+fn the_summary_names_every_page() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("docs/SUMMARY.md");
+    let mut pages = 0;
+    for entry in fs::read_dir(root().join("docs")).expect("docs") {
+        let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+        if !name.ends_with(".md") || name == "SUMMARY.md" {
+            continue;
+        }
+        assert!(summary.contains(&format!("({name})")), "docs/SUMMARY.md does not name {name}");
+        pages += 1;
+    }
+    assert!(pages >= 10, "{pages} pages");
+}
+
+/// A test that waits for a time instead of an event fails on a busy machine, or wastes the time of an idle one.
+#[test]
+fn each_sleep_of_a_test_has_a_reason() {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
+        rust_files(&entry.expect("an entry").path().join("tests"), &mut files);
+    }
+    assert!(files.len() > 50, "{} files", files.len());
+    let mut without = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("UTF-8");
+        let name = file.strip_prefix(root()).expect("below it").display();
+        without.extend(unexplained(&text).into_iter().map(|line| format!("{name}:{line}")));
+    }
+    without.sort();
+    assert!(without.is_empty(), "no '// Sleeps: …' directly above:\n{}", without.join("\n"));
+}
+
+/// Numbers of the lines that sleep, without a comment directly above that says why.
+fn unexplained(text: &str) -> Vec<usize> {
+    // In two parts, as this file is looked at as well.
+    let call = ["sleep", "("].concat();
+    let own = ["fn ", &call].concat();
+    let is_comment = |line: &str| line.trim_start().starts_with("//");
+    let (mut reason, mut found) = (false, Vec::new());
+    for (i, line) in text.lines().enumerate() {
+        if is_comment(line) {
+            // A reason may take several lines.
+            reason |= line.contains("Sleeps:");
+            continue;
+        }
+        let code = line.split("//").next().unwrap_or(line);
+        if code.contains(&call) && !code.contains(&own) && !reason {
+            found.push(i + 1);
+        }
+        reason = false;
+    }
+    found
+}
+
+#[test]
+fn a_reason_stands_directly_above_its_sleep() {
+    let sleep = ["thread::sleep", "(TIME);"].concat();
+    for (above, found) in [
+        ("// Sleeps: the load lasts for a second.\n", &[][..]),
+        ("// Sleeps: the load\n// lasts for a second.\n", &[]),
+        ("", &[1]),
+        ("// A second.\n", &[2]),
+        ("// Sleeps: not here.\nlet x = 1;\n", &[3]),
+        ("// sleep(1)\n// Sleeps: x.\nx(); // sleep(1)\n", &[4]),
+    ] {
+        assert_eq!(unexplained(&format!("{above}{sleep}")), found, "{above}");
+    }
+}
+
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten() {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt;
 use std::fs::OpenOptions;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
@@ -11,6 +12,9 @@ use std::thread;
 
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{AccessFlags, access};
+
+/// The user who has no rights.
+const NOBODY: u32 = 65_534;
 
 /// A capability of the machine. [`Need::probe`] tries it; no test reads another program's error text for that.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -21,6 +25,8 @@ pub enum Need {
     UserNamespaces,
     /// A TUN device: `/dev/net/tun` opens.
     Tun,
+    /// A user namespace with a TUN device in it for somebody who is not root, whoever runs the test.
+    UnprivilegedTun,
     /// Congestion control by BPF: root, and a kernel with type information.
     Kernel,
     /// IPv6 on loopback.
@@ -61,10 +67,11 @@ pub enum Need {
 
 impl Need {
     /// Each of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Root,
         Self::UserNamespaces,
         Self::Tun,
+        Self::UnprivilegedTun,
         Self::Kernel,
         Self::Ipv6,
         Self::SecondLoopback,
@@ -91,6 +98,7 @@ impl Need {
             Self::Root => "root",
             Self::UserNamespaces => "user-namespaces",
             Self::Tun => "tun",
+            Self::UnprivilegedTun => "unprivileged-tun",
             Self::Kernel => "kernel",
             Self::Ipv6 => "ipv6",
             Self::SecondLoopback => "second-loopback",
@@ -121,6 +129,7 @@ impl Need {
             Self::Root => root(),
             Self::UserNamespaces => user_namespaces(),
             Self::Tun => tun(),
+            Self::UnprivilegedTun => unprivileged_tun(),
             Self::Kernel => kernel(),
             Self::Ipv6 => bind("[::1]:0", "no IPv6 on loopback"),
             Self::SecondLoopback => bind("127.0.0.2:0", "no address 127.0.0.2"),
@@ -212,6 +221,16 @@ fn user_namespaces() -> Result<(), String> {
 fn tun() -> Result<(), String> {
     let opened = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     opened.map(|_| ()).map_err(|error| format!("/dev/net/tun does not open ({})", error.kind()))
+}
+
+fn unprivileged_tun() -> Result<(), String> {
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--net", "sh", "-c", ": <> /dev/net/tun"]).current_dir("/");
+    if nix::unistd::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let may = succeeds(&mut command);
+    may.then_some(()).ok_or_else(|| "no namespace with a TUN device without root".to_owned())
 }
 
 fn kernel() -> Result<(), String> {

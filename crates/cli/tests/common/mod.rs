@@ -3,6 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -25,16 +27,32 @@ pub fn run(command: Command) -> Said {
     Said::of(command)
 }
 
-/// Measures in real time, once more and a last time where it does not hold. A busy machine is late now and then; what is
-/// broken fails each time.
-pub fn up_to_three_times(measure: impl Fn()) {
-    for _ in 0..2 {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(&measure)).is_ok() {
-            return;
-        }
-        eprintln!("once more: the machine may have been busy");
+/// The same for somebody who is not root, where the test is root. The program must be one that anybody may run, as
+/// [`anybodys`] is.
+pub fn as_nobody(mut command: Command) -> Command {
+    if nix::unistd::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
     }
-    measure();
+    command
+}
+
+const NOBODY: u32 = 65_534;
+
+/// A copy of the command in `dir`, where anybody may read and run it.
+pub fn anybodys(dir: &Path) -> PathBuf {
+    let own = dir.join("fullpipe");
+    if !own.exists() {
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).expect("a mode");
+        std::fs::copy(env!("CARGO_BIN_EXE_fullpipe"), &own).expect("a copy");
+    }
+    own
+}
+
+/// Ends this try of a test if the link of a result says that it was late: its figures prove nothing.
+pub fn counts(emulator: &serde_json::Value) {
+    if emulator["trusted"] == false {
+        fullpipe_testkit::inconclusive(emulator["warning"].as_str().expect("it says why"));
+    }
 }
 
 /// `fullpipe serve` on a free port.

@@ -1,8 +1,5 @@
 //! Attacks that strangers tried on `fullpipe serve` and `fullpipe get`, each once with success.
 
-#[path = "../../../quic/tests/common/raw.rs"]
-mod raw;
-
 use std::fs::File;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -12,9 +9,9 @@ use std::time::{Duration, Instant};
 use crate::common::{
     Running, Serve, certificate, first_line, fullpipe, run, scrape, sha256, text, write_file,
 };
+use crate::raw::{RawClient, bytes_within, config};
 use fullpipe_quic::noq;
 use fullpipe_testkit::{PATIENCE, line_of, until};
-use raw::{RawClient, bytes_within, config};
 
 /// `fullpipe serve` with a log in a file and a limit on descriptors.
 fn serve(dir: &Path, log: &Path, descriptors: u32, args: &[&str]) -> Serve {

@@ -1,12 +1,19 @@
 //! HTTP/3 in bulk: clients of other people's stacks fetch 1 GB, and 10,000 small files, from `fullpipe serve`.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use common::{Serve, names, run, serve, sha256, write_file};
+use fullpipe_testkit::{program, skip};
+
+use crate::common::{Serve, names, run, serve, sha256, write_file};
+
+fullpipe_testkit::tests! {
+    long []
+        quic_go_gets_a_gigabyte_and_ten_thousand_files_byte_for_byte,
+        aioquic_gets_a_gigabyte_and_ten_thousand_files_byte_for_byte,
+        ngtcp2_gets_a_gigabyte_and_ten_thousand_files_byte_for_byte;
+}
 
 const GIGABYTE: usize = 1_000_000_000;
 const FILES: usize = 10_000;
@@ -15,8 +22,8 @@ const FILES_OF_A_CONNECTION: usize = 2500;
 /// A small file has this many bytes at most.
 const SMALL_BYTES: usize = 3000;
 
-/// The commands that are ends of an interop case, each with its stack's name, and of what is not there why.
-fn clients() -> [(&'static str, Result<Command, String>); 3] {
+/// The command of a stack that is an end of an interop case; why there is none.
+fn client(name: &str) -> Result<Command, String> {
     let peers = std::env::var_os("FULLPIPE_PEERS").map_or_else(
         || {
             let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
@@ -25,7 +32,7 @@ fn clients() -> [(&'static str, Result<Command, String>); 3] {
         },
         PathBuf::from,
     );
-    let installed = |name: &str, program: &str, words: &[&str]| {
+    let installed = |program: &str, words: &[&str]| {
         let program = peers.join(name).join(program);
         if !program.is_file() {
             return Err(format!("write fullpipe peers install {name}"));
@@ -34,15 +41,15 @@ fn clients() -> [(&'static str, Result<Command, String>); 3] {
         command.current_dir(peers.join(name)).args(words);
         Ok(command)
     };
-    let ngtcp2 = Command::new("gtlsclient").arg("--help").output().map(|_| {
-        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-        Command::new(own.join("../lab/src/peers/programs/ngtcp2_interop.sh"))
-    });
-    [
-        ("quic-go", installed("quic-go", "interop", &[])),
-        ("aioquic", installed("aioquic", "venv/bin/python", &["python_interop.py", "aioquic"])),
-        ("ngtcp2", ngtcp2.map_err(|e| format!("apt-get install ngtcp2-client ({e})"))),
-    ]
+    match name {
+        "quic-go" => installed("interop", &[]),
+        "aioquic" => installed("venv/bin/python", &["python_interop.py", "aioquic"]),
+        _ => {
+            program("gtlsclient").ok_or("apt-get install ngtcp2-client")?;
+            let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+            Ok(Command::new(own.join("../lab/src/peers/programs/ngtcp2_interop.sh")))
+        }
+    }
 }
 
 fn fetch(client: &Command, server: &Serve, files: &[String], downloads: &Path) {
@@ -59,14 +66,23 @@ fn fetch(client: &Command, server: &Serve, files: &[String], downloads: &Path) {
     assert_eq!(said.code, Some(0), "{}", said.stderr);
 }
 
-#[test]
-fn a_gigabyte_and_ten_thousand_files_come_byte_for_byte() {
+fn quic_go_gets_a_gigabyte_and_ten_thousand_files_byte_for_byte() {
+    all_come("quic-go");
+}
+
+fn aioquic_gets_a_gigabyte_and_ten_thousand_files_byte_for_byte() {
+    all_come("aioquic");
+}
+
+fn ngtcp2_gets_a_gigabyte_and_ten_thousand_files_byte_for_byte() {
+    all_come("ngtcp2");
+}
+
+fn all_come(name: &str) {
     if std::env::var_os("BULK_HTTP3").is_none() {
-        eprintln!(
-            "skipped: it takes five minutes and 2 GB of disk; BULK_HTTP3=1 ./test.sh --long runs it"
-        );
-        return;
+        skip("it takes five minutes and 2 GB of disk: BULK_HTTP3=1 runs it");
     }
+    let client = client(name).unwrap_or_else(|why| skip(format!("no {name}: {why}")));
     let dir = tempfile::tempdir().expect("a directory");
     let (large, small) = (dir.path().join("large"), dir.path().join("small"));
     for www in [&large, &small] {
@@ -79,31 +95,22 @@ fn a_gigabyte_and_ten_thousand_files_come_byte_for_byte() {
         let content = &bytes[i..][..i * 7 % SMALL_BYTES];
         std::fs::write(small.join(format!("{i:04}")), content).expect("a file");
     }
-    for (name, client) in clients() {
-        let client = match client {
-            Ok(client) => client,
-            Err(why) => {
-                eprintln!("skipped: {name} is not there: {why}");
-                continue;
-            }
-        };
-        for www in [&large, &small] {
-            let server = serve(www, &[]);
-            let downloads = dir.path().join("downloads");
-            std::fs::create_dir(&downloads).expect("a directory");
-            let files = names(www);
-            let begun = Instant::now();
-            for some in files.chunks(FILES_OF_A_CONNECTION) {
-                fetch(&client, &server, some, &downloads);
-            }
-            let elapsed_s = begun.elapsed().as_secs_f64();
-            assert_eq!(names(&downloads), files, "{name}");
-            for file in &files {
-                let (got, given) = (downloads.join(file), www.join(file));
-                assert_eq!(sha256(&got), sha256(&given), "{name} {file}");
-            }
-            std::fs::remove_dir_all(&downloads).expect("it is there");
-            eprintln!("{name}: {} files in {elapsed_s:.1} s", files.len());
+    for www in [&large, &small] {
+        let server = serve(www, &[]);
+        let downloads = dir.path().join("downloads");
+        std::fs::create_dir(&downloads).expect("a directory");
+        let files = names(www);
+        let begun = Instant::now();
+        for some in files.chunks(FILES_OF_A_CONNECTION) {
+            fetch(&client, &server, some, &downloads);
         }
+        let elapsed_s = begun.elapsed().as_secs_f64();
+        assert_eq!(names(&downloads), files, "{name}");
+        for file in &files {
+            let (got, given) = (downloads.join(file), www.join(file));
+            assert_eq!(sha256(&got), sha256(&given), "{name} {file}");
+        }
+        std::fs::remove_dir_all(&downloads).expect("it is there");
+        eprintln!("{name}: {} files in {elapsed_s:.1} s", files.len());
     }
 }

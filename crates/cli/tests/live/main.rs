@@ -8,21 +8,38 @@ mod checks;
 mod common;
 #[path = "../common/documents.rs"]
 mod documents;
+#[path = "../../../quic/tests/common/raw.rs"]
+mod raw;
 
 mod action;
 mod aioquic;
 mod attacks;
 mod bad_input;
+mod bulk_http3;
 mod compare;
 mod conformance;
 mod docs;
 mod failures;
 mod figures;
+mod interop;
+mod judge;
+mod link;
+mod link_command;
+mod link_inside;
+mod over_tcp;
+#[cfg(feature = "kernel")]
+mod over_tcp_kernel;
+mod peers;
+mod perf;
+mod programs;
+mod relay;
 mod repeat;
 mod robust;
 mod scenarios;
 mod serving;
 mod shell;
+mod soak;
+mod tcp;
 mod terminal;
 mod two_processes;
 
@@ -32,16 +49,30 @@ fn main() -> ExitCode {
         aioquic::TESTS,
         attacks::TESTS,
         bad_input::TESTS,
+        bulk_http3::TESTS,
         compare::TESTS,
         conformance::TESTS,
         docs::TESTS,
         failures::TESTS,
         figures::TESTS,
+        interop::TESTS,
+        judge::TESTS,
+        link_command::TESTS,
+        link_inside::TESTS,
+        over_tcp::TESTS,
+        #[cfg(feature = "kernel")]
+        over_tcp_kernel::TESTS,
+        peers::TESTS,
+        perf::TESTS,
+        programs::TESTS,
+        relay::TESTS,
         repeat::TESTS,
         robust::TESTS,
         scenarios::TESTS,
         serving::TESTS,
         shell::TESTS,
+        soak::TESTS,
+        tcp::TESTS,
         terminal::TESTS,
         two_processes::TESTS,
     ])

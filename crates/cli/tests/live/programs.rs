@@ -1,36 +1,26 @@
-//! Flows that other programs make. Needs Linux and root, and some tests iperf3; without them each test says so.
-#![cfg(target_os = "linux")]
-
-mod common;
+//! Flows that other programs make.
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use common::{Running, Said, fullpipe, run};
+use fullpipe_testkit::until;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// True if the tests can run here; tells why not.
-fn available() -> bool {
-    let line = "compare --over tcp --cc linux:reno --rate 10mbit --rtt 1ms --buffer 9pkts --bytes 1kB --json";
-    let arguments: Vec<&str> = line.split_whitespace().collect();
-    let said = run(fullpipe(Path::new("/"), &arguments));
-    let is_here = said.code == Some(0);
-    if !is_here {
-        eprintln!("skipped: {}", said.stderr.trim());
-    }
-    is_here
-}
+use crate::common::{Running, Said, fullpipe, run};
+use crate::over_tcp::counted;
 
-fn has_iperf() -> bool {
-    let found = Command::new("iperf3").arg("--version").stdout(Stdio::null()).status();
-    let is_here = found.is_ok_and(|status| status.success());
-    if !is_here {
-        eprintln!("skipped: there is no iperf3 (apt-get install iperf3)");
-    }
-    is_here
+fullpipe_testkit::tests! {
+    [Root, Tun]
+        a_program_that_is_not_there_is_one_line,
+        a_program_that_fails_is_told_of_with_its_last_output,
+        a_stopped_run_leaves_no_program;
+    long [Root, Tun, Python3] a_program_that_hangs_is_told_of;
+    long timed [Root, Tun, Iperf3]
+        a_program_shares_the_link_with_a_flow_of_the_kernels,
+        compare_runs_a_program_beside_an_algorithm,
+        a_server_that_sends_is_placed_where_the_link_begins;
 }
 
 fn write(dir: &Path, duration: &str, flows: &str) {
@@ -60,16 +50,12 @@ fn runs(part: &str) -> bool {
     })
 }
 
-#[test]
 fn a_program_shares_the_link_with_a_flow_of_the_kernels() {
-    if !available() || !has_iperf() {
-        return;
-    }
     let dir = tempfile::tempdir().expect("a directory");
     let flows = format!("{}[[flow]]\ncc = \"linux:cubic\"\n", program(IPERF));
     let said = run_file(dir.path(), "4s", &flows);
+    let json = counted(&said);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let json: Value = serde_json::from_slice(&said.stdout).expect("JSON");
     let run = &json["scenarios"][0]["runs"][0];
     let flow = &run["flows"][0];
     assert_eq!((&flow["name"], &flow["cc"]), (&"iperf3".into(), &"iperf3".into()));
@@ -92,19 +78,15 @@ fn a_program_shares_the_link_with_a_flow_of_the_kernels() {
     }
 }
 
-#[test]
 fn compare_runs_a_program_beside_an_algorithm() {
-    if !available() || !has_iperf() {
-        return;
-    }
     let dir = tempfile::tempdir().expect("a directory");
     let line = "compare --backend tcp --cc linux:reno --rate 20mbit --rtt 10ms --duration 2s --json --program";
     let program = format!("mine = {{ {IPERF} }}");
     let mut arguments: Vec<&str> = line.split_whitespace().collect();
     arguments.push(&program);
     let said = run(fullpipe(dir.path(), &arguments));
+    let json = counted(&said);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let json: Value = serde_json::from_slice(&said.stdout).expect("JSON");
     let runs = json["scenarios"][0]["runs"].as_array().expect("runs");
     let names: Vec<_> = runs.iter().map(|run| run["flows"][0]["cc"].as_str()).collect();
     assert_eq!(names, [Some("linux:reno"), Some("mine")]);
@@ -114,16 +96,12 @@ fn compare_runs_a_program_beside_an_algorithm() {
     }
 }
 
-#[test]
 fn a_server_that_sends_is_placed_where_the_link_begins() {
-    if !available() || !has_iperf() {
-        return;
-    }
     let dir = tempfile::tempdir().expect("a directory");
     let reversed = IPERF.replace("{duration}", "{duration} -R");
     let said = run_file(dir.path(), "3s", &program(&format!("{reversed}, sends = \"server\"")));
+    let json = counted(&said);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let json: Value = serde_json::from_slice(&said.stdout).expect("JSON");
     let goodput = json["scenarios"][0]["runs"][0]["metrics"]["goodput_mbps"].as_f64();
     assert!(goodput.is_some_and(|mbps| (5.0..20.0).contains(&mbps)), "{goodput:?}");
     // And if it is not said.
@@ -132,47 +110,15 @@ fn a_server_that_sends_is_placed_where_the_link_begins() {
     assert!(said.stderr.contains("write sends = \"server\""), "{}", said.stderr);
 }
 
-#[test]
-fn templates_and_programs_that_cannot_be_right_are_one_line() {
+fn a_program_that_is_not_there_is_one_line() {
     let dir = tempfile::tempdir().expect("a directory");
-    let can_run = available();
-    for (flow, part, needs_root) in [
-        (program("client = \"iperf3 -c {sever} -p {port}\""), "did you mean server", false),
-        (program("server = \"iperf3 -s -p {port}\""), "no client", false),
-        (program("client = \"x {port}\", sends = \"server\""), "no server", false),
-        (program("client = \"x\""), "no {port}", false),
-        (program("client = \"x {port}\"") + "cc = \"bbr3\"\n", "decides this for itself", false),
-        (program("client = \"x {port}\"") + "mss = 1000\n", "decides this for itself", false),
-        ("[[flow]]\ncc = \"program:mine\"\n".to_owned(), "no [program.mine]", false),
-        (
-            "[[flow]]\ncc = \"program:mine\"\n[program.mine]\nclient = \"x\"\n".to_owned(),
-            "program.mine.client: no {port}",
-            false,
-        ),
-        (program("client = \"no-such-program {port}\""), "'no-such-program' is not there", true),
-    ] {
-        if needs_root && !can_run {
-            continue;
-        }
-        let said = run_file(dir.path(), "2s", &flow);
-        assert_eq!(said.code, Some(2), "{flow}: {}", said.stderr);
-        assert_eq!(said.stderr.lines().count(), 1, "{flow}: {}", said.stderr);
-        assert!(said.stderr.contains(part), "{flow}: {}", said.stderr);
-    }
-    for backend in ["sim", "quic"] {
-        write(dir.path(), "2s", &program("client = \"x {port}\""));
-        let said = run(fullpipe(dir.path(), &["run", "--backend", backend, "x.toml"]));
-        assert_eq!(said.code, Some(2), "{}", said.stderr);
-        let line = format!("a program does not run over {backend}; write --backend tcp");
-        assert!(said.stderr.contains(&line) && said.stderr.lines().count() == 1, "{}", said.stderr);
-    }
+    let said = run_file(dir.path(), "2s", &program("client = \"no-such-program {port}\""));
+    assert_eq!(said.code, Some(2), "{}", said.stderr);
+    assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+    assert!(said.stderr.contains("'no-such-program' is not there"), "{}", said.stderr);
 }
 
-#[test]
 fn a_program_that_fails_is_told_of_with_its_last_output() {
-    if !available() {
-        return;
-    }
     let dir = tempfile::tempdir().expect("a directory");
     let shell = |script: &str| format!("sh -c '{script}' {{port}}");
     for (fields, part) in [
@@ -190,21 +136,13 @@ fn a_program_that_fails_is_told_of_with_its_last_output() {
     }
 }
 
-#[test]
 fn a_program_that_hangs_is_told_of() {
-    if !available() {
-        return;
-    }
     let dir = tempfile::tempdir().expect("a directory");
     // A datagram that nobody takes, and silence.
     let script = "import socket,sys,time; s=socket.socket(2,2); print(7,flush=True); \
                   s.sendto(bytes(1000),(sys.argv[1],int(sys.argv[2]))); time.sleep(99)";
     let client = format!("client = \"python3 -c '{script}' {{server}} {{port}}\"");
     let said = run_file(dir.path(), "7s", &program(&client));
-    if said.stderr.contains("'python3' is not there") {
-        eprintln!("skipped: there is no python3");
-        return;
-    }
     assert_eq!(said.code, Some(1), "{}", said.stderr);
     assert!(
         said.stderr.contains("hangs") && said.stderr.contains("it last wrote: 7"),
@@ -213,11 +151,7 @@ fn a_program_that_hangs_is_told_of() {
     );
 }
 
-#[test]
 fn a_stopped_run_leaves_no_program() {
-    if !available() {
-        return;
-    }
     let dir = tempfile::tempdir().expect("a directory");
     // A number that is in no other command line; the programs start others and do not end when they are asked to.
     let mark = format!("7{}", std::process::id());
@@ -227,11 +161,7 @@ fn a_stopped_run_leaves_no_program() {
         let mut command = fullpipe(dir.path(), &["run", "--backend", "tcp", "x.toml"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut process = Running(child.expect("the command starts"));
-        let begun = Instant::now();
-        while !runs(&format!("sleep 2{mark}")) {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the program does not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the program starts", || runs(&format!("sleep 2{mark}")));
         process.signal(signal);
         assert_eq!(process.end().code(), Some(130), "{signal}");
         assert!(!runs(&mark), "{signal} left a program");

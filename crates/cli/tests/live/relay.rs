@@ -1,30 +1,30 @@
 //! `fullpipe link --udp`: QUIC through a relay, without root.
 
-mod common;
-
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
-use common::{
-    Running, Said, Serve, captured, fullpipe, run, serve, sha256, text, up_to_three_times,
+use fullpipe_testkit::PATIENCE;
+
+use crate::common::{
+    Running, Serve, anybodys, as_nobody, captured, counts, fullpipe, run, serve, sha256, text,
     write_file,
 };
-use nix::unistd::geteuid;
+use crate::link::{figure, json};
 
-const NOBODY: u32 = 65_534;
-
-/// As somebody who is not root.
-fn unprivileged(mut command: Command) -> Command {
-    if geteuid().is_root() {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    command
+fullpipe_testkit::tests! {
+    []
+        a_relay_without_a_command_runs_until_ctrl_c,
+        a_download_survives_a_new_port,
+        a_capture_shows_what_was_lost,
+        bad_addresses_are_refused;
+    [SecondLoopback] clients_are_kept_apart;
+    long [SecondLoopback] a_download_survives_a_new_address;
+    timed [] two_clients_share_the_path_and_each_gets_its_own;
 }
 
 /// Two files, a server that serves them, and a copy of the command, all where anybody may read and write.
@@ -36,13 +36,12 @@ struct Place {
 
 fn place(bytes: usize) -> Place {
     let dir = tempfile::tempdir().expect("a directory");
+    let own = anybodys(dir.path());
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).expect("a mode");
     let www = dir.path().join("www");
     std::fs::create_dir(&www).expect("a directory");
     write_file(&www.join("a"), bytes);
     write_file(&www.join("b"), bytes);
-    let own = dir.path().join("fullpipe");
-    std::fs::copy(env!("CARGO_BIN_EXE_fullpipe"), &own).expect("a copy");
     let server = serve(&www, &[]);
     Place { dir, server, own }
 }
@@ -57,7 +56,7 @@ impl Place {
             link.arg("--").args(command);
         }
         link.current_dir(self.dir.path()).stdin(Stdio::null());
-        unprivileged(link)
+        as_nobody(link)
     }
 
     fn has(&self, name: &str, of: &str) -> bool {
@@ -65,48 +64,38 @@ impl Place {
     }
 }
 
-fn json(said: &Said) -> serde_json::Value {
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("one object");
-    object["link"].clone()
+/// The address of a relay, which it tells on standard error.
+pub(crate) fn address_of(relay: &mut Running) -> SocketAddr {
+    let mut line = String::new();
+    BufReader::new(relay.0.stderr.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    line.split(' ').find_map(|word| word.parse().ok()).expect(&line)
 }
 
-fn figure(value: &serde_json::Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
-}
-
-#[test]
 fn two_clients_share_the_path_and_each_gets_its_own() {
-    up_to_three_times(|| {
-        let place = place(3_000_000);
-        let get = |name: &str| {
-            format!("{} get https://localhost:{{port}}/{name} --insecure", place.own.display())
-        };
-        let script = format!("{} & {}; wait", get("a"), get("b"));
-        let said =
-            run(place.link("--rate 20mbit --rtt 20ms --buffer 4bdp", &["sh", "-c", &script]));
-        let result = json(&said);
-        assert!(place.has("a", "a") && place.has("b", "b"), "{}", said.stderr);
-        assert_eq!(result["relay"]["clients"], 2, "{result}");
-        let down = &result["down"];
-        // A datagram of 1472 bytes is 1500 with its headers.
-        let goodput = figure(&down["metrics"]["goodput_mbps"]);
-        assert!((17.0..20.0 * 1472.0 / 1500.0).contains(&goodput), "{goodput}");
-        assert!(figure(&down["payload_bytes"]) > 6e6, "{down}");
-        assert!(figure(&down["metrics"]["queue_ms.max"]) <= 80.0, "four BDP are 80 ms: {down}");
-        assert!(figure(&result["emulator"]["lateness_us"]["p99"]) > 0.0, "{result}");
-    });
+    let place = place(3_000_000);
+    let get = |name: &str| {
+        format!("{} get https://localhost:{{port}}/{name} --insecure", place.own.display())
+    };
+    let script = format!("{} & {}; wait", get("a"), get("b"));
+    let said = run(place.link("--rate 20mbit --rtt 20ms --buffer 4bdp", &["sh", "-c", &script]));
+    let result = json(&said);
+    counts(&result["emulator"]);
+    assert!(place.has("a", "a") && place.has("b", "b"), "{}", said.stderr);
+    assert_eq!(result["relay"]["clients"], 2, "{result}");
+    let down = &result["down"];
+    // A datagram of 1472 bytes is 1500 with its headers.
+    let goodput = figure(&down["metrics"]["goodput_mbps"]);
+    assert!((17.0..20.0 * 1472.0 / 1500.0).contains(&goodput), "{goodput}");
+    assert!(figure(&down["payload_bytes"]) > 6e6, "{down}");
+    assert!(figure(&down["metrics"]["queue_ms.max"]) <= 80.0, "four BDP are 80 ms: {down}");
+    assert!(figure(&result["emulator"]["lateness_us"]["p99"]) > 0.0, "{result}");
 }
 
-#[test]
 fn a_relay_without_a_command_runs_until_ctrl_c() {
     let place = place(10);
     let child = place.link("--rtt 30ms", &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut relay = Running(child.expect("the command starts"));
-    let mut line = String::new();
-    BufReader::new(relay.0.stderr.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-    let address = line.split(' ').find_map(|word| word.parse::<std::net::SocketAddr>().ok());
-    let url = format!("https://localhost:{}/a", address.expect(&line).port());
+    let url = format!("https://localhost:{}/a", address_of(&mut relay).port());
     let out = place.dir.path().join("got");
     let get = ["get", &url, "--insecure", "-o", text(&out)];
     assert_eq!(run(fullpipe(Path::new("/"), &get)).code, Some(0));
@@ -121,49 +110,36 @@ fn a_relay_without_a_command_runs_until_ctrl_c() {
     assert!(result["ended"].is_null(), "{result}");
 }
 
-/// A router that forgets, and a move to another network: the server sees the connection come from elsewhere, and it
-/// goes on.
-#[test]
-fn a_download_survives_a_new_port_and_a_new_address() {
-    for option in ["--rebind", "--rebind-address"] {
-        if option == "--rebind-address" && UdpSocket::bind("127.0.0.2:0").is_err() {
-            eprintln!("skipped: this machine has no 127.0.0.2");
-            continue;
-        }
-        let place = place(3_000_000);
-        let own = text(&place.own);
-        let get = [own, "get", "https://localhost:{port}/a", "--insecure"];
-        let line = format!("--rate 10mbit --rtt 20ms {option} 700ms,1500ms --pcap moved.pcapng");
-        let said = run(place.link(&line, &get));
-        let result = json(&said);
-        assert!(place.has("a", "a"), "{}", said.stderr);
-        assert!(figure(&result["elapsed_s"]) > 2.0, "both times came: {result}");
-        assert_eq!(result["relay"]["clients"], 1);
-        // At the server's end the client has had three ports, and as many addresses as it should.
-        let packets = captured(&place.dir.path().join("moved.pcapng"));
-        let port = place.server.address.port().to_be_bytes();
-        let to_server = packets.iter().filter(|(end, _, data)| *end == 1 && data[22..24] == port);
-        let from: std::collections::BTreeSet<_> =
-            to_server.map(|(_, _, data)| (data[12..16].to_vec(), data[20..22].to_vec())).collect();
-        let addresses: std::collections::BTreeSet<_> = from.iter().map(|(ip, _)| ip).collect();
-        let expected = if option == "--rebind" { 1 } else { 3 };
-        assert_eq!((from.len(), addresses.len()), (3, expected), "{option}: {from:?}");
-    }
+/// A router that forgets: the server sees the connection come from elsewhere, and it goes on.
+fn a_download_survives_a_new_port() {
+    survives("--rebind", 1);
 }
 
-#[test]
-fn a_server_elsewhere_sees_one_address_alone() {
-    let line = ["link", "--udp", "0.0.0.0:0=192.0.2.1:443", "--rebind-address", "1s", "--", "true"];
-    let said = run(fullpipe(Path::new("/"), &line));
-    assert_eq!(said.code, Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains("one address"), "{}", said.stderr);
-    let line = ["link", "--udp", "0=127.0.0.1:9", "--", "echo", "{host6}"];
-    let said = run(fullpipe(Path::new("/"), &line));
-    assert_eq!(said.code, Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains("{host6}"), "{}", said.stderr);
+/// A move to another network.
+fn a_download_survives_a_new_address() {
+    survives("--rebind-address", 3);
 }
 
-#[test]
+fn survives(option: &str, expected_addresses: usize) {
+    let place = place(3_000_000);
+    let own = text(&place.own);
+    let get = [own, "get", "https://localhost:{port}/a", "--insecure"];
+    let line = format!("--rate 10mbit --rtt 20ms {option} 700ms,1500ms --pcap moved.pcapng");
+    let said = run(place.link(&line, &get));
+    let result = json(&said);
+    assert!(place.has("a", "a"), "{}", said.stderr);
+    assert!(figure(&result["elapsed_s"]) > 2.0, "both times came: {result}");
+    assert_eq!(result["relay"]["clients"], 1);
+    // At the server's end the client has had three ports, and as many addresses as it should.
+    let packets = captured(&place.dir.path().join("moved.pcapng"));
+    let port = place.server.address.port().to_be_bytes();
+    let to_server = packets.iter().filter(|(end, _, data)| *end == 1 && data[22..24] == port);
+    let from: BTreeSet<_> =
+        to_server.map(|(_, _, data)| (data[12..16].to_vec(), data[20..22].to_vec())).collect();
+    let addresses: BTreeSet<_> = from.iter().map(|(ip, _)| ip).collect();
+    assert_eq!((from.len(), addresses.len()), (3, expected_addresses), "{option}: {from:?}");
+}
+
 fn a_capture_shows_what_was_lost() {
     let place = place(200_000);
     let own = text(&place.own);
@@ -184,7 +160,6 @@ fn a_capture_shows_what_was_lost() {
 
 /// Datagrams of any client come back to it and to no other, in both directions and at another address than
 /// loopback's first.
-#[test]
 fn clients_are_kept_apart() {
     let echo = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let target = echo.local_addr().expect("an address");
@@ -198,15 +173,12 @@ fn clients_are_kept_apart() {
     let mut link = fullpipe(Path::new("/"), &["link", "--udp", &udp, "--rtt", "10ms", "--json"]);
     let child = link.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut relay = Running(child.expect("the command starts"));
-    let mut line = String::new();
-    BufReader::new(relay.0.stderr.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-    let address = line.split(' ').find_map(|word| word.parse::<std::net::SocketAddr>().ok());
-    let address = address.expect(&line);
+    let address = address_of(&mut relay);
     assert_eq!(address.ip().to_string(), "127.0.0.2");
     let clients: Vec<_> =
         (0..20).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port")).collect();
     for (i, client) in clients.iter().enumerate() {
-        client.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         client.send_to(&[i as u8], address).expect("it is taken");
     }
     for (i, client) in clients.iter().enumerate() {
@@ -218,7 +190,6 @@ fn clients_are_kept_apart() {
     assert_eq!(relay.end().code(), Some(0));
 }
 
-#[test]
 fn bad_addresses_are_refused() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let taken = format!("{}=127.0.0.1:9", taken.local_addr().expect("an address"));

@@ -1,17 +1,29 @@
-//! `serve` and `get` over TCP: the kernel's, and ours behind a TUN device in a network namespace of the test's own, which
-//! needs Linux and root; without them those tests say so and are over.
-#![cfg(target_os = "linux")]
-
-mod common;
+//! `serve` and `get` over TCP: the kernel's, and ours behind a TUN device in a network namespace of the test's own.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use common::{Serve, fullpipe, in_namespace, names, run, scrape, serve, sha256, text, write_file};
+use fullpipe_testkit::{in_namespace, until};
 use nix::sys::signal::Signal;
+
+use crate::common::{Said, Serve, fullpipe, names, run, scrape, serve, sha256, text, write_file};
+
+fullpipe_testkit::tests! {
+    []
+        get_fetches_files_over_the_kernels_tcp,
+        who_takes_nothing_or_sends_nothing_is_cut_off,
+        a_file_that_is_cut_off_is_an_error,
+        connections_beyond_the_limit_are_closed,
+        what_cannot_be_is_one_line;
+    [Root, Tun, Ip]
+        get_fetches_files_over_our_tcp,
+        an_answer_on_its_way_arrives_when_the_server_ends;
+    long [Curl] curl_gets_files_from_the_kernels_tcp;
+    long [Root, Tun, Ip, Curl] curl_gets_files_from_our_tcp;
+    long [Root, Tun, Ip, Ipv6, Curl] curl_gets_files_from_our_tcp_over_ipv6;
+}
 
 /// The address at which a server listens over TCP.
 fn tcp(serve: &Serve) -> SocketAddr {
@@ -19,7 +31,7 @@ fn tcp(serve: &Serve) -> SocketAddr {
     rest.split(' ').next().expect("an address").parse().expect("an address")
 }
 
-fn get(dir: &Path, args: &[&str]) -> common::Said {
+fn get(dir: &Path, args: &[&str]) -> Said {
     run(fullpipe(dir, &[&["get"], args].concat()))
 }
 
@@ -49,14 +61,6 @@ fn curl(url: &str, args: &[&str]) -> (Vec<u8>, String) {
     (std::fs::read(body).unwrap_or_default(), status)
 }
 
-fn has_curl() -> bool {
-    let found = Command::new("curl").arg("--version").output().is_ok();
-    if !found {
-        eprintln!("skipped: there is no curl here");
-    }
-    found
-}
-
 /// The same answers as over HTTP/3, from any TCP.
 fn answers_curl(dir: &Path, at: SocketAddr) {
     let large = std::fs::read(dir.join("large")).expect("a file");
@@ -76,22 +80,14 @@ fn answers_curl(dir: &Path, at: SocketAddr) {
     assert_eq!(curl(&url("/small"), &["-H", &long]).1, "431");
 }
 
-#[test]
 fn curl_gets_files_from_the_kernels_tcp() {
-    if !has_curl() {
-        return;
-    }
     let dir = files();
     let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0"]);
     answers_curl(dir.path(), tcp(&serve));
 }
 
-#[test]
 fn curl_gets_files_from_our_tcp() {
     in_namespace(|| {
-        if !has_curl() {
-            return;
-        }
         let dir = files();
         let tun = ["--tcp", "198.18.9.2:80", "--tun", "fp0=198.18.9.1/24", "--cc", "bbr3"];
         let serve = serve(dir.path(), &tun);
@@ -100,21 +96,26 @@ fn curl_gets_files_from_our_tcp() {
     });
 }
 
-#[test]
 fn curl_gets_files_from_our_tcp_over_ipv6() {
     in_namespace(|| {
-        if !has_curl() {
-            return;
-        }
         let dir = files();
         let serve = serve(dir.path(), &["--tcp", "[fd00:9::2]:80", "--tun", "fp0=fd00:9::1/64"]);
-        // Until the kernel has looked for others with its address.
-        std::thread::sleep(Duration::from_secs(2));
+        until("the kernel has looked for others with its address", || has_address("fp0"));
         assert_eq!(curl(&format!("http://{}/small", tcp(&serve)), &[]).0.len(), 100);
     });
 }
 
-#[test]
+/// True if a device has a global IPv6 address that is no longer tentative (`IFA_F_TENTATIVE`).
+fn has_address(device: &str) -> bool {
+    let table = std::fs::read_to_string("/proc/thread-self/net/if_inet6").expect("Linux has it");
+    table.lines().any(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let [_, _, _, scope, flags, name] = columns[..] else { return false };
+        let flags = u32::from_str_radix(flags, 16).expect("a number");
+        name == device && scope == "00" && flags & 0x40 == 0
+    })
+}
+
 fn get_fetches_files_over_the_kernels_tcp() {
     let dir = files();
     let to = tempfile::tempdir().expect("a directory");
@@ -133,7 +134,6 @@ fn get_fetches_files_over_the_kernels_tcp() {
     assert_eq!(names(to.path()), ["empty", "large", "small"]);
 }
 
-#[test]
 fn get_fetches_files_over_our_tcp() {
     in_namespace(|| {
         let dir = files();
@@ -157,7 +157,6 @@ fn get_fetches_files_over_our_tcp() {
 }
 
 /// SIGTERM: what is on its way arrives, and there is no new connection.
-#[test]
 fn an_answer_on_its_way_arrives_when_the_server_ends() {
     in_namespace(|| {
         let dir = files();
@@ -181,7 +180,6 @@ fn an_answer_on_its_way_arrives_when_the_server_ends() {
 }
 
 /// Clients that take nothing, send nothing, or half a request, do not stay.
-#[test]
 fn who_takes_nothing_or_sends_nothing_is_cut_off() {
     let dir = files();
     let limits = ["--stall-timeout", "1s", "--idle-timeout", "1s", "--request-timeout", "1s"];
@@ -194,17 +192,13 @@ fn who_takes_nothing_or_sends_nothing_is_cut_off() {
     };
     let large = "GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
     let streams = [connect(large), connect("GET /lar"), connect(""), connect(&large[..30])];
-    let begun = Instant::now();
-    let open = || scrape(serve.metrics(), "/metrics").1.contains("fullpipe_connections 0\n");
-    while !open() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "they are still there");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("all of them are gone", || {
+        scrape(serve.metrics(), "/metrics").1.contains("fullpipe_connections 0\n")
+    });
     drop(streams);
 }
 
 /// A file that is cut off while it is sent is no whole file.
-#[test]
 fn a_file_that_is_cut_off_is_an_error() {
     let dir = files();
     let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0"]);
@@ -218,7 +212,6 @@ fn a_file_that_is_cut_off_is_an_error() {
     assert!(rest.len() < 19_000_000, "{} bytes", rest.len());
 }
 
-#[test]
 fn connections_beyond_the_limit_are_closed() {
     let dir = files();
     let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0", "--max-connections", "1"]);
@@ -230,7 +223,6 @@ fn connections_beyond_the_limit_are_closed() {
     first.shutdown(Shutdown::Both).expect("open");
 }
 
-#[test]
 fn what_cannot_be_is_one_line() {
     let dir = files();
     for (args, reason) in [

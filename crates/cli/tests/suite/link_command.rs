@@ -55,4 +55,3 @@ fn without_root_one_line_says_what_is_needed() {
         assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
     }
 }
-

@@ -68,7 +68,6 @@ fn a_link_that_a_backend_does_not_have_is_refused() {
     }
 }
 
-
 #[test]
 fn a_flow_that_goes_up_is_refused_over_quic_and_where_the_way_up_has_no_rate() {
     let dir = tempfile::tempdir().expect("a directory");

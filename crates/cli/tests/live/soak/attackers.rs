@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::{Soak, count};
 use crate::common::{Running, fullpipe, text};
 use crate::raw::{RawClient, config};
-use crate::{Soak, count};
 
 /// Of each second, the part in which garbage comes as fast as the machine can send it. The whole second would leave one
 /// of two processors to everything else.

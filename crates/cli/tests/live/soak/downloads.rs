@@ -14,7 +14,7 @@ use fullpipe_quic::{
     Alpn, Client, ClientError, ClientOptions, Connector, QuicVersions, TransportSettings, Verify,
 };
 
-use crate::{Soak, count};
+use super::{Soak, count};
 
 /// The files.
 pub(crate) const SIZES: [usize; 12] =
@@ -180,6 +180,7 @@ async fn run(shared: Arc<Shared>, number: u64) {
                 break;
             }
             if next(&mut state).is_multiple_of(4) {
+                // Sleeps: a client's pause between its files.
                 tokio::time::sleep(Duration::from_millis((next(&mut state) % 2000) as u64)).await;
             }
         }

@@ -2,28 +2,27 @@
 //! for byte, and nothing may be left at the end.
 
 mod attackers;
-#[path = "../common/mod.rs"]
-mod common;
 mod downloads;
-#[path = "../../../quic/tests/common/raw.rs"]
-mod raw;
 mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Serve, serve, write_file};
-use downloads::{Downloads, SIZES};
-use watch::{Sample, assert_flat};
+use fullpipe_testkit::{skip, until_some};
+
+use self::downloads::{Downloads, SIZES};
+use self::watch::{Sample, assert_flat};
+use crate::common::{Serve, serve, write_file};
+
+fullpipe_testkit::tests! {
+    long [] what_the_server_holds_stays_the_same_for_as_long_as_it_runs;
+}
 
 /// Honest clients at one time.
 const CLIENTS: usize = 200;
 /// Time between two lines of figures.
 const LINE: Duration = Duration::from_secs(5);
-/// Longest time until everything that the clients left is gone: the idle timeout of those that vanished is 10 s.
-const DRAIN: Duration = Duration::from_secs(60);
-
 /// State that all threads share.
 struct Soak {
     server: std::net::SocketAddr,
@@ -50,6 +49,7 @@ impl Soak {
     fn pause(&self, time: Duration) {
         let end = Instant::now() + time;
         while self.goes_on() && Instant::now() < end {
+            // Sleeps: the pause is a part of the load.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -74,10 +74,9 @@ fn wanted() -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-#[test]
 fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
     let Some(wanted) = wanted() else {
-        return println!("not run: it takes its time; SOAK=60s ./test.sh --long gives it a minute");
+        skip("it takes its time: SOAK=60s gives it a minute");
     };
     assert!(wanted >= Duration::from_secs(30), "SOAK of less than 30 s says nothing");
     let dir = tempfile::tempdir().expect("a directory");
@@ -110,7 +109,7 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
     soak.over.store(true, Ordering::Relaxed);
     downloads.finish();
     for attacker in attackers {
-        attacker.join().expect("an attacker ends well");
+        attacker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     }
     let rest = drain(&server);
     println!("afterwards: {rest}");
@@ -129,6 +128,7 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
 fn observe(server: &Serve, soak: &Soak, wanted: Duration) -> Vec<Sample> {
     let (start, mut next, mut samples) = (Instant::now(), Duration::ZERO, Vec::new());
     while start.elapsed() < wanted {
+        // Sleeps: the interval of the samples.
         std::thread::sleep(Duration::from_secs(1));
         let sample = Sample::of(server);
         if start.elapsed() >= next {
@@ -155,15 +155,10 @@ fn observe(server: &Serve, soak: &Soak, wanted: Duration) -> Vec<Sample> {
     samples
 }
 
-/// Waits until nothing is open any more.
+/// Waits until nothing is open any more: the idle timeout of those that vanished is 10 s.
 fn drain(server: &Serve) -> Sample {
-    let end = Instant::now() + DRAIN;
-    loop {
+    until_some("nothing that the clients left is there", || {
         let sample = Sample::of(server);
-        if sample.is_idle() {
-            return sample;
-        }
-        assert!(Instant::now() < end, "something stays after {DRAIN:?}: {sample}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+        sample.is_idle().then_some(sample)
+    })
 }

@@ -14,8 +14,8 @@ use crate::over_tcp::counted;
 fullpipe_testkit::tests! {
     [Root, Tun]
         a_program_that_is_not_there_is_one_line,
-        a_program_that_fails_is_told_of_with_its_last_output,
-        a_stopped_run_leaves_no_program;
+        a_program_that_fails_is_told_of_with_its_last_output;
+    long [Root, Tun] a_stopped_run_leaves_no_program;
     long [Root, Tun, Python3] a_program_that_hangs_is_told_of;
     long timed [Root, Tun, Iperf3]
         a_program_shares_the_link_with_a_flow_of_the_kernels,

@@ -16,10 +16,10 @@ fullpipe_testkit::tests! {
         who_takes_nothing_or_sends_nothing_is_cut_off,
         a_file_that_is_cut_off_is_an_error,
         connections_beyond_the_limit_are_closed,
-        what_cannot_be_is_one_line;
-    [Root, Tun, Ip]
-        get_fetches_files_over_our_tcp,
+        what_cannot_be_is_one_line,
         an_answer_on_its_way_arrives_when_the_server_ends;
+    [Root, Tun, Ip] get_fetches_files_over_our_tcp;
+    long [Root, Tun, Ip] an_answer_of_our_tcp_on_its_way_arrives_when_the_server_ends;
     long [Curl] curl_gets_files_from_the_kernels_tcp;
     long [Root, Tun, Ip, Curl] curl_gets_files_from_our_tcp;
     long [Root, Tun, Ip, Ipv6, Curl] curl_gets_files_from_our_tcp_over_ipv6;
@@ -156,27 +156,31 @@ fn get_fetches_files_over_our_tcp() {
     });
 }
 
-/// SIGTERM: what is on its way arrives, and there is no new connection.
 fn an_answer_on_its_way_arrives_when_the_server_ends() {
+    arrives_when_the_server_ends(&["--tcp", "127.0.0.1:0"]);
+}
+
+fn an_answer_of_our_tcp_on_its_way_arrives_when_the_server_ends() {
     in_namespace(|| {
-        let dir = files();
-        for args in [
-            &["--tcp", "127.0.0.1:0"][..],
-            &["--tcp", "198.18.9.2:80", "--tun", "fp0=198.18.9.1/24"],
-        ] {
-            let mut serve = serve(dir.path(), args);
-            let mut stream = TcpStream::connect(tcp(&serve)).expect("a connection");
-            stream.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
-            let mut head = [0; 12];
-            stream.read_exact(&mut head).expect("an answer");
-            assert_eq!(&head, b"HTTP/1.1 200");
-            serve.process.signal(Signal::SIGTERM);
-            let mut rest = Vec::new();
-            stream.read_to_end(&mut rest).expect("all of it");
-            assert!(rest.len() > 20_000_000, "{} bytes", rest.len());
-            assert!(serve.process.end().success());
-        }
+        let tun = ["--tcp", "198.18.9.2:80", "--tun", "fp0=198.18.9.1/24"];
+        arrives_when_the_server_ends(&tun);
     });
+}
+
+/// SIGTERM: what is on its way arrives, and there is no new connection.
+fn arrives_when_the_server_ends(args: &[&str]) {
+    let dir = files();
+    let mut serve = serve(dir.path(), args);
+    let mut stream = TcpStream::connect(tcp(&serve)).expect("a connection");
+    stream.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).expect("an answer");
+    assert_eq!(&head, b"HTTP/1.1 200");
+    serve.process.signal(Signal::SIGTERM);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("all of it");
+    assert!(rest.len() > 20_000_000, "{} bytes", rest.len());
+    assert!(serve.process.end().success());
 }
 
 /// Clients that take nothing, send nothing, or half a request, do not stay.

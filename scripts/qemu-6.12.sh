@@ -5,8 +5,8 @@
 #   cargo build --release -p fullpipe --features kernel
 #   scripts/qemu-6.12.sh                           # loads the program, compares it with the kernel's own
 #   scripts/qemu-6.12.sh 'fullpipe kernel load --pin; fullpipe kernel status'      # a script of one's own
-#   cargo test --release -p fullpipe-emu --test netem --no-run                     # the tests of netem: says where
-#   FULLPIPE=target/release/deps/netem-HASH scripts/qemu-6.12.sh 'NETEM=needed fullpipe --nocapture'
+#   cargo test --release -p fullpipe-emu --test live --no-run                      # the tests of netem: says where
+#   FULLPIPE=target/release/deps/live-HASH scripts/qemu-6.12.sh 'NETEM=needed fullpipe --include-ignored netem'
 #   KERNEL=6.1 scripts/qemu-6.12.sh 'fullpipe kernel load'                         # one that is too old: is refused
 #
 # Needs Debian 12 or later with its security archive, qemu-system-x86, xz, cpio and dpkg. FULLPIPE names another

@@ -132,10 +132,12 @@ impl Emulator {
         self.stop().unwrap_or(Err(EmuError::Panicked))
     }
 
-    /// Keeps the link's thread from going on, for tests of what a late thread does.
-    #[cfg(test)]
-    pub(crate) fn hold_model(&self) -> std::sync::MutexGuard<'_, crate::link::Model> {
-        self.shared.model()
+    /// Keeps the link's thread from going on while `work` runs, for tests of what a late thread does.
+    #[doc(hidden)]
+    pub fn while_stalled(&self, work: impl FnOnce()) {
+        let model = self.shared.model();
+        work();
+        drop(model);
     }
 
     fn stop(&mut self) -> Option<Result<LinkReport, EmuError>> {

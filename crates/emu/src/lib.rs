@@ -92,8 +92,6 @@ mod netlink;
 mod os;
 mod outcome;
 mod report;
-#[cfg(test)]
-mod tests;
 #[cfg(target_os = "linux")]
 pub mod tun;
 #[cfg(target_os = "linux")]

@@ -189,3 +189,72 @@ impl Nanos {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run without a packet, on a machine on which all is well.
+    fn good() -> LinkReport {
+        let direction = DirectionReport {
+            stats: PathStats::default(),
+            queue_delay: Nanos::new().into_inner(),
+            payload_bytes: 0,
+            middle_half: None,
+            corrupted_packets: 0,
+            send_failures: Count::default(),
+            arrivals: Vec::new(),
+        };
+        LinkReport {
+            downlink: direction.clone(),
+            uplink: direction,
+            lateness: Nanos::new().into_inner(),
+            flows: 1,
+            refused: Count::default(),
+            unreachable: 0,
+            kernel_drops: 0,
+            endpoint_drops: 0,
+            capture: None,
+            active: Duration::ZERO,
+            ran: Duration::ZERO,
+            cpu: Duration::ZERO,
+            host: HostReport {
+                arrival_time: ArrivalTime::Kernel,
+                receive_buffer_bytes: 1_000_000,
+                realtime: false,
+                sees_kernel_drops: true,
+            },
+            trusted: false,
+            warning: None,
+        }
+    }
+
+    #[test]
+    fn a_report_says_why_it_is_not_to_be_trusted() {
+        let judged = |change: &dyn Fn(&mut LinkReport)| {
+            let mut report = good();
+            change(&mut report);
+            let report = report.judge();
+            assert_eq!(report.trusted, report.warning.is_none());
+            report.warning.unwrap_or_default()
+        };
+        assert_eq!(judged(&|_| ()), "");
+        let late = |nanos: u64, n: u64| {
+            move |r: &mut LinkReport| {
+                r.lateness.record_n(10_000, 1000 - n).expect("in range");
+                r.lateness.record_n(nanos, n).expect("in range");
+            }
+        };
+        assert_eq!(judged(&late(4_000_000, 10)), "", "1 % late is the bound");
+        assert!(judged(&late(4_000_000, 11)).starts_with("packets left 4"));
+        assert_eq!(judged(&late(900_000, 1000)), "");
+        assert_eq!(judged(&late(20_000_000, 1)), "", "0.1 % is the bound");
+        assert!(judged(&late(20_000_000, 2)).contains("stood still"));
+        assert!(judged(&|r| r.kernel_drops = 3).contains("the kernel dropped 3 datagrams"));
+        assert!(judged(&|r| r.endpoint_drops = 4).contains("dropped 4 datagrams"));
+        let one = Count { packets: 1, bytes: 1 };
+        assert!(judged(&|r| r.uplink.send_failures = one).contains("refused to send 1 packets"));
+        assert!(judged(&|r| r.refused = one).contains("1 packets found no room"));
+        assert_eq!(judged(&|r| r.unreachable = 1), "");
+    }
+}

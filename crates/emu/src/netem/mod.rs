@@ -26,6 +26,8 @@
 //! Namespaces and devices belong to the run and go with the [`NetemLink`]. What a killed process leaves,
 //! [`clean`](crate::namespace::clean) removes.
 
+#[doc(hidden)]
+pub mod pair;
 mod qdisc;
 
 use std::io;
@@ -233,56 +235,5 @@ impl NetemSample {
             tail_dropped_packets: dropped_packets,
             random_lost_packets,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
-
-    use super::*;
-
-    /// Tests the parts that do not need netem: the devices, TCP between them, and a qdisc that every
-    /// kernel has.
-    #[test]
-    fn devices_carry_tcp_and_a_qdisc_counts_it() {
-        if let Err(missing) = namespace::try_in_one(|| ()) {
-            eprintln!("skipped: {missing}");
-            return;
-        }
-        let server = Namespace::create("server").expect("a namespace");
-        let client = Namespace::create("client").expect("a namespace");
-        let netlink = server.enter(|| {
-            let netlink = Netlink::open().expect("a socket");
-            let (here, there) = ends(&client);
-            netlink.add_veth(here, there).expect("a pair");
-            let device = netlink.bring_up(SERVER, (CLIENT, CLIENT_MAC)).expect("one end");
-            let fifo = ("pfifo", 100_u32.to_ne_bytes().to_vec());
-            netlink.add_qdisc(device, TcHandle::ROOT, FIRST, fifo.clone()).expect("a qdisc");
-            let again = netlink.add_qdisc(device, TcHandle::ROOT, FIRST, fifo);
-            assert_eq!(again.expect_err("one is there").kind(), io::ErrorKind::AlreadyExists);
-            (netlink, device)
-        });
-        let (netlink, device) = netlink.expect("inside");
-        let listener = client.enter(|| {
-            let up = Netlink::open().expect("a socket").bring_up(CLIENT, (SERVER, SERVER_MAC));
-            up.expect("the other end");
-            TcpListener::bind((CLIENT, 7)).expect("a listener")
-        });
-        netlink.wait_for(device).expect("both are on");
-        let stream = server.enter(|| TcpStream::connect((CLIENT, 7)).expect("a connection"));
-        let mut stream = stream.expect("inside");
-        let (mut other, _) = listener.expect("inside").accept().expect("it is there");
-        stream.write_all(&[7; 100_000]).expect("it is sent");
-        other.read_exact(&mut [0; 100_000]).expect("it arrives");
-        let [stats] = netlink.stats([FIRST]).expect("counters");
-        // 1448 bytes of it in a full packet of 1500.
-        assert!((70..90).contains(&stats.carried.packets), "{stats:?}");
-        let most = 100_000 + 60 * stats.carried.packets;
-        assert!((103_640..=most).contains(&stats.carried.bytes), "{stats:?}");
-        assert_eq!((stats.waiting, stats.dropped_packets), (Count::default(), 0));
-        let gone = netlink.stats([BOTTLENECK]).expect_err("there is none");
-        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
     }
 }

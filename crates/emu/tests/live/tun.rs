@@ -1,5 +1,4 @@
-//! A link between two namespaces. Needs Linux and root; without them each test says so and is over.
-#![cfg(target_os = "linux")]
+//! A link between two namespaces.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -8,18 +7,11 @@ use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
 use fullpipe_emu::namespace::{CLIENT, DIRECTORY, Namespace, SERVER};
-use fullpipe_emu::tun::{self, TunConfig, TunLink};
+use fullpipe_emu::tun::{TunConfig, TunLink};
 use fullpipe_emu::{Link, QueueLimit};
 use fullpipe_path::{ElementConfig, PathConfig, QueueConfig, RateConfig, StepConfig};
-
-/// True if the tests can run here; tells why not.
-fn available() -> bool {
-    let missing = tun::available();
-    if let Err(missing) = &missing {
-        eprintln!("skipped: {missing}");
-    }
-    missing.is_ok()
-}
+use fullpipe_testkit::{PATIENCE, in_namespace};
+use nix::sys::socket::{setsockopt, sockopt};
 
 fn half() -> Link {
     Link { delay: fullpipe_cc::Duration::from_millis(10), ..Link::default() }
@@ -40,20 +32,23 @@ fn names() -> Vec<PathBuf> {
     entries.filter_map(|e| Some(e.ok()?.path())).collect()
 }
 
+/// The devices of this thread's namespace.
 fn interfaces() -> String {
-    std::fs::read_to_string("/proc/net/dev")
+    std::fs::read_to_string("/proc/thread-self/net/dev")
         .expect("a table")
         .lines()
         .filter_map(|line| Some(line.split_once(':')?.0.to_owned()))
         .collect()
 }
 
-#[test]
 fn tcp_crosses_the_link_and_nothing_stays_behind() {
-    if !available() {
-        return;
-    }
-    let (before, own) = (interfaces(), std::fs::read_link("/proc/self/ns/net").expect("a link"));
+    // In a namespace of its own, where nobody else has devices.
+    in_namespace(tcp_crosses);
+}
+
+fn tcp_crosses() {
+    let own_namespace = || std::fs::read_link("/proc/thread-self/ns/net").expect("a link");
+    let (before, own) = (interfaces(), own_namespace());
     let rate = Some(Rate::from_bits_per_sec(50_000_000));
     let link = start(Link { rate, queue: QueueLimit::Bytes(250_000), ..half() }.into());
     let name = |of: &Namespace| of.path().expect("root gives names").to_owned();
@@ -80,27 +75,19 @@ fn tcp_crosses_the_link_and_nothing_stays_behind() {
     assert_eq!(report.downlink.send_failures.packets, 0);
     assert!(!names().iter().any(|name| paths.contains(name)), "{:?}", names());
     assert_eq!(interfaces(), before);
-    assert_eq!(std::fs::read_link("/proc/self/ns/net").expect("a link"), own);
+    assert_eq!(own_namespace(), own);
 }
 
-#[test]
 fn an_idle_link_carries_nothing() {
-    if !available() {
-        return;
-    }
     let link = start(half().into());
+    // Sleeps: what the kernel would ask of a new network it asks within this time.
     std::thread::sleep(Duration::from_millis(1500));
     let sample = link.sample();
     assert_eq!(sample.downlink.stats.arrived.packets, 0);
     assert_eq!(sample.uplink.stats.arrived.packets, 0);
 }
 
-#[test]
 fn a_mark_of_the_path_arrives_with_a_right_checksum() {
-    use nix::sys::socket::{setsockopt, sockopt};
-    if !available() {
-        return;
-    }
     let marking = QueueConfig::Step(StepConfig {
         limit: QueueLimit::Bytes(1_000_000),
         mark_above: QueueLimit::Bytes(1_500),
@@ -113,7 +100,7 @@ fn a_mark_of_the_path_arrives_with_a_right_checksum() {
     let open = |address| move || UdpSocket::bind((address, 9)).expect("a socket");
     let from = server(&link).enter(open(SERVER)).expect("inside");
     let to = link.client().enter(open(CLIENT)).expect("inside");
-    to.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    to.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     // ECT(0).
     setsockopt(&from, sockopt::Ipv4Tos, &2).expect("a type of service");
     for _ in 0..5 {
@@ -127,11 +114,7 @@ fn a_mark_of_the_path_arrives_with_a_right_checksum() {
     assert!(report.downlink.stats.marked.packets >= 2, "{:?}", report.downlink.stats);
 }
 
-#[test]
 fn two_links_at_once_do_not_meet() {
-    if !available() {
-        return;
-    }
     let links = [start(half().into()), start(half().into())];
     let sockets: Vec<UdpSocket> = links
         .iter()
@@ -139,23 +122,21 @@ fn two_links_at_once_do_not_meet() {
         .collect();
     let from = server(&links[0]).enter(|| UdpSocket::bind((SERVER, 9))).expect("inside");
     from.expect("a socket").send_to(b"one", (CLIENT, 9)).expect("a packet");
-    for (socket, arrives) in sockets.iter().zip([true, false]) {
-        socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    for (socket, waits, arrives) in
+        [(&sockets[0], PATIENCE, true), (&sockets[1], Duration::from_millis(500), false)]
+    {
+        socket.set_read_timeout(Some(waits)).expect("a timeout");
         assert_eq!(socket.recv(&mut [0; 16]).is_ok(), arrives);
     }
 }
 
-#[test]
 fn a_corrupted_datagram_arrives_with_a_right_checksum() {
-    if !available() {
-        return;
-    }
     let all = fullpipe_path::Probability::new(1.0).expect("a probability");
     let link = start(PathConfig { row: vec![ElementConfig::Corruption(all)], seed: 1 });
     let open = |address| move || UdpSocket::bind((address, 9)).expect("a socket");
     let from = server(&link).enter(open(SERVER)).expect("inside");
     let to = link.client().enter(open(CLIENT)).expect("inside");
-    to.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    to.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     for _ in 0..60 {
         from.send_to(&[7; 999], (CLIENT, 9)).expect("a packet");
         let mut data = [0; 2048];
@@ -166,4 +147,10 @@ fn a_corrupted_datagram_arrives_with_a_right_checksum() {
     }
     let report = link.finish().expect("it ran");
     assert_eq!(report.downlink.corrupted_packets, 60);
+}
+
+fullpipe_testkit::tests! {
+    [Root, Tun, Ip] tcp_crosses_the_link_and_nothing_stays_behind;
+    long [Root, Tun] an_idle_link_carries_nothing, a_mark_of_the_path_arrives_with_a_right_checksum,
+        two_links_at_once_do_not_meet, a_corrupted_datagram_arrives_with_a_right_checksum;
 }

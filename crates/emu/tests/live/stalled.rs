@@ -1,25 +1,34 @@
-//! Tests that need access to the link's internals.
+//! What a late thread of the link does to packets, and what is told of packets that others lost. Linux tells how many.
 
-use std::net::UdpSocket;
+use std::io::IoSlice;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
 use fullpipe_cc::Rate;
-use fullpipe_path::Count;
-
-use super::*;
+use fullpipe_emu::{ArrivalTime, Emulator, EmulatorConfig, Link, MAX_FLOWS};
+use fullpipe_testkit::{PATIENCE, until};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     socket
 }
 
+/// True if what came to this address of 127.0.0.1 has been read.
+fn is_read(address: SocketAddr) -> bool {
+    let table = std::fs::read_to_string("/proc/net/udp").expect("Linux has it");
+    let local = format!("0100007F:{:04X}", address.port());
+    let lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut sockets = lines.filter(|fields| fields.get(1) == Some(&local.as_str()));
+    let fields = sockets.next().expect("the link has it");
+    fields[4].ends_with(":00000000")
+}
+
 /// A link and a client that the server knows as `peer`.
-fn connected(
-    config: EmulatorConfig,
-    server: &UdpSocket,
-) -> (Emulator, UdpSocket, std::net::SocketAddr) {
+fn connected(config: EmulatorConfig, server: &UdpSocket) -> (Emulator, UdpSocket, SocketAddr) {
     let target = server.local_addr().expect("it is bound");
     let link = Emulator::start(EmulatorConfig { target, ..config }).expect("a link");
     let client = socket();
@@ -32,60 +41,6 @@ fn quiet() -> EmulatorConfig {
     EmulatorConfig::new(([127, 0, 0, 1], 9).into())
 }
 
-#[test]
-fn a_report_says_why_it_is_not_to_be_trusted() {
-    let server = socket();
-    let (link, _client, _) = connected(quiet(), &server);
-    let good = LinkReport {
-        lateness: report::Nanos::new().into_inner(),
-        ..link.finish().expect("it ran")
-    };
-    let judged = |change: &dyn Fn(&mut LinkReport)| {
-        let mut report = good.clone();
-        change(&mut report);
-        let report = report.judge();
-        assert_eq!(report.trusted, report.warning.is_none());
-        report.warning.unwrap_or_default()
-    };
-    assert_eq!(judged(&|_| ()), "");
-    let late = |nanos: u64, n: u64| {
-        move |r: &mut LinkReport| {
-            r.lateness.record_n(10_000, 1000 - n).expect("in range");
-            r.lateness.record_n(nanos, n).expect("in range");
-        }
-    };
-    assert_eq!(judged(&late(4_000_000, 10)), "", "1 % late is the bound");
-    assert!(judged(&late(4_000_000, 11)).starts_with("packets left 4"));
-    assert_eq!(judged(&late(900_000, 1000)), "");
-    assert_eq!(judged(&late(20_000_000, 1)), "", "0.1 % is the bound");
-    assert!(judged(&late(20_000_000, 2)).contains("stood still"));
-    assert!(judged(&|r| r.kernel_drops = 3).contains("the kernel dropped 3 datagrams"));
-    assert!(judged(&|r| r.endpoint_drops = 4).contains("dropped 4 datagrams"));
-    let one = Count { packets: 1, bytes: 1 };
-    assert!(judged(&|r| r.uplink.send_failures = one).contains("refused to send 1 packets"));
-    assert!(judged(&|r| r.refused = one).contains("1 packets found no room"));
-    assert_eq!(judged(&|r| r.unreachable = 1), "");
-}
-
-#[cfg(target_os = "linux")]
-fn wait_until(happened: impl Fn() -> bool) {
-    let begun = std::time::Instant::now();
-    while !happened() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it does not happen");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Holds the model, and with it the link's thread at its next step, while `act` runs.
-#[cfg(target_os = "linux")]
-fn while_stalled(link: &Emulator, act: impl FnOnce()) {
-    let model = link.hold_model();
-    act();
-    drop(model);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
 fn a_stalled_thread_changes_no_arrival_and_no_departure_of_the_model() {
     let server = socket();
     let downlink = Link {
@@ -101,11 +56,12 @@ fn a_stalled_thread_changes_no_arrival_and_no_departure_of_the_model() {
     second.send_to(b"hello", link.addr()).expect("loopback");
     let (_, other) = server.recv_from(&mut [0; 16]).expect("the link carries it");
     let mut sent = Vec::new();
-    while_stalled(&link, || {
+    link.while_stalled(|| {
         for peer in [peer, other, peer, other, peer] {
             let before = link.now();
             server.send_to(&[0; 972], peer).expect("loopback");
             sent.push((before, link.now()));
+            // Sleeps: each packet has left the wire long before the next comes.
             thread::sleep(Duration::from_millis(20));
         }
     });
@@ -128,15 +84,13 @@ fn a_stalled_thread_changes_no_arrival_and_no_departure_of_the_model() {
     assert!(!report.trusted, "five of seven packets were late");
 }
 
-#[cfg(target_os = "linux")]
-#[test]
 fn a_packet_that_the_kernel_dropped_is_not_hidden() {
     // The kernel tells with the next packet that it takes, or at the end when there is none.
     for another in [false, true] {
         let server = socket();
         let (link, client, peer) = connected(quiet(), &server);
         let mut sent = 0_u64;
-        while_stalled(&link, || {
+        link.while_stalled(|| {
             // More than its receive buffer holds, whether root gave 16 MB or the system its default.
             for _ in 0..600 {
                 server.send_to(&[0; 60_000], peer).expect("loopback");
@@ -144,17 +98,12 @@ fn a_packet_that_the_kernel_dropped_is_not_hidden() {
             }
         });
         let read = |link: &Emulator| link.sample().downlink.stats.arrived.packets;
-        wait_until(|| {
-            let before = read(&link);
-            thread::sleep(Duration::from_millis(100));
-            before > 0 && read(&link) == before
-        });
-        let before = read(&link);
+        until("the link has read what it got", || is_read(peer));
         if another {
             server.send_to(b"one more", peer).expect("loopback");
             sent += 1;
-            wait_until(|| read(&link) > before);
-            assert_eq!(read(&link) + link.sample().kernel_drops, sent, "seen while it runs");
+            let seen = || read(&link) + link.sample().kernel_drops;
+            until("each packet is seen while it runs", || seen() == sent);
         }
         drop(client);
         let report = link.finish().expect("it ran");
@@ -165,34 +114,32 @@ fn a_packet_that_the_kernel_dropped_is_not_hidden() {
     }
 }
 
-#[cfg(target_os = "linux")]
-#[test]
 fn every_packet_of_a_burst_is_sent_although_nobody_listens() {
     let server = socket();
     let (link, client, _) = connected(quiet(), &server);
     drop(server);
-    while_stalled(&link, || {
+    link.while_stalled(|| {
         for _ in 0..10 {
             client.send_to(b"anyone?", link.addr()).expect("loopback");
         }
     });
-    wait_until(|| link.sample().uplink.stats.delivered.packets == 11);
-    thread::sleep(Duration::from_millis(50));
+    until("all have left", || link.sample().uplink.stats.delivered.packets == 11);
+    // Sleeps: the link reads the last answer when it gets to it, and tells nobody before its end.
+    thread::sleep(Duration::from_secs(1));
     // Each was answered, although the answer to one comes out of the call that sends the next.
     assert_eq!(link.finish().expect("it ran").unreachable, 10);
 }
 
-#[cfg(target_os = "linux")]
-#[test]
 fn a_client_too_many_is_refused_and_reported() {
     let server = socket();
     let (link, _client, _) = connected(quiet(), &server);
-    // Some of the closed ones give their port to a later one.
-    for _ in 0..MAX_FLOWS + 60 {
-        socket().send_to(b"hello", link.addr()).expect("loopback");
+    // Each from an address of its own: the closed ones give their port to later ones.
+    for i in 0..MAX_FLOWS + 60 {
+        let client = UdpSocket::bind(SocketAddr::from(([127, 1, (i >> 8) as u8, i as u8], 0)))
+            .expect("a free port");
+        client.send_to(b"hello", link.addr()).expect("loopback");
     }
-    wait_until(|| link.sample().uplink.stats.arrived.packets >= MAX_FLOWS as u64);
-    thread::sleep(Duration::from_millis(100));
+    until("the link has read what it got", || is_read(link.addr()));
     let report = link.finish().expect("it ran");
     assert_eq!(report.flows, MAX_FLOWS);
     assert!(report.refused.packets > 0 && !report.trusted);
@@ -202,17 +149,19 @@ fn a_client_too_many_is_refused_and_reported() {
     );
 }
 
-#[cfg(target_os = "linux")]
-#[test]
 fn a_packet_that_the_clients_full_socket_dropped_is_not_hidden() {
     let server = socket();
     let (link, client, peer) = connected(quiet(), &server);
-    nix::sys::socket::setsockopt(&client, nix::sys::socket::sockopt::RcvBuf, &65_536)
-        .expect("a small buffer");
+    setsockopt(&client, sockopt::RcvBuf, &65_536).expect("a small buffer");
     let sent = 1000;
-    for _ in 0..sent {
+    for n in 1..=sent {
         server.send_to(&[0; 1400], peer).expect("loopback");
+        // In parts that the link's own socket has room for, however late it is.
+        if n % 20 == 0 {
+            until("they have left", || link.sample().downlink.stats.delivered.packets == n);
+        }
     }
+    // Sleeps: the link looks at other sockets each 200 ms at most.
     thread::sleep(Duration::from_millis(300));
     assert!(link.sample().endpoint_drops > 0, "a live look sees it");
     client.set_nonblocking(true).expect("a socket option");
@@ -224,14 +173,7 @@ fn a_packet_that_the_clients_full_socket_dropped_is_not_hidden() {
     assert!(report.warning.expect("a warning").contains("endpoints' own sockets"));
 }
 
-#[cfg(target_os = "linux")]
-#[test]
 fn a_burst_of_one_gso_send_is_many_packets() {
-    use std::io::IoSlice;
-    use std::os::fd::AsRawFd;
-
-    use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
-
     let server = socket();
     let config = EmulatorConfig { record_arrivals: 10_000, ..quiet() };
     let (link, client, peer) = connected(config, &server);
@@ -253,4 +195,13 @@ fn a_burst_of_one_gso_send_is_many_packets() {
         report.downlink.arrivals.iter().all(|a| a.at == report.downlink.arrivals[0].at),
         "at one moment"
     );
+}
+
+fullpipe_testkit::tests! {
+    long [] a_packet_that_the_kernel_dropped_is_not_hidden,
+        every_packet_of_a_burst_is_sent_although_nobody_listens,
+        a_client_too_many_is_refused_and_reported,
+        a_packet_that_the_clients_full_socket_dropped_is_not_hidden,
+        a_burst_of_one_gso_send_is_many_packets;
+    long timed [] a_stalled_thread_changes_no_arrival_and_no_departure_of_the_model;
 }

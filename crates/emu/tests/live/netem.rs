@@ -1,27 +1,27 @@
-//! The kernel's own netem between two namespaces. Needs root and a kernel that has it; without them each
-//! test says so and is over, or fails where `NETEM` is set to anything.
-#![cfg(target_os = "linux")]
+//! The kernel's own netem between two namespaces. Where the kernel has none, the tests are skipped, or fail where `NETEM` is set
+//! to anything.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
+use fullpipe_emu::QueueLimit;
 use fullpipe_emu::namespace::{CLIENT, DIRECTORY, Namespace, SERVER};
+use fullpipe_emu::netem::pair::Pair;
 use fullpipe_emu::netem::{self, NetemConfig, NetemLink, NetemSample};
-use fullpipe_emu::{EmuError, QueueLimit};
 use fullpipe_path::Probability;
+use fullpipe_testkit::skip;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 
-/// True if the tests can run here; tells why not.
-fn available() -> bool {
-    let missing = netem::available();
-    if let Err(missing) = &missing {
+/// A link, where the kernel can make one.
+fn start(config: &NetemConfig) -> NetemLink {
+    if let Err(missing) = netem::available() {
         assert!(std::env::var_os("NETEM").is_none(), "{missing}");
-        eprintln!("skipped: {missing}");
+        skip(missing.to_string());
     }
-    missing.is_ok()
+    NetemLink::start(config).expect("a link")
 }
 
 /// 50 Mbit/s and 20 ms with a buffer of 40 packets.
@@ -37,12 +37,8 @@ fn config() -> NetemConfig {
     }
 }
 
-#[test]
 fn tcp_crosses_at_the_rate_and_after_the_delay() {
-    if !available() {
-        return;
-    }
-    let link = NetemLink::start(&config()).expect("a link");
+    let link = start(&config());
     let name = |of: &Namespace| of.path().expect("root gives names").to_owned();
     let paths = [name(link.server()), name(link.client())];
     let listener = link.client().enter(|| TcpListener::bind((CLIENT, 7))).expect("inside");
@@ -84,7 +80,7 @@ fn tcp_crosses_at_the_rate_and_after_the_delay() {
 
 /// A thousand packets of 1000 bytes at once, and what has arrived of them when all are through.
 fn burst(config: &NetemConfig) -> (NetemSample, u64, Duration) {
-    let link = NetemLink::start(config).expect("a link");
+    let link = start(config);
     let open = |address| move || UdpSocket::bind((address, 9)).expect("a socket");
     let from = link.server().enter(open(SERVER)).expect("inside");
     let to = link.client().enter(open(CLIENT)).expect("inside");
@@ -101,11 +97,7 @@ fn burst(config: &NetemConfig) -> (NetemSample, u64, Duration) {
     (link.sample().expect("counters"), arrived, last)
 }
 
-#[test]
 fn what_does_not_fit_and_what_chance_takes_are_told_apart() {
-    if !available() {
-        return;
-    }
     let loss = Probability::new(0.1).expect("a probability");
     let (sample, arrived, _) = burst(&NetemConfig { loss, ..config() });
     assert_eq!(sample.queue.packets, 0, "{sample:?}");
@@ -116,11 +108,7 @@ fn what_does_not_fit_and_what_chance_takes_are_told_apart() {
     assert!(sample.tail_dropped_packets > 100 && arrived >= 40, "{sample:?}");
 }
 
-#[test]
 fn a_buffer_of_all_of_them_takes_the_time_that_the_rate_gives() {
-    if !available() {
-        return;
-    }
     let (sample, arrived, took) =
         burst(&NetemConfig { queue: QueueLimit::Packets(1000), ..config() });
     assert_eq!((sample.carried.packets, arrived), (1000, 1000), "{sample:?}");
@@ -130,25 +118,37 @@ fn a_buffer_of_all_of_them_takes_the_time_that_the_rate_gives() {
 }
 
 /// From Linux 6.6 on.
-#[test]
 fn a_seed_repeats_its_losses() {
-    if !available() {
-        return;
-    }
     let loss = Probability::new(0.3).expect("a probability");
     let lost = |seed| burst(&NetemConfig { loss, seed, ..config() }).0.random_lost_packets;
     assert_eq!(lost(7), lost(7));
 }
 
-#[test]
-fn what_makes_no_sense_is_refused() {
-    for (config, why) in [
-        (NetemConfig { rate: Rate::ZERO, ..config() }, "a rate of 0"),
-        (NetemConfig { queue: QueueLimit::Bytes(1499), ..config() }, "1499 bytes"),
-        (NetemConfig { queue: QueueLimit::Packets(0), ..config() }, "0 packets"),
-    ] {
-        let error = NetemLink::start(&config).expect_err(why);
-        assert!(matches!(error, EmuError::Path { .. }), "{error}");
-        assert!(error.to_string().contains(why), "{error}");
-    }
+/// The parts that do not need netem: the devices, TCP between them, and a qdisc that every kernel has.
+fn devices_carry_tcp_and_a_qdisc_counts_it() {
+    let pair = Pair::start().expect("two namespaces");
+    pair.add_queue().expect("a qdisc");
+    let again = pair.add_queue().expect_err("one is there");
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+    let listener = pair.client.enter(|| TcpListener::bind((CLIENT, 7)).expect("a listener"));
+    let stream = pair.server.enter(|| TcpStream::connect((CLIENT, 7)).expect("a connection"));
+    let mut stream = stream.expect("inside");
+    let (mut other, _) = listener.expect("inside").accept().expect("it is there");
+    stream.write_all(&[7; 100_000]).expect("it is sent");
+    other.read_exact(&mut [0; 100_000]).expect("it arrives");
+    let queue = pair.queue().expect("counters");
+    // 1448 bytes of it in a full packet of 1500.
+    assert!((70..90).contains(&queue.packets), "{queue:?}");
+    let most = 100_000 + 60 * queue.packets;
+    assert!((103_640..=most).contains(&queue.bytes), "{queue:?}");
+    assert_eq!((queue.waiting, queue.dropped), (0, 0));
+    let gone = pair.bottleneck().expect_err("there is none");
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+}
+
+fullpipe_testkit::tests! {
+    long [Root] devices_carry_tcp_and_a_qdisc_counts_it;
+    long timed [Root] tcp_crosses_at_the_rate_and_after_the_delay,
+        what_does_not_fit_and_what_chance_takes_are_told_apart,
+        a_buffer_of_all_of_them_takes_the_time_that_the_rate_gives, a_seed_repeats_its_losses;
 }

@@ -61,13 +61,15 @@ pub enum Need {
     Tcpdump,
     /// A C compiler, `cc`.
     Cc,
+    /// `pkg-config`.
+    PkgConfig,
     /// What no machine has, for the tests of the harness.
     Nowhere,
 }
 
 impl Need {
     /// Each of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Root,
         Self::UserNamespaces,
         Self::Tun,
@@ -89,6 +91,7 @@ impl Need {
         Self::Man,
         Self::Tcpdump,
         Self::Cc,
+        Self::PkgConfig,
         Self::Nowhere,
     ];
 
@@ -116,6 +119,7 @@ impl Need {
             Self::Man => "man",
             Self::Tcpdump => "tcpdump",
             Self::Cc => "cc",
+            Self::PkgConfig => "pkg-config",
             Self::Nowhere => "nowhere",
         }
     }

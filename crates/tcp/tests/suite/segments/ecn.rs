@@ -4,7 +4,7 @@ use fullpipe_cc::Algorithm;
 use fullpipe_tcp::Config;
 use fullpipe_tcp::wire::{Ecn, Header};
 
-use crate::lab::{ISS, Lab, config};
+use super::lab::{ISS, Lab, config};
 
 fn capable() -> Config {
     Config { ecn: true, algorithm: Algorithm::Reno, ..config() }

@@ -6,7 +6,7 @@ use fullpipe_cc::Instant;
 use fullpipe_tcp::wire::{self, Control, Header, Segment};
 use fullpipe_tcp::{Config, Endpoint, Error, State};
 
-use crate::lab::{MS, config};
+use super::lab::{MS, config};
 
 fn server() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 2], 80))

@@ -4,7 +4,7 @@ use fullpipe_cc::{Algorithm, State};
 use fullpipe_tcp::Config;
 use fullpipe_tcp::wire::{Header, Timestamp};
 
-use crate::lab::{CLOCK, Lab, config};
+use super::lab::{CLOCK, Lab, config};
 
 /// A connection with ten segments under way, 60 ms after the first left. The round trip is 100 ms.
 fn flight(config: &Config) -> Lab {

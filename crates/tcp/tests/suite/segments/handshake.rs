@@ -3,7 +3,7 @@
 use fullpipe_tcp::wire::{Control, Header};
 use fullpipe_tcp::{Config, Error, State};
 
-use crate::lab::{IRS, ISS, Lab, config};
+use super::lab::{IRS, ISS, Lab, config};
 
 /// RFC 9293 section 3.5, figure 6.
 #[test]

@@ -3,7 +3,7 @@
 use fullpipe_tcp::wire::{Control, Header};
 use fullpipe_tcp::{Config, Error, State};
 
-use crate::lab::{Lab, MSS, config};
+use super::lab::{Lab, MSS, config};
 
 fn closed() -> Lab {
     let mut lab = Lab::established(&config());

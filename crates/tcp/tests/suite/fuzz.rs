@@ -3,15 +3,12 @@
 //!
 //! A sequence that fails is made as short as possible and printed. `FUZZ_SEED` gives other sequences.
 
-mod common;
-mod input;
-mod soup;
-mod two_ends;
-
 use std::cell::Cell;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
+
+use crate::{soup, two_ends};
 
 /// The number in an environment variable.
 fn number(variable: &str, default: u64) -> u64 {

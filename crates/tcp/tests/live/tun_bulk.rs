@@ -1,13 +1,12 @@
 //! A bulk transfer through a TUN device on one core: this crate beside smoltcp's own socket and the kernel, each with the
-//! kernel's TCP at the other end. Needs Linux and root; without them it says so and is over.
+//! kernel's TCP at the other end.
 //!
 //! ```text
-//! TUN_BULK_MB=1000 cargo test --release -p fullpipe-tcp --test tun_bulk -- --nocapture
+//! TUN_BULK_MB=1000 cargo test --release -p fullpipe-tcp --test live -- --include-ignored tun_bulk
 //! ```
 //!
 //! All packets are of 1500 bytes, without offloads. Between two ends of the kernel's there are two devices, and a
 //! thread that carries packets from one to the other. CPU is that of the whole process: both ends, and the devices.
-#![cfg(target_os = "linux")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use fullpipe_cc::Algorithm;
 use fullpipe_tcp::{Config, Endpoint};
+use fullpipe_testkit::in_namespace;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, unshare};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -323,18 +323,11 @@ fn stay_on_one_core() {
     sched_setaffinity(Pid::from_raw(0), &one).expect("fewer than before");
 }
 
-#[test]
 fn ours_costs_about_what_smoltcp_does() {
     let bytes = std::env::var("TUN_BULK_MB").map_or(50, |mb| mb.parse().expect("megabytes"));
-    let done = thread::spawn(move || {
+    in_namespace(move || {
         stay_on_one_core();
-        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
-            return eprintln!("skipped: this needs root to make a network namespace: {error}");
-        }
-        let device = match device(KERNEL) {
-            Ok(device) => device,
-            Err(error) => return eprintln!("skipped: there is no TUN device here: {error}"),
-        };
+        let device = device(KERNEL).expect("the test names Need::Tun");
         let stacks = [
             Stack::Ours(Algorithm::Bbr3),
             Stack::Ours(Algorithm::Cubic),
@@ -342,7 +335,7 @@ fn ours_costs_about_what_smoltcp_does() {
             Stack::Kernel,
         ];
         for way in [Way::Sends, Way::Receives] {
-            // The best of three each: others may use the machine as well.
+            // The cheapest of three each: what the first has to warm up does not count.
             let rounds =
                 [0; 3].map(|_| stacks.map(|s| measure(&device, s, way, bytes * 1_000_000)));
             let best = |i: usize| {
@@ -360,5 +353,8 @@ fn ours_costs_about_what_smoltcp_does() {
             assert!(best[0].1 < 1.5 * best[2].1, "{way:?}: {best:?}");
         }
     });
-    done.join().expect("no panic");
+}
+
+fullpipe_testkit::tests! {
+    long timed [Root, Tun, Ip] ours_costs_about_what_smoltcp_does;
 }

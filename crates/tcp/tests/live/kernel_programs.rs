@@ -1,46 +1,26 @@
-//! Programs that others wrote on the kernel's TCP, unchanged, with this crate at the other end. Needs Linux, root, iperf3,
-//! nginx and curl; what is not there is said.
-#![cfg(target_os = "linux")]
-
-mod namespace;
+//! Programs that others wrote on the kernel's TCP, unchanged, with this crate at the other end.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{Stack, TcpListener, TcpStream};
-use namespace::{in_namespace, kernel, ours, start};
+use fullpipe_testkit::{Ended, Running, until};
 use tokio::io::copy_bidirectional;
 use tokio::runtime::Runtime;
 
-/// A process of the test's own, which ends with it.
-struct Server(Child);
+use crate::namespace::{in_namespace, kernel, ours, start};
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts a server in this namespace, and waits until it listens; nothing if there is no such program.
-fn server(name: &str, args: &[&str], port: u16) -> Option<Server> {
+/// Starts a server in this namespace, and waits until it listens.
+fn server(name: &str, args: &[&str], port: u16) -> Running {
     let child = Command::new(name).args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let Ok(child) = child else {
-        eprintln!("skipped: there is no {name} here");
-        return None;
-    };
-    let mut server = Server(child);
-    let begun = Instant::now();
-    // This namespace has no loopback device, over which one could connect.
-    while !is_listening(port) {
+    let mut server = Running(child.expect("the test names it"));
+    until(&format!("{name} listens"), || {
         let ended = server.0.try_wait().expect("a child");
-        assert!(ended.is_none() && begun.elapsed() < Duration::from_secs(10), "{name}: {ended:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
-    Some(server)
+        assert!(ended.is_none(), "{name}: {ended:?}");
+        is_listening(port)
+    });
+    server
 }
 
 /// True if a socket of this namespace listens at a port, of IPv4 or IPv6.
@@ -80,25 +60,24 @@ fn relay(runtime: &Runtime, stack: &Stack, port: u16) {
 }
 
 /// The client measures in both directions, over one connection and over four.
-#[test]
 fn iperf3_measures() {
     in_namespace(|device| {
-        let Some(_server) = server("iperf3", &["-s", "-p", "5201"], 5201) else { return };
+        let _server = server("iperf3", &["-s", "-p", "5201"], 5201);
         let (runtime, stack) = start(device);
         relay(&runtime, &stack, 5201);
         let host = ours(0).ip().to_string();
         for more in [&["-n", "50M"][..], &["-n", "50M", "-R"], &["-n", "20M", "-P", "4", "--bidir"]]
         {
-            let output = Command::new("iperf3").args(["-c", &host, "-J"]).args(more).output();
-            let output = output.expect("it runs");
-            let text = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && !text.contains("\"error\""), "{more:?}: {text}");
+            let mut client = Command::new("iperf3");
+            client.args(["-c", &host, "-J"]).args(more);
+            let ended = Ended::of(client);
+            let text = String::from_utf8_lossy(&ended.stdout);
+            assert!(ended.code == Some(0) && !text.contains("\"error\""), "{more:?}: {text}");
         }
     });
 }
 
 /// curl fetches files that nginx serves, some of them over one connection.
-#[test]
 fn nginx_serves() {
     in_namespace(|device| {
         let dir = tempfile::tempdir().expect("a directory");
@@ -117,13 +96,19 @@ fn nginx_serves() {
         let path = dir.path().join("nginx.conf");
         fs::write(&path, config).expect("a file");
         let args = ["-c", path.to_str().expect("UTF-8")];
-        let Some(_server) = server("nginx", &args, 8080) else { return };
+        let _server = server("nginx", &args, 8080);
         let (runtime, stack) = start(device);
         relay(&runtime, &stack, 8080);
         let url = format!("http://{}/file", ours(8080));
-        let output = Command::new("curl").args(["-sS", "--max-time", "60", &url, &url]).output();
-        let Ok(output) = output else { return eprintln!("skipped: there is no curl here") };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(output.stdout == [&file[..], &file[..]].concat(), "{} bytes", output.stdout.len());
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--max-time", "60", &url, &url]);
+        let ended = Ended::of(curl);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stdout == [&file[..], &file[..]].concat(), "{} bytes", ended.stdout.len());
     });
+}
+
+fullpipe_testkit::tests! {
+    long [Root, Tun, Ip, Iperf3] iperf3_measures;
+    long [Root, Tun, Ip, Nginx, Curl] nginx_serves;
 }

@@ -1,28 +1,24 @@
 //! Strangers who do harm, beside a connection of the kernel's TCP that has to keep half of its rate at least. In real time and in
-//! a namespace: needs Linux and root; without them each test says so and is over. `STRANGERS` says how many packets they send.
-#![cfg(target_os = "linux")]
-
-mod namespace;
+//! a namespace; `tests/suite/strangers.rs` has it in virtual time. `STRANGERS` says how many packets they send.
 
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream as KernelStream};
+use std::net::TcpStream as KernelStream;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{Device, Stack, TcpListener};
-use fullpipe_tcp::wire::{self, Control, Header};
-use namespace::{in_namespace, ours, start};
-use proptest::prelude::Rng;
-use proptest::test_runner::{RngAlgorithm, TestRng};
+use proptest::test_runner::TestRng;
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 use tun_rs::SyncDevice;
 
-/// Packets of an attack a second.
-const PER_SECOND: u64 = 100_000;
+use crate::flood::{Make, PER_SECOND, dice, garbage, is_for_a_stranger, packets, syn};
+use crate::namespace::{in_namespace, ours, start};
+
 /// Time for which the connection is measured by itself.
 const ALONE: Duration = Duration::from_secs(2);
 const BUFFER: usize = 256 << 10;
@@ -48,7 +44,7 @@ struct State {
     /// The last packet was a stranger's.
     turn: bool,
     dice: TestRng,
-    make: fn(&mut TestRng, &mut Vec<u8>),
+    make: Make,
     packet: Vec<u8>,
 }
 
@@ -66,7 +62,7 @@ impl Attack {
         }
         self.sent.store(sent + 1, Relaxed);
         let State { dice, make, packet, .. } = &mut *state;
-        make(dice, packet);
+        make(ours(PORT), dice, packet);
         to[..packet.len()].copy_from_slice(packet);
         Some(packet.len())
     }
@@ -96,67 +92,14 @@ impl Device for Attacked {
     }
 
     fn send(&self, packet: &[u8]) -> io::Result<usize> {
-        match packet.get(16..18) {
-            Some([203, 0]) => Ok(packet.len()),
-            _ => self.device.send(packet),
-        }
-    }
-}
-
-/// An address of 203.0.0.0/16, and any port.
-fn stranger(dice: &mut TestRng) -> SocketAddr {
-    let low = dice.next_u32();
-    SocketAddr::from((Ipv4Addr::from(0xcb00_0000 | low >> 16), low as u16 | 1))
-}
-
-fn syn(dice: &mut TestRng, packet: &mut Vec<u8>) {
-    let header = Header {
-        seq: dice.next_u32(),
-        control: Control::Syn,
-        window: 60_000,
-        mss: Some(1460),
-        sack_permitted: true,
-        ..Header::default()
-    };
-    wire::write(packet, stranger(dice), ours(PORT), &header, [&[], &[]]);
-}
-
-/// Bytes without a meaning, half of a packet, or a segment of no connection with any flags.
-fn garbage(dice: &mut TestRng, packet: &mut Vec<u8>) {
-    let kind = dice.next_u32() % 4;
-    if kind == 0 {
-        packet.resize(20 + dice.next_u32() as usize % 1400, 0);
-        dice.fill_bytes(packet);
-        packet[0] = 0x45;
-        return;
-    }
-    let control = [Control::None, Control::Syn, Control::Fin, Control::Rst];
-    let header = Header {
-        seq: dice.next_u32(),
-        ack: Some(dice.next_u32()),
-        control: control[dice.next_u32() as usize % 4],
-        window: dice.next_u32() as u16,
-        ..Header::default()
-    };
-    let payload = [0xa5; 1000];
-    let length = dice.next_u32() as usize % 1000;
-    let port = if kind == 1 { dice.next_u32() as u16 } else { PORT };
-    wire::write(packet, stranger(dice), ours(port), &header, [&payload[..length], &[]]);
-    if kind == 3 {
-        packet.truncate(packet.len() / 2);
+        if is_for_a_stranger(packet) { Ok(packet.len()) } else { self.device.send(packet) }
     }
 }
 
 /// A server that writes to each connection as long as somebody reads, and the attack that its device can be under.
-fn serve(
-    device: SyncDevice,
-    make: fn(&mut TestRng, &mut Vec<u8>),
-) -> (Runtime, Stack, Arc<Attack>) {
-    let dice = TestRng::from_seed(RngAlgorithm::ChaCha, &[1; 32]);
-    let state = State { begun: None, turn: false, dice, make, packet: Vec::new() };
-    let packets = std::env::var("STRANGERS").ok();
-    let packets = packets.map_or(200_000, |text| text.parse().expect("STRANGERS is a number"));
-    let attack = Attack { packets, state: Mutex::new(state), sent: AtomicU64::new(0) };
+fn serve(device: SyncDevice, make: Make) -> (Runtime, Stack, Arc<Attack>) {
+    let state = State { begun: None, turn: false, dice: dice(), make, packet: Vec::new() };
+    let attack = Attack { packets: packets(), state: Mutex::new(state), sent: AtomicU64::new(0) };
     let attack = Arc::new(attack);
     let (runtime, stack) = start(Attacked { device, attack: attack.clone() });
     let config = Config { send_buffer: BUFFER, receive_buffer: BUFFER, ..Config::default() };
@@ -188,27 +131,18 @@ fn alone(stream: &mut KernelStream) -> f64 {
     rate(stream, || begun.elapsed() < ALONE)
 }
 
-/// Measures once more, and a last time, where it does not hold: a busy machine is late now and then.
-fn keeps_half(measure: impl Fn() -> (f64, f64)) {
-    for attempt in 0..3 {
-        let (alone, meanwhile) = measure();
-        println!("{alone:.0} Mbit/s alone, {meanwhile:.0} meanwhile");
-        if meanwhile >= alone / 2.0 {
-            return;
-        }
-        assert!(attempt < 2, "less than half of its rate");
-    }
+fn keeps_half((alone, meanwhile): (f64, f64)) {
+    println!("{alone:.0} Mbit/s alone, {meanwhile:.0} meanwhile");
+    assert!(meanwhile >= alone / 2.0, "less than half of its rate: {meanwhile:.0} of {alone:.0}");
 }
 
 /// A connection keeps half of its rate while so many packets come, and memory stays bounded.
-fn survives(make: fn(&mut TestRng, &mut Vec<u8>)) {
+fn survives(make: Make) {
     in_namespace(move |device| {
         let (_runtime, stack, attack) = serve(device, make);
         let mut stream = KernelStream::connect(ours(PORT)).expect("a connection");
-        keeps_half(|| {
-            let mut stream = stream.try_clone().expect("a descriptor");
+        keeps_half({
             let alone = alone(&mut stream);
-            attack.sent.store(0, Relaxed);
             attack.state.lock().expect("no panic").begun = Some(Instant::now());
             let begun = Instant::now();
             let meanwhile = rate(&mut stream, || !attack.is_over());
@@ -226,23 +160,20 @@ fn survives(make: fn(&mut TestRng, &mut Vec<u8>)) {
     });
 }
 
-#[test]
 fn a_flood_of_a_million_syns() {
     survives(syn);
 }
 
-#[test]
 fn a_million_packets_of_garbage() {
     survives(garbage);
 }
 
-#[test]
 fn peers_that_open_and_never_read() {
     in_namespace(|device| {
         let (_runtime, stack, _attack) = serve(device, syn);
         let mut stream = KernelStream::connect(ours(PORT)).expect("a connection");
-        keeps_half(|| {
-            let alone = alone(&mut stream.try_clone().expect("a descriptor"));
+        keeps_half({
+            let alone = alone(&mut stream);
             let opening = std::thread::spawn({
                 let mut own = stream.try_clone().expect("a descriptor");
                 move || {
@@ -253,7 +184,7 @@ fn peers_that_open_and_never_read() {
             let idle: Vec<KernelStream> = (0..READ_NOTHING)
                 .map(|_| KernelStream::connect(ours(PORT)).expect("a connection"))
                 .collect();
-            let meanwhile = opening.join().expect("no panic");
+            let meanwhile = opening.join().unwrap_or_else(|panic| resume_unwind(panic));
             let memory = stack.memory();
             assert!(stack.connections() > READ_NOTHING);
             // Buffers may have twice the capacity of what is in them.
@@ -264,4 +195,9 @@ fn peers_that_open_and_never_read() {
         });
         stream.read_exact(&mut [0; 1000]).expect("it still goes on");
     });
+}
+
+fullpipe_testkit::tests! {
+    long timed [Root, Tun, Ip] a_flood_of_a_million_syns, a_million_packets_of_garbage,
+        peers_that_open_and_never_read;
 }

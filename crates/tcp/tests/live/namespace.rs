@@ -1,11 +1,8 @@
-//! A network namespace with a TUN device, the kernel's TCP on its one side and a stack on the other. Needs Linux and root.
-#![allow(dead_code, reason = "each test uses a part of it")]
+//! A network namespace with a TUN device, the kernel's TCP on its one side and a stack on the other.
 
 use std::net::SocketAddr;
-use std::thread;
 
 use fullpipe_tcp::tokio::{Device, Stack};
-use nix::sched::{CloneFlags, unshare};
 use tokio::runtime::Runtime;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
@@ -21,26 +18,18 @@ pub(crate) fn ours(port: u16) -> SocketAddr {
     SocketAddr::from((OURS, port))
 }
 
-/// Runs `work` in a thread with a network namespace of its own, with a device in it.
+/// Runs `work` in a namespace of its own, with a device in it. Needs `Root`, `Tun` and `Ip`.
 pub(crate) fn in_namespace(work: impl FnOnce(SyncDevice) + Send + 'static) {
-    let done = thread::spawn(move || {
-        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
-            eprintln!("skipped: this needs root to make a network namespace: {error}");
-            return;
-        }
+    fullpipe_testkit::in_namespace(|| {
         let device = DeviceBuilder::new()
             .name("user0")
             .ipv4(std::net::Ipv4Addr::from(KERNEL), 24, None)
             .enable(true)
-            .build_sync();
-        let device = match device {
-            Ok(device) => device,
-            Err(error) => return eprintln!("skipped: there is no TUN device here: {error}"),
-        };
+            .build_sync()
+            .expect("the test names Need::Tun");
         device.set_nonblocking(true).expect("a setting");
         work(device);
     });
-    done.join().expect("no panic");
 }
 
 /// A stack with a runtime of its own, whose threads need not be in the namespace.

@@ -1,23 +1,20 @@
-//! The driver against the kernel's TCP, in a namespace of the test's own. Needs Linux and root; without them each test
-//! says so and is over.
-#![cfg(target_os = "linux")]
-
-mod namespace;
+//! The driver against the kernel's TCP, in a namespace of the test's own.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener as KernelListener, TcpStream as KernelStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{Device, TcpListener, TcpStream};
-use namespace::{in_namespace, kernel, ours, start};
+use fullpipe_testkit::{Ended, until};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tun_rs::SyncDevice;
+
+use crate::namespace::{in_namespace, kernel, ours, start};
 
 /// A device that loses, doubles, damages and delays packets in both directions, each with this probability.
 struct Bad {
@@ -177,19 +174,16 @@ fn both_ways(device: impl Device, bytes: u64) {
     );
 }
 
-#[test]
 fn a_good_device_carries_a_transfer_each_way() {
     in_namespace(|device| both_ways(device, 300_000_000));
 }
 
 /// One per cent each is lost, damaged, doubled and reordered, in both directions.
-#[test]
 fn a_bad_device_carries_it_too() {
     in_namespace(|device| both_ways(bad(device, 0.01), 50_000_000));
 }
 
 /// The kernel connects: ten thousand connections in sequence, then five hundred at once.
-#[test]
 fn the_kernel_connects() {
     in_namespace(|device| {
         let (runtime, stack) = start(device);
@@ -228,17 +222,12 @@ fn the_kernel_connects() {
             assert!(got.iter().all(|&b| b == i as u8));
         }
         drop(streams);
-        let begun = Instant::now();
-        // The kernel closed first and is in TIME-WAIT; this end keeps nothing.
-        while stack.connections() > 0 && begun.elapsed() < Duration::from_secs(5) {
-            thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(stack.connections(), 0);
+        // The kernel closed first and is in TIME-WAIT.
+        until("this end keeps nothing", || stack.connections() == 0);
     });
 }
 
 /// Peers that ask and never read hold a send buffer each, and others are served.
-#[test]
 fn a_peer_that_never_reads() {
     in_namespace(|device| {
         let (runtime, stack) = start(device);
@@ -269,7 +258,6 @@ fn a_peer_that_never_reads() {
 }
 
 /// A port that nobody listens at is refused, in both directions.
-#[test]
 fn nobody_listens() {
     in_namespace(|device| {
         let (runtime, stack) = start(device);
@@ -282,12 +270,8 @@ fn nobody_listens() {
 }
 
 /// curl fetches a page from this end, unchanged.
-#[test]
 fn curl_fetches_a_page() {
     in_namespace(|device| {
-        if Command::new("curl").arg("--version").output().is_err() {
-            return eprintln!("skipped: there is no curl here");
-        }
         let (runtime, stack) = start(device);
         let listener = runtime
             .block_on(async { TcpListener::bind(&stack, ours(80), 8, &Config::default()) })
@@ -304,12 +288,20 @@ fn curl_fetches_a_page() {
             while let Ok(1..) = stream.read(&mut request).await {}
         });
         let url = format!("http://{}/page", ours(80));
-        let output = Command::new("curl").args(["-s", "-S", "--max-time", "20", &url]).output();
-        let output = output.expect("it runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-S", "--max-time", "60", &url]);
+        let ended = Ended::of(curl);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
         let mut expected = Vec::new();
         let hash = write_all(&mut expected, 5_000_000);
-        let got: Hash = Sha256::digest(&output.stdout).into();
-        assert_eq!((output.stdout.len(), got), (expected.len(), hash));
+        let got: Hash = Sha256::digest(&ended.stdout).into();
+        assert_eq!((ended.stdout.len(), got), (expected.len(), hash));
     });
+}
+
+fullpipe_testkit::tests! {
+    [Root, Tun, Ip] nobody_listens, a_bad_device_carries_it_too;
+    long [Root, Tun, Ip] a_good_device_carries_a_transfer_each_way, the_kernel_connects,
+        a_peer_that_never_reads;
+    long [Root, Tun, Ip, Curl] curl_fetches_a_page;
 }

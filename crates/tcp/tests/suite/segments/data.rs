@@ -3,7 +3,7 @@
 use fullpipe_tcp::wire::{Control, Header};
 use fullpipe_tcp::{Config, Error};
 
-use crate::lab::{Lab, MSS, config};
+use super::lab::{Lab, MSS, config};
 
 /// A connection that has used up its quick ACKs; the peer's stream is at 16 segments.
 fn slow() -> Lab {

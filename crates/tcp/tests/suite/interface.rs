@@ -1,35 +1,19 @@
-//! Endpoints behind smoltcp's interfaces: two on an Ethernet in memory, with ARP and NDP, in virtual time; and one on a TAP
-//! device against the kernel, which needs Linux and root.
-
-mod common;
+//! Endpoints behind smoltcp's interfaces: two on an Ethernet in memory, with ARP and NDP, in virtual time.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
-use common::{App, MS};
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_tcp::interface::Host;
 use fullpipe_tcp::{Config, Endpoint, Error, ListenerHandle, State};
-use smoltcp::iface::{Config as InterfaceConfig, Interface};
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, TxToken};
 use smoltcp::time;
-use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpCidr, Ipv6Packet};
+use smoltcp::wire::{EthernetFrame, EthernetProtocol, Ipv6Packet};
 
-const PREFIX_BITS: [u8; 2] = [24, 64];
-
-/// The addresses of both ends, of IPv4 or of IPv6.
-fn address(v6: bool, end: u16) -> IpAddr {
-    match v6 {
-        false => IpAddr::from([10, 9, 0, end as u8]),
-        true => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, end]),
-    }
-}
-
-fn hardware(end: u16) -> EthernetAddress {
-    EthernetAddress([2, 0, 0, 0, 0, end as u8])
-}
+use crate::common::{App, MS};
+use crate::ethernet::{Received, address, hardware, interface};
 
 type Frames = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
@@ -40,8 +24,6 @@ struct Cable {
     /// Frames that the other end has not taken, at most.
     most: usize,
 }
-
-struct Received(Vec<u8>);
 
 struct Room(Frames);
 
@@ -66,12 +48,6 @@ impl Device for Cable {
     }
 }
 
-impl RxToken for Received {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
-        f(&self.0)
-    }
-}
-
 impl TxToken for Room {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
         let mut frame = vec![0; len];
@@ -79,18 +55,6 @@ impl TxToken for Room {
         self.0.borrow_mut().push_back(frame);
         result
     }
-}
-
-fn interface(end: u16, device: &mut impl Device) -> Interface {
-    let config = InterfaceConfig::new(hardware(end).into());
-    let mut interface = Interface::new(config, device, time::Instant::ZERO);
-    interface.update_ip_addrs(|all| {
-        for v6 in [false, true] {
-            let bits = PREFIX_BITS[usize::from(v6)];
-            all.push(IpCidr::new(address(v6, end).into(), bits)).expect("room");
-        }
-    });
-    interface
 }
 
 /// Two hosts, and what went over the cable between them.
@@ -250,136 +214,5 @@ fn packets_for_other_hosts_are_passed_by() {
         cable.outgoing.borrow_mut().clear();
         lan.hosts[1].poll(lan.now, cable);
         assert_eq!(!cable.outgoing.borrow().is_empty(), answers, "{to}");
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod tap {
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
-    use std::os::fd::AsFd;
-    use std::process::Command;
-    use std::thread;
-
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    use nix::sched::{CloneFlags, unshare};
-    use tun_rs::{DeviceBuilder, Layer, SyncDevice};
-
-    use super::*;
-
-    /// A TAP device, as smoltcp wants it.
-    struct Tap(SyncDevice);
-
-    struct Out<'a>(&'a SyncDevice);
-
-    impl Device for Tap {
-        type RxToken<'a> = Received;
-        type TxToken<'a> = Out<'a>;
-
-        fn receive(&mut self, _: time::Instant) -> Option<(Received, Out<'_>)> {
-            let mut frame = vec![0; 1514];
-            let count = self.0.recv(&mut frame).ok()?;
-            frame.truncate(count);
-            Some((Received(frame), Out(&self.0)))
-        }
-
-        fn transmit(&mut self, _: time::Instant) -> Option<Out<'_>> {
-            Some(Out(&self.0))
-        }
-
-        fn capabilities(&self) -> DeviceCapabilities {
-            let mut capabilities = DeviceCapabilities::default();
-            capabilities.medium = Medium::Ethernet;
-            capabilities.max_transmission_unit = 1514;
-            capabilities
-        }
-    }
-
-    impl TxToken for Out<'_> {
-        fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-            let mut frame = vec![0; len];
-            let result = f(&mut frame);
-            // What the device does not take is lost, as on any network.
-            let _ = self.0.send(&frame);
-            result
-        }
-    }
-
-    /// The kernel echoes what the host sends.
-    fn echo(v6: bool, device: SyncDevice) {
-        const BYTES: usize = 5_000_000;
-        let remote = SocketAddr::new(address(v6, 1), 80);
-        let listener = TcpListener::bind(remote).expect("the kernel has the address");
-        let kernel = thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("a connection");
-            let mut all = Vec::new();
-            stream.read_to_end(&mut all).expect("it goes on");
-            stream.write_all(&all).expect("it goes on");
-        });
-        let mut tap = Tap(device);
-        let mut host = Host::new(Endpoint::new([7; 16], 4), interface(2, &mut tap), &tap);
-        let begun = std::time::Instant::now();
-        let now = || Instant::default() + Duration::from(begun.elapsed());
-        let local = SocketAddr::new(address(v6, 2), 0);
-        let config = Config::default();
-        let handle = host.endpoint().connect(now(), local, remote, &config).expect("a connection");
-        let data: Vec<u8> = (0..BYTES).map(|i| common::byte(0, i as u64)).collect();
-        let (mut sent, mut got, mut chunk) = (0, Vec::<u8>::new(), vec![0; 65_536]);
-        while got.len() < BYTES {
-            assert!(begun.elapsed().as_secs() < 60, "{sent} sent, {} got", got.len());
-            host.poll(now(), &mut tap);
-            while sent < BYTES {
-                match host.endpoint().write(now(), handle, &data[sent..]) {
-                    Ok(count) => sent += count,
-                    Err(Error::WouldBlock) => break,
-                    Err(error) => panic!("{error}"),
-                }
-            }
-            if sent == BYTES {
-                host.endpoint().close(now(), handle);
-            }
-            loop {
-                match host.endpoint().read(handle, &mut chunk) {
-                    Ok(0) | Err(Error::WouldBlock) => break,
-                    Ok(count) => got.extend(&chunk[..count]),
-                    Err(error) => panic!("{error}"),
-                }
-            }
-            host.poll(now(), &mut tap);
-            let wait = host.poll_at(now()).map_or(10, |at| at.since(now()).as_nanos() / 1_000_000);
-            let mut ready = [PollFd::new(tap.0.as_fd(), PollFlags::POLLIN)];
-            let timeout = PollTimeout::try_from(wait.min(10) as i32).expect("a time");
-            poll(&mut ready, timeout).expect("it can be waited for");
-        }
-        assert!(got == data, "the kernel's answer is another one");
-        kernel.join().expect("no panic");
-    }
-
-    #[test]
-    fn the_kernel_is_a_neighbour() {
-        for v6 in [false, true] {
-            let done = thread::spawn(move || {
-                if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
-                    return eprintln!("skipped: this needs root to make a namespace: {error}");
-                }
-                let device = DeviceBuilder::new().name("tap0").layer(Layer::L2).build_sync();
-                let device = match device {
-                    Ok(device) => device,
-                    Err(error) => return eprintln!("skipped: no TAP device here: {error}"),
-                };
-                device.set_nonblocking(true).expect("a setting");
-                let own = format!("{}/{}", address(v6, 1), PREFIX_BITS[usize::from(v6)]);
-                let mut add = vec!["addr", "add", own.as_str(), "dev", "tap0"];
-                if v6 {
-                    // Without a search for others that have the address.
-                    add.push("nodad");
-                }
-                if !Command::new("ip").args(add).status().is_ok_and(|status| status.success()) {
-                    return eprintln!("skipped: there is no ip (iproute2) here");
-                }
-                echo(v6, device);
-            });
-            done.join().expect("no panic");
-        }
     }
 }

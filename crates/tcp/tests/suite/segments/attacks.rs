@@ -3,7 +3,7 @@
 use fullpipe_tcp::wire::{Control, Header};
 use fullpipe_tcp::{Config, State};
 
-use crate::lab::{Lab, config};
+use super::lab::{Lab, config};
 
 fn reset(lab: &mut Lab, offset: u32) {
     let header = Header { control: Control::Rst, ack: None, ..lab.header(offset, 0) };

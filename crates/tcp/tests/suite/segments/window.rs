@@ -3,7 +3,7 @@
 use fullpipe_tcp::wire::Header;
 use fullpipe_tcp::{Config, Error, State};
 
-use crate::lab::{Lab, MSS, config};
+use super::lab::{Lab, MSS, config};
 
 fn with_window(window: u16) -> Lab {
     Lab::established_with(&config(), Header { window, ..Lab::syn() })

@@ -1,8 +1,6 @@
 //! A path that carries less than both ends believe: RFC 8899 and RFC 1191, in virtual time.
 
-mod common;
-
-use common::{App, MS, Net, ends, too_big};
+use crate::common::{App, MS, Net, ends, too_big};
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{Link, PathConfig};
 use fullpipe_tcp::{Config, Info, wire};

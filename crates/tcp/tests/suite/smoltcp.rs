@@ -1,9 +1,7 @@
 //! smoltcp's own socket on the paths of `paths.rs`, under the same virtual clock: what its congestion control and its
 //! recovery reach, beside this crate's. Both ends are smoltcp's, with buffers of 16 MiB.
 
-mod common;
-
-use common::{App, MS, Net};
+use crate::common::{App, MS, Net};
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{Event, Link, Path, PathConfig, Probability, QueueLimit};
 use fullpipe_tcp::Config;

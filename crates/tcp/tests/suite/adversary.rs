@@ -1,8 +1,6 @@
 //! Two ends over a network that loses, doubles, reorders and damages: every byte arrives, in its place.
 
-mod common;
-
-use common::{App, MS, Net};
+use crate::common::{App, MS, Net};
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{ElementConfig, LossConfig, PathConfig, Probability, QueueLimit, Selection};
 use fullpipe_tcp::{Config, State};

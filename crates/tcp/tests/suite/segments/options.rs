@@ -3,7 +3,7 @@
 use fullpipe_tcp::wire::{Control, Header, Timestamp};
 use fullpipe_tcp::{Config, State};
 
-use crate::lab::{CLOCK, ISS, Lab, MS, config};
+use super::lab::{CLOCK, ISS, Lab, MS, config};
 
 fn stamped() -> (Config, Header) {
     let timestamp = Some(Timestamp { value: 500, echo: CLOCK });

@@ -1,0 +1,36 @@
+//! The drivers in real time, on devices of a namespace of their own, against the kernel's TCP.
+
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(target_os = "linux")]
+#[path = "../ethernet/mod.rs"]
+mod ethernet;
+#[cfg(target_os = "linux")]
+#[path = "../flood/mod.rs"]
+mod flood;
+#[cfg(target_os = "linux")]
+mod namespace;
+
+#[cfg(target_os = "linux")]
+mod kernel;
+#[cfg(target_os = "linux")]
+mod kernel_programs;
+#[cfg(target_os = "linux")]
+mod strangers;
+#[cfg(target_os = "linux")]
+mod tap;
+#[cfg(target_os = "linux")]
+mod tun_bulk;
+
+#[cfg(target_os = "linux")]
+const ALL: [&[fullpipe_testkit::Test]; 5] =
+    [kernel::TESTS, kernel_programs::TESTS, strangers::TESTS, tap::TESTS, tun_bulk::TESTS];
+#[cfg(not(target_os = "linux"))]
+const ALL: [&[fullpipe_testkit::Test]; 0] = [];
+
+fn main() -> ExitCode {
+    fullpipe_testkit::main(&ALL)
+}

@@ -66,30 +66,7 @@ impl AsyncTimer for Timer {
 mod tests {
     use super::*;
     use std::future::poll_fn;
-    use std::net::{Ipv4Addr, UdpSocket};
     use std::time::Duration;
-
-    use fullpipe_cc::{Algorithm, Rate};
-
-    /// A connection with a controller of ours and without our runtime, and on the same thread one with our runtime and a
-    /// controller of quinn's.
-    #[tokio::test]
-    async fn datagrams_of_a_connection_elsewhere_do_not_stop_those_of_this_runtime() {
-        let runtime = runtime();
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let socket = runtime.wrap_udp_socket(socket).expect("a socket");
-        let mut poller = socket.create_io_poller();
-        let slow = Algorithm::Fixed(Rate::from_bytes_per_sec(1));
-        let path = Path::new(slow, 1, Instant::now(), 1200);
-        for _ in 0..2 {
-            path.made(Instant::now(), 12_000);
-        }
-        // What each poll of a connection begins with.
-        runtime.now();
-        let is_writable = poll_fn(|cx| poller.as_mut().poll_writable(cx));
-        let in_time = tokio::time::timeout(Duration::from_secs(2), is_writable).await;
-        in_time.expect("it does not wait").expect("writable");
-    }
 
     /// By another clock quinn would find nothing due, wait for the timer again, and so on.
     #[tokio::test(start_paused = true)]

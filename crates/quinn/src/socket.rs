@@ -156,9 +156,9 @@ impl fmt::Debug for PacedPoller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::poll_fn;
     use std::sync::Mutex;
     use std::task::Waker;
-    use std::time::Instant;
 
     use fullpipe_cc::{Algorithm, Rate};
 
@@ -202,13 +202,13 @@ mod tests {
 
     /// A path at 10 MB/s, whose pacer lets 20 kB leave at once, and two batches of it: the first goes as it is, and the second in
     /// parts of several segments, every byte once.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_batch_leaves_in_parts_that_are_batches() {
-        let noting = Arc::new(Noting::default());
-        let socket = Arc::new(PacedSocket::new(noting.clone(), Timers::start()));
+        let (noting, timers) = (Arc::new(Noting::default()), Timers::coarse());
+        let socket = Arc::new(PacedSocket::new(noting.clone(), timers.clone()));
         let mut poller = socket.clone().create_io_poller();
         let rate = Rate::from_bytes_per_sec(10_000_000);
-        let path = Path::new(Algorithm::Fixed(rate), 1, Instant::now(), 1200);
+        let path = Path::new(Algorithm::Fixed(rate), 1, timers.now(), 1200);
         let contents = vec![0; 10 * 1200 + 700];
         let transmit = Transmit {
             destination: ([127, 0, 0, 1], 2).into(),
@@ -217,14 +217,11 @@ mod tests {
             segment_size: Some(1200),
             src_ip: None,
         };
-        let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..3 {
-            path.made(Instant::now(), contents.len() as u64);
+            path.made(timers.now(), contents.len() as u64);
             loop {
-                if poller.as_mut().poll_writable(&mut cx).is_pending() {
-                    std::thread::sleep(std::time::Duration::from_micros(300));
-                    continue;
-                }
+                let is_writable = poll_fn(|cx| poller.as_mut().poll_writable(cx));
+                is_writable.await.expect("writable");
                 match socket.try_send(&transmit) {
                     Ok(()) => break,
                     Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),

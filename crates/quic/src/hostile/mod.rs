@@ -7,7 +7,7 @@
 mod client;
 mod frames;
 mod initial;
-mod net;
+pub(crate) mod net;
 mod noise;
 mod server;
 mod session;

@@ -27,7 +27,7 @@ pub(super) const MOST_BYTES: usize = 1472;
 const SEGMENTS: usize = 8;
 
 #[derive(Clone, Debug)]
-pub(super) struct Net(Arc<Inner>);
+pub(crate) struct Net(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -65,7 +65,7 @@ pub(super) struct Account {
 }
 
 impl Net {
-    pub(super) fn new(target: SocketAddr) -> Self {
+    pub(crate) fn new(target: SocketAddr) -> Self {
         let state = Mutex::default();
         Self(Arc::new(Inner { state, target, delivered: AtomicU64::new(0) }))
     }
@@ -80,7 +80,7 @@ impl Net {
     }
 
     /// A socket at this address. With noise, what it sends comes changed, doubled, late, or from elsewhere now and then.
-    pub(super) fn socket(
+    pub(crate) fn socket(
         &self,
         address: SocketAddr,
         noise: Option<SharedNoise>,

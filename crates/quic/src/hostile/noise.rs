@@ -8,7 +8,7 @@ pub(super) struct Noise(u64);
 
 /// One of them for several owners.
 #[derive(Clone, Debug)]
-pub(super) struct SharedNoise(Arc<Mutex<Noise>>);
+pub(crate) struct SharedNoise(Arc<Mutex<Noise>>);
 
 impl SharedNoise {
     pub(super) fn new(seed: u64) -> Self {

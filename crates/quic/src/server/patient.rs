@@ -117,7 +117,7 @@ mod tests {
     const STALL: Duration = Duration::from_millis(400);
     const IDLE: Duration = Duration::from_millis(100);
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_nothing_has_longer_than_one_that_sends_nothing() {
         let (near, _far) = duplex(10);
         let mut near = Patient::new(near, STALL, IDLE);
@@ -131,12 +131,13 @@ mod tests {
         assert!(begun.elapsed() >= STALL);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_a_little_at_a_time_stays() {
         let (near, mut far) = duplex(10);
         let mut near = Patient::new(near, STALL, IDLE);
         let slow = tokio::spawn(async move {
             for _ in 0..10 {
+                // Sleeps: in virtual time.
                 tokio::time::sleep(STALL / 4).await;
                 far.read_exact(&mut [0; 10]).await.expect("data");
             }

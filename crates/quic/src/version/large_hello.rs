@@ -1,13 +1,13 @@
 //! A ClientHello that takes two Initial packets, in each pair of versions.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use noq::{Endpoint, EndpointConfig, Runtime};
+use noq::{Endpoint, EndpointConfig};
 use rustls::crypto::ring;
 
 use super::{ClientCrypto, Moved, client_socket};
+use crate::hostile::net::Net;
 use crate::runtime::FineRuntime;
 use crate::tls::initial_suite;
 use crate::{Content, QuicVersions, Server, ServerOptions, ServerTls, hq};
@@ -39,12 +39,13 @@ async fn a_client_hello_of_two_packets_is_answered_in_the_version_that_both_pref
         (QuicVersions::V2, QuicVersions::V1AndV2, true),
     ] {
         let options = ServerOptions { versions: server, ..ServerOptions::default() };
-        let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        let server = Server::bind(listen, &server_tls, Content::Bulk, options).expect("a server");
+        let [there, here] = [1, 2].map(|host| SocketAddr::from(([192, 0, 2, host], 443)));
+        let net = Net::new(there);
         let runtime = FineRuntime::new(ServerOptions::default().congestion);
-        let socket = UdpSocket::bind(listen).expect("a socket");
-        let socket = runtime.wrap_udp_socket(socket).expect("a socket");
-        let socket = client_socket(socket, client);
+        let socket = net.socket(there, None);
+        let server = Server::over(socket, runtime.clone(), &server_tls, Content::Bulk, options);
+        let server = server.expect("a server");
+        let socket = client_socket(net.socket(here, None), client);
         let config = EndpointConfig::default();
         let endpoint = Endpoint::new_with_abstract_socket(config, None, socket, runtime);
         let endpoint = endpoint.expect("an endpoint");
@@ -54,8 +55,7 @@ async fn a_client_hello_of_two_packets_is_answered_in_the_version_that_both_pref
         let crypto = ClientCrypto { tls, suite, versions: client, moved: known.clone() };
         let config = noq::ClientConfig::new(Arc::new(crypto));
         let connecting = endpoint.connect_with(config, server.local_addr(), "localhost");
-        let connection = tokio::time::timeout(Duration::from_secs(20), connecting.expect("begun"));
-        let connection = connection.await.expect("in time").expect("connected");
+        let connection = connecting.expect("begun").await.expect("connected");
         let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
         send.write_all(b"GET /bulk/100000\r\n").await.expect("sent");
         send.finish().expect("not finished before");

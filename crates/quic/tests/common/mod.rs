@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::task::Poll;
 
 use fullpipe_quic::{
     Client, ClientError, ClientOptions, Content, Server, ServerOptions, ServerTls, Verify,
@@ -11,6 +12,14 @@ use sha2::{Digest, Sha256};
 
 pub fn loopback() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
+}
+
+/// Polls what shall go on beside the test once, so that it has begun, and lets it go on.
+pub async fn begun(work: impl Future<Output = ()> + Send + 'static) -> tokio::task::JoinHandle<()> {
+    let mut work = Box::pin(work);
+    let first = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+    assert!(first.is_pending(), "it is over already");
+    tokio::spawn(work)
 }
 
 /// A server for these names, and what a client needs to believe it.

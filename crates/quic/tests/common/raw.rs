@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use fullpipe_quic::noq::crypto::rustls::QuicClientConfig;
+use fullpipe_testkit::PATIENCE;
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
     Event, FourTuple, MtuDiscoveryConfig, StreamId, TransportConfig, VarInt,
@@ -116,7 +117,7 @@ impl RawClient {
     /// A connection whose handshake is done.
     pub fn connect(server: SocketAddr) -> Self {
         let mut client = Self::new(server, config(1200));
-        client.drive_until(Duration::from_secs(20), |client| client.connected);
+        client.drive_until(PATIENCE, |client| client.connected);
         assert!(client.connected, "no connection: {:?}", client.lost);
         client.drive(Duration::from_millis(50));
         client
@@ -194,6 +195,7 @@ impl RawClient {
         while !done(self) && Instant::now() < end {
             self.transmit();
             self.receive();
+            // Sleeps: between two looks at the socket and at the timers.
             std::thread::sleep(Duration::from_micros(500));
         }
         self.transmit();
@@ -239,6 +241,7 @@ pub fn bytes_within(socket: &UdpSocket, time: Duration) -> u64 {
     while Instant::now() < end {
         match socket.recv_from(&mut buffer) {
             Ok((len, _)) => total += len as u64,
+            // Sleeps: between two looks at the socket.
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     }

@@ -1,17 +1,16 @@
 //! Requests that the server refuses: nothing outside its directory, nothing for an odd request.
 
-mod common;
-
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use common::{fetch, start, start_and_connect, write_file};
+use crate::common::{fetch, start, start_and_connect, write_file};
 use fullpipe_quic::noq::Connection;
 use fullpipe_quic::{
     Client, ClientError, ClientOptions, Content, MAX_REQUEST_BYTES, Refusal, ServerOptions,
     ServerTls, Verify,
 };
+use fullpipe_testkit::PATIENCE;
 
 const SECRET: &[u8] = b"not for everybody";
 
@@ -49,7 +48,7 @@ fn tree(base: &Path) {
     symlink("loop", root.join("loop")).expect("a link");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn nothing_outside_the_directory_is_ever_given() {
     let base = tempfile::tempdir().expect("a directory");
     tree(base.path());
@@ -111,7 +110,7 @@ async fn nothing_outside_the_directory_is_ever_given() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn only_regular_files_are_given() {
     let dir = tempfile::tempdir().expect("a directory");
     let fifo = dir.path().join("fifo");
@@ -120,7 +119,7 @@ async fn only_regular_files_are_given() {
     let (_server, client) = start_and_connect(Content::Dir(dir.path().to_owned())).await;
     for request in ["GET /fifo\r\n", "GET /zero\r\n"] {
         let answer = raw(client.connection(), request.as_bytes());
-        let answer = tokio::time::timeout(std::time::Duration::from_secs(10), answer).await;
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
         if answer.is_err() {
             // The server waits for a writer, and would do so after the test.
             drop(std::fs::File::options().write(true).open(&fifo));
@@ -129,7 +128,7 @@ async fn only_regular_files_are_given() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn an_odd_request_is_reset_and_the_connection_lives_on() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = write_file(&dir.path().join("f"), 100);
@@ -160,17 +159,18 @@ async fn an_odd_request_is_reset_and_the_connection_lives_on() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_request_is_answered_before_its_stream_is_finished() {
     let (_server, client) = start_and_connect(Content::Bulk).await;
     let (mut send, mut recv) = client.connection().open_bi().await.expect("a stream");
     send.write_all(b"GET /bulk/1").await.expect("a part");
+    // Sleeps: so that the parts come apart. Together they are one request as well.
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     send.write_all(b"00\r\n").await.expect("the rest");
     assert_eq!(recv.read_to_end(1000).await.expect("an answer").len(), 100);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn the_client_names_the_servers_reason_and_sends_no_odd_path() {
     let (_server, client) = start_and_connect(Content::Bulk).await;
     let error = fetch(&client, "/elsewhere").await.expect_err("no such thing");
@@ -182,7 +182,7 @@ async fn the_client_names_the_servers_reason_and_sends_no_odd_path() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_server_is_believed_only_by_its_certificate() {
     let (server, own) = start(Content::Bulk, ServerOptions::default());
     let other = ServerTls::self_signed(&["localhost"]).expect("a certificate");
@@ -201,4 +201,13 @@ async fn a_server_is_believed_only_by_its_certificate() {
             Client::connect(server.local_addr(), name, verify, ClientOptions::default()).await;
         assert_eq!(client.is_ok(), believed, "{verify:?} {name}");
     }
+}
+
+fullpipe_testkit::tests! {
+    [] nothing_outside_the_directory_is_ever_given;
+    [] only_regular_files_are_given;
+    [] an_odd_request_is_reset_and_the_connection_lives_on;
+    [] a_request_is_answered_before_its_stream_is_finished;
+    [] the_client_names_the_servers_reason_and_sends_no_odd_path;
+    [] a_server_is_believed_only_by_its_certificate;
 }

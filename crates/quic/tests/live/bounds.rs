@@ -1,13 +1,12 @@
 //! Limits of the server as its clients see them.
 
-mod common;
-
-use common::{fetch, start};
+use crate::common::{fetch, start};
 use fullpipe_quic::noq::{ConnectionError, TransportErrorCode};
 use fullpipe_quic::{Client, ClientError, ClientOptions, Content, ServerOptions};
+use fullpipe_testkit::PATIENCE;
 use std::time::{Duration, Instant};
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_connection_beyond_the_limit_is_refused_until_another_one_ends() {
     let mut options = ServerOptions::default();
     options.limits.connections = 3;
@@ -26,13 +25,18 @@ async fn a_connection_beyond_the_limit_is_refused_until_another_one_ends() {
     assert_eq!(server.stats().refused, 1);
     clients.pop().expect("a client").close().await;
     // The server keeps the end of a connection for a moment, in case that it is asked again.
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + PATIENCE;
     let client = loop {
         match connect().await {
             Ok(client) => break client,
             Err(_) => assert!(Instant::now() < end, "no place gets free"),
         }
+        // Sleeps: between two tries to connect.
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     assert_eq!(fetch(&client, "/bulk/100").await.expect("a body").len(), 100);
+}
+
+fullpipe_testkit::tests! {
+    [] a_connection_beyond_the_limit_is_refused_until_another_one_ends;
 }

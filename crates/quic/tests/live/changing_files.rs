@@ -1,7 +1,5 @@
 //! Files that change while they are served: what a request gets is the file as it was opened, or an error.
 
-mod common;
-
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use common::{fetch, start_and_connect, write_file};
+use crate::common::{fetch, start_and_connect, write_file};
 use fullpipe_quic::{ClientError, Content};
+use fullpipe_testkit::{PATIENCE, inconclusive};
 
 const SECRET: &[u8] = b"not for everybody";
 
@@ -47,7 +46,7 @@ fn put(place: &Path, make: impl FnOnce(&Path)) {
     std::fs::rename(&beside, place).expect("renamed");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_file_that_is_cut_off_while_it_is_sent_is_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("f");
@@ -72,7 +71,7 @@ async fn a_file_that_is_cut_off_while_it_is_sent_is_an_error() {
     assert!(matches!(error, ClientError::Reset { code: 500 }), "{error}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn what_is_added_to_a_file_while_it_is_sent_is_not_sent() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("f");
@@ -89,7 +88,7 @@ async fn what_is_added_to_a_file_while_it_is_sent_is_not_sent() {
     assert!(body == data, "the bytes that the file had");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_link_that_is_swapped_in_while_a_request_is_answered_gives_nothing_from_outside() {
     let base = tempfile::tempdir().expect("a directory");
     let (root, outside) = (base.path().join("root"), base.path().join("outside"));
@@ -103,7 +102,7 @@ async fn a_link_that_is_swapped_in_while_a_request_is_answered_gives_nothing_fro
         move || {
             put(&root.join("file"), |new| std::fs::write(new, "for everybody").expect("a file"));
             put(&root.join("dir"), |new| symlink("real", new).expect("a link"));
-            // As long as the other half of the round takes.
+            // Sleeps: as long as the other half of the round takes.
             std::thread::sleep(Duration::from_micros(50));
             put(&root.join("file"), |new| symlink("../outside/f", new).expect("a link"));
             put(&root.join("dir"), |new| symlink("../outside", new).expect("a link"));
@@ -123,10 +122,12 @@ async fn a_link_that_is_swapped_in_while_a_request_is_answered_gives_nothing_fro
         }
     }
     assert_eq!(secrets, 0, "secrets among {given} files and {refused} refusals");
-    assert!(given > 100 && refused > 100, "{given} files, {refused} refusals: there was no race");
+    if given <= 100 || refused <= 100 {
+        inconclusive(format!("{given} files, {refused} refusals: there was no race"));
+    }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_fifo_that_is_swapped_in_holds_no_thread() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("f");
@@ -141,7 +142,7 @@ async fn a_fifo_that_is_swapped_in_holds_no_thread() {
     let client = Arc::new(client);
     let mut waiting = 0;
     for _ in 0..6000 {
-        let answer = tokio::time::timeout(Duration::from_secs(5), fetch(&client, "/f")).await;
+        let answer = tokio::time::timeout(PATIENCE, fetch(&client, "/f")).await;
         match answer {
             Err(_) => waiting += 1,
             Ok(Ok(body)) => assert_eq!(body, b"a file"),
@@ -156,8 +157,16 @@ async fn a_fifo_that_is_swapped_in_holds_no_thread() {
     // Whoever waits for a writer of the FIFO would wait after the test.
     if waiting > 0 {
         let writer = std::fs::File::options().read(true).write(true).open(&fifo);
+        // Sleeps: until whoever waits has opened it.
         std::thread::sleep(Duration::from_millis(100));
         drop(writer);
     }
     assert_eq!(waiting, 0, "an open waits for a writer");
+}
+
+fullpipe_testkit::tests! {
+    [] a_file_that_is_cut_off_while_it_is_sent_is_an_error;
+    [] what_is_added_to_a_file_while_it_is_sent_is_not_sent;
+    long [] a_link_that_is_swapped_in_while_a_request_is_answered_gives_nothing_from_outside;
+    long [] a_fifo_that_is_swapped_in_holds_no_thread;
 }

@@ -5,7 +5,7 @@ use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{Link, Probability, QueueLimit};
 use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 
-use crate::world::{Cc, Scenario, World};
+use super::world::{Cc, Scenario, World};
 
 const SECONDS: u64 = 12;
 

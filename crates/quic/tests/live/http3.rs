@@ -1,12 +1,11 @@
 //! HTTP/3 between the own client and the own server.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{fetch, sha256, start, write_file};
+use crate::common::{begun, fetch, sha256, start, write_file};
 use fullpipe_quic::noq::ConnectionError;
 use fullpipe_quic::{Alpn, Client, ClientError, ClientOptions, Content, ServerOptions, bulk_block};
+use fullpipe_testkit::PATIENCE;
 
 async fn connect(content: Content, alpn: Alpn) -> (fullpipe_quic::Server, Client) {
     let (server, verify) = start(content, ServerOptions::default());
@@ -15,7 +14,7 @@ async fn connect(content: Content, alpn: Alpn) -> (fullpipe_quic::Server, Client
     (server, client.expect("a connection"))
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn files_of_every_size_arrive_whole_and_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let (server, client) = connect(Content::Dir(dir.path().to_owned()), Alpn::H3).await;
@@ -36,7 +35,7 @@ async fn files_of_every_size_arrive_whole_and_at_once() {
     server.shutdown().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_refusal_is_a_status_and_the_connection_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = write_file(&dir.path().join("f"), 1000);
@@ -52,18 +51,23 @@ async fn a_refusal_is_a_status_and_the_connection_goes_on() {
     assert!(client.get(&long).await.is_err());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_server_that_ends_finishes_an_answer_over_http_3() {
     let (server, client) = connect(Content::Bulk, Alpn::H3).await;
     let mut response = client.get("/bulk/30000000").await.expect("an answer");
     let mut bytes = response.chunk().await.expect("data").expect("no end").len();
-    let ending = tokio::spawn(async move {
-        server.finish(std::time::Duration::from_secs(20)).await;
-    });
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    // After a GOAWAY no request is sent any more.
-    let refused = client.get("/bulk/10").await.err().expect("no new request");
-    assert!(matches!(refused, ClientError::Http3(_)), "{refused}");
+    let ending = begun(async move { server.finish(PATIENCE).await }).await;
+    // After a GOAWAY no request is sent any more. Before it has come, the server refuses them.
+    let goaway = async {
+        loop {
+            match client.get("/bulk/10").await.err().expect("no new request") {
+                ClientError::Http3(_) => break,
+                ClientError::Status { code: 503 } => {}
+                refused => panic!("{refused}"),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, goaway).await.expect("a GOAWAY");
     while let Some(chunk) = response.chunk().await.expect("it goes on to its end") {
         bytes += chunk.len();
     }
@@ -75,14 +79,14 @@ async fn a_server_that_ends_finishes_an_answer_over_http_3() {
 /// The code with which the server closes a connection.
 async fn close_code(client: &Client) -> u64 {
     let closed = client.connection().closed();
-    let closed = tokio::time::timeout(std::time::Duration::from_secs(20), closed).await;
+    let closed = tokio::time::timeout(PATIENCE, closed).await;
     match closed.expect("it is closed") {
         ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
         other => panic!("{other}"),
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_server_that_stops_says_that_nothing_is_wrong_in_the_words_of_the_protocol() {
     for (alpn, code) in [(Alpn::H3, 0x100), (Alpn::HqInterop, 0)] {
         let (server, client) = connect(Content::Bulk, alpn).await;
@@ -98,7 +102,7 @@ async fn a_server_that_stops_says_that_nothing_is_wrong_in_the_words_of_the_prot
     assert_eq!(close_code(&client).await, 0x100);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn data_without_an_end_flows_until_the_client_stops() {
     let (_server, client) = connect(Content::Bulk, Alpn::H3).await;
     assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
@@ -112,19 +116,30 @@ async fn data_without_an_end_flows_until_the_client_stops() {
     assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn unidirectional_streams_are_for_http_3_alone_and_few() {
     for (alpn, streams) in [(Alpn::HqInterop, 0), (Alpn::H3, 3)] {
         let (_server, client) = connect(Content::Bulk, alpn).await;
         let mut open = Vec::new();
         for _ in 0..4 {
             let opening = client.connection().open_uni();
+            // So long after a server that allows more has said so.
             let limit = std::time::Duration::from_millis(300);
-            if let Ok(stream) = tokio::time::timeout(limit, opening).await {
-                open.push(stream.expect("a stream"));
+            match tokio::time::timeout(limit, opening).await {
+                Ok(stream) => open.push(stream.expect("a stream")),
+                Err(_) => break,
             }
         }
         // HTTP/3 has taken its three, or as many as it uses, for itself.
         assert!(open.len() <= streams, "{alpn}: {}", open.len());
     }
+}
+
+fullpipe_testkit::tests! {
+    [] files_of_every_size_arrive_whole_and_at_once;
+    [] a_refusal_is_a_status_and_the_connection_goes_on;
+    [] a_server_that_ends_finishes_an_answer_over_http_3;
+    [] a_server_that_stops_says_that_nothing_is_wrong_in_the_words_of_the_protocol;
+    [] data_without_an_end_flows_until_the_client_stops;
+    [] unidirectional_streams_are_for_http_3_alone_and_few;
 }

@@ -1,14 +1,13 @@
 //! The windows fit what noq's receiver bears.
 
-mod common;
-
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::loopback;
+use crate::common::loopback;
 use fullpipe_quic::noq::crypto::rustls::QuicServerConfig;
 use fullpipe_quic::noq::{Endpoint, ServerConfig, TransportConfig};
 use fullpipe_quic::{ALPN, Client, ClientOptions, Verify};
+use fullpipe_testkit::PATIENCE;
 
 const BYTES: usize = 6_000_000;
 
@@ -44,7 +43,7 @@ fn server_with_small_packets() -> Endpoint {
     endpoint
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_window_of_the_smallest_packets_waits_while_nobody_reads() {
     let server = server_with_small_packets();
     let address = server.local_addr().expect("an address");
@@ -53,13 +52,15 @@ async fn a_window_of_the_smallest_packets_waits_while_nobody_reads() {
     let client = client.expect("a connection");
     let mut response = client.get("/").await.expect("an answer");
     // Until the window is full and nothing comes any more.
-    let mut before = 0;
+    let (mut before, begun) = (0, Instant::now());
     loop {
+        // Sleeps: as long as nothing is to come.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let now = client.connection().stats().udp_rx.bytes;
         if now > 2_000_000 && now == before {
             break;
         }
+        assert!(begun.elapsed() < PATIENCE, "{now} bytes came");
         before = now;
     }
     let mut bytes = 0;
@@ -67,4 +68,8 @@ async fn a_window_of_the_smallest_packets_waits_while_nobody_reads() {
         bytes += chunk.len();
     }
     assert_eq!(bytes, BYTES);
+}
+
+fullpipe_testkit::tests! {
+    [] a_window_of_the_smallest_packets_waits_while_nobody_reads;
 }

@@ -1,18 +1,16 @@
 //! Versions 1 and 2 of QUIC between this server and this client, as they are seen on the wire.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::{fetch, loopback};
-use fullpipe_cc::Duration;
+use crate::common::{fetch, loopback};
 use fullpipe_quic::{
     ClientError, ClientOptions, Connector, Content, Limits, QuicVersions, Server, ServerOptions,
     ServerTls, Verify, bulk_block,
 };
+use fullpipe_testkit::PATIENCE;
 
 const V1: u32 = 1;
 const V2: u32 = 0x6b33_43cf;
@@ -128,11 +126,8 @@ fn serve(versions: QuicVersions, limits: Limits) -> (Server, Verify) {
 }
 
 fn connector(verify: &Verify, versions: QuicVersions) -> Connector {
-    let options = ClientOptions {
-        versions,
-        handshake_timeout: Duration::from_secs(3),
-        ..ClientOptions::default()
-    };
+    let options =
+        ClientOptions { versions, handshake_timeout: PATIENCE.into(), ..ClientOptions::default() };
     Connector::new(verify, options).expect("TLS")
 }
 
@@ -164,11 +159,11 @@ async fn get(connector: &Connector, server: &Server) -> Result<Relay, ClientErro
         assert_eq!((body.len(), &body[..9]), (300_000, &bulk_block()[..9]));
         client.connection().force_key_update();
     }
-    connector.wait_for_session(Duration::from_secs(10)).await;
+    connector.wait_for_session(PATIENCE.into()).await;
     Ok(relay)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn the_version_is_the_one_that_both_ends_prefer() {
     use QuicVersions::{V1 as Only1, V1AndV2 as Both, V2 as Only2};
     for (client, server, first, then) in [
@@ -188,7 +183,7 @@ async fn the_version_is_the_one_that_both_ends_prefer() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_server_without_version_2_refuses_it_at_once() {
     let (server, verify) = serve(QuicVersions::V1, Limits::default());
     let error = get(&connector(&verify, QuicVersions::V2), &server).await.err().expect("refused");
@@ -219,7 +214,7 @@ async fn attempts(versions: QuicVersions, forge: Forge) -> (Result<(), ClientErr
 
 /// RFC 9000 section 6.2: it lists the version of the client, answers another packet, or is a packet of the server's whose version was
 /// changed.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_version_negotiation_that_can_be_no_answer_is_discarded() {
     for versions in [QuicVersions::V1, QuicVersions::V1AndV2, QuicVersions::V2] {
         let forge: Forge = Arc::new(|is_client, datagram| {
@@ -248,7 +243,7 @@ async fn a_version_negotiation_that_can_be_no_answer_is_discarded() {
 }
 
 /// One that is changed on the path cannot be told from a right one; the next attempt can.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_version_negotiation_ends_an_attempt_and_not_the_connection() {
     for versions in [QuicVersions::V1, QuicVersions::V1AndV2, QuicVersions::V2] {
         for (changed, expected) in [(1, 2), (usize::MAX, 3)] {
@@ -273,7 +268,7 @@ async fn a_version_negotiation_ends_an_attempt_and_not_the_connection() {
 }
 
 /// The second connection begins with the version that the first was moved to, and its requests go early.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_session_is_resumed_in_its_version() {
     for (versions, then) in
         [(QuicVersions::V1AndV2, V2), (QuicVersions::V2, V2), (QuicVersions::V1, V1)]
@@ -289,7 +284,7 @@ async fn a_session_is_resumed_in_its_version() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_retry_has_the_version_of_what_it_answers() {
     let mut limits = Limits::default();
     limits.unvalidated_handshakes = 0;
@@ -301,4 +296,13 @@ async fn a_retry_has_the_version_of_what_it_answers() {
         assert_eq!(Relay::versions(&relay.server, Retry), [first], "{versions}");
         assert_eq!(Relay::versions(&relay.client, Handshake), [then], "{versions}");
     }
+}
+
+fullpipe_testkit::tests! {
+    [] the_version_is_the_one_that_both_ends_prefer;
+    [] a_server_without_version_2_refuses_it_at_once;
+    [] a_version_negotiation_that_can_be_no_answer_is_discarded;
+    [] a_version_negotiation_ends_an_attempt_and_not_the_connection;
+    [] a_session_is_resumed_in_its_version;
+    [] a_retry_has_the_version_of_what_it_answers;
 }

@@ -56,7 +56,7 @@ async fn transfer(there: &Connection, here: &Connection, bytes: usize) -> Durati
 }
 
 /// quinn's own pacer would send this at once: the window is large and the round trip short.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn the_pacing_rate_is_enforced() {
     let rate = Rate::from_bytes_per_sec(2_000_000);
     let (there, here, _endpoints) = connected(Algorithm::Fixed(rate)).await;
@@ -65,7 +65,7 @@ async fn the_pacing_rate_is_enforced() {
     assert!(took < Duration::from_secs(5), "1 MB at 2 MB/s took {took:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn each_algorithm_delivers_and_shows_its_model() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr1, Algorithm::Cubic] {
         let (there, here, _endpoints) = connected(algorithm).await;
@@ -78,7 +78,7 @@ async fn each_algorithm_delivers_and_shows_its_model() {
 }
 
 /// Two connections of one endpoint and one thread have a pacer each.
-#[tokio::test]
+#[tokio::main(flavor = "current_thread")]
 async fn connections_do_not_share_a_pacer() {
     let rate = Rate::from_bytes_per_sec(2_000_000);
     let (there, here, endpoints) = connected(Algorithm::Fixed(rate)).await;
@@ -97,4 +97,10 @@ async fn connections_do_not_share_a_pacer() {
         // Both through one pacer would be 0.6 s.
         assert!(took < Duration::from_millis(550), "{took:?}");
     }
+}
+
+fullpipe_testkit::tests! {
+    timed [] the_pacing_rate_is_enforced;
+    [] each_algorithm_delivers_and_shows_its_model;
+    timed [] connections_do_not_share_a_pacer;
 }

@@ -1,28 +1,23 @@
 //! A server's preferred address: the client moves there while it downloads, or stays when it may not or cannot, and
 //! nobody else can move it.
 
-mod common;
-#[path = "common/raw.rs"]
-mod raw;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::fetch;
+use crate::common::fetch;
+use crate::raw::{RawClient, config};
 use fullpipe_quic::noq::{Connection, PathId};
 use fullpipe_quic::{
     Client, ClientOptions, Connector, Content, PreferredAddress, Server, ServerOptions, ServerTls,
     Verify, bulk_block,
 };
-use raw::{RawClient, config};
+use fullpipe_testkit::PATIENCE;
 use socket2::{Domain, Socket, Type};
 
 const BYTES: usize = 20_000_000;
-/// Deadline of a test that hangs.
-const LONG: Duration = Duration::from_secs(30);
 
 /// A server with a preferred address, and its connections.
 struct Place {
@@ -71,15 +66,16 @@ impl Place {
 /// Downloads, and checks every byte.
 async fn download(client: &Client) {
     let path = format!("/bulk/{BYTES}");
-    let body = tokio::time::timeout(LONG, fetch(client, &path));
+    let body = tokio::time::timeout(PATIENCE, fetch(client, &path));
     let body = body.await.expect("it does not hang").expect("it is complete");
     assert_eq!(body.len(), BYTES);
     assert!(body.iter().zip(bulk_block().iter().cycle()).all(|(a, b)| a == b), "other bytes");
 }
 
 async fn soon(what: impl Fn() -> bool) -> bool {
-    let end = Instant::now() + LONG;
+    let end = Instant::now() + PATIENCE;
     while !what() && Instant::now() < end {
+        // Sleeps: between two looks.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     what()
@@ -92,6 +88,8 @@ struct Relay {
     forwarded: Arc<AtomicU64>,
     /// It drops everything.
     closed: Arc<AtomicBool>,
+    /// It is closed, and has dropped everything that had come.
+    drained: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -105,20 +103,28 @@ impl Relay {
         };
         let (front, back) = (socket(), socket());
         let address = front.local_addr().expect("an address");
-        let (forwarded, closed, stop) = (Arc::default(), Arc::default(), Arc::default());
-        let mut relay = Self { address, forwarded, closed, stop, thread: None };
-        let (forwarded, closed, stop) =
-            (relay.forwarded.clone(), relay.closed.clone(), relay.stop.clone());
+        let mut relay = Self {
+            address,
+            forwarded: Arc::default(),
+            closed: Arc::default(),
+            drained: Arc::default(),
+            stop: Arc::default(),
+            thread: None,
+        };
+        let (forwarded, closed) = (relay.forwarded.clone(), relay.closed.clone());
+        let (drained, stop) = (relay.drained.clone(), relay.stop.clone());
         relay.thread = Some(std::thread::spawn(move || {
             let (mut client, mut buffer) = (None, [0; 65_536]);
             while !stop.load(Ordering::Relaxed) {
                 let open = !closed.load(Ordering::Relaxed);
-                if let Ok((len, from)) = front.recv_from(&mut buffer)
-                    && open
-                {
-                    client = Some(from);
-                    forwarded.fetch_add(1, Ordering::Relaxed);
-                    let _ = back.send_to(&buffer[..len], server);
+                match front.recv_from(&mut buffer) {
+                    Ok((len, from)) if open => {
+                        client = Some(from);
+                        forwarded.fetch_add(1, Ordering::Relaxed);
+                        let _ = back.send_to(&buffer[..len], server);
+                    }
+                    Ok(_) => {}
+                    Err(_) => drained.store(!open, Ordering::Relaxed),
                 }
                 for _ in 0..100 {
                     let Ok((len, _)) = back.recv_from(&mut buffer) else { break };
@@ -141,7 +147,7 @@ impl Drop for Relay {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_client_moves_to_the_preferred_address_and_loses_no_byte() {
     let place = Place::new("127.0.0.1:0", "127.0.0.2:0");
     let client = place.connect(place.server.local_addr(), ClientOptions::default()).await;
@@ -151,7 +157,7 @@ async fn a_client_moves_to_the_preferred_address_and_loses_no_byte() {
     client.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn over_ipv6_too() {
     let place = Place::new("[::1]:0", "127.0.0.2:0,[::1]:0");
     let client = place.connect(place.server.local_addr(), ClientOptions::default()).await;
@@ -160,7 +166,7 @@ async fn over_ipv6_too() {
     download(&client).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn version_2_moves_too() {
     let place = Place::new("127.0.0.1:0", "127.0.0.2:0");
     let options =
@@ -171,15 +177,14 @@ async fn version_2_moves_too() {
 }
 
 /// Nothing of the old path is needed after the move, in neither direction.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn after_the_move_nothing_goes_over_the_old_path() {
     let place = Place::new("127.0.0.1:0", "127.0.0.2:0");
     let relay = Relay::to(place.server.local_addr());
     let client = place.connect(relay.address, ClientOptions::default()).await;
     assert!(soon(|| place.has_moved()).await, "it has not moved");
     relay.closed.store(true, Ordering::Relaxed);
-    // What it has in its hands.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(soon(|| relay.drained.load(Ordering::Relaxed)).await, "packets without an end");
     let before = relay.forwarded.load(Ordering::Relaxed);
     download(&client).await;
     // What was on its way when it moved came before; the relay counts nothing that it drops, so open it again.
@@ -188,7 +193,7 @@ async fn after_the_move_nothing_goes_over_the_old_path() {
     assert_eq!(relay.forwarded.load(Ordering::Relaxed), before, "packets on the old path");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn who_does_not_want_to_move_stays() {
     let place = Place::new("127.0.0.1:0", "127.0.0.2:0");
     let options = ClientOptions { migration: false, ..ClientOptions::default() };
@@ -198,7 +203,7 @@ async fn who_does_not_want_to_move_stays() {
 }
 
 /// Also when there is a preferred address of another family alone.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn an_address_of_another_family_is_not_used() {
     let place = Place::new("127.0.0.1:0", "[::1]:0");
     let client = place.connect(place.server.local_addr(), ClientOptions::default()).await;
@@ -207,7 +212,7 @@ async fn an_address_of_another_family_is_not_used() {
 }
 
 /// A socket that is connected gets nothing from any other address: the probes are not answered.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn without_an_answer_from_there_it_stays() {
     let place = Place::new("127.0.0.1:0", "127.0.0.2:0");
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -215,9 +220,9 @@ async fn without_an_answer_from_there_it_stays() {
     let connector = Connector::new(&place.verify, ClientOptions::default()).expect("a connector");
     let client = connector.connect_from(socket, place.server.local_addr(), "localhost").await;
     let client = client.expect("a connection");
-    // Longer than all probes take.
     for _ in 0..3 {
         download(&client).await;
+        // Sleeps: longer than all probes take.
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
     assert!(!place.has_moved());
@@ -225,7 +230,7 @@ async fn without_an_answer_from_there_it_stays() {
 
 /// Packets with the client's own address as their source, at both of the server's addresses: nothing of them is
 /// authentic, so the answers go where they went.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_strangers_packets_in_the_clients_name_move_nothing() {
     let place = Place::new("127.0.0.1:0", "127.0.0.2:0");
     let reusable = || {
@@ -258,6 +263,7 @@ async fn a_strangers_packets_in_the_clients_name_move_nothing() {
             // Short headers and long ones.
             packet[0] = packet[0] & 0x3f | if state & 1 == 0 { 0x40 } else { 0xc0 };
             let _ = stranger.send(&packet);
+            // Sleeps: the rate of the attack.
             std::thread::sleep(Duration::from_micros(100));
         }
     });
@@ -269,7 +275,7 @@ async fn a_strangers_packets_in_the_clients_name_move_nothing() {
     assert!(!place.has_moved());
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn nobody_begins_a_connection_at_the_preferred_address() {
     let place = Place::new("127.0.0.1:0", "127.0.0.2:0");
     let preferred = place.preferred();
@@ -279,4 +285,16 @@ async fn nobody_begins_a_connection_at_the_preferred_address() {
         client.received
     });
     assert_eq!(received.await.expect("a client"), 0);
+}
+
+fullpipe_testkit::tests! {
+    [SecondLoopback] a_client_moves_to_the_preferred_address_and_loses_no_byte;
+    [Ipv6, SecondLoopback] over_ipv6_too;
+    [SecondLoopback] version_2_moves_too;
+    [SecondLoopback] after_the_move_nothing_goes_over_the_old_path;
+    [SecondLoopback] who_does_not_want_to_move_stays;
+    [Ipv6] an_address_of_another_family_is_not_used;
+    long [SecondLoopback] without_an_answer_from_there_it_stays;
+    [SecondLoopback] a_strangers_packets_in_the_clients_name_move_nothing;
+    [SecondLoopback] nobody_begins_a_connection_at_the_preferred_address;
 }

@@ -1,15 +1,13 @@
 //! A client that acknowledges the server's first packet of version 2 without having read what is in it, as picoquic's does.
 
-mod common;
-
 use std::net::UdpSocket;
 use std::thread;
 
-use common::{fetch, loopback};
-use fullpipe_cc::Duration;
+use crate::common::{fetch, loopback};
 use fullpipe_quic::{
     Client, ClientOptions, Content, QuicVersions, Server, ServerOptions, ServerTls, Verify,
 };
+use fullpipe_testkit::PATIENCE;
 use rustls::Side;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{Keys, Version};
@@ -88,20 +86,21 @@ fn relay(server: std::net::SocketAddr) -> std::net::SocketAddr {
     address
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn the_server_sends_again_what_was_acknowledged_and_not_read() {
     let tls = ServerTls::self_signed(&["localhost"]).expect("a certificate");
     let verify = Verify::Certificates(tls.certificates());
     let versions = QuicVersions::V1AndV2;
     let options = ServerOptions { versions, ..ServerOptions::default() };
     let server = Server::bind(loopback(), &tls, Content::Bulk, options).expect("a server");
-    let options = ClientOptions {
-        versions,
-        handshake_timeout: Duration::from_secs(10),
-        ..ClientOptions::default()
-    };
+    let options =
+        ClientOptions { versions, handshake_timeout: PATIENCE.into(), ..ClientOptions::default() };
     let address = relay(server.local_addr());
     let client = Client::connect(address, "localhost", &verify, options).await;
     let body = fetch(&client.expect("a connection"), "/bulk/300000").await.expect("fetched");
     assert_eq!(body.len(), 300_000);
+}
+
+fullpipe_testkit::tests! {
+    [] the_server_sends_again_what_was_acknowledged_and_not_read;
 }

@@ -1,11 +1,9 @@
 //! Which certificates a client takes for the server's, when the user names some.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use common::{fetch, loopback};
+use crate::common::{fetch, loopback};
 use fullpipe_quic::{
     Client, ClientError, ClientOptions, Content, Server, ServerOptions, ServerTls, Verify,
 };
@@ -42,7 +40,7 @@ fn untrusted(result: &Result<usize, ClientError>, why: &str) -> bool {
     matches!(result, Err(ClientError::Untrusted { reason, .. }) if reason.contains(why))
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_self_signed_certificate_is_trusted_by_itself_even_if_it_says_it_is_a_ca() {
     let dir = tempfile::tempdir().expect("a directory");
     for is_ca in [false, true] {
@@ -76,7 +74,7 @@ async fn a_self_signed_certificate_is_trusted_by_itself_even_if_it_says_it_is_a_
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn an_issuer_is_trusted_for_what_it_signed_and_for_nothing_else() {
     let dir = tempfile::tempdir().expect("a directory");
     let ca_key = KeyPair::generate().expect("a key");
@@ -94,4 +92,9 @@ async fn an_issuer_is_trusted_for_what_it_signed_and_for_nothing_else() {
     let stranger = write(dir.path(), "stranger.pem", &stranger.pem());
     let result = ask(&stranger, &key_file, &ca_file).await;
     assert!(untrusted(&result, ""), "{result:?}");
+}
+
+fullpipe_testkit::tests! {
+    [] a_self_signed_certificate_is_trusted_by_itself_even_if_it_says_it_is_a_ca;
+    [] an_issuer_is_trusted_for_what_it_signed_and_for_nothing_else;
 }

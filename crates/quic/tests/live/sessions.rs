@@ -1,20 +1,16 @@
 //! Sessions that are resumed, cipher suites, certificates that change, and a server that ends well.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{fetch, loopback};
+use crate::common::{begun, fetch, loopback, start};
 use fullpipe_quic::{
     Alpn, Cipher, Client, ClientError, ClientOptions, Connector, Content, Server, ServerOptions,
     ServerTls, Verify, bulk_block,
 };
+use fullpipe_testkit::PATIENCE;
 use tokio::task::JoinSet;
-
-/// Longest time to wait for a session, far more than it takes.
-const SESSION: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(10);
 
 fn serve(tls: &ServerTls) -> Server {
     Server::bind(loopback(), tls, Content::Bulk, ServerOptions::default()).expect("a server")
@@ -25,7 +21,7 @@ fn tls() -> ServerTls {
 }
 
 /// The server has another certificate by then, which the client does not trust: it is not asked for.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_session_that_is_resumed_needs_no_certificate() {
     let dir = tempfile::tempdir().expect("a directory");
     let (cert, key) = (dir.path().join("cert"), dir.path().join("key"));
@@ -35,7 +31,7 @@ async fn a_session_that_is_resumed_needs_no_certificate() {
     let connector = Connector::new(&verify, ClientOptions::default()).expect("TLS");
     let first = connector.connect(server.local_addr(), "localhost").await.expect("connected");
     fetch(&first, "/bulk/10").await.expect("a body");
-    connector.wait_for_session(SESSION).await;
+    connector.wait_for_session(PATIENCE.into()).await;
     write_pair(dir.path());
     tls.reload(&cert, &key).expect("a pair");
     let second = connector.connect(server.local_addr(), "localhost").await.expect("resumed");
@@ -46,7 +42,7 @@ async fn a_session_that_is_resumed_needs_no_certificate() {
 }
 
 /// On one thread, so that no handshake ends between the start of a connection and its first request.
-#[tokio::test]
+#[tokio::main(flavor = "current_thread")]
 async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
     let all = [Alpn::HqInterop, Alpn::H3].map(|alpn| [(alpn, true), (alpn, false)]);
     for (alpn, early) in all.into_iter().flatten() {
@@ -59,7 +55,7 @@ async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
         let first = connector.connect_early(address, "localhost").await.expect("connected");
         assert!(first.connection().handshake_data().is_some(), "there was nothing to resume");
         fetch(&first, "/bulk/10").await.expect("a body");
-        connector.wait_for_session(SESSION).await;
+        connector.wait_for_session(PATIENCE.into()).await;
         let second = connector.connect_early(address, "localhost").await.expect("connected");
         assert_eq!(second.connection().handshake_data().is_none(), early, "before the handshake");
         // Had the server not taken it, this would be an error.
@@ -69,7 +65,7 @@ async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
 }
 
 /// The server that gave the session is gone, and the one in its place does not know it. On one thread as well.
-#[tokio::test]
+#[tokio::main(flavor = "current_thread")]
 async fn a_request_that_was_not_taken_early_can_be_made_anew() {
     for alpn in [Alpn::HqInterop, Alpn::H3] {
         not_taken(alpn).await;
@@ -84,7 +80,7 @@ async fn not_taken(alpn: Alpn) {
     let first = serve(&tls);
     let client = connector.connect(first.local_addr(), "localhost").await.expect("connected");
     fetch(&client, "/bulk/10").await.expect("a body");
-    connector.wait_for_session(SESSION).await;
+    connector.wait_for_session(PATIENCE.into()).await;
     let second = serve(&tls);
     let client = connector.connect_early(second.local_addr(), "localhost").await.expect("begun");
     let client = Arc::new(client);
@@ -100,14 +96,14 @@ async fn not_taken(alpn: Alpn) {
             }
         });
     }
-    let joined = tokio::time::timeout(SESSION.into(), all.join_all()).await;
+    let joined = tokio::time::timeout(PATIENCE, all.join_all()).await;
     joined.expect("each request ends");
     let client = Arc::into_inner(client).expect("nobody else has it");
     client.close().await;
 }
 
 /// A probe timeout has the 25 ms in it by which the peer may be late with its ACK, and noq repeats a close for three.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_client_that_is_done_says_so_and_does_not_stay() {
     let tls = tls();
     let server = serve(&tls);
@@ -126,13 +122,14 @@ async fn a_client_that_is_done_says_so_and_does_not_stay() {
     // Long before the idle timeout, in which the server forgets those that say nothing.
     let forgotten = async {
         while server.endpoint().open_connections() > 0 {
+            // Sleeps: between two looks at a counter.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(5), forgotten).await.expect("the server was told");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn both_ends_agree_on_the_one_cipher_or_on_none() {
     let suites = [Cipher::Any, Cipher::Aes128, Cipher::Aes256, Cipher::ChaCha20];
     for server_cipher in suites {
@@ -165,7 +162,7 @@ fn write_pair(dir: &Path) -> Verify {
     Verify::Certificates(vec![made.cert.der().clone()])
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_certificate_that_is_read_again_counts_for_new_connections() {
     let dir = tempfile::tempdir().expect("a directory");
     let (cert, key) = (dir.path().join("cert"), dir.path().join("key"));
@@ -187,16 +184,15 @@ async fn a_certificate_that_is_read_again_counts_for_new_connections() {
     connect(&new).await.expect("connected");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_server_that_ends_finishes_its_answers_and_takes_no_more() {
-    let (server, verify) = common::start(Content::Bulk, ServerOptions::default());
+    let (server, verify) = start(Content::Bulk, ServerOptions::default());
     let address = server.local_addr();
     let client = Client::connect(address, "localhost", &verify, ClientOptions::default()).await;
     let client = client.expect("connected");
     let mut response = client.get("/bulk/30000000").await.expect("an answer");
     let mut bytes = response.chunk().await.expect("data").expect("no end").len();
-    let ending = tokio::spawn(async move { server.finish(Duration::from_secs(20)).await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let ending = begun(async move { server.finish(PATIENCE).await }).await;
     let refused = fetch(&client, "/bulk/10").await.expect_err("no new request");
     assert!(matches!(refused, ClientError::Reset { code: 503 }), "{refused}");
     let options = ClientOptions::default();
@@ -209,15 +205,25 @@ async fn a_server_that_ends_finishes_its_answers_and_takes_no_more() {
     ending.await.expect("it ends");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_server_that_ends_waits_no_longer_than_it_should() {
-    let (server, verify) = common::start(Content::Bulk, ServerOptions::default());
+    let (server, verify) = start(Content::Bulk, ServerOptions::default());
     let options = ClientOptions::default();
     let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
     let client = client.expect("connected");
     let mut response = client.get("/bulk").await.expect("an answer");
     response.chunk().await.expect("data");
-    let start = Instant::now();
-    server.finish(Duration::from_millis(300)).await;
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let finished = server.finish(Duration::from_millis(300));
+    tokio::time::timeout(PATIENCE, finished).await.expect("it does not wait for the answer's end");
+}
+
+fullpipe_testkit::tests! {
+    [] a_session_that_is_resumed_needs_no_certificate;
+    [] a_request_goes_in_the_first_packets_if_the_server_takes_it;
+    [] a_request_that_was_not_taken_early_can_be_made_anew;
+    timed [] a_client_that_is_done_says_so_and_does_not_stay;
+    [] both_ends_agree_on_the_one_cipher_or_on_none;
+    [] a_certificate_that_is_read_again_counts_for_new_connections;
+    [] a_server_that_ends_finishes_its_answers_and_takes_no_more;
+    [] a_server_that_ends_waits_no_longer_than_it_should;
 }

@@ -1,16 +1,13 @@
 //! Attacks that were tried on the server without success, and must stay so.
 
-mod common;
-#[path = "common/raw.rs"]
-mod raw;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{fetch, sha256, start, start_and_connect};
+use crate::common::{fetch, sha256, start, start_and_connect};
+use crate::raw::{RawClient, bytes_within, config};
 use fullpipe_quic::{Alpn, Client, ClientOptions, Content, ServerOptions, Verify, bulk_block};
-use raw::{RawClient, bytes_within, config};
+use fullpipe_testkit::{PATIENCE, skip};
 
 /// Numbers that look random and are the same in every run.
 struct Noise(u64);
@@ -82,7 +79,7 @@ fn garbage(kind: usize, first: &[u8], noise: &mut Noise) -> Vec<u8> {
     bytes
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn thirty_three_kinds_of_garbage_do_no_harm() {
     let (server, verify) = start(Content::Bulk, ServerOptions::default());
     let address = server.local_addr();
@@ -99,7 +96,7 @@ async fn thirty_three_kinds_of_garbage_do_no_harm() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn packets_of_connections_that_are_gone_get_less_than_they_bring() {
     let (server, verify) = start(Content::Bulk, ServerOptions::default());
     let address = server.local_addr();
@@ -118,7 +115,7 @@ async fn packets_of_connections_that_are_gone_get_less_than_they_bring() {
     check(address, &verify).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn two_thousand_handshakes_leave_nothing_behind() {
     let (server, verify) = start(Content::Bulk, ServerOptions::default());
     let address = server.local_addr();
@@ -127,7 +124,7 @@ async fn two_thousand_handshakes_leave_nothing_behind() {
     tokio::task::spawn_blocking(move || {
         for i in 0..2000 {
             let mut client = RawClient::new(address, config(1200));
-            client.drive_until(Duration::from_secs(20), |client| client.connected);
+            client.drive_until(PATIENCE, |client| client.connected);
             assert!(client.connected, "the {i}th: {:?}", client.lost);
             client.close(b"");
             client.transmit();
@@ -139,7 +136,7 @@ async fn two_thousand_handshakes_leave_nothing_behind() {
     check(address, &verify).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn two_hundred_slow_readers_keep_nobody_waiting() {
     let (server, verify) = start(Content::Bulk, ServerOptions::default());
     let address = server.local_addr();
@@ -162,7 +159,7 @@ async fn two_hundred_slow_readers_keep_nobody_waiting() {
 }
 
 /// The whole body fits into the send window, so that the server has written it long before the client has it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_slow_path_is_no_client_that_takes_nothing() {
     const BYTES: usize = 60_000;
     let mut options = ServerOptions::default();
@@ -182,7 +179,8 @@ async fn a_slow_path_is_no_client_that_takes_nothing() {
                 client.take_in(from, &buffer[..length]);
             }
             body += client.read(id).expect("it is not reset").len();
-            assert!(start.elapsed() < Duration::from_secs(60), "{body} bytes, {:?}", client.lost);
+            assert!(start.elapsed() < PATIENCE, "{body} bytes, {:?}", client.lost);
+            // Sleeps: the time of a packet on this path.
             std::thread::sleep(Duration::from_millis(150));
         }
         start.elapsed()
@@ -191,7 +189,7 @@ async fn a_slow_path_is_no_client_that_takes_nothing() {
     assert!(took > Duration::from_secs(4), "{took:?} is not slow");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn a_storm_of_key_updates_loses_no_byte() {
     const BYTES: usize = 5_000_000;
     let (server, verify) = start(Content::Bulk, ServerOptions::default());
@@ -201,7 +199,7 @@ async fn a_storm_of_key_updates_loses_no_byte() {
         let request = format!("GET /bulk/{BYTES}\r\n");
         let id = client.request(request.as_bytes(), true).expect("a stream");
         let (mut body, mut updated) = (Vec::new(), Instant::now());
-        let end = updated + Duration::from_secs(30);
+        let end = updated + PATIENCE;
         while body.len() < BYTES && client.lost.is_none() && Instant::now() < end {
             if updated.elapsed() > Duration::from_millis(1) {
                 client.connection.force_key_update();
@@ -220,14 +218,24 @@ async fn a_storm_of_key_updates_loses_no_byte() {
     check(address, &verify).await;
 }
 
-/// The tests that take long run as a whole with `LONG=1 ./test.sh --long`.
-fn is_long() -> bool {
-    std::env::var_os("LONG").is_some()
+/// What takes very long runs with `LONG=1 ./test.sh --long`.
+fn only_if_long() {
+    if std::env::var_os("LONG").is_none() {
+        skip("LONG is not set");
+    }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn many_small_files_arrive_over_one_connection() {
-    let files = if is_long() { 40_000 } else { 4000 };
+fn many_small_files_arrive_over_one_connection() {
+    small_files(4000);
+}
+
+fn forty_thousand_files_arrive_over_one_connection() {
+    only_if_long();
+    small_files(40_000);
+}
+
+#[tokio::main]
+async fn small_files(files: usize) {
     let dir = tempfile::tempdir().expect("a directory");
     let bytes_of = |i: usize| 32 + i % 100;
     for i in 0..files {
@@ -259,9 +267,17 @@ async fn many_small_files_arrive_over_one_connection() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_large_file_arrives_byte_for_byte() {
-    let bytes: u64 = if is_long() { 5_000_000_000 } else { 200_000_000 };
+fn a_large_file_arrives_byte_for_byte() {
+    large_file(200_000_000);
+}
+
+fn five_gigabytes_arrive_byte_for_byte() {
+    only_if_long();
+    large_file(5_000_000_000);
+}
+
+#[tokio::main]
+async fn large_file(bytes: u64) {
     let (_server, client) = start_and_connect(Content::Bulk).await;
     let mut response = client.get(&format!("/bulk/{bytes}")).await.expect("an answer");
     let (block, mut at) = (bulk_block(), 0_u64);
@@ -275,4 +291,17 @@ async fn a_large_file_arrives_byte_for_byte() {
         }
     }
     assert_eq!(at, bytes);
+}
+
+fullpipe_testkit::tests! {
+    long [] thirty_three_kinds_of_garbage_do_no_harm;
+    [] packets_of_connections_that_are_gone_get_less_than_they_bring;
+    long [] two_thousand_handshakes_leave_nothing_behind;
+    long timed [] two_hundred_slow_readers_keep_nobody_waiting;
+    long timed [] a_slow_path_is_no_client_that_takes_nothing;
+    long [] a_storm_of_key_updates_loses_no_byte;
+    long [] many_small_files_arrive_over_one_connection;
+    long [] forty_thousand_files_arrive_over_one_connection;
+    long [] a_large_file_arrives_byte_for_byte;
+    long [] five_gigabytes_arrive_byte_for_byte;
 }

@@ -1,0 +1,44 @@
+//! Server and client over sockets of this machine.
+
+use std::process::ExitCode;
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/raw.rs"]
+mod raw;
+
+mod bounds;
+mod certificates;
+mod changing_files;
+mod ecn_codepoint;
+mod endurance;
+mod first_flight;
+mod http3;
+mod migration;
+mod preferred;
+mod refusals;
+mod serve_and_get;
+mod sessions;
+mod thrown_away;
+mod versions;
+mod windows;
+
+fn main() -> ExitCode {
+    fullpipe_testkit::main(&[
+        bounds::TESTS,
+        certificates::TESTS,
+        changing_files::TESTS,
+        ecn_codepoint::TESTS,
+        endurance::TESTS,
+        first_flight::TESTS,
+        http3::TESTS,
+        migration::TESTS,
+        preferred::TESTS,
+        refusals::TESTS,
+        serve_and_get::TESTS,
+        sessions::TESTS,
+        thrown_away::TESTS,
+        versions::TESTS,
+        windows::TESTS,
+    ])
+}

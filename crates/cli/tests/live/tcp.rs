@@ -196,9 +196,9 @@ fn who_takes_nothing_or_sends_nothing_is_cut_off() {
     };
     let large = "GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
     let streams = [connect(large), connect("GET /lar"), connect(""), connect(&large[..30])];
-    until("all of them are gone", || {
-        scrape(serve.metrics(), "/metrics").1.contains("fullpipe_connections 0\n")
-    });
+    let says = |line: &str| scrape(serve.metrics(), "/metrics").1.contains(line);
+    until("all of them came", || says("fullpipe_connections_admitted_total 4\n"));
+    until("all of them are gone", || says("fullpipe_connections 0\n"));
     drop(streams);
 }
 

@@ -219,6 +219,9 @@ fn run_plan(
             if let Some(warning) = run.emulator.as_ref().and_then(|e| e.warning.as_ref()) {
                 say(&format!("{}: not to be trusted: {warning}", experiment.name_of(i)));
             }
+            if let Some(note) = run.note() {
+                say(&format!("{}: {note}", experiment.name_of(i)));
+            }
             runs.push(run);
         }
         Err(RunError::StoppedEarly) => {}

@@ -112,6 +112,12 @@ impl RunError {
             Self::NoCommand { .. } | Self::NoProgram { .. } | Self::Program { is_unfit: true, .. }
         )
     }
+
+    /// True if nothing is wrong but the moment: the same run may give a result a little later. Of such an error nothing
+    /// was observed yet.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::LateStart(_))
+    }
 }
 
 /// What to write instead of a program that is not there.

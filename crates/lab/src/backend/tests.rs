@@ -2,6 +2,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
+use crate::metrics::RunResult;
+use crate::output::{ScenarioReport, page};
 use crate::plan::Plan;
 use crate::run::{RunOptions, run_point};
 use crate::scenario::Edition;
@@ -29,6 +31,32 @@ fn a_backend_is_a_file_and_a_line_of_the_registry() {
     assert_eq!(run.metrics["utilization"], Some(1.0));
     assert_eq!((run.backend.as_str(), run.flows[1].cc.as_str()), ("toy", "linux:bbr"));
     assert!(p.judge(&[&run.probes]).iter().all(|v| v.met), "{:?}", run.probes);
+}
+
+#[test]
+fn a_run_that_starts_too_late_begins_anew_twice_and_says_so() {
+    let p = plan(&format!("cc = \"bbr3\"\n{PATH}"));
+    let options = RunOptions { backend: backend("toy"), ..RunOptions::default() };
+    let run = |late_starts| {
+        toy::LATE_STARTS.set(late_starts);
+        run_point(&p, 0, &options, &AtomicBool::new(false), &mut |_| ())
+    };
+    let usual = run(0).expect("it runs");
+    assert_eq!((usual.late_starts, usual.note()), (0, None));
+    for late_starts in [1, 2] {
+        let late = run(late_starts).expect("it runs");
+        let note = late.note().expect("a note");
+        assert!(note.contains("begun anew") && note.contains("too late"), "{note}");
+        let mut report = ScenarioReport::of(&p, None, None);
+        report.runs.push(late.clone());
+        assert!(page::render(&[report]).expect("a page").contains(&note));
+        assert_eq!(late.late_starts, late_starts);
+        assert_eq!(RunResult { late_starts: 0, ..late }, usual);
+    }
+    let error = run(3).expect_err("three starts are enough");
+    assert!(matches!(error, RunError::LateStart(_)) && error.is_transient(), "{error}");
+    assert_eq!(toy::LATE_STARTS.get(), 0);
+    assert!(!RunError::Lost.is_transient());
 }
 
 #[test]

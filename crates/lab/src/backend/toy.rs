@@ -1,6 +1,8 @@
 //! A link without queue, loss or control, in no time: the smallest backend there could be. It proves that to
 //! add one takes a file and a line of the registry.
 
+use std::cell::Cell;
+
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, PathStats, RateConfig};
 use fullpipe_sim::{Application, SenderStats};
@@ -10,6 +12,11 @@ use crate::observe::{ByFlow, FlowTimes, Mark, Observations, histogram};
 use crate::scenario::{Cc, Feature, LinkKind, Scenario};
 
 pub(super) struct Toy;
+
+thread_local! {
+    /// So many of this thread's next starts come too late.
+    pub(super) static LATE_STARTS: Cell<usize> = const { Cell::new(0) };
+}
 
 impl Backend for Toy {
     fn name(&self) -> &'static str {
@@ -46,6 +53,9 @@ impl Backend for Toy {
 
     /// Every flow has its share of the rate all the time.
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
+        if LATE_STARTS.with(|left| left.replace(left.get().saturating_sub(1)) > 0) {
+            return Err(RunError::LateStart(Duration::from_secs(1)));
+        }
         let end = scenario.duration.ok_or(RunError::Lost)?;
         let rate = scenario.config.links[0].row.iter().find_map(|element| match element {
             ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. } => Some(*rate),
@@ -80,6 +90,7 @@ impl Backend for Toy {
             series: Vec::new(),
             emulator: None,
             interrupted: false,
+            late_starts: 0,
             arrivals: None,
         })
     }

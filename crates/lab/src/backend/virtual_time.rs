@@ -148,7 +148,16 @@ pub(super) fn run(
         let down = all.into_iter().next().unwrap_or_default();
         [down, up]
     });
-    Ok(Observations { marks, times, end, series, emulator: None, interrupted: false, arrivals })
+    Ok(Observations {
+        marks,
+        times,
+        end,
+        series,
+        emulator: None,
+        interrupted: false,
+        late_starts: 0,
+        arrivals,
+    })
 }
 
 fn since(at: Instant) -> Duration {

@@ -141,7 +141,9 @@ fn watch(
     })?;
     let warning = seen.emulator.and_then(|emulator| emulator.warning);
     let trust = warning.map_or(String::new(), |w| format!(" (not to be trusted: {w})"));
-    let path = format!("{path}, over real packets ({backend}), looked at every {LOOK}{trust}");
+    let anew = if seen.late_starts > 0 { ", begun anew after a late start" } else { "" };
+    let path =
+        format!("{path}, over real packets ({backend}), looked at every {LOOK}{anew}{trust}");
     let interrupted = seen.interrupted;
     Ok(Story { interrupted, ..narrator.finish(cc, path, received) })
 }

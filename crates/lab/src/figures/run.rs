@@ -69,6 +69,10 @@ impl Figure {
         if let Some(words) = in_words(&lateness.collect::<Vec<_>>()) {
             out.note(words);
         }
+        let anew = plays.iter().flat_map(|p| &p.runs).filter(|run| run.late_starts > 0).count();
+        if anew > 0 {
+            out.note(format!("{anew} runs were begun anew after a start that was too late"));
+        }
         out.result(self.name, shortened)
     }
 

@@ -85,6 +85,7 @@ impl<'a> Measurement<'a> {
             series: Vec::new(),
             emulator: self.seen.emulator.clone(),
             interrupted: self.seen.interrupted,
+            late_starts: self.seen.late_starts,
         };
         RunResult { series: self.seen.series, ..result }
     }

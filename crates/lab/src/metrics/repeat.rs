@@ -204,6 +204,7 @@ mod tests {
             probes: vec![Some(*goodput), None],
             emulator: None,
             interrupted: false,
+            late_starts: 0,
         };
         goodputs.iter().map(run).collect()
     }

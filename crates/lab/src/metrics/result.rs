@@ -43,6 +43,21 @@ pub struct RunResult {
     /// True if it was stopped before its time: then the figures are those so far.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
+    /// Starts before this one that came too late, on a busy machine: the run was made again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late_starts: usize,
+}
+
+impl RunResult {
+    /// A sentence about starts that came too late, where there were some.
+    pub fn note(&self) -> Option<String> {
+        let starts = match self.late_starts {
+            0 => return None,
+            1 => "a start was".to_owned(),
+            n => format!("{n} starts were"),
+        };
+        Some(format!("{starts} too late for the times of the path; the run was begun anew"))
+    }
 }
 
 fn is_zero(n: &usize) -> bool {

@@ -96,6 +96,8 @@ pub(crate) struct Observations {
     /// does not report it.
     pub(crate) emulator: Option<EmulatorRecord>,
     pub(crate) interrupted: bool,
+    /// Starts before this one that came too late.
+    pub(crate) late_starts: usize,
     /// What entered the first link and the way back, where it was asked for and there is one that sees it.
     pub(crate) arrivals: Option<[Vec<Arrival>; 2]>,
 }

@@ -140,6 +140,14 @@ impl ScenarioReport {
         }
     }
 
+    /// The sentences about runs that began anew, one for each.
+    pub fn notes(&self) -> Vec<String> {
+        let each = self.runs.iter().filter_map(|run| {
+            Some(format!("{}: {}", super::table::place(&run.at, &self.scenario), run.note()?))
+        });
+        each.collect()
+    }
+
     /// The sentences about runs whose link was too late, one for each.
     pub fn warnings(&self) -> Vec<String> {
         let each = self.runs.iter().filter_map(|run| {

@@ -217,6 +217,9 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<
     for warning in report.warnings() {
         let _ = writeln!(page, "<p class=\"warning\">Not to be trusted: {}</p>", escape(&warning));
     }
+    for note in report.notes() {
+        let _ = writeln!(page, "<p>{}</p>", escape(&note));
+    }
     if !report.expectations.is_empty() {
         let all: String = report.expectations.iter().map(table::verdict).collect();
         let _ = writeln!(page, "<pre>{}</pre>", escape(&all));

@@ -57,6 +57,36 @@ pub fn check_machine(plan: &Plan, options: &RunOptions<'_>) -> Result<(), RunErr
         .try_for_each(|scenario| options.backend.get().check(&scenario?, options.link))
 }
 
+/// Starts of a run whose start may come too late.
+const STARTS: usize = 3;
+
+/// Runs a scenario on a backend. One that began too late, on a machine that was busy for a moment, begins anew.
+fn carry_out(
+    backend: BackendChoice,
+    scenario: &Scenario,
+    request: Request<'_>,
+) -> Result<Observations, RunError> {
+    let Request { moments, sampling, arrivals, link, stop, watch, on_sample } = request;
+    let mut late_starts = 0;
+    loop {
+        let request = Request {
+            moments,
+            sampling,
+            arrivals,
+            link,
+            stop,
+            watch: &mut *watch,
+            on_sample: &mut *on_sample,
+        };
+        match backend.get().run(scenario, request) {
+            Ok(seen) => return Ok(Observations { late_starts, ..seen }),
+            Err(error) if !error.is_transient() || late_starts + 1 >= STARTS => return Err(error),
+            // Whether it is to stop is what a run looks at first.
+            Err(_) => late_starts += 1,
+        }
+    }
+}
+
 /// Runs point number `index` of a plan until it is over or `stop` is set. `watch` is called about ten times
 /// a second. In real time, a run that was stopped has the result so far, and says so.
 ///
@@ -76,7 +106,8 @@ pub fn run_point(
     };
     let sampling = options.rows.map_or(Sampling::Asked, Sampling::Rows);
     let moments = moments(&plan.probes, &scenario);
-    let seen = options.backend.get().run(
+    let seen = carry_out(
+        options.backend,
         &scenario,
         Request {
             moments: &moments,
@@ -158,7 +189,7 @@ pub(crate) fn observe(
         watch: &mut |_| (),
         on_sample: &mut |flow, t, sample| on_sample(flow, t, sample),
     };
-    backend.get().run(&scenario, request)
+    carry_out(backend, &scenario, request)
 }
 
 /// Runs the first point of a plan in the simulator; what entered its first link and its way back, up to so many packets
@@ -178,6 +209,6 @@ pub(crate) fn arrivals(
         watch: &mut |_| (),
         on_sample: &mut |_, _, _| Ok(()),
     };
-    let seen = backend.get().run(&scenario(plan, 0, backend)?, request)?;
+    let seen = carry_out(backend, &scenario(plan, 0, backend)?, request)?;
     seen.arrivals.ok_or(RunError::Lost)
 }

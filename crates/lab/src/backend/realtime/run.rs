@@ -65,6 +65,7 @@ pub(crate) fn run<T: Testbed>(
         series,
         emulator,
         interrupted: end.interrupted,
+        late_starts: 0,
         arrivals: None,
     })
 }

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -150,64 +150,60 @@ impl Drop for Process {
     }
 }
 
+/// Time that what was written last has to come through the pipe, when somebody still holds its other end.
+const SETTLE: Duration = Duration::from_millis(500);
+
 /// The last of what a command has written to stdout and stderr.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Output(Arc<Mutex<VecDeque<u8>>>);
+pub(crate) struct Output(Arc<(Mutex<Kept>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: VecDeque<u8>,
+    /// Somebody could still write.
+    is_open: bool,
+}
 
 impl Output {
     fn of(mut reader: io::PipeReader) -> io::Result<Self> {
         let output = Self::default();
+        output.lock().is_open = true;
         let kept = output.clone();
         let read = move || {
             let mut part = [0; KEPT_BYTES];
             // Until nobody is left who could write.
             while let Ok(bytes @ 1..) = reader.read(&mut part) {
-                let mut all = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let all = &mut kept.lock().bytes;
                 all.extend(&part[..bytes]);
                 let surplus = all.len().saturating_sub(KEPT_BYTES);
                 all.drain(..surplus);
             }
+            kept.lock().is_open = false;
+            kept.0.1.notify_all();
         };
         thread::Builder::new().name("fullpipe-output".to_owned()).spawn(read)?;
         Ok(output)
     }
 
-    /// The last lines in one, for a message.
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last lines in one, for a message: those so far.
     pub(crate) fn last_lines(&self) -> String {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&all.iter().copied().collect::<Vec<_>>()).into_owned();
-        drop(all);
+        let text: Vec<u8> = self.lock().bytes.iter().copied().collect();
+        let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
         let shown = lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ");
         let shown: String = shown.chars().filter(|c| !c.is_control()).collect();
         let surplus = shown.chars().count().saturating_sub(SHOWN_CHARS);
         shown.chars().skip(surplus).collect()
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_ends_with_all_that_it_started_and_its_last_lines_are_known() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo first; echo second >&2; echo; sleep 100 & echo third; wait"]);
-        let (mut process, output) = Process::start_apart(command).expect("a shell");
-        let begun = Instant::now();
-        while !output.last_lines().contains("third") {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{}", output.last_lines());
-            thread::sleep(NAP);
-        }
-        assert_eq!(output.last_lines(), "first / second / third");
-        assert_eq!(process.poll().expect("a status"), None);
-        let group = process.group;
-        assert!(process.end().expect("an end").is_some());
-        drop(process);
-        // The group is gone when nobody can be signalled.
-        while killpg(group, None).is_ok() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the group still runs");
-            thread::sleep(NAP);
-        }
+    /// The last lines of a command that has ended: with what is still in the pipe.
+    pub(crate) fn last_words(&self) -> String {
+        let waited = self.0.1.wait_timeout_while(self.lock(), SETTLE, |kept| kept.is_open);
+        drop(waited);
+        self.last_lines()
     }
 }

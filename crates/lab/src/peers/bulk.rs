@@ -108,7 +108,7 @@ pub fn bulk_once(
     while !listens(port) {
         let ended = server.poll().map_err(|e| e.to_string())?.is_some();
         if ended || begin.elapsed() > START || stop.load(Ordering::Relaxed) {
-            return Err(format!("its server does not listen: {}", said.last_lines()));
+            return Err(format!("its server does not listen: {}", said.last_words()));
         }
         thread::sleep(NAP);
     }
@@ -131,7 +131,7 @@ pub fn bulk_once(
     // How it ends is no concern.
     let _ = server.end();
     if !status.success() {
-        return Err(format!("its client ended with {status}: {}", said.last_lines()));
+        return Err(format!("its client ended with {status}: {}", said.last_words()));
     }
     let goodput_gbps = SERVED_BYTES as f64 * 8.0 / seconds / 1e9;
     Ok(BulkRun { seconds, goodput_gbps, server_cpu_s, client_cpu_s })
@@ -151,8 +151,11 @@ fn free_port() -> io::Result<u16> {
 
 /// True if a UDP socket has this port: the kernel's table has it in hexadecimal digits.
 fn listens(port: u16) -> bool {
+    has_port(&fs::read_to_string("/proc/net/udp").unwrap_or_default(), port)
+}
+
+fn has_port(table: &str, port: u16) -> bool {
     let end = format!(":{port:04X}");
-    let table = fs::read_to_string("/proc/net/udp").unwrap_or_default();
     table
         .lines()
         .skip(1)
@@ -276,10 +279,12 @@ mod tests {
 
     #[test]
     fn a_socket_and_a_process_are_found() {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let port = socket.local_addr().expect("an address").port();
-        assert!(listens(port));
-        drop(socket);
+        let table = "   sl  local_address rem_address   st tx_queue\n\
+                     42: 0100007F:E31D 00000000:0000 07 00000000:00000000 00:00000000\n\
+                     43: 00000000:0044 0100007F:1F90 01 00000000:00000000 00:00000000\n";
+        assert!(has_port(table, 58_141) && has_port(table, 68));
+        assert!(!has_port(table, 8080), "the other end's");
+        assert!(!has_port(table, 0xE3) && !has_port("", 68));
         assert!(cpu_of(std::process::id()).is_some_and(|seconds| seconds >= 0.0));
         assert!(cpu_of_children().is_ok_and(|seconds| seconds >= 0.0));
     }

@@ -30,7 +30,7 @@ impl Server {
         let fails = |why: String, output: &Output| RunError::NoServer {
             line: line.to_string_lossy().escape_debug().to_string(),
             why,
-            output: output.last_lines(),
+            output: output.last_words(),
         };
         let mut command = Command::new("sh");
         command.arg("-c").arg(line);
@@ -42,8 +42,6 @@ impl Server {
         let begun = Instant::now();
         while link.enter_server(listening)? <= before {
             if let Some(status) = process.poll().map_err(RunError::LostCommand)? {
-                // What it said last may still be on its way.
-                thread::sleep(NAP);
                 let ended = Ended::from(status).in_words();
                 return Err(fails(format!("ended with {ended} before it listened"), &output));
             }
@@ -70,7 +68,7 @@ impl Server {
         Ok(ServerResult {
             command: self.line.to_string_lossy().into_owned(),
             ended,
-            output: self.output.last_lines(),
+            output: self.output.last_words(),
         })
     }
 }

@@ -321,7 +321,7 @@ impl TcpFlow {
                 Err(e) => return Err(e),
             }
             self.received.store(received, Ordering::Relaxed);
-            self.writes.read(received, &self.latencies);
+            self.writes.read(received, time::Instant::now(), &self.latencies);
             if let Some(requests) = &mut requests {
                 requests.received(received, &self.completions);
                 self.is_waiting.store(requests.asked.is_some(), Ordering::Relaxed);

@@ -37,9 +37,8 @@ impl Writes {
         }
     }
 
-    /// Everything up to `received` bytes has been read now.
-    pub(super) fn read(&self, received: u64, latencies: &Times) {
-        let now = time::Instant::now();
+    /// Everything up to `received` bytes has been read by `now`.
+    pub(super) fn read(&self, received: u64, now: time::Instant, latencies: &Times) {
         let mut writes = self.lock();
         while let Some(write) = writes.front().copied().filter(|w| w.end <= received) {
             writes.pop_front();
@@ -74,16 +73,19 @@ mod tests {
     #[test]
     fn a_write_counts_when_its_last_byte_was_read() {
         let (writes, found) = (Writes::default(), Times::new());
-        writes.write(100, time::Instant::now());
-        writes.write(300, time::Instant::now());
+        let begin = time::Instant::now();
+        let at = |ms| begin + time::Duration::from_millis(ms);
+        // As the histogram has it: in three digits.
+        let millis = |ns: u64| (ns + 500_000) / 1_000_000;
+        writes.write(100, at(0));
+        writes.write(300, at(2));
         writes.written(250);
-        std::thread::sleep(time::Duration::from_millis(5));
-        writes.read(99, &found);
+        writes.read(99, at(5), &found);
         assert!(found.histogram().is_empty());
-        writes.read(249, &found);
-        assert!(found.histogram().len() == 1 && found.histogram().min() >= 5_000_000);
-        writes.read(250, &found);
-        assert_eq!(found.histogram().len(), 2);
+        writes.read(249, at(5), &found);
+        assert_eq!((found.histogram().len(), millis(found.histogram().min())), (1, 5));
+        writes.read(250, at(9), &found);
+        assert_eq!((found.histogram().len(), millis(found.histogram().max())), (2, 7));
         assert!(writes.lock().is_empty());
     }
 }

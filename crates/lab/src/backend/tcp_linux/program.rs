@@ -321,9 +321,7 @@ impl Program {
     }
 
     fn failed(&self, running: &Running, how: String, is_unfit: bool) -> RunError {
-        // What it wrote last may still be in the pipe.
-        thread::sleep(10 * NAP);
-        let (program, output) = (running.name.clone(), running.output.last_lines());
+        let (program, output) = (running.name.clone(), running.output.last_words());
         RunError::Program { flow: self.flow, program, how, output, is_unfit }
     }
 

@@ -3,16 +3,18 @@
 //! `PROPTEST_CASES` sets their number.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fullpipe_lab::output::table;
 use fullpipe_lab::{Edition, Plan, RunError, RunOptions, run_point};
 use nix::time::{ClockId, clock_gettime};
 
+#[path = "../generator/mod.rs"]
 mod generator;
 
 use generator::Chance;
@@ -20,40 +22,44 @@ use generator::Chance;
 /// Cases in `test.sh`.
 const CASES: u64 = 300;
 
-const MOST_MEMORY: usize = 2_000_000_000;
+const MOST_MEMORY: isize = 2_000_000_000;
 const MOST_CPU: Duration = Duration::from_secs(15);
 
 /// The duration of a run; of one in [`PATIENT`] cases the second time.
 const RUN: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(3)];
 const PATIENT: u64 = 50;
 
-/// Counts what is allocated.
+/// Counts what each thread allocates: other tests may run beside this one.
 struct Counting;
 
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Bytes that this thread took and did not give back; another's that it gave back make it less.
+    static NOW: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
 
-fn add(bytes: usize) {
-    let now = NOW.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    PEAK.fetch_max(now, Ordering::Relaxed);
+fn add(bytes: isize) {
+    let now = NOW.get() + bytes;
+    NOW.set(now);
+    PEAK.set(PEAK.get().max(now));
 }
 
 // SAFETY: everything is the system's; this only counts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size());
+        add(layout.size().cast_signed());
         // SAFETY: as the caller has it.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        add(layout.size());
+        add(layout.size().cast_signed());
         // SAFETY: as the caller has it.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        add(-layout.size().cast_signed());
         // SAFETY: as the caller has it.
         unsafe { System.dealloc(at, layout) }
     }
@@ -93,10 +99,10 @@ fn no_file_brings_it_down() {
             }
             let patience = RUN[usize::from(case % PATIENT == 0)];
             watch.begin(case, patience);
-            PEAK.store(NOW.load(Ordering::Relaxed), Ordering::Relaxed);
-            let (memory, begun) = (NOW.load(Ordering::Relaxed), cpu());
+            PEAK.set(NOW.get());
+            let (memory, begun) = (NOW.get(), cpu());
             let came = catch_unwind(AssertUnwindSafe(|| try_out(&text, dir.path(), &watch.stop)));
-            let memory = PEAK.load(Ordering::Relaxed).saturating_sub(memory);
+            let memory = PEAK.get() - memory;
             let spent = cpu() - begun;
             watch.end();
             peak = peak.max((memory, case));
@@ -159,6 +165,7 @@ impl Watch {
     fn keep(&self) {
         let mut before = Instant::now();
         while !self.over.load(Ordering::Relaxed) {
+            // Sleeps: the file under test knows no event at which it has run for long enough.
             std::thread::sleep(STEP);
             let passed = before.elapsed().as_millis() as u64;
             before = Instant::now();
@@ -193,7 +200,8 @@ fn try_out(text: &str, dir: &Path, stop: &AtomicBool) -> Result<Came, String> {
     if let Err(error) = plan.check_backend(RunOptions::default().backend, "x.toml") {
         return refused(error.to_string());
     }
-    if let Err(error) = plan.jobs_within(MOST_MEMORY as u64, 1, Some(500), "x.toml") {
+    if let Err(error) = plan.jobs_within(MOST_MEMORY.cast_unsigned() as u64, 1, Some(500), "x.toml")
+    {
         return refused(error.to_string());
     }
     let options = RunOptions { rows: Some(500), ..RunOptions::default() };

@@ -2,6 +2,7 @@
 //!
 //! `JUDGE_SEEDS=20` judges each healthy sender that often, as `./test.sh --long` does.
 
+#[path = "../planted/mod.rs"]
 mod planted;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! The page of the figures in a real browser, where there is one: Chromium, without a window.
+//! The page of the figures in a real browser: Chromium, without a window.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_lab::figures::{FIGURES, page, run_all};
@@ -76,12 +76,10 @@ fn write_frame(file: &Path, width: u32) -> PathBuf {
     frame
 }
 
-/// The first browser that starts.
-fn browser() -> Option<&'static str> {
-    NAMES.into_iter().find(|name| {
-        let version = Command::new(name).arg("--version").stderr(Stdio::null()).output();
-        version.is_ok_and(|said| said.status.success())
-    })
+/// The first that is there.
+fn browser() -> &'static str {
+    let found = NAMES.into_iter().find(|name| fullpipe_testkit::program(name).is_some());
+    found.expect("the test names Need::Chromium")
 }
 
 fn open(browser: &str, dir: &Path, file: &Path, flags: &[&str]) -> Output {
@@ -140,12 +138,8 @@ fn write_report(dir: &Path) -> PathBuf {
     file
 }
 
-#[test]
 fn a_browser_shows_every_plot_wide_and_narrow_in_light_and_dark_without_an_error() {
-    let Some(browser) = browser() else {
-        println!("skipped: there is no browser; install one, as with apt-get install chromium");
-        return;
-    };
+    let browser = browser();
     let dir = tempfile::tempdir().expect("a directory");
     let figures = write_page(dir.path());
     let report = write_report(dir.path());
@@ -249,9 +243,8 @@ fn write_peers(dir: &Path) -> PathBuf {
     file
 }
 
-#[test]
 fn a_browser_shows_the_table_of_stacks() {
-    let Some(browser) = browser() else { return println!("skipped: there is no browser") };
+    let browser = browser();
     let dir = tempfile::tempdir().expect("a directory");
     let file = write_peers(dir.path());
     for (width, scheme) in [(1400, "1"), (1400, "0"), (420, "1"), (420, "0")] {
@@ -284,9 +277,8 @@ fn a_browser_shows_the_table_of_stacks() {
     }
 }
 
-#[test]
 fn a_browser_prints_the_page() {
-    let Some(browser) = browser() else { return println!("skipped: there is no browser") };
+    let browser = browser();
     let dir = tempfile::tempdir().expect("a directory");
     let file = write_page(dir.path());
     // Printed is what stands there, and that is not to be the facts.
@@ -296,4 +288,11 @@ fn a_browser_prints_the_page() {
     open(browser, dir.path(), &file, &[&format!("--print-to-pdf={}", pdf.display())]);
     let printed = std::fs::read(&pdf).expect("a file");
     assert!(printed.starts_with(b"%PDF") && printed.len() > 50_000, "{} bytes", printed.len());
+}
+
+fullpipe_testkit::tests! {
+    long [Chromium]
+        a_browser_shows_every_plot_wide_and_narrow_in_light_and_dark_without_an_error,
+        a_browser_shows_the_table_of_stacks,
+        a_browser_prints_the_page;
 }

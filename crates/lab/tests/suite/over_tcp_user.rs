@@ -161,7 +161,7 @@ fn what_it_does_not_have_is_refused() {
 
 #[test]
 fn a_file_of_the_docs_runs_unchanged() {
-    let text = include_str!("../../../scenarios/three-backends.toml");
+    let text = include_str!("../../../../scenarios/three-backends.toml");
     let run = run(BackendChoice::TCP_USER, text);
     let verdicts = plan(text).judge(&[&run.probes]);
     assert!(verdicts.iter().all(|v| v.met), "{:?}", run.probes);

@@ -1,0 +1,60 @@
+//! What a backend in real time does not have is refused before anything runs.
+
+use std::path::Path;
+
+use fullpipe_lab::{BackendChoice, Edition, Plan};
+
+#[test]
+fn a_stack_refuses_what_it_does_not_have() {
+    for (backend, flow, says) in [
+        (
+            BackendChoice::QUINN,
+            "cc = \"noq:cubic\"",
+            "noq:cubic does not run over quic:quinn; write --backend quic",
+        ),
+        (
+            BackendChoice::QUIC,
+            "cc = \"quinn:bbr\"",
+            "quinn:bbr does not run over quic; write --backend quic:quinn",
+        ),
+        (
+            BackendChoice::QUINN,
+            "cc = \"s2n:bbr\"",
+            "s2n:bbr does not run over quic:quinn; write --backend quic:s2n",
+        ),
+        (
+            BackendChoice::S2N,
+            "cc = \"quinn:bbr\"",
+            "quinn:bbr does not run over quic:s2n; write --backend quic:quinn",
+        ),
+        (
+            BackendChoice::QUINN,
+            "cc = \"bbr3\"\napp = { on_off = { on = \"1s\", off = \"1s\" } }",
+            "does not run over quic:quinn; write --backend sim or quic",
+        ),
+    ] {
+        let text = format!("path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n{flow}\n");
+        let plan = Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default());
+        let refusal = plan.expect("sound").check_backend(backend, "x.toml").expect_err(says);
+        assert!(refusal.to_string().contains(says), "{refusal}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn tcp_on_a_device_refuses_what_it_does_not_have() {
+    for (flow, says) in [
+        ("app = { short_flows = { bytes = \"9kB\", every = \"1s\" } }", "short_flows"),
+        ("mss = 1000", "mss does not run over tcp:user-tun"),
+        ("cc = \"noq:bbr3\"", "noq:bbr3 does not run over tcp:user-tun; write --backend quic"),
+    ] {
+        let text = format!(
+            "path = {{ rate = \"9mbit\", rtt = \"9ms\" }}\ncc = \"bbr3\"\n[[flow]]\n{flow}\n"
+        );
+        let plan = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
+        let plan = plan.unwrap_or_else(|e| panic!("{e}"));
+        let backend: BackendChoice = "tcp:user-tun".parse().expect("a backend");
+        let error = plan.check_backend(backend, "x.toml").expect_err(says).to_string();
+        assert!(error.contains(says) && !error.contains('\n'), "{error}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Sequences of events against the properties of crates/cc/tests/properties.rs that hold after each event: the input
+//! Sequences of events against the properties of crates/cc/tests/suite/properties.rs that hold after each event: the input
 //! is that of `events::replay_history`.
 
 #![no_main]

@@ -1,4 +1,4 @@
-//! The command with senders that have one defect each, those that `crates/lab/tests/verdicts.rs` plants, to judge them over
+//! The command with senders that have one defect each, those that `crates/lab/tests/suite/verdicts.rs` plants, to judge them over
 //! real packets:
 //!
 //! ```text

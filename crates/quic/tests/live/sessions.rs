@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::{begun, fetch, loopback, start};
 use fullpipe_quic::{
     Alpn, Cipher, Client, ClientError, ClientOptions, Connector, Content, Server, ServerOptions,
-    ServerTls, Verify, bulk_block,
+    ServerTls, TransportSettings, Verify, bulk_block,
 };
 use fullpipe_testkit::PATIENCE;
 use tokio::task::JoinSet;
@@ -104,7 +104,7 @@ async fn not_taken(alpn: Alpn) {
 
 /// A probe timeout has the 25 ms in it by which the peer may be late with its ACK, and noq repeats a close for three.
 #[tokio::main]
-async fn a_client_that_is_done_says_so_and_does_not_stay() {
+async fn a_client_that_is_done_does_not_stay() {
     let tls = tls();
     let server = serve(&tls);
     let verify = Verify::Certificates(tls.certificates());
@@ -119,14 +119,27 @@ async fn a_client_that_is_done_says_so_and_does_not_stay() {
         shortest = shortest.min(begun.elapsed());
     }
     assert!(shortest < Duration::from_millis(25), "{shortest:?}");
-    // Long before the idle timeout, in which the server forgets those that say nothing.
+}
+
+#[tokio::main]
+async fn a_server_forgets_a_client_that_is_done() {
+    // What says nothing is forgotten by then, and not before.
+    let transport =
+        TransportSettings { idle_timeout: (100 * PATIENCE).into(), ..TransportSettings::default() };
+    let options = ServerOptions { transport, ..ServerOptions::default() };
+    let (server, verify) = start(Content::Bulk, options);
+    let options = ClientOptions { transport, ..ClientOptions::default() };
+    let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
+    let client = client.expect("connected");
+    fetch(&client, "/bulk/10").await.expect("a body");
+    client.close().await;
     let forgotten = async {
         while server.endpoint().open_connections() > 0 {
             // Sleeps: between two looks at a counter.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), forgotten).await.expect("the server was told");
+    tokio::time::timeout(PATIENCE, forgotten).await.expect("the server was told");
 }
 
 #[tokio::main]
@@ -221,7 +234,8 @@ fullpipe_testkit::tests! {
     [] a_session_that_is_resumed_needs_no_certificate;
     [] a_request_goes_in_the_first_packets_if_the_server_takes_it;
     [] a_request_that_was_not_taken_early_can_be_made_anew;
-    timed [] a_client_that_is_done_says_so_and_does_not_stay;
+    timed [] a_client_that_is_done_does_not_stay;
+    [] a_server_forgets_a_client_that_is_done;
     [] both_ends_agree_on_the_one_cipher_or_on_none;
     [] a_certificate_that_is_read_again_counts_for_new_connections;
     [] a_server_that_ends_finishes_its_answers_and_takes_no_more;

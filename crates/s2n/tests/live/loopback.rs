@@ -50,12 +50,21 @@ async fn transfer(algorithm: Algorithm, bytes: usize) -> Duration {
     begun.elapsed()
 }
 
-/// s2n-quic asks the controller when a packet may leave.
+/// 1 MB at 2 MB/s.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn the_pacing_rate_is_enforced() {
+async fn paced() -> Duration {
     let rate = Rate::from_bytes_per_sec(2_000_000);
-    let took = transfer(Algorithm::Fixed(rate), 1_000_000).await;
+    transfer(Algorithm::Fixed(rate), 1_000_000).await
+}
+
+/// s2n-quic asks the controller when a packet may leave. A busy machine is slower, and never faster.
+fn the_pacing_rate_is_enforced() {
+    let took = paced();
     assert!(took >= Duration::from_millis(480), "1 MB at 2 MB/s took {took:?}");
+}
+
+fn the_pacing_rate_is_reached() {
+    let took = paced();
     assert!(took < Duration::from_secs(2), "1 MB at 2 MB/s took {took:?}");
 }
 
@@ -75,6 +84,7 @@ async fn each_algorithm_delivers() {
 }
 
 fullpipe_testkit::tests! {
-    timed [] the_pacing_rate_is_enforced;
+    [] the_pacing_rate_is_enforced;
+    timed [] the_pacing_rate_is_reached;
     [] each_algorithm_delivers;
 }

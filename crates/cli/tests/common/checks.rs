@@ -116,3 +116,17 @@ pub fn json(dir: &Path, args: &[&str]) -> (Option<i32>, String, Value) {
     let value = serde_json::from_slice(&said.stdout).unwrap_or(Value::Null);
     (said.code, said.stderr, value)
 }
+
+/// That each expectation of these files of scenarios/bbr3x is met or known not to be.
+pub fn limits_of_bbr3x(files: &[&str]) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/bbr3x");
+    let said = run(fullpipe(&dir, &[&["run", "--json"], files].concat()));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let report: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let scenarios = report["scenarios"].as_array().expect("a list");
+    assert_eq!(scenarios.len(), files.len());
+    for scenario in scenarios {
+        let expectations = scenario["expectations"].as_array().expect("a list");
+        assert!(!expectations.is_empty(), "{} expects nothing", scenario["file"]);
+    }
+}

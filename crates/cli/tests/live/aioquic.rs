@@ -241,11 +241,11 @@ fn ten_thousand_small_files_come_over_http_3() {
 
 fullpipe_testkit::tests! {
     [Aioquic] get_fetches_from_an_aioquic_server,
-        serve_speaks_version_2_with_an_aioquic_client,
-        an_aioquic_client_works_through_a_relay,
         serve_serves_an_aioquic_client_over_http_3;
     long [Aioquic] get_speaks_version_2_with_an_aioquic_server,
+        serve_speaks_version_2_with_an_aioquic_client,
         serve_serves_an_aioquic_client,
+        an_aioquic_client_works_through_a_relay,
         get_fetches_over_http_3_from_an_aioquic_server,
         ten_thousand_small_files_come_over_http_3;
 }

@@ -24,6 +24,6 @@ fn explain_takes_a_flow_of_a_file() {
 }
 
 fullpipe_testkit::tests! {
-    timed [] explain_takes_a_flow_of_a_file;
+    long timed [] explain_takes_a_flow_of_a_file;
     long [] a_figure_that_runs_over_quic_does;
 }

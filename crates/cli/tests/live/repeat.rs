@@ -121,7 +121,7 @@ fn a_file_brings_the_same_metrics_over_the_kernels_tcp_with_our_program() {
 }
 
 fullpipe_testkit::tests! {
-    timed [] a_file_brings_the_same_metrics_over_quic;
+    long timed [] a_file_brings_the_same_metrics_over_quic;
     long [] repeated_runs_have_intervals_and_are_a_baseline;
     long timed [Root, Tun, Ip] a_file_brings_the_same_metrics_over_the_kernels_tcp;
     long timed [Root, Tun, Ip, Kernel] a_file_brings_the_same_metrics_over_the_kernels_tcp_with_our_program;

@@ -1,5 +1,6 @@
-//! `fullpipe run` on scenario files over QUIC.
+//! `fullpipe run` on scenario files over QUIC, and on those that take long.
 
+use crate::checks::limits_of_bbr3x;
 use crate::common::{fullpipe, names, run};
 
 fn over_quic_runs_of_a_file_share_their_path() {
@@ -66,7 +67,13 @@ fn over_quic_a_path_changes_with_time_and_windows_are_measured() {
     }
 }
 
+/// No packets, but half a minute of a processor.
+fn the_limits_of_bbr3x_in_shallow_buffers_and_among_many_are_met_or_known_not_to_be() {
+    limits_of_bbr3x(&["fairness.toml", "shallow.toml"]);
+}
+
 fullpipe_testkit::tests! {
-    timed [] over_quic_runs_of_a_file_share_their_path,
-        over_quic_a_path_changes_with_time_and_windows_are_measured;
+    timed [] over_quic_runs_of_a_file_share_their_path;
+    long timed [] over_quic_a_path_changes_with_time_and_windows_are_measured;
+    long [] the_limits_of_bbr3x_in_shallow_buffers_and_among_many_are_met_or_known_not_to_be;
 }

@@ -246,7 +246,7 @@ fn several_files_come_over_one_connection_or_over_one_each() {
     }
 }
 
-/// Over a path of 200 ms, since on loopback a handshake may be over before the first request is made.
+/// Over a path of 100 ms, since on loopback a handshake may be over before the first request is made.
 fn a_request_comes_with_the_first_packets_of_a_session_that_is_resumed() {
     let sizes = [1000, 2000, 3000];
     let downloads = downloads(&sizes);
@@ -255,7 +255,7 @@ fn a_request_comes_with_the_first_packets_of_a_session_that_is_resumed() {
         let relay = format!("0={}", server.address);
         let mut command = fullpipe(
             downloads.dir.path(),
-            &["link", "--udp", &relay, "--rtt", "200ms", "--rate", "50mbit", "--"],
+            &["link", "--udp", &relay, "--rtt", "100ms", "--rate", "50mbit", "--"],
         );
         command.args([env!("CARGO_BIN_EXE_fullpipe"), "get", "--insecure", "--output-dir", "here"]);
         command.args(sizes.map(|bytes| format!("https://localhost:{{port}}/{bytes}")));

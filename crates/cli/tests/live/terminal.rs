@@ -3,15 +3,16 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
+use std::thread;
 
 use crate::common::{Running, fullpipe, run};
 
-const FILE: &str = "cc = \"bbr3\"\nduration = \"2s\"\n\
+const FILE: &str = "cc = \"bbr3\"\nduration = \"1s\"\n\
     path = { rate = \"5mbit\", rtt = \"10ms\", buffer = \"4bdp\" }\n[[flow]]\ncount = 2\n";
 
 const RUN: [&str; 4] = ["run", "x.toml", "--over", "quic"];
 const COMPARE: [&str; 8] =
-    ["compare", "--cc", "bbr3", "--rate", "5mbit", "--rtt", "10ms", "--duration=2s"];
+    ["compare", "--cc", "bbr3", "--rate", "5mbit", "--rtt", "10ms", "--duration=1s"];
 
 /// What the command writes to a terminal that is its stderr, and its stdout. It is interrupted when the terminal shows
 /// what `interrupt` is true of.
@@ -27,6 +28,13 @@ pub(crate) fn on_a_terminal(
     let mut running = Running(command.spawn().expect("it starts"));
     // With it goes the last handle on the terminal's other end in this process.
     drop(command);
+    let mut stdout = running.0.stdout.take().expect("a pipe");
+    // Beside the terminal: whoever waits for room in a pipe does not end.
+    let printed = thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).expect("text");
+        text
+    });
     let mut master = std::fs::File::from(terminal.master);
     let (mut shown, mut buffer) = (Vec::new(), [0; 4096]);
     let mut is_told = false;
@@ -41,8 +49,7 @@ pub(crate) fn on_a_terminal(
             is_told = true;
         }
     }
-    let mut stdout = String::new();
-    running.0.stdout.take().expect("a pipe").read_to_string(&mut stdout).expect("text");
+    let stdout = printed.join().expect("no panic");
     (String::from_utf8_lossy(&shown).into_owned(), stdout, running.end().code())
 }
 
@@ -85,7 +92,7 @@ fn what_is_no_terminal_gets_plain_lines() {
 
 fn ctrl_c_keeps_what_there_is() {
     let dir = tempfile::tempdir().expect("a directory");
-    let long = FILE.replace("\"2s\"", "\"60s\"");
+    let long = FILE.replace("\"1s\"", "\"60s\"");
     std::fs::write(dir.path().join("x.toml"), long).expect("a file");
     let args = [&RUN[..], &["--json"]].concat();
     let (shown, stdout, code) = on_a_terminal(dir.path(), &args, has_blocks);
@@ -100,7 +107,7 @@ fn ctrl_c_keeps_what_there_is() {
 
 fn ctrl_c_in_the_only_run_of_the_simulator_says_that_there_is_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
-    let long = FILE.replace("\"2s\"", "\"100000s\"");
+    let long = FILE.replace("\"1s\"", "\"100000s\"");
     std::fs::write(dir.path().join("x.toml"), long).expect("a file");
     let args = ["run", "x.toml", "--json", "--out", "out"];
     let (shown, stdout, code) = on_a_terminal(dir.path(), &args, has_blocks);

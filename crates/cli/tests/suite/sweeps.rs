@@ -1,14 +1,14 @@
 //! `fullpipe sweep`: where its results are, and how it goes on after it was stopped.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::common::{Running, fullpipe, names, run};
 use fullpipe_testkit::until;
 
 const PATH: &str = "path = { rate = \"10mbit\", rtt = \"40ms\" }\n";
 
-/// Forty runs of some 50 ms of work each.
+/// Forty runs of some hundredths of a second of work each.
 fn sweep_file(dir: &Path) {
     let seeds: Vec<String> = (1..=20).map(|n| n.to_string()).collect();
     let content = format!(
@@ -34,13 +34,14 @@ pub(crate) fn assert_same(a: &Path, b: &Path) {
     }
 }
 
-/// Starts the sweep and waits until some of its runs are done. One at a time, the others take seconds more.
-fn sweeping(dir: &Path, out: &str) -> Running {
-    let mut command = fullpipe(dir, &["sweep", "sweep.toml", "--jobs", "1", "--out", out]);
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let running = Running(command.spawn().expect("it starts"));
-    until("the third run is in the journal", || done_in(&dir.join(out)) >= 3);
-    running
+/// Sweeps until the kernel kills it in the middle of a line of its journal, which is longer than the shell lets a file be.
+fn killed_sweep(dir: &Path, out: &str) {
+    let script = r#"ulimit -c 0; ulimit -f 200; exec "$0" "$@""#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_fullpipe"), "sweep", "sweep.toml"]);
+    // One at a time, the journal is the same each time, and so is where it ends.
+    command.args(["--jobs", "1", "--out", out]).current_dir(dir);
+    assert_eq!(run(command).code, None, "a signal");
 }
 
 #[test]
@@ -56,18 +57,12 @@ fn a_killed_sweep_goes_on_and_comes_to_what_an_undisturbed_one_does() {
     assert_same(&dir.path().join("one"), &dir.path().join("two"));
 
     let out = dir.path().join("killed");
-    let mut running = sweeping(dir.path(), "killed");
-    running.0.kill().expect("it runs");
-    running.end();
+    killed_sweep(dir.path(), "killed");
     let done = done_in(&out);
     assert!((3..40).contains(&done), "{done} were done when it was killed");
     assert!(!out.join("summary.parquet").exists());
-    // As if it had been killed while it wrote.
-    let journal = out.join("runs.jsonl");
-    let mut torn = std::fs::read(&journal).expect("a file");
-    torn.truncate(torn.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1));
-    torn.extend_from_slice(b"{\"run\":39,\"scen");
-    std::fs::write(&journal, torn).expect("a file");
+    let torn = std::fs::read(out.join("runs.jsonl")).expect("a file");
+    assert_ne!(torn.last(), Some(&b'\n'), "half a line");
     let said = run(fullpipe(dir.path(), &["sweep", "sweep.toml", "--out", "killed"]));
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     assert!(said.stderr.contains(&format!("{done} of them done before")), "{}", said.stderr);
@@ -81,13 +76,20 @@ fn a_killed_sweep_goes_on_and_comes_to_what_an_undisturbed_one_does() {
 #[test]
 fn ctrl_c_stops_a_sweep_which_then_says_where_it_is() {
     let dir = tempfile::tempdir().expect("a directory");
-    sweep_file(dir.path());
-    let mut running = sweeping(dir.path(), "out");
+    // The last runs have no end that anybody would see.
+    let content = format!(
+        "cc = \"bbr3\"\nduration = [\"1s\", \"100000s\"]\ninterval = \"1s\"\nseed = [1, 2, 3]\n{PATH}"
+    );
+    std::fs::write(dir.path().join("sweep.toml"), content).expect("a file");
+    let mut command = fullpipe(dir.path(), &["sweep", "sweep.toml", "--out", "out"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut running = Running(command.spawn().expect("it starts"));
+    until("the short runs are in the journal", || done_in(&dir.path().join("out")) == 3);
     running.interrupt();
     assert_eq!(running.end().code(), Some(130));
-    let done = done_in(&dir.path().join("out"));
+    assert_eq!(done_in(&dir.path().join("out")), 3);
     let stderr = running.stderr();
-    assert!(stderr.contains(&format!("interrupted: {done} of 40 runs are done")), "{stderr}");
+    assert!(stderr.contains("interrupted: 3 of 6 runs are done"), "{stderr}");
 }
 
 #[test]

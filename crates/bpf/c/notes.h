@@ -2,7 +2,7 @@
 /*
  * What was in flight and what was lost when a packet left. TCP keeps neither beside a packet, so both are
  * noted before packets are sent, and the note of a packet is looked up when it is acknowledged or lost.
- * Without a type of the kernel: tests/twin compiles it natively.
+ * Without a type of the kernel: tests/suite/twin compiles it natively.
  *
  * One note serves all packets that are sent until it is wrong by more than 1/128 of what is in flight, or
  * its losses by more than 1/256. A flight therefore needs at most 128 notes, and 256 more if all of it is

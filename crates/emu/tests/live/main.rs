@@ -1,11 +1,10 @@
-//! Links between real sockets, under the real clock.
-
-use std::process::ExitCode;
+//! Links between real sockets, under the real clock. The harness needs Linux.
 
 #[cfg(target_os = "linux")]
 mod ecn;
 #[cfg(target_os = "linux")]
 mod from_here;
+#[cfg(target_os = "linux")]
 mod link;
 #[cfg(target_os = "linux")]
 mod netem;
@@ -15,11 +14,16 @@ mod stalled;
 mod tun;
 
 #[cfg(target_os = "linux")]
-const LINUX: [&[fullpipe_testkit::Test]; 5] =
-    [ecn::TESTS, from_here::TESTS, netem::TESTS, stalled::TESTS, tun::TESTS];
-#[cfg(not(target_os = "linux"))]
-const LINUX: [&[fullpipe_testkit::Test]; 0] = [];
-
-fn main() -> ExitCode {
-    fullpipe_testkit::main(&[&[link::TESTS][..], &LINUX].concat())
+fn main() -> std::process::ExitCode {
+    fullpipe_testkit::main(&[
+        ecn::TESTS,
+        from_here::TESTS,
+        link::TESTS,
+        netem::TESTS,
+        stalled::TESTS,
+        tun::TESTS,
+    ])
 }
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}

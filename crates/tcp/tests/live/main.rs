@@ -1,6 +1,4 @@
-//! The drivers in real time, on devices of a namespace of their own, against the kernel's TCP.
-
-use std::process::ExitCode;
+//! The drivers in real time, on devices of a namespace of their own, against the kernel's TCP. Linux alone has them.
 
 #[cfg(target_os = "linux")]
 #[path = "../common/mod.rs"]
@@ -26,11 +24,15 @@ mod tap;
 mod tun_bulk;
 
 #[cfg(target_os = "linux")]
-const ALL: [&[fullpipe_testkit::Test]; 5] =
-    [kernel::TESTS, kernel_programs::TESTS, strangers::TESTS, tap::TESTS, tun_bulk::TESTS];
-#[cfg(not(target_os = "linux"))]
-const ALL: [&[fullpipe_testkit::Test]; 0] = [];
-
-fn main() -> ExitCode {
-    fullpipe_testkit::main(&ALL)
+fn main() -> std::process::ExitCode {
+    fullpipe_testkit::main(&[
+        kernel::TESTS,
+        kernel_programs::TESTS,
+        strangers::TESTS,
+        tap::TESTS,
+        tun_bulk::TESTS,
+    ])
 }
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}

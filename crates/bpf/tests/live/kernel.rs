@@ -1,64 +1,25 @@
 //! The program in this machine's kernel: it passes the verifier, carries connections over loopback
-//! with every byte, and leaves nothing behind. Needs root; without it, and without a kernel that takes
-//! such programs, the tests say so and pass.
-#![cfg(all(feature = "kernel", target_os = "linux"))]
+//! with every byte, and leaves nothing behind.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::panic::resume_unwind;
 use std::sync::{Barrier, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs};
 
-use fullpipe_bpf::kernel::{self, Error, Loaded, Options};
+use fullpipe_bpf::kernel::{self, Error, Options};
+use fullpipe_testkit::until;
 use nix::libc;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::sockopt::TcpCongestion;
 use nix::sys::socket::{getsockopt, setsockopt};
 
-/// One at a time: what is left behind is looked for by its name.
-static KERNEL: Mutex<()> = Mutex::new(());
+use crate::own::{InTheKernel, available, load, name_of};
 
 fn options(name: &str) -> Options {
     Options { name: name.to_owned(), ..Options::default() }
-}
-
-/// `None`, and a line why, where this machine cannot.
-fn load(options: &Options) -> Option<Loaded> {
-    match kernel::load(options) {
-        Ok(loaded) => Some(loaded),
-        Err(
-            error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps | Error::TooOld { .. }),
-        ) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-fn available() -> String {
-    fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("Linux has it")
-}
-
-/// The names that TCP has, and the maps of such programs by their number: somebody may have loaded one
-/// already, and what others leave may go at any time.
-fn in_the_kernel() -> Vec<String> {
-    let maps = libbpf_rs::query::MapInfoIter::default();
-    let ours = ["flows", "registration", "bbr3_ops"];
-    let maps = maps.filter(|map| ours.iter().any(|name| map.name.to_string_lossy() == *name));
-    let names = available().split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    names.into_iter().chain(maps.map(|map| map.id.to_string())).collect()
-}
-
-/// The kernel frees what the last connection used when it gets to it.
-fn assert_nothing_is_left(before: &[String]) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while let Some(left) = in_the_kernel().iter().find(|name| !before.contains(name)) {
-        assert!(Instant::now() < end, "{left} is left");
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// The byte at `at` of connection `seed`.
@@ -93,59 +54,56 @@ fn transfer(name: &str, seed: usize, bytes: usize, at_half: impl FnOnce()) {
     at_half();
     stream.write_all(&data[bytes / 2..]).expect("the second half");
     drop(stream);
-    assert_eq!(receiver.join().expect("it compares"), bytes);
+    assert_eq!(receiver.join().unwrap_or_else(|panic| resume_unwind(panic)), bytes);
 }
 
-#[test]
 fn a_connection_carries_every_byte_and_nothing_stays() {
-    let _one = KERNEL.lock();
-    let before = in_the_kernel();
-    let Some(loaded) = load(&options("fullpipe_test1")) else { return };
-    assert!(available().contains("fullpipe_test1"));
-    let again = kernel::load(&options("fullpipe_test1"));
+    let name = &*name_of("test1");
+    let loaded = load(&options(name));
+    let own = InTheKernel::of(name);
+    assert!(available().contains(name));
+    let again = kernel::load(&options(name));
     assert!(matches!(again, Err(Error::NameTaken(_))), "it is not pinned: {again:?}");
-    transfer("fullpipe_test1", 1, 64 << 20, || {});
+    transfer(name, 1, 64 << 20, || {});
     drop(loaded);
-    assert_nothing_is_left(&before);
+    own.is_gone();
 }
 
-#[test]
 fn unloading_under_a_hundred_connections_loses_no_byte() {
-    let _one = KERNEL.lock();
-    let before = in_the_kernel();
-    let Some(loaded) = load(&options("fullpipe_test2")) else { return };
+    let name = &*name_of("test2");
+    let loaded = load(&options(name));
+    let own = InTheKernel::of(name);
     let loaded = Mutex::new(Some(loaded));
     let halfway = Barrier::new(100);
     thread::scope(|scope| {
         for seed in 0..100 {
             let (loaded, halfway) = (&loaded, &halfway);
             scope.spawn(move || {
-                transfer("fullpipe_test2", seed, 1 << 20, || {
+                transfer(name, seed, 1 << 20, || {
                     if halfway.wait().is_leader() {
                         drop(loaded.lock().expect("nobody panics with it").take());
-                        assert!(!available().contains("fullpipe_test2"));
+                        assert!(!available().contains(name));
                     }
                     halfway.wait();
                 });
             });
         }
     });
-    assert_nothing_is_left(&before);
+    own.is_gone();
 }
 
 /// Runs the checks in a mount namespace of its own, and in what else is asked for: the system's BPF file
 /// system and its default stay as they are.
 fn apart(namespaces: CloneFlags, checks: impl FnOnce() + Send + 'static) {
     let thread = thread::spawn(move || {
-        if unshare(CloneFlags::CLONE_NEWNS | namespaces).is_err() {
-            eprintln!("skipped: a mount namespace needs root");
-            return;
-        }
+        unshare(CloneFlags::CLONE_NEWNS | namespaces).expect("the tests name Need::Root");
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).expect("private");
         checks();
     });
-    thread.join().expect("the checks hold");
+    if let Err(panic) = thread.join() {
+        resume_unwind(panic);
+    }
 }
 
 /// A file system of this kind over a directory, for this thread's namespace alone.
@@ -162,17 +120,16 @@ fn set_default(name: &str) {
     fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).expect("the kernel has it");
 }
 
-#[test]
 fn a_default_is_put_back_when_its_owner_ends() {
-    let _one = KERNEL.lock();
     apart(CloneFlags::CLONE_NEWNET, || {
         let before = default();
-        let options = Options { default: true, ..options("fullpipe_test4") };
-        let Some(loaded) = load(&options) else { return };
-        assert_eq!(default(), "fullpipe_test4");
+        let name = name_of("test4");
+        let options = Options { default: true, ..options(&name) };
+        let loaded = load(&options);
+        assert_eq!(default(), name);
         drop(loaded);
         assert_eq!(default(), before);
-        let Some(loaded) = load(&options) else { return };
+        let loaded = load(&options);
         set_default("reno");
         drop(loaded);
         assert_eq!(default(), "reno", "somebody chose another one meanwhile");
@@ -181,62 +138,49 @@ fn a_default_is_put_back_when_its_owner_ends() {
 }
 
 /// A pin that is removed by hand leaves what a killed process does: a default that is gone.
-#[test]
 fn a_default_that_nobody_put_back_is_put_back_by_who_comes_next() {
-    let _one = KERNEL.lock();
     apart(CloneFlags::CLONE_NEWNET, || {
         cover("/sys/fs/bpf", "bpf");
         set_default("reno");
         let leave = |name: &str| {
             let pinned = Options { default: true, pin: true, ..options(name) };
-            drop(load(&pinned)?);
+            drop(load(&pinned));
             fs::remove_dir_all("/sys/fs/bpf/fullpipe").expect("root removes it");
-            let end = Instant::now() + Duration::from_secs(5);
-            while available().contains(name) {
-                assert!(Instant::now() < end, "{name} is left");
-                thread::sleep(Duration::from_millis(10));
-            }
+            until(&format!("{name} is gone"), || !available().contains(name));
             assert_eq!(default(), name, "the kernel keeps it");
-            Some(())
         };
-        if leave("fullpipe_test7").is_none() {
-            return;
-        }
+        let [left, chosen_by_hand, next] = ["test7", "test8", "test9"].map(name_of);
+        leave(&left);
         let back = kernel::put_back_left_over().expect("root").expect("it was left");
-        assert_eq!((&*back.gone, &*back.default), ("fullpipe_test7", "reno"));
+        assert_eq!((&*back.gone, &*back.default), (&*left, "reno"));
         assert_eq!(default(), "reno");
         assert_eq!(kernel::put_back_left_over().expect("root"), None);
 
         // The next one by the same name is no reason to keep the one that is gone.
-        leave("fullpipe_test7").expect("as before");
-        let same =
-            load(&Options { default: true, ..options("fullpipe_test7") }).expect("as before");
-        drop(same);
+        leave(&left);
+        drop(load(&Options { default: true, ..options(&left) }));
         assert_eq!(default(), "reno");
 
         // Nobody noted what was before one that was chosen by hand.
-        let chosen = load(&options("fullpipe_test8")).expect("as before");
-        set_default("fullpipe_test8");
+        let chosen = load(&options(&chosen_by_hand));
+        set_default(&chosen_by_hand);
         drop(chosen);
-        assert_eq!(default(), "fullpipe_test8");
-        drop(load(&Options { default: true, ..options("fullpipe_test9") }).expect("as before"));
+        assert_eq!(default(), chosen_by_hand);
+        drop(load(&Options { default: true, ..options(&next) }));
         assert!(matches!(&*default(), "cubic" | "reno"), "{}", default());
     });
 }
 
-#[test]
 fn status_tells_the_model_of_each_connection() {
-    let _one = KERNEL.lock();
-    let before = in_the_kernel();
     apart(CloneFlags::empty(), || {
         cover("/sys/fs/bpf", "bpf");
-        let options = Options { pin: true, ..options("fullpipe_test5") };
-        if load(&options).is_none() {
-            return;
-        }
+        let name = &*name_of("test5");
+        let loaded = load(&Options { pin: true, ..options(name) });
+        let own = InTheKernel::of(name).and_its_pins();
+        drop(loaded);
         let users = || kernel::status().expect("root reads it").expect("it is pinned").connections;
         assert_eq!(users(), []);
-        transfer("fullpipe_test5", 5, 64 << 20, || {
+        transfer(name, 5, 64 << 20, || {
             let users = users();
             let [one] = &users[..] else { panic!("one connection, not {users:?}") };
             assert!(one.remote.ip().is_loopback() && one.local_port != 0, "{one:?}");
@@ -247,16 +191,15 @@ fn status_tells_the_model_of_each_connection() {
             let min_rtt = one.min_rtt.expect("it has samples");
             assert!((1_000..20_000_000).contains(&min_rtt), "{one:?}");
         });
-        assert_eq!(kernel::unload().expect("it is pinned").name, "fullpipe_test5");
+        assert_eq!(kernel::unload().expect("it is pinned").name, name);
+        own.is_gone();
     });
-    assert_nothing_is_left(&before);
 }
 
-#[test]
 fn a_kernel_that_cannot_is_told_what_it_lacks() {
     apart(CloneFlags::empty(), || {
         cover("/sys/kernel/btf", "tmpfs");
-        let says = || kernel::load(&options("fullpipe_test6")).expect_err("no such kernel");
+        let says = || kernel::load(&options(&name_of("test6"))).expect_err("no such kernel");
         assert!(matches!(says(), Error::NoBtf), "{}", says());
         fs::write("/sys/kernel/btf/vmlinux", b"types\0of an older kernel\0").expect("a tmpfs");
         assert!(matches!(says(), Error::NoStructOps), "{}", says());
@@ -272,55 +215,51 @@ fn a_kernel_that_cannot_is_told_what_it_lacks() {
     });
 }
 
-#[test]
 fn a_pinned_default_is_shown_and_unloaded_again() {
-    let _one = KERNEL.lock();
-    let before = in_the_kernel();
     apart(CloneFlags::CLONE_NEWNET, || {
-        let options = Options { default: true, pin: true, ..options("fullpipe_test3") };
+        let name = &*name_of("test3");
+        let options = Options { default: true, pin: true, ..options(name) };
         cover("/sys/fs/bpf", "bpf");
         let old_default = default();
         assert!(kernel::status().expect("root reads it").is_none());
         assert!(matches!(kernel::unload(), Err(Error::NotPinned)));
-        let Some(loaded) = load(&options) else { return };
+        let loaded = load(&options);
+        let own = InTheKernel::of(name).and_its_pins();
         drop(loaded);
-        assert_eq!(default(), "fullpipe_test3");
+        assert_eq!(default(), name);
         let status = kernel::status().expect("root reads it").expect("it is pinned");
         assert!(status.is_default && status.connections.is_empty());
         assert_eq!(status.previous_default.as_deref(), Some(&*old_default));
         assert!(kernel::load(&Options { name: "other".to_owned(), ..options.clone() }).is_err());
         let again = kernel::load(&options);
         assert!(matches!(again, Err(Error::AlreadyLoaded(_))), "{again:?}");
-        assert_eq!(kernel::unload().expect("it is pinned").name, "fullpipe_test3");
+        assert_eq!(kernel::unload().expect("it is pinned").name, name);
         assert_eq!(default(), old_default);
         assert!(!fs::exists("/sys/fs/bpf/fullpipe").expect("bpffs"));
+        own.is_gone();
     });
-    assert_nothing_is_left(&before);
 }
 
-#[test]
 fn of_two_loaders_at_once_one_wins_and_stays() {
-    let _one = KERNEL.lock();
     apart(CloneFlags::CLONE_NEWNET, || {
         cover("/sys/fs/bpf", "bpf");
         set_default("reno");
+        // Whether this kernel takes it at all.
+        drop(load(&options(&name_of("two"))));
         for round in 0..8 {
             let both = Barrier::new(2);
             let load = |number: u8| {
-                let name = format!("fullpipe_two{number}");
+                let name = name_of(&format!("two{number}"));
                 both.wait();
                 kernel::load(&Options { default: true, pin: true, ..options(&name) })
             };
             let results = thread::scope(|scope| {
                 let threads = [0, 1].map(|number| scope.spawn(move || load(number)));
-                threads.map(|thread| thread.join().expect("it does not panic"))
+                threads.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
             });
-            if let [Err(Error::NotRoot | Error::NoBtf | Error::NoStructOps), _] = &results {
-                return eprintln!("skipped: this machine cannot load it");
-            }
             let winners: Vec<usize> = (0..2).filter(|&i| results[i].is_ok()).collect();
             assert_eq!(winners.len(), 1, "round {round}: {results:?}");
-            let name = format!("fullpipe_two{}", winners[0]);
+            let name = name_of(&format!("two{}", winners[0]));
             let status = kernel::status().expect("root reads it").expect("it is pinned");
             assert_eq!((&status.name, status.is_default), (&name, true), "round {round}");
             assert!(available().contains(&name), "round {round}: {}", available());
@@ -332,44 +271,32 @@ fn of_two_loaders_at_once_one_wins_and_stays() {
 }
 
 /// Pins without the registration itself.
-#[test]
 fn what_a_killed_loader_pinned_is_in_nobodys_way() {
-    let _one = KERNEL.lock();
     apart(CloneFlags::CLONE_NEWNET, || {
         cover("/sys/fs/bpf", "bpf");
-        let pinned = Options { pin: true, ..options("fullpipe_test10") };
-        let Some(loaded) = load(&pinned) else { return };
-        drop(loaded);
+        let name = &*name_of("test10");
+        let pinned = Options { pin: true, ..options(name) };
+        drop(load(&pinned));
         fs::remove_file("/sys/fs/bpf/fullpipe/link").expect("root removes it");
-        let end = Instant::now() + Duration::from_secs(5);
-        while available().contains("fullpipe_test10") {
-            assert!(Instant::now() < end, "it is left");
-            thread::sleep(Duration::from_millis(10));
-        }
+        until("it is gone", || !available().contains(name));
         assert!(kernel::status().expect("root reads it").is_none(), "nothing is loaded");
-        drop(load(&pinned).expect("as before"));
-        assert_eq!(kernel::unload().expect("it is pinned").name, "fullpipe_test10");
+        drop(load(&pinned));
+        assert_eq!(kernel::unload().expect("it is pinned").name, name);
     });
 }
 
 /// A namespace that is made while the program is the default of the system's first one inherits it.
-#[test]
 fn unloading_puts_the_default_back_in_every_namespace() {
-    let _one = KERNEL.lock();
     apart(CloneFlags::CLONE_NEWNET, || {
         cover("/sys/fs/bpf", "bpf");
         set_default("reno");
-        let Some(loaded) =
-            load(&Options { default: true, pin: true, ..options("fullpipe_test11") })
-        else {
-            return;
-        };
-        drop(loaded);
+        let name = &*name_of("test11");
+        drop(load(&Options { default: true, pin: true, ..options(name) }));
         let (ready, asked) = (Barrier::new(2), Barrier::new(2));
         thread::scope(|scope| {
             let other = scope.spawn(|| {
                 unshare(CloneFlags::CLONE_NEWNET).expect("root");
-                set_default("fullpipe_test11");
+                set_default(name);
                 ready.wait();
                 asked.wait();
                 default()
@@ -402,20 +329,17 @@ fn keep_capabilities(kept: &[u32]) {
     assert_eq!(done, 0, "a process may give up what it has");
 }
 
-#[test]
 fn a_lacking_capability_is_named() {
     const PERFMON: u32 = 38;
     const BPF: u32 = 39;
-    let _one = KERNEL.lock();
-    if load(&options("fullpipe_test12")).is_none() {
-        return;
-    }
+    let name = name_of("test12");
+    drop(load(&options(&name)));
     let load_with = |kept: &'static [u32]| {
         let load = || {
             keep_capabilities(kept);
-            kernel::load(&options("fullpipe_test12")).map(drop)
+            kernel::load(&options(&name)).map(drop)
         };
-        thread::spawn(load).join().expect("it does not panic")
+        thread::scope(|scope| scope.spawn(load).join()).unwrap_or_else(|panic| resume_unwind(panic))
     };
     load_with(&[PERFMON, BPF]).expect("these are what is needed");
     for (kept, lacking) in [(&[BPF], "CAP_PERFMON"), (&[PERFMON], "CAP_BPF")] {
@@ -428,11 +352,14 @@ fn a_lacking_capability_is_named() {
     }
 }
 
-#[test]
-fn names_that_tcp_does_not_take_are_refused() {
-    for name in ["", "sixteen_letters_", "a b", "bbr/3", "a\nb"] {
-        let error = kernel::load(&options(name)).expect_err("no name");
-        assert!(matches!(error, Error::BadName(_)), "{error}");
-        assert!(!error.to_string().contains('\n'), "{error}");
-    }
+fullpipe_testkit::tests! {
+    long [Root, Kernel] a_connection_carries_every_byte_and_nothing_stays,
+        unloading_under_a_hundred_connections_loses_no_byte,
+        a_default_is_put_back_when_its_owner_ends,
+        a_default_that_nobody_put_back_is_put_back_by_who_comes_next,
+        a_kernel_that_cannot_is_told_what_it_lacks, a_pinned_default_is_shown_and_unloaded_again,
+        of_two_loaders_at_once_one_wins_and_stays,
+        what_a_killed_loader_pinned_is_in_nobodys_way,
+        unloading_puts_the_default_back_in_every_namespace, a_lacking_capability_is_named;
+    long timed [Root, Kernel] status_tells_the_model_of_each_connection;
 }

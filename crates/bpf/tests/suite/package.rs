@@ -1,10 +1,9 @@
 //! The loader of the Debian package and its files. scripts/deb-in-qemu.sh installs it.
-#![cfg(all(feature = "loader", target_os = "linux"))]
 
 use std::process::{Command, Output};
 
-const PAGE: &str = include_str!("../debian/fullpipe-bbr3.8");
-const OPTIONS: &str = include_str!("../debian/fullpipe-bbr3.default");
+const PAGE: &str = include_str!("../../debian/fullpipe-bbr3.8");
+const OPTIONS: &str = include_str!("../../debian/fullpipe-bbr3.default");
 
 fn loader(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fullpipe-bbr3")).args(args).output().expect("it starts")

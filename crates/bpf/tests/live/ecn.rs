@@ -1,6 +1,4 @@
-//! CE marks of a path between two namespaces come to the program in the kernel. Needs root and a kernel
-//! that takes it; without them the test says so and is over.
-#![cfg(all(feature = "kernel", target_os = "linux"))]
+//! CE marks of a path between two namespaces come to the program in the kernel.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,18 +7,19 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullpipe_bpf::kernel::{self, Connection, Error, Loaded, Options};
+use fullpipe_bpf::kernel::{Connection, Loaded, Options};
 use fullpipe_cc::Rate;
 use fullpipe_emu::namespace::CLIENT;
-use fullpipe_emu::tun::{self, TunConfig, TunLink};
+use fullpipe_emu::tun::{TunConfig, TunLink};
 use fullpipe_path::{
     ElementConfig, Link, PathConfig, QueueConfig, QueueLimit, RateConfig, StepConfig,
 };
+use fullpipe_testkit::{PATIENCE, inconclusive};
 use nix::libc::linger;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Linger, TcpCongestion};
 
-const NAME: &str = "fullpipe_ecn";
+use crate::own::{load, name_of};
 
 /// 50 Mbit/s and 2 ms, which marks what finds six packets in the queue.
 fn marking() -> TunConfig {
@@ -62,13 +61,13 @@ fn send(loaded: &Loaded, ecn: &str) -> (Connection, u64) {
     let listener = listener.expect("inside").expect("a listener");
     let receiver = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("it connects");
-        stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut chunk = vec![0; 1 << 16];
         while matches!(stream.read(&mut chunk), Ok(n) if n > 0) {}
     });
     let stream = link.server().expect("a namespace").enter(|| TcpStream::connect((CLIENT, 7)));
     let mut stream = stream.expect("inside").expect("a connection");
-    setsockopt(&stream, TcpCongestion, &OsString::from(NAME)).expect("the name is known");
+    setsockopt(&stream, TcpCongestion, &OsString::from(name_of("ecn"))).expect("the name is known");
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(2) {
         stream.write_all(&[0; 10_000]).expect("it is sent");
@@ -81,8 +80,11 @@ fn send(loaded: &Loaded, ecn: &str) -> (Connection, u64) {
     let at_once = linger { l_onoff: 1, l_linger: 0 };
     setsockopt(&stream, Linger, &at_once).expect("a socket");
     drop(stream);
-    receiver.join().expect("it reads");
+    receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     let report = link.finish().expect("it ran");
+    if let Some(warning) = report.warning {
+        inconclusive(warning);
+    }
     let queue_ms = report.downlink.queue_delay.mean() / 1e6;
     let stats = report.downlink.stats;
     let megabits = stats.carried.bytes as f64 * 8.0 / 1e6 / begun.elapsed().as_secs_f64();
@@ -90,22 +92,10 @@ fn send(loaded: &Loaded, ecn: &str) -> (Connection, u64) {
     (connection, stats.marked.packets)
 }
 
-#[test]
 fn marks_are_responded_to_where_they_are_said_to_mean_a_short_queue() {
     let options =
-        |low_latency_ecn| Options { name: NAME.to_owned(), low_latency_ecn, ..Options::default() };
-    let loaded = match kernel::load(&options(true)) {
-        Ok(loaded) => loaded,
-        Err(
-            error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps | Error::TooOld { .. }),
-        ) => {
-            return eprintln!("skipped: {error}");
-        }
-        Err(error) => panic!("{error}"),
-    };
-    if let Err(error) = tun::available() {
-        return eprintln!("skipped: {error}");
-    }
+        |low_latency_ecn| Options { name: name_of("ecn"), low_latency_ecn, ..Options::default() };
+    let loaded = load(&options(true));
     let (with, marked) = send(&loaded, CLASSIC);
     assert!(marked > 0 && with.marked > 0, "{marked} packets, {with:?}");
     assert!(with.ecn_alpha.is_some_and(|alpha| alpha < 256), "{with:?}");
@@ -116,12 +106,16 @@ fn marks_are_responded_to_where_they_are_said_to_mean_a_short_queue() {
         assert!(marked > 0 && accurate.marked > 0, "{marked} packets, {accurate:?}");
         assert!(accurate.ecn_alpha.is_some_and(|alpha| alpha < 256), "{accurate:?}");
     } else {
-        eprintln!("skipped: accurate ECN, which this kernel does not have");
+        println!("not tried: accurate ECN, which this kernel does not have");
     }
     drop(loaded);
     // Negotiation alone does not say what a mark means: they are counted, and change nothing.
-    let loaded = kernel::load(&options(false)).expect("as before");
+    let loaded = load(&options(false));
     let (unanswered, marked) = send(&loaded, CLASSIC);
     assert!(marked > 0 && unanswered.marked > 0, "{marked} packets, {unanswered:?}");
     assert_eq!(unanswered.ecn_alpha, None, "{unanswered:?}");
+}
+
+fullpipe_testkit::tests! {
+    long timed [Root, Kernel, Tun] marks_are_responded_to_where_they_are_said_to_mean_a_short_queue;
 }

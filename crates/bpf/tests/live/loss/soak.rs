@@ -2,7 +2,7 @@
 //! stays in the kernel. `SOAK_CONNECTIONS` and `SOAK_SECONDS` make it larger and longer than 60 and 8:
 //!
 //! ```text
-//! SOAK_CONNECTIONS=1000 SOAK_SECONDS=600 cargo test --release -p fullpipe-bpf --features kernel --test loss soak -- --nocapture
+//! SOAK_CONNECTIONS=1000 SOAK_SECONDS=600 cargo test --release -p fullpipe-bpf --features kernel --test live -- --include-ignored soak
 //! ```
 
 use std::ffi::OsString;
@@ -22,7 +22,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{SndBuf, TcpCongestion};
 
-use crate::bench::{Bench, LinkOf, sleep_ms};
+use super::bench::{Bench, LinkOf, sleep_ms};
+use crate::own::{available, name_of};
 
 const CHUNK: usize = 4096;
 
@@ -126,7 +127,7 @@ struct Program {
 
 impl Program {
     fn load(number: u32) -> Self {
-        let name = format!("fullpipe_soak{number}");
+        let name = name_of(&format!("soak{number}"));
         let loaded = kernel::load(&Options { name: name.clone(), ..Options::default() });
         Self { loaded: loaded.expect("as before"), name, number }
     }
@@ -166,6 +167,7 @@ fn disturb(bench: &Bench, senders: &Mutex<Vec<Arc<TcpStream>>>, seconds: u64) {
             bench.outage(Duration::from_millis(700));
             outages += 1;
         }
+        // Sleeps: until the next disturbance.
         sleep_ms(1_000);
     }
     let used = program.loaded.connections().expect("root reads them").len();
@@ -174,8 +176,7 @@ fn disturb(bench: &Bench, senders: &Mutex<Vec<Arc<TcpStream>>>, seconds: u64) {
     );
 }
 
-#[test]
-fn soak() {
+pub(super) fn soak() {
     let connections = setting("SOAK_CONNECTIONS", 60);
     let seconds = setting("SOAK_SECONDS", 8);
     let files = 4 * connections + 256;
@@ -186,7 +187,7 @@ fn soak() {
     let (rtt_ms, queue_bytes) = (20 + connections * 3 / 10, 500_000 + connections * 4_000);
     let link = LinkOf { mbit: 100, rtt_ms, queue_bytes, loss: 0.01 };
     let (log, allocated, unreclaimable) = (Log::start(), allocations(), unreclaimable_kilobytes());
-    let Some(bench) = Bench::start("fullpipe_soak0", &link) else { return };
+    let bench = Bench::start("soak0", &link);
     let listener = bench.link.client().enter(|| TcpListener::bind((CLIENT, 0)));
     let listener = listener.expect("inside").expect("a listener");
     let address: SocketAddr = listener.local_addr().expect("it has one");
@@ -202,7 +203,7 @@ fn soak() {
                 let stream = Arc::new(stream.expect("inside").expect("it listens"));
                 // The rest in it is to arrive after the end.
                 setsockopt(&*stream, SndBuf, &(32 << 10)).expect("a socket");
-                let name = OsString::from("fullpipe_soak0");
+                let name = OsString::from(&bench.name);
                 setsockopt(&*stream, TcpCongestion, &name).expect("the name is known");
                 senders.lock().expect("nobody panics with it").push(Arc::clone(&stream));
                 sent.fetch_add(send(&stream, seed, stop), Ordering::Relaxed);
@@ -224,7 +225,7 @@ fn soak() {
     println!("{sent} bytes sent, {received} received and compared");
     assert_eq!(sent, received);
     drop((senders, listener, bench));
-    // The kernel frees what a socket used when it gets to it.
+    // Sleeps: the kernel frees what a socket used when it gets to it.
     sleep_ms(5_000);
     let after = (allocations(), unreclaimable_kilobytes());
     println!(
@@ -245,6 +246,7 @@ fn soak() {
             .any(|w| line.contains(w))
     };
     assert_eq!(lines.iter().find(is_wrong), None);
-    let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    assert!(!names.expect("every Linux has it").contains("fullpipe_soak"));
+    let (own, names) = (format!("_{}", std::process::id()), available());
+    let left = names.split_whitespace().find(|name| name.ends_with(&own));
+    assert_eq!(left, None);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::native::{Native, Note, Notes};
+use super::native::{Native, Note, Notes};
 
 const SMSS: u32 = 1_448;
 

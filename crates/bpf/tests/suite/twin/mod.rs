@@ -19,17 +19,6 @@ use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 
 use native::Native;
 
-/// `None`, and a line why, where there is no C compiler.
-fn native(directory: &tempfile::TempDir) -> Option<Native> {
-    match Native::build(directory.path()) {
-        Ok(native) => Some(native),
-        Err(reason) => {
-            eprintln!("skipped: the twin needs a C compiler: {reason}");
-            None
-        }
-    }
-}
-
 fn cases(default: u32) -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
@@ -77,7 +66,7 @@ fn runner() -> TestRunner {
 /// Random traces of `bbr3-linux` or of `bbr3x-linux`.
 fn believe_the_same(is_amended: bool) {
     let directory = tempfile::tempdir().expect("a place for the library");
-    let Some(native) = native(&directory) else { return };
+    let native = Native::build(directory.path());
     let seen = RefCell::new(Seen::default());
     let result = runner().run(&trace::trace(is_amended), |trace| {
         trace::run(&native, &trace, None, &mut |snapshot| seen.borrow_mut().note(snapshot))
@@ -108,7 +97,7 @@ fn the_twins_of_bbr3x_believe_the_same_after_every_event() {
 #[test]
 fn an_amendment_that_c_does_not_have_is_a_difference() {
     let directory = tempfile::tempdir().expect("a place for the library");
-    let Some(native) = native(&directory) else { return };
+    let native = Native::build(directory.path());
     for broken in Amendment::ALL {
         let mut runner = runner();
         let differs = (1..=cases(400)).find(|_| {
@@ -123,16 +112,14 @@ fn an_amendment_that_c_does_not_have_is_a_difference() {
 #[test]
 fn a_note_is_found_for_every_packet() {
     let directory = tempfile::tempdir().expect("a place for the library");
-    if let Some(native) = native(&directory) {
-        notes::hold(&native);
-    }
+    notes::hold(&Native::build(directory.path()));
 }
 
 /// While TCP repairs what a receiver took back, its ACKs bring no delivery-rate sample.
 #[test]
 fn without_a_sample_the_window_grows_and_nothing_is_learned() {
     let directory = tempfile::tempdir().expect("a place for the library");
-    let Some(native) = native(&directory) else { return };
+    let native = Native::build(directory.path());
     const MS: u64 = 1_000_000;
     let (smss, rtt) = (1_000, 10 * MS);
     let mut flow = native.flow(smss, 10 * smss, 1, false, 0, 0);

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use fullpipe_cc::{Amendment, Amendments, SendDecision, Snapshot};
 use proptest::prelude::*;
 
-use crate::native::Native;
-use crate::twins::{Ack, Difference, Packet, Rtt, Start, Twins};
+use super::native::Native;
+use super::twins::{Ack, Difference, Packet, Rtt, Start, Twins};
 
 const MS: u64 = 1_000_000;
 /// Packets of one [`Step::Run`] at most: a fast link would take all the time of the test.

@@ -6,8 +6,8 @@ use fullpipe_cc::{
     RttSample, SendDecision, Snapshot, Transport,
 };
 
-use crate::model::{self, VIEW};
-use crate::native::{self, Native};
+use super::model::{self, VIEW};
+use super::native::{self, Native};
 
 /// How a flow starts.
 #[derive(Clone, Debug)]

@@ -10,31 +10,21 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use fullpipe_bpf::kernel::{self, Connection, Error, Loaded, Options};
+use fullpipe_bpf::kernel::{Connection, Loaded, Options};
 use fullpipe_cc::Rate;
 use fullpipe_emu::namespace::CLIENT;
-use fullpipe_emu::tun::{self, TunConfig, TunLink};
+use fullpipe_emu::tun::{TunConfig, TunLink};
 use fullpipe_path::{Link, Probability, QueueLimit};
 use nix::libc::linger;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Linger, RcvBuf, TcpCongestion};
 
-pub(crate) fn sleep_ms(ms: u64) {
-    thread::sleep(Duration::from_millis(ms));
-}
+use crate::own::{load, name_of};
 
-/// `None`, and a line why, where this machine cannot.
-fn load(options: &Options) -> Option<Loaded> {
-    match kernel::load(options) {
-        Ok(loaded) => Some(loaded),
-        Err(
-            error @ (Error::NotRoot | Error::NoBtf | Error::NoStructOps | Error::TooOld { .. }),
-        ) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+/// A phase of a load, or of a measurement.
+pub(crate) fn sleep_ms(ms: u64) {
+    // Sleeps: what the caller says.
+    thread::sleep(Duration::from_millis(ms));
 }
 
 /// What the way of the data is like; the ACKs' way has half the round trip, and no limit.
@@ -51,25 +41,21 @@ pub(crate) struct Bench {
     // Dropped first: connections that nothing resets would keep the program in the kernel.
     pub(crate) link: TunLink,
     pub(crate) loaded: Loaded,
-    name: String,
+    pub(crate) name: String,
 }
 
 impl Bench {
-    pub(crate) fn start(name: &str, of: &LinkOf) -> Option<Self> {
-        Self::of(name, false, of)
+    pub(crate) fn start(test: &str, of: &LinkOf) -> Self {
+        Self::of(test, false, of)
     }
 
     /// With the amendments of bbr3x, or without them.
-    pub(crate) fn of(name: &str, amended: bool, of: &LinkOf) -> Option<Self> {
-        Self::with(Options { name: name.to_owned(), amended, ..Options::default() }, of)
+    pub(crate) fn of(test: &str, amended: bool, of: &LinkOf) -> Self {
+        Self::with(Options { name: name_of(test), amended, ..Options::default() }, of)
     }
 
-    pub(crate) fn with(options: Options, of: &LinkOf) -> Option<Self> {
-        let loaded = load(&options)?;
-        if let Err(error) = tun::available() {
-            eprintln!("skipped: {error}");
-            return None;
-        }
+    pub(crate) fn with(options: Options, of: &LinkOf) -> Self {
+        let loaded = load(&options);
         let delay = fullpipe_cc::Duration::from_micros(of.rtt_ms * 500);
         let downlink = Link {
             rate: Some(Rate::from_bits_per_sec(of.mbit * 1_000_000)),
@@ -81,7 +67,7 @@ impl Bench {
         let uplink = Link { delay, ..Link::default() };
         let config = TunConfig::new(uplink.into(), downlink.into());
         let link = TunLink::start(&config).expect("a link");
-        Some(Self { link, loaded, name: options.name })
+        Self { link, loaded, name: options.name }
     }
 
     /// A flow that always has something to send.
@@ -137,6 +123,7 @@ impl Bench {
             assert!(done.expect("the test needs ip of iproute2").success());
         };
         device("down");
+        // Sleeps: the outage.
         thread::sleep(lasts);
         device("up");
     }
@@ -188,6 +175,7 @@ impl Drop for Flow<'_> {
 
 impl Drop for Bench {
     fn drop(&mut self) {
+        // Sleeps: the resets of the flows are still to cross the link, or their connections would keep the program.
         sleep_ms(50);
     }
 }

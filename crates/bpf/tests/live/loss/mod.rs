@@ -1,6 +1,5 @@
 //! The program in this machine's kernel under loss, timeouts and missing memory: between two namespaces,
-//! over a TUN link. Needs root and a kernel that takes the program; without them each test says so.
-#![cfg(all(feature = "kernel", target_os = "linux"))]
+//! over a TUN link.
 
 mod bench;
 mod soak;
@@ -8,27 +7,27 @@ mod soak;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use bench::{Bench, Flow, LinkOf, sleep_ms};
 use fullpipe_bpf::kernel::{Cost, Counting, Options};
+use fullpipe_testkit::{skip, until};
+use libbpf_rs::query::ProgInfoIter;
 
-/// The name of the program with and without the amendments of bbr3x.
-fn name_of(amended: bool) -> &'static str {
+use crate::own::{name_of, numbers};
+use bench::{Bench, Flow, LinkOf, sleep_ms};
+use soak::soak;
+
+/// The algorithm of the program with and without the amendments of bbr3x.
+fn algorithm(amended: bool) -> &'static str {
     if amended { "bbr3x-linux" } else { "bbr3-linux" }
 }
 
 /// More than a round trip without any packet, while the program looks for bandwidth: all that was in
 /// flight is lost, and its retransmission timer finds that out.
-#[test]
 fn a_timeout_reports_each_loss_with_what_was_in_flight_when_it_was_sent() {
     for amended in [false, true] {
         let link = LinkOf { mbit: 50, rtt_ms: 100, queue_bytes: 1_250_000, loss: 0.0 };
-        let Some(bench) = Bench::of("fullpipe_rto", amended, &link) else { return };
+        let bench = Bench::of("rto", amended, &link);
         let flow = bench.flow();
-        let end = Instant::now() + Duration::from_secs(30);
-        while flow.state().state != "ProbeBW_UP" {
-            assert!(Instant::now() < end, "no ProbeBW_UP: {:?}", flow.state());
-            sleep_ms(5);
-        }
+        until("ProbeBW_UP", || flow.state().state == "ProbeBW_UP");
         bench.outage(Duration::from_millis(1_200));
         let state = flow.state();
         let bdp = 50_000_000 / 8 / 10;
@@ -41,12 +40,12 @@ fn a_timeout_reports_each_loss_with_what_was_in_flight_when_it_was_sent() {
 }
 
 /// A long path with random loss is in recovery most of the time.
-#[test]
 fn losses_leave_the_samples_their_notes() {
     for amended in [false, true] {
         let link = LinkOf { mbit: 400, rtt_ms: 60, queue_bytes: 3_000_000, loss: 0.005 };
-        let Some(bench) = Bench::of("fullpipe_ring", amended, &link) else { return };
+        let bench = Bench::of("ring", amended, &link);
         let flow = bench.flow();
+        // Sleeps: the phase that is looked at.
         sleep_ms(8_000);
         let state = flow.state();
         println!("{state:?}");
@@ -58,12 +57,12 @@ fn losses_leave_the_samples_their_notes() {
 
 /// Most of a window lost at once is more packets than one ACK looks at. All are found but retransmissions
 /// that were lost too, which TCP counts.
-#[test]
 fn every_packet_that_was_lost_for_the_first_time_is_found() {
     for amended in [false, true] {
         let link = LinkOf { mbit: 400, rtt_ms: 100, queue_bytes: 250_000, loss: 0.0 };
-        let Some(bench) = Bench::of("fullpipe_walk", amended, &link) else { return };
+        let bench = Bench::of("walk", amended, &link);
         let flow = bench.flow();
+        // Sleeps: the phase that is looked at.
         sleep_ms(6_000);
         let (state, lost_again) = (flow.state(), bench.counter("TcpExt", "TCPLostRetransmit"));
         let timeouts = bench.counter("TcpExt", "TCPTimeouts");
@@ -80,10 +79,9 @@ fn every_packet_that_was_lost_for_the_first_time_is_found() {
 }
 
 /// The memory that a socket may use for options is what the program's state comes out of.
-#[test]
 fn without_memory_for_its_state_a_flow_goes_on_as_reno_until_there_is_some() {
     let link = LinkOf { mbit: 50, rtt_ms: 20, queue_bytes: 250_000, loss: 0.0 };
-    let Some(bench) = Bench::start("fullpipe_memory", &link) else { return };
+    let bench = Bench::start("memory", &link);
     let limit = |bytes: &str| {
         let set = bench
             .link
@@ -93,82 +91,86 @@ fn without_memory_for_its_state_a_flow_goes_on_as_reno_until_there_is_some() {
         set.expect("inside")
     };
     if let Err(error) = limit("2048") {
-        return eprintln!("skipped: this kernel has one optmem_max for all namespaces: {error}");
+        skip(format!("this kernel has one optmem_max for all namespaces: {error}"));
     }
     let flow = bench.flow();
+    // Sleeps: Startup is over.
     sleep_ms(1_000);
     assert!(flow.try_state().is_none(), "there was no memory for it");
     let before = flow.received();
+    // Sleeps: the rate over this time.
     sleep_ms(2_000);
     let megabits = (flow.received() - before) as f64 * 8.0 / 2e6;
     assert!(megabits > 30.0, "{megabits:.1} Mbit/s of 50");
     // A timeout, too, is recovered from.
     bench.outage(Duration::from_millis(400));
+    // Sleeps: the recovery.
     sleep_ms(2_000);
     let before = flow.received();
+    // Sleeps: the rate over this time.
     sleep_ms(1_000);
     let megabits = (flow.received() - before) as f64 * 8.0 / 1e6;
     assert!(megabits > 25.0, "{megabits:.1} Mbit/s of 50 after an outage");
     limit("131072").expect("as before");
-    sleep_ms(500);
-    let state = flow.state();
-    assert!(state.delivered > 0, "{state:?}");
+    until("it has its state, and uses it", || {
+        flow.try_state().is_some_and(|state| state.delivered > 0)
+    });
 }
 
-#[test]
 fn connections_above_the_limit_go_on_as_reno() {
     let link = LinkOf { mbit: 50, rtt_ms: 10, queue_bytes: 250_000, loss: 0.0 };
-    let name = "fullpipe_limit".to_owned();
+    let name = name_of("limit");
     let options = Options { name, max_connections: 2, ..Options::default() };
-    let Some(bench) = Bench::with(options, &link) else { return };
+    let bench = Bench::with(options, &link);
     let mut flows: Vec<_> = (0..3).map(|_| bench.flow()).collect();
-    sleep_ms(1_000);
     let states =
         |flows: &[Flow<'_>]| flows.iter().filter(|flow| flow.try_state().is_some()).count();
+    until("each has its share", || flows.iter().all(|flow| flow.received() > 300_000));
     assert_eq!(states(&flows), 2);
-    assert!(flows.iter().all(|flow| flow.received() > 300_000), "each has its share");
     // The place of one that left is the next one's.
     drop(flows.remove(0));
-    sleep_ms(500);
-    assert_eq!(states(&flows), 2);
+    until("both have a state", || states(&flows) == 2);
 }
 
-#[test]
 fn a_flow_that_chose_another_algorithm_keeps_no_state() {
     let link = LinkOf { mbit: 50, rtt_ms: 10, queue_bytes: 250_000, loss: 0.0 };
-    let Some(bench) = Bench::start("fullpipe_leave", &link) else { return };
+    let bench = Bench::start("leave", &link);
     let flow = bench.flow();
-    sleep_ms(300);
-    assert!(flow.state().delivered > 0);
+    let goes_on =
+        || flow.try_state().is_some_and(|state| state.delivered > 0 && state.state != "unknown");
+    until("it has a state", goes_on);
     flow.choose("reno");
+    until("its state is gone", || flow.try_state().is_none());
+    // Sleeps: reno sends for a while, and no event of its brings the state back.
     sleep_ms(100);
     assert!(flow.try_state().is_none(), "{:?}", flow.try_state());
-    flow.choose("fullpipe_leave");
-    sleep_ms(300);
-    let again = flow.state();
-    assert!(again.delivered > 0 && again.state != "unknown", "{again:?}");
+    flow.choose(&bench.name);
+    until("it has one again", goes_on);
 }
 
 /// A receiver that runs out of memory drops what it had acknowledged selectively. TCP has no delivery-rate
 /// sample then until all of it is repaired.
-#[test]
 fn the_window_grows_again_after_a_receiver_reneged() {
     let link = LinkOf { mbit: 50, rtt_ms: 40, queue_bytes: 250_000, loss: 0.01 };
-    let Some(bench) = Bench::start("fullpipe_renege", &link) else { return };
+    let bench = Bench::start("renege", &link);
     let flow = bench.flow();
+    // Sleeps: Startup is over.
     sleep_ms(1_500);
     let reneged = || bench.counter("TcpExt", "TCPSACKReneging");
     let end = Instant::now() + Duration::from_secs(20);
     while reneged() == 0 {
         if Instant::now() > end {
-            return eprintln!("skipped: this receiver does not renege");
+            skip("this receiver does not renege");
         }
         flow.limit_receiver(4_096);
+        // Sleeps: what comes out of order now is dropped.
         sleep_ms(60);
         flow.limit_receiver(8 << 20);
+        // Sleeps: and sent again.
         sleep_ms(200);
     }
     let before = flow.received();
+    // Sleeps: the rate over this time.
     sleep_ms(2_000);
     let megabits = (flow.received() - before) as f64 * 8.0 / 2e6;
     println!("{megabits:.1} Mbit/s after the receiver reneged; {:?}", flow.state());
@@ -176,7 +178,6 @@ fn the_window_grows_again_after_a_receiver_reneged() {
 }
 
 /// Measures; asserts only that a flow survives. `LOSS_SECONDS` says how long each run takes.
-#[test]
 fn goodput_and_retransmissions_under_loss() {
     let seconds = std::env::var("LOSS_SECONDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
     let paths = [(100, 40, 0.001), (100, 40, 0.01), (400, 60, 0.01)];
@@ -184,10 +185,12 @@ fn goodput_and_retransmissions_under_loss() {
         paths.into_iter().flat_map(|path| [(path, false), (path, true)])
     {
         let link = LinkOf { mbit, rtt_ms, queue_bytes: mbit * rtt_ms * 125, loss };
-        let Some(bench) = Bench::of("fullpipe_loss", amended, &link) else { return };
+        let bench = Bench::of("loss", amended, &link);
         let flow = bench.flow();
+        // Sleeps: Startup is over.
         sleep_ms(1_500);
         let (before, (sent_before, again_before)) = (flow.received(), bench.segments());
+        // Sleeps: what is measured.
         sleep_ms(seconds * 1_000);
         let (received, (sent, again)) = (flow.received() - before, bench.segments());
         let megabits = received as f64 * 8.0 / 1e6 / seconds as f64;
@@ -196,7 +199,7 @@ fn goodput_and_retransmissions_under_loss() {
         println!(
             "{}: {mbit} Mbit/s, {rtt_ms} ms, loss {:.1} %: {megabits:.1} Mbit/s, {:.2} % sent again; {} of \
              {} samples without a note, {} of {} losses not found",
-            name_of(amended),
+            algorithm(amended),
             loss * 100.0,
             share * 100.0,
             state.samples_without_note,
@@ -209,33 +212,47 @@ fn goodput_and_retransmissions_under_loss() {
 }
 
 /// Measures what an ACK costs, beside a program that returns at once; asserts only that both were counted.
-#[test]
 fn what_an_ack_costs() {
     let paths = [(400, 20, 0.0), (100, 100, 0.0), (100, 100, 0.01)];
     for ((mbit, rtt_ms, loss), amended) in
         paths.into_iter().flat_map(|path| [(path, false), (path, true)])
     {
         let link = LinkOf { mbit, rtt_ms, queue_bytes: mbit * rtt_ms * 125, loss };
-        let Some(bench) = Bench::of("fullpipe_cost", amended, &link) else { return };
+        let bench = Bench::of("cost", amended, &link);
         let _counting = Counting::start().expect("root");
         let flow = bench.flow();
-        // A kernel's names of programs have 15 letters. Another process may have loaded one too.
+        let on_ack = *numbers("prog_id").first().expect("this process holds it");
+        // A kernel's names of programs have 15 letters. Another process may have loaded one too; ours was loaded with
+        // what this process holds.
         let empty = || {
-            let programs = libbpf_rs::query::ProgInfoIter::default();
             let named =
-                programs.filter(|program| program.name.to_string_lossy() == "bbr3_sndbuf_exp");
-            let newest = named.max_by_key(|program| program.id).expect("it is loaded");
-            Cost { runs: newest.run_cnt, nanos: newest.run_time_ns }
+                ProgInfoIter::default().filter(|p| p.name.to_string_lossy() == "bbr3_sndbuf_exp");
+            let own = named.min_by_key(|p| p.id.abs_diff(on_ack)).expect("it is loaded");
+            Cost { runs: own.run_cnt, nanos: own.run_time_ns }
         };
+        // Sleeps: Startup is over.
         sleep_ms(1_500);
         let before = (bench.loaded.ack_cost().expect("it is counted"), empty());
+        // Sleeps: what is measured.
         sleep_ms(3_000);
         let after = (bench.loaded.ack_cost().expect("it is counted"), empty());
         let (ack, empty) = ((after.0 - before.0).mean(), (after.1 - before.1).mean());
         println!(
             "{}: {mbit} Mbit/s, {rtt_ms} ms, loss {loss}: {ack:.0?} ns an ACK, {empty:.0?} ns an empty program",
-            name_of(amended)
+            algorithm(amended)
         );
         assert!(flow.received() > 0 && ack.is_some());
     }
+}
+
+fullpipe_testkit::tests! {
+    long [Root, Kernel, Tun] connections_above_the_limit_go_on_as_reno,
+        a_flow_that_chose_another_algorithm_keeps_no_state, what_an_ack_costs;
+    long timed [Root, Kernel, Tun, Ip]
+        a_timeout_reports_each_loss_with_what_was_in_flight_when_it_was_sent,
+        losses_leave_the_samples_their_notes,
+        every_packet_that_was_lost_for_the_first_time_is_found,
+        without_memory_for_its_state_a_flow_goes_on_as_reno_until_there_is_some,
+        the_window_grows_again_after_a_receiver_reneged, goodput_and_retransmissions_under_loss,
+        soak;
 }

@@ -1,0 +1,7 @@
+//! What needs no clock, no port and no rights.
+
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+mod names;
+#[cfg(all(feature = "loader", target_os = "linux"))]
+mod package;
+mod twin;

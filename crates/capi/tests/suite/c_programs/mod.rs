@@ -1,0 +1,55 @@
+//! C programs against the installed library, static and shared: the example, and one that replays a trace.
+
+mod replay;
+
+use std::fs;
+
+use crate::installed::{Installed, Linkage, run, succeeded};
+
+#[test]
+fn the_example_fills_its_link_with_each_library() {
+    let installed = Installed::new();
+    let mut said = Vec::new();
+    for linkage in [Linkage::Static, Linkage::Shared] {
+        let program = installed.compile("examples/sender.c", linkage);
+        let line = succeeded(run(&program, &["bbr3"], None));
+        let rate = line.strip_prefix("bbr3: ").and_then(|line| line.split(' ').next());
+        let rate: f64 = rate.expect("a rate").parse().expect("a number");
+        assert!((90.0..100.0).contains(&rate), "{line}");
+        said.push(line);
+
+        let refused = run(&program, &["bbr9"], None);
+        let error = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2));
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(
+            error.ends_with("there are bbr3 bbr3x bbr3-linux bbr3x-linux bbr1 cubic reno\n"),
+            "{error}"
+        );
+    }
+    assert_eq!(said[0], said[1]);
+}
+
+#[test]
+fn a_trace_gives_the_same_decisions_in_c_and_in_rust() {
+    let installed = Installed::new();
+    let programs =
+        [Linkage::Static, Linkage::Shared].map(|way| installed.compile("tests/replay.c", way));
+    for algorithm in fullpipe_cc::Algorithm::NAMES {
+        let trace = replay::record(algorithm);
+        assert!(trace.events.lines().count() > 5_000, "{algorithm}: a short trace");
+        for kind in replay::KINDS {
+            assert!(trace.events.contains(kind), "{algorithm}: the trace has no '{kind}'");
+        }
+        let file = installed.path().join("trace");
+        fs::write(&file, &trace.events).expect("a file");
+        for program in &programs {
+            let said = succeeded(run(program, &[], Some(&file)));
+            let lines = said.lines().zip(trace.decisions.lines()).zip(trace.events.lines());
+            for (number, ((c, rust), event)) in lines.enumerate() {
+                assert_eq!(c, rust, "{algorithm}, line {}: {event}", number + 1);
+            }
+            assert_eq!(said.len(), trace.decisions.len(), "{algorithm}: a line is missing");
+        }
+    }
+}

@@ -78,8 +78,8 @@ fn device(address: [u8; 4]) -> std::io::Result<SyncDevice> {
     Ok(device)
 }
 
-/// Sleeps until one of the devices has a packet, for `wait` at most.
-fn sleep(devices: &[&SyncDevice], wait: Duration) {
+/// Waits until one of the devices has a packet, for `wait` at most.
+fn wait_for(devices: &[&SyncDevice], wait: Duration) {
     let mut fds: Vec<_> =
         devices.iter().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN)).collect();
     // Longer sleeps would miss the end.
@@ -137,7 +137,7 @@ fn ours(device: &SyncDevice, algorithm: Algorithm, transfer: &Transfer) {
         }
         if is_idle {
             let wait = endpoint.poll_at().map_or(Duration::MAX, |at| at.since(now()).into());
-            sleep(&[device], wait.max(LEAST_WAIT));
+            wait_for(&[device], wait.max(LEAST_WAIT));
         }
     }
 }
@@ -232,7 +232,7 @@ fn smoltcp(device: &SyncDevice, congestion: CongestionControl, transfer: &Transf
         }
         match interface.poll_delay(now(), &sockets).map(Duration::from) {
             Some(Duration::ZERO) => {}
-            wait => sleep(&[device], wait.unwrap_or(Duration::MAX)),
+            wait => wait_for(&[device], wait.unwrap_or(Duration::MAX)),
         }
     }
 }
@@ -261,7 +261,7 @@ fn kernel(device: &SyncDevice, transfer: &Transfer) {
             }
         }
         if is_idle {
-            sleep(&[device, &other], Duration::MAX);
+            wait_for(&[device, &other], Duration::MAX);
         }
     }
     end.join().expect("no panic");

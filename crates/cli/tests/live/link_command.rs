@@ -410,7 +410,7 @@ fn a_terminal_is_the_commands() {
         shown.push_str(&String::from_utf8_lossy(&buffer[..bytes]));
         if let Some((_, key)) = next.filter(|(when, _)| shown.contains(when)) {
             // Sleeps: a key is pressed while the command is at work, as by a person.
-            thread::sleep(Duration::from_millis(300));
+            thread::sleep(Duration::from_millis(100));
             master.write_all(key.as_bytes()).expect("it is taken");
             next = keys.next();
         }

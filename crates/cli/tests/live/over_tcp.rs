@@ -183,7 +183,7 @@ fn quic_runs_between_the_namespaces_too() {
 /// A scenario file over the kernel's TCP: algorithms, applications and a chain of links in one run.
 fn a_scenario_file_runs_over_tcp() {
     let dir = tempfile::tempdir().expect("a directory");
-    let text = "name = \"mixed\"\nduration = \"4s\"\n\
+    let text = "name = \"mixed\"\nduration = \"3s\"\n\
     expect = [\"goodput_mbps >= 4\", \"flow[call].goodput_mbps >= 0.4\", \"latency_ms.min >= 10\"]\n\
     [[link]]\nrate = \"20mbit\"\ndelay = \"5ms\"\n[[link]]\nrate = \"10mbit\"\ndelay = \"5ms\"\nbuffer = \"2bdp\"\n\
     [[flow]]\ncc = \"linux:reno\"\n[[flow]]\ncc = \"cubic\"\nstart = \"500ms\"\n\

@@ -139,8 +139,8 @@ fn a_program_that_fails_is_told_of_with_its_last_output() {
 fn a_program_that_hangs_is_told_of() {
     let dir = tempfile::tempdir().expect("a directory");
     // A datagram that nobody takes, and silence.
-    let script = "import socket,sys,time; s=socket.socket(2,2); print(7,flush=True); \
-                  s.sendto(bytes(1000),(sys.argv[1],int(sys.argv[2]))); time.sleep(99)";
+    let script = "import signal,socket,sys; s=socket.socket(2,2); print(7,flush=True); \
+                  s.sendto(bytes(1000),(sys.argv[1],int(sys.argv[2]))); signal.pause()";
     let client = format!("client = \"python3 -c '{script}' {{server}} {{port}}\"");
     let said = run_file(dir.path(), "7s", &program(&client));
     assert_eq!(said.code, Some(1), "{}", said.stderr);

@@ -94,7 +94,7 @@ fn unexplained(text: &str) -> Vec<usize> {
 }
 
 #[test]
-fn a_reason_stands_directly_above_its_sleep() {
+fn the_reason_of_a_sleep_stands_directly_above_it() {
     let sleep = ["thread::sleep", "(TIME);"].concat();
     for (above, found) in [
         ("// Sleeps: the load lasts for a second.\n", &[][..]),

@@ -11,8 +11,8 @@
 # Debian, what else is needed is installed with apt-get; elsewhere the tests that need it are skipped, counted and
 # named at the end. FULLPIPE_REQUIRE=root,tun,iperf3 turns skips for these reasons into failures.
 #
-# Some parts of --long run when a variable asks for them: INTEROP_ALL=1, LONG=1, BULK_HTTP3=1, SOAK=1h, DENY=1,
-# DEB_IN_QEMU=1. What is not run is said.
+# Some parts of --long run when a variable asks for them: INTEROP_ALL=1, LONG=1, BULK_HTTP3=1, SOAK=1h,
+# FULLPIPE_BESIDE_LINUX=5, DENY=1, DEB_IN_QEMU=1. What is not run is said.
 set -euo pipefail
 cd "$(dirname "$0")"
 

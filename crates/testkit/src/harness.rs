@@ -1,7 +1,7 @@
 //! The harness of the binaries `live`: tests that need something of the machine, or run in real time.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -81,13 +81,14 @@ struct Untrusted(String);
 
 /// Skips the rest of a test that cannot go on here. What can be known before belongs into its needs.
 pub fn skip(why: impl Into<String>) -> ! {
-    panic_any(Skip(why.into()))
+    // Without the hook, which would print a backtrace of what is no failure.
+    resume_unwind(Box::new(Skip(why.into())))
 }
 
 /// Says that this try proves nothing, as when a link reports that it was late: it is made again, and after three of
 /// them the test is inconclusive.
 pub fn inconclusive(why: impl Into<String>) -> ! {
-    panic_any(Untrusted(why.into()))
+    resume_unwind(Box::new(Untrusted(why.into())))
 }
 
 /// Runs the tests that the arguments choose, which are libtest's, one after the other.

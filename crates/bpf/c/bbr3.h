@@ -369,7 +369,9 @@ static inline void bbr3_spurious_loss(struct bbr3 *b, struct bbr3_conn *c)
 	restore_cwnd(b, c);
 	b->is_loss_in_round = false;
 	b->loss_events_in_round = 0;
-	reset_full_bw(b);
+	/* Not in any case, as Linux does: on a path that reorders all the time Startup would never end. */
+	if (b->undo_state != NO_STATE)
+		reset_full_bw(b);
 	b->bw_shortterm = max64(b->bw_shortterm, b->undo_bw_shortterm);
 	b->inflight_shortterm = max64(b->inflight_shortterm, b->undo_inflight_shortterm);
 	b->inflight_longterm = max64(b->inflight_longterm, b->undo_inflight_longterm);

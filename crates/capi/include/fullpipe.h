@@ -120,7 +120,7 @@ struct fullpipe_config {
     uint64_t initial_cwnd;
     // The round trip that the handshake measured, at least 1 ns. FULLPIPE_NONE: there was none.
     uint64_t handshake_rtt;
-    // Largest delay of the transport's timer without loss of rate, up to 4.29 s.
+    // Delay of the transport's timer that costs no rate before any was measured, up to 4.29 s.
     uint64_t pacing_granularity;
     // The most that the pacing rate may be, at least 1. FULLPIPE_NONE: no limit.
     uint64_t max_pacing_rate;

@@ -36,7 +36,7 @@ pub struct Config {
     pub initial_cwnd: u64,
     /// The round trip that the handshake measured, at least 1 ns. FULLPIPE_NONE: there was none.
     pub handshake_rtt: u64,
-    /// Largest delay of the transport's timer without loss of rate, up to 4.29 s.
+    /// Delay of the transport's timer that costs no rate before any was measured, up to 4.29 s.
     pub pacing_granularity: u64,
     /// The most that the pacing rate may be, at least 1. FULLPIPE_NONE: no limit.
     pub max_pacing_rate: u64,

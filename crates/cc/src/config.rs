@@ -325,7 +325,7 @@ pub struct AckFrequency {
     pub max_delay: Duration,
 }
 
-/// Largest timer delay without loss of rate, unless [`Config::pacing_granularity`] says
+/// Timer delay that costs no rate before any was measured, unless [`Config::pacing_granularity`] says
 /// otherwise.
 pub const CREDIT_TIME: Duration = Duration::from_millis(2);
 
@@ -357,9 +357,12 @@ pub struct Config {
     /// The round trip that the handshake measured (SYN and SYN-ACK, or Initial and Handshake), if there
     /// was one before the flow starts: the first pacing rate follows from it.
     pub handshake_rtt: Option<Duration>,
-    /// Largest delay of the transport's timer without loss of rate; the pacer lets that much of its rate pass
-    /// at once, but no more than a part of the shortest round trip ([`crate::Controller::burst_bound`]).
-    /// At most 4.29 s, which 32 bits of nanoseconds hold.
+    /// Delay of the transport's timer that costs no rate before any delay was measured: the pacer lets
+    /// that much of its rate pass at once, but no more than a quarter of the shortest round trip. It
+    /// measures how late this host comes, and gives credit for up to 20 ms of that. At low rates the
+    /// bound is [`crate::Controller::send_quantum`], which is at least two packets and so more than
+    /// this time gives. [`crate::Controller::burst_bound`] is the bound in bytes. At most 4.29 s,
+    /// which 32 bits of nanoseconds hold.
     pub pacing_granularity: Duration,
     /// The most that the pacing rate may be, in bytes per second (SO_MAX_PACING_RATE of Linux). A flow
     /// that would not be paced is paced at this. At least 1.

@@ -56,6 +56,8 @@ pub struct Conn {
     episode_has_marks: bool,
     /// Lost data may still wait to be sent again.
     awaits_repair: bool,
+    /// The application had nothing to send since BBR's last ProbeRTT, whose samples bear its mark too.
+    pub(crate) was_application_limited: bool,
     /// True if a CE mark counts as the loss of a packet.
     pub(crate) marks_are_losses: bool,
     /// C.is_cwnd_limited holds while less than this has left the path: see [`Self::mark_cwnd_limited`].
@@ -92,6 +94,7 @@ impl Conn {
             in_recovery: false,
             episode_has_marks: false,
             awaits_repair: false,
+            was_application_limited: false,
             marks_are_losses: true,
             cwnd_limited_before: 0,
         };
@@ -216,6 +219,7 @@ impl Conn {
     /// The transport has nothing to send, so that nothing waits to be sent again either.
     pub(crate) fn note_nothing_to_send(&mut self) {
         self.awaits_repair = false;
+        self.was_application_limited = true;
     }
 
     /// Nothing is unacknowledged. C.inflight of 0 alone does not say so: loss marking brings it to

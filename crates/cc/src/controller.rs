@@ -241,11 +241,15 @@ impl Controller {
     pub fn can_send(&mut self, now: Instant) -> SendDecision {
         if self.conn.is_window_full() {
             self.conn.mark_cwnd_limited();
+            self.pacer.expect_nothing();
             return SendDecision::CwndLimited;
         }
+        self.pacer.note_arrival(now, || self.conn.sampler.min_rtt());
         let credit = self.pacer.available(now, self.conn.smss);
         if credit == 0 {
-            return SendDecision::At(self.pacer.ready_at(self.conn.smss));
+            let at = self.pacer.ready_at(self.conn.smss);
+            self.pacer.expect(at);
+            return SendDecision::At(at);
         }
         let room = self.conn.cwnd - self.conn.inflight;
         let quantum = credit.min(self.conn.send_quantum).min(room).max(self.conn.smss);
@@ -258,6 +262,15 @@ impl Controller {
     pub fn ready_at(&mut self, now: Instant, bytes: u64) -> Instant {
         self.pacer.available(now, bytes);
         self.pacer.ready_at(bytes).max(now)
+    }
+
+    /// A timer that was to fire at `due`, for a packet that the pacer held back, fired `now`.
+    ///
+    /// The pacer gives credit for the lateness of this host. [`Self::can_send`] measures it by itself;
+    /// this is for transports that ask [`Self::ready_at`] instead and keep the time.
+    pub fn on_pacing_timer(&mut self, now: Instant, due: Instant) {
+        self.pacer.expect(due);
+        self.pacer.note_arrival(now, || self.conn.sampler.min_rtt());
     }
 
     /// True if the algorithm answers CE marks. Where it does not, the transport must not mark its packets
@@ -315,6 +328,7 @@ impl Controller {
     /// controller's (C.inflight below C.cwnd) is made here.
     pub fn on_app_limited(&mut self) {
         self.conn.note_nothing_to_send();
+        self.pacer.expect_nothing();
         if self.conn.inflight < self.conn.cwnd {
             self.conn.sampler.mark_app_limited(self.conn.inflight);
         }

@@ -154,7 +154,7 @@ pub(crate) struct LinuxCubic {
     hystart: Hystart,
     /// The smallest round trip since the start or the newest timeout.
     delay_min: Duration,
-    /// `last_max_cwnd` in segments; 0 for none.
+    /// `last_max_cwnd`, here in bytes, so that it outlives a change of the segment size; 0 for none.
     plateau: u64,
     stage: Option<Stage>,
     /// The window in segments and the time when its growth was computed, and the outcome: segments to be
@@ -201,7 +201,7 @@ impl LinuxCubic {
     }
 
     /// Computes the number of segments to acknowledge for one more in the window, after `acked` further ones.
-    fn compute(&mut self, now: Instant, cwnd: u64, acked: u64) {
+    fn compute(&mut self, now: Instant, cwnd: u64, acked: u64, smss: u64) {
         if let Some(stage) = &mut self.stage {
             stage.acked = stage.acked.saturating_add(acked);
         }
@@ -209,7 +209,7 @@ impl LinuxCubic {
             return;
         }
         self.computed = (cwnd, now);
-        let plateau = self.plateau;
+        let plateau = self.plateau / smss;
         let stage = self.stage.get_or_insert_with(|| Stage::new(now, cwnd, plateau, acked));
         let ahead = if self.delay_min == Duration::MAX { Duration::ZERO } else { self.delay_min };
         let target = stage.target(now.since(stage.start) + ahead);
@@ -254,7 +254,7 @@ impl CongestionControl for LinuxCubic {
                 acked -= more;
             }
             if acked > 0 {
-                self.compute(rs.now, cwnd, acked);
+                self.compute(rs.now, cwnd, acked, conn.smss);
                 if self.acked >= self.each {
                     self.acked = 0;
                     cwnd += 1;
@@ -282,8 +282,9 @@ impl CongestionControl for LinuxCubic {
         self.undo = Some(Undo { cwnd: conn.cwnd, ssthresh: self.ssthresh });
         let cwnd = conn.cwnd / conn.smss;
         // Fast convergence.
-        let is_below = cwnd < self.plateau;
-        self.plateau = if is_below { cwnd * (BETA.1 + BETA.0) / (2 * BETA.1) } else { cwnd };
+        let is_below = cwnd < self.plateau / conn.smss;
+        let plateau = if is_below { cwnd * (BETA.1 + BETA.0) / (2 * BETA.1) } else { cwnd };
+        self.plateau = plateau.saturating_mul(conn.smss);
         conn.cwnd = Self::reduced(conn);
         self.ssthresh = conn.cwnd;
         self.stage = None;
@@ -317,8 +318,12 @@ impl CongestionControl for LinuxCubic {
 
     fn on_mtu_update(&mut self, conn: &mut Conn) {
         conn.cwnd = conn.cwnd.max(conn.min_window());
-        // A part of a segment of the old size would count for whole segments of a smaller one.
+        // A part of a segment of the old size would count for whole segments of a smaller one, and the
+        // stage counts its windows in old segments: another begins from this window, with the plateau
+        // in new ones.
         self.acked_bytes = 0;
+        self.stage = None;
+        self.computed.0 = 0;
         self.pace(conn);
     }
 
@@ -394,7 +399,7 @@ mod tests {
         assert_eq!(flow.window(), 7);
         flow.lose();
         // Fast convergence: 7 x 1741/2048 = 5.95.
-        assert_eq!((flow.window(), flow.cubic.plateau), (4, 5));
+        assert_eq!((flow.window(), flow.cubic.plateau), (4, 5 * SMSS));
         (0..3).for_each(|_| flow.lose());
         assert_eq!(flow.window(), 2);
     }

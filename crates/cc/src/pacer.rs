@@ -1,11 +1,23 @@
 //! The pacer: turns a rate into departure times.
 //!
 //! A bucket of credit in bytes that fills at the pacing rate. Its depth is the stated bound on a
-//! burst: the send quantum, or what the rate gives in 2 ms or a quarter of the shortest round trip,
-//! whichever of the two is shorter, if that is more than the quantum. A timer that comes
-//! late by less than that loses nothing; one that comes later loses rate rather than sending a
-//! larger burst. Fractions of a byte are carried over, so the long-run rate is never exceeded, and
-//! a packet that was sent without credit (a probe, say) is paid for by those after it.
+//! burst, the largest of three:
+//!
+//! - the send quantum, at least two packets: at low rates that is more than the times below give;
+//! - what the rate gives in [`crate::Config::pacing_granularity`], 2 ms unless the transport says
+//!   otherwise, or in a quarter of the shortest round trip if that is shorter;
+//! - what the rate gives in the lateness of this host, or in half of the shortest round trip, or in
+//!   [`MAX_LATENESS`], whichever is shortest.
+//!
+//! A timer that comes late by less than the depth loses nothing; one that comes later loses rate
+//! rather than sending a larger burst. Fractions of a byte are carried over, so the long-run rate
+//! is never exceeded, and a packet that was sent without credit (a probe, say) is paid for by those
+//! after it.
+//!
+//! The lateness is measured: the pacer knows when it allowed a packet and when the transport came
+//! for it. A host with timers of 15.6 ms, or one whose CPU is busy, needs the credit of its own
+//! delay, or each late timer lowers the rate; the bandwidth that BBR then measures is that lower
+//! rate, the next pacing rate follows from it, and the flow ends at a few percent of the link.
 //!
 //! draft-ietf-ccwg-bbr, "Pacing Rate: C.pacing_rate". The draft keeps a departure time instead of
 //! credit, which is the same with a depth of zero: then every late timer lowers the rate.
@@ -20,20 +32,35 @@ use crate::units::{Duration, Instant, NANOS_PER_SEC, Rate};
 /// fits, the bound costs 5 % of goodput.
 const MIN_RTT_DIVISOR: u64 = 4;
 
+/// A late host's burst is no longer than this part of the shortest round trip: half of a BDP. It
+/// sends in bursts in any case, and a flow with less credit than its lateness loses rate.
+const LATE_MIN_RTT_DIVISOR: u64 = 2;
+
+/// The longest lateness that is made up for. Longer than the 15.6 ms of a coarse timer.
+const MAX_LATENESS: Duration = Duration::from_millis(20);
+
+/// The kept lateness falls by 1/2^this with each timer that comes earlier, so that the longest one
+/// of about the last 64 waits counts. The mean would leave half of the waits without credit.
+const LATENESS_DECAY_SHIFT: u32 = 6;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
     rate: Rate,
     /// The most credit that can be kept, in bytes: the largest burst.
     depth: u64,
-    /// The send quantum that `depth` was made with.
-    quantum: u64,
+    /// The send quantum that `depth` was made with: 32 bits hold two of the largest packets.
+    quantum: u32,
     /// Bytes that may leave now; negative after a packet that was not waited for.
     credit: i64,
     updated: Instant,
     /// Credit under one byte, in bytes times nanoseconds per second.
     fraction: u32,
-    /// Largest timer delay without loss of rate, in nanoseconds.
+    /// Timer delay that costs no rate whatever this host's lateness is, in nanoseconds.
     granularity: u32,
+    /// How late this host comes, in nanoseconds: the longest of the recent waits.
+    lateness: u32,
+    /// The time that the transport was told to come at; [`Instant::MAX`] without one.
+    due: Instant,
 }
 
 impl Pacer {
@@ -46,6 +73,8 @@ impl Pacer {
             fraction: 0,
             updated: now,
             granularity: u32::try_from(granularity.as_nanos()).unwrap_or(u32::MAX),
+            lateness: 0,
+            due: Instant::MAX,
         };
         pacer.set_rate(now, rate, quantum, || Duration::MAX);
         pacer
@@ -68,7 +97,7 @@ impl Pacer {
     ) {
         let rate = rate.max(Rate::from_bytes_per_sec(1));
         // The depth follows from the two, and the credit is within it.
-        if rate != self.rate || quantum != self.quantum {
+        if rate != self.rate || quantum != u64::from(self.quantum) {
             self.change_rate(now, rate, quantum, min_rtt());
         }
     }
@@ -78,11 +107,50 @@ impl Pacer {
             self.refill(now);
             self.rate = rate;
         }
-        self.quantum = quantum;
-        let part = Duration::from_nanos(min_rtt.as_nanos() / MIN_RTT_DIVISOR);
-        let credit = self.rate.bytes_in(part.min(Duration::from_nanos(self.granularity.into())));
-        self.depth = credit.max(quantum).min(i64::MAX as u64);
+        self.quantum = u32::try_from(quantum).unwrap_or(u32::MAX);
+        self.renew_depth(min_rtt);
+    }
+
+    fn renew_depth(&mut self, min_rtt: Duration) {
+        let min_rtt = min_rtt.as_nanos();
+        let exact = (min_rtt / MIN_RTT_DIVISOR).min(self.granularity.into());
+        let late = (min_rtt / LATE_MIN_RTT_DIVISOR).min(self.lateness.into());
+        let credit = self.rate.bytes_in(Duration::from_nanos(exact.max(late)));
+        self.depth = credit.max(self.quantum.into()).min(i64::MAX as u64);
         self.credit = self.credit.min(self.depth as i64);
+    }
+
+    /// The transport was told to come back at `due` for a packet that the pacer held back.
+    #[inline]
+    pub(crate) fn expect(&mut self, due: Instant) {
+        self.due = due;
+    }
+
+    /// Something else than the pacer holds the next packet back: its wait says nothing about timers.
+    #[inline]
+    pub(crate) fn expect_nothing(&mut self) {
+        self.due = Instant::MAX;
+    }
+
+    /// The transport comes for a packet `now`, which may be after the time that it was told.
+    #[inline]
+    pub(crate) fn note_arrival(&mut self, now: Instant, min_rtt: impl FnOnce() -> Duration) {
+        if now >= self.due {
+            self.note_lateness(now, min_rtt());
+        }
+    }
+
+    /// The depth is renewed before the bucket is filled, so that the wait that just ended gives all
+    /// the credit that it earned.
+    fn note_lateness(&mut self, now: Instant, min_rtt: Duration) {
+        let late = now.since(self.due).min(MAX_LATENESS).as_nanos() as u32;
+        self.due = Instant::MAX;
+        let kept = self.lateness - (self.lateness >> LATENESS_DECAY_SHIFT);
+        let before = core::mem::replace(&mut self.lateness, kept.max(late));
+        // Within the granularity the lateness decides nothing.
+        if before.max(self.lateness) > self.granularity && before != self.lateness {
+            self.renew_depth(min_rtt);
+        }
     }
 
     #[inline]
@@ -172,7 +240,68 @@ mod tests {
         }
     }
 
-    /// Later than the credit: rate is lost, and no burst makes up for it.
+    /// Bytes that leave through a pacer that sees how late its host comes, and its largest burst.
+    fn sent_by_a_late_host(late: Duration, min_rtt: Duration) -> (u64, u64) {
+        let (rate, start) = (Rate::from_bits_per_sec(100_000_000), Instant::from_nanos(3));
+        let mut pacer = Pacer::new(start, CREDIT_TIME, rate, 2 * PACKET);
+        pacer.renew_depth(min_rtt);
+        let (mut now, mut sent, mut most, mut n) = (start, 0, 0, 0u64);
+        while now.since(start) < Duration::from_secs(2) {
+            pacer.note_arrival(now, || min_rtt);
+            let before = sent;
+            while pacer.available(now, PACKET) >= PACKET {
+                pacer.on_sent(now, PACKET);
+                sent += PACKET;
+            }
+            most = most.max(sent - before);
+            n += 1;
+            let due = pacer.ready_at(PACKET);
+            pacer.expect(due);
+            // From 0 to `late`, in an order without a pattern.
+            now = due + Duration::from_nanos(late.as_nanos() * (n * 37 % 101) / 100);
+        }
+        (sent, most)
+    }
+
+    #[test]
+    fn a_host_s_own_lateness_costs_no_rate_up_to_a_bound() {
+        let rate = Rate::from_bits_per_sec(100_000_000);
+        let allowed = rate.bytes_in(Duration::from_secs(2));
+        let min_rtt = Duration::from_millis(80);
+        for late_ms in [1, 4, 8, 16, 20] {
+            let late = Duration::from_millis(late_ms);
+            let (sent, most) = sent_by_a_late_host(late, min_rtt);
+            assert!(sent > allowed * 98 / 100, "{late_ms} ms late: {sent} of {allowed}");
+            let bound = rate.bytes_in(late.max(CREDIT_TIME)) + PACKET;
+            assert!(most <= bound, "{late_ms} ms late: {most} at once, {bound}");
+        }
+        // Half of the round trip, and 20 ms, are the most that a burst may hold.
+        let (sent, most) = sent_by_a_late_host(Duration::from_millis(20), Duration::from_millis(8));
+        assert!(sent < allowed * 7 / 10, "{sent} of {allowed}");
+        assert!(most <= rate.bytes_in(Duration::from_millis(4)), "{most}");
+        let (_, most) = sent_by_a_late_host(Duration::from_millis(90), Duration::from_secs(1));
+        assert!(most <= rate.bytes_in(MAX_LATENESS), "{most}");
+    }
+
+    /// A busy moment does not make bursts for ever.
+    #[test]
+    fn lateness_is_forgotten() {
+        let (rate, start) = (Rate::from_bits_per_sec(100_000_000), Instant::from_nanos(3));
+        let mut pacer = Pacer::new(start, CREDIT_TIME, rate, 2 * PACKET);
+        let exact = pacer.burst_bound();
+        pacer.expect(start);
+        let mut now = start + Duration::from_millis(10);
+        pacer.note_arrival(now, || Duration::MAX);
+        assert_eq!(pacer.burst_bound(), rate.bytes_in(Duration::from_millis(10)));
+        for _ in 0..200 {
+            pacer.expect(now);
+            pacer.note_arrival(now, || Duration::MAX);
+            now += Duration::from_micros(100);
+        }
+        assert_eq!(pacer.burst_bound(), exact);
+    }
+
+    /// What the pacer did not see is no lateness: credit beyond the granularity is lost.
     #[test]
     fn a_timer_late_by_more_than_the_credit_loses_rate() {
         let (rate, span) = (Rate::from_bits_per_sec(100_000_000), Duration::from_secs(2));

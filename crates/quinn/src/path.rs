@@ -43,6 +43,8 @@ struct Leaving {
     gone: u64,
     /// The socket is ours, and has asked when they may leave.
     is_asked: bool,
+    /// The time that the socket was told to wait for.
+    due: Option<Instant>,
 }
 
 impl Leaving {
@@ -94,7 +96,7 @@ impl Path {
         state.leave_unseen();
         // Of one look at the clock quinn makes several batches, between which the first of them leave: this is no event.
         let made = state.clock.of(now);
-        state.leaving = Some(Leaving { made, bytes, gone: 0, is_asked: false });
+        state.leaving = Some(Leaving { made, bytes, gone: 0, is_asked: false, due: None });
         MADE.with_borrow_mut(|last| *last = Arc::downgrade(self));
     }
 
@@ -113,6 +115,7 @@ impl Path {
         let mut state = self.lock();
         let Some(leaving) = &mut state.leaving else { return Leave::Unpaced };
         leaving.is_asked = true;
+        let due = leaving.due.take();
         let leaving = *leaving;
         let left = leaving.left();
         if leaving.bytes <= SMALL {
@@ -121,8 +124,14 @@ impl Path {
         let now = state.clock.at(now);
         let smss = u64::from(state.config.smss);
         let core = &mut state.core;
+        if let Some(due) = due {
+            core.on_pacing_timer(now, due);
+        }
         let at = core.ready_at(now, left.min(smss));
         if at > now {
+            if let Some(leaving) = &mut state.leaving {
+                leaving.due = Some(at);
+            }
             return Leave::At(state.clock.back(at));
         }
         let most = left.min(core.send_quantum()).min(core.burst_bound());

@@ -17,6 +17,8 @@ pub(crate) struct Flow {
     zero: Option<Timestamp>,
     /// The time of the newest event.
     now: Instant,
+    /// The departure time that s2n-quic waits for.
+    due: Option<Instant>,
     /// The packet that was sent last, without those that are not in flight.
     last: Option<PacketState>,
     lost: Vec<PacketState>,
@@ -44,6 +46,7 @@ impl Flow {
             config,
             zero: None,
             now,
+            due: None,
             last: None,
             lost: Vec::new(),
             ce_packets: 0,
@@ -72,6 +75,10 @@ impl Flow {
         // An ACK alone is not in flight (RFC 9002 section 2).
         if bytes == 0 {
             return self.last.map(|last| last.split(0).0);
+        }
+        // Where the application was late, the wait says nothing about the timer.
+        if let Some(due) = self.due.take().filter(|_| !is_app_limited) {
+            self.core.on_pacing_timer(now, due);
         }
         let packet = self.core.on_sent(now, bytes);
         self.last = Some(packet);
@@ -170,6 +177,7 @@ impl Flow {
     pub(crate) fn departure(&mut self) -> Option<Timestamp> {
         self.flush();
         let ready = self.core.ready_at(self.now, self.config.smss.into());
+        self.due = (ready > self.now).then_some(ready);
         Some(self.zero? + ready.since(Instant::default()).into())
     }
 

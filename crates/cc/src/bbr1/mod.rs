@@ -34,6 +34,16 @@ use aggregation::Aggregation;
 use policer::Policer;
 use window::{Basis, Conservation};
 
+/// Whether packets were conserved in a round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Conserved {
+    No,
+    /// For losses, as far as is known.
+    Yes,
+    /// For losses that turned out to be spurious.
+    ForNothing,
+}
+
 /// An instant that is not set yet is `None`, never 0: a clock may start anywhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr1 {
@@ -57,6 +67,10 @@ pub(crate) struct Bbr1 {
     full_bw_reached: bool,
     full_bw: Rate,
     full_bw_count: u32,
+    /// Packets were conserved in this round, and whether the losses behind that were real.
+    conserved: Conserved,
+    /// The newest round that counts in `full_bw_count` conserved packets.
+    has_counted_conserved: bool,
 
     min_rtt: Duration,
     min_rtt_stamp: Instant,
@@ -99,6 +113,8 @@ impl Bbr1 {
             full_bw_reached: false,
             full_bw: Rate::ZERO,
             full_bw_count: 0,
+            conserved: Conserved::No,
+            has_counted_conserved: false,
             min_rtt: Duration::MAX,
             min_rtt_stamp: now,
             probe_rtt_done_stamp: None,
@@ -195,6 +211,8 @@ impl CongestionControl for Bbr1 {
         if begins && self.round_count >= self.conserve_from {
             self.has_loss_in_recovery = true;
             self.conservation = Conservation::Entering;
+            self.conserved = Conserved::Yes;
+            self.has_counted_conserved = false;
         }
     }
 
@@ -213,10 +231,19 @@ impl CongestionControl for Bbr1 {
         conn.cwnd = conn.inflight.saturating_add(conn.smss);
     }
 
-    /// The losses were none: neither a plateau nor a policer has been seen.
+    /// The losses were none: no policer has been seen, and the round that conserved packets for them
+    /// is no evidence of a full pipe.
+    ///
+    /// Linux begins the search for a full pipe anew. On a path that reorders all the time, an episode
+    /// follows the other, the search never sees three rounds, and the flow stays in Startup with a full
+    /// queue. The rounds in which nothing was held back count here.
     fn on_spurious_loss(&mut self, conn: &mut Conn) {
-        self.full_bw = Rate::ZERO;
-        self.full_bw_count = 0;
+        if self.conserved == Conserved::Yes {
+            self.conserved = Conserved::ForNothing;
+        }
+        if core::mem::take(&mut self.has_counted_conserved) && !self.full_bw_reached {
+            self.full_bw_count -= 1;
+        }
         self.policer.reset();
         self.leave_recovery(conn);
     }

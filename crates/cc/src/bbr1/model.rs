@@ -1,9 +1,9 @@
 //! The model of the path: rounds, bandwidth, full pipe and round-trip time.
 
-use super::Bbr1;
 use super::params::{BW_ROUNDS, FULL_BW_GROWTH, FULL_BW_ROUNDS, MIN_RTT_WINDOW};
 use super::policer::Event;
 use super::window::Conservation;
+use super::{Bbr1, Conserved};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
@@ -61,6 +61,7 @@ impl Bbr1 {
     /// without a rate, which begins no round in Linux, is no round without growth.
     #[cold]
     pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
+        let conserved = core::mem::replace(&mut self.conserved, Conserved::No);
         if self.full_bw_reached || rs.is_app_limited || rs.delivery_rate == Rate::ZERO {
             return;
         }
@@ -71,8 +72,13 @@ impl Bbr1 {
         if max_bw >= FULL_BW_GROWTH.of_rate(self.full_bw) {
             self.full_bw = max_bw;
             self.full_bw_count = 0;
+            self.has_counted_conserved = false;
             return;
         }
+        if conserved == Conserved::ForNothing {
+            return;
+        }
+        self.has_counted_conserved = conserved == Conserved::Yes;
         self.full_bw_count += 1;
         self.full_bw_reached = self.full_bw_count >= FULL_BW_ROUNDS;
     }

@@ -85,7 +85,7 @@ impl Amended {
 }
 
 /// True if `rtt` is as good as `least`: at most 1/32 above it.
-fn is_short(rtt: Duration, least: Duration) -> bool {
+pub(super) fn is_short(rtt: Duration, least: Duration) -> bool {
     let (rtt, least) = (rtt.as_nanos(), least.as_nanos());
     rtt <= least.saturating_add(least >> SHORT_RTT_SHIFT)
 }

@@ -194,11 +194,19 @@ impl<F: Flavour> Bbr3<F> {
     }
 
     /// HandleSpuriousLossDetection(), "Handling a Spurious Loss Recovery".
+    ///
+    /// The draft and Linux reset the full-pipe estimate in any case. Here it is reset only if the
+    /// losses of this episode had ended Startup or UP. On a path that reorders all the time, episodes
+    /// follow one another, and an estimate that each of them resets never sees three rounds: the flow
+    /// stays in Startup with a full queue for ever. What a plateau of spurious losses would cost is
+    /// little: neither Startup nor UP lowers its rate for a loss.
     pub(super) fn handle_spurious_loss_detection(&mut self, conn: &mut Conn) {
         self.restore_cwnd(conn);
         self.is_loss_in_round = false;
         self.loss_events_in_round = 0;
-        self.reset_full_bw();
+        if self.undo_state.is_some() {
+            self.reset_full_bw();
+        }
         self.bw_shortterm = self.bw_shortterm.max(self.undo_bw_shortterm);
         self.inflight_shortterm = self.inflight_shortterm.max(self.undo_inflight_shortterm);
         self.inflight_longterm = self.inflight_longterm.max(self.undo_inflight_longterm);

@@ -113,7 +113,7 @@ pub(crate) struct Bbr3<F: Flavour> {
     extra_acked_delivered: u64,
     extra_acked_filter: F::ExtraAcked,
     /// Number and age in rounds of the newer of Linux's two buckets.
-    extra_acked_bucket: u64,
+    extra_acked_bucket: u32,
     extra_acked_bucket_rounds: u32,
 
     full_bw_reached: bool,
@@ -142,7 +142,7 @@ pub(crate) struct Bbr3<F: Flavour> {
     bw_probe_up_rounds: u32,
     bw_probe_up_acked: u64,
     probe_up_acked_per_inc: u64,
-    rounds_since_probe_up: u64,
+    rounds_since_probe_up: u32,
     bw_probe_wait: Duration,
     /// BBR.cycle_stamp + BBR.bw_probe_wait: the moment is compared with each ACK's.
     bw_probe_time: Instant,
@@ -383,7 +383,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             prev_probe_too_high: self.prev_probe_too_high,
             prev_probe_precautionary: self.prev_probe_precautionary,
             bw_probe_wait: self.bw_probe_wait,
-            rounds_since_probe_up: self.rounds_since_probe_up,
+            rounds_since_probe_up: self.rounds_since_probe_up.into(),
             probe_rtt_min_delay: time(self.probe_rtt_min_delay),
             ecn_alpha: F::ecn(&self.own).and_then(|ecn| ecn.alpha()),
             drain_start_round: self.drain_start_round,

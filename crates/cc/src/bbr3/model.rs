@@ -2,6 +2,7 @@
 //! Section "Updating Network Path Model Parameters".
 
 use super::Bbr3;
+use super::amended::is_short;
 use super::params::{
     EXTRA_ACKED_BUCKETS, EXTRA_ACKED_ROUNDS, ExtraAckedFilter, Flavour, MIN_RTT_FILTER_LEN,
     PROBE_RTT_INTERVAL,
@@ -20,7 +21,7 @@ impl<F: Flavour> Bbr3<F> {
         if self.round_start {
             self.start_round(conn);
             self.round_count += 1;
-            self.rounds_since_probe_up += 1;
+            self.rounds_since_probe_up = self.rounds_since_probe_up.saturating_add(1);
             self.is_round_unjudged = true;
             self.start_extra_acked_round();
             if F::P.answers_ecn {
@@ -78,7 +79,7 @@ impl<F: Flavour> Bbr3<F> {
             self.extra_acked_bucket_rounds += 1;
             if !self.full_bw_reached || self.extra_acked_bucket_rounds >= rounds {
                 self.extra_acked_bucket_rounds = 0;
-                self.extra_acked_bucket += 1;
+                self.extra_acked_bucket = self.extra_acked_bucket.wrapping_add(1);
             }
         }
     }
@@ -101,7 +102,9 @@ impl<F: Flavour> Bbr3<F> {
                 (self.round_count, EXTRA_ACKED_ROUNDS)
             }
             ExtraAckedFilter::Rounds => (self.round_count, 1),
-            ExtraAckedFilter::TwoBuckets { .. } => (self.extra_acked_bucket, EXTRA_ACKED_BUCKETS),
+            ExtraAckedFilter::TwoBuckets { .. } => {
+                (self.extra_acked_bucket.into(), EXTRA_ACKED_BUCKETS)
+            }
         };
         let extra_acked = self.extra_acked_filter.update(extra, slot, slots);
         if extra_acked != self.extra_acked {
@@ -111,7 +114,21 @@ impl<F: Flavour> Bbr3<F> {
     }
 
     /// UpdateMinRTT() and CheckProbeRTT(), "ProbeRTT Logic". Most ACKs call for neither.
+    ///
+    /// "ProbeRTT Design Rationale" wants no ProbeRTT for a flow that is idle or slow often enough to
+    /// drain the queue by itself. The pseudo-code asks for a sample below probe_rtt_min_delay, and a
+    /// flow of frames, whose every frame finds an empty queue, has none: it holds frames back for
+    /// 200 ms in every 5 s. Here an application-limited sample that is near min_rtt says as much. Once
+    /// the route is longer, no sample is near min_rtt, and ProbeRTT comes.
     pub(super) fn update_min_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
+        if F::P.app_limited_rtt_renews_probe_rtt
+            && rs.is_app_limited
+            && conn.was_application_limited
+            && self.state != State::ProbeRtt
+            && is_short(rs.rtt, self.min_rtt)
+        {
+            self.renew_probe_rtt_expiry(conn, rs.now);
+        }
         if rs.rtt < self.probe_rtt_min_delay || rs.now > self.next_rtt_check {
             self.check_rtt(conn, rs);
         }

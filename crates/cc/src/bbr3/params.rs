@@ -55,6 +55,8 @@ pub(crate) struct Params {
     pub(super) ends_cycle_of_cut_probe: bool,
     /// True if the pacing rate is at least one SMSS per second, however low the bandwidth is estimated.
     pub(super) least_pacing_rate_is_a_packet_per_second: bool,
+    /// True if an application-limited sample near min_rtt makes ProbeRTT unnecessary for an interval.
+    pub(super) app_limited_rtt_renews_probe_rtt: bool,
     /// True if marks have their own response, and are not losses.
     pub(super) answers_ecn: bool,
 }
@@ -137,6 +139,7 @@ impl Flavour for Draft {
         bw_shortterm_knows_margin: true,
         ends_cycle_of_cut_probe: true,
         least_pacing_rate_is_a_packet_per_second: true,
+        app_limited_rtt_renews_probe_rtt: true,
         answers_ecn: false,
     };
     type Own = ();
@@ -197,6 +200,7 @@ impl Flavour for Linux {
         bw_shortterm_knows_margin: false,
         ends_cycle_of_cut_probe: false,
         least_pacing_rate_is_a_packet_per_second: false,
+        app_limited_rtt_renews_probe_rtt: false,
         answers_ecn: true,
     };
     type Own = Ecn;
@@ -304,7 +308,7 @@ pub(super) const TCP_OFFLOAD_QUANTA: u64 = 3;
 /// The RTT of the very first pacing rate, before there is a sample.
 pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
 
-/// bbr3x: an RTT is short if it is at most min_rtt and this binary fraction of it, 1/32: a few packets of other flows, or
+/// An RTT is short if it is at most min_rtt and this binary fraction of it, 1/32: a few packets of other flows, or
 /// the ends' own jitter.
 pub(super) const SHORT_RTT_SHIFT: u32 = 5;
 /// bbr3x: CRUISE that delivers the estimated bandwidth, less at most this binary fraction of it, 1/256: less than the

@@ -147,7 +147,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters".
     fn pick_probe_wait(&mut self) {
-        self.rounds_since_probe_up = self.rng.below(2);
+        self.rounds_since_probe_up = self.rng.below(2) as u32;
         let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);
         self.bw_probe_wait = self.probe_wait_base() + Duration::from_nanos(random);
     }
@@ -156,7 +156,7 @@ impl<F: Flavour> Bbr3<F> {
     /// here, and at least one.
     fn is_reno_coexistence_probe_time(&self, conn: &Conn) -> bool {
         // "rounds >= target / smss" without the division, which every ACK would pay.
-        let rounds = self.rounds_since_probe_up;
+        let rounds = u64::from(self.rounds_since_probe_up);
         rounds >= RENO_ROUNDS
             || (rounds >= 1 && self.target_inflight(conn) < (rounds + 1) * conn.smss)
     }

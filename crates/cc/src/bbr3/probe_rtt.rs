@@ -84,6 +84,7 @@ impl<F: Flavour> Bbr3<F> {
     /// ExitProbeRTT(), "Exiting ProbeRTT".
     fn exit_probe_rtt(&mut self, conn: &mut Conn, now: Instant) {
         self.end_probe_rtt_for_amendments(conn, now);
+        conn.was_application_limited = false;
         self.reset_short_term_model();
         if self.full_bw_reached {
             self.start_probe_bw_down(conn, now);

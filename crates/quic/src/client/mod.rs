@@ -126,9 +126,7 @@ impl Client {
         }
         if let Some(http3) = &self.http3 {
             let answer = http3.get(path).await?;
-            if let Some(settings) = http3.settings() {
-                self.known.settings(settings);
-            }
+            self.remember_settings();
             return Ok(Response(Body::Http3(Box::new(answer))));
         }
         let guard = match &self.early {
@@ -142,9 +140,18 @@ impl Client {
         Ok(Response(Body::Hq(Stream { source, read_ahead: VecDeque::new() })))
     }
 
+    /// Keeps the server's settings, if they have come, for connections that resume this one's session.
+    fn remember_settings(&self) {
+        if let Some(settings) = self.http3.as_ref().and_then(Http3::settings) {
+            self.known.settings(settings);
+        }
+    }
+
     /// Tells the server that this was all, and waits until that was sent, but no longer than a second. It does not stay to
     /// repeat it (RFC 9000 section 10.2.1): that goes on while the runtime does.
     pub async fn close(self) {
+        // On a busy machine an answer may be read before the settings that came with it.
+        self.remember_settings();
         let code = self.http3.as_ref().map_or(VarInt::from_u32(0), |_| http3::NO_ERROR);
         let is_open = self.connection.close_reason().is_none();
         let sent = || self.connection.stats().udp_tx.datagrams;

@@ -137,3 +137,37 @@ fn jitter_takes_little_from_the_rate() {
         }
     }
 }
+
+/// A path that reorders all the time and loses nothing: each episode of losses is undone. The undo began
+/// the search for a full pipe anew, and the flow stayed in Startup with a full queue.
+#[test]
+fn startup_ends_although_each_loss_is_spurious() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux, Algorithm::Bbr1] {
+        let mut link = Link::new(algorithm, 20, MS.times(50));
+        let mut late: Option<(PacketState, u32)> = None;
+        let mut packets = 0u32;
+        while link.state() == State::Startup {
+            link.step(&mut || false);
+            assert!(link.now.since(super::START) < Duration::from_secs(5), "{algorithm}");
+            packets += 1;
+            late = match late {
+                // It arrives 5 ms after it was taken for lost.
+                Some((packet, at)) if packets == at + 10 => {
+                    link.cc.on_spurious_loss(link.now);
+                    let mut batch = link.cc.ack(link.now);
+                    batch.acked(&packet);
+                    batch.finish();
+                    None
+                }
+                None if packets % 40 == 0 => {
+                    let flight = link.flight.pop_front();
+                    flight.map(|flight| {
+                        lose(&mut link.cc, link.now, &[flight.packet]);
+                        (flight.packet, packets)
+                    })
+                }
+                other => other,
+            };
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Property-based testing of congestion control: random paths are drawn from a seed, algorithms run on each, and the
+//! paths on which one of them falls below another are found.
+//!
+//! [`draw`](draw::draw) (seed -> [`Case`]) -> [`text`] (a scenario file) -> [`run`] (lab's plan and backend) ->
+//! [`judge`] -> [`report`]. docs/survey.md has the distribution in words.
+#![forbid(unsafe_code)]
+
+pub mod case;
+mod chance;
+pub mod draw;
+pub mod judge;
+pub mod measure;
+pub mod report;
+pub mod run;
+pub mod text;
+
+pub use case::{Case, Disturbance, Kind};
+pub use measure::{Measure, Values};

@@ -1,0 +1,198 @@
+//! What is measured of each run, and which of two values is the worse.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Case, Kind};
+
+/// Figures of one run, over the time that is judged. Null where there is none.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Values {
+    /// Of all flows under test.
+    pub goodput_mbps: Option<f64>,
+    /// Queueing delay of all packets.
+    #[serde(rename = "queue_ms.p50")]
+    pub queue_ms_p50: Option<f64>,
+    #[serde(rename = "queue_ms.p95")]
+    #[allow(missing_docs)]
+    pub queue_ms_p95: Option<f64>,
+    /// Of the flows under test.
+    pub retransmit_rate: Option<f64>,
+    /// Of bulk flows under test, where there are several.
+    pub jain: Option<f64>,
+    /// Of the flows of another algorithm beside them.
+    pub competitor_goodput_mbps: Option<f64>,
+    /// Of frames, from writing to reading.
+    #[serde(rename = "latency_ms.p99")]
+    pub latency_ms_p99: Option<f64>,
+    /// Of answers, from the request to the last byte.
+    #[serde(rename = "completion_ms.p99")]
+    pub completion_ms_p99: Option<f64>,
+}
+
+impl Values {
+    /// The metrics that a path's runs have, as expectations that ask for them: the values of a run come in this order.
+    pub fn expectations(case: &Case) -> Vec<String> {
+        let from_s = case.judged_from_s();
+        let asked = asked(case).into_iter();
+        asked.map(|(term, _)| format!("{term} >= 0 after {from_s}s")).collect()
+    }
+
+    /// The values that a run brought for the expectations.
+    pub fn of(case: &Case, probes: &[Option<f64>]) -> Self {
+        let mut values = Self::default();
+        for ((_, place), value) in asked(case).into_iter().zip(probes) {
+            *place(&mut values) = *value;
+        }
+        values
+    }
+
+    /// The part of the goodput of all that the flows under test have beside others.
+    pub fn share(&self) -> Option<f64> {
+        let (own, other) = (self.goodput_mbps?, self.competitor_goodput_mbps?);
+        (own + other > 0.0).then(|| own / (own + other))
+    }
+}
+
+/// A metric's term in an expectation, and the place of its value.
+type Asked = (&'static str, fn(&mut Values) -> &mut Option<f64>);
+
+fn asked(case: &Case) -> Vec<Asked> {
+    let mut all: Vec<Asked> = vec![
+        ("goodput_mbps", |v| &mut v.goodput_mbps),
+        ("queue_ms.p50", |v| &mut v.queue_ms_p50),
+        ("queue_ms.p95", |v| &mut v.queue_ms_p95),
+        ("retransmit_rate", |v| &mut v.retransmit_rate),
+    ];
+    if case.bulk_flows() > 1 {
+        all.push(("jain", |v| &mut v.jain));
+    }
+    if case.has(Kind::Competitor) {
+        all.push(("flow[competitor].goodput_mbps", |v| &mut v.competitor_goodput_mbps));
+    }
+    if case.has(Kind::Media) {
+        all.push(("flow[media].latency_ms.p99", |v| &mut v.latency_ms_p99));
+    }
+    if case.has(Kind::Requests) {
+        all.push(("flow[requests].completion_ms.p99", |v| &mut v.completion_ms_p99));
+    }
+    all
+}
+
+/// What two algorithms are compared in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Goodput.
+    Goodput,
+    /// 95th percentile of the queueing delay.
+    Queue,
+    /// 99th percentile of the time until a frame or an answer is there.
+    Latency,
+    /// Jain's index of the bulk flows.
+    Jain,
+    /// Retransmitted bytes over sent ones.
+    Retransmissions,
+    /// Share beside flows of another algorithm.
+    Share,
+}
+
+/// Times that differ by less than this are alike.
+const ALIKE_MS: f64 = 2.0;
+
+/// Factor by which a time may exceed the reference's.
+const TIME_FACTOR: f64 = 1.25;
+
+/// Jain's index and a share may be so much less than the reference's.
+const LESS: f64 = 0.1;
+
+/// Retransmissions may be so much more.
+const MORE_RETRANSMISSIONS: f64 = 0.005;
+
+impl Measure {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Goodput, Self::Queue, Self::Latency, Self::Jain, Self::Retransmissions, Self::Share];
+
+    /// Its name in tables and names of files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput",
+            Self::Queue => "queue-p95",
+            Self::Latency => "latency-p99",
+            Self::Jain => "jain",
+            Self::Retransmissions => "retransmissions",
+            Self::Share => "share",
+        }
+    }
+
+    /// Meaning of its figure.
+    pub const fn figure_is(self) -> &'static str {
+        match self {
+            Self::Goodput | Self::Queue | Self::Latency => "ratio",
+            Self::Jain | Self::Share => "difference",
+            Self::Retransmissions => "points",
+        }
+    }
+
+    /// The value of a run; nothing where it has none.
+    pub fn value(self, values: &Values) -> Option<f64> {
+        match self {
+            Self::Goodput => values.goodput_mbps,
+            Self::Queue => values.queue_ms_p95,
+            Self::Latency => values.latency_ms_p99.or(values.completion_ms_p99),
+            Self::Jain => values.jain,
+            Self::Retransmissions => values.retransmit_rate,
+            Self::Share => values.share(),
+        }
+    }
+
+    /// One run against another on the same path: a ratio, or a difference. Times are compared as if both were 2 ms more,
+    /// so that a packet of queue is no multiple of none.
+    pub fn figure(self, own: f64, reference: f64) -> f64 {
+        match self {
+            Self::Goodput if reference > 0.0 => own / reference,
+            Self::Goodput => 1.0,
+            Self::Queue | Self::Latency => (own + ALIKE_MS) / (reference + ALIKE_MS),
+            Self::Jain | Self::Share => own - reference,
+            Self::Retransmissions => 100.0 * (own - reference),
+        }
+    }
+
+    /// True if a run falls short of the reference. `limit` is that of goodput, as a ratio.
+    pub fn falls_short(self, own: f64, reference: f64, limit: f64) -> bool {
+        match self {
+            Self::Goodput => own < limit * reference,
+            Self::Queue | Self::Latency => own > TIME_FACTOR * reference + ALIKE_MS,
+            Self::Jain | Self::Share => own < reference - LESS,
+            Self::Retransmissions => own > reference + MORE_RETRANSMISSIONS,
+        }
+    }
+
+    /// The same in words.
+    pub fn rule(self, limit: f64) -> String {
+        match self {
+            Self::Goodput => format!("below {limit} x"),
+            Self::Queue | Self::Latency => format!("above {TIME_FACTOR} x + {ALIKE_MS} ms"),
+            Self::Jain | Self::Share => format!("below by more than {LESS}"),
+            Self::Retransmissions => {
+                format!("above by more than {} points", 100.0 * MORE_RETRANSMISSIONS)
+            }
+        }
+    }
+
+    /// The worse of two figures is the larger in this.
+    pub fn badness(self, figure: f64) -> f64 {
+        match self {
+            Self::Goodput | Self::Jain | Self::Share => -figure,
+            Self::Queue | Self::Latency | Self::Retransmissions => figure,
+        }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,27 +1,45 @@
 //! `fullpipe survey`: random paths, and where an algorithm falls short of others.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
-use fullpipe_lab::output::{create_dir, page};
+use fullpipe_lab::output::page::{check_replaceable, write_text};
+use fullpipe_lab::run::{Journal, JournalError};
 use fullpipe_lab::units;
 use fullpipe_lab::{BackendChoice, Cc, LinkKind};
-use fullpipe_survey::Kind;
-use fullpipe_survey::judge::{Reference, judge};
-use fullpipe_survey::report;
-use fullpipe_survey::run::{Options, Survey};
+use fullpipe_survey::baseline::Baseline;
+use fullpipe_survey::judge::{Pair, Reference, judge};
+use fullpipe_survey::report::{self, Report};
+use fullpipe_survey::run::{Options, Outcome, Outcomes, Survey};
 use fullpipe_survey::text::Senders;
+use fullpipe_survey::worst::{self, Wanted, worst};
+use fullpipe_survey::{Kind, Measure, SurveyError};
+use sha2::{Digest, Sha256};
 
+use crate::compare::parse_program;
 use crate::experiment::Memory;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::{print, say};
 
-/// Draw random paths, run algorithms on each, and say where one falls below another
+/// Where the results go when nothing else is said.
+const OUT: &str = "fullpipe-survey";
+
+/// Run algorithms on random paths, and find those on which one falls short of another
+///
+/// Draws paths from a seed: rate, round trip, buffer, flows, and one to three disturbances. Runs each algorithm on each
+/// path, and compares the first one with every other in goodput, queue, latency of frames and answers, fairness,
+/// retransmissions and the share beside a competitor. The worst paths are shrunk to the simplest that still show the
+/// shortfall, and written as scenario files. docs/survey.md has the distribution.
+///
+/// Writes into the directory: runs.jsonl (a line for each run that is over; the same command goes on from there),
+/// survey.json, report.html and worst/*.toml.
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The algorithms; the first is compared with each of the others
+    /// The algorithms, as in compare
     #[arg(
         long,
         short = 'c',
@@ -30,25 +48,44 @@ pub(crate) struct Args {
         default_value = "bbr3x,bbr3,cubic"
     )]
     cc: Vec<Cc>,
-    /// Number of paths
+    /// Compare each algorithm of --cc with these, in place of the first with the others
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    against: Vec<Cc>,
+    /// Another sender under test, over tcp: two programs, as in compare; may be given several times
+    #[arg(long, value_name = "NAME={...}", value_parser = parse_program)]
+    program: Vec<(String, String)>,
+    /// Number of paths; more of them go on in the same directory
     #[arg(long, short = 'n', value_name = "N", value_parser = units::parse_count_above_0, default_value = "500", allow_negative_numbers = true)]
     paths: NonZeroUsize,
-    /// Seed of the paths: path 17 of a seed is the same in each survey with the same --kind
+    /// Seed of the paths
     #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    /// Disturbances of these kinds alone
+    /// Draw disturbances of these kinds alone, like jitter,late-host [default: all]
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     kind: Vec<Kind>,
-    /// A goodput below this part of the reference's falls short
-    #[arg(long, value_name = "RATIO", default_value_t = 0.95)]
+    /// A goodput below this part of the other's falls short
+    #[arg(long, value_name = "RATIO", value_parser = parse_ratio, default_value = "0.95", allow_negative_numbers = true)]
     limit: f64,
-    /// Write a scenario file of so many of the worst paths of each measure
-    #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 3, allow_negative_numbers = true)]
-    shrink: usize,
-    /// The directory for the results
-    #[arg(long, short = 'o', value_name = "DIR", default_value = "fullpipe-survey")]
-    out: PathBuf,
-    /// What carries the flows, as in fullpipe run
+    /// So many of the worst paths of each comparison are written as files. In real time they are not made simpler first,
+    /// unless this option is given: each takes up to 80 runs [default: 3]
+    #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, allow_negative_numbers = true)]
+    shrink: Option<usize>,
+    /// Exit with 1 if a goodput is below this part of the other's on any path
+    #[arg(long, value_name = "RATIO", value_parser = parse_ratio, allow_negative_numbers = true)]
+    fail_below: Option<f64>,
+    /// Compare with survey.json of an earlier survey of the same seed, and exit with 1 if more paths are short or a median
+    /// is worse by more than 0.01
+    #[arg(long, value_name = "FILE.json")]
+    baseline: Option<PathBuf>,
+    /// Print the JSON object of survey.json and nothing else
+    #[arg(long)]
+    json: bool,
+    /// The directory for the results; one that holds a part of them is completed [default: fullpipe-survey, where those
+    /// of another survey are replaced]
+    #[arg(long, short = 'o', value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What carries the flows: sim (the simulator), tcp:user, or, in real time, quic, quic:quinn, quic:s2n, tcp, tcp:user-tun.
+    /// Paths that need what the backend does not have are left out
     #[arg(
         long,
         short = 'b',
@@ -67,63 +104,197 @@ pub(crate) struct Args {
     memory: Memory,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  fullpipe survey
+  fullpipe survey --paths 100 --cc bbr3,cubic --kind jitter,late-host,ack-bursts
+  fullpipe survey --cc bbr3x --against bbr3,cubic --fail-below 0.85
+  fullpipe survey --paths 2000 --out results && fullpipe survey --paths 2000 --out after --baseline results/survey.json
+  sudo fullpipe survey --backend tcp --paths 20 --cc linux:bbr --against linux:cubic
+
+Exit status: 0 done, 1 a goodput below --fail-below, worse than the baseline, or a run failed, 2 bad input, 130 interrupted.";
+
+/// Worst paths of each comparison.
+const WORST: usize = 3;
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = Interrupt::install()?.flag();
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let link = args.backend.link(args.link).map_err(Failure::bad_input)?;
-    let senders =
-        Senders { names: args.cc.iter().map(ToString::to_string).collect(), programs: Vec::new() };
-    let survey = Survey::new(Options {
-        paths: args.paths.get() as u64,
-        seed: args.seed,
-        kinds: args.kind.clone(),
-        senders,
-        backend: args.backend,
-        link,
-        jobs: args.jobs.map_or_else(cores, NonZeroUsize::get),
-        max_memory: args.memory.max_memory,
-    })
-    .map_err(Failure::bad_input)?;
-    create_dir(&args.out).map_err(Failure::bad_input)?;
-    let runs = survey.runs();
-    let mut live = Live::of_runs("survey", runs, false);
-    let outcomes = survey.run(&stop, |done| live.runs(done, runs));
-    live.end(None);
-    for failed in &outcomes.failed {
-        say(&format!("error: path {}, {}: {}", failed.path, failed.cc, failed.reason));
+    let survey = Survey::new(args.options()?).map_err(of_survey)?;
+    let baseline = args.baseline()?;
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(OUT));
+    let page = out.join("report.html");
+    let journal = open(&survey, &out, args.out.is_none())?;
+    check_replaceable(&page).map_err(Failure::bad_input)?;
+    if let [first, ..] = survey.skipped.as_slice() {
+        let (count, all) = (survey.skipped.len(), args.paths);
+        say(&format!(
+            "{count} of {all} paths are left out, as {} does not have what they need; the first is path {}: {}",
+            args.backend, first.path, first.reason
+        ));
     }
-    let names = &survey.options.senders.names;
-    let others = names[1..].iter().map(|name| Reference::Algorithm(name.clone()));
-    let best = (names.len() > 2).then_some(Reference::Best);
-    for reference in others.chain(best) {
-        let pair = judge(&survey, &outcomes.done, &names[0], &reference, args.limit);
-        print(&report::table(&pair, args.limit))?;
-        for comparison in &pair.comparisons {
-            let short = comparison.points.iter().filter(|point| point.short);
-            for point in short.take(args.shrink) {
-                let Some(path) = survey.paths.iter().find(|p| p.case.path == point.path) else {
-                    continue;
-                };
-                let text = report::worst_file(
-                    &pair,
-                    comparison,
-                    point,
-                    &path.case,
-                    &survey.options.senders,
-                    args.seed,
-                    args.limit,
-                );
-                let file = args.out.join(report::file_name(&pair, comparison.measure, point.path));
-                page::write_text(&file, &text).map_err(Failure::run)?;
-                print(&format!("{}: {}\n", file.display(), path.case))?;
-            }
+    let runs = survey.runs();
+    let mut live = Live::of_many("survey", "runs", runs, false);
+    let outcomes = survey.run(journal, &stop, |done| live.over(done, runs));
+    live.end(None);
+    let outcomes = outcomes.map_err(of_survey)?;
+    for failed in &outcomes.failed {
+        say(&format!("error: {} on path {}: {}", failed.cc, failed.path, failed.reason));
+    }
+    let mut report = args.report(&survey, outcomes, &stop);
+    worst::write(&out.join("worst"), &mut report.worst).map_err(of_survey)?;
+    report.worse = baseline.map(|baseline| baseline.worse(&report));
+    let json = serde_json::to_string(&report).map_err(Failure::run)? + "\n";
+    write_text(&out.join("survey.json"), &json).map_err(Failure::run)?;
+    report::write_page(&page, &report).map_err(Failure::run)?;
+    match args.json {
+        true => print(&json)?,
+        false => {
+            print(&report::text(&report))?;
+            print(&format!("report: {}\n", page.display()))?;
         }
     }
-    if outcomes.interrupted {
-        return Err(Failure::interrupted(outcomes.done.is_empty()));
+    if stop.load(Ordering::Relaxed) || report.interrupted {
+        return Err(Failure::Interrupted(format!(
+            "interrupted: {} of {runs} runs are done; the same command goes on from there",
+            report.outcomes.len()
+        )));
     }
-    match outcomes.failed.len() {
-        0 => Ok(()),
-        n => Err(Failure::run(format!("{n} of the runs failed; the others are above"))),
+    args.verdict(&report)
+}
+
+/// Opens the directory of the results. Where nobody named it, another survey's results in it are replaced.
+fn open(survey: &Survey, out: &Path, is_usual: bool) -> Result<(Journal, Vec<Outcome>), Failure> {
+    let program = program().map_err(Failure::run)?;
+    match survey.open(out, &program) {
+        Err(SurveyError::Journal(
+            JournalError::Other { .. } | JournalError::OtherVersion { .. },
+        )) if is_usual => {
+            std::fs::remove_file(out.join(Journal::NAME)).map_err(Failure::run)?;
+            survey.open(out, &program).map_err(of_survey)
+        }
+        opened => opened.map_err(of_survey),
     }
+}
+
+/// SHA-256 of this program: results of another build are not completed with those of this one.
+fn program() -> std::io::Result<Vec<u8>> {
+    let program = std::fs::read(std::env::current_exe()?)?;
+    Ok(Sha256::digest(program).to_vec())
+}
+
+impl Args {
+    fn options(&self) -> Result<Options, Failure> {
+        let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let mut names: Vec<String> = self.tested();
+        for name in self.against.iter().map(ToString::to_string) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Ok(Options {
+            paths: self.paths.get() as u64,
+            seed: self.seed,
+            kinds: self.kind.clone(),
+            senders: Senders { names, programs: self.program.clone() },
+            backend: self.backend,
+            link: self.backend.link(self.link).map_err(Failure::bad_input)?,
+            jobs: self.jobs.map_or_else(cores, NonZeroUsize::get),
+            max_memory: self.memory.max_memory,
+        })
+    }
+
+    /// The algorithms of --cc, and the programs.
+    fn tested(&self) -> Vec<String> {
+        let programs = self.program.iter().map(|(name, _)| format!("program:{name}"));
+        programs.chain(self.cc.iter().map(ToString::to_string)).collect()
+    }
+
+    /// Who is compared with whom.
+    fn pairs(&self, all: &[String]) -> Vec<(String, Reference)> {
+        let tested = self.tested();
+        let (tested, others) = match self.against.is_empty() {
+            true => (&tested[..1], all[1..].to_vec()),
+            false => (&tested[..], self.against.iter().map(ToString::to_string).collect()),
+        };
+        let mut pairs = Vec::new();
+        for cc in tested {
+            let others: Vec<&String> = others.iter().filter(|other| *other != cc).collect();
+            let each = others.iter().map(|name| Reference::Algorithm((*name).clone()));
+            let best = (others.len() > 1).then_some(Reference::Best);
+            pairs.extend(each.chain(best).map(|reference| (cc.clone(), reference)));
+        }
+        pairs
+    }
+
+    fn baseline(&self) -> Result<Option<Baseline>, Failure> {
+        let Some(path) = &self.baseline else { return Ok(None) };
+        if self.backend.is_realtime() {
+            return Err(Failure::bad_input(format!(
+                "--baseline: over {} no two runs are the same; write --backend sim",
+                self.backend
+            )));
+        }
+        let of_option = |error| Failure::bad_input(format!("--baseline {error}"));
+        let baseline = Baseline::load(path).map_err(of_option)?;
+        baseline.check(path, &self.options()?).map_err(of_option)?;
+        Ok(Some(baseline))
+    }
+
+    /// Judges what was run, and shrinks the worst paths.
+    fn report(
+        &self,
+        survey: &Survey,
+        outcomes: Outcomes,
+        stop: &std::sync::atomic::AtomicBool,
+    ) -> Report {
+        let pairs = self.pairs(&survey.options.senders.names);
+        let pairs: Vec<Pair> = pairs
+            .iter()
+            .map(|(cc, reference)| judge(survey, &outcomes.done, cc, reference, self.limit))
+            .collect();
+        let wanted = Wanted {
+            count: self.shrink.unwrap_or(WORST),
+            shrink: self.shrink.is_some() || !self.backend.is_realtime(),
+            limit: self.limit,
+        };
+        let mut live = Live::of_many("making simpler", "paths", 0, false);
+        let found = worst(survey, &outcomes.done, &pairs, wanted, stop, |done, all| {
+            live.over(done, all);
+        });
+        live.end(None);
+        let mut report = Report::new(survey, outcomes, pairs, self.limit);
+        report.worst = found;
+        report
+    }
+
+    /// Exit code 1 when something is below what was asked for.
+    fn verdict(&self, report: &Report) -> Result<(), Failure> {
+        let mut reasons = Vec::new();
+        if !report.failed.is_empty() {
+            reasons.push(format!("{} of the runs failed", report.failed.len()));
+        }
+        if let Some(least) = self.fail_below {
+            let goodputs = report.pairs.iter().flat_map(|pair| &pair.comparisons);
+            let goodputs = goodputs.filter(|c| c.measure == Measure::Goodput);
+            let figures = goodputs.flat_map(|c| &c.points).filter_map(|point| point.figure);
+            let below = figures.filter(|figure| *figure < least).count();
+            if below > 0 {
+                reasons.push(format!("{below} goodputs are below {least} x"));
+            }
+        }
+        if let Some(n) = report.worse.as_ref().map(Vec::len).filter(|n| *n > 0) {
+            reasons.push(format!("{n} comparisons are worse than in the baseline"));
+        }
+        if reasons.is_empty() { Ok(()) } else { Err(Failure::run(reasons.join("; "))) }
+    }
+}
+
+/// A part of the other's goodput.
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse::<f64>().ok().filter(|ratio| (0.0..=10.0).contains(ratio));
+    ratio.ok_or_else(|| format!("'{}' is no ratio; write one like 0.95", text.escape_debug()))
+}
+
+fn of_survey(error: SurveyError) -> Failure {
+    if error.is_of_input() { Failure::bad_input(error) } else { Failure::run(error) }
 }

@@ -303,11 +303,12 @@ impl fmt::Display for Disturbance {
             Self::Trace { name } => write!(f, "trace {name}"),
             Self::Cross { rate_percent, .. } => write!(f, "cross traffic of {rate_percent} %"),
             Self::Aqm { queue, ecn } => write!(f, "{queue}{}", if *ecn { " with ECN" } else { "" }),
-            Self::ManyFlows { flows, .. } => write!(f, "{flows} flows"),
+            Self::ManyFlows { flows, .. } => write!(f, "{flows} of them"),
             Self::Requests { response_kb, think_ms, .. } => {
                 write!(f, "answers of {response_kb} kB, {think_ms} ms between")
             }
             Self::Media { rate_percent, .. } => write!(f, "frames at {rate_percent} %"),
+            Self::RttMix { extra_ms, flows: 1 } => write!(f, "1 flow {extra_ms} ms farther away"),
             Self::RttMix { extra_ms, flows } => {
                 write!(f, "{flows} flows {extra_ms} ms farther away")
             }
@@ -324,8 +325,13 @@ impl fmt::Display for Case {
             true => write!(f, "{} ms", self.rtt_ms)?,
             false => write!(f, "{} Mbit/s, {} ms", self.rate_mbps, self.rtt_ms)?,
         }
-        let flows = if self.flows == 1 { "flow" } else { "flows" };
-        write!(f, ", {} BDP, {} {flows}{tcp}", self.buffer_bdp, self.flows)?;
-        self.disturbances.iter().try_for_each(|d| write!(f, "; {d}"))
+        write!(f, ", {} BDP{tcp}", self.buffer_bdp)?;
+        match self.near_flows() {
+            0 => {}
+            1 => f.write_str(", 1 flow")?,
+            n => write!(f, ", {n} flows")?,
+        }
+        let others = self.disturbances.iter().filter(|d| d.kind() != Kind::ManyFlows);
+        others.into_iter().try_for_each(|d| write!(f, "; {d}"))
     }
 }

@@ -89,9 +89,9 @@ pub struct Point {
 }
 
 impl Point {
-    /// No value, where the reference has one, is worst.
-    fn badness(&self, measure: Measure) -> f64 {
-        self.figure.map_or(f64::INFINITY, |figure| measure.badness(figure))
+    /// How far it is from equal. No value, where the reference has one, is worst.
+    pub(crate) fn shortfall(&self, measure: Measure) -> f64 {
+        self.figure.map_or(f64::INFINITY, |figure| measure.shortfall(figure))
     }
 }
 
@@ -162,7 +162,7 @@ pub fn judge(survey: &Survey, done: &[Outcome], cc: &str, against: &Reference, l
         });
         let by_kind = by_kind.collect();
         let mut points: Vec<Point> = of_cases.into_iter().map(|(_, point)| point).collect();
-        points.sort_by(|a, b| b.badness(*measure).total_cmp(&a.badness(*measure)));
+        points.sort_by(|a, b| b.shortfall(*measure).total_cmp(&a.shortfall(*measure)));
         Some(Comparison { measure: *measure, all, by_kind, points })
     });
     Pair { cc: cc.to_owned(), against: against.clone(), comparisons: comparisons.collect() }
@@ -171,7 +171,8 @@ pub fn judge(survey: &Survey, done: &[Outcome], cc: &str, against: &Reference, l
 /// Nothing of no path.
 fn summary<'a>(measure: Measure, points: impl Iterator<Item = &'a Point>) -> Option<Summary> {
     let points: Vec<&Point> = points.collect();
-    let worst = points.iter().max_by(|a, b| a.badness(measure).total_cmp(&b.badness(measure)))?;
+    let worst =
+        points.iter().max_by(|a, b| a.shortfall(measure).total_cmp(&b.shortfall(measure)))?;
     Some(Summary {
         paths: points.len(),
         short: points.iter().filter(|point| point.short).count(),
@@ -182,7 +183,7 @@ fn summary<'a>(measure: Measure, points: impl Iterator<Item = &'a Point>) -> Opt
 }
 
 /// Of an even number, half-way between the two in the middle.
-fn median(mut figures: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut figures: Vec<f64>) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
     let (low, high) = (figures.len().checked_sub(1)? / 2, figures.len() / 2);
     Some((figures[low] + figures[high]) / 2.0)

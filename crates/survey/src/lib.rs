@@ -5,14 +5,19 @@
 //! [`judge`] -> [`report`]. docs/survey.md has the distribution in words.
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod case;
 mod chance;
 pub mod draw;
+mod error;
 pub mod judge;
 pub mod measure;
 pub mod report;
 pub mod run;
+pub mod shrink;
 pub mod text;
+pub mod worst;
 
 pub use case::{Case, Disturbance, Kind};
+pub use error::SurveyError;
 pub use measure::{Measure, Values};

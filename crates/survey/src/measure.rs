@@ -81,8 +81,7 @@ fn asked(case: &Case) -> Vec<Asked> {
 }
 
 /// What two algorithms are compared in.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Measure {
     /// Goodput.
     Goodput,
@@ -99,16 +98,16 @@ pub enum Measure {
 }
 
 /// Times that differ by less than this are alike.
-const ALIKE_MS: f64 = 2.0;
+pub(crate) const ALIKE_MS: f64 = 2.0;
 
 /// Factor by which a time may exceed the reference's.
-const TIME_FACTOR: f64 = 1.25;
+pub(crate) const TIME_FACTOR: f64 = 1.25;
 
 /// Jain's index and a share may be so much less than the reference's.
-const LESS: f64 = 0.1;
+pub(crate) const LESS: f64 = 0.1;
 
 /// Retransmissions may be so much more.
-const MORE_RETRANSMISSIONS: f64 = 0.005;
+pub(crate) const MORE_RETRANSMISSIONS: f64 = 0.005;
 
 impl Measure {
     /// All of them.
@@ -119,20 +118,31 @@ impl Measure {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Goodput => "goodput",
-            Self::Queue => "queue-p95",
-            Self::Latency => "latency-p99",
+            Self::Queue => "queue",
+            Self::Latency => "latency",
             Self::Jain => "jain",
-            Self::Retransmissions => "retransmissions",
+            Self::Retransmissions => "retr",
             Self::Share => "share",
         }
     }
 
-    /// Meaning of its figure.
+    /// The metric of its values, with their unit.
+    pub const fn metric(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput_mbps",
+            Self::Queue => "queue_ms.p95",
+            Self::Latency => "latency_ms.p99",
+            Self::Jain => "jain",
+            Self::Retransmissions => "retransmit_rate",
+            Self::Share => "share",
+        }
+    }
+
+    /// What its figure is: one value over the other, or their difference.
     pub const fn figure_is(self) -> &'static str {
         match self {
             Self::Goodput | Self::Queue | Self::Latency => "ratio",
-            Self::Jain | Self::Share => "difference",
-            Self::Retransmissions => "points",
+            Self::Jain | Self::Retransmissions | Self::Share => "difference",
         }
     }
 
@@ -148,15 +158,14 @@ impl Measure {
         }
     }
 
-    /// One run against another on the same path: a ratio, or a difference. Times are compared as if both were 2 ms more,
-    /// so that a packet of queue is no multiple of none.
+    /// One run against another on the same path. Times are compared as if both were 2 ms more, so that a packet of queue
+    /// is no multiple of none.
     pub fn figure(self, own: f64, reference: f64) -> f64 {
         match self {
             Self::Goodput if reference > 0.0 => own / reference,
             Self::Goodput => 1.0,
             Self::Queue | Self::Latency => (own + ALIKE_MS) / (reference + ALIKE_MS),
-            Self::Jain | Self::Share => own - reference,
-            Self::Retransmissions => 100.0 * (own - reference),
+            Self::Jain | Self::Share | Self::Retransmissions => own - reference,
         }
     }
 
@@ -170,23 +179,49 @@ impl Measure {
         }
     }
 
-    /// The same in words.
+    /// The same in words, behind the measure's name.
     pub fn rule(self, limit: f64) -> String {
         match self {
-            Self::Goodput => format!("below {limit} x"),
-            Self::Queue | Self::Latency => format!("above {TIME_FACTOR} x + {ALIKE_MS} ms"),
-            Self::Jain | Self::Share => format!("below by more than {LESS}"),
-            Self::Retransmissions => {
-                format!("above by more than {} points", 100.0 * MORE_RETRANSMISSIONS)
+            Self::Goodput => format!("is below {limit} x that of the other"),
+            Self::Queue => format!("p95 is above {TIME_FACTOR} x + {ALIKE_MS} ms"),
+            Self::Latency => {
+                format!("p99 of frames or answers is above {TIME_FACTOR} x + {ALIKE_MS} ms")
             }
+            Self::Jain => format!("Jain's index is lower by more than {LESS}"),
+            Self::Retransmissions => {
+                let points = 100.0 * MORE_RETRANSMISSIONS;
+                format!("retransmissions are higher by more than {points} percentage points")
+            }
+            Self::Share => format!("beside a competitor is lower by more than {LESS}"),
         }
     }
 
-    /// The worse of two figures is the larger in this.
-    pub fn badness(self, figure: f64) -> f64 {
+    /// How far a figure is from that of equals: above 0 if it is worse.
+    pub fn shortfall(self, figure: f64) -> f64 {
         match self {
-            Self::Goodput | Self::Jain | Self::Share => -figure,
-            Self::Queue | Self::Latency | Self::Retransmissions => figure,
+            Self::Goodput => 1.0 - figure,
+            Self::Queue | Self::Latency => figure - 1.0,
+            Self::Jain | Self::Share => -figure,
+            Self::Retransmissions => figure,
+        }
+    }
+
+    /// A figure for people. That of retransmissions is in percentage points.
+    pub fn show(self, figure: Option<f64>) -> String {
+        match (self, figure) {
+            (_, None) => "none".to_owned(),
+            (Self::Retransmissions, Some(figure)) => format!("{:.2}", 100.0 * figure),
+            (Self::Queue | Self::Latency, Some(figure)) if figure >= 10.0 => format!("{figure:.1}"),
+            (_, Some(figure)) => format!("{figure:.3}"),
+        }
+    }
+
+    /// Unit of what [`Self::show`] prints.
+    pub const fn shown_in(self) -> &'static str {
+        match self {
+            Self::Goodput | Self::Queue | Self::Latency => "ratio",
+            Self::Jain | Self::Share => "diff",
+            Self::Retransmissions => "points",
         }
     }
 }
@@ -194,5 +229,11 @@ impl Measure {
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl Serialize for Measure {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.metric())
     }
 }

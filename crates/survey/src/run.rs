@@ -1,17 +1,22 @@
 //! Runs every algorithm on every path, on all cores.
 
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::run::each;
+use fullpipe_lab::run::{Journal, JournalOf, each};
 use fullpipe_lab::scenario::FileError;
 use fullpipe_lab::{
     BackendChoice, Edition, LinkKind, Plan, RunError, RunOptions, check_machine, run_point,
 };
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::case::{Case, Kind};
 use crate::draw::draw;
+use crate::error::SurveyError;
 use crate::measure::Values;
 use crate::text::{self, Senders};
 
@@ -36,23 +41,6 @@ pub struct Options {
     pub max_memory: u64,
 }
 
-/// A survey that cannot be made, or did not come to its end.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs)]
-pub enum SurveyError {
-    #[error("--cc {0}: name at least two algorithms, like bbr3x,bbr3,cubic, or one and --against")]
-    OneAlgorithm(String),
-    #[error("--cc: {0} is named twice")]
-    NamedTwice(String),
-    #[error("path {path}: {error}")]
-    Path { path: u64, error: FileError },
-    #[error("path {path}: {error}")]
-    Machine { path: u64, error: RunError },
-    #[error("none of the {0} paths can be run over {1}: {2}")]
-    NoPath(u64, &'static str, FileError),
-}
-
 /// A path that can be run: run number `i` of its plan is that of algorithm number `i`.
 #[derive(Debug)]
 pub struct Prepared {
@@ -66,7 +54,7 @@ pub struct Prepared {
 pub struct Skipped {
     /// Number of the path.
     pub path: u64,
-    /// The field that the backend does not have, in words.
+    /// What the backend does not have, in words.
     pub reason: String,
 }
 
@@ -104,6 +92,12 @@ pub struct Outcomes {
     pub interrupted: bool,
 }
 
+/// Why a run has no result.
+pub(crate) enum NoResult {
+    Stopped,
+    Failed(String),
+}
+
 /// The paths of a survey, checked before anything runs.
 #[derive(Debug)]
 pub struct Survey {
@@ -113,7 +107,7 @@ pub struct Survey {
     pub paths: Vec<Prepared>,
     /// Those that the backend cannot run.
     pub skipped: Vec<Skipped>,
-    jobs: usize,
+    pub(crate) jobs: usize,
 }
 
 impl Survey {
@@ -127,30 +121,29 @@ impl Survey {
             return Err(SurveyError::NamedTwice(names[i].clone()));
         }
         if names.len() < 2 {
-            return Err(SurveyError::OneAlgorithm(names.join(",")));
+            return Err(SurveyError::NothingToCompare(names.join(",")));
         }
         let (mut paths, mut skipped, mut lacking) = (Vec::new(), Vec::new(), None);
         let mut jobs = if options.backend.is_realtime() { 1 } else { options.jobs };
-        let run_options =
-            RunOptions { backend: options.backend, link: options.link, ..RunOptions::default() };
         for path in 0..options.paths {
             let case = draw(options.seed, path, &options.kinds);
             let of_path = |error| SurveyError::Path { path, error };
             let plan = plan(&case, &options.senders).map_err(of_path)?;
-            let file = "survey";
-            if let Err(error) = plan.check_backend(options.backend, file) {
-                skipped.push(Skipped { path, reason: error.to_string() });
+            if let Err(error) = plan.check_backend(options.backend, FILE) {
+                skipped
+                    .push(Skipped { path, reason: format!("{}: {}", error.field, error.message) });
                 lacking = Some(error);
                 continue;
             }
-            jobs = plan.jobs_within(options.max_memory, jobs, None, file).map_err(of_path)?;
-            check_machine(&plan, &run_options)
+            jobs = plan.jobs_within(options.max_memory, jobs, None, FILE).map_err(of_path)?;
+            check_machine(&plan, &options.run_options())
                 .map_err(|error| SurveyError::Machine { path, error })?;
             paths.push(Prepared { case, plan });
         }
         match lacking {
             Some(error) if paths.is_empty() => {
-                Err(SurveyError::NoPath(options.paths, options.backend.name(), error))
+                let (paths, backend) = (options.paths, options.backend.name());
+                Err(SurveyError::NoPath { paths, backend, error })
             }
             _ => Ok(Self { options, paths, skipped, jobs }),
         }
@@ -161,53 +154,123 @@ impl Survey {
         self.paths.len() * self.options.senders.names.len()
     }
 
-    /// Runs all. `tell` is called with the number of runs that are over, each time that there is one more.
-    pub fn run(&self, stop: &AtomicBool, mut tell: impl FnMut(usize)) -> Outcomes {
-        let algorithms = &self.options.senders.names;
-        let todo: Vec<(usize, usize)> = (0..self.paths.len())
-            .flat_map(|path| (0..algorithms.len()).map(move |cc| (path, cc)))
+    /// The path of this number.
+    pub fn case(&self, path: u64) -> Option<&Case> {
+        let found = self.paths.binary_search_by_key(&path, |prepared| prepared.case.path).ok()?;
+        Some(&self.paths[found].case)
+    }
+
+    /// Opens the journal in a directory, and reads what was done before. `program` differs from that of every other
+    /// program whose runs could have other results. A survey of more paths or of other algorithms goes on in it.
+    ///
+    /// # Errors
+    /// The directory belongs to something else, is in use, or cannot be written.
+    pub fn open(&self, dir: &Path, program: &[u8]) -> Result<(Journal, Vec<Outcome>), SurveyError> {
+        let Options { seed, kinds, senders, backend, link, .. } = &self.options;
+        let runs = format!("{seed} {kinds:?} {:?} {backend} {link:?}", senders.programs);
+        let mut hash = Sha256::new();
+        for part in [program, runs.as_bytes()] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let fingerprint = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let of = JournalOf { what: "survey", fingerprint, runs: self.runs() };
+        let mut known = BTreeSet::new();
+        let is_run = |outcome: &Outcome| known.insert((outcome.path, outcome.cc.clone()));
+        Ok(Journal::open(dir, of, is_run)?)
+    }
+
+    /// Runs all that is not done. `tell` is called with the number of runs that are over, each time that there is one more.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn run(
+        &self,
+        (mut journal, mut known): (Journal, Vec<Outcome>),
+        stop: &AtomicBool,
+        mut tell: impl FnMut(usize),
+    ) -> Result<Outcomes, SurveyError> {
+        let names = &self.options.senders.names;
+        let before: BTreeSet<(u64, &str)> = known.iter().map(|o| (o.path, o.cc.as_str())).collect();
+        let all = (0..self.paths.len()).flat_map(|path| (0..names.len()).map(move |cc| (path, cc)));
+        let todo: Vec<(usize, usize)> = all
+            .filter(|(path, cc)| {
+                !before.contains(&(self.paths[*path].case.path, names[*cc].as_str()))
+            })
             .collect();
-        let options = RunOptions {
-            backend: self.options.backend,
-            link: self.options.link,
-            ..RunOptions::default()
-        };
+        drop(before);
         let mut outcomes = Outcomes::default();
-        let mut done = 0;
+        let mut done = self.runs() - todo.len();
+        tell(done);
+        let mut written = Ok(());
         let work = |(path, cc): (usize, usize)| {
             let Prepared { case, plan } = &self.paths[path];
-            let run = run_point(plan, cc, &options, stop, &mut |_| ())?;
-            match run.interrupted {
-                true => Err(RunError::StoppedEarly),
-                false => Ok(Values::of(case, &run.probes)),
-            }
+            self.options.values(case, plan, cc, stop)
         };
-        let mut places = Vec::new();
-        each(&todo, self.jobs, work, |place, result| {
-            let (path, cc) = (self.paths[place.0].case.path, algorithms[place.1].clone());
+        each(&todo, self.jobs, work, |(path, cc), result| {
+            let (path, cc) = (self.paths[path].case.path, names[cc].clone());
             match result {
                 Ok(values) => {
-                    outcomes.done.push(Outcome { path, cc, values });
-                    places.push(place);
+                    let outcome = Outcome { path, cc, values };
+                    written = journal.append(&outcome);
+                    known.push(outcome);
                 }
-                Err(RunError::StoppedEarly) => outcomes.interrupted = true,
-                Err(error) => {
-                    outcomes.failed.push(Failed { path, cc, reason: error.to_string() });
-                }
+                Err(NoResult::Stopped) => outcomes.interrupted = true,
+                Err(NoResult::Failed(reason)) => outcomes.failed.push(Failed { path, cc, reason }),
             }
             done += 1;
             tell(done);
-            !outcomes.interrupted
+            !outcomes.interrupted && written.is_ok()
         });
-        let order = |cc: &String| algorithms.iter().position(|name| name == cc);
-        outcomes.done.sort_by_key(|o| (o.path, order(&o.cc)));
+        written?;
+        // Algorithms of another survey in the same journal come last.
+        let order = |cc: &str| names.iter().position(|name| name == cc).unwrap_or(names.len());
+        known.sort_by(|a, b| (a.path, order(&a.cc), &a.cc).cmp(&(b.path, order(&b.cc), &b.cc)));
         outcomes.failed.sort_by_key(|f| (f.path, order(&f.cc)));
-        outcomes
+        if !outcomes.interrupted {
+            journal.finish(&known)?;
+        }
+        let is_asked = |o: &Outcome| order(&o.cc) < names.len() && self.case(o.path).is_some();
+        outcomes.done = known.into_iter().filter(is_asked).collect();
+        Ok(outcomes)
     }
 }
+
+impl Options {
+    fn run_options(&self) -> RunOptions<'static> {
+        RunOptions { backend: self.backend, link: self.link, ..RunOptions::default() }
+    }
+
+    /// Runs one algorithm on a path. An algorithm that panics has no result, and the others go on.
+    pub(crate) fn values(
+        &self,
+        case: &Case,
+        plan: &Plan,
+        cc: usize,
+        stop: &AtomicBool,
+    ) -> Result<Values, NoResult> {
+        let run = || run_point(plan, cc, &self.run_options(), stop, &mut |_| ());
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(run)) if run.interrupted => Err(NoResult::Stopped),
+            Ok(Ok(run)) => Ok(Values::of(case, &run.probes)),
+            Ok(Err(RunError::StoppedEarly)) => Err(NoResult::Stopped),
+            Ok(Err(error)) => Err(NoResult::Failed(error.to_string())),
+            Err(panic) => Err(NoResult::Failed(panic_text(panic.as_ref()))),
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("it panicked: {}", text.unwrap_or("without words").lines().next().unwrap_or_default())
+}
+
+/// What errors call a path's text.
+const FILE: &str = "survey";
 
 /// The plan of a path: a run for each sender.
 pub(crate) fn plan(case: &Case, senders: &Senders) -> Result<Plan, FileError> {
     let text = text::scenario(case, senders, &[], &Values::expectations(case));
-    Plan::parse(&text, "survey", "survey", Path::new(""), Edition::default())
+    Plan::parse(&text, FILE, FILE, Path::new(""), Edition::default())
 }

@@ -187,6 +187,20 @@ impl Case {
         if self.has(Kind::Trace) { TRACE_MBPS } else { self.rate_mbps }
     }
 
+    /// The least rate that anything on the way of the data lets through: what reacts to nothing stays below it, or
+    /// others would get nothing.
+    pub fn narrowest_mbps(&self) -> f64 {
+        let parts = self.disturbances.iter().map(|d| match d {
+            Disturbance::Policer { rate_percent, .. }
+            | Disturbance::Shaper { rate_percent, .. } => rate_percent / 100.0,
+            Disturbance::RateStep { steps } => {
+                steps.iter().map(|step| step.factor).fold(1.0, f64::min)
+            }
+            _ => 1.0,
+        });
+        self.nominal_mbps() * parts.product::<f64>()
+    }
+
     /// Bytes of rate times round trip.
     pub(crate) fn bdp_bytes(&self) -> f64 {
         self.nominal_mbps() * 1e6 / 8.0 * self.rtt_ms / 1e3

@@ -188,3 +188,68 @@ pub(crate) fn median(mut figures: Vec<f64>) -> Option<f64> {
     let (low, high) = (figures.len().checked_sub(1)? / 2, figures.len() / 2);
     Some((figures[low] + figures[high]) / 2.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Disturbance;
+    use crate::draw::draw;
+
+    /// One flow beside one of CUBIC.
+    fn beside_cubic() -> Case {
+        let cc = "cubic".to_owned();
+        let disturbances = vec![Disturbance::Competitor { cc, flows: 1, start_percent: 0.0 }];
+        Case { flows: 1, disturbances, ..draw(1, 0, &[]) }
+    }
+
+    fn values(goodput_mbps: f64, competitor: Option<f64>) -> Values {
+        let goodput_mbps = Some(goodput_mbps);
+        Values { goodput_mbps, competitor_goodput_mbps: competitor, ..Values::default() }
+    }
+
+    #[test]
+    fn what_a_reference_takes_beyond_its_fair_share_is_not_asked_for() {
+        let case = beside_cubic();
+        let greedy = values(9.0, Some(1.0));
+        let point = |own: f64, measure| {
+            let own = values(own, Some(10.0 - own));
+            compare(measure, &case, &own, &greedy, 0.95).expect("a comparison")
+        };
+        let goodput = point(4.9, Measure::Goodput);
+        assert_eq!((goodput.reference, goodput.short), (5.0, false));
+        assert!(point(4.7, Measure::Goodput).short);
+        let share = point(4.1, Measure::Share);
+        assert_eq!((share.reference, share.short), (0.5, false));
+        assert!(point(3.9, Measure::Share).short);
+        // Who takes less than that is asked for what it takes.
+        let modest = values(3.0, Some(7.0));
+        let own = values(3.0, Some(7.0));
+        let point = compare(Measure::Goodput, &case, &own, &modest, 0.95).expect("a comparison");
+        assert_eq!((point.reference, point.short), (3.0, false));
+    }
+
+    #[test]
+    fn no_value_is_the_worst_and_no_reference_is_no_comparison() {
+        let case = draw(1, 0, &[]);
+        let with = |latency_ms_p99| Values { latency_ms_p99, ..Values::default() };
+        let (none, some) = (with(None), with(Some(5.0)));
+        let point = compare(Measure::Latency, &case, &none, &some, 0.95).expect("a comparison");
+        assert_eq!((point.figure, point.short), (None, true));
+        assert_eq!(point.shortfall(Measure::Latency), f64::INFINITY);
+        assert_eq!(compare(Measure::Latency, &case, &some, &none, 0.95), None);
+    }
+
+    #[test]
+    fn summaries_have_the_median_and_the_worst() {
+        let point = |path, figure| {
+            let (own, reference) = (Some(figure), 1.0);
+            Point { path, own, reference, figure: Some(figure), short: figure < 0.95 }
+        };
+        let points = [point(3, 1.2), point(4, 0.5), point(5, 1.0), point(6, 0.9)];
+        let summary = summary(Measure::Goodput, points.iter()).expect("four points");
+        assert_eq!((summary.paths, summary.short), (4, 2));
+        assert_eq!((summary.median, summary.worst), (Some(0.95), Some(0.5)));
+        assert_eq!(summary.worst_path, Some(4));
+        assert_eq!(super::summary(Measure::Goodput, [].iter()), None);
+    }
+}

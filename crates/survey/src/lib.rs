@@ -12,6 +12,7 @@ pub mod draw;
 mod error;
 pub mod judge;
 pub mod measure;
+mod ranges;
 pub mod report;
 pub mod run;
 pub mod shrink;

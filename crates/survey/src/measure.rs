@@ -237,3 +237,31 @@ impl Serialize for Measure {
         to.serialize_str(self.metric())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_worse_by_so_much_is_short() {
+        let is_short = [
+            (Measure::Goodput, 9.4, 10.0, true, 0.94),
+            (Measure::Goodput, 9.6, 10.0, false, 0.96),
+            (Measure::Goodput, 0.0, 0.0, false, 1.0),
+            (Measure::Queue, 15.0, 10.0, true, 17.0 / 12.0),
+            (Measure::Queue, 14.0, 10.0, false, 16.0 / 12.0),
+            (Measure::Queue, 1.9, 0.0, false, 1.95),
+            (Measure::Latency, 200.0, 100.0, true, 202.0 / 102.0),
+            (Measure::Jain, 0.8, 0.95, true, 0.8 - 0.95),
+            (Measure::Jain, 0.9, 0.95, false, 0.9 - 0.95),
+            (Measure::Retransmissions, 0.02, 0.01, true, 0.02 - 0.01),
+            (Measure::Retransmissions, 0.014, 0.01, false, 0.014 - 0.01),
+            (Measure::Share, 0.3, 0.5, true, 0.3 - 0.5),
+        ];
+        for (measure, own, reference, short, figure) in is_short {
+            assert_eq!(measure.falls_short(own, reference, 0.95), short, "{measure} {own}");
+            assert!((measure.figure(own, reference) - figure).abs() < 1e-9, "{measure} {own}");
+            assert!(!short || measure.shortfall(figure) > 0.0, "{measure} {own}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use crate::case::{Case, Disturbance};
 use crate::chance::digits;
 use crate::judge::{Point, compare};
 use crate::measure::{Measure, Values};
-use crate::run::{NoResult, Options, plan};
+use crate::run::{Options, plan};
 
 /// The most paths that are tried for one that is shrunk.
 const MAX_TRIES: usize = 40;
@@ -43,10 +43,7 @@ impl Claim<'_> {
         let senders = options.senders.only(&[self.cc, self.against]);
         let plan = plan(case, &senders).ok()?;
         plan.check_backend(options.backend, "survey").ok()?;
-        let run = |cc| match options.values(case, &plan, cc, stop) {
-            Ok(values) => Some(values),
-            Err(NoResult::Stopped | NoResult::Failed(_)) => None,
-        };
+        let run = |cc| options.values(case, &plan, cc, stop).ok();
         let (own, reference) = (run(0)?, run(1)?);
         let point = compare(self.measure, case, &own, &reference, self.limit)?;
         Some(Shown { case: case.clone(), own, reference, point })

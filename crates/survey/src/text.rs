@@ -268,7 +268,7 @@ fn flows(case: &Case, file: &mut String) {
                 );
             }
             Disturbance::Media { rate_percent, .. } => {
-                let mbps = digits(case.nominal_mbps() * rate_percent / 100.0, 3);
+                let mbps = digits(case.narrowest_mbps() * rate_percent / 100.0, 3);
                 let bytes = (mbps * 1e6 / 8.0 / FRAMES_PER_S).round();
                 let _ = write!(
                     file,
@@ -297,7 +297,7 @@ fn flows(case: &Case, file: &mut String) {
                 let _ = write!(
                     file,
                     "\n[[cross]]\nrate = \"{}\"\narrivals = \"{arrivals}\"\n",
-                    mbit(case.nominal_mbps() * rate_percent / 100.0)
+                    mbit(case.narrowest_mbps() * rate_percent / 100.0)
                 );
             }
             _ => {}

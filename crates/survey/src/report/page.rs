@@ -5,8 +5,10 @@ use std::path::Path;
 
 use fullpipe_lab::output::page::{self, PageError, escape};
 use fullpipe_lab::output::plot::{Drawing, Kind as Dots, Line, Panel, Scale};
+use fullpipe_lab::output::table::Table;
 
 use super::{Report, table};
+use crate::draw;
 use crate::judge::{Comparison, Pair, Reference};
 use crate::measure::Measure;
 
@@ -52,10 +54,19 @@ fn render(report: &Report) -> Result<String, PageError> {
     for (i, pair) in report.pairs.iter().enumerate() {
         section(&mut out, report, i, pair)?;
     }
+    distribution(&mut out);
     out.push_str(&page::foot(
         ". docs/survey.md says how paths are drawn and judged. Point at a plot to read its values.",
     ));
     Ok(out)
+}
+
+fn distribution(out: &mut String) {
+    let header = [("drawn", ""), ("what", ""), ("from", "")];
+    let rows = draw::table().into_iter().map(|row| row.map(|cell| cell.replace('`', "")).to_vec());
+    out.push_str("<details>\n<summary>How paths are drawn</summary>\n");
+    page::html_table(out, &Table { header: header.to_vec(), rows: rows.collect() });
+    out.push_str("</details>\n");
 }
 
 fn section(out: &mut String, report: &Report, number: usize, pair: &Pair) -> Result<(), PageError> {

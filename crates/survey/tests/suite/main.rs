@@ -1,0 +1,43 @@
+//! Surveys in the simulator.
+
+mod drawing;
+mod finding;
+#[path = "../../../lab/tests/planted/mod.rs"]
+#[allow(dead_code, reason = "the names of the defects are for another test")]
+mod planted;
+mod resuming;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_lab::BackendChoice;
+use fullpipe_survey::Kind;
+use fullpipe_survey::run::{Options, Outcomes, Survey};
+use fullpipe_survey::text::Senders;
+
+/// A survey of these algorithms on so many paths.
+fn options(names: &[&str], paths: u64, kinds: &[Kind]) -> Options {
+    Options {
+        paths,
+        seed: 1,
+        kinds: kinds.to_vec(),
+        senders: Senders {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            programs: Vec::new(),
+        },
+        backend: BackendChoice::SIM,
+        link: None,
+        jobs: 2,
+        max_memory: 2_000_000_000,
+    }
+}
+
+fn survey(options: Options) -> Survey {
+    Survey::new(options).expect("paths that can be run")
+}
+
+/// Everything that is not in the directory yet.
+fn run(survey: &Survey, dir: &Path) -> Outcomes {
+    let journal = survey.open(dir, b"this program").expect("a directory");
+    survey.run(journal, &AtomicBool::new(false), |_| ()).expect("it is written")
+}

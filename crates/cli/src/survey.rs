@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let [first, ..] = survey.skipped.as_slice() {
         let (count, all) = (survey.skipped.len(), args.paths);
         say(&format!(
-            "{count} of {all} paths are left out, as {} does not have what they need; the first is path {}: {}",
+            "{count} of {all} paths are left out, as they cannot be run over {}; the first is path {}: {}",
             args.backend, first.path, first.reason
         ));
     }
@@ -165,15 +165,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Opens the directory of the results. Where nobody named it, another survey's results in it are replaced.
 fn open(survey: &Survey, out: &Path, is_usual: bool) -> Result<(Journal, Vec<Outcome>), Failure> {
     let program = program().map_err(Failure::run)?;
-    match survey.open(out, &program) {
+    let opened = match survey.open(out, &program) {
         Err(SurveyError::Journal(
             JournalError::Other { .. } | JournalError::OtherVersion { .. },
         )) if is_usual => {
             std::fs::remove_file(out.join(Journal::NAME)).map_err(Failure::run)?;
-            survey.open(out, &program).map_err(of_survey)
+            survey.open(out, &program)
         }
-        opened => opened.map_err(of_survey),
-    }
+        opened => opened,
+    };
+    opened.map_err(Failure::bad_input)
 }
 
 /// SHA-256 of this program: results of another build are not completed with those of this one.

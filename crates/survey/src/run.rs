@@ -127,15 +127,23 @@ impl Survey {
         let mut jobs = if options.backend.is_realtime() { 1 } else { options.jobs };
         for path in 0..options.paths {
             let case = draw(options.seed, path, &options.kinds);
-            let of_path = |error| SurveyError::Path { path, error };
-            let plan = plan(&case, &options.senders).map_err(of_path)?;
-            if let Err(error) = plan.check_backend(options.backend, FILE) {
-                skipped
-                    .push(Skipped { path, reason: format!("{}: {}", error.field, error.message) });
-                lacking = Some(error);
-                continue;
-            }
-            jobs = plan.jobs_within(options.max_memory, jobs, None, FILE).map_err(of_path)?;
+            // A program decides for itself what others are told, so that some paths are none for it.
+            let checked = plan(&case, &options.senders).and_then(|plan| {
+                plan.check_backend(options.backend, FILE)?;
+                Ok(plan)
+            });
+            let plan = match checked {
+                Ok(plan) => plan,
+                Err(error) => {
+                    let reason = format!("{}: {}", error.field, error.message);
+                    skipped.push(Skipped { path, reason });
+                    lacking = Some(error);
+                    continue;
+                }
+            };
+            jobs = plan
+                .jobs_within(options.max_memory, jobs, None, FILE)
+                .map_err(|error| SurveyError::Path { path, error })?;
             check_machine(&plan, &options.run_options())
                 .map_err(|error| SurveyError::Machine { path, error })?;
             paths.push(Prepared { case, plan });

@@ -4,16 +4,15 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use fullpipe_lab::output::page::{check_replaceable, write_text};
+use fullpipe_lab::output::page::check_replaceable;
 use fullpipe_lab::run::{Journal, JournalError};
-use fullpipe_lab::units;
-use fullpipe_lab::{BackendChoice, Cc, LinkKind};
+use fullpipe_lab::{BackendChoice, Cc, LinkKind, Plan, run_point, units};
 use fullpipe_survey::baseline::Baseline;
-use fullpipe_survey::judge::{Pair, Reference, judge};
-use fullpipe_survey::report::{self, Report};
-use fullpipe_survey::run::{Options, Outcome, Outcomes, Survey};
+use fullpipe_survey::report::{self, Asked, PAGE, Report};
+use fullpipe_survey::results::Results;
+use fullpipe_survey::run::{Options, Survey};
 use fullpipe_survey::text::Senders;
-use fullpipe_survey::worst::{self, Wanted, worst};
+use fullpipe_survey::worst::Wanted;
 use fullpipe_survey::{Kind, Measure, SurveyError};
 use sha2::{Digest, Sha256};
 
@@ -122,8 +121,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let survey = Survey::new(args.options()?).map_err(of_survey)?;
     let baseline = args.baseline()?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(OUT));
-    let page = out.join("report.html");
-    let journal = open(&survey, &out, args.out.is_none())?;
+    let page = out.join(PAGE);
+    let results = open(&survey, &out, args.out.is_none())?;
     check_replaceable(&page).map_err(Failure::bad_input)?;
     if let [first, ..] = survey.skipped.as_slice() {
         let (count, all) = (survey.skipped.len(), args.paths);
@@ -132,20 +131,23 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             args.backend, first.path, first.reason
         ));
     }
+    let options = survey.options.run_options();
+    let point = |plan: &Plan, i: usize| run_point(plan, i, &options, &stop, &mut |_| ());
     let runs = survey.runs();
     let mut live = Live::of_many("survey", "runs", runs, false);
-    let outcomes = survey.run(journal, &stop, |done| live.over(done, runs));
+    let outcomes = survey.run(results, &point, |done| live.over(done, runs));
     live.end(None);
     let outcomes = outcomes.map_err(of_survey)?;
     for failed in &outcomes.failed {
         say(&format!("error: {} on path {}: {}", failed.cc, failed.path, failed.reason));
     }
-    let mut report = args.report(&survey, outcomes, &stop);
-    worst::write(&out.join("worst"), &mut report.worst).map_err(of_survey)?;
+    let mut live = Live::of_many("making simpler", "paths", 0, false);
+    let mut report = Report::of(&survey, outcomes, &args.asked(), &point, &stop, |done, all| {
+        live.over(done, all);
+    });
+    live.end(None);
     report.worse = baseline.map(|baseline| baseline.worse(&report));
-    let json = serde_json::to_string(&report).map_err(Failure::run)? + "\n";
-    write_text(&out.join("survey.json"), &json).map_err(Failure::run)?;
-    report::write_page(&page, &report).map_err(Failure::run)?;
+    let json = report.write(&out).map_err(of_survey)?;
     match args.json {
         true => print(&json)?,
         false => {
@@ -163,7 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Opens the directory of the results. Where nobody named it, another survey's results in it are replaced.
-fn open(survey: &Survey, out: &Path, is_usual: bool) -> Result<(Journal, Vec<Outcome>), Failure> {
+fn open(survey: &Survey, out: &Path, is_usual: bool) -> Result<Results, Failure> {
     let program = program().map_err(Failure::run)?;
     let opened = match survey.open(out, &program) {
         Err(SurveyError::Journal(
@@ -210,21 +212,16 @@ impl Args {
         programs.chain(self.cc.iter().map(ToString::to_string)).collect()
     }
 
-    /// Who is compared with whom.
-    fn pairs(&self, all: &[String]) -> Vec<(String, Reference)> {
-        let tested = self.tested();
-        let (tested, others) = match self.against.is_empty() {
-            true => (&tested[..1], all[1..].to_vec()),
-            false => (&tested[..], self.against.iter().map(ToString::to_string).collect()),
-        };
-        let mut pairs = Vec::new();
-        for cc in tested {
-            let others: Vec<&String> = others.iter().filter(|other| *other != cc).collect();
-            let each = others.iter().map(|name| Reference::Algorithm((*name).clone()));
-            let best = (others.len() > 1).then_some(Reference::Best);
-            pairs.extend(each.chain(best).map(|reference| (cc.clone(), reference)));
+    fn asked(&self) -> Asked {
+        Asked {
+            tested: self.tested(),
+            against: self.against.iter().map(ToString::to_string).collect(),
+            wanted: Wanted {
+                count: self.shrink.unwrap_or(WORST),
+                shrink: self.shrink.is_some() || !self.backend.is_realtime(),
+                limit: self.limit,
+            },
         }
-        pairs
     }
 
     fn baseline(&self) -> Result<Option<Baseline>, Failure> {
@@ -239,33 +236,6 @@ impl Args {
         let baseline = Baseline::load(path).map_err(of_option)?;
         baseline.check(path, &self.options()?).map_err(of_option)?;
         Ok(Some(baseline))
-    }
-
-    /// Judges what was run, and shrinks the worst paths.
-    fn report(
-        &self,
-        survey: &Survey,
-        outcomes: Outcomes,
-        stop: &std::sync::atomic::AtomicBool,
-    ) -> Report {
-        let pairs = self.pairs(&survey.options.senders.names);
-        let pairs: Vec<Pair> = pairs
-            .iter()
-            .map(|(cc, reference)| judge(survey, &outcomes.done, cc, reference, self.limit))
-            .collect();
-        let wanted = Wanted {
-            count: self.shrink.unwrap_or(WORST),
-            shrink: self.shrink.is_some() || !self.backend.is_realtime(),
-            limit: self.limit,
-        };
-        let mut live = Live::of_many("making simpler", "paths", 0, false);
-        let found = worst(survey, &outcomes.done, &pairs, wanted, stop, |done, all| {
-            live.over(done, all);
-        });
-        live.end(None);
-        let mut report = Report::new(survey, outcomes, pairs, self.limit);
-        report.worst = found;
-        report
     }
 
     /// Exit code 1 when something is below what was asked for.

@@ -29,6 +29,8 @@ pub enum SurveyError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Page(#[from] PageError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
     #[error("{}: {reason}", path.display())]
     Baseline { path: PathBuf, reason: String },
 }
@@ -38,7 +40,7 @@ impl SurveyError {
     pub fn is_of_input(&self) -> bool {
         match self {
             Self::Journal(error) => error.is_of_input(),
-            Self::Store(_) | Self::Page(_) => false,
+            Self::Store(_) | Self::Page(_) | Self::Json(_) => false,
             _ => true,
         }
     }

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::case::{Case, Kind};
 use crate::measure::{Measure, Values};
-use crate::run::{Outcome, Survey};
+use crate::results::Outcome;
+use crate::run::Survey;
 
 /// The other side of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -93,6 +94,23 @@ impl Point {
     pub(crate) fn shortfall(&self, measure: Measure) -> f64 {
         self.figure.map_or(f64::INFINITY, |figure| measure.shortfall(figure))
     }
+}
+
+/// Who is compared with whom: the first of the algorithms under test with the others, or, where `against` names some, each
+/// of them with those. Where there are several others, there is also the best of them.
+pub fn pairs(tested: &[String], against: &[String]) -> Vec<(String, Reference)> {
+    let (tested, others) = match against.is_empty() {
+        true => tested.split_at(tested.len().min(1)),
+        false => (tested, against),
+    };
+    let mut pairs = Vec::new();
+    for cc in tested {
+        let others: Vec<&String> = others.iter().filter(|other| *other != cc).collect();
+        let each = others.iter().map(|name| Reference::Algorithm((*name).clone()));
+        let best = (others.len() > 1).then_some(Reference::Best);
+        pairs.extend(each.chain(best).map(|reference| (cc.clone(), reference)));
+    }
+    pairs
 }
 
 /// Compares two runs of a path; nothing where there is no value to compare with.

@@ -1,12 +1,13 @@
 //! From a path on which an algorithm falls short to the simplest one that still shows it.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::case::{Case, Disturbance};
 use crate::chance::digits;
 use crate::judge::{Point, compare};
 use crate::measure::{Measure, Values};
-use crate::run::{Options, plan};
+use crate::results::values;
+use crate::run::{Options, RunPoint, plan};
 
 /// The most paths that are tried for one that is shrunk.
 const MAX_TRIES: usize = 40;
@@ -39,12 +40,12 @@ pub struct Shown {
 
 impl Claim<'_> {
     /// Runs both algorithms on a path. Nothing where one has no result, or the other no value.
-    fn try_on(&self, options: &Options, case: &Case, stop: &AtomicBool) -> Option<Shown> {
+    fn try_on(&self, options: &Options, case: &Case, run: RunPoint<'_>) -> Option<Shown> {
         let senders = options.senders.only(&[self.cc, self.against]);
         let plan = plan(case, &senders).ok()?;
         plan.check_backend(options.backend, "survey").ok()?;
-        let run = |cc| options.values(case, &plan, cc, stop).ok();
-        let (own, reference) = (run(0)?, run(1)?);
+        let of = |cc| values(case, &plan, cc, run).ok();
+        let (own, reference) = (of(0)?, of(1)?);
         let point = compare(self.measure, case, &own, &reference, self.limit)?;
         Some(Shown { case: case.clone(), own, reference, point })
     }
@@ -55,8 +56,14 @@ impl Claim<'_> {
     }
 }
 
-/// The simplest path that is found in [`MAX_TRIES`], and what it shows. What `stop` ends is the simplest so far.
-pub fn shrink(options: &Options, claim: &Claim<'_>, drawn: Shown, stop: &AtomicBool) -> Shown {
+/// The simplest path that is found in 40 tries, and what it shows. What `stop` ends is the simplest so far.
+pub fn shrink(
+    options: &Options,
+    claim: &Claim<'_>,
+    drawn: Shown,
+    run: RunPoint<'_>,
+    stop: &AtomicBool,
+) -> Shown {
     let original = drawn.point;
     let mut shown = drawn;
     let mut tries = 0;
@@ -64,11 +71,11 @@ pub fn shrink(options: &Options, claim: &Claim<'_>, drawn: Shown, stop: &AtomicB
         let mut place = 0;
         // A path that is taken has one way less to become simpler, so that the next has its place.
         while let Some(simpler) = stage(&shown.case).into_iter().nth(place) {
-            if tries == MAX_TRIES || stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if tries == MAX_TRIES || stop.load(Ordering::Relaxed) {
                 return shown;
             }
             tries += 1;
-            match claim.try_on(options, &simpler, stop) {
+            match claim.try_on(options, &simpler, run) {
                 Some(found) if claim.holds(&original, &found.point) => shown = found,
                 _ => place += 1,
             }

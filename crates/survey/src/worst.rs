@@ -13,7 +13,8 @@ use crate::case::{Case, Kind};
 use crate::error::SurveyError;
 use crate::judge::{Pair, Point, Reference};
 use crate::measure::{ALIKE_MS, LESS, MORE_RETRANSMISSIONS, Measure, TIME_FACTOR, Values};
-use crate::run::{Outcome, Survey};
+use crate::results::Outcome;
+use crate::run::{RunPoint, Survey};
 use crate::shrink::{Claim, Shown, shrink};
 use crate::text;
 
@@ -57,6 +58,7 @@ pub fn worst(
     done: &[Outcome],
     pairs: &[Pair],
     wanted: Wanted,
+    run: RunPoint<'_>,
     stop: &AtomicBool,
     mut tell: impl FnMut(usize, usize),
 ) -> Vec<Worst> {
@@ -82,7 +84,7 @@ pub fn worst(
     let work = |i: usize| {
         let (claim, drawn) = &todo[i];
         match wanted.shrink {
-            true => shrink(&survey.options, claim, drawn.clone(), stop),
+            true => shrink(&survey.options, claim, drawn.clone(), run, stop),
             false => drawn.clone(),
         }
     };

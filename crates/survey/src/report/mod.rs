@@ -3,16 +3,24 @@
 mod page;
 mod table;
 
-pub use page::write as write_page;
 pub use table::text;
 
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_lab::output::page::write_text;
 use serde::Serialize;
 
 use crate::baseline::Worse;
 use crate::case::{Case, Kind};
-use crate::judge::Pair;
-use crate::run::{Failed, Outcome, Outcomes, Skipped, Survey};
-use crate::worst::Worst;
+use crate::error::SurveyError;
+use crate::judge::{Pair, judge, pairs};
+use crate::results::{Failed, Outcome, Outcomes};
+use crate::run::{RunPoint, Skipped, Survey};
+use crate::worst::{self, Wanted, Worst, worst};
+
+/// Name of the page in the directory of the results.
+pub const PAGE: &str = "report.html";
 
 /// The version of the JSON's form. It grows when a field changes its name or its meaning; fields may be added without.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -53,9 +61,35 @@ pub struct Report {
     pub outcomes: Vec<Outcome>,
 }
 
+/// What is asked of the results.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Asked {
+    /// The algorithms under test.
+    pub tested: Vec<String>,
+    /// Those that each is compared with; the first with the others where none is named.
+    pub against: Vec<String>,
+    /// The worst paths that are wanted, and the limit of a goodput.
+    pub wanted: Wanted,
+}
+
 impl Report {
-    /// The report of a survey, without the worst paths and a baseline.
-    pub fn new(survey: &Survey, outcomes: Outcomes, pairs: Vec<Pair>, limit: f64) -> Self {
+    /// Judges the results, and finds and shrinks the worst paths. `tell` is called with the number of those that are done and
+    /// that of all.
+    pub fn of(
+        survey: &Survey,
+        outcomes: Outcomes,
+        asked: &Asked,
+        run: RunPoint<'_>,
+        stop: &AtomicBool,
+        tell: impl FnMut(usize, usize),
+    ) -> Self {
+        let Asked { tested, against, wanted } = asked;
+        let limit = wanted.limit;
+        let pairs: Vec<Pair> = pairs(tested, against)
+            .iter()
+            .map(|(cc, reference)| judge(survey, &outcomes.done, cc, reference, limit))
+            .collect();
+        let worst = worst(survey, &outcomes.done, &pairs, *wanted, run, stop, tell);
         let options = &survey.options;
         Self {
             schema_version: SCHEMA_VERSION,
@@ -70,10 +104,22 @@ impl Report {
             skipped: survey.skipped.clone(),
             failed: outcomes.failed,
             pairs,
-            worst: Vec::new(),
+            worst,
             worse: None,
             cases: survey.paths.iter().map(|path| path.case.clone()).collect(),
             outcomes: outcomes.done,
         }
+    }
+
+    /// Writes all files of a report into a directory. Returns the JSON object.
+    ///
+    /// # Errors
+    /// One of them cannot be written.
+    pub fn write(&mut self, out: &Path) -> Result<String, SurveyError> {
+        worst::write(&out.join("worst"), &mut self.worst)?;
+        let json = serde_json::to_string(self)? + "\n";
+        write_text(&out.join("survey.json"), &json)?;
+        page::write(&out.join(PAGE), self)?;
+        Ok(json)
     }
 }

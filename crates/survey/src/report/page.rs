@@ -16,7 +16,7 @@ use crate::measure::Measure;
 ///
 /// # Errors
 /// The file cannot be written, or another program's file is there.
-pub fn write(path: &Path, report: &Report) -> Result<(), PageError> {
+pub(super) fn write(path: &Path, report: &Report) -> Result<(), PageError> {
     page::check_replaceable(path)?;
     page::write_text(path, &render(report)?)
 }

@@ -3,37 +3,32 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{Edition, Plan};
 use fullpipe_survey::baseline::Baseline;
-use fullpipe_survey::judge::{Pair, Point, Reference, judge};
-use fullpipe_survey::report::{self, Report};
-use fullpipe_survey::run::{Outcomes, Survey};
-use fullpipe_survey::worst::{self, Wanted, Worst, worst};
+use fullpipe_survey::judge::Point;
+use fullpipe_survey::report::{self, Asked, PAGE, Report};
+use fullpipe_survey::results::Outcomes;
+use fullpipe_survey::run::Survey;
+use fullpipe_survey::worst::Wanted;
 use fullpipe_survey::{Kind, Measure};
 
-use crate::{options, planted, run, survey};
+use crate::{options, planted, point, run, survey};
 
-const LIMIT: f64 = 0.95;
-
-fn judged(survey: &Survey, outcomes: &Outcomes) -> Vec<Pair> {
-    let names = &survey.options.senders.names;
-    let against = Reference::Algorithm(names[1].clone());
-    vec![judge(survey, &outcomes.done, &names[0], &against, LIMIT)]
-}
-
-fn worst_of(survey: &Survey, outcomes: &Outcomes, pairs: &[Pair]) -> Vec<Worst> {
-    let wanted = Wanted { count: 1, shrink: true, limit: LIMIT };
-    worst(survey, &outcomes.done, pairs, wanted, &AtomicBool::new(false), |_, _| ())
+/// The report of a survey of two algorithms, with the worst path of each measure.
+fn report_of(survey: &Survey, outcomes: Outcomes) -> Report {
+    let asked = Asked {
+        tested: survey.options.senders.names.clone(),
+        against: Vec::new(),
+        wanted: Wanted { count: 1, shrink: true, limit: 0.95 },
+    };
+    Report::of(survey, outcomes, &asked, &point, &AtomicBool::new(false), |_, _| ())
 }
 
 /// Runs a file of a worst path as `fullpipe run` does; true if its expectation is met.
 fn is_met(file: &Path) -> bool {
     let plan = Plan::load(file, Edition::default()).expect("a scenario file");
-    let options = RunOptions { backend: BackendChoice::SIM, ..RunOptions::default() };
-    let stop = AtomicBool::new(false);
-    let runs: Vec<_> = (0..plan.grid.runs.len())
-        .map(|i| run_point(&plan, i, &options, &stop, &mut |_| ()).expect("a run"))
-        .collect();
+    let all = 0..plan.grid.runs.len();
+    let runs: Vec<_> = all.map(|i| point(&plan, i).expect("a run")).collect();
     let verdicts = plan.judge_runs(&runs);
     assert_eq!((verdicts.len(), runs.len()), (1, 2));
     verdicts[0].met
@@ -47,33 +42,30 @@ fn the_disturbance_that_breaks_an_algorithm_is_what_is_left_of_its_worst_path() 
     let survey = survey(options(&["no-room-for-acks", "wrapped"], 16, &kinds));
     let outcomes = run(&survey, &dir.path().join("runs"));
     assert_eq!((outcomes.done.len(), outcomes.failed.len()), (32, 0), "{:?}", outcomes.failed);
-    let pairs = judged(&survey, &outcomes);
-    let goodput = &pairs[0].comparisons[0];
+    let mut report = report_of(&survey, outcomes);
+    report.write(dir.path()).expect("files");
+    let goodput = &report.pairs[0].comparisons[0];
     assert_eq!(goodput.measure, Measure::Goodput);
     let bursts = goodput.by_kind[&Kind::AckBursts];
     assert!(bursts.short > 0 && goodput.all.short < 16, "{goodput:?}");
-    let mut found = worst_of(&survey, &outcomes, &pairs);
-    worst::write(&dir.path().join("worst"), &mut found).expect("files");
-    let simple = found.iter().find(|w| w.measure == Measure::Goodput).expect("the worst goodput");
+    let simple =
+        report.worst.iter().find(|w| w.measure == Measure::Goodput).expect("the worst goodput");
     let kinds: Vec<Kind> = simple.case.kinds().collect();
     assert_eq!(kinds, [Kind::AckBursts], "{}", simple.text);
     assert_eq!(simple.case.tested_flows(), 1, "{}", simple.text);
     let (drawn, shown) = (simple.drawn.figure.expect("a figure"), simple.shown.figure);
     assert!(1.0 - shown.expect("a figure") >= (1.0 - drawn) / 2.0, "{simple:?}");
-    for worst in &found {
+    for worst in &report.worst {
         assert!(worst.case.disturbances.len() <= 2, "{}", worst.text);
         assert!(!is_met(&worst.file), "{}", worst.text);
     }
-    let mut report = Report::new(&survey, outcomes, pairs, LIMIT);
-    report.worst = found;
     let text = report::text(&report);
     assert!(text.contains("no-room-for-acks-below-wrapped-goodput-1.toml"), "{text}");
-    let page = dir.path().join("report.html");
-    report::write_page(&page, &report).expect("a page");
-    let page = std::fs::read_to_string(page).expect("a page");
+    let page = std::fs::read_to_string(dir.path().join(PAGE)).expect("a page");
     assert!(page.contains("How paths are drawn") && page.contains("<circle"), "no plot");
     // An earlier survey's files make room.
-    worst::write(&dir.path().join("worst"), &mut []).expect("a directory");
+    report.worst.clear();
+    report.write(dir.path()).expect("files");
     assert_eq!(std::fs::read_dir(dir.path().join("worst")).expect("a directory").count(), 0);
 }
 
@@ -83,13 +75,13 @@ fn an_algorithm_is_no_worse_than_itself() {
     let dir = tempfile::tempdir().expect("a directory");
     let survey = survey(options(&["wrapped", "bbr3"], 6, &[]));
     let outcomes = run(&survey, dir.path());
-    let pairs = judged(&survey, &outcomes);
-    for comparison in &pairs[0].comparisons {
+    let report = report_of(&survey, outcomes);
+    for comparison in &report.pairs[0].comparisons {
         assert_eq!(comparison.all.short, 0, "{comparison:?}");
         let equal = |point: &Point| point.own >= Some(point.reference);
         assert!(comparison.measure == Measure::Share || comparison.points.iter().all(equal));
     }
-    assert_eq!(worst_of(&survey, &outcomes, &pairs), []);
+    assert_eq!(report.worst, []);
 }
 
 #[test]
@@ -116,9 +108,9 @@ fn more_short_paths_than_in_the_baseline_are_worse() {
         let mut outcomes = run(&survey, &dir.path().join(name));
         let renamed = survey_of("changed");
         outcomes.done.iter_mut().filter(|o| o.cc == own).for_each(|o| o.cc = "changed".into());
-        let against = Reference::Algorithm("cubic".into());
-        let pairs = vec![judge(&renamed, &outcomes.done, "changed", &against, LIMIT)];
-        Report::new(&renamed, outcomes, pairs, LIMIT)
+        let wanted = Wanted { count: 0, shrink: false, limit: 0.95 };
+        let asked = Asked { tested: vec!["changed".into()], against: vec!["cubic".into()], wanted };
+        Report::of(&renamed, outcomes, &asked, &point, &AtomicBool::new(false), |_, _| ())
     };
     let (good, bad) = (report("bbr3", "good"), report("fixed:100kbit", "bad"));
     let file = dir.path().join("before.json");

@@ -10,9 +10,11 @@ mod resuming;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::BackendChoice;
+use fullpipe_lab::metrics::RunResult;
+use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, run_point};
 use fullpipe_survey::Kind;
-use fullpipe_survey::run::{Options, Outcomes, Survey};
+use fullpipe_survey::results::Outcomes;
+use fullpipe_survey::run::{Options, Survey};
 use fullpipe_survey::text::Senders;
 
 /// A survey of these algorithms on so many paths.
@@ -38,6 +40,11 @@ fn survey(options: Options) -> Survey {
 
 /// Everything that is not in the directory yet.
 fn run(survey: &Survey, dir: &Path) -> Outcomes {
-    let journal = survey.open(dir, b"this program").expect("a directory");
-    survey.run(journal, &AtomicBool::new(false), |_| ()).expect("it is written")
+    let results = survey.open(dir, b"this program").expect("a directory");
+    survey.run(results, &point, |_| ()).expect("it is written")
+}
+
+/// A run in the simulator.
+fn point(plan: &Plan, i: usize) -> Result<RunResult, RunError> {
+    run_point(plan, i, &RunOptions::default(), &AtomicBool::new(false), &mut |_| ())
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_lab::run::Journal;
+use fullpipe_lab::{Plan, RunOptions, run_point};
 use fullpipe_survey::{Kind, SurveyError};
 
 use crate::{options, run, survey};
@@ -20,8 +21,9 @@ fn a_survey_that_was_stopped_comes_to_what_an_undisturbed_one_does() {
     let all = run(&survey, &whole);
     assert!(!all.interrupted);
     let stop = AtomicBool::new(false);
-    let opened = survey.open(&stopped, b"this program").expect("a directory");
-    let part = survey.run(opened, &stop, |done| stop.store(done >= 3, Ordering::Relaxed));
+    let results = survey.open(&stopped, b"this program").expect("a directory");
+    let point = |plan: &Plan, i| run_point(plan, i, &RunOptions::default(), &stop, &mut |_| ());
+    let part = survey.run(results, &point, |done| stop.store(done >= 3, Ordering::Relaxed));
     let part = part.expect("it is written");
     assert!(part.interrupted && (3..10).contains(&part.done.len()), "{part:?}");
     assert_eq!(run(&survey, &stopped), all);
@@ -37,8 +39,9 @@ fn more_paths_and_algorithms_go_on_in_the_same_directory() {
     let kinds = [Kind::Policer];
     let few = run(&survey(options(&["bbr3", "reno"], 2, &kinds)), dir.path());
     let wide = survey(options(&["cubic", "reno", "bbr3"], 3, &kinds));
-    let (_, known) = wide.open(dir.path(), b"this program").expect("its directory");
-    assert_eq!(known.len(), 4);
+    let results = wide.open(dir.path(), b"this program").expect("its directory");
+    assert_eq!(wide.todo(&results), [0, 3, 6, 7, 8]);
+    drop(results);
     let more = run(&wide, dir.path());
     assert_eq!(more.done.len(), 9);
     assert!(few.done.iter().all(|outcome| more.done.contains(outcome)));

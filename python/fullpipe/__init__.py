@@ -12,6 +12,7 @@ from ._fullpipe import __version__
 from ._results import Expectation, Results
 from ._run import run, sweep
 from ._scenario import Scenario
+from ._survey import survey
 
 __all__ = [
     "Algorithm",
@@ -31,5 +32,6 @@ __all__ = [
     "__version__",
     "algorithm",
     "run",
+    "survey",
     "sweep",
 ]

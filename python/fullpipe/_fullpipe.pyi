@@ -16,6 +16,8 @@ __all__ = [
     "Plan",
     "Results",
     "Sample",
+    "Survey",
+    "SurveyResults",
     "Table",
     "__version__",
     "register",
@@ -72,6 +74,39 @@ class Results:
     def json(self) -> str: ...
     def probes(self) -> list[list[float | None]]: ...
     def write(self, directory: str | os.PathLike[str]) -> None: ...
+
+@final
+class Survey:
+    def __new__(
+        cls,
+        cc: Sequence[str],
+        *,
+        against: Sequence[str] = ...,
+        paths: int = 500,
+        seed: int = 1,
+        kinds: Sequence[str] = ...,
+        backend: str = "sim",
+        link: str | None = None,
+        jobs: int | None = None,
+        max_memory: str = "2GB",
+    ) -> Survey: ...
+    def __len__(self) -> int: ...
+    def run(self, numbers: Sequence[int]) -> list[str]: ...
+    def open(self, out: str | os.PathLike[str], program: bytes) -> SurveyResults: ...
+
+@final
+class SurveyResults:
+    def todo(self) -> list[int]: ...
+    def take(self, ended: Sequence[str]) -> None: ...
+    def complete(self, progress: Callable[[int], None] | None = None) -> None: ...
+    def report(
+        self,
+        *,
+        limit: float = 0.95,
+        worst: int = 3,
+        shrink: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> str: ...
 
 @final
 class Table:

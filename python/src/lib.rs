@@ -8,6 +8,7 @@ mod error;
 mod path;
 mod plan;
 mod results;
+mod survey;
 mod table;
 mod wait;
 
@@ -25,6 +26,8 @@ fn _fullpipe(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<path::Path>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<results::Results>()?;
+    module.add_class::<survey::Survey>()?;
+    module.add_class::<survey::SurveyResults>()?;
     module.add_class::<table::Table>()?;
     module.add_function(wrap_pyfunction!(algorithm::register, module)?)?;
     Ok(())

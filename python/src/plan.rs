@@ -26,11 +26,13 @@ pub(crate) struct Plan {
     link: Option<LinkKind>,
 }
 
-fn parse<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> PyResult<T> {
+/// An argument that is written as text.
+pub(crate) fn parse<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> PyResult<T> {
     text.parse().map_err(|error| of_argument(name, error))
 }
 
-fn backend_and_link(
+/// The backend and its link by their names.
+pub(crate) fn backend_and_link(
     backend: &str,
     link: Option<&str>,
 ) -> PyResult<(BackendChoice, Option<LinkKind>)> {

@@ -243,3 +243,13 @@ def test_errors_of_runs_and_directories_are_exceptions(nodes, tmp_path):
         (tmp_path / "t").write_text("1\n")
         trace = {"cc": "bbr3", "path": {"trace": str(tmp_path / "t"), "rtt": "20ms", "buffer": "20pkts"}}
         fullpipe.sweep(trace, tmp_path / "trace", on="ray", progress=False)
+
+
+def test_a_survey_on_a_cluster_is_that_of_one_machine(nodes, tmp_path):
+    small = {"cc": ["bbr3", "cubic"], "paths": 6, "kinds": ["aqm", "policer"], "worst": 0, "progress": False}
+    one_machine = fullpipe.survey(tmp_path / "one", **small)
+    # A part was done before.
+    fullpipe.survey(tmp_path / "ray", **{**small, "paths": 2})
+    on_cluster = fullpipe.survey(tmp_path / "ray", on="ray", **small)
+    assert on_cluster == one_machine
+    assert (tmp_path / "ray/runs.jsonl").read_bytes() == (tmp_path / "one/runs.jsonl").read_bytes()

@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// `NAME = { … }` as TOML has it.
-fn parse_program(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_program(text: &str) -> Result<(String, String), String> {
     let like = "write NAME = { server = \"COMMAND\", client = \"COMMAND\" }";
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
         format!("{}; {like}", e.message().replace(['\n', '\r'], " "))

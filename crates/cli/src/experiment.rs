@@ -232,10 +232,10 @@ fn run_plan(
         }
     };
     if jobs > 1 && all > 1 && !options.backend.is_realtime() {
-        let mut live = Live::of_runs(&plan.name, all, quiet);
+        let mut live = Live::of_many(&plan.name, "runs", all, quiet);
         let points: Vec<usize> = (0..all).collect();
         let mut results =
-            run_points(plan, &points, options, jobs, stop, |done| live.runs(done, all));
+            run_points(plan, &points, options, jobs, stop, |done| live.over(done, all));
         live.end(None);
         results.sort_by_key(|(i, _)| *i);
         results.into_iter().for_each(|(i, result)| take(i, result));

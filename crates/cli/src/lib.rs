@@ -27,6 +27,7 @@ mod peers;
 mod perf;
 mod run;
 mod serve;
+mod survey;
 mod sweep;
 mod tun;
 
@@ -59,6 +60,7 @@ enum Command {
     Explain(explain::Args),
     Run(run::Args),
     Sweep(sweep::Args),
+    Survey(survey::Args),
     Link(link::Args),
     Judge(judge::Args),
     Peers(peers::Args),
@@ -103,6 +105,7 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Survey(args) => survey::run(&args),
         Command::Figures(args) => figures::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),

@@ -24,6 +24,8 @@ const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 /// The display of one run.
 pub(crate) struct Live {
     name: String,
+    /// What there are several of.
+    things: &'static str,
     silent: bool,
     bar: Option<ProgressBar>,
     /// Mbit/s of each flow, or of all, and last the queue in milliseconds.
@@ -58,7 +60,8 @@ impl Live {
             bar
         });
         let now = Instant::now();
-        Self { name, silent, bar, lines: Vec::new(), received: (0.0, 0.0), begun: now, spoken: now }
+        let (lines, received) = (Vec::new(), (0.0, 0.0));
+        Self { name, things: "runs", silent, bar, lines, received, begun: now, spoken: now }
     }
 
     /// It is run number `number` of so many.
@@ -68,24 +71,25 @@ impl Live {
         }
     }
 
-    /// Several runs at a time.
-    pub(crate) fn of_runs(name: &str, all: usize, silent: bool) -> Self {
-        let live = Self::quiet(name.to_owned(), silent);
+    /// Several `things` at a time.
+    pub(crate) fn of_many(name: &str, things: &'static str, all: usize, silent: bool) -> Self {
+        let live = Self { things, ..Self::quiet(name.to_owned(), silent) };
         if let Some(bar) = &live.bar {
-            bar.set_message(format!("0 of {all} runs"));
+            bar.set_message(format!("0 of {all} {things}"));
         }
         live
     }
 
-    /// So many runs of all are over.
-    pub(crate) fn runs(&mut self, done: usize, all: usize) {
+    /// So many of them are over.
+    pub(crate) fn over(&mut self, done: usize, all: usize) {
+        let things = self.things;
         match &self.bar {
             Some(bar) => {
                 bar.set_position((done as u64 * WHOLE) / all.max(1) as u64);
-                bar.set_message(format!("{done} of {all} runs"));
+                bar.set_message(format!("{done} of {all} {things}"));
             }
             None if !self.silent && self.spoken.elapsed() >= PATIENCE => {
-                say(&format!("{}: {done} of {all} runs are over", self.name));
+                say(&format!("{}: {done} of {all} {things} are over", self.name));
                 self.spoken = Instant::now();
             }
             None => {}

@@ -27,4 +27,5 @@ mod repeat;
 mod robust;
 mod scenarios;
 mod shell;
+mod surveys;
 mod sweeps;

@@ -38,6 +38,10 @@ fn compare_and_scenario_files_know_an_algorithm_of_another_crate() {
         assert!(output.status.success(), "{args:?}: {}", said(&output));
         assert!(said(&output).contains("vegas"), "{args:?}: {}", said(&output));
     }
+    let survey =
+        run(&["survey", "--cc", "vegas,cubic", "--paths", "2", "--kind", "aqm", "--shrink", "0"]);
+    assert!(survey.status.success(), "{}", said(&survey));
+    assert!(said(&survey).contains("vegas against cubic"), "{}", said(&survey));
     let unknown = run(&["compare", "--over", "sim", "--cc", "tahoe"]);
     assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
 }

@@ -107,7 +107,7 @@ fn a_directory_of_something_else_is_left_alone() {
     std::fs::write(dir.path().join("out/runs.jsonl"), "nonsense\n").expect("a file");
     let said = sweep("a.toml");
     assert_eq!(said.code, Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains("out/runs.jsonl:1 is no run of this sweep"), "{}", said.stderr);
+    assert!(said.stderr.contains("out/runs.jsonl:1 is no run of this scenario"), "{}", said.stderr);
     let after = std::fs::read(dir.path().join("out/summary.parquet")).expect("a file");
     assert_eq!(before, after);
 }

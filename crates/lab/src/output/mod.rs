@@ -4,7 +4,7 @@ mod json;
 pub mod page;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
-pub(crate) mod plot;
+pub mod plot;
 #[cfg_attr(not(feature = "qlog"), path = "no_qlog.rs")]
 mod qlog;
 mod store;

@@ -90,7 +90,7 @@ pub fn check_replaceable(path: &Path) -> Result<(), PageError> {
 }
 
 /// Everything up to the first heading.
-pub(crate) fn head(title: &str) -> String {
+pub fn head(title: &str) -> String {
     let mut page = String::with_capacity(1 << 20);
     let _ = write!(
         page,
@@ -105,7 +105,7 @@ pub(crate) fn head(title: &str) -> String {
 }
 
 /// Everything after the last section; `words` follow the program's name and version.
-pub(crate) fn foot(words: &str) -> String {
+pub fn foot(words: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "<footer>fullpipe {version}{words}</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
@@ -116,7 +116,10 @@ pub(crate) fn foot(words: &str) -> String {
 const READ_POINTS: usize = 300;
 
 /// A drawing in two widths, of which the window shows one, and the values for those who point at it.
-pub(crate) fn plot(page: &mut String, id: &str, drawing: &Drawing) -> Result<(), PlotError> {
+///
+/// # Errors
+/// The plotting library refuses something, which is a bug.
+pub fn plot(page: &mut String, id: &str, drawing: &Drawing) -> Result<(), PlotError> {
     let wide = svg::render(drawing, svg::Format::WIDE)?;
     let narrow = svg::render(drawing, svg::Format::NARROW)?;
     let lines: usize = drawing.panels.iter().map(|p| p.lines.len()).sum();
@@ -253,7 +256,8 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<
     Ok(())
 }
 
-pub(crate) fn html_table(out: &mut String, table: &table::Table) {
+/// A table, as [`table::Table::to_text`] has it on a terminal.
+pub fn html_table(out: &mut String, table: &table::Table) {
     out.push_str("<div class=\"scroll\"><table class=\"summary\">\n<thead>\n<tr>");
     let mut c = 0;
     while c < table.header.len() {
@@ -302,7 +306,8 @@ fn lateness(page: &mut String, report: &ScenarioReport) {
     }
 }
 
-pub(crate) fn escape(text: &str) -> String {
+/// Text that is none of HTML's own.
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

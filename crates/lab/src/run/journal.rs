@@ -1,21 +1,20 @@
-//! Journal of a sweep: a line for each finished run, on disk before the result is reported.
+//! Journal of many runs: a line for each finished run, on disk before the result is reported.
 //!
-//! Each line is a JSON object whose last field is the SHA-256 of the scenario's fingerprint and of everything
-//! before that field. This detects a bit that changed on the disk, and a line of another sweep.
+//! Each line is a JSON object whose last field is the SHA-256 of a fingerprint of what runs and of everything before
+//! that field. This detects a bit that changed on the disk, and a line of something else.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::metrics::RunResult;
-use crate::output::{StoreError, write_scenario, write_whole};
-use crate::plan::Plan;
+use crate::output::{StoreError, write_whole};
 use crate::scenario::hex;
 
-/// A directory in which a sweep cannot go on: one line.
+/// A directory in which runs cannot go on: one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)]
@@ -24,28 +23,33 @@ pub enum JournalError {
     Store(#[from] StoreError),
     #[error("cannot read {}: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{} holds the results of another scenario; choose another --out, or remove it", .0.display())]
-    OtherScenario(PathBuf),
+    #[error("{} holds the results of another {of}; choose another --out, or remove it", dir.display())]
+    Other { dir: PathBuf, of: &'static str },
     #[error(
-        "{}:{line} was changed on the disk, or is of another sweep; remove the line to run it again, or choose another --out",
+        "{}:{line} was changed on the disk, or is of another {of}; remove the line to run it again, or choose another --out",
         path.display()
     )]
-    Damaged { path: PathBuf, line: usize },
+    Damaged { path: PathBuf, line: usize, of: &'static str },
     #[error("{} was begun by fullpipe {version}; choose another --out, or remove it", path.display())]
     OtherVersion { path: PathBuf, version: String },
-    #[error("{}:{line} is no run of this sweep; choose another --out, or remove it", path.display())]
-    NoRun { path: PathBuf, line: usize },
-    #[error("another sweep is at work in {}", .0.display())]
+    #[error("{}:{line} is no run of this {of}; choose another --out, or remove it", path.display())]
+    NoRun { path: PathBuf, line: usize, of: &'static str },
+    #[error("another process is at work in {}", .0.display())]
     Busy(PathBuf),
 }
 
-const NAME: &str = "runs.jsonl";
+impl JournalError {
+    /// True if the directory is not one for these runs.
+    pub fn is_of_input(&self) -> bool {
+        !matches!(self, Self::Store(_))
+    }
+}
 
 /// The first line: outcomes of another program would not fit beside ours.
 #[derive(Serialize, Deserialize)]
 struct Head {
     fullpipe: String,
-    /// The fingerprint of the scenario.
+    /// The fingerprint of what runs.
     scenario: String,
     runs: usize,
 }
@@ -56,111 +60,137 @@ const CHECKSUM: &[u8] = b",\"sha256\":\"";
 /// Text after the checksum.
 const END: &[u8] = b"\"}\n";
 
+/// What a journal is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JournalOf {
+    /// Word for what runs, as errors say it.
+    pub what: &'static str,
+    /// Differs from that of everything else that could run.
+    pub fingerprint: String,
+    /// Number of runs.
+    pub runs: usize,
+}
+
 /// The file, locked against other writers.
-pub(super) struct Journal {
+#[derive(Debug)]
+pub struct Journal {
     path: PathBuf,
     file: File,
-    fingerprint: String,
+    of: JournalOf,
 }
 
 impl Journal {
-    /// Opens the journal of a sweep into this directory, and reads what is done already.
-    pub(super) fn open(dir: &Path, plan: &Plan) -> Result<(Self, Vec<RunResult>), JournalError> {
+    /// Name of the file in its directory.
+    pub const NAME: &'static str = "runs.jsonl";
+
+    /// Opens the journal in a directory, which is made where it is not there, and reads what is done already. `is_run`
+    /// says whether a run is one of these; it is asked in the order of the file.
+    ///
+    /// # Errors
+    /// The directory belongs to something else, is in use, or cannot be written.
+    pub fn open<T: DeserializeOwned>(
+        dir: &Path,
+        of: JournalOf,
+        is_run: impl FnMut(&T) -> bool,
+    ) -> Result<(Self, Vec<T>), JournalError> {
         std::fs::create_dir_all(dir).map_err(StoreError::at(dir))?;
-        let path = dir.join(NAME);
+        let path = dir.join(Self::NAME);
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true);
         let file = options.open(&path).map_err(StoreError::at(&path))?;
         file.try_lock().map_err(|_| JournalError::Busy(dir.to_owned()))?;
-        check_scenario(dir, plan)?;
-        let fingerprint = plan.fingerprint();
-        let mut journal = Self { path, file, fingerprint };
-        let outcomes = journal.read(plan)?;
-        write_scenario(dir, plan)?;
+        let mut journal = Self { path, file, of };
+        let outcomes = journal.read(is_run)?;
         Ok((journal, outcomes))
     }
 
-    fn read(&mut self, plan: &Plan) -> Result<Vec<RunResult>, JournalError> {
-        let path = self.path.clone();
+    fn read<T: DeserializeOwned>(
+        &mut self,
+        mut is_run: impl FnMut(&T) -> bool,
+    ) -> Result<Vec<T>, JournalError> {
+        let (path, of) = (self.path.clone(), self.of.what);
         let wrong = |source| JournalError::Read { path: path.clone(), source };
-        let mut outcomes: Vec<RunResult> = Vec::new();
-        let mut is_known = vec![false; plan.grid.runs.len()];
+        let mut outcomes: Vec<T> = Vec::new();
         let mut good: u64 = 0;
         let mut reader = BufReader::new(&self.file);
         let mut text = Vec::new();
         for line in 1.. {
             text.clear();
             reader.read_until(b'\n', &mut text).map_err(wrong)?;
-            // A line without an end was being written when the sweep was killed.
+            // A line without an end was being written when the process was killed.
             if !text.ends_with(b"\n") {
                 break;
             }
-            let no_run = || JournalError::NoRun { path: path.clone(), line };
             if line == 1 {
                 self.check_head(&text)?;
             } else {
-                let checked = checked(&text, &self.fingerprint);
-                let run =
-                    checked.ok_or_else(|| JournalError::Damaged { path: path.clone(), line })?;
-                let outcome: RunResult = serde_json::from_slice(&run).map_err(|_| no_run())?;
-                let known = is_known.get_mut(outcome.run).ok_or_else(no_run)?;
-                if std::mem::replace(known, true) || outcome.probes.len() != plan.probes.len() {
-                    return Err(no_run());
-                }
-                outcomes.push(outcome);
+                let checked = checked(&text, &self.of.fingerprint);
+                let damaged = || JournalError::Damaged { path: path.clone(), line, of };
+                let outcome = serde_json::from_slice(&checked.ok_or_else(damaged)?);
+                let outcome = outcome.ok().filter(&mut is_run);
+                outcomes.push(outcome.ok_or_else(|| JournalError::NoRun {
+                    path: path.clone(),
+                    line,
+                    of,
+                })?);
             }
             good += text.len() as u64;
         }
         self.file.set_len(good).map_err(StoreError::at(&self.path))?;
         self.file.seek(SeekFrom::End(0)).map_err(StoreError::at(&self.path))?;
         if good == 0 {
-            let head = self.head(plan).map_err(StoreError::at(&self.path))?;
+            let head = self.head().map_err(StoreError::at(&self.path))?;
             self.file.write_all(&head).map_err(StoreError::at(&self.path))?;
         }
         Ok(outcomes)
     }
 
-    /// The first line is of this sweep, and by this program.
+    /// The first line is of these runs, and by this program.
     fn check_head(&self, text: &[u8]) -> Result<(), JournalError> {
-        let path = || self.path.clone();
-        let no_head = |_| JournalError::NoRun { path: path(), line: 1 };
-        let head: Head = serde_json::from_slice(text).map_err(no_head)?;
+        let (path, of) = (|| self.path.clone(), self.of.what);
+        let no_head = || JournalError::NoRun { path: path(), line: 1, of };
+        let head: Head = serde_json::from_slice(text).map_err(|_| no_head())?;
         if head.fullpipe != env!("CARGO_PKG_VERSION") {
             return Err(JournalError::OtherVersion { path: path(), version: head.fullpipe });
         }
-        if head.scenario != self.fingerprint {
+        if head.scenario != self.of.fingerprint {
             let dir = self.path.parent().unwrap_or(&self.path);
-            return Err(JournalError::OtherScenario(dir.to_owned()));
+            return Err(JournalError::Other { dir: dir.to_owned(), of });
         }
-        let whole = checked(text, &self.fingerprint);
-        whole.map(drop).ok_or_else(|| JournalError::NoRun { path: path(), line: 1 })
+        checked(text, &self.of.fingerprint).map(drop).ok_or_else(no_head)
     }
 
-    fn head(&self, plan: &Plan) -> std::io::Result<Vec<u8>> {
+    fn head(&self) -> std::io::Result<Vec<u8>> {
         let head = Head {
             fullpipe: env!("CARGO_PKG_VERSION").to_owned(),
-            scenario: self.fingerprint.clone(),
-            runs: plan.grid.runs.len(),
+            scenario: self.of.fingerprint.clone(),
+            runs: self.of.runs,
         };
-        line(&head, &self.fingerprint)
+        line(&head, &self.of.fingerprint)
     }
 
     /// Takes a run that is over; when this returns, a crash cannot lose it.
-    pub(super) fn append(&mut self, outcome: &RunResult) -> Result<(), JournalError> {
-        let written = line(outcome, &self.fingerprint)
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn append(&mut self, outcome: &impl Serialize) -> Result<(), JournalError> {
+        let written = line(outcome, &self.of.fingerprint)
             .and_then(|line| self.file.write_all(&line))
             .and_then(|()| self.file.sync_data());
         Ok(written.map_err(StoreError::at(&self.path))?)
     }
 
-    /// Brings the lines into the order of the grid, whatever order they came in.
-    pub(super) fn finish(self, plan: &Plan, outcomes: &[RunResult]) -> Result<(), JournalError> {
+    /// Brings the lines into the order given, whatever order they came in.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(self, outcomes: &[impl Serialize]) -> Result<(), JournalError> {
         write_whole(&self.path, |file| {
             let mut file = std::io::BufWriter::new(file);
-            file.write_all(&self.head(plan)?)?;
+            file.write_all(&self.head()?)?;
             outcomes
                 .iter()
-                .try_for_each(|outcome| file.write_all(&line(outcome, &self.fingerprint)?))?;
+                .try_for_each(|outcome| file.write_all(&line(outcome, &self.of.fingerprint)?))?;
             file.flush()
         })?;
         Ok(())
@@ -191,17 +221,6 @@ fn checksum(object: &[u8], fingerprint: &str) -> String {
     hex(&Sha256::new().chain_update(fingerprint).chain_update(object).finalize())
 }
 
-/// A directory with another scenario's results is not written into.
-fn check_scenario(dir: &Path, plan: &Plan) -> Result<(), JournalError> {
-    let path = dir.join("scenario.toml");
-    match std::fs::read_to_string(&path) {
-        Ok(text) if text != plan.text => Err(JournalError::OtherScenario(dir.to_owned())),
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(JournalError::Read { path, source }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
@@ -210,7 +229,10 @@ mod tests {
     use rand_pcg::rand_core::{Rng, SeedableRng};
 
     use super::*;
+    use crate::metrics::RunResult;
+    use crate::plan::Plan;
     use crate::run::sweep;
+    use crate::run::sweep::open;
     use crate::scenario::Edition;
 
     fn plan(rate: &str) -> Plan {
@@ -230,7 +252,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let plan = plan("10mbit");
         let all = swept(dir.path(), &plan);
-        let path = dir.path().join(NAME);
+        let path = dir.path().join(Journal::NAME);
         let whole = std::fs::read(&path).expect("a journal");
         let mut chance = Pcg64Mcg::seed_from_u64(1);
         let mut refused = 0;
@@ -242,7 +264,7 @@ mod tests {
             if case % 2 == 0 {
                 let _ = std::fs::remove_file(dir.path().join("scenario.toml"));
             }
-            match Journal::open(dir.path(), &plan) {
+            match open(dir.path(), &plan) {
                 Err(_) => refused += 1,
                 // Without its end the last line counts as one that was being written, and runs again.
                 Ok((_, known)) => {
@@ -262,14 +284,16 @@ mod tests {
         swept(dir.path(), &one);
         swept(other.path(), &two);
         std::fs::remove_file(dir.path().join("scenario.toml")).expect("it was there");
-        let Err(error) = Journal::open(dir.path(), &two) else { panic!("of another scenario") };
-        assert!(matches!(error, JournalError::OtherScenario(_)), "{error}");
+        let Err(error) = open(dir.path(), &two) else { panic!("of another scenario") };
+        assert!(matches!(error, JournalError::Other { .. }), "{error}");
         // A line of the one below the head of the other.
-        let lines = |dir: &Path| std::fs::read_to_string(dir.join(NAME)).expect("a journal");
+        let lines =
+            |dir: &Path| std::fs::read_to_string(dir.join(Journal::NAME)).expect("a journal");
         let head = lines(dir.path()).lines().next().map(str::to_owned).expect("a head");
         let line = lines(other.path()).lines().nth(1).map(str::to_owned).expect("a run");
-        std::fs::write(dir.path().join(NAME), format!("{head}\n{line}\n")).expect("a file");
-        let Err(error) = Journal::open(dir.path(), &one) else { panic!("a line of another") };
+        std::fs::write(dir.path().join(Journal::NAME), format!("{head}\n{line}\n"))
+            .expect("a file");
+        let Err(error) = open(dir.path(), &one) else { panic!("a line of another") };
         assert!(matches!(error, JournalError::Damaged { line: 2, .. }), "{error}");
         assert!(lines(dir.path()).contains(&line), "the file is as it was");
     }
@@ -285,7 +309,7 @@ mod tests {
         };
         let out = dir.path().join("out");
         swept(&out, &plan("1\n2\n"));
-        let Err(error) = Journal::open(&out, &plan("1\n3\n")) else { panic!("another trace") };
-        assert!(matches!(error, JournalError::OtherScenario(_)), "{error}");
+        let Err(error) = open(&out, &plan("1\n3\n")) else { panic!("another trace") };
+        assert!(matches!(error, JournalError::Other { .. }), "{error}");
     }
 }

@@ -5,14 +5,14 @@ mod point;
 mod pool;
 mod sweep;
 
-pub use journal::JournalError;
+pub use journal::{Journal, JournalError, JournalOf};
 pub use point::{ROWS, RunOptions, check_machine, run_point, run_points, run_points_with};
+pub use pool::each;
 pub use sweep::{SweepError, SweepProgress, sweep, sweep_with};
 
 #[cfg(feature = "transports")]
 pub(crate) use point::arrivals;
 pub(crate) use point::observe;
-pub(crate) use pool::each;
 
 #[cfg(test)]
 mod tests;

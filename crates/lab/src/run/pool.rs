@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 /// Does each piece of work once. `take` gets the results on this thread, in the order in which they are
 /// ready; when it says false, no further work begins.
-pub(crate) fn each<W: Copy + Send + Sync, R: Send>(
+pub fn each<W: Copy + Send + Sync, R: Send>(
     todo: &[W],
     jobs: usize,
     work: impl Fn(W) -> R + Sync,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use super::journal::{Journal, JournalError};
+use super::journal::{Journal, JournalError, JournalOf};
 use super::point::{RunOptions, run_point};
 use super::pool::each;
 use crate::backend::RunError;
@@ -41,8 +41,7 @@ impl SweepError {
     /// True if the directory is not one for this sweep.
     pub fn is_of_input(&self) -> bool {
         match self {
-            Self::Journal(JournalError::Store(_)) => false,
-            Self::Journal(_) => true,
+            Self::Journal(error) => error.is_of_input(),
             Self::Store(_) | Self::Run { .. } | Self::Interrupted { .. } => false,
         }
     }
@@ -76,7 +75,7 @@ pub fn sweep_with(
     run: impl Fn(usize) -> Result<RunResult, RunError> + Sync,
     watch: &mut dyn FnMut(SweepProgress),
 ) -> Result<Vec<RunResult>, SweepError> {
-    let (mut journal, mut outcomes) = Journal::open(dir, plan)?;
+    let (mut journal, mut outcomes) = open(dir, plan)?;
     let all = plan.grid.runs.len();
     let before = outcomes.len();
     watch(SweepProgress { before, done: before, all });
@@ -104,7 +103,36 @@ pub fn sweep_with(
         None => {}
     }
     outcomes.sort_by_key(|o| o.run);
-    journal.finish(plan, &outcomes)?;
+    journal.finish(&outcomes)?;
     output::write(dir, plan, &outcomes)?;
     Ok(outcomes)
+}
+
+/// Opens the journal of a sweep into this directory, and reads what is done already.
+pub(super) fn open(dir: &Path, plan: &Plan) -> Result<(Journal, Vec<RunResult>), JournalError> {
+    check_scenario(dir, plan)?;
+    let runs = plan.grid.runs.len();
+    let of = JournalOf { what: "scenario", fingerprint: plan.fingerprint(), runs };
+    let mut is_known = vec![false; runs];
+    let is_run = |outcome: &RunResult| {
+        let is_new =
+            is_known.get_mut(outcome.run).is_some_and(|known| !std::mem::replace(known, true));
+        is_new && outcome.probes.len() == plan.probes.len()
+    };
+    let opened = Journal::open(dir, of, is_run)?;
+    output::write_scenario(dir, plan)?;
+    Ok(opened)
+}
+
+/// A directory with another scenario's results is not written into.
+fn check_scenario(dir: &Path, plan: &Plan) -> Result<(), JournalError> {
+    let path = dir.join("scenario.toml");
+    match std::fs::read_to_string(&path) {
+        Ok(text) if text != plan.text => {
+            Err(JournalError::Other { dir: dir.to_owned(), of: "scenario" })
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(JournalError::Read { path, source }),
+    }
 }

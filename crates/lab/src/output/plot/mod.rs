@@ -36,6 +36,8 @@ pub enum Kind {
     Dashed,
     /// One bar a point.
     Bars,
+    /// Not joined: a mark for each.
+    Dots,
 }
 
 /// Values over an axis.
@@ -104,20 +106,20 @@ pub struct Drawing {
 }
 
 impl Line {
-    pub(crate) fn new(
-        name: impl Into<String>,
-        points: impl IntoIterator<Item = (f64, f64)>,
-    ) -> Self {
+    /// A line of this name, with the colour of that name.
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let (x, y) = points.into_iter().unzip();
         let name = name.into();
         Self { colour: name.clone(), name, x, y, kind: Kind::Line }
     }
 
-    pub(crate) fn kind(self, kind: Kind) -> Self {
+    /// The same, drawn in this way.
+    pub fn kind(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
 
-    pub(crate) fn colour(self, colour: &str) -> Self {
+    /// The same in the colour of this name.
+    pub fn colour(self, colour: &str) -> Self {
         Self { colour: colour.to_owned(), ..self }
     }
 }
@@ -127,16 +129,19 @@ impl Panel {
         if self.height > 0.0 { self.height } else { 1.0 }
     }
 
-    pub(crate) fn new(title: &str, x: &str, y: &str) -> Self {
+    /// A panel without lines: its title, and the words of its axes.
+    pub fn new(title: &str, x: &str, y: &str) -> Self {
         Self { title: title.to_owned(), x: x.to_owned(), y: y.to_owned(), ..Self::default() }
     }
 
-    pub(crate) fn with(mut self, line: Line) -> Self {
+    /// The same with one more line.
+    pub fn with(mut self, line: Line) -> Self {
         self.lines.push(line);
         self
     }
 
-    pub(crate) fn scales(self, x: Scale, y: Scale) -> Self {
+    /// The same with these scales.
+    pub fn scales(self, x: Scale, y: Scale) -> Self {
         Self { scales: (x, y), ..self }
     }
 
@@ -156,7 +161,8 @@ impl CellTable {
 }
 
 impl Drawing {
-    pub(crate) fn of(panels: Vec<Panel>) -> Self {
+    /// Panels without tables.
+    pub fn of(panels: Vec<Panel>) -> Self {
         Self { panels, tables: Vec::new() }
     }
 

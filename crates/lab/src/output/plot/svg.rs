@@ -127,8 +127,7 @@ fn names_its_axis(drawing: &Drawing, i: usize) -> bool {
 struct Entry {
     name: String,
     colour: RGBColor,
-    dashed: bool,
-    area: bool,
+    kind: Kind,
     row: u32,
     x: f64,
 }
@@ -136,7 +135,7 @@ struct Entry {
 /// Every line once, and every state behind them.
 fn entries(drawing: &Drawing, width: u32) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
-    let mut add = |name: &str, colour: &str, dashed: bool, area: bool| {
+    let mut add = |name: &str, colour: &str, kind: Kind| {
         if entries.iter().any(|e| e.name == name) {
             return;
         }
@@ -146,14 +145,14 @@ fn entries(drawing: &Drawing, width: u32) -> Vec<Entry> {
         if x + wide(name) > f64::from(width) && x > f64::from(LEFT) {
             (row, x) = (row + 1, f64::from(LEFT));
         }
-        entries.push(Entry { name: name.to_owned(), colour: rgb(colour), dashed, area, row, x });
+        entries.push(Entry { name: name.to_owned(), colour: rgb(colour), kind, row, x });
     };
     for line in drawing.panels.iter().flat_map(|p| &p.lines) {
-        add(&line.name, colour(&line.colour), line.kind == Kind::Dashed, line.kind == Kind::Bars);
+        add(&line.name, colour(&line.colour), line.kind);
     }
     let labels = || drawing.panels.iter().flat_map(|p| &p.bands).map(|b| b.label.as_str());
     for (name, colour) in STATES.iter().filter(|(name, _)| labels().any(|l| l == *name)) {
-        add(name, colour, false, true);
+        add(name, colour, Kind::Bars);
     }
     entries
 }
@@ -161,16 +160,21 @@ fn entries(drawing: &Drawing, width: u32) -> Vec<Entry> {
 fn legend(area: &Area<'_>, entries: &[Entry]) -> Result<(), DrawError> {
     for e in entries {
         let (x, y) = (e.x as i32, (e.row * ROW + ROW / 2) as i32);
-        if e.area {
-            let corners = [(x, y - 5), (x + 24, y + 5)];
-            area.draw(&Rectangle::new(corners, e.colour.mix(0.5).filled()))?;
-        } else if e.dashed {
-            for dash in 0..3 {
-                let from = x + dash * 9;
-                area.draw(&PathElement::new([(from, y), (from + 6, y)], e.colour.stroke_width(2)))?;
+        match e.kind {
+            Kind::Bars => {
+                let corners = [(x, y - 5), (x + 24, y + 5)];
+                area.draw(&Rectangle::new(corners, e.colour.mix(0.5).filled()))?;
             }
-        } else {
-            area.draw(&PathElement::new([(x, y), (x + 24, y)], e.colour.stroke_width(2)))?;
+            Kind::Dashed => {
+                for dash in 0..3 {
+                    let ends = [(x + dash * 9, y), (x + dash * 9 + 6, y)];
+                    area.draw(&PathElement::new(ends, e.colour.stroke_width(2)))?;
+                }
+            }
+            Kind::Dots => area.draw(&Circle::new((x + 12, y), 3, e.colour.filled()))?,
+            Kind::Line | Kind::Marked | Kind::Steps => {
+                area.draw(&PathElement::new([(x, y), (x + 24, y)], e.colour.stroke_width(2)))?;
+            }
         }
         area.draw(&Text::new(e.name.clone(), (x + 30, y - 6), (FONT, TEXT)))?;
     }
@@ -225,6 +229,12 @@ fn draw_panel(
             let rectangles = bar_areas(line, (bar, bars), &x, &y);
             chart.draw_series(rectangles.map(|r| Rectangle::new(r, paint.mix(0.8).filled())))?;
             bar += 1;
+            continue;
+        }
+        if line.kind == Kind::Dots {
+            let places = line.x.iter().zip(&line.y).map(|(a, b)| (x.place(*a), y.place(*b)));
+            let real = places.filter(|(a, b)| a.is_finite() && b.is_finite());
+            chart.draw_series(real.map(|place| Circle::new(place, 2, paint.mix(0.7).filled())))?;
             continue;
         }
         for piece in pieces(line, &x, &y, format.points) {

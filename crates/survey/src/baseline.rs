@@ -1,0 +1,183 @@
+//! A survey beside an earlier one.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::SurveyError;
+use crate::judge::{Comparison, Pair, Point};
+use crate::measure::Measure;
+use crate::report::{Report, SCHEMA_VERSION};
+
+/// A median may be worse by so much.
+const SLACK: f64 = 0.01;
+
+/// What is read of the JSON of an earlier survey.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Baseline {
+    seed: u64,
+    kinds: Vec<String>,
+    backend: String,
+    pairs: Vec<OldPair>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+struct OldPair {
+    cc: String,
+    against: String,
+    comparisons: Vec<OldComparison>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+struct OldComparison {
+    measure: String,
+    points: Vec<OldPoint>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+struct OldPoint {
+    path: u64,
+    figure: Option<f64>,
+    short: bool,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    schema_version: u32,
+}
+
+/// Where an algorithm is worse than it was.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Worse {
+    /// The algorithm under test.
+    pub cc: String,
+    /// What it is compared with.
+    pub against: String,
+    /// In this.
+    pub measure: Measure,
+    /// Number of paths that are short, of those that both surveys have.
+    pub short: usize,
+    /// The same in the baseline.
+    pub short_before: usize,
+    /// The median figure of the same paths.
+    pub median: Option<f64>,
+    /// The same in the baseline.
+    pub median_before: Option<f64>,
+    /// The paths that are short and were not.
+    pub new_paths: Vec<u64>,
+}
+
+impl Baseline {
+    /// Reads `survey.json` of an earlier survey, or what `--json` printed.
+    ///
+    /// # Errors
+    /// It cannot be read, or is something else.
+    pub fn load(path: &Path) -> Result<Self, SurveyError> {
+        let wrong = |reason: String| SurveyError::Baseline { path: path.to_owned(), reason };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let none = |error: serde_json::Error| {
+            wrong(format!(
+                "no JSON of fullpipe survey: {error}; write a survey.json of an earlier one"
+            ))
+        };
+        let version: Version = serde_json::from_str(&text).map_err(none)?;
+        match version.schema_version {
+            SCHEMA_VERSION => serde_json::from_str(&text).map_err(none),
+            other => Err(wrong(format!(
+                "its schema_version is {other}, and this program's {SCHEMA_VERSION}; record it again"
+            ))),
+        }
+    }
+
+    /// Checks that its paths are those of a survey.
+    ///
+    /// # Errors
+    /// They are others.
+    pub fn check(&self, path: &Path, options: &crate::run::Options) -> Result<(), SurveyError> {
+        let kinds: Vec<&str> = options.kinds.iter().map(|kind| kind.name()).collect();
+        let backend = options.backend.name();
+        if self.seed == options.seed && self.kinds == kinds && self.backend == backend {
+            return Ok(());
+        }
+        let reason = format!(
+            "it is of seed {} over {}{}, so that its paths are others",
+            self.seed,
+            self.backend,
+            if self.kinds.is_empty() {
+                String::new()
+            } else {
+                format!(" with {}", self.kinds.join(","))
+            }
+        );
+        Err(SurveyError::Baseline { path: path.to_owned(), reason })
+    }
+
+    /// Where a report is worse: more paths are short, or the median is worse by more than 0.01. Pairs, measures and
+    /// paths that only one of the two has are left out.
+    pub fn worse(&self, report: &Report) -> Vec<Worse> {
+        let mut all = Vec::new();
+        for pair in &report.pairs {
+            let against = pair.against.to_string();
+            let Some(old) = self.pairs.iter().find(|o| o.cc == pair.cc && o.against == against)
+            else {
+                continue;
+            };
+            for comparison in &pair.comparisons {
+                let metric = comparison.measure.metric();
+                let old = old.comparisons.iter().find(|o| o.measure == metric);
+                all.extend(old.and_then(|old| worse(pair, comparison, old)));
+            }
+        }
+        all
+    }
+}
+
+fn worse(pair: &Pair, now: &Comparison, before: &OldComparison) -> Option<Worse> {
+    let both = now.points.iter().filter_map(|point| {
+        Some((point, before.points.iter().find(|old| old.path == point.path)?))
+    });
+    let both: Vec<(&Point, &OldPoint)> = both.collect();
+    let mut new_paths: Vec<u64> =
+        both.iter().filter(|(now, old)| now.short && !old.short).map(|(now, _)| now.path).collect();
+    new_paths.sort_unstable();
+    let short = both.iter().filter(|(now, _)| now.short).count();
+    let short_before = both.iter().filter(|(_, old)| old.short).count();
+    let median = crate::judge::median(both.iter().filter_map(|(now, _)| now.figure).collect());
+    let median_before =
+        crate::judge::median(both.iter().filter_map(|(_, old)| old.figure).collect());
+    let shortfall = |figure: Option<f64>| figure.map_or(0.0, |f| now.measure.shortfall(f));
+    let is_worse = short > short_before || shortfall(median) > shortfall(median_before) + SLACK;
+    is_worse.then(|| Worse {
+        cc: pair.cc.clone(),
+        against: pair.against.to_string(),
+        measure: now.measure,
+        short,
+        short_before,
+        median,
+        median_before,
+        new_paths,
+    })
+}
+
+impl fmt::Display for Worse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} against {} in {}: {} paths are short after {}, median {} after {}",
+            self.cc,
+            self.against,
+            self.measure,
+            self.short,
+            self.short_before,
+            self.measure.show(self.median),
+            self.measure.show(self.median_before)
+        )?;
+        let new: Vec<String> = self.new_paths.iter().take(10).map(u64::to_string).collect();
+        match self.new_paths.len() {
+            0 => Ok(()),
+            n if n > new.len() => write!(f, "; new: {} and {} more", new.join(", "), n - new.len()),
+            _ => write!(f, "; new: {}", new.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Where an algorithm falls short of another.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::case::{Case, Kind};
+use crate::measure::{Measure, Values};
+use crate::results::Outcome;
+use crate::run::Survey;
+
+/// The other side of a comparison.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reference {
+    /// An algorithm.
+    Algorithm(String),
+    /// The best of all others on each path, in goodput.
+    Best,
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Algorithm(name) => f.write_str(name),
+            Self::Best => f.write_str("the best of the others"),
+        }
+    }
+}
+
+impl Serialize for Reference {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// An algorithm under test against another.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Pair {
+    /// The algorithm under test.
+    pub cc: String,
+    /// What it is compared with.
+    pub against: Reference,
+    /// The results, in the order of [`Measure::ALL`], of measures that some path has.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// Two algorithms in one measure, over all paths.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Comparison {
+    /// What is compared.
+    pub measure: Measure,
+    /// Of all paths.
+    #[serde(flatten)]
+    pub all: Summary,
+    /// Of the paths with each kind of disturbance.
+    pub by_kind: BTreeMap<Kind, Summary>,
+    /// Every path, the worst first.
+    pub points: Vec<Point>,
+}
+
+/// Figures of several paths.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Number of paths that have the measure.
+    pub paths: usize,
+    /// Number of those that fall short.
+    pub short: usize,
+    /// The median figure.
+    pub median: Option<f64>,
+    /// The worst figure. Null if the algorithm under test has no value there, and the reference has one.
+    pub worst: Option<f64>,
+    /// The path of it.
+    pub worst_path: Option<u64>,
+}
+
+/// Two algorithms in one measure on one path.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Point {
+    /// Number of the path.
+    pub path: u64,
+    /// Value of the algorithm under test.
+    pub own: Option<f64>,
+    /// Value of the reference.
+    pub reference: f64,
+    /// The one against the other.
+    pub figure: Option<f64>,
+    /// True if it falls short.
+    pub short: bool,
+}
+
+impl Point {
+    /// How far it is from equal. No value, where the reference has one, is worst.
+    pub(crate) fn shortfall(&self, measure: Measure) -> f64 {
+        self.figure.map_or(f64::INFINITY, |figure| measure.shortfall(figure))
+    }
+}
+
+/// Who is compared with whom: the first of the algorithms under test with the others, or, where `against` names some, each
+/// of them with those. Where there are several others, there is also the best of them.
+pub fn pairs(tested: &[String], against: &[String]) -> Vec<(String, Reference)> {
+    let (tested, others) = match against.is_empty() {
+        true => tested.split_at(tested.len().min(1)),
+        false => (tested, against),
+    };
+    let mut pairs = Vec::new();
+    for cc in tested {
+        let others: Vec<&String> = others.iter().filter(|other| *other != cc).collect();
+        let each = others.iter().map(|name| Reference::Algorithm((*name).clone()));
+        let best = (others.len() > 1).then_some(Reference::Best);
+        pairs.extend(each.chain(best).map(|reference| (cc.clone(), reference)));
+    }
+    pairs
+}
+
+/// Compares two runs of a path; nothing where there is no value to compare with.
+pub fn compare(
+    measure: Measure,
+    case: &Case,
+    own: &Values,
+    reference: &Values,
+    limit: f64,
+) -> Option<Point> {
+    let reference = bounded(measure, case, reference)?;
+    let own = measure.value(own);
+    Some(Point {
+        path: case.path,
+        own,
+        reference,
+        figure: own.map(|own| measure.figure(own, reference)),
+        short: own.is_none_or(|own| measure.falls_short(own, reference, limit)),
+    })
+}
+
+/// A reference's value. What it takes from flows of another algorithm beyond its fair share is not asked for.
+fn bounded(measure: Measure, case: &Case, values: &Values) -> Option<f64> {
+    let value = measure.value(values)?;
+    let fair = case.fair_share();
+    match (measure, values.competitor_goodput_mbps) {
+        (Measure::Goodput, Some(other)) => Some(value.min(fair * (value + other))),
+        (Measure::Share, _) => Some(value.min(fair)),
+        _ => Some(value),
+    }
+}
+
+/// An algorithm against others, on all paths that all of them have a result on.
+pub fn judge(survey: &Survey, done: &[Outcome], cc: &str, against: &Reference, limit: f64) -> Pair {
+    let mut by_path: BTreeMap<u64, BTreeMap<&str, &Values>> = BTreeMap::new();
+    for outcome in done {
+        by_path.entry(outcome.path).or_default().insert(&outcome.cc, &outcome.values);
+    }
+    let point = |measure: Measure, case: &Case| {
+        let runs = by_path.get(&case.path)?;
+        let own = runs.get(cc)?;
+        match against {
+            Reference::Algorithm(name) => {
+                compare(measure, case, own, runs.get(name.as_str())?, limit)
+            }
+            Reference::Best => {
+                let others = survey.options.senders.names.iter().filter(|name| *name != cc);
+                let points: Option<Vec<Point>> = others
+                    .map(|name| compare(measure, case, own, runs.get(name.as_str())?, limit))
+                    .collect();
+                points?.into_iter().max_by(|a, b| a.reference.total_cmp(&b.reference))
+            }
+        }
+    };
+    let measures: &[Measure] = match against {
+        Reference::Algorithm(_) => &Measure::ALL,
+        Reference::Best => &[Measure::Goodput],
+    };
+    let comparisons = measures.iter().filter_map(|measure| {
+        let cases = survey.paths.iter().map(|path| &path.case);
+        let of_cases: Vec<(&Case, Point)> =
+            cases.filter_map(|case| Some((case, point(*measure, case)?))).collect();
+        let all = summary(*measure, of_cases.iter().map(|(_, point)| point))?;
+        let by_kind = Kind::ALL.into_iter().filter_map(|kind| {
+            let of_kind = of_cases.iter().filter(|(case, _)| case.has(kind));
+            Some((kind, summary(*measure, of_kind.map(|(_, point)| point))?))
+        });
+        let by_kind = by_kind.collect();
+        let mut points: Vec<Point> = of_cases.into_iter().map(|(_, point)| point).collect();
+        points.sort_by(|a, b| b.shortfall(*measure).total_cmp(&a.shortfall(*measure)));
+        Some(Comparison { measure: *measure, all, by_kind, points })
+    });
+    Pair { cc: cc.to_owned(), against: against.clone(), comparisons: comparisons.collect() }
+}
+
+/// Nothing of no path.
+fn summary<'a>(measure: Measure, points: impl Iterator<Item = &'a Point>) -> Option<Summary> {
+    let points: Vec<&Point> = points.collect();
+    let worst =
+        points.iter().max_by(|a, b| a.shortfall(measure).total_cmp(&b.shortfall(measure)))?;
+    Some(Summary {
+        paths: points.len(),
+        short: points.iter().filter(|point| point.short).count(),
+        median: median(points.iter().filter_map(|point| point.figure).collect()),
+        worst: worst.figure,
+        worst_path: Some(worst.path),
+    })
+}
+
+/// Of an even number, half-way between the two in the middle.
+pub(crate) fn median(mut figures: Vec<f64>) -> Option<f64> {
+    figures.sort_by(f64::total_cmp);
+    let (low, high) = (figures.len().checked_sub(1)? / 2, figures.len() / 2);
+    Some((figures[low] + figures[high]) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Disturbance;
+    use crate::draw::draw;
+
+    /// One flow beside one of CUBIC.
+    fn beside_cubic() -> Case {
+        let cc = "cubic".to_owned();
+        let disturbances = vec![Disturbance::Competitor { cc, flows: 1, start_percent: 0.0 }];
+        Case { flows: 1, disturbances, ..draw(1, 0, &[]) }
+    }
+
+    fn values(goodput_mbps: f64, competitor: Option<f64>) -> Values {
+        let goodput_mbps = Some(goodput_mbps);
+        Values { goodput_mbps, competitor_goodput_mbps: competitor, ..Values::default() }
+    }
+
+    #[test]
+    fn what_a_reference_takes_beyond_its_fair_share_is_not_asked_for() {
+        let case = beside_cubic();
+        let greedy = values(9.0, Some(1.0));
+        let point = |own: f64, measure| {
+            let own = values(own, Some(10.0 - own));
+            compare(measure, &case, &own, &greedy, 0.95).expect("a comparison")
+        };
+        let goodput = point(4.9, Measure::Goodput);
+        assert_eq!((goodput.reference, goodput.short), (5.0, false));
+        assert!(point(4.7, Measure::Goodput).short);
+        let share = point(4.1, Measure::Share);
+        assert_eq!((share.reference, share.short), (0.5, false));
+        assert!(point(3.9, Measure::Share).short);
+        // Who takes less than that is asked for what it takes.
+        let modest = values(3.0, Some(7.0));
+        let own = values(3.0, Some(7.0));
+        let point = compare(Measure::Goodput, &case, &own, &modest, 0.95).expect("a comparison");
+        assert_eq!((point.reference, point.short), (3.0, false));
+    }
+
+    #[test]
+    fn no_value_is_the_worst_and_no_reference_is_no_comparison() {
+        let case = draw(1, 0, &[]);
+        let with = |latency_ms_p99| Values { latency_ms_p99, ..Values::default() };
+        let (none, some) = (with(None), with(Some(5.0)));
+        let point = compare(Measure::Latency, &case, &none, &some, 0.95).expect("a comparison");
+        assert_eq!((point.figure, point.short), (None, true));
+        assert_eq!(point.shortfall(Measure::Latency), f64::INFINITY);
+        assert_eq!(compare(Measure::Latency, &case, &some, &none, 0.95), None);
+    }
+
+    #[test]
+    fn summaries_have_the_median_and_the_worst() {
+        let point = |path, figure| {
+            let (own, reference) = (Some(figure), 1.0);
+            Point { path, own, reference, figure: Some(figure), short: figure < 0.95 }
+        };
+        let points = [point(3, 1.2), point(4, 0.5), point(5, 1.0), point(6, 0.9)];
+        let summary = summary(Measure::Goodput, points.iter()).expect("four points");
+        assert_eq!((summary.paths, summary.short), (4, 2));
+        assert_eq!((summary.median, summary.worst), (Some(0.95), Some(0.5)));
+        assert_eq!(summary.worst_path, Some(4));
+        assert_eq!(super::summary(Measure::Goodput, [].iter()), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! What is measured of each run, and which of two values is the worse.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Case, Kind};
+
+/// Figures of one run, over the time that is judged. Null where there is none.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Values {
+    /// Of all flows under test.
+    pub goodput_mbps: Option<f64>,
+    /// Queueing delay of all packets.
+    #[serde(rename = "queue_ms.p50")]
+    pub queue_ms_p50: Option<f64>,
+    #[serde(rename = "queue_ms.p95")]
+    #[allow(missing_docs)]
+    pub queue_ms_p95: Option<f64>,
+    /// Of the flows under test.
+    pub retransmit_rate: Option<f64>,
+    /// Of bulk flows under test, where there are several.
+    pub jain: Option<f64>,
+    /// Of the flows of another algorithm beside them.
+    pub competitor_goodput_mbps: Option<f64>,
+    /// Of frames, from writing to reading.
+    #[serde(rename = "latency_ms.p99")]
+    pub latency_ms_p99: Option<f64>,
+    /// Of answers, from the request to the last byte.
+    #[serde(rename = "completion_ms.p99")]
+    pub completion_ms_p99: Option<f64>,
+}
+
+impl Values {
+    /// The metrics that a path's runs have, as expectations that ask for them: the values of a run come in this order.
+    pub fn expectations(case: &Case) -> Vec<String> {
+        let from_s = case.judged_from_s();
+        let asked = asked(case).into_iter();
+        asked.map(|(term, _)| format!("{term} >= 0 after {from_s}s")).collect()
+    }
+
+    /// The values that a run brought for the expectations.
+    pub fn of(case: &Case, probes: &[Option<f64>]) -> Self {
+        let mut values = Self::default();
+        for ((_, place), value) in asked(case).into_iter().zip(probes) {
+            *place(&mut values) = *value;
+        }
+        values
+    }
+
+    /// The part of the goodput of all that the flows under test have beside others.
+    pub fn share(&self) -> Option<f64> {
+        let (own, other) = (self.goodput_mbps?, self.competitor_goodput_mbps?);
+        (own + other > 0.0).then(|| own / (own + other))
+    }
+}
+
+/// A metric's term in an expectation, and the place of its value.
+type Asked = (&'static str, fn(&mut Values) -> &mut Option<f64>);
+
+fn asked(case: &Case) -> Vec<Asked> {
+    let mut all: Vec<Asked> = vec![
+        ("goodput_mbps", |v| &mut v.goodput_mbps),
+        ("queue_ms.p50", |v| &mut v.queue_ms_p50),
+        ("queue_ms.p95", |v| &mut v.queue_ms_p95),
+        ("retransmit_rate", |v| &mut v.retransmit_rate),
+    ];
+    if case.bulk_flows() > 1 {
+        all.push(("jain", |v| &mut v.jain));
+    }
+    if case.has(Kind::Competitor) {
+        all.push(("flow[competitor].goodput_mbps", |v| &mut v.competitor_goodput_mbps));
+    }
+    if case.has(Kind::Media) {
+        all.push(("flow[media].latency_ms.p99", |v| &mut v.latency_ms_p99));
+    }
+    if case.has(Kind::Requests) {
+        all.push(("flow[requests].completion_ms.p99", |v| &mut v.completion_ms_p99));
+    }
+    all
+}
+
+/// What two algorithms are compared in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Measure {
+    /// Goodput.
+    Goodput,
+    /// 95th percentile of the queueing delay.
+    Queue,
+    /// 99th percentile of the time until a frame or an answer is there.
+    Latency,
+    /// Jain's index of the bulk flows.
+    Jain,
+    /// Retransmitted bytes over sent ones.
+    Retransmissions,
+    /// Share beside flows of another algorithm.
+    Share,
+}
+
+/// Times that differ by less than this are alike.
+pub(crate) const ALIKE_MS: f64 = 2.0;
+
+/// Factor by which a time may exceed the reference's.
+pub(crate) const TIME_FACTOR: f64 = 1.25;
+
+/// Jain's index and a share may be so much less than the reference's.
+pub(crate) const LESS: f64 = 0.1;
+
+/// Retransmissions may be so much more.
+pub(crate) const MORE_RETRANSMISSIONS: f64 = 0.005;
+
+impl Measure {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Goodput, Self::Queue, Self::Latency, Self::Jain, Self::Retransmissions, Self::Share];
+
+    /// Its name in tables and names of files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput",
+            Self::Queue => "queue",
+            Self::Latency => "latency",
+            Self::Jain => "jain",
+            Self::Retransmissions => "retr",
+            Self::Share => "share",
+        }
+    }
+
+    /// The metric of its values, with their unit.
+    pub const fn metric(self) -> &'static str {
+        match self {
+            Self::Goodput => "goodput_mbps",
+            Self::Queue => "queue_ms.p95",
+            Self::Latency => "latency_ms.p99",
+            Self::Jain => "jain",
+            Self::Retransmissions => "retransmit_rate",
+            Self::Share => "share",
+        }
+    }
+
+    /// What its figure is: one value over the other, or their difference.
+    pub const fn figure_is(self) -> &'static str {
+        match self {
+            Self::Goodput | Self::Queue | Self::Latency => "ratio",
+            Self::Jain | Self::Retransmissions | Self::Share => "difference",
+        }
+    }
+
+    /// The value of a run; nothing where it has none.
+    pub fn value(self, values: &Values) -> Option<f64> {
+        match self {
+            Self::Goodput => values.goodput_mbps,
+            Self::Queue => values.queue_ms_p95,
+            Self::Latency => values.latency_ms_p99.or(values.completion_ms_p99),
+            Self::Jain => values.jain,
+            Self::Retransmissions => values.retransmit_rate,
+            Self::Share => values.share(),
+        }
+    }
+
+    /// One run against another on the same path. Times are compared as if both were 2 ms more, so that a packet of queue
+    /// is no multiple of none.
+    pub fn figure(self, own: f64, reference: f64) -> f64 {
+        match self {
+            Self::Goodput if reference > 0.0 => own / reference,
+            Self::Goodput => 1.0,
+            Self::Queue | Self::Latency => (own + ALIKE_MS) / (reference + ALIKE_MS),
+            Self::Jain | Self::Share | Self::Retransmissions => own - reference,
+        }
+    }
+
+    /// True if a run falls short of the reference. `limit` is that of goodput, as a ratio.
+    pub fn falls_short(self, own: f64, reference: f64, limit: f64) -> bool {
+        match self {
+            Self::Goodput => own < limit * reference,
+            Self::Queue | Self::Latency => own > TIME_FACTOR * reference + ALIKE_MS,
+            Self::Jain | Self::Share => own < reference - LESS,
+            Self::Retransmissions => own > reference + MORE_RETRANSMISSIONS,
+        }
+    }
+
+    /// The same in words, behind the measure's name.
+    pub fn rule(self, limit: f64) -> String {
+        match self {
+            Self::Goodput => format!("is below {limit} x that of the other"),
+            Self::Queue => format!("p95 is above {TIME_FACTOR} x + {ALIKE_MS} ms"),
+            Self::Latency => {
+                format!("p99 of frames or answers is above {TIME_FACTOR} x + {ALIKE_MS} ms")
+            }
+            Self::Jain => format!("Jain's index is lower by more than {LESS}"),
+            Self::Retransmissions => {
+                let points = 100.0 * MORE_RETRANSMISSIONS;
+                format!("retransmissions are higher by more than {points} percentage points")
+            }
+            Self::Share => format!("beside a competitor is lower by more than {LESS}"),
+        }
+    }
+
+    /// How far a figure is from that of equals: above 0 if it is worse.
+    pub fn shortfall(self, figure: f64) -> f64 {
+        match self {
+            Self::Goodput => 1.0 - figure,
+            Self::Queue | Self::Latency => figure - 1.0,
+            Self::Jain | Self::Share => -figure,
+            Self::Retransmissions => figure,
+        }
+    }
+
+    /// A figure for people. That of retransmissions is in percentage points.
+    pub fn show(self, figure: Option<f64>) -> String {
+        match (self, figure) {
+            (_, None) => "none".to_owned(),
+            (Self::Retransmissions, Some(figure)) => format!("{:.2}", 100.0 * figure),
+            (Self::Queue | Self::Latency, Some(figure)) if figure >= 10.0 => format!("{figure:.1}"),
+            (_, Some(figure)) => format!("{figure:.3}"),
+        }
+    }
+
+    /// Unit of what [`Self::show`] prints.
+    pub const fn shown_in(self) -> &'static str {
+        match self {
+            Self::Goodput | Self::Queue | Self::Latency => "ratio",
+            Self::Jain | Self::Share => "diff",
+            Self::Retransmissions => "points",
+        }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Measure {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.metric())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_worse_by_so_much_is_short() {
+        let is_short = [
+            (Measure::Goodput, 9.4, 10.0, true, 0.94),
+            (Measure::Goodput, 9.6, 10.0, false, 0.96),
+            (Measure::Goodput, 0.0, 0.0, false, 1.0),
+            (Measure::Queue, 15.0, 10.0, true, 17.0 / 12.0),
+            (Measure::Queue, 14.0, 10.0, false, 16.0 / 12.0),
+            (Measure::Queue, 1.9, 0.0, false, 1.95),
+            (Measure::Latency, 200.0, 100.0, true, 202.0 / 102.0),
+            (Measure::Jain, 0.8, 0.95, true, 0.8 - 0.95),
+            (Measure::Jain, 0.9, 0.95, false, 0.9 - 0.95),
+            (Measure::Retransmissions, 0.02, 0.01, true, 0.02 - 0.01),
+            (Measure::Retransmissions, 0.014, 0.01, false, 0.014 - 0.01),
+            (Measure::Share, 0.3, 0.5, true, 0.3 - 0.5),
+        ];
+        for (measure, own, reference, short, figure) in is_short {
+            assert_eq!(measure.falls_short(own, reference, 0.95), short, "{measure} {own}");
+            assert!((measure.figure(own, reference) - figure).abs() < 1e-9, "{measure} {own}");
+            assert!(!short || measure.shortfall(figure) > 0.0, "{measure} {own}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The paths of a survey and their plans, checked before anything runs.
+
+use std::path::Path;
+
+use fullpipe_lab::metrics::RunResult;
+use fullpipe_lab::scenario::FileError;
+use fullpipe_lab::{BackendChoice, Edition, LinkKind, Plan, RunError, RunOptions, check_machine};
+use serde::Serialize;
+
+use crate::case::{Case, Kind};
+use crate::draw::draw;
+use crate::error::SurveyError;
+use crate::measure::Values;
+use crate::text::{self, Senders};
+
+/// What a survey draws and runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Number of paths.
+    pub paths: u64,
+    /// Seed of the paths.
+    pub seed: u64,
+    /// Kinds of disturbances; all where none is named.
+    pub kinds: Vec<Kind>,
+    /// The algorithms.
+    pub senders: Senders,
+    /// Backend that carries the flows.
+    pub backend: BackendChoice,
+    /// One of the backend's links, or the usual one.
+    pub link: Option<LinkKind>,
+    /// Runs at a time under a virtual clock.
+    pub jobs: usize,
+    /// Most memory of all runs at a time, in bytes.
+    pub max_memory: u64,
+}
+
+/// A path that can be run: run number `i` of its plan is that of algorithm number `i`.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What was drawn.
+    pub case: Case,
+    pub(crate) plan: Plan,
+}
+
+/// A path that the backend cannot run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Skipped {
+    /// Number of the path.
+    pub path: u64,
+    /// What the backend does not have, in words.
+    pub reason: String,
+}
+
+/// Carries out a run of a plan, by its number.
+pub type RunPoint<'a> = &'a (dyn Fn(&Plan, usize) -> Result<RunResult, RunError> + Sync);
+
+/// The paths of a survey, checked before anything runs.
+#[derive(Debug)]
+pub struct Survey {
+    /// What was asked for.
+    pub options: Options,
+    /// The paths that can be run.
+    pub paths: Vec<Prepared>,
+    /// Those that the backend cannot run.
+    pub skipped: Vec<Skipped>,
+    pub(crate) jobs: usize,
+}
+
+impl Survey {
+    /// Draws the paths.
+    ///
+    /// # Errors
+    /// An algorithm, the backend or the machine cannot run them.
+    pub fn new(options: Options) -> Result<Self, SurveyError> {
+        let names = &options.senders.names;
+        if let Some(i) = (1..names.len()).find(|i| names[..*i].contains(&names[*i])) {
+            return Err(SurveyError::NamedTwice(names[i].clone()));
+        }
+        if names.len() < 2 {
+            return Err(SurveyError::NothingToCompare(names.join(",")));
+        }
+        let (mut paths, mut skipped, mut lacking) = (Vec::new(), Vec::new(), None);
+        let mut jobs = if options.backend.is_realtime() { 1 } else { options.jobs };
+        for path in 0..options.paths {
+            let case = draw(options.seed, path, &options.kinds);
+            // A program decides for itself what others are told, so that some paths are none for it.
+            let checked = plan(&case, &options.senders).and_then(|plan| {
+                plan.check_backend(options.backend, FILE)?;
+                Ok(plan)
+            });
+            let plan = match checked {
+                Ok(plan) => plan,
+                Err(error) => {
+                    let reason = format!("{}: {}", error.field, error.message);
+                    skipped.push(Skipped { path, reason });
+                    lacking = Some(error);
+                    continue;
+                }
+            };
+            jobs = plan
+                .jobs_within(options.max_memory, jobs, None, FILE)
+                .map_err(|error| SurveyError::Path { path, error })?;
+            check_machine(&plan, &options.run_options())
+                .map_err(|error| SurveyError::Machine { path, error })?;
+            paths.push(Prepared { case, plan });
+        }
+        match lacking {
+            Some(error) if paths.is_empty() => {
+                let (paths, backend) = (options.paths, options.backend.name());
+                Err(SurveyError::NoPath { paths, backend, error })
+            }
+            _ => Ok(Self { options, paths, skipped, jobs }),
+        }
+    }
+
+    /// Number of runs.
+    pub fn runs(&self) -> usize {
+        self.paths.len() * self.options.senders.names.len()
+    }
+
+    /// The path of this number.
+    pub fn case(&self, path: u64) -> Option<&Case> {
+        let found = self.paths.binary_search_by_key(&path, |prepared| prepared.case.path).ok()?;
+        Some(&self.paths[found].case)
+    }
+}
+
+impl Options {
+    /// Options of each run.
+    pub fn run_options(&self) -> RunOptions<'static> {
+        RunOptions { backend: self.backend, link: self.link, ..RunOptions::default() }
+    }
+}
+
+/// What errors call a path's text.
+const FILE: &str = "survey";
+
+/// The plan of a path: a run for each sender.
+pub(crate) fn plan(case: &Case, senders: &Senders) -> Result<Plan, FileError> {
+    let text = text::scenario(case, senders, &[], &Values::expectations(case));
+    Plan::parse(&text, FILE, FILE, Path::new(""), Edition::default())
+}

@@ -1,0 +1,135 @@
+//! What a survey finds of an algorithm with a known defect.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_lab::{Edition, Plan};
+use fullpipe_survey::baseline::Baseline;
+use fullpipe_survey::judge::Point;
+use fullpipe_survey::report::{self, Asked, PAGE, Report};
+use fullpipe_survey::results::Outcomes;
+use fullpipe_survey::run::Survey;
+use fullpipe_survey::worst::Wanted;
+use fullpipe_survey::{Kind, Measure};
+
+use crate::{options, planted, point, run, survey};
+
+/// The report of a survey of two algorithms, with the worst path of each measure.
+fn report_of(survey: &Survey, outcomes: Outcomes) -> Report {
+    let asked = Asked {
+        tested: survey.options.senders.names.clone(),
+        against: Vec::new(),
+        wanted: Wanted { count: 1, shrink: true, limit: 0.95 },
+    };
+    Report::of(survey, outcomes, &asked, &point, &AtomicBool::new(false), |_, _| ())
+}
+
+/// Runs a file of a worst path as `fullpipe run` does; true if its expectation is met.
+fn is_met(file: &Path) -> bool {
+    let plan = Plan::load(file, Edition::default()).expect("a scenario file");
+    let all = 0..plan.grid.runs.len();
+    let runs: Vec<_> = all.map(|i| point(&plan, i).expect("a run")).collect();
+    let verdicts = plan.judge_runs(&runs);
+    assert_eq!((verdicts.len(), runs.len()), (1, 2));
+    verdicts[0].met
+}
+
+#[test]
+fn the_disturbance_that_breaks_an_algorithm_is_what_is_left_of_its_worst_path() {
+    fullpipe_adapter::register_algorithms(&planted::ALL);
+    let dir = tempfile::tempdir().expect("a directory");
+    let kinds = [Kind::AckBursts, Kind::Policer, Kind::Cross, Kind::Requests];
+    let survey = survey(options(&["no-room-for-acks", "wrapped"], 16, &kinds));
+    let outcomes = run(&survey, &dir.path().join("runs"));
+    assert_eq!((outcomes.done.len(), outcomes.failed.len()), (32, 0), "{:?}", outcomes.failed);
+    let mut report = report_of(&survey, outcomes);
+    report.write(dir.path()).expect("files");
+    let goodput = &report.pairs[0].comparisons[0];
+    assert_eq!(goodput.measure, Measure::Goodput);
+    let bursts = goodput.by_kind[&Kind::AckBursts];
+    assert!(bursts.short > 0 && goodput.all.short < 16, "{goodput:?}");
+    let simple =
+        report.worst.iter().find(|w| w.measure == Measure::Goodput).expect("the worst goodput");
+    let kinds: Vec<Kind> = simple.case.kinds().collect();
+    assert_eq!(kinds, [Kind::AckBursts], "{}", simple.text);
+    assert_eq!(simple.case.tested_flows(), 1, "{}", simple.text);
+    let (drawn, shown) = (simple.drawn.figure.expect("a figure"), simple.shown.figure);
+    assert!(1.0 - shown.expect("a figure") >= (1.0 - drawn) / 2.0, "{simple:?}");
+    for worst in &report.worst {
+        assert!(worst.case.disturbances.len() <= 2, "{}", worst.text);
+        assert!(!is_met(&worst.file), "{}", worst.text);
+    }
+    let text = report::text(&report);
+    assert!(text.contains("no-room-for-acks-below-wrapped-goodput-1.toml"), "{text}");
+    let page = std::fs::read_to_string(dir.path().join(PAGE)).expect("a page");
+    assert!(page.contains("How paths are drawn") && page.contains("<circle"), "no plot");
+    // An earlier survey's files make room.
+    report.worst.clear();
+    report.write(dir.path()).expect("files");
+    assert_eq!(std::fs::read_dir(dir.path().join("worst")).expect("a directory").count(), 0);
+}
+
+#[test]
+fn an_algorithm_is_no_worse_than_itself() {
+    fullpipe_adapter::register_algorithms(&planted::ALL);
+    let dir = tempfile::tempdir().expect("a directory");
+    let survey = survey(options(&["wrapped", "bbr3"], 6, &[]));
+    let outcomes = run(&survey, dir.path());
+    let report = report_of(&survey, outcomes);
+    for comparison in &report.pairs[0].comparisons {
+        assert_eq!(comparison.all.short, 0, "{comparison:?}");
+        let equal = |point: &Point| point.own >= Some(point.reference);
+        assert!(comparison.measure == Measure::Share || comparison.points.iter().all(equal));
+    }
+    assert_eq!(report.worst, []);
+}
+
+#[test]
+fn a_run_that_panics_is_one_failure() {
+    static PANICS: fullpipe_cc::CustomAlgorithm = fullpipe_cc::CustomAlgorithm {
+        name: "panics",
+        new: &|_, _, _| panic!("a bug of somebody's own"),
+    };
+    fullpipe_adapter::register_algorithms(&[&PANICS]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let survey = survey(options(&["panics", "cubic"], 2, &[Kind::Aqm]));
+    let outcomes = run(&survey, dir.path());
+    assert_eq!((outcomes.done.len(), outcomes.failed.len()), (2, 2));
+    let reason = &outcomes.failed[0].reason;
+    assert_eq!(reason, "it panicked: a bug of somebody's own");
+}
+
+#[test]
+fn more_short_paths_than_in_the_baseline_are_worse() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = |own: &str, name: &str| {
+        // One name for two algorithms, as if one had changed.
+        let survey = survey(options(&[own, "cubic"], 6, &[Kind::Aqm, Kind::RttStep]));
+        let mut outcomes = run(&survey, &dir.path().join(name));
+        let renamed = survey_of("changed");
+        outcomes.done.iter_mut().filter(|o| o.cc == own).for_each(|o| o.cc = "changed".into());
+        let wanted = Wanted { count: 0, shrink: false, limit: 0.95 };
+        let asked = Asked { tested: vec!["changed".into()], against: vec!["cubic".into()], wanted };
+        Report::of(&renamed, outcomes, &asked, &point, &AtomicBool::new(false), |_, _| ())
+    };
+    let (good, bad) = (report("bbr3", "good"), report("fixed:100kbit", "bad"));
+    let file = dir.path().join("before.json");
+    std::fs::write(&file, serde_json::to_string(&good).expect("JSON")).expect("a file");
+    let baseline = Baseline::load(&file).expect("a baseline");
+    assert_eq!(baseline.worse(&good), []);
+    let worse = baseline.worse(&bad);
+    let goodput = worse.iter().find(|w| w.measure == Measure::Goodput).expect("goodput is worse");
+    assert_eq!((goodput.short, goodput.short_before), (6, good.pairs[0].comparisons[0].all.short));
+    assert!(goodput.to_string().starts_with("changed against cubic in goodput: 6 paths are short"));
+    baseline.check(&file, &survey_of("changed").options).expect("the same paths");
+    let others = fullpipe_survey::run::Options { seed: 2, ..survey_of("changed").options };
+    let error = baseline.check(&file, &others).expect_err("other paths").to_string();
+    assert!(error.contains("seed 1"), "{error}");
+}
+
+/// The paths of a survey whose first algorithm has another name.
+fn survey_of(name: &str) -> Survey {
+    let mut survey = survey(options(&["bbr3", "cubic"], 6, &[Kind::Aqm, Kind::RttStep]));
+    survey.options.senders.names[0] = name.to_owned();
+    survey
+}

@@ -177,8 +177,9 @@ fn what_was_not_met_is_red_where_colour_is_wanted() {
 #[test]
 fn the_files_that_come_with_the_command_are_met() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let mut files: Vec<String> = std::fs::read_dir(&dir)
-        .expect("scenarios")
+    let mut files: Vec<String> = [dir.clone(), dir.join("reports")]
+        .into_iter()
+        .flat_map(|dir| std::fs::read_dir(dir).expect("scenarios"))
         .filter_map(|entry| Some(text(&entry.ok()?.path()).to_owned()))
         .filter(|name| name.ends_with(".toml"))
         .collect();

@@ -118,7 +118,9 @@ fn one_per_cent_of_loss_is_repaired() {
     let count = SEEDS.count() as f64;
     let (goodput, simulated) = (sum / count, sum_simulated / count);
     println!("mean: {goodput:.2}; simulator {simulated:.2}");
-    assert!(goodput >= 42.0, "{goodput} Mbit/s");
+    // 41.7. It was 42.1 while each undone loss began UP's search for a plateau anew, which keeps a flow
+    // on a path that reorders in UP for ever.
+    assert!(goodput >= 41.5, "{goodput} Mbit/s");
     assert!((goodput / simulated - 1.0).abs() < 0.05, "{goodput} beside {simulated} Mbit/s");
 }
 

@@ -159,7 +159,7 @@ fn startup_ends_although_each_loss_is_spurious() {
                     batch.finish();
                     None
                 }
-                None if packets % 40 == 0 => {
+                None if packets.is_multiple_of(40) => {
                     let flight = link.flight.pop_front();
                     flight.map(|flight| {
                         lose(&mut link.cc, link.now, &[flight.packet]);

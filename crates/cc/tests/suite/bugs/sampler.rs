@@ -244,6 +244,8 @@ fn the_model_knows_the_rate_of_the_ack_that_updates_it() {
 #[test]
 fn frames_that_empty_the_queue_need_no_probe_rtt() {
     let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(100));
+    link.run_to(State::ProbeBwCruise);
+    link.states.clear();
     for _ in 0..900 {
         let end = link.now + MS.times(33);
         link.busy = true;

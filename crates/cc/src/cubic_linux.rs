@@ -404,6 +404,20 @@ mod tests {
         assert_eq!(flow.window(), 2);
     }
 
+    /// 1 MB is 1000 segments, and then 500 of twice the size: a loss at 1.2 MB is above the plateau. Counted in
+    /// the old segments, 600 were below 1000, and the plateau was lowered for fast convergence.
+    #[test]
+    fn the_plateau_outlives_a_change_of_the_segment_size() {
+        let mut flow = Flow::new(1_000);
+        flow.lose();
+        assert_eq!((flow.window(), flow.cubic.plateau), (700, 1_000 * SMSS));
+        flow.conn.smss = 2 * SMSS;
+        flow.cubic.on_mtu_update(&mut flow.conn);
+        flow.conn.cwnd = 1_200 * SMSS;
+        flow.lose();
+        assert_eq!((flow.window(), flow.cubic.plateau), (840, 1_200 * SMSS));
+    }
+
     /// A window of 10 segments with a round trip of 100 ms grows by 8/15 of a segment a round, above the
     /// window of before the loss as below it: RFC 9438 would have twice that there.
     #[test]

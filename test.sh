@@ -7,12 +7,13 @@
 #                      # and stacks, the kernel program, more generated cases, the Python package, the page in the
 #                      # browser, TCP on a board, packages, the oldest Rust
 #
-# Needs Rust (rustup) and a C compiler. cargo-nextest is installed with cargo if it is not there: a minute. As root on
-# Debian, what else is needed is installed with apt-get; elsewhere the tests that need it are skipped, counted and
-# named at the end. FULLPIPE_REQUIRE=root,tun,iperf3 turns skips for these reasons into failures.
+# Needs Rust (rustup) and a C compiler. cargo-nextest is installed with cargo if it is not there: a
+# minute. As root on Debian, what else is needed is installed with apt-get; elsewhere the tests that
+# need it are skipped, counted and named at the end. FULLPIPE_REQUIRE=root,tun,iperf3 turns skips
+# for these reasons into failures.
 #
-# Some parts of --long run when a variable asks for them: INTEROP_ALL=1, LONG=1, BULK_HTTP3=1, SOAK=1h,
-# FULLPIPE_BESIDE_LINUX=5, BARE=1, DENY=1, DEB_IN_QEMU=1. What is not run is said.
+# Some parts of --long run when a variable asks for them: INTEROP_ALL=1, LONG=1, BULK_HTTP3=1,
+# SOAK=1h, FULLPIPE_BESIDE_LINUX=5, BARE=1, DENY=1, DEB_IN_QEMU=1. What is not run is said.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -32,8 +33,8 @@ release=(--release --locked)
 
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
-# Installs packages if it may; another installation may be under way. What cannot be installed is found missing by
-# whoever needs it.
+# Installs packages if it may; another installation may be under way. What cannot be installed is
+# found missing by whoever needs it.
 apt_install() {
     local wait=(-o DPkg::Lock::Timeout=300)
     can_install || return 0
@@ -62,7 +63,8 @@ need_nextest() {
         --no-default-features --features default-no-update
 }
 
-# `lane NAME PROFILE ARGUMENT...`: one call of nextest. A failure is told at the end, with those of the other lanes.
+# `lane NAME PROFILE ARGUMENT...`: one call of nextest. A failure is told at the end, with those of
+# the other lanes.
 run_lane() {
     local name=$1 profile=$2 report
     shift 2
@@ -145,7 +147,8 @@ can_build_kernel() {
         [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]
 }
 
-# Each feature of the core alone, the lab as the page has it, and the crates that need no operating system.
+# Each feature of the core alone, the lab as the page has it, and the crates that need no operating
+# system.
 features_alone() {
     say "features, one at a time"
     local features
@@ -173,7 +176,8 @@ board() {
     fi
 }
 
-# The wheel, and its tests in a virtual environment below target. What the tests are held against is the command.
+# The wheel, and its tests in a virtual environment below target. What the tests are held against is
+# the command.
 python_package() {
     say "the Python package, and a Ray cluster on this machine"
     local python="$target/python" version='import sys; sys.exit(sys.version_info < (3, 10))'
@@ -226,8 +230,8 @@ more_cases() {
     PROPTEST_CASES=10000 run_lane twin fast "$@" -E 'not binary(live) and (test(twin) or test(hostile))'
 }
 
-# The crates under everything once more with the assertions and overflow checks that the release profile leaves out.
-# Only they are built again, not what they depend on.
+# The crates under everything once more with the assertions and overflow checks that the release
+# profile leaves out. Only they are built again, not what they depend on.
 debug_assertions() {
     say "tests of the core with debug assertions"
     local checked=() packages=() crate check
@@ -249,16 +253,16 @@ for package in json.load(sys.stdin)["packages"]:
         print(package["name"], package["rust_version"])'
 }
 
-# Each crate that may be published is built from its package alone, as from the registry, and checked with the oldest
-# Rust that it needs.
+# Each crate that may be published is built from its package alone, as from the registry, and
+# checked with the oldest Rust that it needs.
 packages() {
     say "packages"
     local crate version names=()
     while read -r crate version; do
         names+=(-p "$crate")
     done < <(published)
-    # Cargo takes a crate of one version for the same for ever: what an earlier run extracted and built would be
-    # used in place of today's.
+    # Cargo takes a crate of one version for the same for ever: what an earlier run extracted and
+    # built would be used in place of today's.
     rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/fullpipe-* "$target"/debug/.fingerprint/fullpipe-*
     cargo package --allow-dirty --locked "${names[@]}"
 
@@ -272,7 +276,8 @@ packages() {
     done < <(published)
 }
 
-# DENY=1 installs it, which takes some minutes. The advisories come from a repository of RustSec's on GitHub.
+# DENY=1 installs it, which takes some minutes. The advisories come from a repository of RustSec's
+# on GitHub.
 dependencies() {
     say "licences, sources and advisories of the dependencies"
     if ! has cargo-deny && [ -n "${DENY:-}" ]; then
@@ -318,8 +323,9 @@ run_long() {
     # nginx is not installed here: its package starts a server on port 80.
     apt_install chromium curl iperf3 iproute2 strace tcpdump clang-19 libelf-dev zlib1g-dev make pkg-config
     aioquic
-    # BBRv3 as BPF is a feature of its own, because it needs clang and libelf to be built. One build serves all of
-    # the tests below; the workspace is named, so that the dependencies are those that are built already.
+    # BBRv3 as BPF is a feature of its own, because it needs clang and libelf to be built. One build
+    # serves all of the tests below; the workspace is named, so that the dependencies are those that
+    # are built already.
     local features=()
     if can_build_kernel; then
         features=(--features fullpipe/kernel,fullpipe-bpf/loader)

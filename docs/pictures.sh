@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the pictures of the documentation: runs three figures and photographs their pages with Chromium.
+# Makes the pictures of the documentation: runs three figures and photographs their pages with
+# Chromium.
 set -euo pipefail
 command -v chromium >/dev/null || { echo "chromium is not here: apt-get install chromium" >&2; exit 1; }
 cd "$(dirname "$0")"

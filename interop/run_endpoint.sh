@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# One end of a case of the QUIC interop runner (https://github.com/quic-interop/quic-interop-runner): ROLE is server or
-# client, TESTCASE the case, REQUESTS the URLs. A case that fullpipe does not have ends with exit code 127.
+# One end of a case of the QUIC interop runner
+# (https://github.com/quic-interop/quic-interop-runner): ROLE is server or client, TESTCASE the
+# case, REQUESTS the URLs. A case that fullpipe does not have ends with exit code 127.
 #
-# Out of a container, WWW, DOWNLOADS, CERTS and LISTEN name other places, and FULLPIPE another command. PREFERRED_ADDRESS is
-# what the server of connectionmigration tells its clients, as fullpipe serve --preferred-address takes it; without it,
-# port 4443 of the addresses that the runner gives the server.
+# Out of a container, WWW, DOWNLOADS, CERTS and LISTEN name other places, and FULLPIPE another
+# command. PREFERRED_ADDRESS is what the server of connectionmigration tells its clients, as
+# fullpipe serve --preferred-address takes it; without it, port 4443 of the addresses that the
+# runner gives the server.
 set -euo pipefail
 
 WWW=${WWW:-/www}
@@ -59,7 +61,8 @@ case "$ROLE" in
     client)
         read -ra more <<<"${CLIENT_PARAMS:-}"
         read -ra urls <<<"${REQUESTS:?are the URLs}"
-        # The runner's certificates are of an issuer of its own, and a chain of theirs is longer than any that is checked.
+        # The runner's certificates are of an issuer of its own, and a chain of theirs is longer
+        # than any that is checked.
         args+=(--insecure --output-dir "$DOWNLOADS" --connect-timeout 60s)
         [ "$TESTCASE" = http3 ] || args+=(--alpn "${ALPN:-hq-interop}")
         case "$TESTCASE" in

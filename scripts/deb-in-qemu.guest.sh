@@ -64,8 +64,8 @@ refused() {
     not has_bbr3
 }
 
-# Sends over loopback on 20 connections until the file stop is there, and compares every byte. Its argument is the
-# congestion control that the connections have without asking for one.
+# Sends over loopback on 20 connections until the file stop is there, and compares every byte. Its
+# argument is the congestion control that the connections have without asking for one.
 load() {
     rm -f stop started
     python3 - "$1" <<'PYTHON' &

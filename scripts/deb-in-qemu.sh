@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Installs the package fullpipe-bbr3 in a Debian with systemd and kernel 6.12, in QEMU, reboots it, and purges the package
-# under load. Each step is checked; the first that fails ends it with exit code 1.
+# Installs the package fullpipe-bbr3 in a Debian with systemd and kernel 6.12, in QEMU, reboots it,
+# and purges the package under load. Each step is checked; the first that fails ends it with exit
+# code 1.
 #
 #   scripts/deb-in-qemu.sh                         # builds the package first, with scripts/deb.sh
 #   DEB=fullpipe-bbr3.deb scripts/deb-in-qemu.sh   # this package
 #   KERNEL=6.1 scripts/deb-in-qemu.sh              # one that is too old: the package installs, and says what is missing
 #
-# Needs root on Debian 12 or later, mmdebstrap, qemu-system-x86 and e2fsprogs. Downloads 100 MB from Debian's archive (or from
-# MIRROR), and takes about ten minutes. GUEST names a directory that keeps the bare system for the next time.
+# Needs root on Debian 12 or later, mmdebstrap, qemu-system-x86 and e2fsprogs. Downloads 100 MB from
+# Debian's archive (or from MIRROR), and takes about ten minutes. GUEST names a directory that keeps
+# the bare system for the next time.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -79,7 +81,8 @@ cp "$root"/boot/vmlinuz-* "$work/vmlinuz"
 cp "$root"/boot/initrd.img-* "$work/initrd"
 rm -rf "$root"
 
-# In virtual time: one nanosecond an instruction, and no time passes while nothing is to do. A busy machine changes nothing.
+# In virtual time: one nanosecond an instruction, and no time passes while nothing is to do. A busy
+# machine changes nothing.
 timeout 1500 qemu-system-x86_64 -accel tcg -icount shift=0,sleep=off -cpu max -smp 1 -m 1024 -display none -nodefaults -serial "file:$work/console" \
     -drive "file=$work/disk,format=raw,if=virtio,cache=unsafe" -kernel "$work/vmlinuz" -initrd "$work/initrd" \
     -append "root=/dev/vda rw console=ttyS0 quiet mitigations=off no_timer_check panic=-1" &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian package fullpipe-bbr3 for this machine's architecture: scripts/deb.sh [DIR], by default target/debian.
-# Prints the path of the package. What it lacks on Debian:
+# Builds the Debian package fullpipe-bbr3 for this machine's architecture: scripts/deb.sh [DIR], by
+# default target/debian. Prints the path of the package. What it lacks on Debian:
 #
 #   apt-get install clang-19 libelf-dev zlib1g-dev pkg-config dpkg-dev
 #   cargo install --locked cargo-deb

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Judges a stack in CI: what action.yml runs, and what other CI systems can run as well. It reads its inputs from the
-# environment, because they are other people's command lines:
+# Judges a stack in CI: what action.yml runs, and what other CI systems can run as well. It reads
+# its inputs from the environment, because they are other people's command lines:
 #
 #   JUDGE_COMMAND     the command that transfers; {host} and {port} are replaced (needed)
 #   JUDGE_UDP         LISTEN=SERVER: relay UDP, without root
@@ -11,7 +11,8 @@
 #   JUDGE_OUT         the directory for judge.json and judge.xml [default: fullpipe-judge]
 #   FULLPIPE          the program [default: fullpipe]
 #
-# The exit code is that of fullpipe judge: 0 nothing is broken (or worse than the baseline), 1 something is, 2 bad input.
+# The exit code is that of fullpipe judge: 0 nothing is broken (or worse than the baseline), 1
+# something is, 2 bad input.
 set -euo pipefail
 
 fail() {
@@ -44,7 +45,8 @@ if [ -n "${JUDGE_UDP:-}" ]; then
     options+=(--udp "$JUDGE_UDP")
 else
     [ -z "${JUDGE_SERVER:-}" ] || options+=(--server "$JUDGE_SERVER")
-    # Namespaces need root, unless the system permits them to others: a runner of GitHub's has sudo, and does not.
+    # Namespaces need root, unless the system permits them to others: a runner of GitHub's has sudo,
+    # and does not.
     if [ "$(id -u)" != 0 ] && sudo -n true 2>/dev/null; then
         as=(sudo --preserve-env=PATH)
     fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs fullpipe on Debian's kernel 6.12, in QEMU, in virtual time: neither KVM nor root is needed but to install
-# QEMU, and a busy machine changes nothing but how long it takes (some four times the virtual time).
+# Runs fullpipe on Debian's kernel 6.12, in QEMU, in virtual time: neither KVM nor root is needed
+# but to install QEMU, and a busy machine changes nothing but how long it takes (some four times the
+# virtual time).
 #
 #   cargo build --release -p fullpipe --features kernel
 #   scripts/qemu-6.12.sh                           # loads the program, compares it with the kernel's own
@@ -9,9 +10,9 @@
 #   FULLPIPE=target/release/deps/live-HASH scripts/qemu-6.12.sh 'NETEM=needed fullpipe --include-ignored netem'
 #   KERNEL=6.1 scripts/qemu-6.12.sh 'fullpipe kernel load'                         # one that is too old: is refused
 #
-# Needs Debian 12 or later with its security archive, qemu-system-x86, xz, cpio and dpkg. FULLPIPE names another
-# binary than target/release/fullpipe, KERNEL another version of Debian's kernels. Everything is downloaded to and
-# built in a directory that goes with it.
+# Needs Debian 12 or later with its security archive, qemu-system-x86, xz, cpio and dpkg. FULLPIPE
+# names another binary than target/release/fullpipe, KERNEL another version of Debian's kernels.
+# Everything is downloaded to and built in a directory that goes with it.
 set -euo pipefail
 
 # 25 s, so that the ProbeRTTs of both bbrs (one in 5 s, one in 10 s) have their share.

@@ -32,7 +32,8 @@ def copied(repository, docs, page, link):
         text = "\n".join(sorted(entry.name for entry in path.iterdir())) + "\n"
     else:
         text = path.read_text()
-    # As text, and without .md: mdBook makes pages only of what SUMMARY.md names, and rewrites every link with it.
+    # As text, and without .md: mdBook makes pages only of what SUMMARY.md names, and rewrites every
+    # link with it.
     target = docs / "source" / f"{name.with_suffix('') if name.suffix == '.md' else name}.txt"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text)

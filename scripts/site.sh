@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the documentation site, a directory of static files: the book of docs/ with the page that runs the lab in the
-# browser under lab/, where web/dist is built (docs/page.md). Then checks every link in it.
+# Builds the documentation site, a directory of static files: the book of docs/ with the page that
+# runs the lab in the browser under lab/, where web/dist is built (docs/page.md). Then checks every
+# link in it.
 #
 #   scripts/site.sh                                # into target/site
 #   scripts/site.sh DIR

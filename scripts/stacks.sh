@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures bbr3 in the simulator, in noq, in quinn and in s2n-quic beside the stacks' own algorithms, on three paths, and prints
-# the tables of docs/stacks.md. bbr3 runs with SEEDS seeds (1), the others with one. Needs a quiet machine, five minutes, two
-# more for each further seed, and Python 3; no root. FULLPIPE names the command,
-# which is built with --features full.
+# Measures bbr3 in the simulator, in noq, in quinn and in s2n-quic beside the stacks' own
+# algorithms, on three paths, and prints the tables of docs/stacks.md. bbr3 runs with SEEDS seeds
+# (1), the others with one. Needs a quiet machine, five minutes, two more for each further seed, and
+# Python 3; no root. FULLPIPE names the command, which is built with --features full.
 set -euo pipefail
 fullpipe=${FULLPIPE:-$(dirname "$0")/../target/release/fullpipe}
 seeds=${SEEDS:-1}

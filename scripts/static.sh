@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Builds the command as a static program for Linux, with manual pages, completions and licences in an archive:
+# Builds the command as a static program for Linux, with manual pages, completions and licences in
+# an archive:
 #
 #   scripts/static.sh                               # x86_64-unknown-linux-musl, into target/dist
 #   scripts/static.sh aarch64-unknown-linux-musl DIR
 #
-# Needs rustup, and cargo-zigbuild with a C compiler for every target: pip install cargo-zigbuild, in a virtual environment
-# that is active. RUN names a program that runs another machine's programs, as qemu-aarch64-static; with it the result is tried.
+# Needs rustup, and cargo-zigbuild with a C compiler for every target: pip install cargo-zigbuild,
+# in a virtual environment that is active. RUN names a program that runs another machine's programs,
+# as qemu-aarch64-static; with it the result is tried.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 target=${1:-x86_64-unknown-linux-musl}

@@ -1,4 +1,5 @@
-//! With the feature `kernel`: compiles `c/bbr3.bpf.c` into the objects that the program carries, `bbr3` and `bbr3x`.
+//! With the feature `kernel`: compiles `c/bbr3.bpf.c` into the objects that the program carries,
+//! `bbr3` and `bbr3x`.
 
 use std::env;
 use std::path::PathBuf;
@@ -23,7 +24,8 @@ fn compile(name: &str) -> Result<(), String> {
         env::var_os(name).map(PathBuf::from).ok_or_else(|| format!("cargo does not set {name}"))
     };
     let object = directory("OUT_DIR")?.join(format!("{name}.bpf.o"));
-    // The headers of the libbpf that is linked: a distribution's may be older than what is used here.
+    // The headers of the libbpf that is linked: a distribution's may be older than what is used
+    // here.
     let headers = directory("DEP_BPF_INCLUDE")?;
     let clang = clang()?;
     // The registers that BPF_PROG() takes its arguments from are the same on every machine.

@@ -1,4 +1,5 @@
-//! Gives the shared library its name on ELF systems: before 1.0, each minor version is another interface.
+//! Gives the shared library its name on ELF systems: before 1.0, each minor version is another
+//! interface.
 
 use std::env;
 

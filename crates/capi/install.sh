@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs the C library below a directory: header, static and shared library, and the file for pkg-config.
+# Installs the C library below a directory: header, static and shared library, and the file for
+# pkg-config.
 #
 #     install.sh PREFIX [BUILT]
 #
-# BUILT is a directory with libfullpipe.a and libfullpipe.so; without it the libraries are built here. With DESTDIR set
-# everything is put below it, and the files still name PREFIX. For systems with ELF libraries, such as Linux.
+# BUILT is a directory with libfullpipe.a and libfullpipe.so; without it the libraries are built
+# here. With DESTDIR set everything is put below it, and the files still name PREFIX. For systems
+# with ELF libraries, such as Linux.
 set -euo pipefail
 
 [ $# = 1 ] || [ $# = 2 ] || { echo "install.sh: write install.sh PREFIX [BUILT]" >&2; exit 2; }

@@ -1,4 +1,5 @@
-//! Tells the command which commit it is built from, where that is known, and leaves the lines of the source out of it.
+//! Tells the command which commit it is built from, where that is known, and leaves the lines of
+//! the source out of it.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,12 +13,14 @@ fn git(args: &[&str]) -> Option<String> {
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=FULLPIPE_COMMIT");
-    // They are most of its size. The profile keeps them, for the benchmarks and for the tests' backtraces.
+    // They are most of its size. The profile keeps them, for the benchmarks and for the tests'
+    // backtraces.
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         println!("cargo::rustc-link-arg-bins=-Wl,--strip-debug");
     }
     let told = std::env::var("FULLPIPE_COMMIT").ok();
-    // Each commit writes a line into this log: only this crate is built again for it, and not those below.
+    // Each commit writes a line into this log: only this crate is built again for it, and not those
+    // below.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists());
     if let Some(log) = log {
         println!("cargo::rerun-if-changed={log}");

@@ -1,5 +1,5 @@
-//! Sequences of events against the properties of crates/cc/tests/suite/properties.rs that hold after each event: the input
-//! is that of `events::replay_history`.
+//! Sequences of events against the properties of crates/cc/tests/suite/properties.rs that hold
+//! after each event: the input is that of `events::replay_history`.
 
 #![no_main]
 

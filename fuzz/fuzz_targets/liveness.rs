@@ -1,5 +1,5 @@
-//! The target `controller`, and after each legal history whether the flow fills half of a plain link again: the
-//! input is that of `events::replay`.
+//! The target `controller`, and after each legal history whether the flow fills half of a plain
+//! link again: the input is that of `events::replay`.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! A TCP endpoint and a peer that sends what the input says: the properties of crates/tcp/tests/soup.
+//! A TCP endpoint and a peer that sends what the input says: the properties of
+//! crates/tcp/tests/soup.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Two TCP endpoints over a network that does to each packet what the input says, and heals: the properties of
-//! crates/tcp/tests/two_ends.
+//! Two TCP endpoints over a network that does to each packet what the input says, and heals: the
+//! properties of crates/tcp/tests/two_ends.
 
 #![no_main]
 

@@ -71,7 +71,8 @@ def _course(results: Results, metrics: tuple[str, ...]) -> plotly.graph_objects.
 def _runs(results: Results, metrics: tuple[str, ...]) -> plotly.graph_objects.Figure:
     summary = results.summary.to_pydict()
     known = [name for name in summary if name not in ("run", "scenario", "seed", *results.axes)]
-    # The axis of the most values along the plot, and a line for each point of the others: means over the seeds.
+    # The axis of the most values along the plot, and a line for each point of the others: means
+    # over the seeds.
     axes = [axis for axis in results.axes if axis not in ("cc", "seed")] or results.axes or ["run"]
     along = max(axes, key=lambda axis: len(set(summary[axis])))
     others = [axis for axis in results.axes if axis not in (along, "seed")]

@@ -17,7 +17,8 @@ use pyo3::types::PyString;
 
 use crate::wait::LOOK;
 
-/// A call from Python that has algorithms at work. What they raise their caller cannot hand on: it is kept here.
+/// A call from Python that has algorithms at work. What they raise their caller cannot hand on: it
+/// is kept here.
 #[derive(Default)]
 pub(crate) struct Call {
     /// Set when the work shall end early, as it shall after an exception.
@@ -94,7 +95,8 @@ impl Drop for Turn {
     }
 }
 
-/// A connection as an algorithm sees it, and its control parameters, which it sets. Times are nanoseconds, volumes bytes.
+/// A connection as an algorithm sees it, and its control parameters, which it sets. Times are
+/// nanoseconds, volumes bytes.
 #[pyclass(module = "fullpipe._fullpipe")]
 pub(crate) struct Connection {
     /// Congestion window.
@@ -261,7 +263,8 @@ fn note(error: PyErr) {
 }
 
 impl InPython {
-    /// Calls a method with the connection and what else it gets; without the method nothing happens, and this is false.
+    /// Calls a method with the connection and what else it gets; without the method nothing
+    /// happens, and this is false.
     fn call(
         &mut self,
         name: impl Fn(Python<'_>) -> &Bound<'_, PyString>,
@@ -336,8 +339,8 @@ impl CongestionControl for InPython {
     }
 }
 
-/// Makes a name mean an algorithm: `new` is called without arguments for each flow that has it. A name stays for as long
-/// as the process, and so does what is behind it.
+/// Makes a name mean an algorithm: `new` is called without arguments for each flow that has it. A
+/// name stays for as long as the process, and so does what is behind it.
 #[pyfunction]
 pub(crate) fn register(name: String, new: Py<PyAny>) -> PyResult<()> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

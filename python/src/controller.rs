@@ -70,8 +70,8 @@ impl Controller {
         Ok(Packet { state, bytes })
     }
 
-    /// An ACK, or a timer that declared packets lost: all that it said, at once. Without `rtt_ns` the round trip is taken of
-    /// the newest packet of `acked`.
+    /// An ACK, or a timer that declared packets lost: all that it said, at once. Without `rtt_ns`
+    /// the round trip is taken of the newest packet of `acked`.
     #[pyo3(signature = (now_ns, acked, lost, *, rtt_ns = None, ce = 0, timeout = false))]
     fn on_ack(
         &mut self,

@@ -1,5 +1,5 @@
-//! The native part of the Python package `fullpipe`: plans, their runs and tables of the lab. What people call is in
-//! `fullpipe/`, in Python.
+//! The native part of the Python package `fullpipe`: plans, their runs and tables of the lab. What
+//! people call is in `fullpipe/`, in Python.
 #![forbid(unsafe_code)]
 
 mod algorithm;

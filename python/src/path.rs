@@ -64,7 +64,8 @@ impl Path {
         Ok(Self(path))
     }
 
-    /// A packet enters. One that is dropped on the spot is returned; later drops come out of `poll`.
+    /// A packet enters. One that is dropped on the spot is returned; later drops come out of
+    /// `poll`.
     fn send(
         &mut self,
         py: Python<'_>,

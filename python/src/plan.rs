@@ -114,7 +114,8 @@ impl Plan {
         self.plan.grid.runs.len()
     }
 
-    /// Refuses what the backend or this machine cannot run; how many runs may go on beside each other.
+    /// Refuses what the backend or this machine cannot run; how many runs may go on beside each
+    /// other.
     #[pyo3(signature = (jobs = None, max_memory = "2GB", rows = None))]
     fn check(
         &self,

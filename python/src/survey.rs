@@ -73,7 +73,8 @@ impl Survey {
         self.survey.runs()
     }
 
-    /// Runs some of them, one after the other. How each ended, as JSON that `SurveyResults.take` reads.
+    /// Runs some of them, one after the other. How each ended, as JSON that `SurveyResults.take`
+    /// reads.
     fn run(&self, py: Python<'_>, numbers: Vec<usize>) -> PyResult<Vec<String>> {
         if let Some(number) = numbers.iter().find(|number| **number >= self.survey.runs()) {
             return Err(of_argument("numbers", format!("there is no run {number}")));
@@ -85,7 +86,8 @@ impl Survey {
         ended.iter().map(|ended| serde_json::to_string(ended).map_err(of_run)).collect()
     }
 
-    /// Opens a directory of results. `program` differs for programs whose runs could have other results.
+    /// Opens a directory of results. `program` differs for programs whose runs could have other
+    /// results.
     fn open(&self, py: Python<'_>, out: PathBuf, program: Vec<u8>) -> PyResult<SurveyResults> {
         let results = py.detach(|| self.survey.open(&out, &program)).map_err(of_output)?;
         Ok(SurveyResults {
@@ -149,7 +151,8 @@ impl SurveyResults {
         Ok(())
     }
 
-    /// Judges what was run, makes the worst paths simpler, and writes the report. The object of survey.json.
+    /// Judges what was run, makes the worst paths simpler, and writes the report. The object of
+    /// survey.json.
     #[pyo3(signature = (*, limit = 0.95, worst = 3, shrink = true, progress = None))]
     fn report(
         &self,

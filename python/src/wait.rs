@@ -1,4 +1,5 @@
-//! Work beside Python: the calling thread lets go of the interpreter, and looks at signals meanwhile.
+//! Work beside Python: the calling thread lets go of the interpreter, and looks at signals
+//! meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,11 +22,12 @@ pub(crate) struct Shared {
     pub(crate) done: AtomicUsize,
 }
 
-/// Does work on a thread of its own until it is over. `progress` is called with the number of runs that are done, at most
-/// twenty times a second.
+/// Does work on a thread of its own until it is over. `progress` is called with the number of runs
+/// that are done, at most twenty times a second.
 ///
 /// # Errors
-/// A signal's handler, `progress` or an algorithm in Python raised, as Ctrl-C does: the work was stopped before this returns.
+/// A signal's handler, `progress` or an algorithm in Python raised, as Ctrl-C does: the work was
+/// stopped before this returns.
 pub(crate) fn wait<R: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the lab as WebAssembly, and JavaScript that calls it, into web/src/wasm. Needs cargo, and rustup or the target
-# wasm32-unknown-unknown.
+# Builds the lab as WebAssembly, and JavaScript that calls it, into web/src/wasm. Needs cargo, and
+# rustup or the target wasm32-unknown-unknown.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wasm=wasm32-unknown-unknown

@@ -8,9 +8,9 @@ const FORGET_AFTER: Duration = Duration::from_secs(1);
 
 /// The events of one ACK, or of one firing of the loss timer, so far.
 ///
-/// Stacks of quinn's family call their controller for each acknowledged packet, then once at the end of the ACK, and then
-/// for losses and marks. The draft wants one batch. So the events are kept until the first call that cannot belong to
-/// them, and given to the core together.
+/// Stacks of quinn's family call their controller for each acknowledged packet, then once at the
+/// end of the ACK, and then for losses and marks. The draft wants one batch. So the events are kept
+/// until the first call that cannot belong to them, and given to the core together.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The time of its events; `None` when nothing is kept.
@@ -67,8 +67,8 @@ impl Batch {
         self.persistent_congestion = true;
     }
 
-    /// Gives the core what is kept. Returns the time before which the states of packets can be let go, if packets were
-    /// acknowledged.
+    /// Gives the core what is kept. Returns the time before which the states of packets can be let
+    /// go, if packets were acknowledged.
     pub fn close(&mut self, core: &mut Controller) -> Option<Instant> {
         let now = self.now.take()?;
         let lost_bytes: u64 = self.lost.iter().map(PacketState::size).sum();

@@ -1,5 +1,6 @@
-//! Parts that the adapters of fullpipe's congestion control to QUIC stacks share: the batch of one ACK, the
-//! stack's clock, names of algorithms, and (feature `timers`) timers that are finer than tokio's.
+//! Parts that the adapters of fullpipe's congestion control to QUIC stacks share: the batch of one
+//! ACK, the stack's clock, names of algorithms, and (feature `timers`) timers that are finer than
+//! tokio's.
 #![forbid(unsafe_code)]
 
 mod batch;

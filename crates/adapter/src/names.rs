@@ -9,8 +9,8 @@ use fullpipe_cc::{Algorithm, CustomAlgorithm, UnknownAlgorithm};
 /// The algorithms of other crates that names are looked up in besides our own, the newest last.
 static CUSTOM: RwLock<Vec<&'static CustomAlgorithm>> = RwLock::new(Vec::new());
 
-/// Lets names mean algorithms of other crates, from now on and in the whole process. A name that was registered before
-/// means the new one in what is read later.
+/// Lets names mean algorithms of other crates, from now on and in the whole process. A name that
+/// was registered before means the new one in what is read later.
 pub fn register_algorithms(custom: &[&'static CustomAlgorithm]) {
     CUSTOM.write().unwrap_or_else(PoisonError::into_inner).extend(custom);
 }

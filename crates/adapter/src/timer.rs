@@ -2,9 +2,9 @@
 //!
 //! tokio counts time in milliseconds and rounds up. A pacer that waits for one packet of 0.12 ms
 //! then sends in bursts of one to two milliseconds, which is a queue of as much at the bottleneck,
-//! and noise of as much in every rate sample. A timerfd wakes within some ten microseconds; a timer is
-//! asked to wait no less than `LEAST_WAIT`. All timers of an endpoint share one timerfd, so that a
-//! connection needs no descriptor. Where there is none, tokio's timers serve.
+//! and noise of as much in every rate sample. A timerfd wakes within some ten microseconds; a timer
+//! is asked to wait no less than `LEAST_WAIT`. All timers of an endpoint share one timerfd, so that
+//! a connection needs no descriptor. Where there is none, tokio's timers serve.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -49,8 +49,8 @@ impl Timers {
         }
     }
 
-    /// The time by the clock of these timers. tokio's can be paused, and the timerfd's cannot: whoever compares a deadline with
-    /// the other clock waits for a time that never comes.
+    /// The time by the clock of these timers. tokio's can be paused, and the timerfd's cannot:
+    /// whoever compares a deadline with the other clock waits for a time that never comes.
     pub fn now(&self) -> Instant {
         #[cfg(target_os = "linux")]
         if self.fine.is_some() {

@@ -1,7 +1,8 @@
 //! Cost of an ACK and of a send, in instructions as callgrind counts them, beside their targets.
 //!
-//! `cargo bench -p fullpipe-bench --bench cost`; ends with an error while a target is missed, or another stack's BBR
-//! is cheaper than bbr3 (an ACK, or an ACK and its two sends). Needs valgrind, and gungraun-runner in the version of gungraun.
+//! `cargo bench -p fullpipe-bench --bench cost`; ends with an error while a target is missed, or
+//! another stack's BBR is cheaper than bbr3 (an ACK, or an ACK and its two sends). Needs valgrind,
+//! and gungraun-runner in the version of gungraun.
 
 #![allow(missing_docs, unreachable_pub, reason = "gungraun's macros make public items")]
 

@@ -1,9 +1,9 @@
-//! Cost of a simulated packet, everything included: instructions as callgrind counts them, beside their
-//! targets; and the memory and time of a large run, without a target for the time, because it depends on
-//! the load of the machine.
+//! Cost of a simulated packet, everything included: instructions as callgrind counts them, beside
+//! their targets; and the memory and time of a large run, without a target for the time, because it
+//! depends on the load of the machine.
 //!
-//! `cargo bench -p fullpipe-bench --bench speed`; ends with an error while a target is missed. Needs valgrind, and
-//! gungraun-runner in the version of gungraun.
+//! `cargo bench -p fullpipe-bench --bench speed`; ends with an error while a target is missed.
+//! Needs valgrind, and gungraun-runner in the version of gungraun.
 
 #![allow(missing_docs, unreachable_pub, reason = "gungraun's macros make public items")]
 
@@ -20,7 +20,8 @@ use gungraun::{Callgrind, EntryPoint};
 
 /// The most instructions that a packet may cost in a run of one bulk flow.
 const PACKET_TARGET: u64 = 900;
-/// Largest cost of a packet with a thousand flows on the link, relative to a single flow, in per cent.
+/// Largest cost of a packet with a thousand flows on the link, relative to a single flow, in per
+/// cent.
 const MANY_TARGET_PERCENT: u64 = 150;
 /// The most memory of a thousand flows, and of ten thousand.
 const MEMORY_TARGETS_MIB: [u64; 2] = [1000, 2000];

@@ -3,8 +3,8 @@
 //! The trace is that of a bbr3 flow of two-packet ACKs over a link that loses one packet before the
 //! counting begins, recorded once and then replayed with its times as they were: every controller
 //! sees the same events, and none of them can make its own work easier by sending less. The loss
-//! ends the slow start of those that would never end it otherwise. Callgrind collects only inside `counted_ack` or
-//! `counted_send`, so that neither set-up nor replay is in a figure.
+//! ends the slow start of those that would never end it otherwise. Callgrind collects only inside
+//! `counted_ack` or `counted_send`, so that neither set-up nor replay is in a figure.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -163,7 +163,8 @@ fn counted_ack<S: Subject>(
 }
 
 /// Replays the trace; the events of `scope` go through the functions that callgrind collects in.
-/// Panics if the subject's estimate is far from the trace's rate afterwards: it was not doing its work.
+/// Panics if the subject's estimate is far from the trace's rate afterwards: it was not doing its
+/// work.
 pub fn replay<S: Subject>(trace: &[Entry], mut subject: S, scope: Scope) -> S {
     let mut flight: VecDeque<(S::Time, S::Packet)> = VecDeque::with_capacity(1 << 14);
     let (mut next, mut oldest) = (0, 0);

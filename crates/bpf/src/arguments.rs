@@ -12,7 +12,8 @@ pub struct Load {
     /// Make it the default of new connections; what was the default comes back afterwards
     #[arg(long)]
     pub default: bool,
-    /// Respond to CE marks: they mean a queue of well under a millisecond on every path of this machine
+    /// Respond to CE marks: they mean a queue of well under a millisecond on every path of this
+    /// machine
     #[arg(long)]
     pub low_latency_ecn: bool,
     /// Connections that may have its state, 8 KB each; those above it go on as Reno

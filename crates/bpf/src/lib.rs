@@ -1,12 +1,12 @@
 //! BBRv3 in a stock Linux kernel.
 //!
 //! - `c/bbr3.h` and the headers that it includes: the algorithm in C, without a type of the kernel.
-//!   `tests/suite/twin` compiles them natively and holds them equal to `fullpipe_cc`'s `bbr3-linux`, and with
-//!   the amendments of `bbr3x` to `bbr3x-linux`.
+//!   `tests/suite/twin` compiles them natively and holds them equal to `fullpipe_cc`'s
+//!   `bbr3-linux`, and with the amendments of `bbr3x` to `bbr3x-linux`.
 //! - `c/bbr3.bpf.c`: the same as a TCP congestion control by BPF struct_ops.
 //! - `kernel`, with the feature of that name: loads it, shows it and takes it out again.
-//! - `arguments`: the options of loading on a command line, for `fullpipe kernel` and for `fullpipe-bbr3`
-//!   (feature `loader`), the program of the Debian package in `debian`.
+//! - `arguments`: the options of loading on a command line, for `fullpipe kernel` and for
+//!   `fullpipe-bbr3` (feature `loader`), the program of the Debian package in `debian`.
 
 #[cfg(feature = "arguments")]
 pub mod arguments;

@@ -35,8 +35,9 @@ unsafe fn of_packet(
     }
 }
 
-/// Opens the batch of one ACK, or of one firing of the loss timer. Say what it told with the functions
-/// `fullpipe_ack_...`, in any order but losses in the order of sending, then call `fullpipe_ack_finish`.
+/// Opens the batch of one ACK, or of one firing of the loss timer. Say what it told with the
+/// functions `fullpipe_ack_...`, in any order but losses in the order of sending, then call
+/// `fullpipe_ack_finish`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_ack_begin(cc: *mut Handle, now: u64) -> Status {
     let now = Instant::from_nanos(now);
@@ -56,8 +57,8 @@ pub unsafe extern "C" fn fullpipe_ack_acked(cc: *mut Handle, packet: *const Pack
     }
 }
 
-/// `total` bytes are newly acknowledged, `newest` among them, which was sent last of them: for transports that keep
-/// no state of the others.
+/// `total` bytes are newly acknowledged, `newest` among them, which was sent last of them: for
+/// transports that keep no state of the others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_ack_acked_bytes(
     cc: *mut Handle,
@@ -115,16 +116,17 @@ pub unsafe extern "C" fn fullpipe_ack_discarded(cc: *mut Handle, packet: *const 
     }
 }
 
-/// A retransmission timeout that declares everything lost; in QUIC, persistent congestion (RFC 9002 section 7.6).
-/// Report the lost packets in the same batch.
+/// A retransmission timeout that declares everything lost; in QUIC, persistent congestion (RFC 9002
+/// section 7.6). Report the lost packets in the same batch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_ack_timeout(cc: *mut Handle) -> Status {
     // SAFETY: the caller's guarantee for `cc`.
     unsafe { in_batch(cc, AckBatch::timeout) }
 }
 
-/// The transport's own round-trip sample for this ACK. It is up to `granularity` more than the truth; 0: as exact as
-/// the clock. Without this call the sample is the time since the newest acknowledged packet was sent.
+/// The transport's own round-trip sample for this ACK. It is up to `granularity` more than the
+/// truth; 0: as exact as the clock. Without this call the sample is the time since the newest
+/// acknowledged packet was sent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_ack_rtt(cc: *mut Handle, rtt: u64, granularity: u64) -> Status {
     let [rtt, granularity] = [rtt, granularity].map(Duration::from_nanos);
@@ -137,7 +139,8 @@ pub unsafe extern "C" fn fullpipe_ack_rtt(cc: *mut Handle, rtt: u64, granularity
     unsafe { in_batch(cc, |ack| ack.rtt(sample)) }
 }
 
-/// This ACK gives no round-trip sample: it may be that of the first copy or of the second (RFC 6298 section 3).
+/// This ACK gives no round-trip sample: it may be that of the first copy or of the second (RFC 6298
+/// section 3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_ack_rtt_ambiguous(cc: *mut Handle) -> Status {
     // SAFETY: the caller's guarantee for `cc`.

@@ -23,12 +23,13 @@ const MAX_INITIAL_CWND: u64 = 1 << 34;
 /// 32 bits of nanoseconds.
 const MAX_PACING_GRANULARITY: u64 = u32::MAX as u64;
 
-/// The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`, then change
-/// what differs. Each version of it begins with `size`.
+/// The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`,
+/// then change what differs. Each version of it begins with `size`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Config {
-    /// The size of this struct. A library whose own has another size refuses it, and neither reads nor writes the rest.
+    /// The size of this struct. A library whose own has another size refuses it, and neither reads
+    /// nor writes the rest.
     pub size: usize,
     /// Seed of the randomised probe times. Each flow needs another one.
     pub seed: u64,
@@ -154,9 +155,10 @@ fn boolean(value: u8) -> Result<bool, Status> {
     }
 }
 
-/// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `size` is `sizeof(struct fullpipe_config)`: if it is
-/// not that of the library, nothing is written, and the result is FULLPIPE_STATUS_BAD_CONFIG. `seed` is the flow's own: two
-/// flows with one seed probe for bandwidth at the same moments.
+/// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `size` is `sizeof(struct
+/// fullpipe_config)`: if it is not that of the library, nothing is written, and the result is
+/// FULLPIPE_STATUS_BAD_CONFIG. `seed` is the flow's own: two flows with one seed probe for
+/// bandwidth at the same moments.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_config_init(
     config: *mut Config,

@@ -43,7 +43,8 @@ pub struct Control {
     pub cwnd: u64,
     /// Bytes in flight.
     pub inflight: u64,
-    /// Pacing rate in bytes per second. FULLPIPE_NONE: the algorithm leaves pacing to the transport.
+    /// Pacing rate in bytes per second. FULLPIPE_NONE: the algorithm leaves pacing to the
+    /// transport.
     pub pacing_rate: u64,
     /// The largest aggregate in bytes to hand to the network as one.
     pub send_quantum: u64,
@@ -96,8 +97,9 @@ pub(crate) unsafe fn ask<T: Copy>(
     }
 }
 
-/// Makes a controller for a flow that starts `now`, and writes it to `out`; NULL on an error. `algorithm` is a
-/// name, such as "bbr3": see `fullpipe_algorithm_name`. Free it with `fullpipe_free`.
+/// Makes a controller for a flow that starts `now`, and writes it to `out`; NULL on an error.
+/// `algorithm` is a name, such as "bbr3": see `fullpipe_algorithm_name`. Free it with
+/// `fullpipe_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_new(
     algorithm: *const c_char,
@@ -147,8 +149,8 @@ pub unsafe extern "C" fn fullpipe_can_send(
     }
 }
 
-/// Writes the time at which the pacer allows `bytes` to leave at once: for a transport that waits until it can fill an
-/// aggregate.
+/// Writes the time at which the pacer allows `bytes` to leave at once: for a transport that waits
+/// until it can fill an aggregate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_ready_at(
     cc: *mut Handle,
@@ -174,8 +176,8 @@ pub unsafe extern "C" fn fullpipe_get_control(cc: *mut Handle, out: *mut Control
     }
 }
 
-/// A packet of `bytes`, 1 to 131071, left `now`; an aggregate that leaves as one counts as one packet. Keep what is
-/// written to `out` until the packet is acknowledged, lost or discarded.
+/// A packet of `bytes`, 1 to 131071, left `now`; an aggregate that leaves as one counts as one
+/// packet. Keep what is written to `out` until the packet is acknowledged, lost or discarded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_sent(
     cc: *mut Handle,
@@ -198,24 +200,25 @@ pub unsafe extern "C" fn fullpipe_on_sent(
     }
 }
 
-/// The sender has nothing to send although window and pacer would let it. Call it when the application writes, before
-/// the new data is queued, and at the start of ACK and timer processing, each time that there is no unsent data.
+/// The sender has nothing to send although window and pacer would let it. Call it when the
+/// application writes, before the new data is queued, and at the start of ACK and timer processing,
+/// each time that there is no unsent data.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_app_limited(cc: *mut Handle) -> Status {
     // SAFETY: the caller's guarantee for `cc`.
     unsafe { on(cc, Controller::on_app_limited) }
 }
 
-/// The transport was stopped by the window: for transports that test it themselves instead of calling
-/// `fullpipe_can_send`.
+/// The transport was stopped by the window: for transports that test it themselves instead of
+/// calling `fullpipe_can_send`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_cwnd_limited(cc: *mut Handle) -> Status {
     // SAFETY: the caller's guarantee for `cc`.
     unsafe { on(cc, Controller::on_cwnd_limited) }
 }
 
-/// The flow was idle for so long that its transport trusts no more than `cwnd` bytes of the window (RFC 2861).
-/// `cubic` and `reno` obey; the others have their own rules for a restart.
+/// The flow was idle for so long that its transport trusts no more than `cwnd` bytes of the window
+/// (RFC 2861). `cubic` and `reno` obey; the others have their own rules for a restart.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_idle(cc: *mut Handle, now: u64, cwnd: u64) -> Status {
     // SAFETY: the caller's guarantee for `cc`.
@@ -229,8 +232,8 @@ pub unsafe extern "C" fn fullpipe_on_spurious_loss(cc: *mut Handle, now: u64) ->
     unsafe { on(cc, |cc| cc.on_spurious_loss(Instant::from_nanos(now))) }
 }
 
-/// `packet` is out of the transport's sight, neither acknowledged nor lost: its keys were discarded, or it was a probe
-/// that is not repeated.
+/// `packet` is out of the transport's sight, neither acknowledged nor lost: its keys were
+/// discarded, or it was a probe that is not repeated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_discarded(cc: *mut Handle, packet: *const Packet) -> Status {
     // SAFETY: the caller's guarantee for both.
@@ -243,16 +246,17 @@ pub unsafe extern "C" fn fullpipe_on_discarded(cc: *mut Handle, packet: *const P
     }
 }
 
-/// The flow goes on from or to another address over the same path (RFC 9000 section 9.4: only the port changed): the
-/// model stays, and nothing is in flight. Calls about packets from before have no effect.
+/// The flow goes on from or to another address over the same path (RFC 9000 section 9.4: only the
+/// port changed): the model stays, and nothing is in flight. Calls about packets from before have
+/// no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_forget_flight(cc: *mut Handle) -> Status {
     // SAFETY: the caller's guarantee for `cc`.
     unsafe { on(cc, Controller::forget_flight) }
 }
 
-/// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew. `seed` is a new one; that of
-/// `config` is not used. Calls about packets from before have no effect.
+/// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew. `seed` is a
+/// new one; that of `config` is not used. Calls about packets from before have no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_migration(
     cc: *mut Handle,
@@ -270,7 +274,8 @@ pub unsafe extern "C" fn fullpipe_on_migration(
     }
 }
 
-/// Another algorithm takes the flow over and begins as on a new one. Calls about packets from before have no effect.
+/// Another algorithm takes the flow over and begins as on a new one. Calls about packets from
+/// before have no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_set_algorithm(
     cc: *mut Handle,
@@ -289,8 +294,8 @@ pub unsafe extern "C" fn fullpipe_set_algorithm(
     }
 }
 
-/// The receiver was asked for another ACK frequency: an ACK for every `ack_threshold` packets, and after
-/// `max_ack_delay` at the latest. A threshold of 0: as in RFC 9000 section 13.2.
+/// The receiver was asked for another ACK frequency: an ACK for every `ack_threshold` packets, and
+/// after `max_ack_delay` at the latest. A threshold of 0: as in RFC 9000 section 13.2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_ack_frequency(
     cc: *mut Handle,
@@ -301,8 +306,8 @@ pub unsafe extern "C" fn fullpipe_on_ack_frequency(
     unsafe { on(cc, |cc| cc.on_ack_frequency(ack_frequency(ack_threshold, max_ack_delay))) }
 }
 
-/// The maximum packet size is `smss` from now on, 1 to 131071 bytes. Of `config` the initial window is used, if
-/// nothing was delivered yet.
+/// The maximum packet size is `smss` from now on, 1 to 131071 bytes. Of `config` the initial window
+/// is used, if nothing was delivered yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_mtu_update(
     cc: *mut Handle,

@@ -27,8 +27,8 @@ impl Handle {
         if self.batch.is_some() {
             return Err(Status::BatchOpen);
         }
-        // SAFETY: the pointer comes from a box that only `drop` frees. No batch is open, so nothing else
-        // refers to it, and the result borrows `self`.
+        // SAFETY: the pointer comes from a box that only `drop` frees. No batch is open, so nothing
+        // else refers to it, and the result borrows `self`.
         Ok(unsafe { self.controller.as_mut() })
     }
 
@@ -40,8 +40,9 @@ impl Handle {
         if self.batch.is_some() {
             return Err(Status::BatchOpen);
         }
-        // SAFETY: the pointer comes from a box that only `drop` frees, after the batch. No batch is open,
-        // so nothing else refers to it, and nothing else will while `self.batch` is there: `controller` refuses.
+        // SAFETY: the pointer comes from a box that only `drop` frees, after the batch. No batch is
+        // open, so nothing else refers to it, and nothing else will while `self.batch` is there:
+        // `controller` refuses.
         let controller = unsafe { self.controller.as_mut() };
         self.batch = Some(open(controller));
         Ok(())
@@ -73,7 +74,8 @@ pub(crate) fn guard(call: impl FnOnce() -> Result<(), Status>) -> Status {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Status::Panicked)).into()
 }
 
-/// Runs `call` on the controller behind `handle`. After a panic the controller takes no further calls.
+/// Runs `call` on the controller behind `handle`. After a panic the controller takes no further
+/// calls.
 ///
 /// # Safety
 ///

@@ -105,8 +105,8 @@ pub extern "C" fn fullpipe_state_name(state: i32) -> *const c_char {
     known.unwrap_or(State::Other).name().as_ptr()
 }
 
-/// The model of a flow. FULLPIPE_NONE stands for what the algorithm does not have, what is not measured yet, and
-/// what the draft calls infinite.
+/// The model of a flow. FULLPIPE_NONE stands for what the algorithm does not have, what is not
+/// measured yet, and what the draft calls infinite.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Info {
@@ -118,7 +118,8 @@ pub struct Info {
     pub is_cwnd_limited: u8,
     /// 1 while the newest rate samples are limited by the application, else 0.
     pub app_limited: u8,
-    /// 1 if the algorithm answers CE marks, else 0. With 0 the transport must not mark its packets as ECN-capable.
+    /// 1 if the algorithm answers CE marks, else 0. With 0 the transport must not mark its packets
+    /// as ECN-capable.
     pub wants_ecn: u8,
     /// BBR: 1 if the pipe was ever estimated full, else 0.
     pub full_bw_reached: u8,

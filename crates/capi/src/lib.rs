@@ -1,20 +1,22 @@
 //! C interface of [`fullpipe_cc`].
 //!
-//! `include/fullpipe.h` declares it, `README.md` shows its use, and [`fullpipe_cc::Controller`] documents the
-//! order of the calls. A C transport calls the functions of this crate as a Rust one calls the methods of the same names.
+//! `include/fullpipe.h` declares it, `README.md` shows its use, and [`fullpipe_cc::Controller`]
+//! documents the order of the calls. A C transport calls the functions of this crate as a Rust one
+//! calls the methods of the same names.
 //!
 //! # Errors
 //!
-//! A function returns a [`Status`]. It refuses a null pointer, a value out of range, and a call while a batch is
-//! open. A panic does not cross the interface: it becomes [`Status::Panicked`], and the controller takes no
-//! further calls.
+//! A function returns a [`Status`]. It refuses a null pointer, a value out of range, and a call
+//! while a batch is open. A panic does not cross the interface: it becomes [`Status::Panicked`],
+//! and the controller takes no further calls.
 //!
 //! # Safety
 //!
 //! The caller of every function guarantees the same:
 //!
-//! - A pointer is null or points to a valid object of its type, aligned and, where the function writes, writable.
-//!   An object that is only written may be uninitialised. A [`Config`] may be that of another version.
+//! - A pointer is null or points to a valid object of its type, aligned and, where the function
+//!   writes, writable. An object that is only written may be uninitialised. A [`Config`] may be
+//!   that of another version.
 //! - A string ends with a null byte.
 //! - A controller comes from [`fullpipe_new`] and was not freed.
 //! - No two threads use one controller at the same time.
@@ -43,8 +45,8 @@ pub use info::{Info, State, fullpipe_get_info, fullpipe_state_name};
 pub use packet::{Packet, fullpipe_packet_split};
 pub use status::{Status, fullpipe_status_message};
 
-/// The value of a field that is absent: a limit that is not set, an estimate that does not exist yet, or one that the
-/// algorithm does not have.
+/// The value of a field that is absent: a limit that is not set, an estimate that does not exist
+/// yet, or one that the algorithm does not have.
 pub const FULLPIPE_NONE: u64 = u64::MAX;
 
 /// The names of the algorithms, as `fullpipe_cc::Algorithm::NAMES` has them.
@@ -57,8 +59,8 @@ pub extern "C" fn fullpipe_algorithm_name(number: usize) -> *const c_char {
     ALGORITHMS.get(number).map_or(ptr::null(), |name| name.as_ptr())
 }
 
-/// Returns the version of the library: major * 1000000 + minor * 1000 + patch. Before 1.0 libraries of one minor version have the
-/// same interface.
+/// Returns the version of the library: major * 1000000 + minor * 1000 + patch. Before 1.0 libraries
+/// of one minor version have the same interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullpipe_version() -> u32 {
     const VERSION: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000

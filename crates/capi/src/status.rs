@@ -12,7 +12,8 @@ pub enum Status {
     Null,
     /// No algorithm has this name.
     UnknownAlgorithm,
-    /// A field of the configuration is out of its range, or its `size` is not that of this library's struct.
+    /// A field of the configuration is out of its range, or its `size` is not that of this
+    /// library's struct.
     BadConfig,
     /// An argument is out of its range.
     BadArgument,
@@ -22,7 +23,8 @@ pub enum Status {
     BatchOpen,
     /// The call is not allowed before `fullpipe_ack_begin`.
     NoBatch,
-    /// A defect of the library. Every further call on the controller except `fullpipe_free` returns this.
+    /// A defect of the library. Every further call on the controller except `fullpipe_free` returns
+    /// this.
     Panicked,
 }
 

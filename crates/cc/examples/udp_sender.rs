@@ -4,8 +4,9 @@
 //! cargo run --release -p fullpipe-cc --example udp_sender -- 50000000 bbr3
 //! ```
 //!
-//! Each packet has a number, and the receiver sends back the number of each packet that arrives. A packet is lost
-//! when one that was sent three packets later is acknowledged; its part of the data is sent again in a new packet.
+//! Each packet has a number, and the receiver sends back the number of each packet that arrives. A
+//! packet is lost when one that was sent three packets later is acknowledged; its part of the data
+//! is sent again in a new packet.
 
 #![allow(dead_code, reason = "a test includes this file and calls `transfer`")]
 
@@ -23,7 +24,8 @@ const HEADER: usize = 16;
 /// Without an ACK for so long, all packets in flight are lost.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Sends `parts` packets full of data to a receiver of its own; returns the controller and the bytes a second.
+/// Sends `parts` packets full of data to a receiver of its own; returns the controller and the
+/// bytes a second.
 pub(crate) fn transfer(algorithm: Algorithm, parts: u64) -> io::Result<(Controller, f64)> {
     let receiver = UdpSocket::bind("127.0.0.1:0")?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;

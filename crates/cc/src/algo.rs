@@ -1,5 +1,5 @@
-//! The interface of an algorithm. The controller calls these methods in the draft's order; each may change
-//! the control parameters in [`Conn`]: cwnd, pacing rate, send quantum.
+//! The interface of an algorithm. The controller calls these methods in the draft's order; each may
+//! change the control parameters in [`Conn`]: cwnd, pacing rate, send quantum.
 //!
 //! The algorithms of this crate are written against it, and so are those of others: see
 //! `CustomAlgorithm` (feature `custom`).
@@ -35,8 +35,9 @@ pub struct Marks<'a> {
 
 /// A congestion control algorithm.
 ///
-/// A method may do anything to the control parameters of [`Conn`]. It must leave a window of at least one
-/// SMSS, a quantum of at least one SMSS, and, if it paces, a rate above 0. It must not allocate or panic.
+/// A method may do anything to the control parameters of [`Conn`]. It must leave a window of at
+/// least one SMSS, a quantum of at least one SMSS, and, if it paces, a rate above 0. It must not
+/// allocate or panic.
 pub trait CongestionControl {
     /// A packet is about to leave, nothing is in flight, and the application was the limit.
     fn on_restart_from_idle(&mut self, _conn: &mut Conn, _now: Instant) {}
@@ -62,8 +63,8 @@ pub trait CongestionControl {
     fn wants_ecn(&self) -> bool {
         true
     }
-    /// Windows that the transport's send buffer should hold. Two: one in flight, and one for what is
-    /// written meanwhile.
+    /// Windows that the transport's send buffer should hold. Two: one in flight, and one for what
+    /// is written meanwhile.
     fn send_buffer_windows(&self) -> u64 {
         2
     }

@@ -17,10 +17,12 @@ pub enum Algorithm {
     /// response to low-latency ECN ([`Config::ecn`]), and more that `bbr3/params.rs` lists.
     #[cfg(feature = "bbr3-linux")]
     Bbr3Linux,
-    /// BBR version 3 with amendments to the draft, each of which [`Config::bbr3x_without`] switches off.
+    /// BBR version 3 with amendments to the draft, each of which [`Config::bbr3x_without`] switches
+    /// off.
     #[cfg(feature = "bbr3x")]
     Bbr3x,
-    /// BBR version 3 as Linux has it, with the same amendments: what the kernel program of `bbr3x` computes.
+    /// BBR version 3 as Linux has it, with the same amendments: what the kernel program of `bbr3x`
+    /// computes.
     #[cfg(feature = "bbr3x-linux")]
     Bbr3xLinux,
     /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
@@ -41,7 +43,8 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The algorithms that react to the network, by the names that [`FromStr`] takes: those of the features that are on.
+    /// The algorithms that react to the network, by the names that [`FromStr`] takes: those of the
+    /// features that are on.
     pub const NAMES: &'static [&'static str] = &[
         #[cfg(feature = "bbr3")]
         "bbr3",
@@ -150,8 +153,8 @@ pub enum Transport {
     Tcp,
 }
 
-/// Gains of Startup for the pacing rate and the window, to measure what others would do. BBRv2 had 2.89
-/// for both: 2 / ln 2, which more than doubles the rate each round.
+/// Gains of Startup for the pacing rate and the window, to measure what others would do. BBRv2 had
+/// 2.89 for both: 2 / ln 2, which more than doubles the rate each round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -312,25 +315,25 @@ pub enum CubicRules {
     Linux,
 }
 
-/// The receiver's ACK frequency, where it was asked to acknowledge less often than RFC 9000 section 13.2
-/// recommends (draft-ietf-quic-ack-frequency). `bbr3` keeps that much more in flight.
+/// The receiver's ACK frequency, where it was asked to acknowledge less often than RFC 9000 section
+/// 13.2 recommends (draft-ietf-quic-ack-frequency). `bbr3` keeps that much more in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AckFrequency {
     /// Ack-Eliciting Threshold: packets that may arrive without an ACK.
     pub threshold_packets: u32,
-    /// Requested Max Ack Delay: an ACK comes after this at the latest. In whole microseconds, as the
-    /// frame has it.
+    /// Requested Max Ack Delay: an ACK comes after this at the latest. In whole microseconds, as
+    /// the frame has it.
     pub max_delay: Duration,
 }
 
-/// Timer delay that costs no rate before any was measured, unless [`Config::pacing_granularity`] says
-/// otherwise.
+/// Timer delay that costs no rate before any was measured, unless [`Config::pacing_granularity`]
+/// says otherwise.
 pub const CREDIT_TIME: Duration = Duration::from_millis(2);
 
-/// The numbers that belong to the transport and not to the algorithm. Made by [`Config::new`]; there
-/// is no default, because flows must not share a seed:
+/// The numbers that belong to the transport and not to the algorithm. Made by [`Config::new`];
+/// there is no default, because flows must not share a seed:
 ///
 /// ```compile_fail
 /// let config = fullpipe_cc::Config::default();
@@ -354,18 +357,18 @@ pub struct Config {
     /// C.has_selective_acks: whether the transport sees more than one loss per round trip. Without,
     /// one loss ends a probe of `bbr3` and, in recovery, its Startup.
     pub has_selective_acks: bool,
-    /// The round trip that the handshake measured (SYN and SYN-ACK, or Initial and Handshake), if there
-    /// was one before the flow starts: the first pacing rate follows from it.
+    /// The round trip that the handshake measured (SYN and SYN-ACK, or Initial and Handshake), if
+    /// there was one before the flow starts: the first pacing rate follows from it.
     pub handshake_rtt: Option<Duration>,
-    /// Delay of the transport's timer that costs no rate before any delay was measured: the pacer lets
-    /// that much of its rate pass at once, but no more than a quarter of the shortest round trip. It
-    /// measures how late this host comes, and gives credit for up to 20 ms of that. At low rates the
-    /// bound is [`crate::Controller::send_quantum`], which is at least two packets and so more than
-    /// this time gives. [`crate::Controller::burst_bound`] is the bound in bytes. At most 4.29 s,
-    /// which 32 bits of nanoseconds hold.
+    /// Delay of the transport's timer that costs no rate before any delay was measured: the pacer
+    /// lets that much of its rate pass at once, but no more than a quarter of the shortest round
+    /// trip. It measures how late this host comes, and gives credit for up to 20 ms of that. At low
+    /// rates the bound is [`crate::Controller::send_quantum`], which is at least two packets and so
+    /// more than this time gives. [`crate::Controller::burst_bound`] is the bound in bytes. At most
+    /// 4.29 s, which 32 bits of nanoseconds hold.
     pub pacing_granularity: Duration,
-    /// The most that the pacing rate may be, in bytes per second (SO_MAX_PACING_RATE of Linux). A flow
-    /// that would not be paced is paced at this. At least 1.
+    /// The most that the pacing rate may be, in bytes per second (SO_MAX_PACING_RATE of Linux). A
+    /// flow that would not be paced is paced at this. At least 1.
     pub max_pacing_rate: Option<Rate>,
     /// Called after each change of state, for logs like qlog.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -375,20 +378,22 @@ pub struct Config {
     pub bbr1_ack_aggregation: bool,
     /// Startup's gains of `bbr3` and `bbr3-linux`. `None`: their own, 2.77 and 2.0.
     pub startup_gains: Option<StartupGains>,
-    /// The amendments of `bbr3x` that are off; the draft's own rule is in force for them. Others ignore it.
+    /// The amendments of `bbr3x` that are off; the draft's own rule is in force for them. Others
+    /// ignore it.
     pub bbr3x_without: Amendments,
-    /// True if `cubic` and `reno` are paced, from the first round-trip sample on: at 1.25 windows in
-    /// a smoothed round trip (RFC 9002 section 7.7; Linux's `cubic` at 1.2), and at 2 in slow start, which doubles its window
-    /// within one (as Linux does). Without pacing there is no pacing rate, [`crate::Controller::can_send`]
-    /// looks at the window only, and one ACK adds at most 8 SMSS to it in slow start (L of RFC 9406);
-    /// RFC 9002 wants one or the other. The BBRs are always paced: the rate is what they control.
+    /// True if `cubic` and `reno` are paced, from the first round-trip sample on: at 1.25 windows
+    /// in a smoothed round trip (RFC 9002 section 7.7; Linux's `cubic` at 1.2), and at 2 in slow
+    /// start, which doubles its window within one (as Linux does). Without pacing there is no
+    /// pacing rate, [`crate::Controller::can_send`] looks at the window only, and one ACK adds at
+    /// most 8 SMSS to it in slow start (L of RFC 9406); RFC 9002 wants one or the other. The BBRs
+    /// are always paced: the rate is what they control.
     pub paced: bool,
     /// The rules of CUBIC that `cubic` follows. Others ignore it.
     pub cubic: CubicRules,
     /// True if CE marks on this path mean low-latency ECN: a queue that is marked when it is well
     /// under a millisecond, and a receiver that reports each mark. `bbr3-linux` then answers them
-    /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise. To the other
-    /// algorithms a mark is congestion in any case.
+    /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise. To the
+    /// other algorithms a mark is congestion in any case.
     pub ecn: bool,
 }
 

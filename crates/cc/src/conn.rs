@@ -12,8 +12,8 @@ pub(crate) const MAX_QUANTUM: u64 = 65_536;
 /// "Infinity" of a volume in bytes.
 pub(crate) const INFINITE: u64 = u64::MAX;
 
-/// State shared by all algorithms: the connection as the sampler and the controller keep it, and the three
-/// control parameters, which the algorithm sets: window, pacing rate and send quantum.
+/// State shared by all algorithms: the connection as the sampler and the controller keep it, and
+/// the three control parameters, which the algorithm sets: window, pacing rate and send quantum.
 #[derive(Clone, Debug)]
 pub struct Conn {
     /// C.SMSS in bytes.
@@ -46,21 +46,24 @@ pub struct Conn {
     /// Zero before the first sample, as `latest_rtt`: no sample is.
     srtt: Duration,
     latest_rtt: Duration,
-    /// The first packet that was, or will be, sent after the newest recovery episode began, RFC 9002
-    /// section 7.3.2, if there was one. Stays after the episode's end: packets sent before this still
-    /// belong to it.
+    /// The first packet that was, or will be, sent after the newest recovery episode began, RFC
+    /// 9002 section 7.3.2, if there was one. Stays after the episode's end: packets sent before
+    /// this still belong to it.
     recovery_start: SendOrder,
     has_recovery_start: bool,
     in_recovery: bool,
-    /// CE marks were answered in the newest episode: its losses may be none, but not its congestion.
+    /// CE marks were answered in the newest episode: its losses may be none, but not its
+    /// congestion.
     episode_has_marks: bool,
     /// Lost data may still wait to be sent again.
     awaits_repair: bool,
-    /// The application had nothing to send since BBR's last ProbeRTT, whose samples bear its mark too.
+    /// The application had nothing to send since BBR's last ProbeRTT, whose samples bear its mark
+    /// too.
     pub(crate) was_application_limited: bool,
     /// True if a CE mark counts as the loss of a packet.
     pub(crate) marks_are_losses: bool,
-    /// C.is_cwnd_limited holds while less than this has left the path: see [`Self::mark_cwnd_limited`].
+    /// C.is_cwnd_limited holds while less than this has left the path: see
+    /// [`Self::mark_cwnd_limited`].
     cwnd_limited_before: u64,
 }
 
@@ -107,8 +110,8 @@ impl Conn {
         (self.pacing_rate != Rate::MAX).then_some(self.pacing_rate)
     }
 
-    /// Paces at `rate` from now on, within what the caller of the crate allows. A rate of zero would
-    /// never end, and is taken for one byte per second.
+    /// Paces at `rate` from now on, within what the caller of the crate allows. A rate of zero
+    /// would never end, and is taken for one byte per second.
     pub fn set_pacing_rate(&mut self, rate: Rate) {
         self.pacing_rate = self.possible_pacing_rate(rate);
     }
@@ -118,8 +121,8 @@ impl Conn {
         rate.max(Rate::from_bytes_per_sec(1)).min(self.max_pacing_rate)
     }
 
-    /// Bytes that the receiver may leave unacknowledged before it sends an ACK: draft-ietf-ccwg-bbr,
-    /// "BBR.offload_budget", for QUIC with fewer ACKs. `bw` is BBR.max_bw.
+    /// Bytes that the receiver may leave unacknowledged before it sends an ACK:
+    /// draft-ietf-ccwg-bbr, "BBR.offload_budget", for QUIC with fewer ACKs. `bw` is BBR.max_bw.
     pub(crate) fn unacknowledged_by_delay(&self, bw: Rate) -> u64 {
         let max_delay = Duration::from_micros(self.max_ack_delay_us.into());
         u64::from(self.ack_threshold).saturating_mul(self.smss).min(bw.bytes_in(max_delay))
@@ -154,13 +157,14 @@ impl Conn {
         self.inflight_was_set = true;
     }
 
-    /// True if an episode of recovery lasts: since a loss or a mark, and until a packet is acknowledged
-    /// that was sent after it.
+    /// True if an episode of recovery lasts: since a loss or a mark, and until a packet is
+    /// acknowledged that was sent after it.
     pub const fn in_recovery(&self) -> bool {
         self.in_recovery
     }
 
-    /// An episode begins `now`: it lasts until the acknowledgement of a packet that is not sent yet.
+    /// An episode begins `now`: it lasts until the acknowledgement of a packet that is not sent
+    /// yet.
     pub(crate) fn begin_recovery(&mut self, now: Instant) {
         self.recovery_start = self.sampler.next_order(now);
         self.has_recovery_start = true;
@@ -173,7 +177,8 @@ impl Conn {
         self.awaits_repair = false;
     }
 
-    /// Persistent congestion, RFC 9002 appendix B.8: every packet counts again, whenever it was sent.
+    /// Persistent congestion, RFC 9002 appendix B.8: every packet counts again, whenever it was
+    /// sent.
     pub(crate) fn forget_recovery(&mut self) {
         self.recovery_start = SendOrder::default();
         self.has_recovery_start = false;
@@ -193,8 +198,9 @@ impl Conn {
     }
 
     /// A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion), if the
-    /// algorithm has no other answer. It counts in RS.lost, from which the algorithm takes its share
-    /// of losses, and in RS.delivered, as the packet was delivered. It does not count in C.lost.
+    /// algorithm has no other answer. It counts in RS.lost, from which the algorithm takes its
+    /// share of losses, and in RS.delivered, as the packet was delivered. It does not count in
+    /// C.lost.
     #[cold]
     pub(crate) fn count_marks(&mut self, packets: u64) {
         let as_lost = if self.marks_are_losses { packets.saturating_mul(self.smss) } else { 0 };
@@ -250,7 +256,8 @@ impl Conn {
     }
 
     /// Paces a window-based algorithm: `gain` windows in a smoothed round trip. Above one, so that
-    /// the window stays the limit (RFC 9002 section 7.7). Without pacing the window is all there is.
+    /// the window stays the limit (RFC 9002 section 7.7). Without pacing the window is all there
+    /// is.
     pub fn pace_by_window(&mut self, gain: Gain) {
         if !self.is_paced {
             self.send_quantum = MAX_QUANTUM.max(2 * self.smss);
@@ -298,8 +305,8 @@ impl Conn {
         self.send_quantum
     }
 
-    /// Sends up to `bytes` at once from now on: no more than one segmentation offload takes, and no less
-    /// than two packets.
+    /// Sends up to `bytes` at once from now on: no more than one segmentation offload takes, and no
+    /// less than two packets.
     pub fn set_send_quantum(&mut self, bytes: u64) {
         self.send_quantum = bytes.min(MAX_QUANTUM).max(2 * self.smss);
     }
@@ -325,8 +332,8 @@ impl Conn {
         2 * self.smss
     }
 
-    /// The window of a loss-based algorithm after a timeout: RFC 9002 section 7.6.2 has the smallest
-    /// window, RFC 5681 section 3.1 one full segment.
+    /// The window of a loss-based algorithm after a timeout: RFC 9002 section 7.6.2 has the
+    /// smallest window, RFC 5681 section 3.1 one full segment.
     pub fn timeout_window(&self) -> u64 {
         match self.transport {
             Transport::Quic => self.min_window(),
@@ -344,7 +351,8 @@ impl Conn {
         (self.latest_rtt != Duration::ZERO).then_some(self.latest_rtt)
     }
 
-    /// The sample of an ACK whose newest packet is `p`; `rtt` is the transport's own, if it has one.
+    /// The sample of an ACK whose newest packet is `p`; `rtt` is the transport's own, if it has
+    /// one.
     #[inline]
     pub(crate) fn sample(
         &mut self,

@@ -120,8 +120,8 @@ pub use batch::AckBatch;
 /// assert_eq!(cc.snapshot().srtt, Some(Duration::from_millis(40)));
 /// ```
 ///
-/// A transport's mistakes do not compile, or fail a debug assertion. While a batch is open, nothing else
-/// can be called:
+/// A transport's mistakes do not compile, or fail a debug assertion. While a batch is open, nothing
+/// else can be called:
 ///
 /// ```compile_fail
 /// # use fullpipe_cc::{Algorithm, Config, Controller, Instant};
@@ -256,9 +256,9 @@ impl Controller {
         SendDecision::Now { quantum }
     }
 
-    /// The time at which the pacer allows `bytes` to leave at once: for a transport that waits until it can
-    /// fill an aggregate instead of sending packet by packet. Never later than `now` if they may leave now;
-    /// the time for [`Self::burst_bound`] if they are more than that.
+    /// The time at which the pacer allows `bytes` to leave at once: for a transport that waits
+    /// until it can fill an aggregate instead of sending packet by packet. Never later than `now`
+    /// if they may leave now; the time for [`Self::burst_bound`] if they are more than that.
     pub fn ready_at(&mut self, now: Instant, bytes: u64) -> Instant {
         self.pacer.available(now, bytes);
         self.pacer.ready_at(bytes).max(now)
@@ -266,15 +266,16 @@ impl Controller {
 
     /// A timer that was to fire at `due`, for a packet that the pacer held back, fired `now`.
     ///
-    /// The pacer gives credit for the lateness of this host. [`Self::can_send`] measures it by itself;
-    /// this is for transports that ask [`Self::ready_at`] instead and keep the time.
+    /// The pacer gives credit for the lateness of this host. [`Self::can_send`] measures it by
+    /// itself; this is for transports that ask [`Self::ready_at`] instead and keep the time.
     pub fn on_pacing_timer(&mut self, now: Instant, due: Instant) {
         self.pacer.expect(due);
         self.pacer.note_arrival(now, || self.conn.sampler.min_rtt());
     }
 
-    /// True if the algorithm answers CE marks. Where it does not, the transport must not mark its packets
-    /// as ECN-capable: a queue would mark instead of dropping, to no effect (RFC 3168 section 5).
+    /// True if the algorithm answers CE marks. Where it does not, the transport must not mark its
+    /// packets as ECN-capable: a queue would mark instead of dropping, to no effect (RFC 3168
+    /// section 5).
     pub fn wants_ecn(&self) -> bool {
         each!(&self.algo, a => a.wants_ecn())
     }
@@ -286,8 +287,8 @@ impl Controller {
     }
 
     /// A packet of `bytes` left `now`; an aggregate that leaves as one counts as one packet, of up
-    /// to 131071 bytes (more counts as that). Bytes count as the transport counts C.SMSS: QUIC's datagram without IP and
-    /// UDP, TCP's payload.
+    /// to 131071 bytes (more counts as that). Bytes count as the transport counts C.SMSS: QUIC's
+    /// datagram without IP and UDP, TCP's payload.
     ///
     /// Keep the returned state until the packet is acknowledged, lost or given up.
     // Always: left to itself the compiler calls it, for 10 of 114 instructions.
@@ -340,9 +341,9 @@ impl Controller {
         self.conn.mark_cwnd_limited();
     }
 
-    /// The flow was idle for so long that its transport trusts no more than `cwnd` bytes of the window
-    /// (RFC 5681 section 4.1, RFC 2861). `cubic` and `reno` obey, and keep three quarters of the window as
-    /// threshold; the others pace, and have their own rules for a restart.
+    /// The flow was idle for so long that its transport trusts no more than `cwnd` bytes of the
+    /// window (RFC 5681 section 4.1, RFC 2861). `cubic` and `reno` obey, and keep three quarters of
+    /// the window as threshold; the others pace, and have their own rules for a restart.
     pub fn on_idle(&mut self, now: Instant, cwnd: u64) {
         each!(&mut self.algo, a => a.on_idle(&mut self.conn, cwnd));
         self.update_pacer(now);
@@ -369,22 +370,23 @@ impl Controller {
     }
 
     /// The flow goes on from or to another address, and the path is held to be the same (RFC 9000
-    /// section 9.4: only the port changed): the model stays, and nothing is in flight there yet. What
-    /// the transport still says of packets from before is ignored.
+    /// section 9.4: only the port changed): the model stays, and nothing is in flight there yet.
+    /// What the transport still says of packets from before is ignored.
     pub fn forget_flight(&mut self) {
         self.conn.begin_path();
     }
 
-    /// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew, with a seed that
-    /// no other flow has; that of `config` is not used. What the transport still says of packets from
-    /// before is ignored.
+    /// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew, with a
+    /// seed that no other flow has; that of `config` is not used. What the transport still says of
+    /// packets from before is ignored.
     pub fn on_migration(&mut self, now: Instant, seed: u64, config: &Config) {
         self.begin_anew(self.algorithm(), now, &Config { seed, ..*config });
     }
 
-    /// Another algorithm takes the connection over, in the middle of it (Linux: the socket option TCP_CONGESTION). It
-    /// begins as on a new connection, and with `config`'s `handshake_rtt` if that has one; nothing of the old
-    /// model fits. What is under way is not counted as in flight, and what the transport still says of it is ignored.
+    /// Another algorithm takes the connection over, in the middle of it (Linux: the socket option
+    /// TCP_CONGESTION). It begins as on a new connection, and with `config`'s `handshake_rtt` if
+    /// that has one; nothing of the old model fits. What is under way is not counted as in flight,
+    /// and what the transport still says of it is ignored.
     pub fn set_algorithm(&mut self, algorithm: Algorithm, now: Instant, config: &Config) {
         self.begin_anew(algorithm, now, config);
     }
@@ -397,7 +399,8 @@ impl Controller {
         self.update_pacer(now);
     }
 
-    /// The receiver was asked to acknowledge more or less often; `None`: as RFC 9000 section 13.2 has it.
+    /// The receiver was asked to acknowledge more or less often; `None`: as RFC 9000 section 13.2
+    /// has it.
     pub fn on_ack_frequency(&mut self, ack_frequency: Option<AckFrequency>) {
         self.conn.set_ack_frequency(ack_frequency);
     }

@@ -119,8 +119,8 @@ impl Cubic {
         }
     }
 
-    /// Section 5.8: time in which the application was the limit is no time of the epoch. Takes out what
-    /// passed since the last ACK, or since the last call.
+    /// Section 5.8: time in which the application was the limit is no time of the epoch. Takes out
+    /// what passed since the last ACK, or since the last call.
     fn skip_to(&mut self, now: Instant) {
         if let (Some(epoch), Some(last)) = (&mut self.epoch, self.last_ack.replace(now)) {
             epoch.start += now.since(last);
@@ -193,8 +193,8 @@ impl CongestionControl for Cubic {
         self.slow_start.pace(conn);
     }
 
-    /// Section 4.8, with the transport's window after a timeout. Without a W_max the next stage begins at its
-    /// own window: K is 0.
+    /// Section 4.8, with the transport's window after a timeout. Without a W_max the next stage
+    /// begins at its own window: K is 0.
     fn on_rto(&mut self, conn: &mut Conn) {
         conn.forget_recovery(); // RFC 9002 appendix B.8
         conn.cwnd = conn.timeout_window();
@@ -215,7 +215,8 @@ impl CongestionControl for Cubic {
         }
     }
 
-    /// RFC 5681 section 4.1, and the threshold of RFC 2861: three quarters of the window stay known.
+    /// RFC 5681 section 4.1, and the threshold of RFC 2861: three quarters of the window stay
+    /// known.
     fn on_idle(&mut self, conn: &mut Conn, cwnd: u64) {
         if cwnd < conn.cwnd {
             let known = conn.cwnd - conn.cwnd / 4;
@@ -258,8 +259,8 @@ mod tests {
         );
     }
 
-    /// Sections 4.6 and 4.7: seven tenths of the window stay. A flow that lost before it was back at
-    /// W_max leaves room for others: its plateau is (1 + 0.7) / 2 of the window.
+    /// Sections 4.6 and 4.7: seven tenths of the window stay. A flow that lost before it was back
+    /// at W_max leaves room for others: its plateau is (1 + 0.7) / 2 of the window.
     #[test]
     fn a_loss_below_the_last_plateau_lowers_the_next_one() {
         let (mut conn, at) = (conn(), 1_000 * SMSS);
@@ -276,8 +277,8 @@ mod tests {
         assert_eq!(cubic.w_max, 765 * SMSS);
     }
 
-    /// Section 4.10: without a congestion before, K is 0 and W_max the window, so that t seconds later
-    /// it is 0.4 t^3 segments larger: 400 after 10 s, where Reno has 20 at this round trip.
+    /// Section 4.10: without a congestion before, K is 0 and W_max the window, so that t seconds
+    /// later it is 0.4 t^3 segments larger: 400 after 10 s, where Reno has 20 at this round trip.
     #[test]
     fn a_slow_start_that_ended_without_a_loss_is_the_inflection() {
         let mut conn = conn();
@@ -309,9 +310,9 @@ mod tests {
         assert_eq!(cubic.slow_start.ssthresh(), INFINITE);
     }
 
-    /// Section 4.8: the window of a flow that timed out grows from the end of its slow start on: K is 0
-    /// and W_max the window of that moment. The plateau of before the timeout is not its aim: from 700 of
-    /// 1000 segments that would be 9.1 s away.
+    /// Section 4.8: the window of a flow that timed out grows from the end of its slow start on: K
+    /// is 0 and W_max the window of that moment. The plateau of before the timeout is not its aim:
+    /// from 700 of 1000 segments that would be 9.1 s away.
     #[test]
     fn a_timeout_forgets_the_plateau() {
         let mut conn = conn();

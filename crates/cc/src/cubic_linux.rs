@@ -1,9 +1,9 @@
-//! CUBIC as Linux has it (`tcp_cubic.c`, 6.18), where that differs from RFC 9438: for a simulated TCP that
-//! is held against the kernel's.
+//! CUBIC as Linux has it (`tcp_cubic.c`, 6.18), where that differs from RFC 9438: for a simulated
+//! TCP that is held against the kernel's.
 //!
 //! - The window is whole segments, rounded down when it is reduced.
-//! - The window that Reno would have grows by 8/15 of a segment a window for ever. RFC 9438 section 4.3 lets it
-//!   grow by a whole one once it is back at the window of before the loss.
+//! - The window that Reno would have grows by 8/15 of a segment a window for ever. RFC 9438 section
+//!   4.3 lets it grow by a whole one once it is back at the window of before the loss.
 //! - While the window stands still, its growth is computed 32 times a second and no more often.
 //! - Without a plateau it grows by at least a twentieth a window.
 //! - Slow start ends by HyStart (Ha and Rhee 2008), see [`Hystart`], in each slow start.
@@ -19,7 +19,8 @@ use crate::units::{Duration, Gain, Instant, Rate, mul_div};
 const BETA: (u64, u64) = (717, 1024);
 /// `bic_scale` times ten: C in 1/1024 segments per second cubed, 0.4004.
 const C: u64 = 410;
-/// `beta_scale`: the segments acknowledged for each that Reno's window grows by are 15/8 of the window.
+/// `beta_scale`: the segments acknowledged for each that Reno's window grows by are 15/8 of the
+/// window.
 const FRIENDLY: (u64, u64) = (15, 8);
 /// While the window stands still, its growth is computed anew after this.
 const UPDATE: Duration = Duration::from_nanos(1_000_000_000 / 32);
@@ -28,7 +29,8 @@ const SLOWEST_WITHOUT_PLATEAU: u64 = 20;
 const FASTEST: u64 = 2;
 /// After a reduction round trips say nothing for so long: the queue is still draining.
 const BLIND: Duration = Duration::from_secs(1);
-/// Pacing in slow start up to half of the threshold, and above (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
+/// Pacing in slow start up to half of the threshold, and above (`tcp_pacing_ss_ratio`,
+/// `tcp_pacing_ca_ratio`).
 const SLOW_START_PACING: Gain = Gain::percent(200);
 const AVOIDANCE_PACING: Gain = Gain::percent(120);
 /// Time in stages counts 1/1024 s.
@@ -42,16 +44,19 @@ const TRAIN_GAP: Duration = Duration::from_millis(2);
 const MIN_SAMPLES: u32 = 8;
 /// The rise that counts is an eighth of the smallest round trip within these.
 const RISE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
-/// ACK delay allowed for offload: four aggregates of 64 KiB at the pacing rate, and this at the most.
+/// ACK delay allowed for offload: four aggregates of 64 KiB at the pacing rate, and this at the
+/// most.
 const OFFLOAD: (u64, Duration) = (4 * 65_536, Duration::from_millis(1));
 
-/// Linux's HyStart: slow start is over when ACKs have come one after the other for half of the smallest round
-/// trip (paced: for all of it), as then the bottleneck is full, or when the round trip has risen.
+/// Linux's HyStart: slow start is over when ACKs have come one after the other for half of the
+/// smallest round trip (paced: for all of it), as then the bottleneck is full, or when the round
+/// trip has risen.
 #[derive(Clone, Debug)]
 struct Hystart {
     found: bool,
     round_start: Instant,
-    /// The round ends with the first ACK of a packet that was sent when C.delivered was this or more.
+    /// The round ends with the first ACK of a packet that was sent when C.delivered was this or
+    /// more.
     round_end: u64,
     last_ack: Instant,
     min_rtt: Duration,
@@ -70,7 +75,8 @@ impl Hystart {
         }
     }
 
-    /// Takes an ACK of slow start in; whether slow start is over. `delay_min` is the smallest round trip.
+    /// Takes an ACK of slow start in; whether slow start is over. `delay_min` is the smallest round
+    /// trip.
     fn is_over(
         &mut self,
         conn: &Conn,
@@ -154,11 +160,12 @@ pub(crate) struct LinuxCubic {
     hystart: Hystart,
     /// The smallest round trip since the start or the newest timeout.
     delay_min: Duration,
-    /// `last_max_cwnd`, here in bytes, so that it outlives a change of the segment size; 0 for none.
+    /// `last_max_cwnd`, here in bytes, so that it outlives a change of the segment size; 0 for
+    /// none.
     plateau: u64,
     stage: Option<Stage>,
-    /// The window in segments and the time when its growth was computed, and the outcome: segments to be
-    /// acknowledged for one more.
+    /// The window in segments and the time when its growth was computed, and the outcome: segments
+    /// to be acknowledged for one more.
     computed: (u64, Instant),
     each: u64,
     /// Segments acknowledged towards the next one, and bytes towards the next segment.
@@ -200,7 +207,8 @@ impl LinuxCubic {
         }
     }
 
-    /// Computes the number of segments to acknowledge for one more in the window, after `acked` further ones.
+    /// Computes the number of segments to acknowledge for one more in the window, after `acked`
+    /// further ones.
     fn compute(&mut self, now: Instant, cwnd: u64, acked: u64, smss: u64) {
         if let Some(stage) = &mut self.stage {
             stage.acked = stage.acked.saturating_add(acked);
@@ -318,9 +326,9 @@ impl CongestionControl for LinuxCubic {
 
     fn on_mtu_update(&mut self, conn: &mut Conn) {
         conn.cwnd = conn.cwnd.max(conn.min_window());
-        // A part of a segment of the old size would count for whole segments of a smaller one, and the
-        // stage counts its windows in old segments: another begins from this window, with the plateau
-        // in new ones.
+        // A part of a segment of the old size would count for whole segments of a smaller one, and
+        // the stage counts its windows in old segments: another begins from this window, with the
+        // plateau in new ones.
         self.acked_bytes = 0;
         self.stage = None;
         self.computed.0 = 0;
@@ -369,8 +377,8 @@ mod tests {
             self.cubic.on_congestion(&mut self.conn, &congestion);
         }
 
-        /// Each segment of a window is acknowledged by itself, `gap` after the one before, a round trip after
-        /// all of them left.
+        /// Each segment of a window is acknowledged by itself, `gap` after the one before, a round
+        /// trip after all of them left.
         fn round(&mut self, rtt: Duration, gap: Duration) {
             let window = self.conn.cwnd / SMSS;
             let packets: std::vec::Vec<_> = (0..window)
@@ -404,8 +412,9 @@ mod tests {
         assert_eq!(flow.window(), 2);
     }
 
-    /// 1 MB is 1000 segments, and then 500 of twice the size: a loss at 1.2 MB is above the plateau. Counted in
-    /// the old segments, 600 were below 1000, and the plateau was lowered for fast convergence.
+    /// 1 MB is 1000 segments, and then 500 of twice the size: a loss at 1.2 MB is above the
+    /// plateau. Counted in the old segments, 600 were below 1000, and the plateau was lowered for
+    /// fast convergence.
     #[test]
     fn the_plateau_outlives_a_change_of_the_segment_size() {
         let mut flow = Flow::new(1_000);
@@ -418,8 +427,8 @@ mod tests {
         assert_eq!((flow.window(), flow.cubic.plateau), (840, 1_200 * SMSS));
     }
 
-    /// A window of 10 segments with a round trip of 100 ms grows by 8/15 of a segment a round, above the
-    /// window of before the loss as below it: RFC 9438 would have twice that there.
+    /// A window of 10 segments with a round trip of 100 ms grows by 8/15 of a segment a round,
+    /// above the window of before the loss as below it: RFC 9438 would have twice that there.
     #[test]
     fn the_window_that_reno_would_have_grows_as_slowly_above_the_plateau() {
         let mut flow = Flow::new(15);
@@ -437,7 +446,8 @@ mod tests {
         assert!((15..=20).contains(&rounds), "{at:?}");
     }
 
-    /// The cubic after a reduction from 1000 to 700 segments: W_max cbrt(300 / 0.4004) = 9.08 s later.
+    /// The cubic after a reduction from 1000 to 700 segments: W_max cbrt(300 / 0.4004) = 9.08 s
+    /// later.
     #[test]
     fn the_plateau_is_reached_when_the_cubic_is_there() {
         let stage = Stage::new(Instant::default(), 700, 1000, 0);
@@ -462,8 +472,8 @@ mod tests {
         assert_eq!(cubic.ssthresh, window * 717 / 1024 * SMSS);
     }
 
-    /// The rise that ends slow start is an eighth of the smallest round trip of all, between 4 and 16 ms; in a
-    /// window of 16 segments and more, and seen by the ninth sample.
+    /// The rise that ends slow start is an eighth of the smallest round trip of all, between 4 and
+    /// 16 ms; in a window of 16 segments and more, and seen by the ninth sample.
     #[test]
     fn a_rise_of_the_round_trip_ends_slow_start() {
         let apart = Duration::from_millis(3);
@@ -485,8 +495,9 @@ mod tests {
         assert!(small.cubic.is_in_slow_start(&small.conn), "up to 15 segments");
     }
 
-    /// ACKs that follow each other within 2 ms for more than half of the smallest round trip are a train that
-    /// ends slow start; paced, for more than all of it. A gap of more than 2 ms ends the train.
+    /// ACKs that follow each other within 2 ms for more than half of the smallest round trip are a
+    /// train that ends slow start; paced, for more than all of it. A gap of more than 2 ms ends the
+    /// train.
     #[test]
     fn a_train_of_acks_ends_slow_start() {
         let ends = |gap_us: u64, is_paced: bool| {

@@ -60,7 +60,8 @@ use crate::units::Instant;
 pub struct CustomAlgorithm {
     /// Its name, which no other algorithm has.
     pub name: &'static str,
-    /// Makes one for a flow that starts now, and sets the first control parameters of the connection.
+    /// Makes one for a flow that starts now, and sets the first control parameters of the
+    /// connection.
     pub new: &'static NewControl,
 }
 
@@ -81,8 +82,8 @@ impl PartialEq for CustomAlgorithm {
 
 impl Eq for CustomAlgorithm {}
 
-/// Traits that a custom algorithm needs besides [`CongestionControl`]; implemented for every one that can
-/// be cloned, printed and sent to another thread.
+/// Traits that a custom algorithm needs besides [`CongestionControl`]; implemented for every one
+/// that can be cloned, printed and sent to another thread.
 pub trait CustomControl: CongestionControl + Debug + Send + Sync {
     /// A copy of it.
     fn clone_box(&self) -> Box<dyn CustomControl>;
@@ -94,8 +95,8 @@ impl<T: CongestionControl + Clone + Debug + Send + Sync + 'static> CustomControl
     }
 }
 
-/// One of this crate's algorithms by itself, for a custom one that does most as it does: what it sets in the connection
-/// can be changed after each call.
+/// One of this crate's algorithms by itself, for a custom one that does most as it does: what it
+/// sets in the connection can be changed after each call.
 pub fn built_in(
     algorithm: Algorithm,
     conn: &mut Conn,

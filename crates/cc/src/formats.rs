@@ -24,7 +24,8 @@ mod serde {
         }
     }
 
-    /// Reads the names that [`Algorithm::NAMES`] has; `Fixed` and algorithms of other crates cannot be read.
+    /// Reads the names that [`Algorithm::NAMES`] has; `Fixed` and algorithms of other crates cannot
+    /// be read.
     impl<'de> Deserialize<'de> for Algorithm {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             deserializer.deserialize_str(Text(PhantomData))

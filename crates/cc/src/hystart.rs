@@ -125,8 +125,8 @@ impl SlowStart {
         self.last_min_rtt != Duration::MAX && self.min_rtt >= self.last_min_rtt + threshold
     }
 
-    /// Growth of the window by `acked` bytes in slow start: bytes, not ACKs, are counted (RFC 3465),
-    /// so that neither delayed nor split ACKs change the growth.
+    /// Growth of the window by `acked` bytes in slow start: bytes, not ACKs, are counted (RFC
+    /// 3465), so that neither delayed nor split ACKs change the growth.
     ///
     /// RFC 3465 section 2.3 has L = 1 after a timeout, because an ACK then may cover much that was
     /// sent before it; such bytes are not in `acked`.
@@ -199,7 +199,8 @@ mod tests {
         }
     }
 
-    /// RttThresh = max(4 ms, min(lastRoundMinRTT / 8, 16 ms)), and the rise that is as large counts.
+    /// RttThresh = max(4 ms, min(lastRoundMinRTT / 8, 16 ms)), and the rise that is as large
+    /// counts.
     #[test]
     fn an_eighth_of_the_round_trip_between_4_and_16_ms_is_a_rise() {
         for (rtt, threshold) in [(1, 4), (16, 4), (32, 4), (64, 8), (128, 16), (400, 16)] {

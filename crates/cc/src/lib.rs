@@ -8,9 +8,10 @@
 //! 1. [`Controller::can_send`] before a packet, [`Controller::on_sent`] after it; the returned
 //!    [`PacketState`] stays beside the packet.
 //! 2. [`Controller::ack`] for each ACK and each firing of the loss timer; in the batch
-//!    [`AckBatch::acked`], [`AckBatch::lost`], [`AckBatch::timeout`] and the rest in any order, then [`AckBatch::finish`].
-//! 3. [`Controller::on_app_limited`], [`Controller::on_spurious_loss`], [`Controller::on_mtu_update`] and
-//!    [`Controller::on_migration`] when they happen.
+//!    [`AckBatch::acked`], [`AckBatch::lost`], [`AckBatch::timeout`] and the rest in any order,
+//!    then [`AckBatch::finish`].
+//! 3. [`Controller::on_app_limited`], [`Controller::on_spurious_loss`],
+//!    [`Controller::on_mtu_update`] and [`Controller::on_migration`] when they happen.
 //!
 //! [`Controller::snapshot`] returns all that the algorithm believes, by the draft's names.
 //!
@@ -20,11 +21,12 @@
 //!
 //! # Features
 //!
-//! - `bbr3`, `bbr3x`, `bbr3-linux`, `bbr3x-linux`, `bbr1`, `cubic`, `reno`: an algorithm each, all on by default. A [`Controller`] is as
-//!   large as the largest that is on.
+//! - `bbr3`, `bbr3x`, `bbr3-linux`, `bbr3x-linux`, `bbr1`, `cubic`, `reno`: an algorithm each, all
+//!   on by default. A [`Controller`] is as large as the largest that is on.
 //! - `custom`: algorithms of other crates (`CustomAlgorithm`). Needs an allocator.
-//! - `serde`: serialisation of units, configuration, decisions and snapshots. An [`Instant`] and a [`Duration`] are
-//!   nanoseconds, a [`Rate`] is bytes per second, a [`Gain`] is in 1/25600; algorithms, amendments and states are their names.
+//! - `serde`: serialisation of units, configuration, decisions and snapshots. An [`Instant`] and a
+//!   [`Duration`] are nanoseconds, a [`Rate`] is bytes per second, a [`Gain`] is in 1/25600;
+//!   algorithms, amendments and states are their names.
 //! - `defmt`: `defmt::Format` for units, decisions and snapshots, for logs on microcontrollers.
 #![no_std]
 #![forbid(unsafe_code)]

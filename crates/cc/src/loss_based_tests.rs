@@ -48,8 +48,9 @@ fn the_pacing_rate_is_so_many_windows_in_a_round_trip() {
     }
 }
 
-/// RFC 9438 section 5.8, RFC 9002 section 7.8: silence earns nothing, even where the first flight after
-/// it fills the window. Three round trips later the window is not larger than without the silence.
+/// RFC 9438 section 5.8, RFC 9002 section 7.8: silence earns nothing, even where the first flight
+/// after it fills the window. Three round trips later the window is not larger than without the
+/// silence.
 #[test]
 fn silence_is_no_time_of_cubics_epoch() {
     let packets_after = |silence: Duration| {

@@ -27,9 +27,9 @@ use crate::units::{Duration, Instant, NANOS_PER_SEC, Rate};
 /// A burst is no longer than this part of the shortest round trip. A window's worth of credit would
 /// let the whole window leave at once, however exact the timers are.
 ///
-/// Measured with the simulator, 1 Gbit/s, 1 ms, data for 20 ms and none for 5 ms, bbr3 with 2 ms of credit and with this
-/// bound: 1.8 and 0.2 % lost behind a buffer of one BDP, 5.2 and 1.1 % behind 0.4 BDP. Behind two BDP, where a window
-/// fits, the bound costs 5 % of goodput.
+/// Measured with the simulator, 1 Gbit/s, 1 ms, data for 20 ms and none for 5 ms, bbr3 with 2 ms of
+/// credit and with this bound: 1.8 and 0.2 % lost behind a buffer of one BDP, 5.2 and 1.1 % behind
+/// 0.4 BDP. Behind two BDP, where a window fits, the bound costs 5 % of goodput.
 const MIN_RTT_DIVISOR: u64 = 4;
 
 /// A late host's burst is no longer than this part of the shortest round trip: half of a BDP. It
@@ -85,8 +85,8 @@ impl Pacer {
         self.depth
     }
 
-    /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth. A new `min_rtt`
-    /// alone, the shortest round trip, changes nothing before the rate or the quantum do.
+    /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth. A new
+    /// `min_rtt` alone, the shortest round trip, changes nothing before the rate or the quantum do.
     #[inline]
     pub(crate) fn set_rate(
         &mut self,
@@ -126,7 +126,8 @@ impl Pacer {
         self.due = due;
     }
 
-    /// Something else than the pacer holds the next packet back: its wait says nothing about timers.
+    /// Something else than the pacer holds the next packet back: its wait says nothing about
+    /// timers.
     #[inline]
     pub(crate) fn expect_nothing(&mut self) {
         self.due = Instant::MAX;
@@ -186,7 +187,8 @@ impl Pacer {
         if credit >= packet.min(self.depth) { credit.max(packet) } else { 0 }
     }
 
-    /// The time at which the credit will reach `packet` bytes, as of the newest call of [`Self::available`].
+    /// The time at which the credit will reach `packet` bytes, as of the newest call of
+    /// [`Self::available`].
     pub(crate) fn ready_at(&self, packet: u64) -> Instant {
         let wanted = packet.min(self.depth) as i64;
         let missing = wanted.saturating_sub(self.credit).max(0) as u64;

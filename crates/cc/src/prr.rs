@@ -1,11 +1,12 @@
 //! Proportional Rate Reduction: how much a loss-based sender may send while it recovers (RFC 9937).
 //!
-//! Without it the window falls at once, nothing leaves until the flight has shrunk to it, and a burst
-//! of losses may empty the path. With it the flight shrinks in step with what arrives.
+//! Without it the window falls at once, nothing leaves until the flight has shrunk to it, and a
+//! burst of losses may empty the path. With it the flight shrinks in step with what arrives.
 
-/// The state of one recovery of a TCP sender whose algorithm has no rule of its own for it: [`Algorithm::Cubic`]
-/// and [`Algorithm::Reno`]. The transport keeps it from the first loss to the end of the recovery, and asks it
-/// beside [`Controller::can_send`]. Everything is in bytes, as the transport counts C.SMSS.
+/// The state of one recovery of a TCP sender whose algorithm has no rule of its own for it:
+/// [`Algorithm::Cubic`] and [`Algorithm::Reno`]. The transport keeps it from the first loss to the
+/// end of the recovery, and asks it beside [`Controller::can_send`]. Everything is in bytes, as the
+/// transport counts C.SMSS.
 ///
 /// [`Algorithm::Cubic`]: crate::Algorithm::Cubic
 /// [`Algorithm::Reno`]: crate::Algorithm::Reno
@@ -23,8 +24,8 @@ pub struct Prr {
 }
 
 impl Prr {
-    /// A recovery begins with `flight` bytes in flight, of which `inflight` are left after the first
-    /// losses, and the window is reduced to `ssthresh`.
+    /// A recovery begins with `flight` bytes in flight, of which `inflight` are left after the
+    /// first losses, and the window is reduced to `ssthresh`.
     pub fn new(ssthresh: u64, flight: u64, inflight: u64, smss: u64) -> Self {
         // The first retransmission leaves whatever the proportion says.
         Self {
@@ -60,8 +61,8 @@ impl Prr {
         self.out = self.out.saturating_add(bytes);
     }
 
-    /// True if a packet may leave with `inflight` bytes in flight. A part of a segment counts as one,
-    /// as Linux rounds it.
+    /// True if a packet may leave with `inflight` bytes in flight. A part of a segment counts as
+    /// one, as Linux rounds it.
     pub fn may_send(&self, inflight: u64) -> bool {
         inflight < self.limit
     }

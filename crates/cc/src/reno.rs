@@ -76,7 +76,8 @@ impl CongestionControl for Reno {
         }
     }
 
-    /// RFC 5681 section 4.1, and the threshold of RFC 2861: three quarters of the window stay known.
+    /// RFC 5681 section 4.1, and the threshold of RFC 2861: three quarters of the window stay
+    /// known.
     fn on_idle(&mut self, conn: &mut Conn, cwnd: u64) {
         if cwnd < conn.cwnd {
             let known = conn.cwnd - conn.cwnd / 4;

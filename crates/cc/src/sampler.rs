@@ -1,8 +1,8 @@
 //! The delivery-rate sampler: for each ACK, how fast did the network deliver?
 //!
-//! draft-ietf-ccwg-bbr, "Delivery Rate Samples". Each packet carries away a copy of the connection's
-//! delivery counters ([`PacketState`]); when it comes back, the difference between then and now is
-//! a volume, and the longer of the send and the ACK interval is the time it took.
+//! draft-ietf-ccwg-bbr, "Delivery Rate Samples". Each packet carries away a copy of the
+//! connection's delivery counters ([`PacketState`]); when it comes back, the difference between
+//! then and now is a volume, and the longer of the send and the ACK interval is the time it took.
 
 use crate::units::{Duration, Instant, Rate};
 
@@ -20,8 +20,8 @@ pub struct PacketState {
     delivered_time: Instant,
     first_send_time: Instant,
     send_time: Instant,
-    /// From the low end: tx_in_flight (34 bits), is_app_limited (1), index (12), size (17). An ACK asks each of
-    /// its packets for the size, which needs no mask there.
+    /// From the low end: tx_in_flight (34 bits), is_app_limited (1), index (12), size (17). An ACK
+    /// asks each of its packets for the size, which needs no mask there.
     packed: u64,
 }
 
@@ -57,9 +57,9 @@ impl PacketState {
         (self.packed >> TX_IN_FLIGHT_BITS) & 1 == 1
     }
 
-    /// Two states for the two parts of an aggregate: its first `bytes`, and the rest. For a transport
-    /// whose peer acknowledges, or that loses, a part of what was sent as one. Use the parts from then
-    /// on, and the whole no more.
+    /// Two states for the two parts of an aggregate: its first `bytes`, and the rest. For a
+    /// transport whose peer acknowledges, or that loses, a part of what was sent as one. Use the
+    /// parts from then on, and the whole no more.
     ///
     /// Debug builds assert that the aggregate has so many bytes.
     pub fn split(self, bytes: u32) -> (Self, Self) {
@@ -90,7 +90,8 @@ impl PacketState {
 }
 
 /// A place in the order of sending: the time, and the number among packets of the same instant. A
-/// transport often sends several packets at one reading of its clock, so the time alone is no order.
+/// transport often sends several packets at one reading of its clock, so the time alone is no
+/// order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SendOrder {
     pub(crate) time: Instant,
@@ -110,9 +111,9 @@ impl SendOrder {
     }
 }
 
-/// Bytes lost or taken for lost, of which the low 40 bits; above them the CE marks in packets, of which
-/// the low 16; and above these the generation of the path, of which the low 8. Losses and marks are only
-/// asked for what they grew by within a round trip, and a packet has 48 bytes.
+/// Bytes lost or taken for lost, of which the low 40 bits; above them the CE marks in packets, of
+/// which the low 16; and above these the generation of the path, of which the low 8. Losses and
+/// marks are only asked for what they grew by within a round trip, and a packet has 48 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Losses(u64);
 
@@ -180,15 +181,16 @@ pub enum RttSample {
     /// Measured as finely as the clock that [`crate::Controller::on_sent`] is told.
     Exact(Duration),
     /// Measured by a coarse clock, as by TCP timestamps of a millisecond: up to `granularity` more
-    /// than the truth. It is a sample like any other, but rates are judged by what is certain of it.
+    /// than the truth. It is a sample like any other, but rates are judged by what is certain of
+    /// it.
     Coarse {
         /// The sample.
         rtt: Duration,
         /// The step of the clock.
         granularity: Duration,
     },
-    /// No sample: the ACK may be that of the first copy or of the second (Karn's algorithm, RFC 6298
-    /// section 3).
+    /// No sample: the ACK may be that of the first copy or of the second (Karn's algorithm, RFC
+    /// 6298 section 3).
     Ambiguous,
 }
 
@@ -243,8 +245,8 @@ pub struct RateSample {
     pub(crate) rtt: Duration,
     /// RS.delivery_rate; zero when there is no reliable sample.
     pub delivery_rate: Rate,
-    /// RS.is_app_limited: whether the newest acknowledged packet was sent while the application was the
-    /// limit.
+    /// RS.is_app_limited: whether the newest acknowledged packet was sent while the application was
+    /// the limit.
     pub is_app_limited: bool,
     /// RS.delivered: bytes delivered since the newest acknowledged packet was sent.
     pub delivered: u64,
@@ -256,8 +258,8 @@ pub struct RateSample {
     pub newly_acked_after_recovery: u64,
     /// RS.tx_in_flight, of the newest acknowledged packet (erratum: also set on plain ACKs).
     pub tx_in_flight: u64,
-    /// RS.lost: bytes lost between the newest acknowledged packet's departure and now, with those that
-    /// were marked where a mark counts as a loss.
+    /// RS.lost: bytes lost between the newest acknowledged packet's departure and now, with those
+    /// that were marked where a mark counts as a loss.
     pub lost: u64,
     /// C.inflight before this ACK removed anything.
     pub prior_inflight: u64,
@@ -285,8 +287,8 @@ pub(crate) struct Sampler {
     first_send_time: Instant,
     /// C.lost in bytes. What was marked with CE has arrived, and is not in here.
     lost: u64,
-    /// C.app_limited: the value of C.delivered at which the bubble has left the path; [`NOT_LIMITED`] for
-    /// none, so that one comparison answers both questions of an ACK.
+    /// C.app_limited: the value of C.delivered at which the bubble has left the path;
+    /// [`NOT_LIMITED`] for none, so that one comparison answers both questions of an ACK.
     app_limited: u64,
     /// C.min_rtt over the lifetime of the connection.
     min_rtt: Duration,
@@ -356,8 +358,9 @@ impl Sampler {
         self.lost
     }
 
-    /// The draft lets the application-limited mark stand when packets are lost. They are never delivered, so
-    /// that the phase would last until as much was delivered in their place: seconds on a slow path.
+    /// The draft lets the application-limited mark stand when packets are lost. They are never
+    /// delivered, so that the phase would last until as much was delivered in their place: seconds
+    /// on a slow path.
     pub(crate) fn count_lost(&mut self, bytes: u64) {
         self.lost = self.lost.saturating_add(bytes);
         if self.is_app_limited() {

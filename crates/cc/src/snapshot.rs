@@ -74,8 +74,8 @@ pub struct StateChange {
     pub snapshot: Snapshot,
 }
 
-/// Callback for a change of state: a function, and a number by which the caller tells flows apart. It is
-/// a function and not a closure, because the crate allocates nothing.
+/// Callback for a change of state: a function, and a number by which the caller tells flows apart.
+/// It is a function and not a closure, because the crate allocates nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct StateHook {
     /// The flow's number, handed to `call`.
@@ -155,8 +155,8 @@ impl Snapshot {
 ///
 /// BBRv1 has no bounds on rate and inflight, and no account of its probes: there the bounds are
 /// `None`, `prev_probe_*` false, `bw_probe_wait`, `rounds_since_probe_up`, `bw_probe_up_rounds`,
-/// `bw_latest` and `inflight_latest` zero, `drain_start_round` zero, `probe_rtt_min_delay` and all that
-/// is kept for an undo `None`, and `full_bw_now` is `full_bw_reached`.
+/// `bw_latest` and `inflight_latest` zero, `drain_start_round` zero, `probe_rtt_min_delay` and all
+/// that is kept for an undo `None`, and `full_bw_now` is `full_bw_reached`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

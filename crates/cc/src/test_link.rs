@@ -40,8 +40,8 @@ pub(crate) struct Flight {
     pub(crate) marked: bool,
 }
 
-/// A bottleneck without end of its queue, perhaps behind a policer, and a receiver that acknowledges
-/// each packet at once or in clumps.
+/// A bottleneck without end of its queue, perhaps behind a policer, and a receiver that
+/// acknowledges each packet at once or in clumps.
 pub(crate) struct Link {
     pub(crate) cc: Controller,
     pub(crate) now: Instant,

@@ -227,7 +227,8 @@ impl Gain {
         Self(n.saturating_mul(100))
     }
 
-    /// The factor `part / whole`, rounded down to 1/25600, and at most one; a whole of zero gives zero.
+    /// The factor `part / whole`, rounded down to 1/25600, and at most one; a whole of zero gives
+    /// zero.
     pub const fn ratio(part: u64, whole: u64) -> Self {
         if whole == 0 {
             return Self(0);

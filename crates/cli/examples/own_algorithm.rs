@@ -4,8 +4,8 @@
 //! cargo run --release --example own_algorithm -- compare --over sim --cc vegas,cubic
 //! ```
 //!
-//! The algorithm is TCP Vegas (Brakmo and Peterson, 1995) with its slow start left out: it counts how many
-//! packets of its window wait in the queue, and keeps that number between two and four.
+//! The algorithm is TCP Vegas (Brakmo and Peterson, 1995) with its slow start left out: it counts
+//! how many packets of its window wait in the queue, and keeps that number between two and four.
 
 use std::process::ExitCode;
 

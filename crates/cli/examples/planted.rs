@@ -1,5 +1,5 @@
-//! The command with senders that have one defect each, those that `crates/lab/tests/suite/verdicts.rs` plants, to judge them over
-//! real packets:
+//! The command with senders that have one defect each, those that
+//! `crates/lab/tests/suite/verdicts.rs` plants, to judge them over real packets:
 //!
 //! ```text
 //! cargo run --release --example planted -- serve DIR --cc no-pacing &

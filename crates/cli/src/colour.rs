@@ -1,4 +1,5 @@
-//! Colour on the terminal, for what is not as it should be. `NO_COLOR` and whatever is no terminal get none.
+//! Colour on the terminal, for what is not as it should be. `NO_COLOR` and whatever is no terminal
+//! get none.
 
 use anstream::{AutoStream, ColorChoice};
 use clap::builder::styling::{AnsiColor, Style};

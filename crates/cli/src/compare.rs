@@ -28,9 +28,10 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What carries the flows: quic (real packets of noq on a link inside this process, in real time), quic:quinn
-    /// (quinn's), quic:s2n (s2n-quic's), tcp (the kernel's, between network namespaces; needs Linux and root), tcp:user-tun (this
-    /// project's TCP there), tcp:user (the same under a virtual clock) or sim (the simulator)
+    /// What carries the flows: quic (real packets of noq on a link inside this process, in real
+    /// time), quic:quinn (quinn's), quic:s2n (s2n-quic's), tcp (the kernel's, between network
+    /// namespaces; needs Linux and root), tcp:user-tun (this project's TCP there), tcp:user (the
+    /// same under a virtual clock) or sim (the simulator)
     #[arg(
         long,
         short = 'b',
@@ -39,19 +40,21 @@ pub(crate) struct Args {
         default_value = "quic"
     )]
     backend: BackendChoice,
-    /// What is between the ends: udp (inside this process), tun (between two network namespaces; needs
-    /// Linux and root) or netem (the kernel's own, between two network namespaces; for --over tcp, needs root
-    /// and a kernel that has it) [default: udp for quic, tun for tcp]
+    /// What is between the ends: udp (inside this process), tun (between two network namespaces;
+    /// needs Linux and root) or netem (the kernel's own, between two network namespaces; for --over
+    /// tcp, needs root and a kernel that has it) [default: udp for quic, tun for tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
-    /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic, noq:reno;
-    /// over quic:quinn quinn's own quinn:bbr, quinn:cubic, quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, s2n:cubic;
-    /// over tcp bbr3 and bbr3x (as bbr3-linux and bbr3x-linux, loaded into the kernel for the run), cubic, reno and those that the
-    /// kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over tcp linux:bbr,linux:cubic]
+    /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno, and noq's own
+    /// noq:bbr3, noq:cubic, noq:reno; over quic:quinn quinn's own quinn:bbr, quinn:cubic,
+    /// quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, s2n:cubic; over tcp bbr3 and bbr3x (as
+    /// bbr3-linux and bbr3x-linux, loaded into the kernel for the run), cubic, reno and those that
+    /// the kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over tcp
+    /// linux:bbr,linux:cubic]
     #[arg(long, short = 'c', value_name = "NAMES", value_delimiter = ',')]
     cc: Vec<Cc>,
-    /// Another sender beside them, over tcp: two programs, as a scenario file has them,
-    /// 'NAME = { server = "COMMAND", client = "COMMAND", sends = "server" }'; may be given several times
+    /// Another sender beside them, over tcp: two programs, as a scenario file has them, 'NAME = {
+    /// server = "COMMAND", client = "COMMAND", sends = "server" }'; may be given several times
     #[arg(long, value_name = "NAME={...}", value_parser = parse_program)]
     program: Vec<(String, String)>,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit

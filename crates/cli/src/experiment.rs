@@ -56,8 +56,8 @@ impl Default for Outputs {
 /// Most memory that runs may have.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// The most memory that runs may need, as it is estimated before they begin: fewer go on beside each other, and
-    /// a scenario of which not one fits is refused
+    /// The most memory that runs may need, as it is estimated before they begin: fewer go on beside
+    /// each other, and a scenario of which not one fits is refused
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, default_value = "2GB", allow_hyphen_values = true)]
     pub(crate) max_memory: u64,
 }
@@ -86,8 +86,8 @@ impl Experiment {
     }
 }
 
-/// What is wrong with the plans, the backend, the machine, or a place for results is said before anything
-/// runs.
+/// What is wrong with the plans, the backend, the machine, or a place for results is said before
+/// anything runs.
 pub(crate) fn check(
     experiments: &[Experiment],
     backend: BackendChoice,

@@ -17,8 +17,8 @@ use crate::print;
 /// Tell in words what one flow does on a path, and why
 ///
 /// Runs it in the simulator and says when and why each state was entered and left, what the model
-/// believed and what was true of the path, and where bytes waited. The path is that of the options, or
-/// of a scenario file.
+/// believed and what was true of the path, and where bytes waited. The path is that of the options,
+/// or of a scenario file.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,7 +31,8 @@ pub(crate) struct Args {
     /// Which of the flows, from 0
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 0, allow_negative_numbers = true)]
     flow: usize,
-    /// What carries the file's flows: sim (the simulator), or a backend in real time, as for `fullpipe run`
+    /// What carries the file's flows: sim (the simulator), or a backend in real time, as for
+    /// `fullpipe run`
     #[arg(
         long,
         short = 'b',
@@ -96,8 +97,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the options are those of one flow on a path in the simulator. clap's `requires` does not ask for
-/// a file where there is also an option that conflicts with one.
+/// Whether the options are those of one flow on a path in the simulator. clap's `requires` does not
+/// ask for a file where there is also an option that conflicts with one.
 fn check_without_file(args: &Args) -> Result<(), String> {
     if args.cc.algorithm().is_none() {
         return Err(format!(

@@ -16,8 +16,8 @@ use crate::{print, say};
 
 /// Reproduce the figures of the papers, and say of each whether it was seen
 ///
-/// Runs the experiments of the BBR papers, slides and test suites in the simulator, with all cores, and
-/// says for each what had to be seen and what was. Without names there is a list.
+/// Runs the experiments of the BBR papers, slides and test suites in the simulator, with all cores,
+/// and says for each what had to be seen and what was. Without names there is a list.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -27,8 +27,8 @@ pub(crate) struct Args {
     /// Run all figures
     #[arg(long)]
     all: bool,
-    /// What carries the flows: sim (a virtual clock), or quic (real packets on a link inside this process,
-    /// in real time, one run after the other; some figures, for shorter than published)
+    /// What carries the flows: sim (a virtual clock), or quic (real packets on a link inside this
+    /// process, in real time, one run after the other; some figures, for shorter than published)
     #[arg(
         long,
         short = 'b',

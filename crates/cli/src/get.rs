@@ -26,7 +26,8 @@ use output::Output;
 use target::{Scheme, Target};
 use transfer::{Job, Transfer};
 
-/// Longest time for which --resume waits for a session. A server that gives one does so at the end of the handshake.
+/// Longest time for which --resume waits for a session. A server that gives one does so at the end
+/// of the handshake.
 const SESSION_TIMEOUT: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(1);
 
 /// Requests at one time on a connection: as many as most servers allow.
@@ -38,7 +39,8 @@ const REQUESTS: usize = 100;
 /// and on any failure it is removed. A file that is there already is replaced. Progress and a
 /// final line for each file go to stderr.
 ///
-/// Files of one server come over one connection: over QUIC all at the same time, over TCP one after the other.
+/// Files of one server come over one connection: over QUIC all at the same time, over TCP one after
+/// the other.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -54,8 +56,8 @@ pub(crate) struct Args {
     /// Fetch each file over a connection of its own, all at the same time
     #[arg(long)]
     parallel: bool,
-    /// Fetch the first file over one connection and the others over a second one, which resumes the session of the
-    /// first
+    /// Fetch the first file over one connection and the others over a second one, which resumes the
+    /// session of the first
     #[arg(long, conflicts_with = "parallel")]
     resume: bool,
     /// With --resume, send the requests in the first packets of the second connection (0-RTT)
@@ -64,8 +66,8 @@ pub(crate) struct Args {
     /// Change the keys once data arrives (RFC 9001 section 6)
     #[arg(long)]
     key_update: bool,
-    /// Congestion control of what is sent, which is little: the server's decides the speed. bbr3, bbr3x,
-    /// bbr3-linux, bbr3x-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
+    /// Congestion control of what is sent, which is little: the server's decides the speed. bbr3,
+    /// bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
     /// Do not check the server's certificate: anybody on the way can read and change the file
@@ -74,23 +76,26 @@ pub(crate) struct Args {
     /// Trust the one certificate with this SHA-256 fingerprint, which fullpipe serve prints
     #[arg(long, value_name = "HEX", conflicts_with = "ca")]
     fingerprint: Option<Fingerprint>,
-    /// Trust the certificates in this PEM file, issuers or the server's own, instead of the system's
+    /// Trust the certificates in this PEM file, issuers or the server's own, instead of the
+    /// system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// The cipher suites of TLS: any, aes128, aes256 or chacha20
     #[arg(long, value_name = "SUITE", default_value = "any")]
     ciphers: Cipher,
-    /// The versions of QUIC: v1, v2, or v1,v2, which begins with version 1 and offers the server version 2
+    /// The versions of QUIC: v1, v2, or v1,v2, which begins with version 1 and offers the server
+    /// version 2
     #[arg(long, value_name = "VERSIONS", default_value = "v1")]
     quic_versions: QuicVersions,
-    /// The protocol of the requests: h3 (HTTP/3), hq-interop (HTTP/0.9), or any, and the server chooses
+    /// The protocol of the requests: h3 (HTTP/3), hq-interop (HTTP/0.9), or any, and the server
+    /// chooses
     #[arg(long, value_name = "PROTOCOL", default_value = "any")]
     alpn: Alpn,
     /// Stay at the server's address when the server prefers another one (RFC 9000 section 9.6)
     #[arg(long)]
     no_migration: bool,
-    /// For tcp:// take this program's own TCP with --cc in place of the kernel's, behind this TUN device; with the kernel's
-    /// address on it, the device is made (root)
+    /// For tcp:// take this program's own TCP with --cc in place of the kernel's, behind this TUN
+    /// device; with the kernel's address on it, the device is made (root)
     #[arg(long, value_name = "NAME[=ADDRESS/PREFIX]", requires = "from")]
     tun: Option<Tun>,
     /// The address of this program's own TCP: one of the device's network, and not the kernel's
@@ -182,7 +187,8 @@ fn check_switches(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The files that one connection fetches. Those of one server are together, unless the user wants them apart.
+/// The files that one connection fetches. Those of one server are together, unless the user wants
+/// them apart.
 fn groups(args: &Args, jobs: Vec<Job>) -> Vec<Vec<Job>> {
     let mut groups: Vec<Vec<Job>> = Vec::new();
     for job in jobs {
@@ -262,8 +268,8 @@ async fn fetch_resuming(
     failures
 }
 
-/// Fetches files over one connection. Ends with the address of the server, and what went wrong. A connection that will be
-/// resumed is kept until the server has given a session.
+/// Fetches files over one connection. Ends with the address of the server, and what went wrong. A
+/// connection that will be resumed is kept until the server has given a session.
 async fn fetch_group(
     ways: &Ways,
     transfer: &Arc<Transfer>,

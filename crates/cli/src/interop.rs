@@ -21,9 +21,10 @@ use crate::{print, say};
 
 /// Run the QUIC interop runner's cases with other people's stacks (Linux, root)
 ///
-/// Each case runs over the path that the runner has for it, between two network namespaces, with a peer as the server and as
-/// the client of this program's other end. It passes if the files are equal and the packets at both ends of the path show what
-/// the case asks for; docs/interop.md says what that is. The peers are those of fullpipe peers; fullpipe is one of them.
+/// Each case runs over the path that the runner has for it, between two network namespaces, with a
+/// peer as the server and as the client of this program's other end. It passes if the files are
+/// equal and the packets at both ends of the path show what the case asks for; docs/interop.md says
+/// what that is. The peers are those of fullpipe peers; fullpipe is one of them.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -33,13 +34,15 @@ pub(crate) struct Args {
     /// The peers [default: all that are there]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Vec<String>,
-    /// A peer of your own, by the command of its ends; docs/interop.md says what it is told. Can be given several times
+    /// A peer of your own, by the command of its ends; docs/interop.md says what it is told. Can be
+    /// given several times
     #[arg(long = "command", value_name = "NAME=COMMAND", value_parser = named_command)]
     commands: Vec<(String, String)>,
     /// The cases, goodput and crosstraffic among them [default: the 22 cases]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     cases: Vec<String>,
-    /// Roles of the peers; both is a peer with itself, to see what this program's end has to do with a result
+    /// Roles of the peers; both is a peer with itself, to see what this program's end has to do
+    /// with a result
     #[arg(
         long,
         value_name = "ROLES",
@@ -54,7 +57,8 @@ pub(crate) struct Args {
     /// The random numbers of losses, corruption and files; each run adds one
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep here what ends and links wrote in runs that did not pass: output, secrets, qlogs, packets
+    /// Keep here what ends and links wrote in runs that did not pass: output, secrets, qlogs,
+    /// packets
     #[arg(long, short = 'o', value_name = "DIR")]
     output: Option<PathBuf>,
     /// Keep it of all runs

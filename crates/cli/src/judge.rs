@@ -20,18 +20,20 @@ use course::Runner;
 
 /// Judge any sender by what it does on sixteen paths
 ///
-/// Runs the command on each path, as fullpipe link does, for as long as that path needs, and ends it then: give it more
-/// to transfer than it can. Looks at each packet of the direction that carried the data. Our own senders run on the same
-/// paths in the simulator, and the limits come from them: good is about what the best of them does, broken is worse than
-/// each by far, poor is between. Says what kind of algorithm it looks like, and names the defects that it knows.
+/// Runs the command on each path, as fullpipe link does, for as long as that path needs, and ends
+/// it then: give it more to transfer than it can. Looks at each packet of the direction that
+/// carried the data. Our own senders run on the same paths in the simulator, and the limits come
+/// from them: good is about what the best of them does, broken is worse than each by far, poor is
+/// between. Says what kind of algorithm it looks like, and names the defects that it knows.
 #[derive(clap::Args, Default, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Relay UDP from the address LISTEN to SERVER and back, without root, as fullpipe link does
     #[arg(long, value_name = "LISTEN=SERVER", value_parser = parse_relay, allow_hyphen_values = true)]
     udp: Option<Relay>,
-    /// Start this command line with sh at the other end of each path, as fullpipe link does; {port} in it and in the
-    /// command is a port. Two copies of the command have a server each. Needs no root
+    /// Start this command line with sh at the other end of each path, as fullpipe link does; {port}
+    /// in it and in the command is a port. Two copies of the command have a server each. Needs no
+    /// root
     #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
     server: Option<OsString>,
     /// Judge on five of the paths, in less than 90 s
@@ -46,10 +48,12 @@ pub(crate) struct Args {
     /// Write a page with the verdicts, and the rate and the queue on each path
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Fail when a grade is worse than in this file, which is what --json printed, or a defect is new
+    /// Fail when a grade is worse than in this file, which is what --json printed, or a defect is
+    /// new
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// The command and its arguments, behind --; {host} and {port} are replaced as fullpipe link does
+    /// The command and its arguments, behind --; {host} and {port} are replaced as fullpipe link
+    /// does
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -41,10 +41,11 @@ enum Action {
     Status,
     /// Take out what is pinned; connections that use it keep it until they close
     Unload,
-    /// Measure it beside linux:bbr and linux:cubic on eight paths and on loopback: some eleven minutes
+    /// Measure it beside linux:bbr and linux:cubic on eight paths and on loopback: some eleven
+    /// minutes
     ///
-    /// It is loaded for this under a name of its own. The table is markdown on stdout. A path's figures
-    /// are one run's; (!) marks those of a link that was late. Wants a quiet machine.
+    /// It is loaded for this under a name of its own. The table is markdown on stdout. A path's
+    /// figures are one run's; (!) marks those of a link that was late. Wants a quiet machine.
     Figures {
         /// Duration of each run on a path
         #[arg(long, value_name = "TIME", default_value = "24s", value_parser = units::parse_duration)]

@@ -89,8 +89,8 @@ RUST_LOG chooses what is logged on stderr, for example RUST_LOG=debug.";
 /// An error may quote what somebody wrote, whose length nothing bounds.
 const MOST_OF_A_LINE: usize = 1000;
 
-/// The command with algorithms of other crates besides: `compare --cc`, scenario files and all else that
-/// takes a name know them by theirs. A `main` calls this and returns what it returns.
+/// The command with algorithms of other crates besides: `compare --cc`, scenario files and all else
+/// that takes a name know them by theirs. A `main` calls this and returns what it returns.
 pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
     fullpipe_quic::register_algorithms(custom);
     let cli = match Cli::try_parse() {
@@ -141,7 +141,8 @@ fn start_log(command: &Command) {
     };
     let asked = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = asked.unwrap_or_else(|| default.parse().expect("it was written here"));
-    // Without colours: whatever else is no plain text on a line came from a peer, and the writer escapes it.
+    // Without colours: whatever else is no plain text on a line came from a peer, and the writer
+    // escapes it.
     let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(false)
@@ -149,9 +150,10 @@ fn start_log(command: &Command) {
     tracing_subscriber::registry().with(filter).with(lines).init();
 }
 
-/// The RTT that a handshake assumes before one was measured. The first probe timeout is three times as long (RFC 9002 section
-/// 6.2.2): 200 ms, as in quic-go, where noq's default of 333 ms is a second. On a path of more than 200 ms a client sends its first
-/// packet a second time without need.
+/// The RTT that a handshake assumes before one was measured. The first probe timeout is three times
+/// as long (RFC 9002 section 6.2.2): 200 ms, as in quic-go, where noq's default of 333 ms is a
+/// second. On a path of more than 200 ms a client sends its first packet a second time without
+/// need.
 const INITIAL_RTT: fullpipe_cc::Duration = fullpipe_cc::Duration::from_millis(67);
 
 /// An algorithm of this program, with the name that was probably meant when there is none.

@@ -23,23 +23,27 @@ use crate::{print, run, say};
 
 /// Run any command on a path
 ///
-/// The command runs in a network namespace of its own; all that it sends and receives crosses the path, which
-/// knows the truth about each packet. It reaches the servers of this machine, as far as they listen on more than
-/// 127.0.0.1, at the address that stands in its environment as FULLPIPE_HOST and replaces {host} in its arguments;
-/// over IPv6 as FULLPIPE_HOST6 and {host6}.
-/// Of other machines it reaches those to which this one forwards and whose answers it gets back, usually none.
-/// A link inside a link works: both paths are one behind the other, and {host} is the outermost machine.
+/// The command runs in a network namespace of its own; all that it sends and receives crosses the
+/// path, which knows the truth about each packet. It reaches the servers of this machine, as far as
+/// they listen on more than 127.0.0.1, at the address that stands in its environment as
+/// FULLPIPE_HOST and replaces {host} in its arguments; over IPv6 as FULLPIPE_HOST6 and {host6}. Of
+/// other machines it reaches those to which this one forwards and whose answers it gets back,
+/// usually none. A link inside a link works: both paths are one behind the other, and {host} is the
+/// outermost machine.
 ///
-/// With --server a command line is started first, at the other end of the path, and {host} is its address: the run
-/// needs nothing else of this machine, and where the kernel has user namespaces it needs no root.
+/// With --server a command line is started first, at the other end of the path, and {host} is its
+/// address: the run needs nothing else of this machine, and where the kernel has user namespaces it
+/// needs no root.
 ///
-/// With --udp there is no namespace and no root is needed: a relay between UDP clients and a server has the path, and
-/// the command, if there is one, runs beside it. Each client has a socket of its own towards the server.
+/// With --udp there is no namespace and no root is needed: a relay between UDP clients and a server
+/// has the path, and the command, if there is one, runs beside it. Each client has a socket of its
+/// own towards the server.
 ///
-/// Rate, buffer and loss hold in both directions. At the end a table of both directions goes to stderr: stdout is
-/// the command's. Goodput is what was delivered behind the headers of IP and of TCP or UDP, from the first packet to
-/// the last; its middle is the rate at which the second and third quarter of the bytes arrived, without handshake,
-/// start and end. Without --udp it needs Linux, and root unless there is --server.
+/// Rate, buffer and loss hold in both directions. At the end a table of both directions goes to
+/// stderr: stdout is the command's. Goodput is what was delivered behind the headers of IP and of
+/// TCP or UDP, from the first packet to the last; its middle is the rate at which the second and
+/// third quarter of the bytes arrived, without handshake, start and end. Without --udp it needs
+/// Linux, and root unless there is --server.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -52,7 +56,8 @@ pub(crate) struct Args {
     /// Round-trip propagation delay, like 60ms [default: 40ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     rtt: Option<Duration>,
-    /// The buffer of each direction's bottleneck, like 2bdp (rate x rtt), 64kB or 25pkts [default: 1bdp]
+    /// The buffer of each direction's bottleneck, like 2bdp (rate x rtt), 64kB or 25pkts [default:
+    /// 1bdp]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     buffer: Option<Buffer>,
     /// Random loss in each direction, like 0.1% or 0.001 [default: 0%]
@@ -61,8 +66,9 @@ pub(crate) struct Args {
     /// Seed of everything random
     #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    /// Relay UDP from the address LISTEN to SERVER and back, until Ctrl-C or until the command ends; {host} and
-    /// {port} in its arguments are LISTEN. A port alone is one of 127.0.0.1, port 0 a free one
+    /// Relay UDP from the address LISTEN to SERVER and back, until Ctrl-C or until the command
+    /// ends; {host} and {port} in its arguments are LISTEN. A port alone is one of 127.0.0.1, port
+    /// 0 a free one
     #[arg(long, value_name = "LISTEN=SERVER", value_parser = parse_relay, allow_hyphen_values = true)]
     udp: Option<Relay>,
     /// Let clients appear to the server with another port at these times, like 5s,10s
@@ -71,19 +77,22 @@ pub(crate) struct Args {
     /// The same with another address; with --udp the server is on 127.0.0.1 then
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = units::parse_duration, allow_hyphen_values = true)]
     rebind_address: Vec<Duration>,
-    /// Start this command line with sh at the other end of the path, wait until it listens, and end it with the command;
-    /// {host} in it is its own address. This machine's servers are not reached then
+    /// Start this command line with sh at the other end of the path, wait until it listens, and end
+    /// it with the command; {host} in it is its own address. This machine's servers are not reached
+    /// then
     #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
     server: Option<OsString>,
-    /// Take the path of a scenario file: its links are passed by what the command receives, its way back by what
-    /// it sends, and its times count from the start of the command. Flows and expectations in it are not used
+    /// Take the path of a scenario file: its links are passed by what the command receives, its way
+    /// back by what it sends, and its times count from the start of the command. Flows and
+    /// expectations in it are not used
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["rate", "up_rate", "rtt", "buffer", "loss", "seed"])]
     scenario: Option<PathBuf>,
-    /// Let what the command sends pass the links of the scenario file, and what it receives its way back
+    /// Let what the command sends pass the links of the scenario file, and what it receives its way
+    /// back
     #[arg(long, requires = "scenario")]
     reverse: bool,
-    /// Write the packets at both ends into this file, as pcapng: interface client is the command's end or the clients',
-    /// interface server the other one
+    /// Write the packets at both ends into this file, as pcapng: interface client is the command's
+    /// end or the clients', interface server the other one
     #[arg(long, value_name = "FILE.pcapng")]
     pcap: Option<PathBuf>,
     /// Write a page with the table, and the rates, the queues and the losses of both directions
@@ -92,9 +101,9 @@ pub(crate) struct Args {
     /// Print one JSON object on stdout; the command's output goes to stderr
     #[arg(long)]
     json: bool,
-    /// Draw the rates of both directions and the queue on stderr while the command runs. Without this a line says
-    /// them, with the losses: every second on a terminal, while packets go and no program draws on it, and every two
-    /// seconds elsewhere
+    /// Draw the rates of both directions and the queue on stderr while the command runs. Without
+    /// this a line says them, with the losses: every second on a terminal, while packets go and no
+    /// program draws on it, and every two seconds elsewhere
     #[arg(long, conflicts_with = "quiet")]
     live: bool,
     /// Say nothing while the command runs, and print no table
@@ -142,7 +151,8 @@ impl Relay {
     }
 }
 
-/// `LISTEN=SERVER`, each an address and a port, or a port alone of this machine; the server also by its name.
+/// `LISTEN=SERVER`, each an address and a port, or a port alone of this machine; the server also by
+/// its name.
 pub(crate) fn parse_relay(text: &str) -> Result<Relay, String> {
     let usage = "write LISTEN=SERVER, as 127.0.0.1:5000=127.0.0.1:4433";
     let (listen, server) = text.split_once('=').ok_or_else(|| format!("no '='; {usage}"))?;
@@ -450,7 +460,8 @@ impl News {
     }
 }
 
-/// True if a program has the terminal for itself, like an editor or a shell at its prompt: it reads keys and not lines.
+/// True if a program has the terminal for itself, like an editor or a shell at its prompt: it reads
+/// keys and not lines.
 fn is_drawn_on() -> bool {
     let lines =
         tcgetattr(stdin()).map(|settings| settings.local_flags.contains(LocalFlags::ICANON));

@@ -1,5 +1,5 @@
-//! How a run is going, on stderr: on a terminal a bar with the goodput of each flow and the queue as
-//! sparklines, anywhere else a line at the start, one now and then, and one at the end.
+//! How a run is going, on stderr: on a terminal a bar with the goodput of each flow and the queue
+//! as sparklines, anywhere else a line at the start, one now and then, and one at the end.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Instant;
@@ -47,8 +47,8 @@ impl Live {
         live
     }
 
-    /// The same for a run that may well be over at once: nothing is said of its start. With `silent`, nothing
-    /// is said at all.
+    /// The same for a run that may well be over at once: nothing is said of its start. With
+    /// `silent`, nothing is said at all.
     pub(crate) fn quiet(name: String, silent: bool) -> Self {
         let bar = (!silent && stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(WHOLE);

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-/// Escapes control characters, all but the line break at the end of an event, which the subscriber writes as one.
+/// Escapes control characters, all but the line break at the end of an event, which the subscriber
+/// writes as one.
 pub(crate) struct Escaping<W>(pub(crate) W);
 
 impl<W: Write> Write for Escaping<W> {

@@ -23,9 +23,10 @@ use crate::{print, say};
 
 /// Run stacks of other people's side by side on several paths
 ///
-/// Recipes in this program say from which registry a stack is installed, in which version, and how it is run: the
-/// kernel's TCP, QUIC stacks in C, C++, Go, Python and Rust, and ours. Installing runs the registry's own client (pip, go,
-/// cargo) in a folder of the stack's own, and with it what the stack's package runs when it is built.
+/// Recipes in this program say from which registry a stack is installed, in which version, and how
+/// it is run: the kernel's TCP, QUIC stacks in C, C++, Go, Python and Rust, and ours. Installing
+/// runs the registry's own client (pip, go, cargo) in a folder of the stack's own, and with it what
+/// the stack's package runs when it is built.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -48,13 +49,14 @@ enum Command {
     Install(Install),
     /// Run senders on the paths, each alone and two copies on the first path (Linux, root)
     ///
-    /// A name is a stack, or one of its senders, as linux:bbr; without names all run that are there. The others are listed
-    /// with the reason. A sender that fails is in the results as well.
+    /// A name is a stack, or one of its senders, as linux:bbr; without names all run that are
+    /// there. The others are listed with the reason. A sender that fails is in the results as well.
     Run(Box<Run>),
     /// Transfer a gigabyte over loopback with each, in turns: goodput and processor time (Linux)
     ///
-    /// Nothing is between server and client, so it is the stacks' own work that counts. A name is a stack, or one of its
-    /// senders, as quinn:cubic; the first is what the others are compared with.
+    /// Nothing is between server and client, so it is the stacks' own work that counts. A name is a
+    /// stack, or one of its senders, as quinn:cubic; the first is what the others are compared
+    /// with.
     Bulk(bulk::Bulk),
 }
 
@@ -88,7 +90,8 @@ struct Run {
     /// The senders
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// The paths: clean (2 BDP of buffer), deep (8 BDP), lossy (2 BDP, 1 % random loss), shallow (0.5 BDP)
+    /// The paths: clean (2 BDP of buffer), deep (8 BDP), lossy (2 BDP, 1 % random loss), shallow
+    /// (0.5 BDP)
     #[arg(long, value_name = "PATHS", value_delimiter = ',', value_parser = path_named, default_value = "clean,deep,lossy,shallow")]
     paths: Vec<PathPreset>,
     /// Rate of the bottleneck, IP headers included

@@ -23,12 +23,13 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Measure goodput and application latency over TCP between two hosts
 ///
-/// One host runs --server, the other --client. The client sends, with --reverse the server. TCP is the kernel's, or with --tun
-/// this program's own, at either end.
+/// One host runs --server, the other --client. The client sends, with --reverse the server. TCP is
+/// the kernel's, or with --tun this program's own, at either end.
 ///
-/// The data is blocks of 16 KiB. The receiving application answers the newest block, every 2 ms at most. The answer time of a block
-/// lasts from when the transport took its first byte until its answer arrived; the latency is that less half of the shortest
-/// round trip before the data. Goodput counts until the last block was read.
+/// The data is blocks of 16 KiB. The receiving application answers the newest block, every 2 ms at
+/// most. The answer time of a block lasts from when the transport took its first byte until its
+/// answer arrived; the latency is that less half of the shortest round trip before the data.
+/// Goodput counts until the last block was read.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -48,16 +49,17 @@ pub(crate) struct Args {
     /// Send for so long
     #[arg(long, value_name = "TIME", conflicts_with = "server", default_value = "10s", value_parser = crate::parse_timeout)]
     duration: Duration,
-    /// Congestion control of what this end sends: linux:NAME of the kernel's TCP, which by itself takes the system's; with --tun
-    /// bbr3, which is its usual one, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic or reno
+    /// Congestion control of what this end sends: linux:NAME of the kernel's TCP, which by itself
+    /// takes the system's; with --tun bbr3, which is its usual one, bbr3x, bbr3-linux, bbr3x-linux,
+    /// bbr1, cubic or reno
     #[arg(long, value_name = "ALGORITHM")]
     cc: Option<Cc>,
-    /// The most that waits unsent at the sender (TCP_NOTSENT_LOWAT): more is latency, less than 10 ms at the path's rate may cost
-    /// goodput
+    /// The most that waits unsent at the sender (TCP_NOTSENT_LOWAT): more is latency, less than 10
+    /// ms at the path's rate may cost goodput
     #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = unsent)]
     unsent: u32,
-    /// Take this program's own TCP in place of the kernel's, behind this TUN device; with the kernel's address on it, the
-    /// device is made (root)
+    /// Take this program's own TCP in place of the kernel's, behind this TUN device; with the
+    /// kernel's address on it, the device is made (root)
     #[arg(long, value_name = "NAME[=ADDRESS/PREFIX]")]
     tun: Option<Tun>,
     /// The client's address with --tun: one of the device's network, and not the kernel's

@@ -27,9 +27,10 @@ pub(crate) struct Args {
     /// The scenario files; - is standard input
     #[arg(value_name = "FILE.toml", required = true)]
     files: Vec<PathBuf>,
-    /// What carries the flows: sim (the simulator), quic (real packets of noq on a link inside this process, in real time),
-    /// quic:quinn, quic:s2n, tcp (the kernel's, between network namespaces; needs Linux and root), tcp:user-tun (this
-    /// project's TCP there) or tcp:user (the same under a virtual clock)
+    /// What carries the flows: sim (the simulator), quic (real packets of noq on a link inside this
+    /// process, in real time), quic:quinn, quic:s2n, tcp (the kernel's, between network namespaces;
+    /// needs Linux and root), tcp:user-tun (this project's TCP there) or tcp:user (the same under a
+    /// virtual clock)
     #[arg(
         long,
         short = 'b',
@@ -38,7 +39,8 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// What is between the ends in real time: udp, tun or netem [default: udp for quic, tun for tcp]
+    /// What is between the ends in real time: udp, tun or netem [default: udp for quic, tun for
+    /// tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
     /// Take the fields of a file's table `full` in place of the shorter ones
@@ -47,12 +49,12 @@ pub(crate) struct Args {
     /// Runs at a time in the simulator [default: as many as there are cores]
     #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,
-    /// Run each point so many times in real time: the table has the means and their 95 % confidence intervals,
-    /// and expectations are judged on the means
+    /// Run each point so many times in real time: the table has the means and their 95 % confidence
+    /// intervals, and expectations are judged on the means
     #[arg(long, value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     repeat: Option<NonZeroUsize>,
-    /// Compare with what an earlier run --json printed, and exit with 1 if a metric of the table left its
-    /// interval; in real time that has to be of a run with --repeat
+    /// Compare with what an earlier run --json printed, and exit with 1 if a metric of the table
+    /// left its interval; in real time that has to be of a run with --repeat
     #[arg(long, value_name = "FILE.json")]
     baseline: Option<PathBuf>,
     /// Print one JSON object and nothing else

@@ -25,12 +25,14 @@ use metrics::Metrics;
 use signals::{Signal, Signals};
 use tcp::{TcpArgs, TcpServer};
 
-/// Serve the files under a directory over QUIC (HTTP/3 and hq-interop), and over TCP (HTTP/1.1) if it is asked for
+/// Serve the files under a directory over QUIC (HTTP/3 and hq-interop), and over TCP (HTTP/1.1) if
+/// it is asked for
 ///
 /// Prints one line with the address once it listens, then logs each request on stderr. Only regular
 /// files under DIR are given: paths with "..", and links that leave DIR, are refused.
 ///
-/// SIGTERM lets the answers end that are on their way, Ctrl-C does not. SIGHUP reads --cert and --key again.
+/// SIGTERM lets the answers end that are on their way, Ctrl-C does not. SIGHUP reads --cert and
+/// --key again.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -40,14 +42,16 @@ pub(crate) struct Args {
     #[arg(long, short = 'l', value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4433")]
     #[arg(value_parser = crate::parse_address)]
     listen: SocketAddr,
-    /// Another address of this machine, to which clients move after the handshake; one of IPv4, of IPv6, or both
+    /// Another address of this machine, to which clients move after the handshake; one of IPv4, of
+    /// IPv6, or both
     #[arg(long, value_name = "ADDRESS:PORT[,ADDRESS:PORT]")]
     preferred_address: Option<PreferredAddress>,
-    /// Congestion control of what is sent: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
+    /// Congestion control of what is sent: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno,
+    /// noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
-    /// Another congestion control for the clients of a network, or for those that call the server by a name; the first
-    /// that fits counts
+    /// Another congestion control for the clients of a network, or for those that call the server
+    /// by a name; the first that fits counts
     #[arg(long, value_name = "NETWORK|NAME=ALGORITHM")]
     cc_for: Vec<Rule>,
     /// The server's certificate chain, PEM; without it, one is made that signs itself
@@ -56,8 +60,8 @@ pub(crate) struct Args {
     /// The private key of --cert, PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Keep the secret behind resets and tokens in DIR, so that clients of a server that was killed hear of it from
-    /// the one that is started after it; made if it is not there
+    /// Keep the secret behind resets and tokens in DIR, so that clients of a server that was killed
+    /// hear of it from the one that is started after it; made if it is not there
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// The cipher suites of TLS: any, aes128, aes256 or chacha20
@@ -75,7 +79,8 @@ pub(crate) struct Args {
     /// Write the qlog of each connection into DIR; each takes a descriptor
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
-    /// Give counters in Prometheus' format over HTTP at this address: everybody who reaches it can read them
+    /// Give counters in Prometheus' format over HTTP at this address: everybody who reaches it can
+    /// read them
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::parse_address)]
     metrics: Option<SocketAddr>,
     #[command(flatten)]

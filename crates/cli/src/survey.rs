@@ -28,13 +28,14 @@ const OUT: &str = "fullpipe-survey";
 
 /// Run algorithms on random paths, and find those on which one falls short of another
 ///
-/// Draws paths from a seed: rate, round trip, buffer, flows, and one to three disturbances. Runs each algorithm on each
-/// path, and compares the first one with every other in goodput, queue, latency of frames and answers, fairness,
-/// retransmissions and the share beside a competitor. The worst paths are shrunk to the simplest that still show the
-/// shortfall, and written as scenario files. docs/survey.md has the distribution.
+/// Draws paths from a seed: rate, round trip, buffer, flows, and one to three disturbances. Runs
+/// each algorithm on each path, and compares the first one with every other in goodput, queue,
+/// latency of frames and answers, fairness, retransmissions and the share beside a competitor. The
+/// worst paths are shrunk to the simplest that still show the shortfall, and written as scenario
+/// files. docs/survey.md has the distribution.
 ///
-/// Writes into the directory: runs.jsonl (a line for each run that is over; the same command goes on from there),
-/// survey.json, report.html and worst/*.toml.
+/// Writes into the directory: runs.jsonl (a line for each run that is over; the same command goes
+/// on from there), survey.json, report.html and worst/*.toml.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -65,26 +66,26 @@ pub(crate) struct Args {
     /// A goodput below this part of the other's falls short
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio, default_value = "0.95", allow_negative_numbers = true)]
     limit: f64,
-    /// So many of the worst paths of each comparison are written as files. In real time they are not made simpler first,
-    /// unless this option is given: each takes up to 80 runs [default: 3]
+    /// So many of the worst paths of each comparison are written as files. In real time they are
+    /// not made simpler first, unless this option is given: each takes up to 80 runs [default: 3]
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, allow_negative_numbers = true)]
     shrink: Option<usize>,
     /// Exit with 1 if a goodput is below this part of the other's on any path
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio, allow_negative_numbers = true)]
     fail_below: Option<f64>,
-    /// Compare with survey.json of an earlier survey of the same seed, and exit with 1 if more paths are short or a median
-    /// is worse by more than 0.01
+    /// Compare with survey.json of an earlier survey of the same seed, and exit with 1 if more
+    /// paths are short or a median is worse by more than 0.01
     #[arg(long, value_name = "FILE.json")]
     baseline: Option<PathBuf>,
     /// Print the JSON object of survey.json and nothing else
     #[arg(long)]
     json: bool,
-    /// The directory for the results; one that holds a part of them is completed [default: fullpipe-survey, where those
-    /// of another survey are replaced]
+    /// The directory for the results; one that holds a part of them is completed [default:
+    /// fullpipe-survey, where those of another survey are replaced]
     #[arg(long, short = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What carries the flows: sim (the simulator), tcp:user, or, in real time, quic, quic:quinn, quic:s2n, tcp, tcp:user-tun.
-    /// Paths that need what the backend does not have are left out
+    /// What carries the flows: sim (the simulator), tcp:user, or, in real time, quic, quic:quinn,
+    /// quic:s2n, tcp, tcp:user-tun. Paths that need what the backend does not have are left out
     #[arg(
         long,
         short = 'b',
@@ -93,7 +94,8 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// What is between the ends in real time: udp, tun or netem [default: udp for quic, tun for tcp]
+    /// What is between the ends in real time: udp, tun or netem [default: udp for quic, tun for
+    /// tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
     /// Runs at a time under a virtual clock [default: as many as there are cores]
@@ -164,7 +166,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     args.verdict(&report)
 }
 
-/// Opens the directory of the results. Where nobody named it, another survey's results in it are replaced.
+/// Opens the directory of the results. Where nobody named it, another survey's results in it are
+/// replaced.
 fn open(survey: &Survey, out: &Path, is_usual: bool) -> Result<Results, Failure> {
     let program = program().map_err(Failure::run)?;
     let opened = match survey.open(out, &program) {

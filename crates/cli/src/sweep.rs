@@ -24,10 +24,10 @@ const MAX_LINES: usize = 40;
 
 /// Run every point of a scenario file's grid on all cores
 ///
-/// Each field with a list of values is an axis of the grid. A run that is over is on disk; a sweep that
-/// was stopped, however it was, goes on where it was when the same command is given again. Writes
-/// summary.parquet, flows.parquet, links.parquet, series.parquet (when the file names an interval),
-/// scenario.toml and runs.jsonl; they are the same for any --jobs.
+/// Each field with a list of values is an axis of the grid. A run that is over is on disk; a sweep
+/// that was stopped, however it was, goes on where it was when the same command is given again.
+/// Writes summary.parquet, flows.parquet, links.parquet, series.parquet (when the file names an
+/// interval), scenario.toml and runs.jsonl; they are the same for any --jobs.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -53,7 +53,8 @@ impl Tun {
         &self.name
     }
 
-    /// Opens the device and starts TCP behind it, for so many connections; also the bytes of its largest packet.
+    /// Opens the device and starts TCP behind it, for so many connections; also the bytes of its
+    /// largest packet.
     pub(crate) fn start(&self, connections: usize) -> Result<(Stack, u16), Failure> {
         let name = &self.name;
         let is_there = Path::new("/sys/class/net").join(name).exists();

@@ -89,8 +89,8 @@ pub(super) fn ten_times_the_bandwidth(lab: &Lab<'_>) -> Outcome {
     Ok(format!("0.9 of the new rate after {rounds} rounds of probing at {} corners", GROWING.len()))
 }
 
-/// Step 3: each round of a probe that uses inflight_longterm up takes half as many bytes for one more
-/// packet of it, so that its growth doubles.
+/// Step 3: each round of a probe that uses inflight_longterm up takes half as many bytes for one
+/// more packet of it, so that its growth doubles.
 fn check_slope(fixture: &Fixture<'_>) -> Step {
     let (before, after) = (fixture.bbr_before(), fixture.bbr());
     if fixture.before.state != State::ProbeBwUp || fixture.state() != State::ProbeBwUp {
@@ -108,9 +108,9 @@ fn check_slope(fixture: &Fixture<'_>) -> Step {
     fixture.check(3, per_inc == each, "cwnd / 2^rounds for a packet more", seen)
 }
 
-/// To a tenth of these. The buffer, a BDP of before, is ten afterwards, and ProbeRTT, every 5 s, cuts each
-/// probe short where it takes long to empty. At 640 kbit/s the 40 packets that every buffer here has are
-/// more than the window: nothing is lost, which step 3 needs.
+/// To a tenth of these. The buffer, a BDP of before, is ten afterwards, and ProbeRTT, every 5 s,
+/// cuts each probe short where it takes long to empty. At 640 kbit/s the 40 packets that every
+/// buffer here has are more than the window: nothing is lost, which step 3 needs.
 const SHRINKING: [Corner; 7] = [
     (10 * MBIT, 40 * MS),
     (10 * MBIT, 200 * MS),
@@ -159,8 +159,8 @@ pub(super) fn a_tenth_of_the_bandwidth(lab: &Lab<'_>) -> Outcome {
     ))
 }
 
-/// Step 3, from the change of the rate to the next REFILL, which forgets the short term: the share of
-/// max_bw to which bw_shortterm came.
+/// Step 3, from the change of the rate to the next REFILL, which forgets the short term: the share
+/// of max_bw to which bw_shortterm came.
 fn adapts_short_term(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
     let (start, limit) = (fixture.bbr(), fixture.limit(50));
     let (mut cuts, mut first, mut last) = (0, None, start.max_bw);
@@ -171,8 +171,8 @@ fn adapts_short_term(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
         else {
             continue;
         };
-        // What was delivered of late, up to the margin; and never less than 0.7 of before: of max_bw
-        // at the first cut since the bounds were forgotten.
+        // What was delivered of late, up to the margin; and never less than 0.7 of before: of
+        // max_bw at the first cut since the bounds were forgotten.
         last = fixture.bbr_before().bw_shortterm.unwrap_or(bbr.max_bw);
         let least = last.as_bytes_per_sec() * 7 / 10;
         let ok = (least..=last.as_bytes_per_sec()).contains(&bw.as_bytes_per_sec());
@@ -189,7 +189,8 @@ fn adapts_short_term(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
     Ok(share)
 }
 
-/// Paths on which an UP comes between two ProbeRTTs, and lasts for more rounds than the detection of a loss.
+/// Paths on which an UP comes between two ProbeRTTs, and lasts for more rounds than the detection
+/// of a loss.
 const LOSING: [Corner; 5] = [
     (MBIT, 200 * MS),
     (10 * GBIT, 500 * US),

@@ -18,8 +18,8 @@ const BURSTY: [(Corner, f64); 7] = [
     ((MBIT, 200 * MS), 1.0),
 ];
 
-/// And more for Startup. At a second's round trip CRUISE has two or three bursts, and the silence in which
-/// it ends takes a fifth of what is measured of it.
+/// And more for Startup. At a second's round trip CRUISE has two or three bursts, and the silence
+/// in which it ends takes a fifth of what is measured of it.
 const FAR: [(Corner, f64); 3] =
     [((64 * KBIT, S), 1.0), ((10 * MBIT, S), 1.0), ((100 * MBIT, S), 1.0)];
 

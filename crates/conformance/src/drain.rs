@@ -4,9 +4,9 @@ use fullpipe_cc::State;
 
 use super::fixture::{Broken, Corner, Fixture, GBIT, KBIT, Lab, MBIT, MS, Outcome, Span, US};
 
-/// ProbeRTT comes every 5 s. At 64 kbit/s, or with a round trip of a second, Startup's queue makes a
-/// round of 2 s and more, and ProbeRTT falls into every Drain. A gigabyte a round trip, 10 Gbit/s and a
-/// second, is left to Startup's first case, for its time.
+/// ProbeRTT comes every 5 s. At 64 kbit/s, or with a round trip of a second, Startup's queue makes
+/// a round of 2 s and more, and ProbeRTT falls into every Drain. A gigabyte a round trip, 10 Gbit/s
+/// and a second, is left to Startup's first case, for its time.
 const PATHS: [Corner; 7] = [
     (256 * KBIT, 500 * US),
     (MBIT, 500 * US),
@@ -50,8 +50,9 @@ fn drains_to_inflight(fixture: &mut Fixture<'_>) -> Result<u64, Broken> {
     Ok(took)
 }
 
-/// ProbeRTT comes every 5 s: where a round trip takes long, it may fall into Drain and end it for a reason of its own. A Startup that begins with some rounds of an
-/// idle application makes it fall elsewhere.
+/// ProbeRTT comes every 5 s: where a round trip takes long, it may fall into Drain and end it for a
+/// reason of its own. A Startup that begins with some rounds of an idle application makes it fall
+/// elsewhere.
 fn without_probe_rtt<T>(
     lab: &Lab<'_>,
     corner: Corner,

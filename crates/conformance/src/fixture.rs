@@ -237,7 +237,8 @@ impl Fixture<'_> {
         self.now() + Duration::from_secs(10) + self.long_round().times(rounds)
     }
 
-    /// Lets the next thing happen; past `limit` the step of the text that was waited for has failed.
+    /// Lets the next thing happen; past `limit` the step of the text that was waited for has
+    /// failed.
     pub(super) fn step(&mut self, step: u32, waiting_for: &str, limit: Instant) -> Step {
         self.steps += 1;
         if self.steps.is_multiple_of(1024) && self.stop.load(Ordering::Relaxed) {

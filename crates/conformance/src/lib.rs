@@ -1,8 +1,8 @@
 //! The draft's own test cases, "BBR Example Test Cases", as something that can be run: the command
 //! shows them to whoever wants to believe us, the tests run the same.
 //!
-//! A case runs real controllers in the simulator at the corners of rate and round trip that it allows,
-//! and checks the numbered steps of the text event by event, on what the snapshot shows.
+//! A case runs real controllers in the simulator at the corners of rate and round trip that it
+//! allows, and checks the numbered steps of the text event by event, on what the snapshot shows.
 #![forbid(unsafe_code)]
 
 mod adapt;
@@ -69,11 +69,12 @@ pub struct CaseResult {
     pub name: &'static str,
     /// True if every step came true.
     pub passed: bool,
-    /// The amendments that change what the case asks for: with all amendments the case fails, and without these it passes.
+    /// The amendments that change what the case asks for: with all amendments the case fails, and
+    /// without these it passes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_by: Option<String>,
-    /// The figures seen, or the step that failed: where, what was expected, and what was seen. Of a changed case the
-    /// reason for the change.
+    /// The figures seen, or the step that failed: where, what was expected, and what was seen. Of a
+    /// changed case the reason for the change.
     pub detail: String,
 }
 
@@ -128,8 +129,8 @@ impl Case {
         format!("appendix_{:02}_{}", self.id, self.name)
     }
 
-    /// Runs it; `None` when `stop` was set before it was through. A case of [`CHANGES`] runs twice with `bbr3x`: with
-    /// the amendments that are on, and without those that change it.
+    /// Runs it; `None` when `stop` was set before it was through. A case of [`CHANGES`] runs twice
+    /// with `bbr3x`: with the amendments that are on, and without those that change it.
     pub fn run(&self, subject: Subject, stop: &AtomicBool) -> Option<CaseResult> {
         let (passed, detail) = self.outcome(subject, stop)?;
         let result = CaseResult { id: self.id, name: self.name, passed, changed_by: None, detail };

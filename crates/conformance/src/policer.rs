@@ -5,9 +5,9 @@ use fullpipe_path::ElementConfig;
 
 use super::fixture::{Corner, GBIT, Lab, MBIT, MS, Outcome, S, Span, US};
 
-/// Links, of whose rate the policer lets a quarter pass. Where that is less than four packets a round trip
-/// (64 kbit/s anywhere, 1 Mbit/s and 10 ms), the smallest window sends more than it lets pass: 17 to 46 %
-/// are lost, whatever the algorithm believes.
+/// Links, of whose rate the policer lets a quarter pass. Where that is less than four packets a
+/// round trip (64 kbit/s anywhere, 1 Mbit/s and 10 ms), the smallest window sends more than it lets
+/// pass: 17 to 46 % are lost, whatever the algorithm believes.
 const POLICED: [Corner; 8] = [
     (10 * GBIT, 500 * US),
     (100 * MBIT, 200 * MS),

@@ -6,9 +6,9 @@ use super::fixture::{
     Broken, Corner, DATAGRAM, Fixture, GBIT, KBIT, Lab, MBIT, MS, Outcome, Span, Step, US,
 };
 
-/// ProbeRTT comes every 5 s and ends UP and DOWN for a reason of its own: where a round trip with its
-/// queue takes a second, as five packets at 64 kbit/s do, in every cycle. A gigabyte a round trip, 10
-/// Gbit/s and a second, would take long.
+/// ProbeRTT comes every 5 s and ends UP and DOWN for a reason of its own: where a round trip with
+/// its queue takes a second, as five packets at 64 kbit/s do, in every cycle. A gigabyte a round
+/// trip, 10 Gbit/s and a second, would take long.
 const PATHS: [Corner; 6] = [
     (256 * KBIT, 500 * US),
     (MBIT, 200 * MS),
@@ -74,8 +74,8 @@ fn plateau_in_up(fixture: &mut Fixture<'_>) -> Result<Option<u64>, Broken> {
     Ok(Some(fixture.bbr().round_count - start))
 }
 
-/// Checks that DOWN has begun. With nothing queued it may be over within the same ACK; so may the wait for
-/// the next probe, of as many rounds as the BDP has packets, where that is one.
+/// Checks that DOWN has begun. With nothing queued it may be over within the same ACK; so may the
+/// wait for the next probe, of as many rounds as the BDP has packets, where that is one.
 fn check_down(fixture: &Fixture<'_>, step: u32) -> Step {
     let short = fixture.state() == State::ProbeBwRefill && fixture.bbr().bdp < 2 * DATAGRAM;
     let down = short || matches!(fixture.state(), State::ProbeBwDown | State::ProbeBwCruise);

@@ -41,8 +41,8 @@ pub(super) fn comes_and_goes(lab: &Lab<'_>) -> Outcome {
     ))
 }
 
-/// From the start until ProbeRTT comes in ProbeBW; wherever it comes, it is with the first ACK more than
-/// 5 s after probe_rtt_min_delay was set.
+/// From the start until ProbeRTT comes in ProbeBW; wherever it comes, it is with the first ACK more
+/// than 5 s after probe_rtt_min_delay was set.
 fn comes(fixture: &mut Fixture<'_>) -> Step {
     let (mut stamp, limit) = (fixture.now(), fixture.limit(300));
     let mut in_probe_bw = false;

@@ -54,8 +54,8 @@ pub(super) fn plateau(lab: &Lab<'_>) -> Outcome {
     ))
 }
 
-/// Steps 2 to 4 of the plateau, for an event: what full_bw and its count made of a round. A ProbeRTT
-/// disturbs: at 64 kbit/s Startup lasts longer than its interval. It marks its samples as
+/// Steps 2 to 4 of the plateau, for an event: what full_bw and its count made of a round. A
+/// ProbeRTT disturbs: at 64 kbit/s Startup lasts longer than its interval. It marks its samples as
 /// application-limited, which count no round, and shifts the rounds of the loss signals.
 fn check_plateau_round(fixture: &Fixture<'_>, undisturbed: bool) -> Step {
     let (before, after) = (fixture.bbr_before(), fixture.bbr());
@@ -148,8 +148,8 @@ pub(super) fn loss_when_application_limited(lab: &Lab<'_>) -> Outcome {
         let ok = fixture.before.state == State::Startup && fixture.state() != State::Startup;
         fixture.check(5, ok, "out of Startup in this ACK", "it not")?;
     }
-    // Either criterion alone is not enough: a fifth of the packets lost, in four ranges a round trip, and a few
-    // losses in many ranges.
+    // Either criterion alone is not enough: a fifth of the packets lost, in four ranges a round
+    // trip, and a few losses in many ranges.
     let mut fixture = limited_in_startup(lab, (GBIT, 100 * MS))?;
     let ranges = [(1.0, 1), (0.0, TICKS / 4 - 1)].repeat(12);
     for (probability, ticks) in ranges.into_iter().chain([(0.0, 2 * TICKS), (0.005, 8 * TICKS)]) {

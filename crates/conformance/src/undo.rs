@@ -7,9 +7,9 @@ use super::fixture::{
     Broken, Corner, DATAGRAM, Fixture, GBIT, KBIT, Lab, MBIT, MS, Outcome, Span, Step, US,
 };
 
-/// Paths on which a fifth of half a round trip's packets suffices for the six ranges that end Startup and
-/// the 2 % that end UP (below some 100 Mbit/s and 20 ms it does not), and no ProbeRTT comes between loss and
-/// undo.
+/// Paths on which a fifth of half a round trip's packets suffices for the six ranges that end
+/// Startup and the 2 % that end UP (below some 100 Mbit/s and 20 ms it does not), and no ProbeRTT
+/// comes between loss and undo.
 const PATHS: [Corner; 7] = [
     (10 * GBIT, 500 * US),
     (10 * GBIT, 100 * MS),
@@ -51,7 +51,8 @@ fn saved(bbr: BbrSnapshot) -> [Option<u64>; 3] {
 }
 
 /// Follows the flow from the first loss to the end of all doubt: SaveStateUponLoss(), then
-/// HandleSpuriousLossDetection(). `state` is the one that the losses end, `back` the one to return to.
+/// HandleSpuriousLossDetection(). `state` is the one that the losses end, `back` the one to return
+/// to.
 fn lost_and_undone(
     fixture: &mut Fixture<'_>,
     (state, back): (State, State),
@@ -140,9 +141,9 @@ pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
     ))
 }
 
-/// "Handling Spurious RTO Recovery". QUIC's counterpart is persistent congestion (RFC 9002 section 7.6):
-/// all that left in three probe timeouts is lost. An application that writes little keeps UP going
-/// meanwhile.
+/// "Handling Spurious RTO Recovery". QUIC's counterpart is persistent congestion (RFC 9002 section
+/// 7.6): all that left in three probe timeouts is lost. An application that writes little keeps UP
+/// going meanwhile.
 pub(super) fn rto_recovery(lab: &Lab<'_>) -> Outcome {
     let mut windows = Span::default();
     for corner in TIMED_OUT {

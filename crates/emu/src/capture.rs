@@ -1,4 +1,5 @@
-//! A file of the packets at both ends of a link, in the format of pcapng, as Wireshark and tcpdump read it.
+//! A file of the packets at both ends of a link, in the format of pcapng, as Wireshark and tcpdump
+//! read it.
 
 use std::borrow::Cow;
 use std::fs::File;

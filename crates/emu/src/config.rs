@@ -38,16 +38,19 @@ pub struct EmulatorConfig {
     pub downlink: PathConfig,
     /// Traffic that shares the downlink with the target's, with its times after [`Self::epoch`].
     pub cross: Vec<CrossSource>,
-    /// The server's UDP address, on loopback unless `listen` is given. Nothing has to listen there yet.
+    /// The server's UDP address, on loopback unless `listen` is given. Nothing has to listen there
+    /// yet.
     pub target: SocketAddr,
-    /// The address to which clients send, of the same family as the target's; `None` for a free port on
-    /// loopback.
+    /// The address to which clients send, of the same family as the target's; `None` for a free
+    /// port on loopback.
     pub listen: Option<SocketAddr>,
     /// The file for the packets at both ends, in the format of pcapng; `None` for none.
     pub capture: Option<PathBuf>,
-    /// The times after [`Self::epoch`] at which every client appears to the target with another port or address.
+    /// The times after [`Self::epoch`] at which every client appears to the target with another
+    /// port or address.
     pub rebind: Vec<Rebinding>,
-    /// The number of packets of each direction whose time and header are kept, from the first on: 24 bytes a packet.
+    /// The number of packets of each direction whose time and header are kept, from the first on:
+    /// 24 bytes a packet.
     pub record_arrivals: usize,
     /// The zero of all times that the link gives; `None` for its start. Several sources of samples
     /// that share one zero can be plotted together.

@@ -17,8 +17,8 @@ use crate::flows::{Port, Ports};
 use crate::link::{Link, Shared};
 use crate::{EmuError, EmulatorConfig, LinkReport};
 
-/// The link at one moment. While packets leave, one that arrived within the last millisecond may not
-/// have been read yet and is missing here; it enters the model with its own time later.
+/// The link at one moment. While packets leave, one that arrived within the last millisecond may
+/// not have been read yet and is missing here; it enters the model with its own time later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkSample {
     /// The moment, counted from [`Emulator::epoch`].
@@ -112,8 +112,8 @@ impl Emulator {
         }
     }
 
-    /// Queueing delay in nanoseconds of every packet that left towards the clients so far: two of these
-    /// have the packets between them as their difference.
+    /// Queueing delay in nanoseconds of every packet that left towards the clients so far: two of
+    /// these have the packets between them as their difference.
     pub fn queue_delay_ns(&self) -> Histogram<u64> {
         self.shared.model().down.queue_delay.histogram().clone()
     }
@@ -132,7 +132,8 @@ impl Emulator {
         self.stop().unwrap_or(Err(EmuError::Panicked))
     }
 
-    /// Keeps the link's thread from going on while `work` runs, for tests of what a late thread does.
+    /// Keeps the link's thread from going on while `work` runs, for tests of what a late thread
+    /// does.
     #[doc(hidden)]
     pub fn while_stalled(&self, work: impl FnOnce()) {
         let model = self.shared.model();

@@ -95,8 +95,8 @@ impl Ports {
         }
     }
 
-    /// The addresses of a datagram of a flow at an end of the link, from and to, on the way to the target or
-    /// `back`.
+    /// The addresses of a datagram of a flow at an end of the link, from and to, on the way to the
+    /// target or `back`.
     pub(crate) fn addresses(
         &self,
         flow: usize,
@@ -127,7 +127,8 @@ impl Ports {
         Ok(flow)
     }
 
-    /// Gives each flow a new socket, and so a new port, towards the target, and another address if that changes.
+    /// Gives each flow a new socket, and so a new port, towards the target, and another address if
+    /// that changes.
     pub(crate) fn rebind(&mut self, what: Rebound) -> io::Result<()> {
         if what == Rebound::Address {
             self.address = (self.address + 1) % ADDRESSES;

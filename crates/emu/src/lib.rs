@@ -1,6 +1,6 @@
-//! A network path under the real clock: a UDP link on loopback, inside the process; and on Linux, for
-//! root, between two network namespaces either a TUN link (`tun`), which is the same path, or the
-//! kernel's own netem (`netem`), which is not.
+//! A network path under the real clock: a UDP link on loopback, inside the process; and on Linux,
+//! for root, between two network namespaces either a TUN link (`tun`), which is the same path, or
+//! the kernel's own netem (`netem`), which is not.
 //!
 //! ```text
 //! client A ──┐                  uplink path                  ┌── socket A' ──┐
@@ -13,7 +13,8 @@
 //! with its own socket towards the target, so the server sees as many peers as there are clients.
 //! All flows share one [`Path`](fullpipe_path::Path) in each direction: one bottleneck, one queue,
 //! as on a real link. Nothing needs root or a network namespace, nothing leaves the machine unless
-//! [`EmulatorConfig::listen`] makes it a relay, and everything ends when the [`Emulator`] is dropped.
+//! [`EmulatorConfig::listen`] makes it a relay, and everything ends when the [`Emulator`] is
+//! dropped.
 //!
 //! ```no_run
 //! use fullpipe_cc::{Duration, Rate};
@@ -48,30 +49,31 @@
 //!   thread was: a late wake delays what comes out, never what the bottleneck does.
 //! - **Arrival is when the kernel received the packet** on Linux (`SO_TIMESTAMPNS`), also when the
 //!   thread reads it later; packets of several flows enter the model in the order of these times.
-//!   Elsewhere arrival is when the thread read the packet from its socket, which is later by as much
-//!   as the thread was busy. [`LinkReport::host`] says which it was.
+//!   Elsewhere arrival is when the thread read the packet from its socket, which is later by as
+//!   much as the thread was busy. [`LinkReport::host`] says which it was.
 //! - **Lateness is measured**, for every packet in both directions: the time after the system call
 //!   that sent it, minus the time at which the model let it go.
 //! - **A packet that the kernel dropped before the model saw it is counted** on Linux
 //!   ([`LinkReport::kernel_drops`]), and so is one that the link delivered and the endpoint's own
 //!   full socket dropped ([`LinkReport::endpoint_drops`]). Elsewhere the kernel does not tell.
 //! - **[`LinkReport::trusted`] is the verdict**: false when the p99 of the lateness is over
-//!   [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was lost anywhere outside the model.
-//!   [`LinkReport::warning`] says it in a sentence.
+//!   [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was lost anywhere
+//!   outside the model. [`LinkReport::warning`] says it in a sentence.
 //!
-//! On Linux the link carries the ECN bits of the IP header, and a mark of the path arrives; elsewhere every packet leaves
-//! as not ECN-capable. It has no MTU: a datagram of any size up to 65507 bytes is one packet on it.
+//! On Linux the link carries the ECN bits of the IP header, and a mark of the path arrives;
+//! elsewhere every packet leaves as not ECN-capable. It has no MTU: a datagram of any size up to
+//! 65507 bytes is one packet on it.
 //!
 //! # The thread
 //!
-//! One thread does everything. It sleeps in `ppoll` (`kevent` on macOS) until the next packet leaves
-//! or arrives, with a timer slack of 1 ns where there is such a thing, and never spins. It asks for
-//! the real-time class SCHED_FIFO and goes on without it when that is not permitted: on a loaded
-//! machine that is the difference between a p99 lateness of 0.1 ms and of several. UDP GRO lets it
-//! take a burst from a sender that uses GSO in one system call, and a packet whose arrival the kernel
-//! has stamped is read when the next one leaves, if that is within a millisecond and within the
-//! delay of both directions. Departures are single packets, because at a bottleneck each has its own
-//! time. The example `lateness` measures all this on the machine at hand.
+//! One thread does everything. It sleeps in `ppoll` (`kevent` on macOS) until the next packet
+//! leaves or arrives, with a timer slack of 1 ns where there is such a thing, and never spins. It
+//! asks for the real-time class SCHED_FIFO and goes on without it when that is not permitted: on a
+//! loaded machine that is the difference between a p99 lateness of 0.1 ms and of several. UDP GRO
+//! lets it take a burst from a sender that uses GSO in one system call, and a packet whose arrival
+//! the kernel has stamped is read when the next one leaves, if that is within a millisecond and
+//! within the delay of both directions. Departures are single packets, because at a bottleneck each
+//! has its own time. The example `lateness` measures all this on the machine at hand.
 #![forbid(unsafe_code)]
 
 mod capture;

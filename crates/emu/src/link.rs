@@ -23,10 +23,12 @@ use crate::report::Nanos;
 use crate::way_back::WayBack;
 use crate::{ArrivalTime, EmuError, EmulatorConfig, HostReport, LinkReport, Rebound};
 
-/// Largest number of reads from one socket before packets that are due are sent. More would delay them.
+/// Largest number of reads from one socket before packets that are due are sent. More would delay
+/// them.
 const READS_A_TURN: usize = 64;
 
-/// The longest that a packet waits to be read while others leave: a live sample does not see it yet.
+/// The longest that a packet waits to be read while others leave: a live sample does not see it
+/// yet.
 const LONGEST_BLIND: Duration = Duration::from_millis(1);
 
 /// A datagram inside the link. One of cross traffic is of no flow.
@@ -221,8 +223,8 @@ impl Link {
         }
     }
 
-    /// Gives each flow a new socket towards the target if a time for that has come. What the target has sent to
-    /// the old ones is lost, as behind a router that forgot.
+    /// Gives each flow a new socket towards the target if a time for that has come. What the target
+    /// has sent to the old ones is lost, as behind a router that forgot.
     fn rebind_until(&mut self, now: Instant) -> io::Result<()> {
         if self.rebind.front().is_none_or(|(at, _)| *at > now) {
             return Ok(());
@@ -262,8 +264,8 @@ impl Link {
         self.waiter.wait(stopped().chain(self.ports.fds()), timeout, ready)
     }
 
-    /// Reads the sockets that have something and lets it into the paths in the order of arrival, with the
-    /// cross traffic until `now`.
+    /// Reads the sockets that have something and lets it into the paths in the order of arrival,
+    /// with the cross traffic until `now`.
     fn read(&mut self, ready: &[usize], now: Instant) -> io::Result<()> {
         for &position in ready {
             match position {

@@ -25,14 +25,15 @@ use crate::netlink::Netlink;
 /// `nsenter --net=/run/fullpipe/NAME ss -ti`. It exists only as long as a name is in it.
 pub const DIRECTORY: &str = "/run/fullpipe";
 
-/// The server's address in its namespace: of the block for benchmarks (RFC 2544), which nobody routes.
+/// The server's address in its namespace: of the block for benchmarks (RFC 2544), which nobody
+/// routes.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
 /// The client's address in its namespace.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
-/// The most that a socket's buffers grow to in a namespace, in bytes. The kernel's own limit of some
-/// MB would bound the window on a long path before congestion control does.
+/// The most that a socket's buffers grow to in a namespace, in bytes. The kernel's own limit of
+/// some MB would bound the window on a long path before congestion control does.
 pub const SOCKET_BUFFER_BYTES: u32 = 64 << 20;
 
 /// The variable in the environment of a command that says which process made its namespace.
@@ -50,14 +51,16 @@ pub(crate) const DEVICE: &str = "fullpipe";
 /// Largest number of attempts to make a name while other runs remove the directory with theirs.
 const TRIES: usize = 10;
 
-/// Largest number of looks at the processes of a namespace while they end, and the time between two.
+/// Largest number of looks at the processes of a namespace while they end, and the time between
+/// two.
 const KILL_TRIES: usize = 100;
 const KILL_NAP: Duration = Duration::from_millis(10);
 
 /// A network namespace. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Namespace {
-    /// Its name, which only root can give it: without one it is there as long as this or a process inside.
+    /// Its name, which only root can give it: without one it is there as long as this or a process
+    /// inside.
     path: Option<PathBuf>,
     file: File,
 }
@@ -86,8 +89,8 @@ impl Namespace {
         Ok(Self { path, file })
     }
 
-    /// Runs `work` on a thread of its own inside the namespace. Sockets and files that it opens stay
-    /// the namespace's wherever they are used.
+    /// Runs `work` on a thread of its own inside the namespace. Sockets and files that it opens
+    /// stay the namespace's wherever they are used.
     ///
     /// # Errors
     /// The system does not let a thread enter the namespace.
@@ -108,7 +111,8 @@ impl Namespace {
         enabled.map_err(EmuError::io("set up its namespace"))
     }
 
-    /// Kills every process that runs inside. A process of several threads runs where its first one does.
+    /// Kills every process that runs inside. A process of several threads runs where its first one
+    /// does.
     ///
     /// # Errors
     /// Some are still there after a second: whatever kills processes cannot end these.
@@ -141,7 +145,8 @@ impl Namespace {
 pub struct Entry(File);
 
 impl Entry {
-    /// Moves the calling thread into the namespace for good, with every thread that it starts from then on.
+    /// Moves the calling thread into the namespace for good, with every thread that it starts from
+    /// then on.
     ///
     /// # Errors
     /// The system does not let it in.
@@ -174,8 +179,8 @@ impl Identity {
     }
 }
 
-/// Runs `work` in a namespace without a name, which is gone with it: what the machine can do is best
-/// known by trying. It needs root.
+/// Runs `work` in a namespace without a name, which is gone with it: what the machine can do is
+/// best known by trying. It needs root.
 pub(crate) fn try_in_one<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, EmuError> {
     let tried = in_a_thread(|| {
         unshare(CloneFlags::CLONE_NEWNET)?;
@@ -198,8 +203,8 @@ pub struct Cleaned {
     pub left: Vec<(String, EmuError)>,
 }
 
-/// Removes the namespaces that killed runs left, and kills what still runs in them. It keeps those of live runs, and directories, which
-/// belong to others.
+/// Removes the namespaces that killed runs left, and kills what still runs in them. It keeps those
+/// of live runs, and directories, which belong to others.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -234,8 +239,8 @@ pub fn clean() -> Result<Cleaned, EmuError> {
     Ok(cleaned)
 }
 
-/// What this process writes into the environment of commands, so that [`clean`] knows them by it where the
-/// namespace has no name: the value of [`OWNER_VARIABLE`].
+/// What this process writes into the environment of commands, so that [`clean`] knows them by it
+/// where the namespace has no name: the value of [`OWNER_VARIABLE`].
 ///
 /// # Errors
 /// There is no /proc.
@@ -245,8 +250,8 @@ pub fn owner() -> Result<String, EmuError> {
     Ok(format!("{process}-{}", started.map_err(EmuError::io("read /proc"))?))
 }
 
-/// Kills what killed runs have left in namespaces without a name: processes that have the mark of a run whose process
-/// is gone, and all others in the same namespaces.
+/// Kills what killed runs have left in namespaces without a name: processes that have the mark of a
+/// run whose process is gone, and all others in the same namespaces.
 fn clean_without_names(cleaned: &mut Cleaned) {
     let hosts = [OWN_NAMESPACE, "/proc/1/ns/net"].map(|path| Identity::at(Path::new(path)).ok());
     let mut left: Vec<Identity> = Vec::new();

@@ -188,8 +188,8 @@ impl Netlink {
         Ok(device)
     }
 
-    /// Waits until the kernel has seen that both ends of a device are on: until then it drops what is
-    /// sent, and says nothing.
+    /// Waits until the kernel has seen that both ends of a device are on: until then it drops what
+    /// is sent, and says nothing.
     pub(crate) fn wait_for(&self, device: u32) -> io::Result<()> {
         let deadline = Instant::now() + LINK_TIME;
         while Instant::now() < deadline {

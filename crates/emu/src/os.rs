@@ -1,5 +1,5 @@
-//! Functions that differ between the systems: waiting, receiving, and the kernel's information about
-//! packets.
+//! Functions that differ between the systems: waiting, receiving, and the kernel's information
+//! about packets.
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -63,7 +63,8 @@ pub(crate) fn is_unreachable(e: &io::Error) -> bool {
     )
 }
 
-/// Priority of a link's thread in the real-time class: above the desktop's audio, below the kernel's own threads.
+/// Priority of a link's thread in the real-time class: above the desktop's audio, below the
+/// kernel's own threads.
 pub(crate) const LINK_PRIORITY: u8 = 50;
 
 /// Asks for the real-time class with this priority, 0 to 99; whether it was given.

@@ -10,7 +10,8 @@ use crate::report::Nanos;
 /// Bytes of a datagram in which one is changed: QUIC's header and the first of what it protects.
 const CORRUPTIBLE_BYTES: u64 = 50;
 
-/// Time between two points of a [`Growth`] at first, and the number of points beyond which there are half as many.
+/// Time between two points of a [`Growth`] at first, and the number of points beyond which there
+/// are half as many.
 const POINT_INTERVAL: Duration = Duration::from_millis(10);
 const MOST_POINTS: usize = 1 << 16;
 
@@ -37,7 +38,8 @@ impl Growth {
         self.points.push((at, bytes));
     }
 
-    /// The rate between the moments by which one quarter and three quarters of all bytes had been delivered.
+    /// The rate between the moments by which one quarter and three quarters of all bytes had been
+    /// delivered.
     fn middle_half(&self, all: u64) -> Option<Rate> {
         let at = |part: u64| self.points.iter().find(|(_, bytes)| *bytes >= part);
         let (from, to) = (at(all / 4)?, at(all / 4 * 3)?);
@@ -118,8 +120,8 @@ pub(crate) fn corrupt_position(length: usize, before: u64) -> usize {
     (before % CORRUPTIBLE_BYTES.min(length.max(1) as u64)) as usize
 }
 
-/// Changes one byte at the beginning of a datagram, each time another one. The kernel sends it with a right
-/// checksum, so only the endpoint can find it.
+/// Changes one byte at the beginning of a datagram, each time another one. The kernel sends it with
+/// a right checksum, so only the endpoint can find it.
 pub(crate) fn corrupt(datagram: &mut [u8], before: u64) {
     let position = corrupt_position(datagram.len(), before);
     if let Some(byte) = datagram.get_mut(position) {

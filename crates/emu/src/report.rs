@@ -49,8 +49,9 @@ pub struct DirectionReport {
     pub queue_delay: Histogram<u64>,
     /// Bytes delivered behind the headers of IP and of TCP or UDP.
     pub payload_bytes: u64,
-    /// The rate of these between the moments by which one quarter and three quarters of them had been delivered: without
-    /// handshake, start and end. Nothing where that took less than a tenth of a second.
+    /// The rate of these between the moments by which one quarter and three quarters of them had
+    /// been delivered: without handshake, start and end. Nothing where that took less than a tenth
+    /// of a second.
     pub middle_half: Option<Rate>,
     /// Packets delivered with changed bits.
     pub corrupted_packets: u64,
@@ -101,7 +102,8 @@ pub struct LinkReport {
     /// Conditions of the run on this machine.
     pub host: HostReport,
     /// True if the result can be taken for that of the path described. False when the p99 of the
-    /// lateness is over [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was lost outside the model.
+    /// lateness is over [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was
+    /// lost outside the model.
     pub trusted: bool,
     /// The reason why the run is not to be trusted, in a sentence.
     pub warning: Option<String>,

@@ -1,7 +1,8 @@
-//! Network namespaces without root: inside a user namespace of this process's own (user_namespaces(7)).
+//! Network namespaces without root: inside a user namespace of this process's own
+//! (user_namespaces(7)).
 //!
-//! The process keeps its user, its files and its network. It may from then on make network namespaces, devices and
-//! routes in them. What it starts has the same user and no rights beyond.
+//! The process keeps its user, its files and its network. It may from then on make network
+//! namespaces, devices and routes in them. What it starts has the same user and no rights beyond.
 
 use std::fs;
 use std::io;
@@ -14,12 +15,13 @@ use nix::unistd::{getegid, geteuid};
 
 use crate::EmuError;
 
-/// A thread that was joined may be counted for a moment more, and a process of several threads is refused.
+/// A thread that was joined may be counted for a moment more, and a process of several threads is
+/// refused.
 const TRIES: usize = 100;
 const NAP: Duration = Duration::from_millis(2);
 
-/// Moves this process, which must have one thread, into a user namespace of its own, for good. Its user and group
-/// keep their numbers.
+/// Moves this process, which must have one thread, into a user namespace of its own, for good. Its
+/// user and group keep their numbers.
 ///
 /// # Errors
 /// The kernel, or a rule of the distribution, does not permit it to this user.

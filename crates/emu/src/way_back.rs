@@ -1,4 +1,5 @@
-//! Way back that is longer for some clients than for others: what they send is held after the uplink.
+//! Way back that is longer for some clients than for others: what they send is held after the
+//! uplink.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

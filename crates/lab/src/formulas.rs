@@ -29,8 +29,8 @@ pub(crate) fn jain(goodputs: impl IntoIterator<Item = u64>) -> f64 {
     if squares == 0.0 { 1.0 } else { round(sum * sum / (n * squares), 6) }
 }
 
-/// The least value that `percent` of all do not exceed (nearest rank: the one at place `percent` × n ÷ 100,
-/// rounded up, counted from 1); the least of all for 0, nothing of none. Sorts the values.
+/// The least value that `percent` of all do not exceed (nearest rank: the one at place `percent` ×
+/// n ÷ 100, rounded up, counted from 1); the least of all for 0, nothing of none. Sorts the values.
 pub(crate) fn percentile(values: &mut [f64], percent: usize) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() * percent).div_ceil(100).max(1);

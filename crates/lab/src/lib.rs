@@ -1,7 +1,8 @@
 //! The lab: an experiment goes through it once, from left to right.
 //!
-//! scenario (a file, or options) -> plan (grid, expectations) -> backend -> observations -> metrics ->
-//! expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). `figures` and `explain` stand on that.
+//! scenario (a file, or options) -> plan (grid, expectations) -> backend -> observations -> metrics
+//! -> expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). `figures` and `explain` stand
+//! on that.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(feature = "transports"),

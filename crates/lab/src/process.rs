@@ -34,8 +34,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a command in a process group of its own, which gets the terminal where this process has it:
-    /// Ctrl-C then is the command's.
+    /// Starts a command in a process group of its own, which gets the terminal where this process
+    /// has it: Ctrl-C then is the command's.
     pub(crate) fn start(mut command: Command, output_on_stderr: bool) -> io::Result<Self> {
         command.process_group(0);
         if output_on_stderr {
@@ -90,8 +90,9 @@ impl Process {
         Ok(self.status)
     }
 
-    /// True if somebody typed Ctrl-Z since the last call. The path goes on in real time, and the shell that could
-    /// continue the command waits for this process: a command with the terminal does not stop.
+    /// True if somebody typed Ctrl-Z since the last call. The path goes on in real time, and the
+    /// shell that could continue the command waits for this process: a command with the terminal
+    /// does not stop.
     #[cfg(target_os = "linux")]
     fn is_stopped(&self) -> bool {
         use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -125,7 +126,8 @@ impl Process {
 
     /// Kills what is left of the group.
     fn kill(&mut self) -> io::Result<()> {
-        // The first process is not reaped twice, and its number stays the group's while others are in it.
+        // The first process is not reaped twice, and its number stays the group's while others are
+        // in it.
         let _ = killpg(self.group, Signal::SIGKILL);
         if self.status.is_none() {
             self.status = Some(self.child.wait()?);
@@ -140,7 +142,8 @@ impl Drop for Process {
         if !self.has_terminal {
             return;
         }
-        // A process in the background that takes the terminal is stopped, unless it blocks the signal.
+        // A process in the background that takes the terminal is stopped, unless it blocks the
+        // signal.
         let mut background = SigSet::empty();
         background.add(Signal::SIGTTOU);
         if background.thread_block().is_ok() {
@@ -150,7 +153,8 @@ impl Drop for Process {
     }
 }
 
-/// Time that what was written last has to come through the pipe, when somebody still holds its other end.
+/// Time that what was written last has to come through the pipe, when somebody still holds its
+/// other end.
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// The last of what a command has written to stdout and stderr.

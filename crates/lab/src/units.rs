@@ -2,8 +2,8 @@
 //!
 //! The conventions are those of tc and iperf3 where the two agree, and a refusal where they do not:
 //! - Rates are bits per second and their prefixes are powers of 1000: `100mbit` (tc) and `100M`
-//!   (iperf3) are the same. `100mbps` is refused, because tc reads it as bytes, and `100`, because who
-//!   writes that rarely means 100 bit/s.
+//!   (iperf3) are the same. `100mbps` is refused, because tc reads it as bytes, and `100`, because
+//!   who writes that rarely means 100 bit/s.
 //! - Times need their unit: tc reads a bare number as microseconds, iperf3 as seconds.
 //! - Volumes: MB is 10^6 bytes, MiB is 2^20. A bare prefix (`6M`) is refused: tc reads it as 2^20.
 //! - Losses: `0.1%` and `0.001` are the same.
@@ -196,7 +196,8 @@ impl Buffer {
         }
     }
 
-    /// Factors of a computed size, for people: ` (100mbit x 40ms)`; empty for a size that is counted itself.
+    /// Factors of a computed size, for people: ` (100mbit x 40ms)`; empty for a size that is
+    /// counted itself.
     pub(crate) fn origin(self, rate: Rate, rtt: Duration) -> String {
         match self {
             Self::Bdp(_) => format!(" ({} x {})", show_rate(rate), show_duration(rtt)),

@@ -7,9 +7,9 @@
 //! done
 //! ```
 //!
-//! The difference of the two figures after `Collected`, divided by 100000, is the cost of one packet:
-//! its `send`, its `poll`, and the two `next_event` that a clock's holder asks for meanwhile. It was 266
-//! with Rust 1.95, this program's own lines included.
+//! The difference of the two figures after `Collected`, divided by 100000, is the cost of one
+//! packet: its `send`, its `poll`, and the two `next_event` that a clock's holder asks for
+//! meanwhile. It was 266 with Rust 1.95, this program's own lines included.
 
 use std::error::Error;
 

@@ -4,8 +4,8 @@ use fullpipe_cc::Instant;
 
 use crate::packet::Header;
 
-/// A packet's entrance. A path of the same configuration does the same again when it gets the same packets at
-/// the same times.
+/// A packet's entrance. A path of the same configuration does the same again when it gets the same
+/// packets at the same times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
     /// The time at which it entered the path.

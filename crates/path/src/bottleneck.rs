@@ -19,8 +19,9 @@ enum State {
     Serving { key: Key, bytes: u32, until: Instant },
 }
 
-/// Serialises one packet at a time; the others wait as the discipline wills. A packet leaves the discipline when
-/// its own serialisation starts: on a trace at the opportunity that carries its first byte, as in Mahimahi.
+/// Serialises one packet at a time; the others wait as the discipline wills. A packet leaves the
+/// discipline when its own serialisation starts: on a trace at the opportunity that carries its
+/// first byte, as in Mahimahi.
 #[derive(Debug)]
 pub(crate) struct Bottleneck {
     wire: Wire,
@@ -41,8 +42,8 @@ impl Bottleneck {
         }
     }
 
-    /// Carries packets at `rate`, not zero, from the next one on: the packet on the wire leaves as it
-    /// began.
+    /// Carries packets at `rate`, not zero, from the next one on: the packet on the wire leaves as
+    /// it began.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) {
         self.wire.set_rate(rate);
         if let State::Pausing(_) = self.state {
@@ -132,8 +133,8 @@ impl Bottleneck {
     }
 
     /// The queue and what has been carried at `now`, without changing anything: packets whose
-    /// serialisation ends until then count as gone. What a discipline will have dropped or put before
-    /// others until then is not foreseen.
+    /// serialisation ends until then count as gone. What a discipline will have dropped or put
+    /// before others until then is not foreseen.
     pub(crate) fn look(&self, now: Instant) -> (Queue, Count) {
         let (mut size, mut carried) = (self.held(), self.carried);
         let mut wire = self.wire.clone();

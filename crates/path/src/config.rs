@@ -137,9 +137,10 @@ impl Selection {
 pub enum LossConfig {
     /// Each with this probability, independently of all others.
     Independent(Probability),
-    /// Gilbert's and Elliott's chain of a good and a bad state, which begins in the good one. For each
-    /// packet the state changes first, then the packet is lost with its state's probability. On
-    /// average `to_bad / (to_bad + to_good)` of the packets meet the bad state, `1 / to_good` in a row.
+    /// Gilbert's and Elliott's chain of a good and a bad state, which begins in the good one. For
+    /// each packet the state changes first, then the packet is lost with its state's probability.
+    /// On average `to_bad / (to_bad + to_good)` of the packets meet the bad state, `1 / to_good` in
+    /// a row.
     GilbertElliott {
         /// From good to bad, for each packet.
         to_bad: Probability,
@@ -159,17 +160,18 @@ pub enum LossConfig {
         /// Packets lost of these: at least 1 and fewer than `every`.
         length: u64,
     },
-    /// Each with this probability, but never more than so many in a row: after them one passes. A test of recovery that
-    /// is not to be one of timeouts needs that.
+    /// Each with this probability, but never more than so many in a row: after them one passes. A
+    /// test of recovery that is not to be one of timeouts needs that.
     Limited {
-        /// The probability that a packet is lost, where fewer than `in_a_row` were lost right before it.
+        /// The probability that a packet is lost, where fewer than `in_a_row` were lost right
+        /// before it.
         probability: Probability,
         /// The most in a row, at least 1.
         in_a_row: u32,
     },
-    /// Losses from a shallow buffer shared with other traffic: a packet may find it full, and then it stays
-    /// full for a time, however many packets come. A burst counted in packets would outlast every timeout of
-    /// a flow that has one packet left to send.
+    /// Losses from a shallow buffer shared with other traffic: a packet may find it full, and then
+    /// it stays full for a time, however many packets come. A burst counted in packets would
+    /// outlast every timeout of a flow that has one packet left to send.
     Overflows {
         /// The probability that a packet is the first of a burst.
         begins: Probability,
@@ -211,12 +213,13 @@ pub enum ElementConfig {
     Blackhole(Vec<(Duration, Duration)>),
     /// Bits of a packet change with this probability: it goes on, and is delivered as corrupted.
     Corruption(Probability),
-    /// With this probability a packet is marked with congestion experienced, if its transport is ECN-capable.
+    /// With this probability a packet is marked with congestion experienced, if its transport is
+    /// ECN-capable.
     Marking(Probability),
     /// With this probability a packet goes on twice.
     Duplication(Probability),
-    /// A token bucket that drops: a packet passes at once when the bucket holds its bytes, and takes
-    /// them out; else it is dropped.
+    /// A token bucket that drops: a packet passes at once when the bucket holds its bytes, and
+    /// takes them out; else it is dropped.
     Policer {
         /// The bucket's refill rate, in wire bytes per second, above 0.
         rate: Rate,

@@ -18,8 +18,8 @@ impl Exponential {
 
     /// A time with this mean, in whole nanoseconds.
     ///
-    /// Von Neumann's method (1951): the fraction is a uniform number that starts a falling run of odd
-    /// length, and each run of even length before it adds one. It compares integers and nothing
+    /// Von Neumann's method (1951): the fraction is a uniform number that starts a falling run of
+    /// odd length, and each run of even length before it adds one. It compares integers and nothing
     /// else; a logarithm would differ between machines in its last bits.
     pub fn draw(&mut self, mean: Duration) -> Duration {
         let mut whole = 0u64;

@@ -42,9 +42,10 @@
 //!
 //! # The order of things
 //!
-//! A [`PathConfig`] is a row of elements in any order, and [`Link`] a short way to write the one that
-//! a link in the real world has: random loss first, then the bottleneck and its queue, then the delay.
-//! A randomly lost packet therefore never reaches the queue and takes no share of the rate.
+//! A [`PathConfig`] is a row of elements in any order, and [`Link`] a short way to write the one
+//! that a link in the real world has: random loss first, then the bottleneck and its queue, then
+//! the delay. A randomly lost packet therefore never reaches the queue and takes no share of the
+//! rate.
 //!
 //! Of two things due in the same nanosecond, the one further down the path happens first: a packet
 //! that leaves the bottleneck makes room for the one that arrives at that moment.
@@ -83,11 +84,11 @@
 //!
 //! # Adding an element
 //!
-//! An element holds packets' keys and says when it next does something with one (`element.rs`). What
-//! happens at that moment is decided at that moment, so an element can mark or drop what it takes
-//! out of its queue, change its rate, or let packets overtake each other. Add the element's module,
-//! its variant in `Element` and in [`ElementConfig`]; nothing else changes. A queue discipline goes to
-//! `queue` and [`QueueConfig`] in the same way.
+//! An element holds packets' keys and says when it next does something with one (`element.rs`).
+//! What happens at that moment is decided at that moment, so an element can mark or drop what it
+//! takes out of its queue, change its rate, or let packets overtake each other. Add the element's
+//! module, its variant in `Element` and in [`ElementConfig`]; nothing else changes. A queue
+//! discipline goes to `queue` and [`QueueConfig`] in the same way.
 #![forbid(unsafe_code)]
 
 mod aggregation;

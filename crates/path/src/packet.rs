@@ -23,7 +23,8 @@ impl Ecn {
 
 /// The part of a packet that the path reads: the rest is the caller's payload.
 ///
-/// A plain number converts to a packet of that size, of flow 0, whose transport does not support ECN.
+/// A plain number converts to a packet of that size, of flow 0, whose transport does not support
+/// ECN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// The size on the wire, IP and UDP headers included.

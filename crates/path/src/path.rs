@@ -17,8 +17,8 @@ pub struct Delivered<T> {
     /// Queueing delay: the time between its arrival at a bottleneck and the start of its own
     /// serialisation, of all bottlenecks together.
     pub queued: Duration,
-    /// The time at which its last bit left the last bottleneck that it passed; on a path without one, the
-    /// time at which it entered.
+    /// The time at which its last bit left the last bottleneck that it passed; on a path without
+    /// one, the time at which it entered.
     pub left_queue: Instant,
     /// Its size on the wire.
     pub wire_bytes: u32,
@@ -99,9 +99,9 @@ impl<T: Clone> Path<T> {
         Ok(Self { way, now: Instant::default(), stats: PathStats::default(), log: None })
     }
 
-    /// A packet enters the path at `now` and meets the queue as it is at `now`: everything due until
-    /// then happens first. A plain number for its `header` is its size on the wire, IP and UDP
-    /// headers included.
+    /// A packet enters the path at `now` and meets the queue as it is at `now`: everything due
+    /// until then happens first. A plain number for its `header` is its size on the wire, IP and
+    /// UDP headers included.
     ///
     /// # Errors
     /// The packet itself with the reason, when it is dropped on the spot.
@@ -124,14 +124,14 @@ impl<T: Clone> Path<T> {
         }
     }
 
-    /// Keeps the time and the header of each packet that enters from now on, of `most` packets at most: 24
-    /// bytes each.
+    /// Keeps the time and the header of each packet that enters from now on, of `most` packets at
+    /// most: 24 bytes each.
     pub fn record_arrivals(&mut self, most: usize) {
         self.log = Some(Box::new(ArrivalLog { most, arrivals: Vec::new() }));
     }
 
-    /// What was recorded, in the order in which it entered; nothing remains here. Where it is less than
-    /// [`PathStats::arrived`], there was no room for the rest.
+    /// What was recorded, in the order in which it entered; nothing remains here. Where it is less
+    /// than [`PathStats::arrived`], there was no room for the rest.
     pub fn take_arrivals(&mut self) -> Vec<Arrival> {
         self.log.take().map(|log| log.arrivals).unwrap_or_default()
     }
@@ -152,8 +152,8 @@ impl<T: Clone> Path<T> {
         }
     }
 
-    /// Packets that enter from `now` on are lost with `probability`, in front of all other elements:
-    /// instead of the loss that the row begins with, if it does.
+    /// Packets that enter from `now` on are lost with `probability`, in front of all other
+    /// elements: instead of the loss that the row begins with, if it does.
     pub fn set_loss(&mut self, now: Instant, probability: Probability, seed: u64) {
         self.advance(now);
         match &mut self.way {
@@ -176,8 +176,9 @@ impl<T: Clone> Path<T> {
     }
 
     /// The next time to call [`Self::poll`]: nothing is delivered before. `None` while nothing is
-    /// inside. A poll at this time may still find nothing; then there is a later time. A packet that
-    /// is dropped inside the path makes no wake of its own: it is handed back with the next poll.
+    /// inside. A poll at this time may still find nothing; then there is a later time. A packet
+    /// that is dropped inside the path makes no wake of its own: it is handed back with the next
+    /// poll.
     #[inline]
     pub fn next_event(&self) -> Option<Instant> {
         match &self.way {

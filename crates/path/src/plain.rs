@@ -1,8 +1,8 @@
 //! The plain link by a short way: random loss, one rate with a tail-drop queue, one delay.
 //!
-//! The time at which a packet leaves such a link is known as soon as the packet enters. So nothing happens
-//! inside but counting, and a packet costs a tenth of what the row of elements needs. The output is the
-//! same, to the nanosecond; a property test compares the two.
+//! The time at which a packet leaves such a link is known as soon as the packet enters. So nothing
+//! happens inside but counting, and a packet costs a tenth of what the row of elements needs. The
+//! output is the same, to the nanosecond; a property test compares the two.
 
 use std::collections::VecDeque;
 

@@ -68,8 +68,8 @@ impl Pool {
         self.drops.push((reason, key));
     }
 
-    /// Sets congestion experienced where the transport understands it. A packet that has it already is
-    /// not marked, and not counted, once more.
+    /// Sets congestion experienced where the transport understands it. A packet that has it already
+    /// is not marked, and not counted, once more.
     pub(crate) fn mark(&mut self, key: Key) -> bool {
         let header = &mut self[key].header;
         if header.ecn == Ecn::Ce || !header.ecn.is_capable() {

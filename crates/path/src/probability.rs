@@ -49,13 +49,14 @@ impl Dice {
     /// Every element draws from its own generator, so that adding one does not change what the
     /// others do, and equal elements do not do the same.
     pub(crate) fn new(seed: u64, position: usize) -> Self {
-        // The golden ratio's fraction, as in SplitMix64: neighbouring positions differ in every bit.
+        // The golden ratio's fraction, as in SplitMix64: neighbouring positions differ in every
+        // bit.
         let seed = seed ^ (position as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// Yes with `probability`: 63 bits against a threshold of at most 2^63, so a probability of 1 is
-    /// certain and 0 impossible.
+    /// Yes with `probability`: 63 bits against a threshold of at most 2^63, so a probability of 1
+    /// is certain and 0 impossible.
     pub(crate) fn says(&mut self, probability: Probability) -> bool {
         self.draw() < probability.0
     }

@@ -50,7 +50,8 @@ pub struct CoDelConfig {
     pub interval: Duration,
     /// True if a packet that understands it is marked instead of dropped.
     pub ecn: bool,
-    /// Packets that waited longer than this are marked besides, as Linux offers it for DCTCP and L4S.
+    /// Packets that waited longer than this are marked besides, as Linux offers it for DCTCP and
+    /// L4S.
     pub ce_threshold: Option<Duration>,
 }
 
@@ -94,8 +95,8 @@ pub struct PieConfig {
     pub limit: QueueLimit,
     /// QDELAY_REF.
     pub target: Duration,
-    /// T_UPDATE, above 0 and at most 300 ms. The gains are scaled to it (RFC 8033 section 4.2): beyond 21 times
-    /// the 15 ms that they are given for, none would hold the queue.
+    /// T_UPDATE, above 0 and at most 300 ms. The gains are scaled to it (RFC 8033 section 4.2):
+    /// beyond 21 times the 15 ms that they are given for, none would hold the queue.
     pub update: Duration,
     /// MAX_BURST: nothing is dropped so long after the queue was calm.
     pub max_burst: Duration,
@@ -125,9 +126,8 @@ pub struct RedConfig {
     pub max_probability: Probability,
     /// The weight of the newest packet's queue in the average, w_q.
     pub weight: Probability,
-    /// Serialisation time of a packet, above 0: an idle time counts as so many packets of this time when the
-    /// average decays. See
-    /// [`RateConfig::packet_time`](crate::RateConfig::packet_time).
+    /// Serialisation time of a packet, above 0: an idle time counts as so many packets of this time
+    /// when the average decays. See [`RateConfig::packet_time`](crate::RateConfig::packet_time).
     pub packet_time: Duration,
     /// True if a packet that understands it is marked instead of dropped, below `max_bytes`.
     pub ecn: bool,
@@ -140,7 +140,8 @@ pub struct DualPi2Config {
     pub limit: QueueLimit,
     /// The classic queue's delay.
     pub target: Duration,
-    /// The longest RTT expected, above 0: the gains and the period of the controller follow from it.
+    /// The longest RTT expected, above 0: the gains and the period of the controller follow from
+    /// it.
     pub rtt_max: Duration,
     /// From this delay on the low-latency queue marks by itself: minTh.
     pub ramp_from: Duration,

@@ -11,13 +11,13 @@ use crate::config::validate_steps;
 pub enum RateConfig {
     /// This many wire bytes per second, above 0.
     Constant(Rate),
-    /// From each of these times on this rate; the first time is 0. A packet on the wire is carried at
-    /// the one and then at the other. A rate of 0 is an outage in which the wire stands still; the
-    /// last cannot be.
+    /// From each of these times on this rate; the first time is 0. A packet on the wire is carried
+    /// at the one and then at the other. A rate of 0 is an outage in which the wire stands still;
+    /// the last cannot be.
     Steps(Vec<(Duration, Rate)>),
-    /// At each of these times 1500 bytes ([`crate::MTU_BYTES`]) can leave at once, of as many packets
-    /// as they are; what is left over when nothing waits is lost. After the last time the trace begins
-    /// again. [`Self::mahimahi`] reads one.
+    /// At each of these times 1500 bytes ([`crate::MTU_BYTES`]) can leave at once, of as many
+    /// packets as they are; what is left over when nothing waits is lost. After the last time the
+    /// trace begins again. [`Self::mahimahi`] reads one.
     Trace(Vec<Duration>),
 }
 
@@ -33,7 +33,8 @@ impl RateConfig {
     /// those that begin with `#` are passed by.
     ///
     /// # Errors
-    /// [`TraceError`], with the line that is not a time or goes back; when nothing is ever delivered.
+    /// [`TraceError`], with the line that is not a time or goes back; when nothing is ever
+    /// delivered.
     pub fn mahimahi(text: &str) -> Result<Self, TraceError> {
         let mut times: Vec<Duration> = Vec::new();
         for (i, line) in text.lines().enumerate() {
@@ -55,7 +56,8 @@ impl RateConfig {
         Ok(trace)
     }
 
-    /// Serialisation time of [`crate::MTU_BYTES`]: at the first rate above 0, or the average of a trace.
+    /// Serialisation time of [`crate::MTU_BYTES`]: at the first rate above 0, or the average of a
+    /// trace.
     pub fn packet_time(&self) -> Duration {
         let at = |rate: Rate| rate.time_for(u64::from(crate::MTU_BYTES));
         match self {

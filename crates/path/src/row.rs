@@ -103,8 +103,8 @@ impl Row {
         self.find_next();
     }
 
-    /// A packet enters at `now`; everything due until then has happened. Says why, if it was dropped
-    /// at once; its key is the caller's again then.
+    /// A packet enters at `now`; everything due until then has happened. Says why, if it was
+    /// dropped at once; its key is the caller's again then.
     pub(crate) fn send(&mut self, now: Instant, meta: Meta) -> (Key, Option<DropReason>) {
         let key = self.pool.add(meta);
         let fate = self.enter(0, now, key);

@@ -132,8 +132,8 @@ pub struct Queue {
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
-    /// The wait of a packet that arrives now until its own serialisation starts: the remaining bytes ahead
-    /// of it, divided by the rate.
+    /// The wait of a packet that arrives now until its own serialisation starts: the remaining
+    /// bytes ahead of it, divided by the rate.
     pub delay: Duration,
 }
 

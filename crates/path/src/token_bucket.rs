@@ -5,8 +5,8 @@ use fullpipe_cc::{Duration, Instant, Rate};
 
 /// Bytes that may pass: at most `depth`, refilled at `rate`, full at the start.
 ///
-/// Credit is counted in 10^-9 bytes, what a rate of 1 byte a second brings in a nanosecond: nothing is
-/// ever rounded.
+/// Credit is counted in 10^-9 bytes, what a rate of 1 byte a second brings in a nanosecond: nothing
+/// is ever rounded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     rate: u64,
@@ -42,8 +42,8 @@ impl TokenBucket {
         enough
     }
 
-    /// The first nanosecond at which the bucket holds `bytes`, not more than its depth, when nothing is
-    /// taken until then.
+    /// The first nanosecond at which the bucket holds `bytes`, not more than its depth, when
+    /// nothing is taken until then.
     pub(crate) fn ready_at(&self, bytes: u32) -> Instant {
         let missing = cost(u64::from(bytes)).saturating_sub(self.credit);
         let nanos = missing.div_ceil(u128::from(self.rate.max(1)));

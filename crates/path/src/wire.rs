@@ -109,9 +109,9 @@ impl Wire {
         self.fraction = 0;
     }
 
-    /// The time at which the wire, free at [`Self::free_at`], can begin with a packet: a trace's next
-    /// opportunity if nothing is left of the last one; at a rate of 0 the end of the outage. Must not be
-    /// called when nothing waits: it moves the wire's time to the end of an outage.
+    /// The time at which the wire, free at [`Self::free_at`], can begin with a packet: a trace's
+    /// next opportunity if nothing is left of the last one; at a rate of 0 the end of the outage.
+    /// Must not be called when nothing waits: it moves the wire's time to the end of an outage.
     #[inline]
     pub(crate) fn ready_at(&mut self) -> Instant {
         if !matches!(self.change, Change::Never) {

@@ -10,8 +10,8 @@
 //! - **The RTT it passes is one ACK old**, so the sample is `now - sent` of the newest packet.
 //! - **Packets come back by number**, and Initial, Handshake and application data count apart: the
 //!   state of a packet is found by number and send time (see [`flight`]).
-//! - **Some packets leave its count without a word** (discarded keys, MTU probes, padding): C.inflight
-//!   is taken over from `on_end_acks`, and states that nobody asked for are let go.
+//! - **Some packets leave its count without a word** (discarded keys, MTU probes, padding):
+//!   C.inflight is taken over from `on_end_acks`, and states that nobody asked for are let go.
 //! - **`app_limited` is known at ACK time only.** It is true when noq's last attempt to send found
 //!   nothing to send, whether the application or the peer's flow control was the reason, which is
 //!   just what the draft's mark means; it is set before the ACK is counted.

@@ -15,7 +15,8 @@ pub fn bulk_block() -> Bytes {
     BLOCK.get_or_init(|| (0..BLOCK_BYTES as u64).map(noise).collect()).clone()
 }
 
-/// A byte that looks random (the finalizer of SplitMix64), so that nothing on the way compresses it.
+/// A byte that looks random (the finalizer of SplitMix64), so that nothing on the way compresses
+/// it.
 fn noise(index: u64) -> u8 {
     let mut x = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,5 @@
-//! A layer between noq and a connection's TLS, for both ends: around the packet protection of its data, or as an onlooker.
+//! A layer between noq and a connection's TLS, for both ends: around the packet protection of its
+//! data, or as an onlooker.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use noq_proto::transport_parameters::TransportParameters;
 
 /// A layer between noq and a connection's TLS.
 pub(crate) trait Layer: Send + Sync + 'static {
-    /// The keys of data that noq gets for these, which are the first or those after a key update. `header` protects the headers of
-    /// what is sent, and stays the same.
+    /// The keys of data that noq gets for these, which are the first or those after a key update.
+    /// `header` protects the headers of what is sent, and stays the same.
     fn around(&self, keys: PacketKeys, _header: &Arc<dyn HeaderKey>) -> PacketKeys {
         keys
     }

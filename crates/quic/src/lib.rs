@@ -1,8 +1,8 @@
 //! fullpipe's congestion control inside QUIC, and the server and the client that use it.
 //!
-//! Both ends speak HTTP/3 and `hq-interop`: HTTP/0.9 over QUIC, one bidirectional stream a request, the
-//! protocol that QUIC implementations test each other with. The transport is noq, which this crate
-//! re-exports, because the connections that it hands out are noq's.
+//! Both ends speak HTTP/3 and `hq-interop`: HTTP/0.9 over QUIC, one bidirectional stream a request,
+//! the protocol that QUIC implementations test each other with. The transport is noq, which this
+//! crate re-exports, because the connections that it hands out are noq's.
 //!
 //! Everything here runs inside a tokio runtime.
 #![forbid(unsafe_code)]

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// The most characters of a peer's text that are shown.
 const MOST_CHARS: usize = 200;
 
-/// Shows text that a peer may have written: without control characters, line breaks, escape sequences or
-/// characters that reorder a line, and cut off after 200 characters.
+/// Shows text that a peer may have written: without control characters, line breaks, escape
+/// sequences or characters that reorder a line, and cut off after 200 characters.
 pub struct Escaped<T>(pub T);
 
 impl<T: fmt::Display> fmt::Display for Escaped<T> {
@@ -44,8 +44,8 @@ impl fmt::Write for Bounded<'_, '_> {
     }
 }
 
-/// True if a character shows as itself and moves nothing: no control character (C0, C1), no line or paragraph
-/// separator, and none of Unicode's marks of direction.
+/// True if a character shows as itself and moves nothing: no control character (C0, C1), no line or
+/// paragraph separator, and none of Unicode's marks of direction.
 fn is_plain(c: char) -> bool {
     !c.is_control()
         && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

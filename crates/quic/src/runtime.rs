@@ -46,7 +46,8 @@ impl Runtime for FineRuntime {
         }
     }
 
-    /// By the clock of the timers, or a deadline would be compared with another clock where tokio's is paused.
+    /// By the clock of the timers, or a deadline would be compared with another clock where tokio's
+    /// is paused.
     fn now(&self) -> Instant {
         self.timers.now()
     }

@@ -1,6 +1,6 @@
-//! The secret behind a server's stateless resets, connection IDs and tokens. A server that keeps it across a restart
-//! can tell the clients of the process before that their connection is gone (RFC 9000 section 10.3.1), and knows
-//! the tokens that they hold.
+//! The secret behind a server's stateless resets, connection IDs and tokens. A server that keeps it
+//! across a restart can tell the clients of the process before that their connection is gone (RFC
+//! 9000 section 10.3.1), and knows the tokens that they hold.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -89,8 +89,9 @@ impl Secret {
         }
     }
 
-    /// The keys of the server at this address. Each address has its own, because two servers with one reset key would
-    /// tell a stranger the reset tokens of each other's connections (RFC 9000 section 21.11).
+    /// The keys of the server at this address. Each address has its own, because two servers with
+    /// one reset key would tell a stranger the reset tokens of each other's connections (RFC 9000
+    /// section 21.11).
     pub(crate) fn at(&self, address: SocketAddr) -> Keys {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
         let derive = |purpose: &str| -> [u8; BYTES] {
@@ -133,8 +134,8 @@ impl Keys {
     }
 }
 
-/// Seals tokens with AES-256-GCM under a key of its own for each token, made of noq's random nonce of 128 bits:
-/// so a nonce of GCM is used once.
+/// Seals tokens with AES-256-GCM under a key of its own for each token, made of noq's random nonce
+/// of 128 bits: so a nonce of GCM is used once.
 struct TokenKey(hmac::Key);
 
 impl TokenKey {

@@ -36,8 +36,9 @@ pub struct TransportSettings {
     /// Silence after which this end sends a PING to keep the connection. `None`, the default, lets
     /// it end; a reader that may pause for longer than the idle timeout wants less than that.
     pub keep_alive: Option<Duration>,
-    /// The RTT that is assumed before one was measured, for the timers of the handshake. `None`, the default, is
-    /// noq's 333 ms (RFC 9002 section 6.2.2). Where handshake packets are lost, less saves much time.
+    /// The RTT that is assumed before one was measured, for the timers of the handshake. `None`,
+    /// the default, is noq's 333 ms (RFC 9002 section 6.2.2). Where handshake packets are lost,
+    /// less saves much time.
     pub initial_rtt: Option<Duration>,
 }
 

@@ -14,13 +14,14 @@ use quinn_proto::RttEstimator;
 
 use crate::path::Path;
 
-/// A factory for quinn's `TransportConfig` that builds a controller for each path of each connection.
+/// A factory for quinn's `TransportConfig` that builds a controller for each path of each
+/// connection.
 pub fn controllers(algorithm: Algorithm) -> Arc<dyn ControllerFactory + Send + Sync> {
     controllers_with_seed(algorithm, RandomState::new().build_hasher().finish())
 }
 
-/// As [`controllers`], with a seed of the randomised probe times. Each path gets one of its own, made from `seed` in
-/// the order in which they are built.
+/// As [`controllers`], with a seed of the randomised probe times. Each path gets one of its own,
+/// made from `seed` in the order in which they are built.
 pub fn controllers_with_seed(
     algorithm: Algorithm,
     seed: u64,

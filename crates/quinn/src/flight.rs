@@ -1,20 +1,23 @@
-//! The states of the packets in flight, found again by what quinn says of them: the time at which they were made,
-//! and a size.
+//! The states of the packets in flight, found again by what quinn says of them: the time at which
+//! they were made, and a size.
 
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Instant, PacketState};
 
-/// Largest datagram, in bytes, that counts as an ACK alone. quinn does not say which packets those are; they are in flight
-/// nowhere (RFC 9002 section 2), nobody acknowledges them, and no congestion control delays them.
+/// Largest datagram, in bytes, that counts as an ACK alone. quinn does not say which packets those
+/// are; they are in flight nowhere (RFC 9002 section 2), nobody acknowledges them, and no
+/// congestion control delays them.
 pub(crate) const SMALL: u64 = 128;
 
-/// Number of small datagrams whose states are kept. More are in flight only where a sender writes very little at a time.
+/// Number of small datagrams whose states are kept. More are in flight only where a sender writes
+/// very little at a time.
 const MAX_SMALL: usize = 512;
 
-/// Bytes in larger datagrams whose states are kept beyond the largest window. quinn lets no more leave than the window has room for,
-/// but for a few probes and for ACKs, which are this large if they have many ranges: whoever leaves gaps between its packets' numbers
-/// has us send them, and need acknowledge none.
+/// Bytes in larger datagrams whose states are kept beyond the largest window. quinn lets no more
+/// leave than the window has room for, but for a few probes and for ACKs, which are this large if
+/// they have many ranges: whoever leaves gaps between its packets' numbers has us send them, and
+/// need acknowledge none.
 const BEYOND_WINDOW: u64 = 256 << 10;
 
 /// A state with the time at which quinn made its packet, which is before it left.
@@ -55,7 +58,8 @@ impl Group {
 }
 
 impl Flight {
-    /// Keeps the state of a datagram that quinn made at `made`, which is not before that of the one before.
+    /// Keeps the state of a datagram that quinn made at `made`, which is not before that of the one
+    /// before.
     pub(crate) fn insert(&mut self, made: Instant, packet: PacketState) {
         if packet.size() <= SMALL {
             if self.small.len() == MAX_SMALL {
@@ -86,8 +90,8 @@ impl Flight {
         Some(packet)
     }
 
-    /// Lets go of the oldest beyond what can be in flight while the window is `window`. Returns an upper bound of the bytes
-    /// in flight, if there was anything to let go of.
+    /// Lets go of the oldest beyond what can be in flight while the window is `window`. Returns an
+    /// upper bound of the bytes in flight, if there was anything to let go of.
     pub(crate) fn trim(&mut self, window: u64) -> Option<u64> {
         self.window = self.window.max(window);
         let most = self.window.saturating_add(BEYOND_WINDOW);
@@ -110,9 +114,10 @@ impl Flight {
         }
     }
 
-    /// The states of the packets that were lost together, in the order in which they were sent. quinn gives the sum of their
-    /// bytes and the time of the newest. RFC 9002 section 6.1 declares each unacknowledged packet lost that was sent
-    /// before a lost one, so they are all that are left up to that time; the bytes say how many of that very time.
+    /// The states of the packets that were lost together, in the order in which they were sent.
+    /// quinn gives the sum of their bytes and the time of the newest. RFC 9002 section 6.1 declares
+    /// each unacknowledged packet lost that was sent before a lost one, so they are all that are
+    /// left up to that time; the bytes say how many of that very time.
     pub(crate) fn take_lost(&mut self, newest: Instant, bytes: u64) -> Vec<PacketState> {
         let mut lost = Vec::new();
         // A mark, which quinn reports as a loss of nothing: what is left is in flight.

@@ -1,5 +1,5 @@
-//! One path of a connection: the core, and the datagrams between quinn and the socket. The controller and the socket
-//! share it.
+//! One path of a connection: the core, and the datagrams between quinn and the socket. The
+//! controller and the socket share it.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -94,7 +94,8 @@ impl Path {
         state.at_clone = None;
         state.close_batch();
         state.leave_unseen();
-        // Of one look at the clock quinn makes several batches, between which the first of them leave: this is no event.
+        // Of one look at the clock quinn makes several batches, between which the first of them
+        // leave: this is no event.
         let made = state.clock.of(now);
         state.leaving = Some(Leaving { made, bytes, gone: 0, is_asked: false, due: None });
         MADE.with_borrow_mut(|last| *last = Arc::downgrade(self));
@@ -167,7 +168,8 @@ impl State {
 
     /// What quinn made at `made`, if the socket is not ours: it left at that time.
     pub(crate) fn leave_unseen_at(&mut self, made: Instant) {
-        // Of the same time there may be several batches, of which the last still waits for the pacer.
+        // Of the same time there may be several batches, of which the last still waits for the
+        // pacer.
         if self.leaving.is_some_and(|leaving| leaving.made <= made && !leaving.is_asked) {
             self.leave_unseen();
         }
@@ -194,15 +196,16 @@ impl State {
             }
             return;
         }
-        // It has not waited. Whoever receives much sends ACKs faster than its own rate: they take the credit that there is,
-        // and no more, or the next larger datagram would wait for all that were sent before it.
+        // It has not waited. Whoever receives much sends ACKs faster than its own rate: they take
+        // the credit that there is, and no more, or the next larger datagram would wait for all
+        // that were sent before it.
         if self.core.ready_at(now, bytes.into()) > now {
             return;
         }
         let in_flight = self.core.inflight();
         self.flight.insert(made, self.core.on_sent(now, bytes));
-        // An ACK alone is not in flight, and no ACK of the peer's may come that takes it out again. If it is data, quinn
-        // counts it at the next ACK.
+        // An ACK alone is not in flight, and no ACK of the peer's may come that takes it out again.
+        // If it is data, quinn counts it at the next ACK.
         self.resync_in_flight(now, in_flight);
     }
 
@@ -251,7 +254,8 @@ mod tests {
     use fullpipe_cc::Rate;
     use std::time::Duration;
 
-    /// The other end's data comes faster than this end may send: ten seconds of an ACK each millisecond, at four times the rate.
+    /// The other end's data comes faster than this end may send: ten seconds of an ACK each
+    /// millisecond, at four times the rate.
     #[test]
     fn acks_delay_no_data_after_them_and_are_not_in_flight() {
         let begin = time::Instant::now();
@@ -274,8 +278,8 @@ mod tests {
         }
     }
 
-    /// A peer that leaves gaps between the numbers of its packets has each of our ACKs be one of many ranges, and
-    /// acknowledges none.
+    /// A peer that leaves gaps between the numbers of its packets has each of our ACKs be one of
+    /// many ranges, and acknowledges none.
     #[test]
     fn large_acks_that_nobody_acknowledges_keep_few_states_and_stay_few_in_flight() {
         let begin = time::Instant::now();
@@ -297,7 +301,8 @@ mod tests {
         assert!(!is_kept(9_999 - most / 200));
     }
 
-    /// Of one look at the clock quinn makes several batches. The answer to the first says nothing of the second.
+    /// Of one look at the clock quinn makes several batches. The answer to the first says nothing
+    /// of the second.
     #[test]
     fn a_batch_that_waits_is_not_released_by_an_ack_of_another_that_was_made_with_it() {
         let begin = time::Instant::now();

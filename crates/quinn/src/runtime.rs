@@ -13,8 +13,9 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 use crate::path::Path;
 use crate::socket::PacedSocket;
 
-/// The runtime of an endpoint: tokio, with finer timers and with a socket that sends the datagrams of each connection
-/// at the pacing rate of its controller. Connections with controllers of quinn's own are not paced by it.
+/// The runtime of an endpoint: tokio, with finer timers and with a socket that sends the datagrams
+/// of each connection at the pacing rate of its controller. Connections with controllers of quinn's
+/// own are not paced by it.
 ///
 /// Needs a tokio runtime around the caller.
 pub fn runtime() -> Arc<dyn Runtime> {
@@ -40,8 +41,9 @@ impl Runtime for PacedRuntime {
         Ok(Arc::new(PacedSocket::new(socket, self.timers.clone())))
     }
 
-    /// A connection's task asks for the time before it makes datagrams. What was made on this thread before is not its own: a
-    /// controller of ours without this runtime leaves it, and who makes datagrams without a controller of ours would find it.
+    /// A connection's task asks for the time before it makes datagrams. What was made on this
+    /// thread before is not its own: a controller of ours without this runtime leaves it, and who
+    /// makes datagrams without a controller of ours would find it.
     fn now(&self) -> Instant {
         Path::forget_made();
         self.timers.now()

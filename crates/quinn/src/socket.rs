@@ -1,14 +1,17 @@
 //! A socket that holds the datagrams of each connection to its pacing rate.
 //!
-//! quinn's `Controller` has no pacing rate, and its pacer takes 1.25 windows a round trip. So the rate is enforced
-//! where datagrams leave. A connection's task does three things in a row: it makes the datagrams of one GSO batch, which the
-//! controller is told of; it asks its own [`UdpPoller`] if the socket is writable; and it hands them to the socket. The
-//! poller is asked on the same thread right after the controller was told, which is how it knows the path; it is not
-//! ready before the pacer lets a datagram leave. Of a batch that is larger than what may leave, the socket sends a part, which
-//! is a GSO batch again, and says that it would block; quinn keeps the batch and asks the poller anew.
+//! quinn's `Controller` has no pacing rate, and its pacer takes 1.25 windows a round trip. So the
+//! rate is enforced where datagrams leave. A connection's task does three things in a row: it makes
+//! the datagrams of one GSO batch, which the controller is told of; it asks its own [`UdpPoller`]
+//! if the socket is writable; and it hands them to the socket. The poller is asked on the same
+//! thread right after the controller was told, which is how it knows the path; it is not ready
+//! before the pacer lets a datagram leave. Of a batch that is larger than what may leave, the
+//! socket sends a part, which is a GSO batch again, and says that it would block; quinn keeps the
+//! batch and asks the poller anew.
 //!
-//! `Endpoint::rebind` gives a connection another poller, which does not know the path before datagrams are made for it. A batch of
-//! which a part has left goes then as a whole and unpaced: the peer gets that part twice, and drops the second copy.
+//! `Endpoint::rebind` gives a connection another poller, which does not know the path before
+//! datagrams are made for it. A batch of which a part has left goes then as a whole and unpaced:
+//! the peer gets that part twice, and drops the second copy.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -200,8 +203,8 @@ mod tests {
         }
     }
 
-    /// A path at 10 MB/s, whose pacer lets 20 kB leave at once, and two batches of it: the first goes as it is, and the second in
-    /// parts of several segments, every byte once.
+    /// A path at 10 MB/s, whose pacer lets 20 kB leave at once, and two batches of it: the first
+    /// goes as it is, and the second in parts of several segments, every byte once.
     #[tokio::test(start_paused = true)]
     async fn a_batch_leaves_in_parts_that_are_batches() {
         let (noting, timers) = (Arc::new(Noting::default()), Timers::coarse());

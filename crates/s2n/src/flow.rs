@@ -7,8 +7,9 @@ use s2n_quic::provider::congestion_controller::Timestamp;
 
 /// The core, its clock, and the losses that s2n-quic has told and the core has not heard.
 ///
-/// s2n-quic tells the losses of an ACK one by one before the ACK itself, and those of its loss timer without one. The core
-/// wants them in one batch. So they are kept until the ACK, or until s2n-quic asks for anything.
+/// s2n-quic tells the losses of an ACK one by one before the ACK itself, and those of its loss
+/// timer without one. The core wants them in one batch. So they are kept until the ACK, or until
+/// s2n-quic asks for anything.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     core: Controller,
@@ -63,7 +64,8 @@ impl Flow {
         self.now
     }
 
-    /// The state of a packet; of an ACK alone, a state of no bytes that stands for what was sent before it. `None` if nothing was.
+    /// The state of a packet; of an ACK alone, a state of no bytes that stands for what was sent
+    /// before it. `None` if nothing was.
     pub(crate) fn sent(
         &mut self,
         time: Timestamp,
@@ -186,7 +188,8 @@ impl Flow {
         self.core.send_quantum()
     }
 
-    /// What the core believes, which may be asked for at any time: losses that it has not heard wait for their ACK.
+    /// What the core believes, which may be asked for at any time: losses that it has not heard
+    /// wait for their ACK.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.core.snapshot()
     }
@@ -225,7 +228,8 @@ mod tests {
         assert_eq!((flow.inflight(), flow.core.inflight()), (3600, 3600));
     }
 
-    /// An end that sends and receives: the newest packet that the peer acknowledges is often an ACK.
+    /// An end that sends and receives: the newest packet that the peer acknowledges is often an
+    /// ACK.
     #[test]
     fn data_and_marks_count_when_the_newest_that_is_acknowledged_is_an_ack_alone() {
         assert_eq!(Flow::new(Algorithm::Reno, 1, 1200).sent(ms(0), 0, false), None);

@@ -1,19 +1,21 @@
 //! fullpipe's congestion control for s2n-quic.
 //!
-//! An application gives its endpoint the provider [`Controllers`]; the README has an example. s2n-quic keeps the core's state
-//! of each packet, asks when the next packet may leave, and gives the pacer's quantum to its GSO: nothing else is needed.
+//! An application gives its endpoint the provider [`Controllers`]; the README has an example.
+//! s2n-quic keeps the core's state of each packet, asks when the next packet may leave, and gives
+//! the pacer's quantum to its GSO: nothing else is needed.
 //!
 //! # What s2n-quic's trait does not report
 //!
-//! - **Each acknowledged packet.** It gives the newest of an ACK and the bytes of all, which is what the core needs
-//!   (`AckBatch::acked_bytes`).
+//! - **Each acknowledged packet.** It gives the newest of an ACK and the bytes of all, which is
+//!   what the core needs (`AckBatch::acked_bytes`).
 //! - **Losses that were none** (spurious): `Controller::on_spurious_loss` is never called.
-//! - **Migration to a path that is held to be the same**: s2n-quic builds a controller for each path.
-//! - **The packets that are discarded with their keys**: it gives their bytes. The core's bytes in flight are corrected by them
-//!   with the next ACK or loss, and at once for the window.
+//! - **Migration to a path that is held to be the same**: s2n-quic builds a controller for each
+//!   path.
+//! - **The packets that are discarded with their keys**: it gives their bytes. The core's bytes in
+//!   flight are corrected by them with the next ACK or loss, and at once for the window.
 //!
-//! s2n-quic counts time in microseconds, and lets a packet leave up to a millisecond before its time: a burst of that length is
-//! what its pacing adds to the core's.
+//! s2n-quic counts time in microseconds, and lets a packet leave up to a millisecond before its
+//! time: a burst of that length is what its pacing adds to the core's.
 #![forbid(unsafe_code)]
 
 mod controller;
@@ -39,8 +41,8 @@ impl Controllers {
         Self::with_seed(algorithm, RandomState::new().build_hasher().finish())
     }
 
-    /// As [`Controllers::new`], with a seed, for runs that repeat. Each path gets one of its own, in the order in which they
-    /// are built.
+    /// As [`Controllers::new`], with a seed, for runs that repeat. Each path gets one of its own,
+    /// in the order in which they are built.
     pub fn with_seed(algorithm: Algorithm, seed: u64) -> Self {
         Self { algorithm, next_seed: seed }
     }

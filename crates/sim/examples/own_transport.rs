@@ -4,9 +4,10 @@
 //! cargo run --release -p fullpipe-sim --example own_transport
 //! ```
 //!
-//! The transport here sends datagrams and never sends one again, as live media does. Its receiver reports every second
-//! packet, and after 25 ms at the latest, which ones arrived. Two [`Link`]s carry packets and reports, and [`Timers`] say what is next: no sockets, no
-//! sleeping, and the same result in every run.
+//! The transport here sends datagrams and never sends one again, as live media does. Its receiver
+//! reports every second packet, and after 25 ms at the latest, which ones arrived. Two [`Link`]s
+//! carry packets and reports, and [`Timers`] say what is next: no sockets, no sleeping, and the
+//! same result in every run.
 #![allow(dead_code, reason = "a test includes this file and calls `own` and `quic`")]
 
 use std::collections::BTreeMap;
@@ -28,7 +29,8 @@ const REPORT_DELAY: Duration = Duration::from_millis(25);
 /// Without a report for so long, all packets in flight are lost.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The timers: the next packet at the far end, the next report at the sender, the pacer, a report that is due, the timeout.
+/// The timers: the next packet at the far end, the next report at the sender, the pacer, a report
+/// that is due, the timeout.
 const DOWN: usize = 0;
 const UP: usize = 1;
 const PACER: usize = 2;
@@ -114,7 +116,8 @@ pub(crate) fn own(algorithm: Algorithm) -> Result<Outcome, ConfigError> {
                         ack.acked(&state);
                     }
                 }
-                // The path keeps the order: what is older than the newest and has not arrived is lost.
+                // The path keeps the order: what is older than the newest and has not arrived is
+                // lost.
                 let newest = arrived.payload.last().copied().unwrap_or(0);
                 let younger = flight.split_off(&newest);
                 std::mem::replace(&mut flight, younger).values().for_each(|state| ack.lost(state));

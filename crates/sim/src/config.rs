@@ -8,7 +8,8 @@ use crate::{ACK_BYTES, MAX_ACK_DELAY, OVERHEAD_BYTES};
 /// Bytes of IPv4 (20), TCP (20) and its timestamp option (12, RFC 7323) around a segment's payload.
 pub const IPV4_TCP_HEADER_BYTES: u32 = 52;
 
-/// [`FlowConfig::jitter`] when nothing else is said: what a host's interrupts and its scheduler add.
+/// [`FlowConfig::jitter`] when nothing else is said: what a host's interrupts and its scheduler
+/// add.
 pub const DEFAULT_JITTER: Duration = Duration::from_micros(100);
 
 /// Links, and what is sent over them.
@@ -93,8 +94,8 @@ pub enum Application {
         /// Duration of a period without data.
         off: Duration,
     },
-    /// The receiver asks with a small packet; the sender answers with `response_bytes`; the receiver
-    /// asks again `think` after the last byte.
+    /// The receiver asks with a small packet; the sender answers with `response_bytes`; the
+    /// receiver asks again `think` after the last byte.
     RequestResponse {
         /// Bytes of one answer.
         response_bytes: u64,
@@ -118,8 +119,8 @@ pub struct AckPolicy {
     pub every: u32,
     /// Largest delay of an ACK (max_ack_delay).
     pub max_delay: Duration,
-    /// Number of packets acknowledged one by one when a connection starts, and after a pause longer than a
-    /// retransmission timeout: Linux's quick ACKs.
+    /// Number of packets acknowledged one by one when a connection starts, and after a pause longer
+    /// than a retransmission timeout: Linux's quick ACKs.
     pub quick: u32,
 }
 
@@ -162,13 +163,14 @@ pub enum Reordering {
 pub struct TcpConfig {
     /// The rule that tells losses from reordering.
     pub reordering: Reordering,
-    /// Lower bound of the variance term of the retransmission timeout, which is the smoothed round trip
-    /// plus that term.
+    /// Lower bound of the variance term of the retransmission timeout, which is the smoothed round
+    /// trip plus that term.
     pub rto_min: Duration,
-    /// True if `cubic` and `reno` halve their window for each timeout of a pause, down to the initial one:
-    /// `net.ipv4.tcp_slow_start_after_idle`.
+    /// True if `cubic` and `reno` halve their window for each timeout of a pause, down to the
+    /// initial one: `net.ipv4.tcp_slow_start_after_idle`.
     pub idle_restart: bool,
-    /// True if `cubic` and `reno` send by Proportional Rate Reduction while they recover (RFC 9937).
+    /// True if `cubic` and `reno` send by Proportional Rate Reduction while they recover (RFC
+    /// 9937).
     pub prr: bool,
 }
 
@@ -214,16 +216,17 @@ pub struct FlowConfig {
     pub send_buffer: Option<u64>,
     /// The receiver's flow control.
     pub receive_window: ReceiveWindow,
-    /// The ECN codepoint of its packets, if the algorithm answers marks. A receiver counts what arrives with CE and says so at once
-    /// (RFC 9000 section 13.2.1); the controller hears how many packets were marked.
+    /// The ECN codepoint of its packets, if the algorithm answers marks. A receiver counts what
+    /// arrives with CE and says so at once (RFC 9000 section 13.2.1); the controller hears how many
+    /// packets were marked.
     pub ecn: Ecn,
     /// The receiver's rule for sending ACKs.
     pub acks: AckPolicy,
     /// Settings that only [`Transport::Tcp`] has.
     pub tcp: TcpConfig,
-    /// Largest delay of the sender's host: each time that an ACK or a timer lets it send, it sends after a
-    /// random part of this. Without it flows lock into phases with the queue, and differences of nanoseconds
-    /// decide which flow finds it full (Floyd and Jacobson 1992).
+    /// Largest delay of the sender's host: each time that an ACK or a timer lets it send, it sends
+    /// after a random part of this. Without it flows lock into phases with the queue, and
+    /// differences of nanoseconds decide which flow finds it full (Floyd and Jacobson 1992).
     pub jitter: Duration,
     /// True if the connection begins with a handshake of one round trip, which measures it.
     pub handshake: bool,
@@ -289,8 +292,8 @@ impl FlowConfig {
         if self.is_tcp() { IPV4_TCP_HEADER_BYTES } else { IPV4_UDP_HEADER_BYTES }
     }
 
-    /// A packet of a handshake on the wire: TCP's SYN with its usual options, QUIC's padded Initial (RFC
-    /// 9000 section 14.1).
+    /// A packet of a handshake on the wire: TCP's SYN with its usual options, QUIC's padded Initial
+    /// (RFC 9000 section 14.1).
     pub(crate) fn handshake_bytes(&self) -> u32 {
         if self.is_tcp() { 60 } else { 1200 + IPV4_UDP_HEADER_BYTES }
     }

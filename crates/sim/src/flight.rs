@@ -50,9 +50,9 @@ pub(crate) struct News {
     pub(crate) repaired_loss: bool,
 }
 
-/// The departure times of segments that a TCP ACK names for the first time, leaving out segments that
-/// were sent more than once (Karn's rule): the oldest and the newest of those before the cumulative number,
-/// and of those in SACK blocks.
+/// The departure times of segments that a TCP ACK names for the first time, leaving out segments
+/// that were sent more than once (Karn's rule): the oldest and the newest of those before the
+/// cumulative number, and of those in SACK blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Departures {
     cumulative: Option<(Instant, Instant)>,
@@ -68,8 +68,8 @@ impl Departures {
     }
 
     /// The round trips of the oldest and of the newest segment, as Linux takes them
-    /// (`tcp_clean_rtx_queue`): the first goes into the timeout, so that it covers delayed ACKs, the
-    /// second to the congestion control. `echo` is the timestamp, for an ACK that advances.
+    /// (`tcp_clean_rtx_queue`): the first goes into the timeout, so that it covers delayed ACKs,
+    /// the second to the congestion control. `echo` is the timestamp, for an ACK that advances.
     fn round_trips(&self, now: Instant, echo: Option<Instant>) -> Option<(Duration, Duration)> {
         let cumulative = self.cumulative.filter(|_| !self.has_copies);
         let oldest = cumulative.or(self.sacked).map(|(oldest, _)| oldest);
@@ -143,8 +143,8 @@ impl Flight {
         self.in_flight += 1;
     }
 
-    /// The chunk that a probe repeats when there is no new data: for QUIC the oldest (RFC 9002 section
-    /// 6.2.4), for TCP the newest (RFC 8985 section 7.3).
+    /// The chunk that a probe repeats when there is no new data: for QUIC the oldest (RFC 9002
+    /// section 6.2.4), for TCP the newest (RFC 8985 section 7.3).
     pub(crate) fn probe_chunk(&self) -> Option<Chunk> {
         let mut in_flight = self.packets.iter().filter(|p| p.fate == Fate::InFlight);
         let probe = if self.tcp.is_some() { in_flight.next_back() } else { in_flight.next() };
@@ -232,8 +232,8 @@ impl Flight {
         News { any: !self.acked.is_empty(), spurious, rtt, delivered_bytes, repaired_loss }
     }
 
-    /// The number of packets named, if they are exactly the oldest ones and no other packet's fate is open or
-    /// changes with them.
+    /// The number of packets named, if they are exactly the oldest ones and no other packet's fate
+    /// is open or changes with them.
     #[inline]
     pub(crate) fn in_order(&self, named: Span) -> Option<usize> {
         let is_plain = named.start == self.first
@@ -272,8 +272,8 @@ impl Flight {
         self.loss_time = None;
     }
 
-    /// A probe repeated the segment of a chunk: TCP counts a segment once, so that the packet before
-    /// the copy leaves the flight.
+    /// A probe repeated the segment of a chunk: TCP counts a segment once, so that the packet
+    /// before the copy leaves the flight.
     pub(crate) fn replace(&mut self, chunk: Chunk, cc: &mut Controller) {
         let Some(segment) = self.scoreboard.as_ref().and_then(|b| b.segment(chunk.id)) else {
             return;
@@ -315,9 +315,9 @@ impl Flight {
         was_lost
     }
 
-    /// Finds the packet that brought a segment: the newest one, unless that would have been faster than any
-    /// round trip so far (RFC 8985 section 6.2, step 2); then it was the first one, and the newest is a copy
-    /// that carries no information any more.
+    /// Finds the packet that brought a segment: the newest one, unless that would have been faster
+    /// than any round trip so far (RFC 8985 section 6.2, step 2); then it was the first one, and
+    /// the newest is a copy that carries no information any more.
     fn take_segment(&mut self, now: Instant, segment: Segment, cc: &mut Controller) -> bool {
         let Segment { first_pn, newest_pn, .. } = segment;
         let is_too_fast = first_pn != newest_pn

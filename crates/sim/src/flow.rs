@@ -10,8 +10,8 @@ use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::tally::Tally;
 
-/// Statistics of a sender. Bytes are as congestion control counts them: QUIC's datagrams without IP and
-/// UDP, TCP's payload.
+/// Statistics of a sender. Bytes are as congestion control counts them: QUIC's datagrams without IP
+/// and UDP, TCP's payload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderStats {
     /// Packets sent.
@@ -80,7 +80,8 @@ struct Request {
     until: u64,
     /// The time of the application's request.
     asked: Instant,
-    /// The time of the next retransmission; `None` once a part of the answer shows that the request arrived.
+    /// The time of the next retransmission; `None` once a part of the answer shows that the request
+    /// arrived.
     resend: Option<Instant>,
     timeouts: u32,
 }
@@ -102,7 +103,8 @@ pub struct Flow {
     pub(crate) config: FlowConfig,
     /// The links of its data. The first is [`UPLINK`] for one that goes up.
     pub(crate) route: Route,
-    /// Bytes of a packet on the wire that congestion control does not count; and the whole size of an ACK.
+    /// Bytes of a packet on the wire that congestion control does not count; and the whole size of
+    /// an ACK.
     pub(crate) header_bytes: u32,
     pub(crate) ack_bytes: u32,
     pub(crate) start: Instant,
@@ -168,22 +170,22 @@ impl Flow {
         }
     }
 
-    /// The current state of the congestion control. Each connection of [`Application::ShortFlows`] has its
-    /// own; this then shows a controller that never sent.
+    /// The current state of the congestion control. Each connection of [`Application::ShortFlows`]
+    /// has its own; this then shows a controller that never sent.
     pub fn snapshot(&self) -> Snapshot {
         self.sender.snapshot()
     }
 
-    /// Statistics of the sender so far. Connections of [`Application::ShortFlows`] count when they are
-    /// over; [`Sim::sender_stats`](crate::Sim::sender_stats) counts those that are open too.
+    /// Statistics of the sender so far. Connections of [`Application::ShortFlows`] count when they
+    /// are over; [`Sim::sender_stats`](crate::Sim::sender_stats) counts those that are open too.
     pub fn stats(&self) -> SenderStats {
         let mut stats = self.sender.stats;
         stats.add(self.over);
         stats
     }
 
-    /// The packet that was sent last. Those of the connections of [`Application::ShortFlows`] are not
-    /// looked at.
+    /// The packet that was sent last. Those of the connections of [`Application::ShortFlows`] are
+    /// not looked at.
     pub fn newest_packet(&self) -> Option<SentPacket> {
         self.sender.newest_packet()
     }
@@ -203,14 +205,15 @@ impl Flow {
         self.start
     }
 
-    /// The time at which the receiver had all bytes of [`Application::Bytes`]; `None` before, and for all
-    /// others.
+    /// The time at which the receiver had all bytes of [`Application::Bytes`]; `None` before, and
+    /// for all others.
     pub fn end(&self) -> Option<Instant> {
         self.end
     }
 
-    /// Nanoseconds from a request to the last byte of its answer ([`Application::RequestResponse`]),
-    /// or from a connection's start to its last byte ([`Application::ShortFlows`]).
+    /// Nanoseconds from a request to the last byte of its answer
+    /// ([`Application::RequestResponse`]), or from a connection's start to its last byte
+    /// ([`Application::ShortFlows`]).
     pub fn completion_ns(&self) -> Option<Histogram<u64>> {
         self.completion_ns.as_ref().map(Tally::histogram)
     }
@@ -302,8 +305,8 @@ impl Flow {
         wish
     }
 
-    /// Begins the connection, or waits until it is there. The first packet is sent again after a second,
-    /// and then after twice the time (RFC 6298 section 2.1, RFC 9002 section 6.2.2).
+    /// Begins the connection, or waits until it is there. The first packet is sent again after a
+    /// second, and then after twice the time (RFC 6298 section 2.1, RFC 9002 section 6.2.2).
     fn connect(&mut self, now: Instant) -> Option<Wish> {
         let (first, times) = match self.handshake {
             Some(Handshake::Done) => return None,
@@ -317,8 +320,8 @@ impl Flow {
         Some(Wish::Handshake)
     }
 
-    /// The other side's part of the handshake arrived; whether that is news. A round trip of a packet
-    /// that was sent once is the first sample.
+    /// The other side's part of the handshake arrived; whether that is news. A round trip of a
+    /// packet that was sent once is the first sample.
     pub(crate) fn on_connected(&mut self, now: Instant) -> bool {
         let Some(Handshake::Asked(first, times, _)) = self.handshake else { return false };
         self.handshake = Some(Handshake::Done);
@@ -337,7 +340,8 @@ impl Flow {
         Some(Wish::Request(request.number))
     }
 
-    /// The sender's application hears of a request; of one that was sent twice only the first counts.
+    /// The sender's application hears of a request; of one that was sent twice only the first
+    /// counts.
     pub(crate) fn on_request(&mut self, now: Instant, number: u64) {
         if let Application::RequestResponse { response_bytes, .. } = self.config.application
             && number == self.answers

@@ -1,9 +1,9 @@
 //! The path and the congestion control under a virtual clock.
 //!
 //! Each flow is a sender and a receiver with a whole transport between them and a real
-//! [`fullpipe_cc::Controller`] inside. Flows share a chain of links, each a [`fullpipe_path::Path`], and
-//! one way back. No I/O, no clock but the virtual one: the same configuration gives the same run, to
-//! the nanosecond.
+//! [`fullpipe_cc::Controller`] inside. Flows share a chain of links, each a
+//! [`fullpipe_path::Path`], and one way back. No I/O, no clock but the virtual one: the same
+//! configuration gives the same run, to the nanosecond.
 //!
 //! ```
 //! use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
@@ -28,14 +28,14 @@
 //! # The transport
 //!
 //! - QUIC: packet numbers that are never used twice, ACKs with as many ranges as there are; loss by
-//!   packet and time threshold, probe timeout, persistent congestion (RFC 9002); a loss that turns out
-//!   to be none is told to the controller when the whole episode was none.
-//! - TCP ([`FlowConfig::tcp_bulk`]): cumulative ACKs and the three newest SACK blocks (RFC 2018), round
-//!   trips of the newest segment of an ACK, by timestamps (RFC 7323) where copies make that ambiguous;
-//!   RACK-TLP (RFC 8985) with DSACK (RFC 2883), and a retransmission timeout (RFC 6298) with Linux's
-//!   minimum.
-//!   The window after idleness, PRR (RFC 9937) and quick ACKs are Linux's.
-//! - Both: a handshake of one round trip, a host that is late by a random part of 0.1 ms, delayed ACKs, flow control with a fixed or a growing window, a send buffer.
+//!   packet and time threshold, probe timeout, persistent congestion (RFC 9002); a loss that turns
+//!   out to be none is told to the controller when the whole episode was none.
+//! - TCP ([`FlowConfig::tcp_bulk`]): cumulative ACKs and the three newest SACK blocks (RFC 2018),
+//!   round trips of the newest segment of an ACK, by timestamps (RFC 7323) where copies make that
+//!   ambiguous; RACK-TLP (RFC 8985) with DSACK (RFC 2883), and a retransmission timeout (RFC 6298)
+//!   with Linux's minimum. The window after idleness, PRR (RFC 9937) and quick ACKs are Linux's.
+//! - Both: a handshake of one round trip, a host that is late by a random part of 0.1 ms, delayed
+//!   ACKs, flow control with a fixed or a growing window, a send buffer.
 #![forbid(unsafe_code)]
 
 mod config;

@@ -35,17 +35,17 @@ impl<T: Clone> Link<T> {
         self.queue_delay_ns[part].record(packet.queued.as_nanos());
     }
 
-    /// From now on packets that leave a bottleneck are counted apart from those before. What is due until now
-    /// happens first, so that the counters are exact, whatever the disciplines.
+    /// From now on packets that leave a bottleneck are counted apart from those before. What is due
+    /// until now happens first, so that the counters are exact, whatever the disciplines.
     pub fn begin_part(&mut self, now: Instant) {
         self.parts.push(now);
         self.path.advance(now);
         self.queue_delay_ns.push(Tally::new());
     }
 
-    /// Queueing delays in nanoseconds of the packets that had left the bottleneck at the start (none), at each call of
-    /// [`Self::begin_part`], and until now. A packet counts when it comes out of the link: one that is under way now is
-    /// missing from all of them.
+    /// Queueing delays in nanoseconds of the packets that had left the bottleneck at the start
+    /// (none), at each call of [`Self::begin_part`], and until now. A packet counts when it comes
+    /// out of the link: one that is under way now is missing from all of them.
     pub fn queue_delays_so_far_ns(&self) -> Vec<Histogram<u64>> {
         let mut so_far = vec![Tally::new().histogram()];
         for part in &self.queue_delay_ns {

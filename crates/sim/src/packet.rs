@@ -46,8 +46,8 @@ pub(crate) const SACK_BLOCKS: usize = 3;
 /// The packets or chunks that an acknowledgement names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named {
-    /// QUIC: every packet of the receiver's log up to `upto` in the range number `range`. Like QUIC's
-    /// ranges it repeats what earlier ACKs said, so that the loss of one costs nothing.
+    /// QUIC: every packet of the receiver's log up to `upto` in the range number `range`. Like
+    /// QUIC's ranges it repeats what earlier ACKs said, so that the loss of one costs nothing.
     Packets {
         range: u64,
         upto: u64,

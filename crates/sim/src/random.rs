@@ -4,7 +4,8 @@ use fullpipe_cc::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-/// A source of random numbers in a run. Each kind, and each source of a kind, draws its own sequence.
+/// A source of random numbers in a run. Each kind, and each source of a kind, draws its own
+/// sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {
     /// A link from the senders to the receivers: [`fullpipe_path::PathConfig::seed`].
@@ -25,9 +26,9 @@ pub enum Stream {
 
 /// The seed of one stream of a run: a hash of the run's seed, the kind and the index of its kind.
 ///
-/// Sums and exclusive ors of small numbers give the streams of neighbouring seeds in common: seed 1's
-/// second flow would be seed 2's first. The hash is SplitMix64's finalizer (Steele, Lea and Flood
-/// 2014), once for each of the three, so that seeds are independent replicates.
+/// Sums and exclusive ors of small numbers give the streams of neighbouring seeds in common: seed
+/// 1's second flow would be seed 2's first. The hash is SplitMix64's finalizer (Steele, Lea and
+/// Flood 2014), once for each of the three, so that seeds are independent replicates.
 pub const fn stream_seed(seed: u64, stream: Stream, index: u64) -> u64 {
     mix(mix(mix(seed) ^ stream as u64) ^ index)
 }

@@ -35,7 +35,8 @@ pub(crate) struct Receiver {
     /// Arrival time of the newest packet.
     newest: Option<Instant>,
     ack_deadline: Option<Instant>,
-    /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is missing.
+    /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is
+    /// missing.
     ahead: VecDeque<(u32, Instant)>,
     next_chunk: u64,
     /// Bytes that the application read, in order, so far.
@@ -66,9 +67,9 @@ impl Receiver {
         }
     }
 
-    /// Takes a packet in; returns the ACK that it causes at once. `read` hears of each chunk that the
-    /// application reads now: its bytes, and when they were written. `rtt` is the connection's, for
-    /// the window.
+    /// Takes a packet in; returns the ACK that it causes at once. `read` hears of each chunk that
+    /// the application reads now: its bytes, and when they were written. `rtt` is the connection's,
+    /// for the window.
     #[inline]
     pub(crate) fn on_packet(
         &mut self,

@@ -11,8 +11,8 @@ const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
 /// kInitialRtt, section 6.2.2.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
-/// Thresholds for the loss of a packet when a later one was acknowledged first: a number of packets, or a
-/// time since its departure.
+/// Thresholds for the loss of a packet when a later one was acknowledged first: a number of
+/// packets, or a time since its departure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wait {
     pub(crate) packets: u64,
@@ -88,8 +88,8 @@ impl Rtt {
         self.pto = smoothed + self.variation.times(4).max(TIMER_GRANULARITY) + self.max_ack_delay;
     }
 
-    /// The samples of a TCP ACK: the round trip of its oldest segment, which the smoothed one and the
-    /// timeout are made of, and that of its newest, which is the latest and the shortest.
+    /// The samples of a TCP ACK: the round trip of its oldest segment, which the smoothed one and
+    /// the timeout are made of, and that of its newest, which is the latest and the shortest.
     pub(crate) fn update_of_ack(&mut self, now: Instant, oldest: Duration, newest: Duration) {
         self.update(now, oldest, Duration::ZERO);
         self.latest = Some(newest);
@@ -114,8 +114,9 @@ impl Rtt {
         self.pto
     }
 
-    /// The time after its departure for which a packet marked lost may still arrive: longer than the span of
-    /// losses that is persistent congestion, so that a false verdict of it can be detected.
+    /// The time after its departure for which a packet marked lost may still arrive: longer than
+    /// the span of losses that is persistent congestion, so that a false verdict of it can be
+    /// detected.
     pub(crate) fn horizon(&self) -> Duration {
         self.pto().times(2 * PERSISTENT_CONGESTION_THRESHOLD + 2)
     }

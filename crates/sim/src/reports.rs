@@ -6,8 +6,8 @@ use fullpipe_cc::Instant;
 
 use crate::packet::{Data, Named, SACK_BLOCKS, Span};
 
-/// QUIC: packet numbers in the order in which they came, as ranges. A range is forgotten when an ACK
-/// that names it has reached the sender (RFC 9000 section 13.2.4).
+/// QUIC: packet numbers in the order in which they came, as ranges. A range is forgotten when an
+/// ACK that names it has reached the sender (RFC 9000 section 13.2.4).
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     ranges: VecDeque<Span>,
@@ -88,8 +88,8 @@ impl Sack {
     /// Takes a segment in, before the application reads it; whether it was the one expected next.
     pub(crate) fn on_segment(&mut self, data: &Data, next_chunk: u64) -> bool {
         let id = data.chunk.id;
-        // RFC 7323 section 4.3, rule 2: of several segments that one ACK names, the first one counts,
-        // so that a round trip includes the delay of the ACK.
+        // RFC 7323 section 4.3, rule 2: of several segments that one ACK names, the first one
+        // counts, so that a round trip includes the delay of the ACK.
         if id <= self.last_acked {
             self.echo = self.echo.max(data.sent);
         }
@@ -168,7 +168,8 @@ mod tests {
         sack.on_segment(&Data { flow: 0, pn: 0, sent, chunk }, next)
     }
 
-    /// The second example of RFC 2018 section 4, case 2: the first segment is lost, and the block grows.
+    /// The second example of RFC 2018 section 4, case 2: the first segment is lost, and the block
+    /// grows.
     #[test]
     fn the_block_that_grew_last_comes_first_and_three_are_told() {
         let mut sack = Sack::default();
@@ -183,7 +184,8 @@ mod tests {
         assert_eq!(blocks.map(|b| (b.start, b.end)), [(8, 9), (0, 0), (0, 0)]);
     }
 
-    /// RFC 2883 section 4: what comes again is named once, below the cumulative number or in a block.
+    /// RFC 2883 section 4: what comes again is named once, below the cumulative number or in a
+    /// block.
     #[test]
     fn a_segment_that_comes_again_is_named_in_the_next_ack() {
         let mut sack = Sack::default();

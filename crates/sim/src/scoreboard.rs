@@ -1,5 +1,5 @@
-//! The chunks of the application's data that have arrived: the basis of TCP's ACKs and of the room in a
-//! send buffer.
+//! The chunks of the application's data that have arrived: the basis of TCP's ACKs and of the room
+//! in a send buffer.
 
 use std::collections::VecDeque;
 
@@ -80,7 +80,8 @@ impl Scoreboard {
         self.first + self.segments.len() as u64
     }
 
-    /// Calls `news` with the number and the segment of each chunk that an ACK names for the first time.
+    /// Calls `news` with the number and the segment of each chunk that an ACK names for the first
+    /// time.
     pub(crate) fn on_ack(
         &mut self,
         cumulative: u64,

@@ -170,9 +170,9 @@ impl Sender {
             && self.source.unsent == Some(0)
     }
 
-    /// New data that may be sent, as far as the receiver's window goes: the size of the next packet's
-    /// payload, 0 for nothing. A packet that is not full waits for more room, unless it is the last
-    /// or nothing is under way (RFC 9293 section 3.8.6.2.1).
+    /// New data that may be sent, as far as the receiver's window goes: the size of the next
+    /// packet's payload, 0 for nothing. A packet that is not full waits for more room, unless it is
+    /// the last or nothing is under way (RFC 9293 section 3.8.6.2.1).
     #[inline]
     fn next_payload(&self) -> u32 {
         let unsent = self.source.unsent.unwrap_or(u64::MAX);
@@ -211,8 +211,8 @@ impl Sender {
         self.last_sent = now;
     }
 
-    /// The application writes after a pause: Linux's `tcp_cwnd_restart` halves the window for each timeout
-    /// that passed, down to the initial one.
+    /// The application writes after a pause: Linux's `tcp_cwnd_restart` halves the window for each
+    /// timeout that passed, down to the initial one.
     fn restart_after_idle(&mut self, now: Instant) {
         let Some(tcp) = self.flight.tcp.as_ref().filter(|tcp| tcp.config().idle_restart) else {
             return;
@@ -342,7 +342,8 @@ impl Sender {
         send(pn, chunk, bytes);
     }
 
-    /// The loss-detection deadline: the time at which a packet counts as lost, or else the next probe.
+    /// The loss-detection deadline: the time at which a packet counts as lost, or else the next
+    /// probe.
     #[inline]
     fn alarm(&self) -> Option<Instant> {
         if self.flight.loss_time.is_some() || self.flight.in_flight == 0 {
@@ -483,8 +484,8 @@ impl Sender {
         true
     }
 
-    /// Proportional rate reduction, before the losses of an ACK are counted: `flight` was in flight before
-    /// it, and it delivered so much.
+    /// Proportional rate reduction, before the losses of an ACK are counted: `flight` was in flight
+    /// before it, and it delivered so much.
     fn reduce(&mut self, flight: u64, delivered: u64, losses: Losses) {
         let in_recovery = self.flight.tcp.as_ref().is_some_and(Tcp::in_recovery);
         let (inflight, smss) = (self.cc.inflight(), u64::from(self.payload));

@@ -47,7 +47,8 @@ pub struct Sim {
     now: Instant,
     links: Vec<Link<Data>>,
     uplink: Path<(u32, Up)>,
-    /// The earliest time of the next packet out of each link, and last out of the uplink, in nanoseconds.
+    /// The earliest time of the next packet out of each link, and last out of the uplink, in
+    /// nanoseconds.
     due: Vec<u64>,
     flows: Vec<Flow>,
     /// The connections of [`Application::ShortFlows`], numbered on from `flows`; `None` when over.
@@ -152,8 +153,8 @@ impl Sim {
         self.uplink.sample(self.now)
     }
 
-    /// Keeps the time and the header of each packet that enters a link or the uplink from now on, of `most` packets
-    /// of each at most.
+    /// Keeps the time and the header of each packet that enters a link or the uplink from now on,
+    /// of `most` packets of each at most.
     pub fn record_arrivals(&mut self, most: usize) {
         self.links.iter_mut().for_each(|link| link.path.record_arrivals(most));
         self.uplink.record_arrivals(most);
@@ -171,9 +172,9 @@ impl Sim {
         self.queue_delays_so_far_ns(link).pop().unwrap_or_else(|| Tally::new().histogram())
     }
 
-    /// The same of the packets that had left the link's bottleneck at the start (none), at each call of
-    /// [`Self::begin_part`], and until now. A packet counts when it comes out of the link: one that is under
-    /// way now is missing from all of them.
+    /// The same of the packets that had left the link's bottleneck at the start (none), at each
+    /// call of [`Self::begin_part`], and until now. A packet counts when it comes out of the link:
+    /// one that is under way now is missing from all of them.
     pub fn queue_delays_so_far_ns(&self, link: usize) -> Vec<Histogram<u64>> {
         self.links[link].queue_delays_so_far_ns()
     }
@@ -181,13 +182,14 @@ impl Sim {
     /// From now on packets that leave a bottleneck are counted apart from those before, see
     /// [`Self::queue_delays_so_far_ns`].
     ///
-    /// Link events due until now are processed first, so that the links' counters are exact, whatever their
-    /// disciplines; [`Self::link`] alone only reads the counters.
+    /// Link events due until now are processed first, so that the links' counters are exact,
+    /// whatever their disciplines; [`Self::link`] alone only reads the counters.
     pub fn begin_part(&mut self) {
         self.links.iter_mut().for_each(|link| link.begin_part(self.now));
     }
 
-    /// Statistics of a flow's sender so far; for [`Application::ShortFlows`] those of all its connections.
+    /// Statistics of a flow's sender so far; for [`Application::ShortFlows`] those of all its
+    /// connections.
     ///
     /// [`Application::ShortFlows`]: crate::Application::ShortFlows
     pub fn sender_stats(&self, flow: usize) -> SenderStats {
@@ -196,15 +198,16 @@ impl Sim {
         stats
     }
 
-    /// Requests and connections of a flow that have begun and are not complete; `None` for applications
-    /// that have neither.
+    /// Requests and connections of a flow that have begun and are not complete; `None` for
+    /// applications that have neither.
     pub fn incomplete(&self, flow: usize) -> Option<u64> {
         let of = &self.flows[flow];
         let connections = self.open_connections(flow).filter(|open| open.end().is_none()).count();
         of.completion_ns.is_some().then(|| u64::from(of.awaits_answer()) + connections as u64)
     }
 
-    /// The connections of [`Application::ShortFlows`] whose sender does not know yet that all has arrived.
+    /// The connections of [`Application::ShortFlows`] whose sender does not know yet that all has
+    /// arrived.
     fn open_connections(&self, flow: usize) -> impl Iterator<Item = &Flow> {
         let open = self.short.iter().flatten().map(|open| &**open);
         open.filter(move |open| open.parent == Some(flow as u32))
@@ -215,18 +218,20 @@ impl Sim {
         self.rtt_ns.histogram()
     }
 
-    /// The same of each flow; of all together in one where there are more than [`crate::MAX_OWN_TALLIES`].
+    /// The same of each flow; of all together in one where there are more than
+    /// [`crate::MAX_OWN_TALLIES`].
     pub fn rtt_ns_by_flow(&self) -> Vec<Histogram<u64>> {
         self.rtt_ns.histograms()
     }
 
-    /// The application's latency in nanoseconds: from the write of a packet's last byte to its being
-    /// read, for every packet's data.
+    /// The application's latency in nanoseconds: from the write of a packet's last byte to its
+    /// being read, for every packet's data.
     pub fn latency_ns(&self) -> Histogram<u64> {
         self.latency_ns.histogram()
     }
 
-    /// The same of each flow; of all together in one where there are more than [`crate::MAX_OWN_TALLIES`].
+    /// The same of each flow; of all together in one where there are more than
+    /// [`crate::MAX_OWN_TALLIES`].
     pub fn latency_ns_by_flow(&self) -> Vec<Histogram<u64>> {
         self.latency_ns.histograms()
     }
@@ -284,14 +289,14 @@ impl Sim {
         self.pump(flow as u32);
     }
 
-    /// Lets everything happen until `time`, or until every flow has reached its end: then the time is that
-    /// of the last one's last byte.
+    /// Lets everything happen until `time`, or until every flow has reached its end: then the time
+    /// is that of the last one's last byte.
     pub fn run_until_done(&mut self, time: Instant) {
         while !self.run_until_done_within(time, u64::MAX) {}
     }
 
-    /// The same, but for no more than so many events: whether it came to the end. The time alone bounds no
-    /// work, because a fast path has any number of events in it.
+    /// The same, but for no more than so many events: whether it came to the end. The time alone
+    /// bounds no work, because a fast path has any number of events in it.
     pub fn run_until_done_within(&mut self, time: Instant, events: u64) -> bool {
         let mut left = events;
         while !self.is_done() {
@@ -335,9 +340,9 @@ impl Sim {
         }
     }
 
-    /// The time of the next event in nanoseconds, and its source: a link by its index, the uplink after
-    /// them, then the timers. Events at the same time are processed in this order: a timer must not fire
-    /// for a packet that is just arriving.
+    /// The time of the next event in nanoseconds, and its source: a link by its index, the uplink
+    /// after them, then the timers. Events at the same time are processed in this order: a timer
+    /// must not fire for a packet that is just arriving.
     #[inline]
     fn next(&self) -> (u64, usize) {
         let timers = self.timers.next();

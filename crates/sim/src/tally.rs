@@ -1,7 +1,8 @@
 //! Counts values by size: a histogram that costs a packet a dozen instructions.
 //!
-//! hdrhistogram's own `record` costs five times that, which is felt when three values of each packet
-//! are kept; so values are counted here, and handed out as its histogram, which knows quantiles.
+//! hdrhistogram's own `record` costs five times that, which is felt when three values of each
+//! packet are kept; so values are counted here, and handed out as its histogram, which knows
+//! quantiles.
 
 use hdrhistogram::Histogram;
 
@@ -49,7 +50,8 @@ impl Tally {
     }
 }
 
-/// Tallies of several flows: one for each, or where they are many one for all, because each takes memory.
+/// Tallies of several flows: one for each, or where they are many one for all, because each takes
+/// memory.
 #[derive(Debug)]
 pub struct FlowTallies {
     tallies: Vec<Tally>,

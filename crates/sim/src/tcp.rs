@@ -15,7 +15,8 @@ const REO_WND_PERSIST: u32 = 16;
 const INITIAL_RTO: Duration = Duration::from_secs(1);
 /// The longest timeout: Linux's TCP_RTO_MAX.
 const MAX_RTO: Duration = Duration::from_secs(120);
-/// Time that a probe allows for the delayed ACK of a single segment (RFC 8985 section 7.2, WCDelAckT).
+/// Time that a probe allows for the delayed ACK of a single segment (RFC 8985 section 7.2,
+/// WCDelAckT).
 const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
 /// The most doublings of the timeout.
 const MAX_BACKOFF: u32 = 16;
@@ -108,8 +109,9 @@ impl Tcp {
         }
     }
 
-    /// The original of a segment arrived after its copy had left, seen by its time: it was late and not lost. RFC
-    /// 8985 leaves retransmitted segments aside; Linux takes this for reordering too (`tcp_try_undo_partial`).
+    /// The original of a segment arrived after its copy had left, seen by its time: it was late and
+    /// not lost. RFC 8985 leaves retransmitted segments aside; Linux takes this for reordering too
+    /// (`tcp_try_undo_partial`).
     pub(crate) fn on_original(&mut self) {
         self.reordering_seen = true;
     }
@@ -153,8 +155,8 @@ impl Tcp {
         ProbeResult::Open
     }
 
-    /// The reordering window, RFC 8985 section 6.2, step 4; `sacked` segments are acknowledged above
-    /// the first hole.
+    /// The reordering window, RFC 8985 section 6.2, step 4; `sacked` segments are acknowledged
+    /// above the first hole.
     fn reo_wnd(&self, rtt: &Rtt, sacked: u64) -> Duration {
         if !self.reordering_seen && (self.in_recovery() || sacked >= DUP_THRESH) {
             return Duration::ZERO;
@@ -163,8 +165,8 @@ impl Tcp {
         quarter.times(u64::from(self.reo_wnd_mult)).min(rtt.smoothed())
     }
 
-    /// The delay after its departure at which a segment counts as lost if a later one was acknowledged
-    /// first. `newest` is the round trip of the newest segment that arrived: RACK.rtt.
+    /// The delay after its departure at which a segment counts as lost if a later one was
+    /// acknowledged first. `newest` is the round trip of the newest segment that arrived: RACK.rtt.
     pub(crate) fn wait(&self, rtt: &Rtt, newest: Duration, sacked: u64) -> Wait {
         match self.config.reordering {
             Reordering::Threshold => rtt.threshold(),

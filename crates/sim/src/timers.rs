@@ -12,8 +12,8 @@ pub const NEVER: u64 = u64::MAX;
 /// on top, and a new deadline is compared once a level.
 #[derive(Debug)]
 pub struct Timers {
-    /// Deadlines in nanoseconds above, the timer's number below: one comparison, and a fixed order at
-    /// one time. `places[1]` is the first of all, below `places[i]` are `places[2 i]` and
+    /// Deadlines in nanoseconds above, the timer's number below: one comparison, and a fixed order
+    /// at one time. `places[1]` is the first of all, below `places[i]` are `places[2 i]` and
     /// `places[2 i + 1]`, and the second half are the timers.
     places: Vec<u128>,
 }

@@ -1,4 +1,5 @@
-//! Flow control: the amount of data that the receiver lets the sender have under way (RFC 9000 section 4).
+//! Flow control: the amount of data that the receiver lets the sender have under way (RFC 9000
+//! section 4).
 
 use fullpipe_cc::{Duration, Instant};
 

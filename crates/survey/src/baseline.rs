@@ -113,8 +113,8 @@ impl Baseline {
         Err(SurveyError::Baseline { path: path.to_owned(), reason })
     }
 
-    /// Where a report is worse: more paths are short, or the median is worse by more than 0.01. Pairs, measures and
-    /// paths that only one of the two has are left out.
+    /// Where a report is worse: more paths are short, or the median is worse by more than 0.01.
+    /// Pairs, measures and paths that only one of the two has are left out.
     pub fn worse(&self, report: &Report) -> Vec<Worse> {
         let mut all = Vec::new();
         for pair in &report.pairs {

@@ -187,8 +187,8 @@ impl Case {
         if self.has(Kind::Trace) { TRACE_MBPS } else { self.rate_mbps }
     }
 
-    /// The least rate that anything on the way of the data lets through: what reacts to nothing stays below it, or
-    /// others would get nothing.
+    /// The least rate that anything on the way of the data lets through: what reacts to nothing
+    /// stays below it, or others would get nothing.
     pub fn narrowest_mbps(&self) -> f64 {
         let parts = self.disturbances.iter().map(|d| match d {
             Disturbance::Policer { rate_percent, .. }
@@ -265,8 +265,8 @@ impl Case {
 
     /// Duration of its runs: 30 s, and 40 of the longest round trips.
     ///
-    /// Half a minute has five ProbeRTTs of BBR, or two of an algorithm that probes each ten seconds, behind the
-    /// first quarter, which does not count.
+    /// Half a minute has five ProbeRTTs of BBR, or two of an algorithm that probes each ten
+    /// seconds, behind the first quarter, which does not count.
     pub fn duration_s(&self) -> u64 {
         30 + (40.0 * self.longest_rtt_ms() / 1e3).ceil() as u64
     }

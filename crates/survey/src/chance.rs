@@ -8,7 +8,8 @@ use sha2::{Digest, Sha256};
 pub(crate) struct Chance(Pcg64Mcg);
 
 impl Chance {
-    /// That of one path of a survey. A hash of both numbers, so that neighbours have nothing in common.
+    /// That of one path of a survey. A hash of both numbers, so that neighbours have nothing in
+    /// common.
     pub(crate) fn of(seed: u64, path: u64) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"fullpipe survey");
@@ -44,7 +45,8 @@ impl Chance {
         digits(from + (to - from) * self.unit(), 3)
     }
 
-    /// Evenly distributed by its logarithm, with three digits. Nothing below `from`, whatever `to` is.
+    /// Evenly distributed by its logarithm, with three digits. Nothing below `from`, whatever `to`
+    /// is.
     pub(crate) fn spread(&mut self, from: f64, to: f64) -> f64 {
         digits(from * (to.max(from) / from).powf(self.unit()), 3)
     }

@@ -12,8 +12,8 @@ const EXCLUSIVE: [&[Kind]; 4] = [
     &[Kind::Requests, Kind::Media],
 ];
 
-/// Draws path number `path`, which depends on these three alone. The disturbances are of the kinds given, or of all
-/// where none is.
+/// Draws path number `path`, which depends on these three alone. The disturbances are of the kinds
+/// given, or of all where none is.
 pub fn draw(seed: u64, path: u64, kinds: &[Kind]) -> Case {
     let mut chance = Chance::of(seed, path);
     let rate_mbps = of::RATE_MBPS.draw(&mut chance);

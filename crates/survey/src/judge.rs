@@ -68,7 +68,8 @@ pub struct Summary {
     pub short: usize,
     /// The median figure.
     pub median: Option<f64>,
-    /// The worst figure. Null if the algorithm under test has no value there, and the reference has one.
+    /// The worst figure. Null if the algorithm under test has no value there, and the reference has
+    /// one.
     pub worst: Option<f64>,
     /// The path of it.
     pub worst_path: Option<u64>,
@@ -96,8 +97,9 @@ impl Point {
     }
 }
 
-/// Who is compared with whom: the first of the algorithms under test with the others, or, where `against` names some, each
-/// of them with those. Where there are several others, there is also the best of them.
+/// Who is compared with whom: the first of the algorithms under test with the others, or, where
+/// `against` names some, each of them with those. Where there are several others, there is also the
+/// best of them.
 pub fn pairs(tested: &[String], against: &[String]) -> Vec<(String, Reference)> {
     let (tested, others) = match against.is_empty() {
         true => tested.split_at(tested.len().min(1)),
@@ -132,7 +134,8 @@ pub fn compare(
     })
 }
 
-/// A reference's value. What it takes from flows of another algorithm beyond its fair share is not asked for.
+/// A reference's value. What it takes from flows of another algorithm beyond its fair share is not
+/// asked for.
 fn bounded(measure: Measure, case: &Case, values: &Values) -> Option<f64> {
     let value = measure.value(values)?;
     let fair = case.fair_share();

@@ -1,8 +1,9 @@
-//! Property-based testing of congestion control: random paths are drawn from a seed, algorithms run on each, and the
-//! paths on which one of them falls below another are found.
+//! Property-based testing of congestion control: random paths are drawn from a seed, algorithms run
+//! on each, and the paths on which one of them falls below another are found.
 //!
-//! [`draw`](draw::draw) (seed -> [`Case`]) -> [`text`] (a scenario file) -> [`run`] (the lab's plan) -> [`results`] ->
-//! [`judge`](mod@judge) -> [`worst`](mod@worst) -> [`report`]. docs/survey.md has the distribution in words.
+//! [`draw`](draw::draw) (seed -> [`Case`]) -> [`text`] (a scenario file) -> [`run`] (the lab's
+//! plan) -> [`results`] -> [`judge`](mod@judge) -> [`worst`](mod@worst) -> [`report`].
+//! docs/survey.md has the distribution in words.
 #![forbid(unsafe_code)]
 
 pub mod baseline;

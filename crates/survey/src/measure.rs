@@ -32,7 +32,8 @@ pub struct Values {
 }
 
 impl Values {
-    /// The metrics that a path's runs have, as expectations that ask for them: the values of a run come in this order.
+    /// The metrics that a path's runs have, as expectations that ask for them: the values of a run
+    /// come in this order.
     pub fn expectations(case: &Case) -> Vec<String> {
         let from_s = case.judged_from_s();
         let asked = asked(case).into_iter();
@@ -158,8 +159,8 @@ impl Measure {
         }
     }
 
-    /// One run against another on the same path. Times are compared as if both were 2 ms more, so that a packet of queue
-    /// is no multiple of none.
+    /// One run against another on the same path. Times are compared as if both were 2 ms more, so
+    /// that a packet of queue is no multiple of none.
     pub fn figure(self, own: f64, reference: f64) -> f64 {
         match self {
             Self::Goodput if reference > 0.0 => own / reference,

@@ -89,8 +89,9 @@ impl Results {
 }
 
 impl Survey {
-    /// Opens the journal in a directory, and reads what was done before. `program` differs from that of every other
-    /// program whose runs could have other results. A survey of more paths or of other algorithms goes on in it.
+    /// Opens the journal in a directory, and reads what was done before. `program` differs from
+    /// that of every other program whose runs could have other results. A survey of more paths or
+    /// of other algorithms goes on in it.
     ///
     /// # Errors
     /// The directory belongs to something else, is in use, or cannot be written.
@@ -138,8 +139,8 @@ impl Survey {
         }
     }
 
-    /// Runs all that is not done, until one is stopped. `tell` is called with the number of runs that are over, at the start
-    /// and each time that there is one more.
+    /// Runs all that is not done, until one is stopped. `tell` is called with the number of runs
+    /// that are over, at the start and each time that there is one more.
     ///
     /// # Errors
     /// The journal cannot be written.

@@ -83,7 +83,8 @@ impl Survey {
         let mut jobs = if options.backend.is_realtime() { 1 } else { options.jobs };
         for path in 0..options.paths {
             let case = draw(options.seed, path, &options.kinds);
-            // A program decides for itself what others are told, so that some paths are none for it.
+            // A program decides for itself what others are told, so that some paths are none for
+            // it.
             let checked = plan(&case, &options.senders).and_then(|plan| {
                 plan.check_backend(options.backend, FILE)?;
                 Ok(plan)

@@ -56,7 +56,8 @@ impl Claim<'_> {
     }
 }
 
-/// The simplest path that is found in 40 tries, and what it shows. What `stop` ends is the simplest so far.
+/// The simplest path that is found in 40 tries, and what it shows. What `stop` ends is the simplest
+/// so far.
 pub fn shrink(
     options: &Options,
     claim: &Claim<'_>,

@@ -225,7 +225,8 @@ fn element(
     }
 }
 
-/// The flows under test, and after them those that are there for them: these are in no figure of a run.
+/// The flows under test, and after them those that are there for them: these are in no figure of a
+/// run.
 fn flows(case: &Case, file: &mut String) {
     let tcp = if case.tcp { "transport = \"tcp\"\n" } else { "" };
     let mut tested = tcp.to_owned();

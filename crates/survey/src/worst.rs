@@ -51,8 +51,8 @@ pub struct Wanted {
     pub limit: f64,
 }
 
-/// Finds and shrinks the worst paths, the worst of a measure first. `tell` is called with the number of those that are
-/// done and that of all.
+/// Finds and shrinks the worst paths, the worst of a measure first. `tell` is called with the
+/// number of those that are done and that of all.
 pub fn worst(
     survey: &Survey,
     done: &[Outcome],

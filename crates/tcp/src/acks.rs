@@ -1,11 +1,13 @@
-//! The decision to acknowledge now, later or not at all (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+//! The decision to acknowledge now, later or not at all (RFC 9293 section 3.8.6.3, RFC 5681 section
+//! 4.2).
 
 use fullpipe_cc::{Duration, Instant};
 
 use crate::config::Config;
 use crate::receiver::Span;
 
-/// Challenge ACKs and answers to what is outside of the window, in [`LIMIT_TIME`] (RFC 5961 section 7).
+/// Challenge ACKs and answers to what is outside of the window, in [`LIMIT_TIME`] (RFC 5961 section
+/// 7).
 const LIMIT: u32 = 10;
 /// See [`LIMIT`].
 const LIMIT_TIME: Duration = Duration::from_secs(1);

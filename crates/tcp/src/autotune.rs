@@ -1,13 +1,15 @@
-//! The size of the receive buffer: it grows as the application reads, so that it is never what limits the sender.
+//! The size of the receive buffer: it grows as the application reads, so that it is never what
+//! limits the sender.
 //!
-//! A buffer has to hold what is under way in one round trip, and as much again while a loss is repaired. What the
-//! application read in the last round trip says how much that is (dynamic right-sizing, as Linux does it; Fisk and Feng,
-//! "Dynamic Right-Sizing in TCP", 2001). An application that does not read gets no more than it had.
+//! A buffer has to hold what is under way in one round trip, and as much again while a loss is
+//! repaired. What the application read in the last round trip says how much that is (dynamic
+//! right-sizing, as Linux does it; Fisk and Feng, "Dynamic Right-Sizing in TCP", 2001). An
+//! application that does not read gets no more than it had.
 
 use fullpipe_cc::{Duration, Instant};
 
-/// The buffer as a multiple of what was read in a round trip: twice for repairs, and twice because a sender in slow
-/// start has doubled its window meanwhile.
+/// The buffer as a multiple of what was read in a round trip: twice for repairs, and twice because
+/// a sender in slow start has doubled its window meanwhile.
 const HEADROOM: u64 = 4;
 
 #[derive(Debug)]
@@ -17,8 +19,8 @@ pub(crate) struct Autotune {
     /// The reading is measured since this time and from this place.
     since: Instant,
     read: u64,
-    /// The right edge of the window at a time: data beyond it answers an ACK from after that time, so a round trip is
-    /// over.
+    /// The right edge of the window at a time: data beyond it answers an ACK from after that time,
+    /// so a round trip is over.
     edge: u64,
     edge_since: Instant,
 }
@@ -41,8 +43,8 @@ impl Autotune {
         Self { rtt, since: now, read, edge, edge_since: now }
     }
 
-    /// Data arrived; `echoed` is the age of the timestamp that came with it. The number of bytes that the buffer should
-    /// have at least, once in a round trip.
+    /// Data arrived; `echoed` is the age of the timestamp that came with it. The number of bytes
+    /// that the buffer should have at least, once in a round trip.
     pub(crate) fn on_data(
         &mut self,
         now: Instant,

@@ -7,43 +7,45 @@ use fullpipe_cc::{Algorithm, CubicRules, Duration};
 pub struct Config {
     /// The congestion control.
     pub algorithm: Algorithm,
-    /// Its settings. The connection itself fills in the segment size, the seed, the transport, whether there are
-    /// selective ACKs, and the round trip of the handshake.
+    /// Its settings. The connection itself fills in the segment size, the seed, the transport,
+    /// whether there are selective ACKs, and the round trip of the handshake.
     pub congestion: fullpipe_cc::Config,
     /// Most bytes that were written and are not acknowledged.
     pub send_buffer: usize,
     /// Most bytes that were written and never sent. Linux: TCP_NOTSENT_LOWAT.
     pub unsent: usize,
-    /// Most bytes that arrived and were not read; the window is what is left of it. At least 1. Linux: the third
-    /// number of tcp_rmem.
+    /// Most bytes that arrived and were not read; the window is what is left of it. At least 1.
+    /// Linux: the third number of tcp_rmem.
     pub receive_buffer: usize,
-    /// The same for a connection that begins: it grows to four times what the application reads in a round trip. With
-    /// [`receive_buffer`](Self::receive_buffer) or more it does not grow. Linux: the second number of tcp_rmem.
+    /// The same for a connection that begins: it grows to four times what the application reads in
+    /// a round trip. With [`receive_buffer`](Self::receive_buffer) or more it does not grow. Linux:
+    /// the second number of tcp_rmem.
     pub initial_receive_buffer: usize,
     /// Largest IP packet in bytes. At least 576 (RFC 9293 section 3.7.1).
     pub mtu: u16,
-    /// True to look for the largest packet that the path carries: by the ICMP messages of routers, and by probes after
-    /// packets of the full size have vanished (RFC 8899).
+    /// True to look for the largest packet that the path carries: by the ICMP messages of routers,
+    /// and by probes after packets of the full size have vanished (RFC 8899).
     pub mtu_discovery: bool,
     /// Longest delay of an ACK: at most 500 ms (RFC 9293 section 3.8.6.3).
     pub ack_delay: Duration,
-    /// Full segments after which an ACK is sent without a delay: 1 acknowledges each. More than 2 is against RFC 9293
-    /// section 3.8.6.3.
+    /// Full segments after which an ACK is sent without a delay: 1 acknowledges each. More than 2
+    /// is against RFC 9293 section 3.8.6.3.
     pub ack_every: u32,
-    /// Segments that are acknowledged one by one when a connection starts, so that the peer's window grows: Linux's
-    /// quick ACKs.
+    /// Segments that are acknowledged one by one when a connection starts, so that the peer's
+    /// window grows: Linux's quick ACKs.
     pub quick_acks: u32,
-    /// The least that the variance's part of the retransmission timeout may be. RFC 6298 section 2.4 has a
-    /// timeout of a second at least; this default is Linux's.
+    /// The least that the variance's part of the retransmission timeout may be. RFC 6298 section
+    /// 2.4 has a timeout of a second at least; this default is Linux's.
     pub rto_min: Duration,
     /// Time without an answer after which the connection ends (RFC 9293 section 3.8.3, R2).
     pub user_timeout: Duration,
     /// Idle time before a probe asks whether the peer is still there; `None` for never.
     pub keep_alive: Option<Duration>,
-    /// Duration of TIME-WAIT: two segment lifetimes. RFC 9293 section 3.4.2 has four minutes, Linux one.
+    /// Duration of TIME-WAIT: two segment lifetimes. RFC 9293 section 3.4.2 has four minutes, Linux
+    /// one.
     pub time_wait: Duration,
-    /// True if small segments wait while others are unacknowledged (Nagle's algorithm, RFC 9293 section
-    /// 3.7.4).
+    /// True if small segments wait while others are unacknowledged (Nagle's algorithm, RFC 9293
+    /// section 3.7.4).
     pub nagle: bool,
     /// True to offer or accept selective acknowledgements (RFC 2018).
     pub sack: bool,
@@ -51,8 +53,8 @@ pub struct Config {
     pub timestamps: bool,
     /// True to offer or accept window scaling (RFC 7323).
     pub window_scaling: bool,
-    /// True to offer or accept ECN (RFC 3168). Packets are marked as capable of it where the algorithm
-    /// answers marks.
+    /// True to offer or accept ECN (RFC 3168). Packets are marked as capable of it where the
+    /// algorithm answers marks.
     pub ecn: bool,
 }
 

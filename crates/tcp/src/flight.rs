@@ -59,8 +59,8 @@ pub(crate) struct News {
 pub(crate) struct Flight {
     /// In the order of the stream, without holes.
     segments: VecDeque<Sent>,
-    /// Transmissions in the order of time: the number, and the place where the segment began. An entry
-    /// whose segment was sent again or has arrived is stale.
+    /// Transmissions in the order of time: the number, and the place where the segment began. An
+    /// entry whose segment was sent again or has arrived is stale.
     by_time: VecDeque<(u64, u64)>,
     /// Starts of the lost segments that wait to be sent again.
     repeat: BTreeSet<u64>,
@@ -133,7 +133,8 @@ impl Flight {
         self.segments.get(self.index(*self.repeat.first()?))
     }
 
-    /// The lost segment that is to be sent again next is made two, of which the first has `bytes` of data.
+    /// The lost segment that is to be sent again next is made two, of which the first has `bytes`
+    /// of data.
     pub(crate) fn split_next_repeat(&mut self, bytes: u32) {
         let Some(&start) = self.repeat.first() else { return };
         let index = self.index(start);
@@ -150,8 +151,8 @@ impl Flight {
         self.repeat.insert(middle);
     }
 
-    /// The fate of the segment that began at `start`: true if it arrived, false if it is lost, `None` if
-    /// neither is known.
+    /// The fate of the segment that began at `start`: true if it arrived, false if it is lost,
+    /// `None` if neither is known.
     pub(crate) fn fate(&self, start: u64) -> Option<bool> {
         match self.segments.get(self.index(start)).filter(|sent| sent.span.start <= start) {
             None => Some(true),
@@ -160,12 +161,14 @@ impl Flight {
         }
     }
 
-    /// Another algorithm takes over, which does not count what is under way ([`Controller::set_algorithm`]).
+    /// Another algorithm takes over, which does not count what is under way
+    /// ([`Controller::set_algorithm`]).
     pub(crate) fn on_other_algorithm(&mut self) {
         self.uncounted = self.next_order;
     }
 
-    /// Everything with more than `bytes` of data that is under way was thrown away by a router, which said so.
+    /// Everything with more than `bytes` of data that is under way was thrown away by a router,
+    /// which said so.
     pub(crate) fn lose_larger(&mut self, bytes: u32, batch: &mut AckBatch<'_>) {
         for sent in self.segments.iter_mut().filter(|sent| !sent.sacked && !sent.lost) {
             if sent.bytes() - u64::from(sent.fin) > u64::from(bytes) {
@@ -241,7 +244,8 @@ impl Flight {
             arrive(&sent, &mut news, rack, batch);
         }
         if news.repeated {
-            // A copy filled a hole: the rest may have arrived long ago (Karn's algorithm, RFC 6298 section 3).
+            // A copy filled a hole: the rest may have arrived long ago (Karn's algorithm, RFC 6298
+            // section 3).
             (news.oldest_once, news.newest_once) = (None, None);
         }
         let told = core::mem::replace(&mut self.told, blocks);
@@ -283,8 +287,8 @@ impl Flight {
         }
     }
 
-    /// RACK_detect_loss() of RFC 8985 section 6.2, step 5: marks what has been waiting for too long; the
-    /// time at which the next one will have.
+    /// RACK_detect_loss() of RFC 8985 section 6.2, step 5: marks what has been waiting for too
+    /// long; the time at which the next one will have.
     pub(crate) fn detect(
         &mut self,
         now: Instant,
@@ -326,8 +330,8 @@ impl Flight {
         losses.bytes += sent.bytes();
     }
 
-    /// The first segment is lost: three duplicates or a partial ACK said so (RFC 6582), for peers without
-    /// SACK.
+    /// The first segment is lost: three duplicates or a partial ACK said so (RFC 6582), for peers
+    /// without SACK.
     pub(crate) fn lose_first(&mut self, batch: &mut AckBatch<'_>) -> Losses {
         let mut losses = Losses::default();
         if self.segments.front().is_some_and(|sent| !sent.lost && !sent.sacked) {
@@ -336,9 +340,9 @@ impl Flight {
         losses
     }
 
-    /// The retransmission timer fired: everything that has not arrived is lost. When the first segment was
-    /// SACKed and never acknowledged, the peer has thrown it away, and no SACK counts any more (RFC 2018
-    /// section 8).
+    /// The retransmission timer fired: everything that has not arrived is lost. When the first
+    /// segment was SACKed and never acknowledged, the peer has thrown it away, and no SACK counts
+    /// any more (RFC 2018 section 8).
     pub(crate) fn lose_all(&mut self, batch: &mut AckBatch<'_>) -> Losses {
         if self.segments.front().is_some_and(|sent| sent.sacked) {
             for sent in self.segments.iter_mut().filter(|sent| sent.sacked) {
@@ -363,8 +367,8 @@ impl Flight {
         losses
     }
 
-    /// The timer fired for nothing: what was marked lost and not sent again is under way after all. The bytes
-    /// that the controller has in flight then.
+    /// The timer fired for nothing: what was marked lost and not sent again is under way after all.
+    /// The bytes that the controller has in flight then.
     pub(crate) fn undo(&mut self) -> u64 {
         self.repeat.clear();
         self.lost_bytes = 0;

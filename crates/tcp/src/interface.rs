@@ -1,6 +1,8 @@
-//! An endpoint behind an interface of smoltcp's, which finds neighbours by ARP and NDP, has routes, and answers pings.
+//! An endpoint behind an interface of smoltcp's, which finds neighbours by ARP and NDP, has routes,
+//! and answers pings.
 //!
-//! TCP and ICMP packets go through raw sockets of the interface. Whoever has the clock and the device drives it:
+//! TCP and ICMP packets go through raw sockets of the interface. Whoever has the clock and the
+//! device drives it:
 //!
 //! ```
 //! use fullpipe_cc::Instant;
@@ -30,8 +32,9 @@
 //! }
 //! ```
 //!
-//! smoltcp makes the headers of IP packets anew, without their ECN field, so [`Config::ecn`](crate::Config::ecn) has to stay
-//! off. A device has to compute and check no checksum of TCP in the interface's place.
+//! smoltcp makes the headers of IP packets anew, without their ECN field, so
+//! [`Config::ecn`](crate::Config::ecn) has to stay off. A device has to compute and check no
+//! checksum of TCP in the interface's place.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -70,7 +73,8 @@ pub struct Host {
     interface: Interface,
     sockets: SocketSet<'static>,
     incoming: [SocketHandle; INCOMING.len()],
-    /// One for each neighbour that is looked for, so that the others do not wait behind its packets.
+    /// One for each neighbour that is looked for, so that the others do not wait behind its
+    /// packets.
     outgoing: Vec<Outgoing>,
     packet: Vec<u8>,
     /// Bytes of the largest IP packet.
@@ -100,7 +104,8 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// An endpoint behind `interface`, which has the addresses and the routes, and was made for a device such as `device`.
+    /// An endpoint behind `interface`, which has the addresses and the routes, and was made for a
+    /// device such as `device`.
     pub fn new(endpoint: Endpoint, interface: Interface, device: &(impl Device + ?Sized)) -> Self {
         let mtu = device.capabilities().ip_mtu();
         let mut sockets = SocketSet::new(Vec::new());
@@ -154,7 +159,8 @@ impl Host {
         }
     }
 
-    /// The next time at which [`Self::poll`] has something to do; `now` when the device had no room.
+    /// The next time at which [`Self::poll`] has something to do; `now` when the device had no
+    /// room.
     pub fn poll_at(&mut self, now: Instant) -> Option<Instant> {
         if self.blocked {
             return Some(now);
@@ -177,8 +183,8 @@ impl Host {
         }
     }
 
-    /// Gives the packet to the socket with others for its address, or to an empty one, and says which. It is lost when there
-    /// are too many, as on any network.
+    /// Gives the packet to the socket with others for its address, or to an empty one, and says
+    /// which. It is lost when there are too many, as on any network.
     fn send(&mut self, now: Instant) -> Option<usize> {
         let to = destination(&self.packet)?;
         let all = 0..self.outgoing.len();

@@ -1,15 +1,16 @@
 //! TCP in user space, sans-IO, with the congestion control of fullpipe-cc.
 //!
-//! `no_std` with `alloc`, no `unsafe`, no clock and no socket: packets and time come in as arguments, so
-//! every behaviour can be repeated exactly. smoltcp reads and writes the packets; states, buffers, loss
-//! recovery and pacing are this crate's.
+//! `no_std` with `alloc`, no `unsafe`, no clock and no socket: packets and time come in as
+//! arguments, so every behaviour can be repeated exactly. smoltcp reads and writes the packets;
+//! states, buffers, loss recovery and pacing are this crate's.
 //!
-//! An [`Endpoint`] holds connections and listeners behind one or more addresses. Whoever has the clock and
-//! the device drives it:
+//! An [`Endpoint`] holds connections and listeners behind one or more addresses. Whoever has the
+//! clock and the device drives it:
 //!
 //! 1. [`Endpoint::receive`] for each IP packet that arrives.
 //! 2. [`Endpoint::transmit`] until it gives no packet any more.
-//! 3. Sleep until a packet arrives or [`Endpoint::poll_at`]; then [`Endpoint::on_timer`], and from the start.
+//! 3. Sleep until a packet arrives or [`Endpoint::poll_at`]; then [`Endpoint::on_timer`], and from
+//!    the start.
 //!
 //! ```
 //! use fullpipe_cc::{Duration, Instant};
@@ -48,27 +49,29 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! A [`Connection`] is one end of one connection by itself, driven in the same way. With the feature `tokio` the module
-//! `tokio` does all this over a TUN device, and with the feature `interface` the module `interface` over Ethernet and whatever else
-//! smoltcp has a device for, without a standard library.
+//! A [`Connection`] is one end of one connection by itself, driven in the same way. With the
+//! feature `tokio` the module `tokio` does all this over a TUN device, and with the feature
+//! `interface` the module `interface` over Ethernet and whatever else smoltcp has a device for,
+//! without a standard library.
 //!
 //! # What is there
 //!
-//! The states of RFC 9293 with half-close, window scaling, timestamps and PAWS (RFC 7323), SACK and DSACK (RFC
-//! 2018, 2883), RACK-TLP (RFC 8985), the retransmission timeout (RFC 6298), proportional
-//! rate reduction for `cubic` and `reno` (RFC 9937), spurious retransmissions seen by
-//! timestamps (RFC 3522), DSACK (RFC 3708) and new data (F-RTO, RFC 5682), a receive buffer that
-//! grows with what is read, delayed ACKs, zero-window probes, keep-alive, ECN (RFC 3168),
-//! protection from blind attacks (RFC 5961), initial sequence numbers that cannot be guessed (RFC 6528),
-//! SYN cookies (RFC 4987), path MTU discovery by probes and by ICMP (RFC 8899).
+//! The states of RFC 9293 with half-close, window scaling, timestamps and PAWS (RFC 7323), SACK and
+//! DSACK (RFC 2018, 2883), RACK-TLP (RFC 8985), the retransmission timeout (RFC 6298), proportional
+//! rate reduction for `cubic` and `reno` (RFC 9937), spurious retransmissions seen by timestamps
+//! (RFC 3522), DSACK (RFC 3708) and new data (F-RTO, RFC 5682), a receive buffer that grows with
+//! what is read, delayed ACKs, zero-window probes, keep-alive, ECN (RFC 3168), protection from
+//! blind attacks (RFC 5961), initial sequence numbers that cannot be guessed (RFC 6528), SYN
+//! cookies (RFC 4987), path MTU discovery by probes and by ICMP (RFC 8899).
 //!
 //! There is no urgent data (RFC 6093 advises against it; it is read as any other).
 //!
 //! # Memory
 //!
-//! Is bounded by the configuration: [`Config::send_buffer`] and [`Config::receive_buffer`] for each connection, a
-//! number of connections for the endpoint, a backlog for each listener. Buffers grow with what is in them; the window of a
-//! peer begins with [`Config::initial_receive_buffer`] and grows with what the application reads.
+//! Is bounded by the configuration: [`Config::send_buffer`] and [`Config::receive_buffer`] for each
+//! connection, a number of connections for the endpoint, a backlog for each listener. Buffers grow
+//! with what is in them; the window of a peer begins with [`Config::initial_receive_buffer`] and
+//! grows with what the application reads.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,11 @@
 //! The search for the largest packet that the path carries (RFC 8899, RFC 4821).
 //!
-//! A connection begins with the segment size that both ends agreed on: most paths carry it, and a router that does not
-//! says so with an ICMP message. Where such messages are filtered, segments of the full size vanish and smaller ones do
-//! not: a black hole (section 4.3). Then the size falls to one that every path should carry, and probes look for the
-//! largest between the two (section 5.3). A probe is a segment of the stream that is larger than the others, so nothing
-//! is sent for its sake alone, and its loss is no sign of congestion (RFC 4821 section 7.6).
+//! A connection begins with the segment size that both ends agreed on: most paths carry it, and a
+//! router that does not says so with an ICMP message. Where such messages are filtered, segments of
+//! the full size vanish and smaller ones do not: a black hole (section 4.3). Then the size falls to
+//! one that every path should carry, and probes look for the largest between the two (section 5.3).
+//! A probe is a segment of the stream that is larger than the others, so nothing is sent for its
+//! sake alone, and its loss is no sign of congestion (RFC 4821 section 7.6).
 
 use fullpipe_cc::{Duration, Instant};
 
@@ -37,7 +38,8 @@ pub(crate) struct PathMtu {
 }
 
 impl PathMtu {
-    /// For a connection whose ends agreed on `ceiling`, with `headers` bytes of IP and TCP in front.
+    /// For a connection whose ends agreed on `ceiling`, with `headers` bytes of IP and TCP in
+    /// front.
     pub(crate) fn new(ceiling: u32, headers: u32) -> Self {
         let base = (BASE_PACKET - headers).min(ceiling);
         Self { ceiling, base, size: ceiling, high: ceiling, probe: None, losses: 0, raise_at: None }
@@ -48,8 +50,8 @@ impl PathMtu {
         self.size
     }
 
-    /// The retransmission timer fired for the `count`-th time in a row, for a segment with `bytes` of data. True if
-    /// the size is smaller now.
+    /// The retransmission timer fired for the `count`-th time in a row, for a segment with `bytes`
+    /// of data. True if the size is smaller now.
     pub(crate) fn on_timeout(&mut self, now: Instant, count: u32, bytes: u32) -> bool {
         self.probe = None;
         if count < BLACK_HOLE_TIMEOUTS || bytes <= self.base || self.size <= self.base {
@@ -129,7 +131,8 @@ mod tests {
 
     const NOW: Instant = Instant::from_nanos(0);
 
-    /// A path that carries segments up to `carries`: the size that is found, and the number of probes.
+    /// A path that carries segments up to `carries`: the size that is found, and the number of
+    /// probes.
     fn search(mtu: &mut PathMtu, now: Instant, carries: u32) -> (u32, u32) {
         let mut probes = 0;
         while let Some(size) = mtu.wanted(now) {

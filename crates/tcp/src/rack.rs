@@ -10,7 +10,8 @@ use crate::rtt::Rtt;
 pub(crate) const DUP_THRESH: usize = 3;
 /// Recoveries without a DSACK after which a widened window is given up: section 6.2, step 4.
 const REO_WND_PERSIST: u32 = 16;
-/// Time that a probe allows for the delayed ACK of a single segment: section 7.2, TLP.max_ack_delay.
+/// Time that a probe allows for the delayed ACK of a single segment: section 7.2,
+/// TLP.max_ack_delay.
 const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
 /// The timeout of a probe before the first round-trip sample: section 7.2.
 const PROBE_WITHOUT_RTT: Duration = Duration::from_secs(1);
@@ -69,8 +70,8 @@ impl Rack {
         (self.now, self.min_rtt) = (now, rtt.min().unwrap_or(Duration::ZERO));
     }
 
-    /// RACK_sent_after(): whether the newest segment that arrived left after one that left at `time` and
-    /// ends at `end`.
+    /// RACK_sent_after(): whether the newest segment that arrived left after one that left at
+    /// `time` and ends at `end`.
     pub(crate) fn is_after(&self, time: Instant, end: u64) -> bool {
         self.newest
             .is_some_and(|(newest, newest_end)| newest > time || newest == time && newest_end > end)
@@ -150,8 +151,8 @@ impl Rack {
         self.probe = None;
     }
 
-    /// TLP_process_ack() of section 7.4.2; whether the probe has repaired a loss that no other sign shows.
-    /// `is_pure_duplicate`: the ACK acknowledges `una` again without SACK blocks.
+    /// TLP_process_ack() of section 7.4.2; whether the probe has repaired a loss that no other sign
+    /// shows. `is_pure_duplicate`: the ACK acknowledges `una` again without SACK blocks.
     pub(crate) fn on_probe_ack(
         &mut self,
         una: u64,

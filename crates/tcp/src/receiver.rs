@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use crate::autotune::Places;
 
-/// Most pieces of data that may wait for a hole before them to be filled. Data that would begin one more
-/// is not kept.
+/// Most pieces of data that may wait for a hole before them to be filled. Data that would begin one
+/// more is not kept.
 const MAX_PIECES: usize = 512;
 /// Blocks of a SACK option beside a timestamps option (RFC 2018 section 3).
 pub(crate) const SACK_BLOCKS: usize = 3;
@@ -29,8 +29,8 @@ impl Span {
 pub(crate) struct Taken {
     /// RCV.NXT moved.
     pub(crate) advanced: bool,
-    /// The data is not the next that was expected, or fills a hole: RFC 5681 section 4.2 wants an ACK at
-    /// once.
+    /// The data is not the next that was expected, or fills a hole: RFC 5681 section 4.2 wants an
+    /// ACK at once.
     pub(crate) out_of_order: bool,
     /// Data that was there already (RFC 2883).
     pub(crate) duplicate: Option<Span>,
@@ -120,8 +120,8 @@ impl Receiver {
         (self.read + self.limit as u64).max(self.edge)
     }
 
-    /// The right edge of the next segment that leaves. It moves by a full segment or by half of the buffer at
-    /// least (RFC 9293 section 3.8.6.2.2), and never back (section 3.8.6).
+    /// The right edge of the next segment that leaves. It moves by a full segment or by half of the
+    /// buffer at least (RFC 9293 section 3.8.6.2.2), and never back (section 3.8.6).
     pub(crate) fn window(&mut self, mss: u32) -> u64 {
         if self.would_open(mss) {
             self.edge = self.possible_edge();
@@ -135,8 +135,8 @@ impl Receiver {
         self.possible_edge() - self.edge >= step
     }
 
-    /// True if the window has become so much larger that the peer is told without another reason for an ACK:
-    /// by two segments, as it would have asked for an ACK then, or from nothing.
+    /// True if the window has become so much larger that the peer is told without another reason
+    /// for an ACK: by two segments, as it would have asked for an ACK then, or from nothing.
     pub(crate) fn has_news_of_room(&self, mss: u32) -> bool {
         let open = self.edge.saturating_sub(self.next);
         let most = (self.limit as u64 / 2).max(1);
@@ -144,7 +144,8 @@ impl Receiver {
         self.possible_edge() - self.edge >= step.min(most)
     }
 
-    /// Takes in the data of a segment, and its FIN. What is outside of the window has to be cut off before.
+    /// Takes in the data of a segment, and its FIN. What is outside of the window has to be cut off
+    /// before.
     pub(crate) fn take(&mut self, start: u64, data: &[u8], fin: bool) -> Taken {
         let before = self.next;
         let end = start + data.len() as u64;
@@ -236,8 +237,8 @@ impl Receiver {
             .then(|| Span { start: new.start.max(piece.start), end: new.end.min(piece.end) })
     }
 
-    /// Blocks for a SACK option: a duplicate first (RFC 2883 section 4), then the piece that the newest
-    /// segment is in, then those of the segments before it (RFC 2018 section 4).
+    /// Blocks for a SACK option: a duplicate first (RFC 2883 section 4), then the piece that the
+    /// newest segment is in, then those of the segments before it (RFC 2018 section 4).
     pub(crate) fn sack_blocks(&self, duplicate: Option<Span>) -> [Option<(u32, u32)>; SACK_BLOCKS] {
         if duplicate.is_none() && self.pieces.is_empty() {
             return [None; SACK_BLOCKS];
@@ -333,7 +334,8 @@ mod tests {
         assert_eq!(r.sack_blocks(None), [Some((130, 160)), Some((170, 180)), Some((110, 120))]);
     }
 
-    /// RFC 2883 section 4.1: what was there already is the first block, below the ACK or in a later block.
+    /// RFC 2883 section 4.1: what was there already is the first block, below the ACK or in a later
+    /// block.
     #[test]
     fn a_duplicate_is_told() {
         let mut r = receiver();

@@ -32,8 +32,8 @@ pub(crate) enum Verdict {
     SpuriousTimeout,
 }
 
-/// Forward RTO-Recovery (RFC 5682 section 3.1): after a timeout new data goes out before the lost, and the ACKs tell
-/// whether the originals were only late.
+/// Forward RTO-Recovery (RFC 5682 section 3.1): after a timeout new data goes out before the lost,
+/// and the ACKs tell whether the originals were only late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Frto {
     /// Step 2: the ACK of the first segment, which was sent again, is waited for.
@@ -55,7 +55,8 @@ pub(crate) struct Evidence {
     /// SND.UNA now, and before.
     pub(crate) una: u64,
     pub(crate) prior_una: u64,
-    /// The end of the first segment that this ACK is the first to acknowledge, and that was sent once alone.
+    /// The end of the first segment that this ACK is the first to acknowledge, and that was sent
+    /// once alone.
     pub(crate) original: Option<u64>,
     /// The ACK does not advance, and is no mere update of the window.
     pub(crate) is_duplicate: bool,
@@ -86,8 +87,8 @@ impl Recovery {
         }
     }
 
-    /// The timeout that has just begun an episode is examined by F-RTO. One that follows on others is not (RFC 5682
-    /// section 3.1, step 1).
+    /// The timeout that has just begun an episode is examined by F-RTO. One that follows on others
+    /// is not (RFC 5682 section 3.1, step 1).
     pub(crate) fn examine(&mut self) {
         self.frto = self.undo.is_some().then_some(Frto::First);
     }
@@ -156,11 +157,12 @@ impl Recovery {
         Verdict::Spurious
     }
 
-    /// SND.UNA moved to `una` by an ACK that echoes `echo`; whether the episode is over, and the verdict.
+    /// SND.UNA moved to `una` by an ACK that echoes `echo`; whether the episode is over, and the
+    /// verdict.
     ///
-    /// An echo from before the first retransmission is that of an original (the Eifel detection, RFC 3522
-    /// section 3.2). After a timeout the first such ACK decides; after other losses the one that ends the
-    /// episode, for which every original has to be here.
+    /// An echo from before the first retransmission is that of an original (the Eifel detection,
+    /// RFC 3522 section 3.2). After a timeout the first such ACK decides; after other losses the
+    /// one that ends the episode, for which every original has to be here.
     pub(crate) fn on_advance(&mut self, una: u64, echo: Option<u32>) -> (bool, Verdict) {
         let Some(episode) = self.episode else { return (false, Verdict::None) };
         let ended = una >= episode.end;

@@ -1,7 +1,8 @@
 //! Sequence numbers without an end.
 //!
-//! A place in a stream is 64 bits, of which the low 32 are the sequence number on the wire (RFC 9293
-//! section 3.4). Everything inside compares places, so only the two functions here know of the wrap.
+//! A place in a stream is 64 bits, of which the low 32 are the sequence number on the wire (RFC
+//! 9293 section 3.4). Everything inside compares places, so only the two functions here know of the
+//! wrap.
 
 /// Places begin here, so that a number from before the first one is still a place.
 const ORIGIN: u64 = 1 << 32;

@@ -164,8 +164,8 @@ pub const fn ip_header_bytes(to: IpAddr) -> usize {
     }
 }
 
-/// Marks an IP packet with CE, as a router does that has too long a queue (RFC 3168 section 5), and corrects IPv4's
-/// checksum. What is no IP packet stays as it is.
+/// Marks an IP packet with CE, as a router does that has too long a queue (RFC 3168 section 5), and
+/// corrects IPv4's checksum. What is no IP packet stays as it is.
 pub fn set_ce(packet: &mut [u8]) {
     match packet.first().map(|first| first >> 4) {
         Some(4) => {
@@ -179,9 +179,9 @@ pub fn set_ce(packet: &mut [u8]) {
     }
 }
 
-/// Reads an IP packet. `None` if it is no TCP segment, is a fragment, has IPv6 extension headers, is
-/// shorter than it says, has a wrong checksum or an impossible mixture of flags, or is from or to an
-/// address that is no single host's.
+/// Reads an IP packet. `None` if it is no TCP segment, is a fragment, has IPv6 extension headers,
+/// is shorter than it says, has a wrong checksum or an impossible mixture of flags, or is from or
+/// to an address that is no single host's.
 pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
     match packet.first()? >> 4 {
         4 => {
@@ -212,7 +212,8 @@ pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
     }
 }
 
-/// The message of a router that a packet was larger than the next link carries (RFC 792, RFC 1191; RFC 4443 section 3.2).
+/// The message of a router that a packet was larger than the next link carries (RFC 792, RFC 1191;
+/// RFC 4443 section 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooBig {
     /// The sender of the packet.
@@ -225,7 +226,8 @@ pub struct TooBig {
     pub mtu: u32,
 }
 
-/// Reads an ICMP message that a TCP packet was too big. `None` if the packet is anything else, or damaged.
+/// Reads an ICMP message that a TCP packet was too big. `None` if the packet is anything else, or
+/// damaged.
 pub fn parse_too_big(packet: &[u8]) -> Option<TooBig> {
     let (mtu, from, to, tcp): (u32, IpAddr, IpAddr, &[u8]) = match packet.first()? >> 4 {
         4 => {
@@ -237,7 +239,8 @@ pub fn parse_too_big(packet: &[u8]) -> Option<TooBig> {
             if !is_too_big || !ip.verify_checksum() || !icmp.verify_checksum() {
                 return None;
             }
-            // The router quotes the header and eight bytes at least; smoltcp wants the whole packet to be there.
+            // The router quotes the header and eight bytes at least; smoltcp wants the whole packet
+            // to be there.
             let (mtu, quoted) = (ip.payload().get(6..8)?, ip.payload().get(8..)?);
             let old = Ipv4Packet::new_unchecked(quoted);
             if quoted.len() < IPV4_HEADER || old.next_header() != IpProtocol::Tcp {
@@ -301,9 +304,9 @@ fn segment(from: IpAddr, to: IpAddr, ecn: Ecn, bytes: &[u8]) -> Option<Segment<'
     })
 }
 
-/// Writes an IP packet into `out`, in place of what was in it. The payload is in two parts, as a ring
-/// has it. Both ends must be of one address family, and the header with its options at most 60 bytes; otherwise `out`
-/// is left empty.
+/// Writes an IP packet into `out`, in place of what was in it. The payload is in two parts, as a
+/// ring has it. Both ends must be of one address family, and the header with its options at most 60
+/// bytes; otherwise `out` is left empty.
 pub fn write(
     out: &mut Vec<u8>,
     from: SocketAddr,

@@ -1,4 +1,5 @@
-//! The harness of the binaries `live`: tests that need something of the machine, or run in real time.
+//! The harness of the binaries `live`: tests that need something of the machine, or run in real
+//! time.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -79,14 +80,15 @@ struct Skip(String);
 /// The payload of a panic that repeats a test.
 struct Untrusted(String);
 
-/// Skips the rest of a test that cannot go on here. What can be known before belongs into its needs.
+/// Skips the rest of a test that cannot go on here. What can be known before belongs into its
+/// needs.
 pub fn skip(why: impl Into<String>) -> ! {
     // Without the hook, which would print a backtrace of what is no failure.
     resume_unwind(Box::new(Skip(why.into())))
 }
 
-/// Says that this try proves nothing, as when a link reports that it was late: it is made again, and after three of
-/// them the test is inconclusive.
+/// Says that this try proves nothing, as when a link reports that it was late: it is made again,
+/// and after three of them the test is inconclusive.
 pub fn inconclusive(why: impl Into<String>) -> ! {
     resume_unwind(Box::new(Untrusted(why.into())))
 }

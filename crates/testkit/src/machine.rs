@@ -21,13 +21,15 @@ const LATE: Duration = Duration::from_millis(20);
 
 const TICK: Duration = Duration::from_millis(2);
 
-/// Seconds of processor time that are no disturbance: the kernel counts in ticks of up to 10 ms on each core.
+/// Seconds of processor time that are no disturbance: the kernel counts in ticks of up to 10 ms on
+/// each core.
 const ROUNDING: f64 = 0.03;
 
 /// Disturbance of the machine during a test.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Disturbance {
-    /// Cores that programs other than this one and those that it started and awaited used on average.
+    /// Cores that programs other than this one and those that it started and awaited used on
+    /// average.
     pub foreign_cores: f64,
     /// Share of the processors' time that the host took away.
     pub steal: f64,
@@ -83,7 +85,8 @@ impl Watch {
         Self { begun: Instant::now(), before: Times::now(), own: own_time(), over, lateness }
     }
 
-    /// Ends it. Processes that the test started must have been awaited, or they count as other programs.
+    /// Ends it. Processes that the test started must have been awaited, or they count as other
+    /// programs.
     pub fn end(self) -> Disturbance {
         let wall = self.begun.elapsed().as_secs_f64().max(1e-3);
         let (after, own) = (Times::now(), own_time().saturating_sub(self.own));
@@ -104,7 +107,8 @@ impl Watch {
 /// Seconds of all processors (proc_stat(5)).
 #[derive(Clone, Copy)]
 struct Times {
-    /// Of programs, in user mode and in the kernel; without interrupts, which a test's packets cause.
+    /// Of programs, in user mode and in the kernel; without interrupts, which a test's packets
+    /// cause.
     busy: f64,
     steal: f64,
     all: f64,

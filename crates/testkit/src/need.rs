@@ -16,7 +16,8 @@ use nix::unistd::{AccessFlags, access};
 /// The user who has no rights.
 const NOBODY: u32 = 65_534;
 
-/// A capability of the machine. [`Need::probe`] tries it; no test reads another program's error text for that.
+/// A capability of the machine. [`Need::probe`] tries it; no test reads another program's error
+/// text for that.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
     /// The right to make network namespaces.
@@ -25,7 +26,8 @@ pub enum Need {
     UserNamespaces,
     /// A TUN device: `/dev/net/tun` opens.
     Tun,
-    /// A user namespace with a TUN device in it for somebody who is not root, whoever runs the test.
+    /// A user namespace with a TUN device in it for somebody who is not root, whoever runs the
+    /// test.
     UnprivilegedTun,
     /// Congestion control by BPF: root, and a kernel with type information.
     Kernel,
@@ -175,8 +177,8 @@ impl FromStr for Need {
     }
 }
 
-/// The needs that `FULLPIPE_REQUIRE` names, as in `FULLPIPE_REQUIRE=root,tun`. A name that is none ends the process
-/// with 2: a typing error would otherwise require nothing.
+/// The needs that `FULLPIPE_REQUIRE` names, as in `FULLPIPE_REQUIRE=root,tun`. A name that is none
+/// ends the process with 2: a typing error would otherwise require nothing.
 pub(crate) fn required() -> &'static [Need] {
     static REQUIRED: OnceLock<Vec<Need>> = OnceLock::new();
     REQUIRED.get_or_init(|| {
@@ -189,7 +191,8 @@ pub(crate) fn required() -> &'static [Need] {
     })
 }
 
-/// The file of a program that this user may run, from `PATH`. Folders that the user may not read are passed over.
+/// The file of a program that this user may run, from `PATH`. Folders that the user may not read
+/// are passed over.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let found = |dir: PathBuf| {

@@ -88,8 +88,8 @@ pub fn line_of(file: &std::path::Path, text: &str) -> String {
     })
 }
 
-/// Runs `work` in a thread with a network namespace of its own, its loopback up; what it starts is in it, too. Needs
-/// [`crate::Need::Root`] and [`crate::Need::Ip`].
+/// Runs `work` in a thread with a network namespace of its own, its loopback up; what it starts is
+/// in it, too. Needs [`crate::Need::Root`] and [`crate::Need::Ip`].
 pub fn in_namespace(work: impl FnOnce() + Send + 'static) {
     let done = thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNET).expect("the test names Need::Root");

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time after which an event is taken for one that does not come. Far beyond what a busy machine needs: a test that
-/// waits for so long has found a defect.
+/// The time after which an event is taken for one that does not come. Far beyond what a busy
+/// machine needs: a test that waits for so long has found a defect.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `happened`, and panics with `what` if it does not.

@@ -1,4 +1,5 @@
-//! Makes JavaScript of a WebAssembly module that uses wasm-bindgen: `fullpipe-web-bindgen MODULE.wasm DIR`.
+//! Makes JavaScript of a WebAssembly module that uses wasm-bindgen: `fullpipe-web-bindgen
+//! MODULE.wasm DIR`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! The lab for a page: a scenario's text in, results out. Nothing here knows of pages; `web/src` calls it from a worker.
+//! The lab for a page: a scenario's text in, results out. Nothing here knows of pages; `web/src`
+//! calls it from a worker.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -16,7 +17,8 @@ use wasm_bindgen::prelude::*;
 /// Nothing here is stopped from outside: a worker that is not wanted any more is ended as a whole.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// The most that a scenario may need by the plan's estimate. A page has 4 GiB, in which its results are text as well.
+/// The most that a scenario may need by the plan's estimate. A page has 4 GiB, in which its results
+/// are text as well.
 const MOST_BYTES: u64 = 1_000_000_000;
 
 #[wasm_bindgen]
@@ -79,7 +81,8 @@ impl Experiment {
         self.plan.grid.runs.len()
     }
 
-    /// Carries out the next run, and hears about ten times a second how much of it is done. True if there is another.
+    /// Carries out the next run, and hears about ten times a second how much of it is done. True if
+    /// there is another.
     ///
     /// # Errors
     /// It has no result: why, in one line.

@@ -94,7 +94,8 @@ impl Drop for Timers {
 /// Runs as long as the timers are there.
 async fn wake_the_due(fd: AsyncFd<Fd>, timers: Weak<Timers>) {
     while let Ok(mut ready) = fd.readable().await {
-        // Reading takes the expiration off. That there is none is no error: the time was set anew meanwhile.
+        // Reading takes the expiration off. That there is none is no error: the time was set anew
+        // meanwhile.
         let _expired = fd.get_ref().0.wait();
         ready.clear_ready();
         let Some(timers) = timers.upgrade() else { return };
@@ -169,8 +170,8 @@ impl Drop for Timer {
 mod tests {
     use super::*;
 
-    /// On two threads: one polls a timer just before its time, and the other takes it out as due before the first has the lock.
-    /// Whoever is behind it in the queue would wait for ever.
+    /// On two threads: one polls a timer just before its time, and the other takes it out as due
+    /// before the first has the lock. Whoever is behind it in the queue would wait for ever.
     #[tokio::test]
     async fn a_timer_that_was_taken_out_meanwhile_sets_the_timerfd_again() {
         let timers = Timers::start().expect("a timerfd");

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use fullpipe_adapter::Timers;
 use fullpipe_testkit::PATIENCE;
 
-/// A clock of milliseconds makes a millisecond of each wait of 100 us. Some of a hundred are shorter, also on a busy
-/// machine.
+/// A clock of milliseconds makes a millisecond of each wait of 100 us. Some of a hundred are
+/// shorter, also on a busy machine.
 #[tokio::main(flavor = "current_thread")]
 async fn waits_are_shorter_than_a_millisecond() {
     let timers = Timers::start();
@@ -39,8 +39,8 @@ async fn a_timer_that_is_moved_waits_for_its_new_time() {
     assert!(Instant::now() >= deadline);
 }
 
-/// A thousand timers on one descriptor: each at its time, whatever the order in which they are set, moved
-/// and dropped.
+/// A thousand timers on one descriptor: each at its time, whatever the order in which they are set,
+/// moved and dropped.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn many_timers_share_a_descriptor_and_keep_their_times() {
     let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);

@@ -1,4 +1,5 @@
-//! The loader of the Debian package `fullpipe-bbr3`: the program goes into the kernel and stays there until `unload`.
+//! The loader of the Debian package `fullpipe-bbr3`: the program goes into the kernel and stays
+//! there until `unload`.
 
 use std::process::ExitCode;
 

@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::Error;
 
-/// Runs of a program, and the time that they took: interrupts on the way and the kernel's two looks at
-/// its clock included.
+/// Runs of a program, and the time that they took: interrupts on the way and the kernel's two looks
+/// at its clock included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Number of runs.

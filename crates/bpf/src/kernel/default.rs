@@ -1,7 +1,8 @@
-//! The default of new connections: taken, and put back, also for a process that was killed meanwhile.
+//! The default of new connections: taken, and put back, also for a process that was killed
+//! meanwhile.
 //!
-//! A default outlives its registration: its name stays, new connections still use it, and nobody can choose
-//! it again. So what was the default before is noted in a file until it is put back.
+//! A default outlives its registration: its name stays, new connections still use it, and nobody
+//! can choose it again. So what was the default before is noted in a file until it is put back.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, namespaces, sysctl};
 
-/// Directory of the notes. Runs keep the names of their namespaces there too, so it may be removed at any
-/// time.
+/// Directory of the notes. Runs keep the names of their namespaces there too, so it may be removed
+/// at any time.
 const DIRECTORY: &str = "/run/fullpipe";
 
 /// Largest number of attempts to make a note while runs remove the directory with their names.
@@ -30,8 +31,8 @@ pub struct PutBack {
     pub default: String,
 }
 
-/// The default of this network namespace, or the kernel's own default if it is not in the kernel any more.
-/// Call this before another program gets the name of one that is gone.
+/// The default of this network namespace, or the kernel's own default if it is not in the kernel
+/// any more. Call this before another program gets the name of one that is gone.
 pub(super) fn standing() -> Result<String, Error> {
     let (default, available) = (sysctl::default()?, sysctl::available()?);
     let is_there = |name: &str| available.iter().any(|available| available == name);
@@ -83,8 +84,8 @@ fn put_back_elsewhere(name: &str, previous: &str) -> Elsewhere {
     Elsewhere { put_back, kept: done.len() - put_back }
 }
 
-/// Restores the default that this network namespace had before programs that are gone, as killed processes
-/// leave them. `None` if there is nothing to restore.
+/// Restores the default that this network namespace had before programs that are gone, as killed
+/// processes leave them. `None` if there is nothing to restore.
 ///
 /// # Errors
 ///
@@ -122,8 +123,8 @@ fn set(previous: String) -> Result<String, Error> {
     set
 }
 
-/// Prefix of the names of this network namespace's notes: each namespace has a default of its own. The prefix
-/// is not a process's number, so that a note is not taken for the name of a namespace.
+/// Prefix of the names of this network namespace's notes: each namespace has a default of its own.
+/// The prefix is not a process's number, so that a note is not taken for the name of a namespace.
 fn prefix() -> Result<String, Error> {
     let namespace = fs::metadata("/proc/thread-self/ns/net");
     let namespace = namespace.map_err(|source| Error::Note { source })?.ino();

@@ -101,14 +101,15 @@ pub enum Error {
     },
 }
 
-/// Capabilities by their numbers in linux/capability.h. The last one stands for both others as well.
+/// Capabilities by their numbers in linux/capability.h. The last one stands for both others as
+/// well.
 const BPF: u32 = 39;
 const PERFMON: u32 = 38;
 const SYS_ADMIN: u32 = 21;
 
 impl Error {
-    /// The reason why the kernel refused to load something. The kernel's error is the same for missing
-    /// capabilities and for a program that it does not accept.
+    /// The reason why the kernel refused to load something. The kernel's error is the same for
+    /// missing capabilities and for a program that it does not accept.
     pub(super) fn load(error: libbpf_rs::Error) -> Self {
         if error.kind() != libbpf_rs::ErrorKind::PermissionDenied {
             return Self::Load(error);

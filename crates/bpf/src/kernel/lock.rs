@@ -11,7 +11,8 @@ use super::Error;
 /// Only root can open it, so nobody else can hold a loader up.
 const PATH: &str = "/run/fullpipe-kernel.lock";
 
-/// Held while something is loaded or unloaded. The kernel releases it for a process that was killed.
+/// Held while something is loaded or unloaded. The kernel releases it for a process that was
+/// killed.
 pub(super) struct Lock {
     _file: Flock<File>,
 }
@@ -29,8 +30,8 @@ impl Lock {
             let file = Flock::lock(file, FlockArg::LockExclusive)
                 .map_err(|(_, errno)| Error::Lock { source: errno.into() })?;
             let mine = file.metadata().map_err(|source| Error::Lock { source })?.ino();
-            // The previous holder may have removed the file meanwhile; then another process may lock a new
-            // file by this name.
+            // The previous holder may have removed the file meanwhile; then another process may
+            // lock a new file by this name.
             if fs::metadata(PATH).is_ok_and(|named| named.ino() == mine) {
                 return Ok(Self { _file: file });
             }

@@ -1,7 +1,7 @@
 //! Loading the kernel program, looking at it, and taking it out again.
 //!
-//! The program is in the kernel as long as somebody holds its link: the process that loaded it, or a
-//! pin in the BPF file system. Connections that use it keep it until they close, whoever lets go.
+//! The program is in the kernel as long as somebody holds its link: the process that loaded it, or
+//! a pin in the BPF file system. Connections that use it keep it until they close, whoever lets go.
 
 mod cost;
 mod default;
@@ -67,12 +67,13 @@ pub struct Options {
     pub default: bool,
     /// Keep it after this process ends.
     pub pin: bool,
-    /// CE marks on the paths of this machine mean a queue of well under a millisecond: respond to them as
-    /// Linux's BBRv3 does on routes with ECN_LOW. Without it marks are counted and change nothing.
+    /// CE marks on the paths of this machine mean a queue of well under a millisecond: respond to
+    /// them as Linux's BBRv3 does on routes with ECN_LOW. Without it marks are counted and change
+    /// nothing.
     pub low_latency_ecn: bool,
-    /// Largest number of connections with state in the kernel at once, of all users and namespaces: 8 KB
-    /// each, charged to the memory cgroup of the process that loads the program. Connections above it go on
-    /// as Reno.
+    /// Largest number of connections with state in the kernel at once, of all users and namespaces:
+    /// 8 KB each, charged to the memory cgroup of the process that loads the program. Connections
+    /// above it go on as Reno.
     pub max_connections: u32,
 }
 
@@ -137,8 +138,8 @@ impl Drop for Loaded {
     }
 }
 
-/// Loads the program and registers it as a congestion control. Before that, puts back a default that a
-/// killed process left.
+/// Loads the program and registers it as a congestion control. Before that, puts back a default
+/// that a killed process left.
 ///
 /// # Errors
 ///
@@ -224,11 +225,11 @@ fn open(options: &Options, variant: Variant) -> Result<OpenObject, Error> {
 pub struct Unloaded {
     /// Its name.
     pub name: String,
-    /// Number of other network namespaces in which it was the default and the previous default was restored.
-    /// A namespace inherits the default of the first one when it is made.
+    /// Number of other network namespaces in which it was the default and the previous default was
+    /// restored. A namespace inherits the default of the first one when it is made.
     pub put_back: usize,
-    /// Number of those in which it stays the default although it is gone, because the system refused to
-    /// change that.
+    /// Number of those in which it stays the default although it is gone, because the system
+    /// refused to change that.
     pub kept: usize,
 }
 
@@ -246,8 +247,8 @@ impl fmt::Display for Unloaded {
     }
 }
 
-/// Takes a pinned program out of the kernel, and puts back what was the default before it: in this network
-/// namespace, and in all others that have inherited it.
+/// Takes a pinned program out of the kernel, and puts back what was the default before it: in this
+/// network namespace, and in all others that have inherited it.
 ///
 /// # Errors
 ///
@@ -289,8 +290,8 @@ fn remove_pins() -> io::Result<()> {
     fs::remove_dir(PINS)
 }
 
-/// The pinned program, if there is one: its name, and the default before it, empty if it did not become the
-/// default.
+/// The pinned program, if there is one: its name, and the default before it, empty if it did not
+/// become the default.
 fn registration() -> Result<Option<(String, String)>, Error> {
     let pins = Path::new(PINS);
     // The link is pinned last and removed first: what lies there without it is not loaded.
@@ -325,8 +326,8 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether there is a BPF file system, and nothing of ours in it. To be asked with the lock held: what
-/// another loader pinned before it was killed is removed.
+/// Whether there is a BPF file system, and nothing of ours in it. To be asked with the lock held:
+/// what another loader pinned before it was killed is removed.
 fn check_pins() -> Result<(), Error> {
     if Path::new(PINS).join(LINK).exists() {
         return Err(Error::AlreadyPinned);

@@ -1,5 +1,5 @@
-//! The other network namespaces of this machine: one that is made while the program is the default of
-//! the first one inherits it.
+//! The other network namespaces of this machine: one that is made while the program is the default
+//! of the first one inherits it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,9 +9,9 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns};
 
-/// Calls `work` in every other network namespace that can be found: those of processes and their threads,
-/// and those that are mounted somewhere, as by `ip netns`. One that is only held by an open file is not
-/// found. What it returned where it could be called.
+/// Calls `work` in every other network namespace that can be found: those of processes and their
+/// threads, and those that are mounted somewhere, as by `ip netns`. One that is only held by an
+/// open file is not found. What it returned where it could be called.
 pub(super) fn in_others<T: Send>(work: impl Fn() -> T + Send + Sync) -> Vec<T> {
     let mut seen = BTreeSet::new();
     if let Ok(own) = fs::metadata("/proc/thread-self/ns/net") {
@@ -48,8 +48,8 @@ fn of_tasks() -> Vec<PathBuf> {
     tasks.map(|task| task.join("ns/net")).collect()
 }
 
-/// Mount points of namespaces that this process sees. Fields of mountinfo: the root, which names a namespace,
-/// and the mount point.
+/// Mount points of namespaces that this process sees. Fields of mountinfo: the root, which names a
+/// namespace, and the mount point.
 fn mounted() -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
     let path = |line: &str| {

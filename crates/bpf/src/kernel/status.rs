@@ -23,8 +23,8 @@ pub struct Status {
     pub connections: Vec<Connection>,
 }
 
-/// One connection under its control. Volumes are bytes, rates bytes a second, times nanoseconds; what
-/// the algorithm does not know yet, and what it calls infinite, is `None`.
+/// One connection under its control. Volumes are bytes, rates bytes a second, times nanoseconds;
+/// what the algorithm does not know yet, and what it calls infinite, is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The local port.
@@ -51,18 +51,18 @@ pub struct Connection {
     pub lost: u64,
     /// Data delivered with a CE mark, as TCP counts it, since the program has the connection.
     pub marked: u64,
-    /// Linux's ecn_alpha in 256ths, where marks are responded to: ECN was negotiated, and min_rtt was
-    /// once at most 5 ms.
+    /// Linux's ecn_alpha in 256ths, where marks are responded to: ECN was negotiated, and min_rtt
+    /// was once at most 5 ms.
     pub ecn_alpha: Option<u32>,
     /// ACKs that brought a delivery-rate sample.
     pub samples: u32,
-    /// Samples of packets of which it is not known any more what was in flight when they left: their
-    /// loss rate is unknown.
+    /// Samples of packets of which it is not known any more what was in flight when they left:
+    /// their loss rate is unknown.
     pub samples_without_note: u32,
     /// Packets that were lost.
     pub losses: u32,
-    /// Lost packets that the program did not find in TCP's retransmission queue: a retransmission that
-    /// was lost as well, for one.
+    /// Lost packets that the program did not find in TCP's retransmission queue: a retransmission
+    /// that was lost as well, for one.
     pub losses_not_found: u32,
 }
 

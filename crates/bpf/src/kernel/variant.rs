@@ -1,4 +1,5 @@
-//! The variant of the program that the running kernel takes, by the kernel's own description of its types.
+//! The variant of the program that the running kernel takes, by the kernel's own description of its
+//! types.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -67,7 +68,8 @@ fn arguments_of_cong_control(types: &Btf<'_>) -> Option<usize> {
 ///
 /// # Errors
 ///
-/// [`Error::NoBtf`], [`Error::NoStructOps`] or [`Error::TooOld`], by what its type information says.
+/// [`Error::NoBtf`], [`Error::NoStructOps`] or [`Error::TooOld`], by what its type information
+/// says.
 pub fn check() -> Result<(), Error> {
     let types = fs::read(TYPES).map_err(|_| Error::NoBtf)?;
     // Names end with a zero.

@@ -27,7 +27,8 @@ fn content(seed: usize, at: usize) -> u8 {
     ((at >> 3) * 31 + at * 7 + seed) as u8
 }
 
-/// Sends so many bytes over loopback under `name`; calls `at_half` on the way. Every byte is compared.
+/// Sends so many bytes over loopback under `name`; calls `at_half` on the way. Every byte is
+/// compared.
 fn transfer(name: &str, seed: usize, bytes: usize, at_half: impl FnOnce()) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("it has one");
@@ -92,8 +93,8 @@ fn unloading_under_a_hundred_connections_loses_no_byte() {
     own.is_gone();
 }
 
-/// Runs the checks in a mount namespace of its own, and in what else is asked for: the system's BPF file
-/// system and its default stay as they are.
+/// Runs the checks in a mount namespace of its own, and in what else is asked for: the system's BPF
+/// file system and its default stay as they are.
 fn apart(namespaces: CloneFlags, checks: impl FnOnce() + Send + 'static) {
     let thread = thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNS | namespaces).expect("the tests name Need::Root");

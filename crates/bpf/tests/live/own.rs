@@ -1,4 +1,5 @@
-//! What a test has in the kernel, by names and numbers that are its own: others may load such programs meanwhile.
+//! What a test has in the kernel, by names and numbers that are its own: others may load such
+//! programs meanwhile.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,7 +43,8 @@ pub(crate) fn numbers(line: &str) -> BTreeSet<u32> {
     values.filter_map(|value| value.strip_prefix(':')?.trim().parse().ok()).collect()
 }
 
-/// The name, and the maps and programs by their numbers, of the one program that this process has loaded.
+/// The name, and the maps and programs by their numbers, of the one program that this process has
+/// loaded.
 pub(crate) struct InTheKernel {
     name: String,
     maps: BTreeSet<u32>,

@@ -1,7 +1,7 @@
 //! The header in the repository is the one that cbindgen makes of the sources.
 //!
-//! The header is committed, so that neither a C project nor `cargo build` needs cbindgen, and a change of the
-//! interface is a change that a reviewer sees.
+//! The header is committed, so that neither a C project nor `cargo build` needs cbindgen, and a
+//! change of the interface is a change that a reviewer sees.
 
 use std::path::Path;
 use std::{env, fs};

@@ -1,4 +1,5 @@
-//! Wrong calls get an error and change nothing: null pointers, values out of range, calls at the wrong time.
+//! Wrong calls get an error and change nothing: null pointers, values out of range, calls at the
+//! wrong time.
 
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
@@ -86,7 +87,8 @@ fn a_config_of_another_size_is_refused_and_not_written_to() {
         there[0] = size;
         let before = there;
         let config: *mut Config = there.as_mut_ptr().cast();
-        // SAFETY: a size is there, and with a size that is not its own the library looks at nothing else.
+        // SAFETY: a size is there, and with a size that is not its own the library looks at nothing
+        // else.
         let (init, new) = unsafe {
             let mut cc = null_mut();
             let init = fullpipe_config_init(config, size, 1);

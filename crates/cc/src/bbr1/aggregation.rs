@@ -1,8 +1,8 @@
-//! Estimate of ACK aggregation: bytes acknowledged at once in excess of what the bandwidth explains.
-//! Linux added it to BBRv1 in 2019 (commit 78dc70ebaa38).
+//! Estimate of ACK aggregation: bytes acknowledged at once in excess of what the bandwidth
+//! explains. Linux added it to BBRv1 in 2019 (commit 78dc70ebaa38).
 //!
-//! Wi-Fi, cable and offloading hold ACKs back and deliver them in batches. A window of two BDP is used up
-//! before the next batch arrives; the excess of recent batches is added to it.
+//! Wi-Fi, cable and offloading hold ACKs back and deliver them in batches. A window of two BDP is
+//! used up before the next batch arrives; the excess of recent batches is added to it.
 
 use super::params::{EXTRA_ACKED_EPOCH_PACKETS, EXTRA_ACKED_ROUNDS, EXTRA_ACKED_TIME};
 use crate::conn::Conn;

@@ -1,5 +1,5 @@
-//! BBR version 1, as Linux has it: "BBR: Congestion-Based Congestion Control" (ACM Queue, 2016), the
-//! policer model, and the estimate of ACK aggregation (Linux commit 78dc70ebaa38).
+//! BBR version 1, as Linux has it: "BBR: Congestion-Based Congestion Control" (ACM Queue, 2016),
+//! the policer model, and the estimate of ACK aggregation (Linux commit 78dc70ebaa38).
 //!
 //! It keeps two beliefs about the path, the bandwidth (`max_bw`) and the round-trip time without a
 //! queue (`min_rtt`), and holds their product in flight. Loss is no signal to it but in one case:
@@ -9,7 +9,8 @@
 //! departure of the next packet where this takes what is in flight now.
 //!
 //! - `mod.rs`: the state, and the steps of one ACK in their order.
-//! - [`model`]: rounds, bandwidth, full pipe, round-trip time. [`policer`]: the long-term bandwidth.
+//! - [`model`]: rounds, bandwidth, full pipe, round-trip time. [`policer`]: the long-term
+//!   bandwidth.
 //!   [`aggregation`]: ACKs in clumps.
 //! - [`states`]: the state machine. [`window`]: pacing rate, quantum and window.
 
@@ -203,8 +204,8 @@ impl CongestionControl for Bbr1 {
 
     /// The first loss of a recovery: conserve packets for a round. A mark alone changes nothing.
     ///
-    /// Linux is in recovery until the repairs have arrived, a round trip longer than RFC 9002 has it.
-    /// So a loss in the round after one of conservation does not begin another: on a path that
+    /// Linux is in recovery until the repairs have arrived, a round trip longer than RFC 9002 has
+    /// it. So a loss in the round after one of conservation does not begin another: on a path that
     /// always loses a little the flight would shrink by that in each round, and never grow.
     fn on_congestion(&mut self, _: &mut Conn, _: &Congestion<'_>) {
         let begins = self.in_recovery && self.newly_lost > 0 && !self.has_loss_in_recovery;
@@ -231,12 +232,12 @@ impl CongestionControl for Bbr1 {
         conn.cwnd = conn.inflight.saturating_add(conn.smss);
     }
 
-    /// The losses were none: no policer has been seen, and the round that conserved packets for them
-    /// is no evidence of a full pipe.
+    /// The losses were none: no policer has been seen, and the round that conserved packets for
+    /// them is no evidence of a full pipe.
     ///
-    /// Linux begins the search for a full pipe anew. On a path that reorders all the time, an episode
-    /// follows the other, the search never sees three rounds, and the flow stays in Startup with a full
-    /// queue. The rounds in which nothing was held back count here.
+    /// Linux begins the search for a full pipe anew. On a path that reorders all the time, an
+    /// episode follows the other, the search never sees three rounds, and the flow stays in Startup
+    /// with a full queue. The rounds in which nothing was held back count here.
     fn on_spurious_loss(&mut self, conn: &mut Conn) {
         if self.conserved == Conserved::Yes {
             self.conserved = Conserved::ForNothing;

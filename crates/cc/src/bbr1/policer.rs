@@ -5,9 +5,9 @@
 //! two intervals of heavy loss in succession delivered at about the same rate, that rate is taken
 //! for the truth for a while.
 //!
-//! As in Linux there is no least rate: where almost nothing arrives, and much of it is lost, the mean
-//! may be some hundred bytes per second, and LT_USE_ROUNDS at that rate are minutes. A floor would be
-//! a rate at which the policer goes on dropping; the rounds bound the mistake instead.
+//! As in Linux there is no least rate: where almost nothing arrives, and much of it is lost, the
+//! mean may be some hundred bytes per second, and LT_USE_ROUNDS at that rate are minutes. A floor
+//! would be a rate at which the policer goes on dropping; the rounds bound the mistake instead.
 
 use super::params::{
     LT_AGREE, LT_AGREE_RATE, LT_LOSS, LT_MAX_ROUNDS, LT_MIN_ROUNDS, LT_USE_ROUNDS,

@@ -60,8 +60,8 @@ impl Bbr1 {
         conn.set_pacing_rate(rate);
     }
 
-    /// Until the pipe was full once the rate only rises. Without an estimate there is nothing to set
-    /// it to: a rate of 0 would never end.
+    /// Until the pipe was full once the rate only rises. Without an estimate there is nothing to
+    /// set it to: a rate of 0 would never end.
     pub(super) fn set_pacing_rate_with_gain(&self, conn: &mut Conn, gain: Gain) {
         let rate = PACING_MARGIN.of_rate(gain.of_rate(self.bw()));
         if rate > Rate::ZERO && (self.full_bw_reached || rate > conn.pacing_rate) {

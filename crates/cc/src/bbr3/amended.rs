@@ -1,5 +1,6 @@
-//! The amendments of `bbr3x`: where the draft leaves bandwidth unused or a queue standing, and what this flavour does
-//! instead. Each can be switched off by itself ([`Amendments`]). `docs/bbr3x.md` has the measurements.
+//! The amendments of `bbr3x`: where the draft leaves bandwidth unused or a queue standing, and what
+//! this flavour does instead. Each can be switched off by itself ([`Amendments`]). `docs/bbr3x.md`
+//! has the measurements.
 
 use super::Bbr3;
 use super::params::{
@@ -44,7 +45,8 @@ pub(crate) struct Amended {
     queueing_acks: u8,
     /// The share that is lost when this flow does not queue.
     baseline_loss: Gain,
-    /// The shortest RTT of the last round of Startup or of the newest CRUISE, or of the ProbeRTT that lasts; [`Duration::MAX`] before its first sample.
+    /// The shortest RTT of the last round of Startup or of the newest CRUISE, or of the ProbeRTT
+    /// that lasts; [`Duration::MAX`] before its first sample.
     least_rtt: Duration,
     /// ProbeRTT is due then, however short the RTT is.
     probe_rtt_at_latest: Instant,
@@ -77,7 +79,8 @@ impl Amended {
         self.queue == Queue::OfCompetitor
     }
 
-    /// The share of `bytes` that the path may lose by itself: the baseline and two standard deviations.
+    /// The share of `bytes` that the path may lose by itself: the baseline and two standard
+    /// deviations.
     fn expected_loss(&self, conn: &Conn, bytes: u64) -> Gain {
         let lost = self.baseline_loss.of(bytes).saturating_mul(conn.smss);
         self.baseline_loss.plus(Gain::ratio(2 * lost.isqrt(), bytes))
@@ -90,14 +93,16 @@ pub(super) fn is_short(rtt: Duration, least: Duration) -> bool {
     rtt <= least.saturating_add(least >> SHORT_RTT_SHIFT)
 }
 
-/// True if `rtt` was measured and is above `least` by more than its binary fraction 2^-`shift`: the packet waited in a queue.
+/// True if `rtt` was measured and is above `least` by more than its binary fraction 2^-`shift`: the
+/// packet waited in a queue.
 fn is_queueing(rtt: Duration, least: Duration, shift: u32) -> bool {
     let (rtt, least) = (rtt.as_nanos(), least.as_nanos());
     rtt != u64::MAX && rtt > least.saturating_add(least >> shift)
 }
 
 impl<F: Flavour> Bbr3<F> {
-    /// The state of the amendments, if `amendment` is on. In the other flavours the compiler knows that it is not.
+    /// The state of the amendments, if `amendment` is on. In the other flavours the compiler knows
+    /// that it is not.
     #[inline]
     pub(super) fn amended(&self, amendment: Amendment) -> Option<&Amended> {
         F::amended(&self.own).filter(|amended| amended.on.contains(amendment))
@@ -151,14 +156,15 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// True if the bandwidth that this cycle measured is that of the cycle before, less at most 1/256: nothing was lost, and
-    /// no other flow took a part of the link.
+    /// True if the bandwidth that this cycle measured is that of the cycle before, less at most
+    /// 1/256: nothing was lost, and no other flow took a part of the link.
     fn delivers_what_it_estimates(&self) -> bool {
         let [before, now] = self.max_bw_filter.map(Rate::as_bytes_per_sec);
         now >= before - (before >> DELIVERED_SHIFT)
     }
 
-    /// C.pacing_rate over the estimated bandwidth: the margin is there to drain queues, and CRUISE may have none.
+    /// C.pacing_rate over the estimated bandwidth: the margin is there to drain queues, and CRUISE
+    /// may have none.
     #[inline]
     pub(super) fn pacing_margin(&self) -> Gain {
         match F::amended(&self.own) {
@@ -186,9 +192,9 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// A CRUISE ends, and REFILL begins: the losses of a CRUISE without a queue are the path's own. Few packets say little,
-    /// and CRUISE may have been cut short. Where no queue was ever seen, the buffer may be too short for one, and losses
-    /// without a queue are congestion.
+    /// A CRUISE ends, and REFILL begins: the losses of a CRUISE without a queue are the path's own.
+    /// Few packets say little, and CRUISE may have been cut short. Where no queue was ever seen,
+    /// the buffer may be too short for one, and losses without a queue are congestion.
     pub(super) fn end_cruise_for_amendments(&mut self, conn: &Conn) {
         let (min_rtt, state) = (self.min_rtt, self.state);
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
@@ -220,10 +226,11 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// In CRUISE, and at its end. Where a queue stands that ProbeRTT empties, flows of this kind believe in more bandwidth
-    /// together than the link has: what CRUISE delivers is this one's share of it. From there a probe of a small flow
-    /// gains more than one of a large flow. As CRUISE goes on, the window that follows this estimate empties the queue, but
-    /// for CRUISE_PACKETS of each flow, which even the rates out.
+    /// In CRUISE, and at its end. Where a queue stands that ProbeRTT empties, flows of this kind
+    /// believe in more bandwidth together than the link has: what CRUISE delivers is this one's
+    /// share of it. From there a probe of a small flow gains more than one of a large flow. As
+    /// CRUISE goes on, the window that follows this estimate empties the queue, but for
+    /// CRUISE_PACKETS of each flow, which even the rates out.
     pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
         let min_rtt = self.min_rtt;
         let is_shared = self.amended(Amendment::BandwidthOfCruise).is_some_and(|amended| {
@@ -241,8 +248,8 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// BBR.LossThresh of a probe with `bytes` in flight: above what the path loses by itself. Few packets lose more or fewer
-    /// than that by chance, by the square root of their number.
+    /// BBR.LossThresh of a probe with `bytes` in flight: above what the path loses by itself. Few
+    /// packets lose more or fewer than that by chance, by the square root of their number.
     #[inline]
     pub(super) fn loss_thresh(&self, conn: &Conn, bytes: u64) -> Gain {
         match self.amended(Amendment::BaselineLoss) {
@@ -253,17 +260,19 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// True if Startup's losses may be the path's own, of which it knows nothing yet: there is no queue, and they are no
-    /// more than the path is believed to lose at most. Startup that fills a short buffer loses far more.
+    /// True if Startup's losses may be the path's own, of which it knows nothing yet: there is no
+    /// queue, and they are no more than the path is believed to lose at most. Startup that fills a
+    /// short buffer loses far more.
     pub(super) fn is_loss_of_path_in_startup(&self, rs: &RateSample) -> bool {
         self.amended(Amendment::BaselineLoss).is_some()
             && is_short(rs.rtt, self.min_rtt)
             && rs.lost <= F::P.loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight)
     }
 
-    /// True if Startup may end with a round that did not grow, before a plateau of three: each of its packets stood in a queue, so the
-    /// link is full. Without a queue something else held the round up, as a receiver that raises its window. ACKs that come in
-    /// bursts make RTTs as long without a queue: extra_acked, which they explain, is taken off.
+    /// True if Startup may end with a round that did not grow, before a plateau of three: each of
+    /// its packets stood in a queue, so the link is full. Without a queue something else held the
+    /// round up, as a receiver that raises its window. ACKs that come in bursts make RTTs as long
+    /// without a queue: extra_acked, which they explain, is taken off.
     pub(super) fn is_startup_queueing(&self, rs: &RateSample) -> bool {
         self.state == State::Startup
             && self.amended(Amendment::StartupEndsWithQueue).is_some_and(|amended| {
@@ -278,8 +287,8 @@ impl<F: Flavour> Bbr3<F> {
             })
     }
 
-    /// True if a mark in Startup is ProbeRTT's, not the application's: each packet stood in a queue that is longer than
-    /// ProbeRTTInterval, so that the link had something to send all the time.
+    /// True if a mark in Startup is ProbeRTT's, not the application's: each packet stood in a queue
+    /// that is longer than ProbeRTTInterval, so that the link had something to send all the time.
     pub(super) fn is_mark_of_probe_rtt(&self, rs: &RateSample) -> bool {
         self.is_startup_queueing(rs)
             && F::amended(&self.own).is_some_and(|amended| amended.least_rtt > PROBE_RTT_INTERVAL)
@@ -297,11 +306,12 @@ impl<F: Flavour> Bbr3<F> {
         })
     }
 
-    /// True if UP may end before a plateau of three rounds: the target was in flight, and it made a queue. On a link that is
-    /// faster than believed no queue is made, and UP goes on. Either one round did not deliver more, and in the last CRUISE
-    /// nobody else was queueing; or the queue is longer than this flow's probe makes it. A flow among many grows by UP's gain
-    /// in each round, and with it only the queue. Beside a flow that fills the buffer the queue says nothing, nor where the
-    /// least window is one.
+    /// True if UP may end before a plateau of three rounds: the target was in flight, and it made a
+    /// queue. On a link that is faster than believed no queue is made, and UP goes on. Either one
+    /// round did not deliver more, and in the last CRUISE nobody else was queueing; or the queue is
+    /// longer than this flow's probe makes it. A flow among many grows by UP's gain in each round,
+    /// and with it only the queue. Beside a flow that fills the buffer the queue says nothing, nor
+    /// where the least window is one.
     pub(super) fn is_up_at_target(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         let reached = rs.prior_inflight.saturating_add(conn.smss) >= UP_TARGET.of(self.bdp);
         let (min_rtt, plateau, round_start) = (self.min_rtt, self.full_bw_count, self.round_start);
@@ -322,8 +332,8 @@ impl<F: Flavour> Bbr3<F> {
         })
     }
 
-    /// The window of CRUISE but for extra_acked: packets that do not grow with the bandwidth are a larger part of a small
-    /// flow's window, and a queue takes rate from flows by their windows.
+    /// The window of CRUISE but for extra_acked: packets that do not grow with the bandwidth are a
+    /// larger part of a small flow's window, and a queue takes rate from flows by their windows.
     pub(super) fn inflight_of_cruise(&self, conn: &Conn) -> Option<u64> {
         (self.state == State::ProbeBwCruise
             && self.amended(Amendment::SmallerCruiseWindow).is_some())
@@ -334,8 +344,8 @@ impl<F: Flavour> Bbr3<F> {
         })
     }
 
-    /// True if the path holds less than BBR.MinPipeCwnd: then this window keeps a queue by itself, in ProbeRTT as well, and
-    /// a queue says nothing of other flows.
+    /// True if the path holds less than BBR.MinPipeCwnd: then this window keeps a queue by itself,
+    /// in ProbeRTT as well, and a queue says nothing of other flows.
     fn is_below_least_window(&self, conn: &Conn) -> bool {
         self.max_bw.bytes_in(conn.sampler.min_rtt()) <= self.min_pipe_cwnd(conn)
     }
@@ -357,8 +367,8 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// BBR.ProbeRTTInterval: so many round trips where these are longer. The connection's shortest RTT counts them, because
-    /// min_rtt may have a queue in it.
+    /// BBR.ProbeRTTInterval: so many round trips where these are longer. The connection's shortest
+    /// RTT counts them, because min_rtt may have a queue in it.
     #[inline]
     pub(super) fn probe_rtt_interval(&self, conn: &Conn) -> Duration {
         let least = conn.sampler.min_rtt();
@@ -375,7 +385,8 @@ impl<F: Flavour> Bbr3<F> {
         now + self.probe_rtt_interval(conn).times(PROBE_RTT_AT_LATEST)
     }
 
-    /// The shortest wait between probes: so many round trips where these are longer, or DOWN ends before its queue.
+    /// The shortest wait between probes: so many round trips where these are longer, or DOWN ends
+    /// before its queue.
     pub(super) fn probe_wait_base(&self) -> Duration {
         match self.amended(Amendment::TimersInRoundTrips) {
             Some(_) if self.min_rtt != Duration::MAX => {
@@ -385,7 +396,8 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// The most that ProbeRTTCwnd may be. If a queue has stood for MinRTTFilterLen, half of a BDP by min_rtt keeps it.
+    /// The most that ProbeRTTCwnd may be. If a queue has stood for MinRTTFilterLen, half of a BDP
+    /// by min_rtt keeps it.
     pub(super) fn most_of_probe_rtt(&self, conn: &Conn) -> u64 {
         let least = conn.sampler.min_rtt();
         match self.amended(Amendment::ProbeRttEmptiesQueue) {
@@ -394,7 +406,8 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// The window that a flow beside one that fills the buffer needs to keep its share: 0 where there is none.
+    /// The window that a flow beside one that fills the buffer needs to keep its share: 0 where
+    /// there is none.
     pub(super) fn inflight_beside_competitor(&self) -> u64 {
         match self.amended(Amendment::KeepShareBesideQueue) {
             Some(amended) if amended.has_competitor() && amended.least_rtt != Duration::MAX => {

@@ -113,7 +113,8 @@ fn the_path_s_own_losses_are_no_congestion() {
     assert!(draft < link / 2 && without < link * 7 / 10, "draft {draft}, without {without}");
 }
 
-/// Bytes delivered in 30 s by a path that loses 3 % and never queues, on which `long` ACKs came 10 ms late.
+/// Bytes delivered in 30 s by a path that loses 3 % and never queues, on which `long` ACKs came 10
+/// ms late.
 fn delivered_after_late_acks(long: usize) -> u64 {
     let mut link = link(Algorithm::Bbr3x, Amendments::NONE);
     link.rate = crate::Rate::from_bits_per_sec(1_000_000_000);
@@ -142,8 +143,8 @@ fn a_delayed_ack_is_no_queue_and_several_are() {
     assert!(delivered_after_late_acks(12) > sent * 8 / 10);
 }
 
-/// The share of CRUISE's ACKs, in percent, after which the flow was paced at the estimated bandwidth itself; the RTT is
-/// `longer` than the shortest one.
+/// The share of CRUISE's ACKs, in percent, after which the flow was paced at the estimated
+/// bandwidth itself; the RTT is `longer` than the shortest one.
 fn paced_without_margin(without: Amendments, longer: Duration) -> u64 {
     let mut link = link(Algorithm::Bbr3x, without);
     link.run(Duration::from_secs(8));

@@ -53,14 +53,14 @@ impl<F: Flavour> Bbr3<F> {
     /// probing, losses speak to the long-term model only.
     ///
     /// The draft contradicts itself here. Its text wants a loss of X % answered by a rate X % lower
-    /// ("Time Scale for Bandwidth Probing", the choice of T_reno); its pseudo-code sets the bound to
-    /// bw_latest, which a flow that paces 1 % under its bound can never measure above 99 % of it. So
-    /// every lossy round would cost the margin on top of the loss: at 0.5 % of random loss three
-    /// times what was lost. We follow the text: up to the bound itself, bw_latest is taken for what
-    /// it would have been without the margin.
+    /// ("Time Scale for Bandwidth Probing", the choice of T_reno); its pseudo-code sets the bound
+    /// to bw_latest, which a flow that paces 1 % under its bound can never measure above 99 % of
+    /// it. So every lossy round would cost the margin on top of the loss: at 0.5 % of random loss
+    /// three times what was lost. We follow the text: up to the bound itself, bw_latest is taken
+    /// for what it would have been without the margin.
     ///
-    /// Linux does as the pseudo-code does, and cuts inflight_shortterm for CE marks too: to the lower
-    /// of what marks and losses ask for.
+    /// Linux does as the pseudo-code does, and cuts inflight_shortterm for CE marks too: to the
+    /// lower of what marks and losses ask for.
     #[cold]
     fn adapt_lower_bounds_from_congestion(&mut self, conn: &Conn, rs: &RateSample) {
         if self.is_probing_bw() {
@@ -164,13 +164,13 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// OnEnterRTO(), "Modulating cwnd in Loss Recovery". "+ 1" there means one SMSS. The estimates of the
-    /// path stay: an ACK that did not come does not make them wrong.
+    /// OnEnterRTO(), "Modulating cwnd in Loss Recovery". "+ 1" there means one SMSS. The estimates
+    /// of the path stay: an ACK that did not come does not make them wrong.
     ///
-    /// The baseline of the full-pipe estimate goes, which the draft forgets: after a timeout the window
-    /// grows from one packet, and rounds that deliver less than those before are no plateau. Linux
-    /// (bbr_set_state()) and BBRv1 do so too. Nor do the losses of a timeout end Startup: the draft wants
-    /// fast recovery for that, and Linux TCP_CA_Recovery.
+    /// The baseline of the full-pipe estimate goes, which the draft forgets: after a timeout the
+    /// window grows from one packet, and rounds that deliver less than those before are no plateau.
+    /// Linux (bbr_set_state()) and BBRv1 do so too. Nor do the losses of a timeout end Startup: the
+    /// draft wants fast recovery for that, and Linux TCP_CA_Recovery.
     #[cold]
     pub(super) fn enter_rto(&mut self, conn: &mut Conn) {
         self.save_cwnd(conn);
@@ -196,10 +196,10 @@ impl<F: Flavour> Bbr3<F> {
     /// HandleSpuriousLossDetection(), "Handling a Spurious Loss Recovery".
     ///
     /// The draft and Linux reset the full-pipe estimate in any case. Here it is reset only if the
-    /// losses of this episode had ended Startup or UP. On a path that reorders all the time, episodes
-    /// follow one another, and an estimate that each of them resets never sees three rounds: the flow
-    /// stays in Startup with a full queue for ever. What a plateau of spurious losses would cost is
-    /// little: neither Startup nor UP lowers its rate for a loss.
+    /// losses of this episode had ended Startup or UP. On a path that reorders all the time,
+    /// episodes follow one another, and an estimate that each of them resets never sees three
+    /// rounds: the flow stays in Startup with a full queue for ever. What a plateau of spurious
+    /// losses would cost is little: neither Startup nor UP lowers its rate for a loss.
     pub(super) fn handle_spurious_loss_detection(&mut self, conn: &mut Conn) {
         self.restore_cwnd(conn);
         self.is_loss_in_round = false;

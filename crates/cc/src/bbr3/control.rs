@@ -33,10 +33,11 @@ impl<F: Flavour> Bbr3<F> {
 
     /// The lower bound of the pacing rate: one SMSS per second.
     ///
-    /// The draft has none, and there an estimate that one ACK after a long outage made lasts for hours: where
-    /// packets leave further apart than ProbeRTTInterval, each ACK begins or ends a ProbeRTT, and no UP is reached;
-    /// at few bytes per second a probe's quarter more is lost in rounding. On a path that is in fact so slow, the
-    /// window of BBR.MinPipeCwnd is the limit, which the draft grants in each round trip. Linux's flavour is as Linux.
+    /// The draft has none, and there an estimate that one ACK after a long outage made lasts for
+    /// hours: where packets leave further apart than ProbeRTTInterval, each ACK begins or ends a
+    /// ProbeRTT, and no UP is reached; at few bytes per second a probe's quarter more is lost in
+    /// rounding. On a path that is in fact so slow, the window of BBR.MinPipeCwnd is the limit,
+    /// which the draft grants in each round trip. Linux's flavour is as Linux.
     fn at_least_a_packet_per_second(conn: &Conn, rate: Rate) -> Rate {
         if F::P.least_pacing_rate_is_a_packet_per_second {
             rate.max(Rate::from_bytes_per_sec(conn.smss))
@@ -153,8 +154,8 @@ impl<F: Flavour> Bbr3<F> {
         conn.cwnd = conn.cwnd.max(self.prior_cwnd);
     }
 
-    /// SetCwnd(), "cwnd Adjustment Mechanism", but for max_inflight, with BoundCwndForProbeRTT() of "Modulating cwnd in
-    /// ProbeRTT".
+    /// SetCwnd(), "cwnd Adjustment Mechanism", but for max_inflight, with BoundCwndForProbeRTT() of
+    /// "Modulating cwnd in ProbeRTT".
     pub(super) fn set_cwnd(&mut self, conn: &mut Conn, rs: &RateSample) {
         if self.full_bw_reached {
             conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked).min(self.max_inflight);
@@ -171,8 +172,8 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// The window grows whatever the model says: in the draft until the initial window is delivered,
-    /// in Linux until it has doubled.
+    /// The window grows whatever the model says: in the draft until the initial window is
+    /// delivered, in Linux until it has doubled.
     fn is_at_the_start(conn: &Conn) -> bool {
         if F::P.startup_doubles_initial_cwnd {
             conn.cwnd < conn.initial_cwnd.saturating_mul(2)

@@ -2,11 +2,11 @@
 //! millisecond ("low-latency ECN"). The draft has none yet.
 //!
 //! `alpha` follows the share of marked data as DCTCP's does. Outside probes a marked round lowers
-//! inflight_shortterm by a third of it; a probe in which more than half is marked went too high; two
-//! rounds in succession with half marked end Startup.
+//! inflight_shortterm by a third of it; a probe in which more than half is marked went too high;
+//! two rounds in succession with half marked end Startup.
 //!
-//! Linux also probes again at once when the marks of a cycle cease before anything was lost; here the
-//! next probe comes in its time, which on paths of 5 ms is at most 63 rounds or 0.3 s away.
+//! Linux also probes again at once when the marks of a cycle cease before anything was lost; here
+//! the next probe comes in its time, which on paths of 5 ms is at most 63 rounds or 0.3 s away.
 
 use super::Bbr3;
 use super::params::{
@@ -107,8 +107,8 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// inflight_shortterm as the marks of the round want it: lower by alpha times ECN_FACTOR. Linux's
-    /// bbr_ecn_lower_bounds(). Marks say nothing about the bandwidth.
+    /// inflight_shortterm as the marks of the round want it: lower by alpha times ECN_FACTOR.
+    /// Linux's bbr_ecn_lower_bounds(). Marks say nothing about the bandwidth.
     pub(super) fn ecn_lower_bound(&mut self, conn: &Conn) -> u64 {
         let Some(ecn) = F::ecn(&self.own).filter(|ecn| ecn.is_in_round) else { return INFINITE };
         let cut = ecn.alpha * ECN_FACTOR / ECN_UNIT;

@@ -90,8 +90,8 @@ fn linux_forgets_startups_losses_when_drain_begins() {
     assert_eq!(latest::<Linux>(), (0, false));
 }
 
-/// Linux's stopped_risky_probe: after a probe that went too high the next one stops at the bound that it
-/// left, and where that brought no losses another one follows at once.
+/// Linux's stopped_risky_probe: after a probe that went too high the next one stops at the bound
+/// that it left, and where that brought no losses another one follows at once.
 #[test]
 fn both_flavours_stop_at_the_bound_of_a_probe_that_went_too_high() {
     fn goes_down<F: Flavour>() -> State {
@@ -116,7 +116,8 @@ fn a_precautionary_probe_that_went_well_is_followed_by_another() {
         bbr.inflight_longterm = BDP;
         bbr.on_ack(&mut conn, &sample(MBIT));
         assert!(bbr.prev_probe_precautionary);
-        // The first ACK of the round after it: all that was sent in the probe has been acknowledged.
+        // The first ACK of the round after it: all that was sent in the probe has been
+        // acknowledged.
         bbr.on_ack(&mut conn, &sample(MBIT));
         (bbr.state, bbr.prev_probe_precautionary)
     }
@@ -124,7 +125,8 @@ fn a_precautionary_probe_that_went_well_is_followed_by_another() {
     assert_eq!(next::<Linux>(), (State::ProbeBwRefill, false));
 }
 
-/// Twelve packets lost in one report, in six ranges or in one; or six reports of two neighbours each.
+/// Twelve packets lost in one report, in six ranges or in one; or six reports of two neighbours
+/// each.
 #[test]
 fn linux_counts_the_reports_that_bring_losses_and_not_the_ranges() {
     fn ends<F: Flavour>(reports: &[&[usize]]) -> bool {
@@ -151,8 +153,8 @@ fn linux_counts_the_reports_that_bring_losses_and_not_the_ranges() {
     assert_eq!([&both[..5]].map(ends::<Linux>), [false]);
 }
 
-/// Linux's bbr_set_state(): a cut after a timeout starts from the window before it. In a probe there is
-/// no cut, and so no bound.
+/// Linux's bbr_set_state(): a cut after a timeout starts from the window before it. In a probe
+/// there is no cut, and so no bound.
 #[test]
 fn linux_takes_the_window_before_a_timeout_for_the_short_term_bound() {
     fn bound<F: Flavour>(state: State) -> u64 {
@@ -305,8 +307,8 @@ fn linux_sends_larger_quanta_on_shorter_paths() {
     assert_eq!(quantum::<Linux>(40_000, 200), rate(200) / 1024);
 }
 
-/// The model asks for less than the window, and the initial window was delivered: the draft's window
-/// stays, and Linux's grows until it has doubled.
+/// The model asks for less than the window, and the initial window was delivered: the draft's
+/// window stays, and Linux's grows until it has doubled.
 #[test]
 fn linux_doubles_the_initial_window_whatever_the_model_says() {
     fn grown<F: Flavour>(cwnd: u64) -> bool {
@@ -397,7 +399,8 @@ fn marks_count_on_short_paths_that_have_them() {
     }
 }
 
-/// 1 - alpha / 3 in 256ths: 171 with alpha at 1.0, 182 at 225/256. The rate has no bound from marks.
+/// 1 - alpha / 3 in 256ths: 171 with alpha at 1.0, 182 at 225/256. The rate has no bound from
+/// marks.
 #[test]
 fn a_marked_round_lowers_the_short_term_inflight() {
     for (clean_rounds, kept) in [(0, 171), (2, 256 - 225 * 85 / 256)] {

@@ -1,19 +1,19 @@
 //! BBR version 3, draft-ietf-ccwg-bbr, in two flavours: the draft's own, and that of Linux
-//! (google/bbr, branch v3), each also with the amendments of [`amended`]. What they have apart is a table, [`params::Params`], read at compile time:
-//! the one costs the other nothing.
+//! (google/bbr, branch v3), each also with the amendments of [`amended`]. What they have apart is a
+//! table, [`params::Params`], read at compile time: the one costs the other nothing.
 //!
 //! BBR keeps two beliefs about the path: how fast it delivers (`max_bw`) and how long it takes
 //! when nobody queues (`min_rtt`). Their product is what must be in flight, no more and no less.
 //! The two can't be measured at once (seeing the bandwidth needs a queue, seeing the delay needs
 //! none), so a state machine takes turns: faster for a moment, slower for a moment, then level.
 //!
-//! - `mod.rs`: the state, and the steps of one ACK in their order. What happens once a round trip or
-//!   less is `#[cold]` throughout, which keeps its code out of the way of what every ACK does.
+//! - `mod.rs`: the state, and the steps of one ACK in their order. What happens once a round trip
+//!   or less is `#[cold]` throughout, which keeps its code out of the way of what every ACK does.
 //! - [`model`]: rounds, bandwidth, round-trip time, aggregation.
 //! - [`startup`]: Startup and Drain. [`probe_bw`]: the cycle of ProbeBW. [`probe_rtt`]: ProbeRTT
 //!   and the restart from idle.
-//! - [`congestion`]: what losses do to the model, and how that is undone. [`ecn`]: what marks do, in
-//!   Linux's flavour.
+//! - [`congestion`]: what losses do to the model, and how that is undone. [`ecn`]: what marks do,
+//!   in Linux's flavour.
 //! - [`control`]: from the model to pacing rate, quantum and window.
 
 mod amended;
@@ -88,7 +88,8 @@ pub(crate) struct Bbr3<F: Flavour> {
     /// BBR.max_bw_filter: the maximum of this ProbeBW cycle and of the one before.
     max_bw_filter: [Rate; 2],
     bw: Rate,
-    /// BBR.bdp: BDPMultiple(bw, 1), renewed when the bandwidth or min_rtt changes: few ACKs do that.
+    /// BBR.bdp: BDPMultiple(bw, 1), renewed when the bandwidth or min_rtt changes: few ACKs do
+    /// that.
     bdp: u64,
     bw_shortterm: Rate,
     inflight_shortterm: u64,
@@ -129,8 +130,8 @@ pub(crate) struct Bbr3<F: Flavour> {
     loss_round_delivered: u64,
     loss_round_start: bool,
     is_loss_in_round: bool,
-    /// Discontiguous ranges lost in this loss round (Linux: reports of losses), and the last packet of
-    /// the last range.
+    /// Discontiguous ranges lost in this loss round (Linux: reports of losses), and the last packet
+    /// of the last range.
     loss_events_in_round: u32,
     last_lost: Option<PacketIndex>,
     too_high: Option<TooHigh>,
@@ -337,7 +338,8 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         self.handle_spurious_loss_detection(conn);
     }
 
-    /// The draft takes CE for congestion. Linux's flavour answers it where the path has low-latency ECN.
+    /// The draft takes CE for congestion. Linux's flavour answers it where the path has low-latency
+    /// ECN.
     fn wants_ecn(&self) -> bool {
         F::ecn(&self.own).is_none_or(|ecn| ecn.is_on())
     }

@@ -35,7 +35,8 @@ impl<F: Flavour> Bbr3<F> {
         self.next_round_delivered = conn.sampler.delivered;
     }
 
-    /// UpdateMaxBw(), "Updating the BBR.max_bw Max Filter". A sample without a rate updates nothing.
+    /// UpdateMaxBw(), "Updating the BBR.max_bw Max Filter". A sample without a rate updates
+    /// nothing.
     pub(super) fn update_max_bw(&mut self, conn: &Conn, rs: &RateSample) {
         self.update_round(conn, rs);
         let raises = rs.delivery_rate > self.max_bw_filter[1];
@@ -115,12 +116,12 @@ impl<F: Flavour> Bbr3<F> {
 
     /// UpdateMinRTT() and CheckProbeRTT(), "ProbeRTT Logic". Most ACKs call for neither.
     ///
-    /// "ProbeRTT Design Rationale" wants no ProbeRTT for a flow that is idle or slow often enough to
-    /// drain the queue by itself. The pseudo-code asks for a sample below probe_rtt_min_delay, and a
-    /// flow of frames, whose every frame finds an empty queue, has none: it holds frames back for
-    /// 200 ms in every 5 s. Here an application-limited sample in ProbeBW that is near min_rtt says as
-    /// much. Once the route is longer, no sample is near min_rtt, and ProbeRTT comes. Startup is as in
-    /// the draft, whose test 20 wants a ProbeRTT within a slow one.
+    /// "ProbeRTT Design Rationale" wants no ProbeRTT for a flow that is idle or slow often enough
+    /// to drain the queue by itself. The pseudo-code asks for a sample below probe_rtt_min_delay,
+    /// and a flow of frames, whose every frame finds an empty queue, has none: it holds frames back
+    /// for 200 ms in every 5 s. Here an application-limited sample in ProbeBW that is near min_rtt
+    /// says as much. Once the route is longer, no sample is near min_rtt, and ProbeRTT comes.
+    /// Startup is as in the draft, whose test 20 wants a ProbeRTT within a slow one.
     pub(super) fn update_min_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         if F::P.app_limited_rtt_renews_probe_rtt
             && rs.is_app_limited
@@ -167,7 +168,8 @@ impl<F: Flavour> Bbr3<F> {
             now > self.min_rtt_expiry && !probe_rtt_expired && self.state != State::ProbeRtt;
         if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
             self.min_rtt = self.probe_rtt_min_delay;
-            // Both count from BBR.probe_rtt_min_stamp, and the filter is the longer one by 5 s, or in bbr3x by an interval.
+            // Both count from BBR.probe_rtt_min_stamp, and the filter is the longer one by 5 s, or
+            // in bbr3x by an interval.
             let longer = MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL;
             self.min_rtt_expiry =
                 self.probe_rtt_min_expiry + self.probe_rtt_interval(conn).max(longer);

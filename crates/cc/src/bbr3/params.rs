@@ -12,14 +12,15 @@ pub(crate) struct Params {
     /// BBR.StartupPacingGain, 4 ln 2: the smallest gain that lets the rate double each round; and
     /// BBR.DefaultCwndGain.
     pub(super) startup_gains: StartupGains,
-    /// BBR.DrainPacingGain: at or under 1 / (Startup's cwnd gain), so that one round drains the queue.
-    /// Linux has 1 / 2.885, from the cwnd gain that Startup once had.
+    /// BBR.DrainPacingGain: at or under 1 / (Startup's cwnd gain), so that one round drains the
+    /// queue. Linux has 1 / 2.885, from the cwnd gain that Startup once had.
     pub(super) drain_pacing_gain: Gain,
     /// DOWN: the smallest cut with which flows that probe at 1.25 converge to equal shares.
     pub(super) probe_down_pacing_gain: Gain,
     /// BBR.LossThresh: the loss rate of a round that a probe may cause.
     pub(super) loss_thresh: Gain,
-    /// BBR.Beta: the least share that a lossy round leaves; CUBIC's factor, to be no harsher than it.
+    /// BBR.Beta: the least share that a lossy round leaves; CUBIC's factor, to be no harsher than
+    /// it.
     pub(super) beta: Gain,
     /// BBR.Headroom: the share of the long-term bound that is left to others.
     pub(super) headroom: Gain,
@@ -28,15 +29,16 @@ pub(crate) struct Params {
     /// The filter of the maximum of extra_acked.
     pub(super) extra_acked_filter: ExtraAckedFilter,
 
-    /// The unit of [`STARTUP_FULL_LOSS_COUNT`]: if true the reports (ACKs, or firings of the loss timer) that
-    /// bring losses, else the ranges of packets that were lost.
+    /// The unit of [`STARTUP_FULL_LOSS_COUNT`]: if true the reports (ACKs, or firings of the loss
+    /// timer) that bring losses, else the ranges of packets that were lost.
     pub(super) counts_loss_reports: bool,
-    /// True if a timeout takes the window of before it for inflight_shortterm, if that has no value: the
-    /// next cut starts from there, and not from the window of the timeout.
+    /// True if a timeout takes the window of before it for inflight_shortterm, if that has no
+    /// value: the next cut starts from there, and not from the window of the timeout.
     pub(super) rto_keeps_inflight_shortterm: bool,
     /// True if the undo of a spurious loss takes back the transition that the loss had caused.
     pub(super) undo_restores_state: bool,
-    /// True if each ACK may raise the baseline of the full-pipe estimate, false if only a round's first may.
+    /// True if each ACK may raise the baseline of the full-pipe estimate, false if only a round's
+    /// first may.
     pub(super) full_bw_rises_on_any_ack: bool,
     /// True if the sample of an ACK may end a probe, false if only a lost packet may.
     pub(super) judges_acks: bool,
@@ -46,16 +48,18 @@ pub(crate) struct Params {
     pub(super) drain_resets_congestion_signals: bool,
     /// True if the send quantum has a part that shrinks with min_rtt.
     pub(super) quantum_from_min_rtt: bool,
-    /// True if a window under twice the initial one grows in Startup whatever the model says, false if one does
-    /// of which the initial window is not delivered yet.
+    /// True if a window under twice the initial one grows in Startup whatever the model says, false
+    /// if one does of which the initial window is not delivered yet.
     pub(super) startup_doubles_initial_cwnd: bool,
     /// True if the short-term bound on the rate knows of the pacing margin.
     pub(super) bw_shortterm_knows_margin: bool,
     /// True if a probe that ProbeRTT cuts short ends its cycle of the max filter.
     pub(super) ends_cycle_of_cut_probe: bool,
-    /// True if the pacing rate is at least one SMSS per second, however low the bandwidth is estimated.
+    /// True if the pacing rate is at least one SMSS per second, however low the bandwidth is
+    /// estimated.
     pub(super) least_pacing_rate_is_a_packet_per_second: bool,
-    /// True if an application-limited sample near min_rtt makes ProbeRTT unnecessary for an interval.
+    /// True if an application-limited sample near min_rtt makes ProbeRTT unnecessary for an
+    /// interval.
     pub(super) app_limited_rtt_renews_probe_rtt: bool,
     /// True if marks have their own response, and are not losses.
     pub(super) answers_ecn: bool,
@@ -65,8 +69,8 @@ pub(crate) struct Params {
 pub(super) enum ExtraAckedFilter {
     /// Over the last [`EXTRA_ACKED_ROUNDS`] rounds, one in Startup.
     Rounds,
-    /// Over two buckets of so many rounds (one in Startup), and never more than [`EXTRA_ACKED_TIME`]
-    /// of data.
+    /// Over two buckets of so many rounds (one in Startup), and never more than
+    /// [`EXTRA_ACKED_TIME`] of data.
     TwoBuckets {
         /// Rounds of a bucket.
         rounds: u32,
@@ -269,7 +273,8 @@ pub(super) const PACING_MARGIN: Gain = Gain::percent(99);
 
 /// BBR.MinPipeCwnd in SMSS: two packets on the way there and the ACKs of two on the way back.
 pub(super) const MIN_PIPE_PACKETS: u64 = 4;
-/// BBRStartupFullLossCnt: this many separate losses in a round are no accident. Linux's full_loss_cnt counts ACKs.
+/// BBRStartupFullLossCnt: this many separate losses in a round are no accident. Linux's
+/// full_loss_cnt counts ACKs.
 pub(super) const STARTUP_FULL_LOSS_COUNT: u32 = 6;
 
 /// Growth that says that the pipe is not full yet.
@@ -308,57 +313,66 @@ pub(super) const TCP_OFFLOAD_QUANTA: u64 = 3;
 /// The RTT of the very first pacing rate, before there is a sample.
 pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
 
-/// An RTT is short if it is at most min_rtt and this binary fraction of it, 1/32: a few packets of other flows, or
-/// the ends' own jitter.
+/// An RTT is short if it is at most min_rtt and this binary fraction of it, 1/32: a few packets of
+/// other flows, or the ends' own jitter.
 pub(super) const SHORT_RTT_SHIFT: u32 = 5;
-/// bbr3x: CRUISE that delivers the estimated bandwidth, less at most this binary fraction of it, 1/256: less than the
-/// pacing margin, which delivers 1/100 less.
+/// bbr3x: CRUISE that delivers the estimated bandwidth, less at most this binary fraction of it,
+/// 1/256: less than the pacing margin, which delivers 1/100 less.
 pub(super) const DELIVERED_SHIFT: u32 = 8;
-/// bbr3x: ProbeRTT comes after so many of its intervals in any case: a flow that began behind another one's queue takes a
-/// long RTT for the shortest.
+/// bbr3x: ProbeRTT comes after so many of its intervals in any case: a flow that began behind
+/// another one's queue takes a long RTT for the shortest.
 pub(super) const PROBE_RTT_AT_LATEST: u64 = 4;
 /// bbr3x: the least ProbeRTTInterval in round trips. ProbeRTT leaves the link half empty for one.
 pub(super) const PROBE_RTT_INTERVAL_ROUNDS: u64 = 16;
-/// bbr3x: the least wait between probes in round trips: one in which UP's queue arrives, and two in which DOWN empties it.
+/// bbr3x: the least wait between probes in round trips: one in which UP's queue arrives, and two in
+/// which DOWN empties it.
 pub(super) const PROBE_WAIT_ROUNDS: u64 = 3;
 /// bbr3x: what UP wants to have in flight, in BDP, the gain at which it sends.
 pub(super) const UP_TARGET: Gain = Gain::percent(125);
-/// bbr3x: an RTT that is above min_rtt by this binary fraction of it, 1/8, is that of a queue: jitter is often above 1/32.
+/// bbr3x: an RTT that is above min_rtt by this binary fraction of it, 1/8, is that of a queue:
+/// jitter is often above 1/32.
 pub(super) const QUEUE_SHIFT: u32 = 3;
-/// bbr3x: so many ACKs in a row with an RTT that is long enough for a queue say that there is one. A receiver that holds an
-/// ACK back makes one such RTT, and buffers of a few packets hold none.
+/// bbr3x: so many ACKs in a row with an RTT that is long enough for a queue say that there is one.
+/// A receiver that holds an ACK back makes one such RTT, and buffers of a few packets hold none.
 pub(super) const QUEUE_ACKS: u8 = 4;
-/// bbr3x: a queue of Startup is above min_rtt by this binary fraction of it, 1/4: more than most jitter, and a quarter of
-/// what a window of two BDP can make.
+/// bbr3x: a queue of Startup is above min_rtt by this binary fraction of it, 1/4: more than most
+/// jitter, and a quarter of what a window of two BDP can make.
 pub(super) const STARTUP_QUEUE_SHIFT: u32 = 2;
-/// bbr3x: the queue of another flow that ProbeRTT does not empty is above the shortest RTT by this binary fraction of it, 1/4.
+/// bbr3x: the queue of another flow that ProbeRTT does not empty is above the shortest RTT by this
+/// binary fraction of it, 1/4.
 pub(super) const COMPETITOR_QUEUE_SHIFT: u32 = 2;
-/// bbr3x: UP ends after so many rounds if its packets wait longer than by this binary fraction of min_rtt, 1/2: twice what a
-/// flow that is alone makes with UP_TARGET, so that other flows probe at the same time.
+/// bbr3x: UP ends after so many rounds if its packets wait longer than by this binary fraction of
+/// min_rtt, 1/2: twice what a flow that is alone makes with UP_TARGET, so that other flows probe at
+/// the same time.
 pub(super) const UP_QUEUE_ROUNDS: u8 = 2;
 pub(super) const UP_QUEUE_SHIFT: u32 = 1;
-/// bbr3x: growth in UP that says that the link is faster than believed. UP itself sends 23.75 % more than before, with
-/// the margin off, so that no round can show FULL_BW_GROWTH.
+/// bbr3x: growth in UP that says that the link is faster than believed. UP itself sends 23.75 %
+/// more than before, with the margin off, so that no round can show FULL_BW_GROWTH.
 pub(super) const UP_GROWTH: Gain = Gain::percent(112);
-/// bbr3x: DOWN sends so much slower than the estimate that a probe's queue is gone within a round trip.
+/// bbr3x: DOWN sends so much slower than the estimate that a probe's queue is gone within a round
+/// trip.
 pub(super) const PROBE_DOWN_PACING_GAIN: Gain = Gain::percent(82);
-/// bbr3x: the window in CRUISE, in BDP, and the packets that it has beside: a queue of 2 % that the flows make in proportion to
-/// their rates, and one to which each adds the same. It takes more of its rate from a large flow than from a small one.
+/// bbr3x: the window in CRUISE, in BDP, and the packets that it has beside: a queue of 2 % that the
+/// flows make in proportion to their rates, and one to which each adds the same. It takes more of
+/// its rate from a large flow than from a small one.
 pub(super) const CRUISE_CWND_GAIN: Gain = Gain::percent(102);
 pub(super) const CRUISE_PACKETS: u64 = 8;
-/// bbr3x: the most of that window, in BDP: of many small flows each is given a quarter more than its share, and no more.
+/// bbr3x: the most of that window, in BDP: of many small flows each is given a quarter more than
+/// its share, and no more.
 pub(super) const CRUISE_CWND_GAIN_MAX: Gain = Gain::percent(125);
-/// bbr3x: CRUISE takes what it delivers for the bandwidth in the second of so many rounds: by then DOWN's round is out of
-/// the samples, and in so many rounds the other flows' windows have answered the last time.
+/// bbr3x: CRUISE takes what it delivers for the bandwidth in the second of so many rounds: by then
+/// DOWN's round is out of the samples, and in so many rounds the other flows' windows have answered
+/// the last time.
 pub(super) const BANDWIDTH_ROUNDS: u8 = 12;
 /// bbr3x: a round that loses less does not lower the short-term bounds.
 pub(super) const SMALL_LOSS: Gain = Gain::percent(3);
-/// bbr3x: the most that counts as the path's own loss. Above it, flows that share a short buffer take each other's losses
-/// for the path's.
+/// bbr3x: the most that counts as the path's own loss. Above it, flows that share a short buffer
+/// take each other's losses for the path's.
 pub(super) const BASELINE_LOSS_MAX: Gain = Gain::percent(6);
 /// bbr3x: so many packets of a CRUISE give its share of losses.
 pub(super) const BASELINE_PACKETS: u64 = 100;
-/// bbr3x: the window beside a flow that fills the buffer, in products of the bandwidth and the RTT with its queue.
+/// bbr3x: the window beside a flow that fills the buffer, in products of the bandwidth and the RTT
+/// with its queue.
 pub(super) const COMPETITOR_CWND_GAIN: Gain = Gain::percent(200);
 
 /// Linux: the unit of ECN's arithmetic.

@@ -119,8 +119,8 @@ impl<F: Flavour> Bbr3<F> {
     ///
     /// The precautionary test takes C.inflight from before this ACK removed its bytes, and the
     /// bound as reached when no further full packet fits under it: C.cwnd holds C.inflight below it
-    /// otherwise, and the test would never come true. Linux calls it stopped_risky_probe, and compares
-    /// whole packets.
+    /// otherwise, and the test would never come true. Linux calls it stopped_risky_probe, and
+    /// compares whole packets.
     fn is_time_to_go_down(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         if self.prev_probe_too_high
             && rs.prior_inflight.saturating_add(conn.smss) > self.inflight_longterm
@@ -140,7 +140,8 @@ impl<F: Flavour> Bbr3<F> {
         self.full_bw_now
     }
 
-    /// IsTimeToProbeBW(), "Time Scale for Bandwidth Probing", with HasElapsedInPhase(). The caller starts REFILL.
+    /// IsTimeToProbeBW(), "Time Scale for Bandwidth Probing", with HasElapsedInPhase(). The caller
+    /// starts REFILL.
     fn is_time_to_probe_bw(&self, conn: &Conn, now: Instant) -> bool {
         now > self.bw_probe_time || self.is_reno_coexistence_probe_time(conn)
     }
@@ -268,8 +269,8 @@ impl<F: Flavour> Bbr3<F> {
     }
 
     /// IsInflightTooHigh(), "Probing for Bandwidth In ProbeBW": volumes lost since, and in flight
-    /// at, the departure of one packet. Without selective ACKs one loss a round trip is all that can
-    /// be seen.
+    /// at, the departure of one packet. Without selective ACKs one loss a round trip is all that
+    /// can be seen.
     pub(super) fn is_inflight_too_high(&self, conn: &Conn, lost: u64, tx_in_flight: u64) -> bool {
         lost > self.loss_thresh(conn, tx_in_flight).of(tx_in_flight)
             || (lost > 0 && !conn.has_selective_acks)

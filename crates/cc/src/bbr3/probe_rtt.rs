@@ -11,13 +11,14 @@ use crate::units::{Gain, Instant};
 impl<F: Flavour> Bbr3<F> {
     /// CheckProbeRTT(), "ProbeRTT Logic", but for BBR.idle_restart, which every ACK ends.
     ///
-    /// A probe that ProbeRTT cuts short, or whose last samples are still on their way, ends its cycle of
-    /// the max filter here. In the draft it ends none, and where a probe and the round after it take
-    /// longer than ProbeRTTInterval leaves (round trips of more than half a second, or a path that became
-    /// slower behind a deep buffer) none is ever completed: the old maximum stays, so does the queue, and
-    /// min_rtt grows by it. Whether this ACK's sample is application-limited does not count: where a round
-    /// trip takes longer than the 5 s, every sample of this moment bears the mark of the ProbeRTT before.
-    /// A cycle in which all samples were limited does not end here either. Linux's flavour is as Linux.
+    /// A probe that ProbeRTT cuts short, or whose last samples are still on their way, ends its
+    /// cycle of the max filter here. In the draft it ends none, and where a probe and the round
+    /// after it take longer than ProbeRTTInterval leaves (round trips of more than half a second,
+    /// or a path that became slower behind a deep buffer) none is ever completed: the old maximum
+    /// stays, so does the queue, and min_rtt grows by it. Whether this ACK's sample is
+    /// application-limited does not count: where a round trip takes longer than the 5 s, every
+    /// sample of this moment bears the mark of the ProbeRTT before. A cycle in which all samples
+    /// were limited does not end here either. Linux's flavour is as Linux.
     #[cold]
     pub(super) fn check_probe_rtt(
         &mut self,

@@ -26,8 +26,8 @@ impl<F: Flavour> Bbr3<F> {
     /// only.
     ///
     /// Asked at the end of each loss round: such a round begins at its first loss, so that recovery
-    /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts. Linux
-    /// counts ACKs that report losses (loss_events_in_round), whatever the number of ranges.
+    /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts.
+    /// Linux counts ACKs that report losses (loss_events_in_round), whatever the number of ranges.
     /// Without selective ACKs any loss will do.
     #[cold]
     pub(super) fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
@@ -59,16 +59,16 @@ impl<F: Flavour> Bbr3<F> {
         self.full_bw_now = false;
     }
 
-    /// CheckFullBWReached(), "Exiting Acceleration Based on Bandwidth Plateau", once a round: by its
-    /// first sample that has a rate and is not application-limited.
+    /// CheckFullBWReached(), "Exiting Acceleration Based on Bandwidth Plateau", once a round: by
+    /// its first sample that has a rate and is not application-limited.
     ///
-    /// The pseudo-code asks the first sample of the round alone, and counts no round in which that one
-    /// is limited. Where a round trip is longer than some 1.7 s that is every round: ProbeRTT comes every
-    /// five seconds and marks what is sent in it and for a round trip after, and a round that begins
-    /// behind the marks is cut by the next ProbeRTT. Such a flow would be in Startup for ever, with
-    /// Startup's queue. The text wants rounds counted that are not application-limited, and one that
-    /// has a sample that is not is one of them. Where the queue is longer than ProbeRTTInterval, all samples are marked, and
-    /// bbr3x counts such a round.
+    /// The pseudo-code asks the first sample of the round alone, and counts no round in which that
+    /// one is limited. Where a round trip is longer than some 1.7 s that is every round: ProbeRTT
+    /// comes every five seconds and marks what is sent in it and for a round trip after, and a
+    /// round that begins behind the marks is cut by the next ProbeRTT. Such a flow would be in
+    /// Startup for ever, with Startup's queue. The text wants rounds counted that are not
+    /// application-limited, and one that has a sample that is not is one of them. Where the queue
+    /// is longer than ProbeRTTInterval, all samples are marked, and bbr3x counts such a round.
     ///
     /// Linux asks on every ACK, so that a round's best sample is the baseline, and counts rounds by
     /// their first.

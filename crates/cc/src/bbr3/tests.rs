@@ -237,8 +237,9 @@ fn losses_while_cruising_cut_the_short_term_model_only() {
     assert_eq!((link.bbr().bw_shortterm, link.bbr().inflight_shortterm), (None, None));
 }
 
-/// The recent delivery of a flow that sends little is a poor estimate of the path: a lossy round leaves at
-/// least 0.7 of the previous bound, or of the window if there is no bound yet (LossLowerBounds).
+/// The recent delivery of a flow that sends little is a poor estimate of the path: a lossy round
+/// leaves at least 0.7 of the previous bound, or of the window if there is no bound yet
+/// (LossLowerBounds).
 #[test]
 fn a_lossy_round_takes_three_tenths_of_the_window_at_most() {
     let (mut bbr, mut conn) = plain::<Draft>();
@@ -282,8 +283,8 @@ fn an_interval_of_aggregation_begins_with_the_restart_from_idle() {
     assert_eq!(bbr.extra_acked_interval_start, later);
 }
 
-/// "(1 - loss_rate)^N", as the draft's text has it: N rounds of a loss that a flow bears cost N times
-/// that loss and not the pacing margin as well, which would make it three times as much here.
+/// "(1 - loss_rate)^N", as the draft's text has it: N rounds of a loss that a flow bears cost N
+/// times that loss and not the pacing margin as well, which would make it three times as much here.
 #[test]
 fn the_response_to_a_small_loss_is_that_loss() {
     let mut link = Link::new(Algorithm::Bbr3, 100, MS.times(40));

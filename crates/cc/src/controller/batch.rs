@@ -62,11 +62,12 @@ impl<'a> AckBatch<'a> {
         }
     }
 
-    /// `total` bytes are newly acknowledged; `newest` is the packet among them that was sent last. For
-    /// transports that keep no state of the others. Debug builds assert that `newest` is among them.
+    /// `total` bytes are newly acknowledged; `newest` is the packet among them that was sent last.
+    /// For transports that keep no state of the others. Debug builds assert that `newest` is among
+    /// them.
     ///
-    /// While an episode of recovery lasts, `newest` alone is taken to be sent after it began: that is what
-    /// ends it, and RFC 9002 section 7.3.2 grants no growth for the others.
+    /// While an episode of recovery lasts, `newest` alone is taken to be sent after it began: that
+    /// is what ends it, and RFC 9002 section 7.3.2 grants no growth for the others.
     pub fn acked_bytes(&mut self, newest: &PacketState, total: u64) {
         debug_assert!(total >= newest.size(), "the newest packet is more than all of them");
         if self.cc.conn.sampler.is_of_this_path(newest) {
@@ -118,8 +119,9 @@ impl<'a> AckBatch<'a> {
             Some(self.said.newest_lost.map_or(sent, |newest| newest.latest(sent)));
     }
 
-    /// `packet` is out of the transport's sight, as in [`Controller::on_discarded`]: a probe that was lost for its
-    /// size, for one, which says nothing of congestion (RFC 4821 section 7.6, RFC 9000 section 14.4).
+    /// `packet` is out of the transport's sight, as in [`Controller::on_discarded`]: a probe that
+    /// was lost for its size, for one, which says nothing of congestion (RFC 4821 section 7.6, RFC
+    /// 9000 section 14.4).
     pub fn discarded(&mut self, packet: &PacketState) {
         self.cc.on_discarded(packet);
     }
@@ -211,8 +213,8 @@ impl Controller {
         self.conn.begin_recovery(now);
     }
 
-    /// An episode ends with the first packet acknowledged that left after it began (RFC 9002 section
-    /// 7.3.2); a loss of the same ACK may begin the next one.
+    /// An episode ends with the first packet acknowledged that left after it began (RFC 9002
+    /// section 7.3.2); a loss of the same ACK may begin the next one.
     #[cold]
     fn check_recovery_done(&mut self, newest: Option<&PacketState>) {
         if newest.is_some_and(|newest| self.conn.sent_after_recovery_start(newest)) {
@@ -279,8 +281,8 @@ impl Controller {
         self.on_congestion(said.now, sent, said.newest_lost.is_some(), marks)
     }
 
-    /// All losses and marks of one ACK or timer; `sent` is the newest of the packets. Returns whether
-    /// it began an episode.
+    /// All losses and marks of one ACK or timer; `sent` is the newest of the packets. Returns
+    /// whether it began an episode.
     #[cold]
     fn on_congestion(
         &mut self,

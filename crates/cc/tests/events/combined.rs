@@ -1,12 +1,13 @@
-//! Events of several steps, which single ones seldom make up: outages, restarts after silence, several
-//! things in one instant, and reports that bring everything at once.
+//! Events of several steps, which single ones seldom make up: outages, restarts after silence,
+//! several things in one instant, and reports that bring everything at once.
 
 use fullpipe_cc::{Duration, PacketState};
 
 use super::flow::{Flow, Last};
 
 impl Flow {
-    /// Timeouts one after the other, the time between them doubled each time, with a probe after each.
+    /// Timeouts one after the other, the time between them doubled each time, with a probe after
+    /// each.
     pub(super) fn pass_outage(&mut self, times: u8, wait: u8, is_probed: bool) {
         for n in 0..=times % 6 {
             self.now += Duration::from_millis(1 + u64::from(wait)).times(1 << n);
@@ -18,8 +19,8 @@ impl Flow {
         }
     }
 
-    /// Everything arrives, the application has nothing to send for 1 ns to some minutes, then sends what
-    /// the window allows.
+    /// Everything arrives, the application has nothing to send for 1 ns to some minutes, then sends
+    /// what the window allows.
     pub(super) fn restart(&mut self, exponent: u8, is_told: bool, count: u8) {
         let packets = core::mem::take(&mut self.outstanding);
         self.report(&packets, Vec::new());
@@ -30,8 +31,8 @@ impl Flow {
         self.send_allowed(0, count, 1);
     }
 
-    /// In one instant packets are lost, others are sent, and some of these are acknowledged. A transport
-    /// with a coarse clock sees this.
+    /// In one instant packets are lost, others are sent, and some of these are acknowledged. A
+    /// transport with a coarse clock sees this.
     pub(super) fn act_at_once(&mut self, lost: u8, sent: u8, acked: u8) {
         self.lose(usize::from(lost % 16) + 1);
         for _ in 0..=sent % 8 {

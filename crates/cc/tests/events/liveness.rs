@@ -41,9 +41,10 @@ impl Fate {
 /// round. Round trips count by the flow's own clock: after an ACK that took a day, ten days are not
 /// long. What was sent without asking the pacer is paid for first, at the rate of that time.
 ///
-/// Silence counts too, where something was lost before it: that is no idleness, and the first ACK after it
-/// gives a rate of one packet in all of that time, as in Linux. Where the filter has nothing better, the
-/// next packets leave at this rate. `bbr3` has a least pacing rate, and is granted no time for this.
+/// Silence counts too, where something was lost before it: that is no idleness, and the first ACK
+/// after it gives a rate of one packet in all of that time, as in Linux. Where the filter has
+/// nothing better, the next packets leave at this rate. `bbr3` has a least pacing rate, and is
+/// granted no time for this.
 pub(crate) fn bound(flow: &mut Flow) -> Duration {
     let debt = match flow.cc.can_send(flow.now) {
         SendDecision::At(t) => t.since(flow.now),
@@ -64,8 +65,8 @@ const BOUND_PACKETS: u64 = 2;
 /// Two packets at half of the rate, less the pacing margin.
 const BOUND_SILENCES: u64 = 5;
 
-/// BBRv1 believes in a policer for 48 rounds, at whatever rate it thought to have seen, with a packet
-/// in flight at a time if that is low enough; no other algorithm may take so long.
+/// BBRv1 believes in a policer for 48 rounds, at whatever rate it thought to have seen, with a
+/// packet in flight at a time if that is low enough; no other algorithm may take so long.
 fn policer(flow: &Flow) -> Duration {
     match flow.cc.pacing_rate() {
         Some(rate) if flow.conserves_packets() => {

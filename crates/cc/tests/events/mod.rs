@@ -98,7 +98,8 @@ pub(crate) enum Event {
 impl Event {
     /// The event that four bytes stand for: every value is one.
     pub(crate) fn decode([kind, a, b, c]: [u8; 4]) -> Self {
-        // Values that only repeat others otherwise: inputs that were found before mean what they meant.
+        // Values that only repeat others otherwise: inputs that were found before mean what they
+        // meant.
         match kind {
             236..=238 => return Self::Outage { times: a, wait: b, is_probed: c % 2 == 0 },
             239..=241 => return Self::Restart { exponent: a, is_told: c % 4 != 0, count: b },
@@ -175,17 +176,17 @@ pub(crate) fn algorithms() -> Vec<Algorithm> {
     named.chain(fixed).collect()
 }
 
-/// Runs what the fuzzer's input stands for: the algorithm and whether the transport keeps the rules, the
-/// fate of what is in flight at the end, three bytes of start, then four bytes an event. A legal history
-/// is followed by the test of liveness.
+/// Runs what the fuzzer's input stands for: the algorithm and whether the transport keeps the
+/// rules, the fate of what is in flight at the end, three bytes of start, then four bytes an event.
+/// A legal history is followed by the test of liveness.
 pub(crate) fn replay(input: &[u8]) {
     if let Some((flow, fate)) = replay_history(input) {
         _ = liveness::assert_delivers(flow, fate);
     }
 }
 
-/// [`replay`] without the test of liveness, which takes a hundred times as long as the history. Returns the flow and
-/// the fate of what it has in flight, if the history was legal.
+/// [`replay`] without the test of liveness, which takes a hundred times as long as the history.
+/// Returns the flow and the fate of what it has in flight, if the history was legal.
 pub(crate) fn replay_history(input: &[u8]) -> Option<(Flow, liveness::Fate)> {
     const ALWAYS: [Property; 5] = [
         Property::WindowFloor,

@@ -1,5 +1,5 @@
-//! After whatever disturbance: a flow that is not application-limited is back at 90 % of a clean link
-//! within so many round trips.
+//! After whatever disturbance: a flow that is not application-limited is back at 90 % of a clean
+//! link within so many round trips.
 //!
 //! `PROPTEST_CASES` sets the number of histories.
 
@@ -116,8 +116,8 @@ fn disturb(link: &mut Link, disturbance: &Disturbance) {
     }
 }
 
-/// Round trips of the empty link until it carried 90 % over a span of ten of them, and how many may pass. The
-/// queue that the history left behind leaves first.
+/// Round trips of the empty link until it carried 90 % over a span of ten of them, and how many may
+/// pass. The queue that the history left behind leaves first.
 fn rounds_until_full(link: &mut Link) -> (u64, u64) {
     link.run(link.free.since(link.now));
     let (start, span) = (link.now, link.rtt.times(10));
@@ -128,7 +128,8 @@ fn rounds_until_full(link: &mut Link) -> (u64, u64) {
     }
     let bound = bound(link);
     while link.now.since(start) < span.times(200_000) {
-        // Without a packet to wait for, a step is as long as the pacer's gap, perhaps more than the span.
+        // Without a packet to wait for, a step is as long as the pacer's gap, perhaps more than the
+        // span.
         let (began, before) = (link.now, link.delivered);
         link.run(span);
         let wanted = link.rate.bytes_in(link.now.since(began)) * 9 / 10;

@@ -1,5 +1,6 @@
-//! Properties that must hold for every algorithm under any input: random sequences of events, with the
-//! clock at 1 ns and at its end, packets of one byte and of 64 kB, round trips of zero and of years.
+//! Properties that must hold for every algorithm under any input: random sequences of events, with
+//! the clock at 1 ns and at its end, packets of one byte and of 64 kB, round trips of zero and of
+//! years.
 //!
 //! `PROPTEST_CASES` sets the number of sequences of each test; `cargo fuzz` looks for more (see
 //! CONTRIBUTING.md).
@@ -68,7 +69,8 @@ proptest! {
         hold(false, start, &events, &[Property::SendQuantum]);
     }
 
-    /// A departure time given by the pacer is later than now, and at that time the packet may leave.
+    /// A departure time given by the pacer is later than now, and at that time the packet may
+    /// leave.
     #[test]
     fn a_departure_time_lies_ahead_and_is_kept(start: [u8; 3], events in events()) {
         hold(false, start, &events, &[Property::Departure]);
@@ -106,8 +108,8 @@ proptest! {
     }
 }
 
-/// A packet of one byte gave a rate of 27 bytes per second, and then packets became larger: the least pacing rate is one of these
-/// a second.
+/// A packet of one byte gave a rate of 27 bytes per second, and then packets became larger: the
+/// least pacing rate is one of these a second.
 #[test]
 fn a_flow_delivers_again_after_its_packets_grew() {
     let history = [

@@ -16,9 +16,9 @@ use super::transfer::Job;
 use crate::INITIAL_RTT;
 use crate::failure::Failure;
 
-/// A pipe that nobody reads for a while stops the flow; this keeps the connection. It is short, because a client that only
-/// receives sends nothing when its server is gone, and hears of a server that was started anew only by an answer to what
-/// it sends.
+/// A pipe that nobody reads for a while stops the flow; this keeps the connection. It is short,
+/// because a client that only receives sends nothing when its server is gone, and hears of a server
+/// that was started anew only by an answer to what it sends.
 const KEEP_ALIVE: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(2);
 
 /// Another connection to a server that was reached before.

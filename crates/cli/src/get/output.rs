@@ -75,8 +75,9 @@ impl Output {
         self.writer.write_all(bytes).await
     }
 
-    /// Writes what is buffered, and gives a file its name once it is on the disk: a name that survives a crash
-    /// must not be that of half a file. A directory that cannot be synchronised is no failure.
+    /// Writes what is buffered, and gives a file its name once it is on the disk: a name that
+    /// survives a crash must not be that of half a file. A directory that cannot be synchronised is
+    /// no failure.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         self.writer.flush().await?;
         let Some(Rename { from, to }) = self.rename.take() else { return Ok(()) };

@@ -25,7 +25,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// `https://host:port/path` or `tcp://host:port/path`. What is wrong is told without repeating a password.
+    /// `https://host:port/path` or `tcp://host:port/path`. What is wrong is told without repeating
+    /// a password.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (scheme, written) = match text.split_once("://") {
             // By the rules of HTTP, which are those of no other scheme.

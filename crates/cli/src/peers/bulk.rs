@@ -12,14 +12,15 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::{print, say};
 
-/// The senders when none is named: that of noq's own CUBIC first, with which the others are compared.
+/// The senders when none is named: that of noq's own CUBIC first, with which the others are
+/// compared.
 const SENDERS: [&str; 6] =
     ["noq:cubic", "fullpipe:cubic", "fullpipe:bbr3", "quinn:cubic", "s2n-quic:cubic", "quic-go"];
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Bulk {
-    /// The senders; the first is the one that the others are compared with [default: noq:cubic, fullpipe:cubic,
-    /// fullpipe:bbr3, quinn:cubic, s2n-quic:cubic, quic-go]
+    /// The senders; the first is the one that the others are compared with [default: noq:cubic,
+    /// fullpipe:cubic, fullpipe:bbr3, quinn:cubic, s2n-quic:cubic, quic-go]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Transfers of each sender

@@ -1,6 +1,7 @@
 //! The messages between the two ends.
 //!
-//! Each is its length in four bytes and the rest: a block of data begins with a byte of zero and its number, all others are JSON.
+//! Each is its length in four bytes and the rest: a block of data begins with a byte of zero and
+//! its number, all others are JSON.
 
 use std::io;
 

@@ -10,11 +10,12 @@ use super::message::{BLOCK_BYTES, Message, Messages};
 use super::report::{Interval, Report};
 use super::send::SILENCE;
 
-/// The least time between two answers. An answer acknowledges data as well, and answers to all blocks would change how the path's way
-/// back is used.
+/// The least time between two answers. An answer acknowledges data as well, and answers to all
+/// blocks would change how the path's way back is used.
 const ANSWER_EVERY: Duration = Duration::from_millis(2);
 
-/// Reads until the sender's result. After `stop` it asks the sender to end. `show` is given each interval.
+/// Reads until the sender's result. After `stop` it asks the sender to end. `show` is given each
+/// interval.
 ///
 /// # Errors
 /// The connection ends, or the peer is silent.

@@ -18,7 +18,8 @@ pub(super) struct Report {
     pub(super) goodput_mbps: f64,
     /// The shortest round trip from application to application, before the data.
     pub(super) idle_rtt_ms: f64,
-    /// From the transport's taking of a block's first byte until it was read: the answer time less half of `idle_rtt_ms`.
+    /// From the transport's taking of a block's first byte until it was read: the answer time less
+    /// half of `idle_rtt_ms`.
     pub(super) latency_ms: Option<Times>,
     /// Until the block's answer arrived.
     pub(super) answer_ms: Option<Times>,
@@ -43,7 +44,8 @@ pub(super) struct Interval {
     pub(super) start_seconds: f64,
     pub(super) end_seconds: f64,
     pub(super) goodput_mbps: f64,
-    /// The median of the latency; nothing was answered without one, and the receiver does not know it.
+    /// The median of the latency; nothing was answered without one, and the receiver does not know
+    /// it.
     pub(super) latency_p50_ms: Option<f64>,
 }
 

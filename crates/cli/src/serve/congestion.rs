@@ -76,7 +76,8 @@ pub(super) fn of_network(rules: &[Rule], client: SocketAddr) -> Option<Congestio
     rules.iter().find(|rule| rule.fits(client, None)).map(Rule::congestion)
 }
 
-/// The choice by the rules: at a client's first packet, or once its name for the server is known if a rule asks for it.
+/// The choice by the rules: at a client's first packet, or once its name for the server is known if
+/// a rule asks for it.
 pub(super) fn choose(rules: &[Rule]) -> (Option<Choose>, Option<ChooseByName>) {
     let by_name = rules.iter().any(|rule| matches!(rule.clients, Clients::Calling(_)));
     let rules = rules.to_vec();

@@ -13,18 +13,19 @@ pub(super) struct LimitArgs {
     /// Connections at one time; further ones are refused [default: 4096]
     #[arg(long, value_name = "COUNT")]
     max_connections: Option<usize>,
-    /// Handshakes at one time with clients whose address is not validated; further ones must first return a token
-    /// (Retry), and with 0 all [default: 64]
+    /// Handshakes at one time with clients whose address is not validated; further ones must first
+    /// return a token (Retry), and with 0 all [default: 64]
     #[arg(long, value_name = "COUNT")]
     retry_above: Option<usize>,
     /// Requests that a client may have open on one connection [default: 100]
     #[arg(long, value_name = "COUNT")]
     max_requests: Option<u32>,
-    /// Files open at one time; further requests wait, then get 503 [default: 1024, or less if the process may open
-    /// less]
+    /// Files open at one time; further requests wait, then get 503 [default: 1024, or less if the
+    /// process may open less]
     #[arg(long, value_name = "COUNT")]
     max_files: Option<usize>,
-    /// Bytes written and not acknowledged, of all connections together, beyond 256 kB of each [default: 1GiB]
+    /// Bytes written and not acknowledged, of all connections together, beyond 256 kB of each
+    /// [default: 1GiB]
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     max_memory: Option<u64>,
     /// How long a handshake may take [default: 20s]

@@ -1,5 +1,5 @@
-//! Memory that the clients of a busy time needed goes back to the system. glibc keeps what was freed, in arenas of which each
-//! gives back only what lies at its end.
+//! Memory that the clients of a busy time needed goes back to the system. glibc keeps what was
+//! freed, in arenas of which each gives back only what lies at its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ const INTERVAL: Duration = Duration::from_secs(3);
 /// Connections that were there at once before it is worth the work.
 const WORTH_IT: u64 = 8;
 
-/// Gives memory back whenever half of the connections are gone since the last time, and once more at the next look, because
-/// what a connection had is freed some time after it is gone.
+/// Gives memory back whenever half of the connections are gone since the last time, and once more
+/// at the next look, because what a connection had is freed some time after it is gone.
 pub(super) fn give_back_after_peaks(server: Arc<Server>) {
     if !CAN_GIVE_BACK {
         return;
@@ -27,7 +27,8 @@ pub(super) fn give_back_after_peaks(server: Arc<Server>) {
             if !std::mem::replace(&mut again, fell) && !fell {
                 continue;
             }
-            // It may take milliseconds, for which it holds the locks of the arenas one after the other.
+            // It may take milliseconds, for which it holds the locks of the arenas one after the
+            // other.
             if tokio::task::spawn_blocking(give_back).await.is_err() {
                 return;
             }
@@ -39,7 +40,8 @@ const CAN_GIVE_BACK: bool = cfg!(all(target_os = "linux", target_env = "gnu"));
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn give_back() {
-    // SAFETY: malloc_trim may be called at any time from any thread, and changes no memory that is in use.
+    // SAFETY: malloc_trim may be called at any time from any thread, and changes no memory that is
+    // in use.
     let _anything_given = unsafe { libc::malloc_trim(0) };
 }
 

@@ -16,7 +16,8 @@ use crate::tun::{Tun, algorithm};
 
 /// Connections whose handshake is not over, and as many that wait to be accepted.
 const BACKLOG: usize = 256;
-/// Bytes that each connection may have written and not acknowledged, besides its part of the limit for all.
+/// Bytes that each connection may have written and not acknowledged, besides its part of the limit
+/// for all.
 const OWN_BYTES: u64 = 256 << 10;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 64 << 10;
@@ -30,8 +31,9 @@ pub(super) struct TcpArgs {
     /// Serve over TCP as well, by HTTP/1.1 without TLS
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::parse_address)]
     tcp: Option<SocketAddr>,
-    /// Take this program's own TCP with --cc in place of the kernel's, behind this TUN device; with the kernel's address
-    /// on it, the device is made (root). ADDRESS of --tcp is one of the device's network, and not the kernel's
+    /// Take this program's own TCP with --cc in place of the kernel's, behind this TUN device; with
+    /// the kernel's address on it, the device is made (root). ADDRESS of --tcp is one of the
+    /// device's network, and not the kernel's
     #[arg(long, value_name = "NAME[=ADDRESS/PREFIX]", requires = "tcp")]
     tun: Option<Tun>,
 }
@@ -90,7 +92,8 @@ impl TcpServer {
         format!("tcp://{} ({})", self.address, self.over)
     }
 
-    /// Waits until what was written has arrived, but no longer than `grace`, and ends the connections.
+    /// Waits until what was written has arrived, but no longer than `grace`, and ends the
+    /// connections.
     pub(super) async fn shutdown(&self, grace: Duration) {
         if let Some(stack) = &self.stack {
             stack.shutdown(grace).await;

@@ -19,8 +19,8 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the checkout")
 }
 
-/// The lines of the fenced blocks without a language, without their comments. A block that shows output does not
-/// begin with a command.
+/// The lines of the fenced blocks without a language, without their comments. A block that shows
+/// output does not begin with a command.
 fn commands(document: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(document)).expect(document);
     let mut found = Vec::new();

@@ -27,8 +27,8 @@ pub fn run(command: Command) -> Said {
     Said::of(command)
 }
 
-/// The same for somebody who is not root, where the test is root. The program must be one that anybody may run, as
-/// [`anybodys`] is.
+/// The same for somebody who is not root, where the test is root. The program must be one that
+/// anybody may run, as [`anybodys`] is.
 pub fn as_nobody(mut command: Command) -> Command {
     if nix::unistd::geteuid().is_root() {
         command.uid(NOBODY).gid(NOBODY);
@@ -48,7 +48,8 @@ pub fn anybodys(dir: &Path) -> PathBuf {
     own
 }
 
-/// Ends this try of a test if the link of a result says that it was late: its figures prove nothing.
+/// Ends this try of a test if the link of a result says that it was late: its figures prove
+/// nothing.
 pub fn counts(emulator: &serde_json::Value) {
     if emulator["trusted"] == false {
         fullpipe_testkit::inconclusive(emulator["warning"].as_str().expect("it says why"));

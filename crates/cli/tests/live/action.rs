@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 
 use fullpipe_testkit::until;
 
-/// In place of the time that the script gives to what it starts in the background: until that says that it is there, or
-/// until bash has seen its end.
+/// In place of the time that the script gives to what it starts in the background: until that says
+/// that it is there, or until bash has seen its end.
 const SLEEP: &str = r#"#!/bin/sh
 until [ -e there ] || { [ -e gone ] && ! kill -0 "$(cat gone)" 2>/dev/null; }; do
     command -p sleep 0.01
@@ -19,7 +19,8 @@ fn program(path: &Path, text: &str) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("a mode");
 }
 
-/// The script in a directory of its own, with a program in place of fullpipe that notes its arguments and ends with a code.
+/// The script in a directory of its own, with a program in place of fullpipe that notes its
+/// arguments and ends with a code.
 fn script(dir: &Path, code: u8, variables: &[(&str, &str)]) -> Output {
     let stub = dir.join("stub");
     let text = format!(

@@ -209,7 +209,8 @@ fn serve_serves_an_aioquic_client_over_http_3() {
     }
 }
 
-/// Ten thousand files over one connection, which is many times what the server lets be open at once.
+/// Ten thousand files over one connection, which is many times what the server lets be open at
+/// once.
 fn ten_thousand_small_files_come_over_http_3() {
     let place = place();
     let names: Vec<String> = (0..10_000).map(|i| format!("f{i}")).collect();

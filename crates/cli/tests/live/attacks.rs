@@ -120,7 +120,8 @@ fn clients_that_read_nothing_cost_little_memory_which_is_given_back() {
         let mut clients: Vec<RawClient> =
             (0..CLIENTS).map(|_| RawClient::connect(server.address)).collect();
         for client in &mut clients {
-            // As many requests as it may have, windows of a gigabyte, and then nothing, not even an ACK.
+            // As many requests as it may have, windows of a gigabyte, and then nothing, not even an
+            // ACK.
             while client.request(b"GET /f\r\n", true).is_some() {}
             client.transmit();
         }
@@ -144,8 +145,8 @@ fn clients_that_read_nothing_cost_little_memory_which_is_given_back() {
         });
     }
     if cfg!(all(target_os = "linux", target_env = "gnu")) {
-        // The server looks every few seconds whether its clients are gone. The heaps of its threads keep some of a
-        // wave's 24 MB, more of it when other work delays them.
+        // The server looks every few seconds whether its clients are gone. The heaps of its threads
+        // keep some of a wave's 24 MB, more of it when other work delays them.
         let most = before + 10_000_000;
         until("the memory is given back", || server.resident() <= most);
     }
@@ -205,7 +206,8 @@ fn an_unknown_version_is_answered_only_when_it_could_be_a_connection() {
         number
     };
     const GOOD: (u32, usize) = (0x1a2a_3a4a, 1200);
-    // The next answer, which must be of this packet: version negotiation has its connection ID (RFC 8999, section 6).
+    // The next answer, which must be of this packet: version negotiation has its connection ID (RFC
+    // 8999, section 6).
     let answer_to = |number: u64| {
         let mut answer = [0; 2000];
         let len = socket.recv(&mut answer).expect("version negotiation");
@@ -215,7 +217,8 @@ fn an_unknown_version_is_answered_only_when_it_could_be_a_connection() {
         answer[15..len].to_vec()
     };
     const V2: u32 = 0x6b33_43cf;
-    // What comes first is that of a good packet which is sent next: there was none to the one before it.
+    // What comes first is that of a good packet which is sent next: there was none to the one
+    // before it.
     for bytes in [40, 1199, 1200] {
         // Garbage of version 2.
         send(V2, bytes);

@@ -1,4 +1,5 @@
-//! HTTP/3 in bulk: clients of other people's stacks fetch 1 GB, and 10,000 small files, from `fullpipe serve`.
+//! HTTP/3 in bulk: clients of other people's stacks fetch 1 GB, and 10,000 small files, from
+//! `fullpipe serve`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The script that makes the command an endpoint of the QUIC interop runner, both ends of it on loopback; and
-//! `fullpipe interop`, which runs the runner's cases over their paths.
+//! The script that makes the command an endpoint of the QUIC interop runner, both ends of it on
+//! loopback; and `fullpipe interop`, which runs the runner's cases over their paths.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -14,7 +14,8 @@ fullpipe_testkit::tests! {
     long [Root, Tun, Iperf3]
         what_transfers_too_little_is_refused_in_one_line,
         ctrl_c_keeps_what_was_judged;
-    // Beside other programs its rate wavers, and the rule that finds its defect is not the same in both runs.
+    // Beside other programs its rate wavers, and the rule that finds its defect is not the same in
+    // both runs.
     long timed [Root, Tun, Iperf3]
         a_window_that_never_grows_is_broken_and_a_baseline_of_it_is_met;
 }

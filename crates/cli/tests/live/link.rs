@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::common::{Said, fullpipe, run};
 
-/// What a link of 20 Mbit/s carries of TCP's data in packets of 1500 bytes: 52 are headers with a time stamp.
+/// What a link of 20 Mbit/s carries of TCP's data in packets of 1500 bytes: 52 are headers with a
+/// time stamp.
 pub(crate) const CAPACITY: f64 = 20.0 * 1448.0 / 1500.0;
 
 pub(crate) fn arguments<'a>(line: &'a str, command: &[&'a str]) -> Vec<&'a str> {
@@ -33,7 +34,8 @@ pub(crate) fn names_of(process: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&format!("{process}-"))).collect()
 }
 
-/// A number of seconds that nobody else on this machine sleeps for; `digit` tells those of a test apart.
+/// A number of seconds that nobody else on this machine sleeps for; `digit` tells those of a test
+/// apart.
 pub(crate) fn seconds(digit: u32) -> String {
     assert!(digit < 10);
     format!("31.{}{digit}", std::process::id())

@@ -63,7 +63,8 @@ fn answer(port: u16) -> String {
     format!("exec 3<> /dev/tcp/$FULLPIPE_HOST/{port}; read -u 3 line; echo >&3")
 }
 
-/// What a server on this machine received and when, from the second on at which it is in full swing.
+/// What a server on this machine received and when, from the second on at which it is in full
+/// swing.
 struct Served {
     port: u16,
     mbps: JoinHandle<f64>,
@@ -152,7 +153,8 @@ struct Iperf3 {
     port: u16,
 }
 
-/// A server that listens. It cannot choose a port by itself: another is tried if somebody was faster.
+/// A server that listens. It cannot choose a port by itself: another is tried if somebody was
+/// faster.
 fn iperf3_server() -> Iperf3 {
     until_some("iperf3 has a port", || {
         let free = TcpListener::bind("0.0.0.0:0").and_then(|l| l.local_addr()).expect("a port");

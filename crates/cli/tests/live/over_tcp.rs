@@ -175,7 +175,8 @@ fn quic_runs_between_the_namespaces_too() {
         let goodput = metrics["goodput_mbps"].as_f64().expect("a goodput");
         assert!((12.0..20.0).contains(&goodput), "{goodput}");
         let rtt_ms = metrics["rtt_ms.min"].as_f64().expect("a round trip");
-        // Smoothed, of two flows that begin together: some of what they queue in Startup may be in it.
+        // Smoothed, of two flows that begin together: some of what they queue in Startup may be in
+        // it.
         assert!((20.0..35.0).contains(&rtt_ms), "{rtt_ms}");
     });
 }
@@ -201,7 +202,8 @@ fn a_scenario_file_runs_over_tcp() {
     assert!(result["metrics"]["goodput_mbps"].as_f64() < Some(10.0), "{}", result["metrics"]);
 }
 
-/// Cross traffic, a longer way back and short connections: the kernel's TCP has them where the simulator has.
+/// Cross traffic, a longer way back and short connections: the kernel's TCP has them where the
+/// simulator has.
 fn cross_traffic_far_away_ends_and_short_connections_run_over_tcp() {
     let dir = tempfile::tempdir().expect("a directory");
     let text = "name = \"mixed\"\nduration = \"6s\"\n\

@@ -54,7 +54,8 @@ fn bbr3_runs_beside_the_kernels_own_and_is_gone_afterwards() {
     assert_eq!(left_over(), [""; 0]);
 }
 
-/// The algorithms that processes that are gone left in the kernel. Other tests' processes have theirs there.
+/// The algorithms that processes that are gone left in the kernel. Other tests' processes have
+/// theirs there.
 fn left_over() -> Vec<String> {
     let is_gone = |name: &String| {
         let process = name.strip_prefix("bbr3_").and_then(|rest| rest.split('_').next());

@@ -1,4 +1,5 @@
-//! `fullpipe perf` between the kernel's TCP and itself, and between the kernel's and ours behind a TUN device.
+//! `fullpipe perf` between the kernel's TCP and itself, and between the kernel's and ours behind a
+//! TUN device.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};

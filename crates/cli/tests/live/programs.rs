@@ -153,7 +153,8 @@ fn a_program_that_hangs_is_told_of() {
 
 fn a_stopped_run_leaves_no_program() {
     let dir = tempfile::tempdir().expect("a directory");
-    // A number that is in no other command line; the programs start others and do not end when they are asked to.
+    // A number that is in no other command line; the programs start others and do not end when they
+    // are asked to.
     let mark = format!("7{}", std::process::id());
     let script = format!("trap : TERM; sleep 1{mark} & while :; do sleep 2{mark}; done");
     write(dir.path(), "60s", &program(&format!("client = \"sh -c '{script}' {{port}}\"")));

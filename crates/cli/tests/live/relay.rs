@@ -27,7 +27,8 @@ fullpipe_testkit::tests! {
     timed [] two_clients_share_the_path_and_each_gets_its_own;
 }
 
-/// Two files, a server that serves them, and a copy of the command, all where anybody may read and write.
+/// Two files, a server that serves them, and a copy of the command, all where anybody may read and
+/// write.
 struct Place {
     dir: tempfile::TempDir,
     server: Serve,
@@ -158,8 +159,8 @@ fn a_capture_shows_what_was_lost() {
     assert_eq!(from_server.count() as u64, result["down"]["sent_packets"].as_u64().expect("some"));
 }
 
-/// Datagrams of any client come back to it and to no other, in both directions and at another address than
-/// loopback's first.
+/// Datagrams of any client come back to it and to no other, in both directions and at another
+/// address than loopback's first.
 fn clients_are_kept_apart() {
     let echo = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let target = echo.local_addr().expect("an address");

@@ -72,7 +72,8 @@ const THREE_BACKENDS: &str = include_str!("../../../../scenarios/three-backends.
 /// That a run over a backend has the metrics that one over the simulator has.
 fn has_the_metrics_of_the_simulator(backend: &str, cc: &str) {
     let dir = tempfile::tempdir().expect("a directory");
-    // Long enough that each flow has all of it; whether the expectations are met depends on the machine.
+    // Long enough that each flow has all of it; whether the expectations are met depends on the
+    // machine.
     let text = THREE_BACKENDS.replace("20s", "4s");
     std::fs::write(dir.path().join("x.toml"), &text).expect("a file");
     let (code, stderr, sim) = json(dir.path(), &["run", "x.toml", "--json"]);

@@ -29,8 +29,9 @@ fn over_quic_a_path_changes_with_time_and_windows_are_measured() {
         down = [{ blackhole = [{ from = \"500ms\", to = \"600ms\" }] }]\n\
         [[flow]]\nname = \"first\"\n[[flow]]\nname = \"late\"\nstart = \"1s\"\nstop = \"3s\"\n"
         .to_owned();
-    // In front of the tables. What CoDel drops at the step keeps what follows it from being read. Such data crossed the
-    // link at 10 Mbit/s and is read up to two seconds later, so goodput is the new rate's only after that.
+    // In front of the tables. What CoDel drops at the step keeps what follows it from being read.
+    // Such data crossed the link at 10 Mbit/s and is read up to two seconds later, so goodput is
+    // the new rate's only after that.
     let expect = "expect = [\"goodput_mbps > 3 before 2s\", \"goodput_mbps < 2.1 after 4s\",\
         \"flow[late].completed_bytes == 0 before 1s\", \"flow[late].completed_bytes > 0 after 1s\",\
         \"flow[late].completed_bytes == 0 after 3.5s\",\

@@ -246,7 +246,8 @@ fn several_files_come_over_one_connection_or_over_one_each() {
     }
 }
 
-/// Over a path of 100 ms, since on loopback a handshake may be over before the first request is made.
+/// Over a path of 100 ms, since on loopback a handshake may be over before the first request is
+/// made.
 fn a_request_comes_with_the_first_packets_of_a_session_that_is_resumed() {
     let sizes = [1000, 2000, 3000];
     let downloads = downloads(&sizes);

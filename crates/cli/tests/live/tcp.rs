@@ -1,4 +1,5 @@
-//! `serve` and `get` over TCP: the kernel's, and ours behind a TUN device in a network namespace of the test's own.
+//! `serve` and `get` over TCP: the kernel's, and ours behind a TUN device in a network namespace of
+//! the test's own.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

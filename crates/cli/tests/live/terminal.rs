@@ -14,8 +14,8 @@ const RUN: [&str; 4] = ["run", "x.toml", "--over", "quic"];
 const COMPARE: [&str; 8] =
     ["compare", "--cc", "bbr3", "--rate", "5mbit", "--rtt", "10ms", "--duration=1s"];
 
-/// What the command writes to a terminal that is its stderr, and its stdout. It is interrupted when the terminal shows
-/// what `interrupt` is true of.
+/// What the command writes to a terminal that is its stderr, and its stdout. It is interrupted when
+/// the terminal shows what `interrupt` is true of.
 pub(crate) fn on_a_terminal(
     dir: &Path,
     args: &[&str],

@@ -1,5 +1,5 @@
-//! Runs what README and the guide show and needs no packets, checks that the book has every page, and that each sleep of
-//! a test has a reason.
+//! Runs what README and the guide show and needs no packets, checks that the book has every page,
+//! and that each sleep of a test has a reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,8 @@ fn the_summary_names_every_page() {
     assert!(pages >= 10, "{pages} pages");
 }
 
-/// A test that waits for a time instead of an event fails on a busy machine, or wastes the time of an idle one.
+/// A test that waits for a time instead of an event fails on a busy machine, or wastes the time of
+/// an idle one.
 #[test]
 fn each_sleep_of_a_test_has_a_reason() {
     let mut files = Vec::new();

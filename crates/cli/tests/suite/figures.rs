@@ -28,7 +28,8 @@ fn a_figure_that_is_seen_ends_well_and_says_what_it_saw() {
 
 #[test]
 fn one_that_is_known_not_to_be_seen_ends_well() {
-    // BBRv3 has no flat round trip where the first windows alone last longer than its ProbeRTT's interval.
+    // BBRv3 has no flat round trip where the first windows alone last longer than its ProbeRTT's
+    // interval.
     let (code, value) = json(&["figures", "fig10", "--json"]);
     let figure = &value["figures"][0];
     assert_eq!((&figure["seen"], &figure["as_known"]), (&false.into(), &true.into()), "{figure}");

@@ -1,4 +1,5 @@
-//! Each crate that may be published has what its page in a registry needs, and each that may not says so.
+//! Each crate that may be published has what its page in a registry needs, and each that may not
+//! says so.
 
 use std::fs;
 use std::path::Path;

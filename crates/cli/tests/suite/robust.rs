@@ -1,4 +1,5 @@
-//! What must not bring the command down: scenarios without a bound, odd files, full disks, and what killed runs left.
+//! What must not bring the command down: scenarios without a bound, odd files, full disks, and what
+//! killed runs left.
 
 use std::path::Path;
 use std::process::Command;

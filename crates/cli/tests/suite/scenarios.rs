@@ -198,7 +198,8 @@ fn the_files_that_come_with_the_command_are_met() {
     }
 }
 
-/// Runs the judging suite of bbr3x that a test can wait for: each limit is met, or known not to be, and the file says why.
+/// Runs the judging suite of bbr3x that a test can wait for: each limit is met, or known not to be,
+/// and the file says why.
 #[test]
 fn each_limit_of_bbr3x_is_met_or_known_not_to_be() {
     // Those of shallow.toml and fairness.toml take half a minute: live/scenarios.rs.

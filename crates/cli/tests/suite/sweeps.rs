@@ -34,7 +34,8 @@ pub(crate) fn assert_same(a: &Path, b: &Path) {
     }
 }
 
-/// Sweeps until the kernel kills it in the middle of a line of its journal, which is longer than the shell lets a file be.
+/// Sweeps until the kernel kills it in the middle of a line of its journal, which is longer than
+/// the shell lets a file be.
 fn killed_sweep(dir: &Path, out: &str) {
     let script = r#"ulimit -c 0; ulimit -f 200; exec "$0" "$@""#;
     let mut command = Command::new("sh");

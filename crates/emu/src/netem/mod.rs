@@ -1,5 +1,5 @@
-//! The kernel's own netem between two network namespaces, where the kernel has it: a second opinion on
-//! this crate's model, from people who never saw it.
+//! The kernel's own netem between two network namespaces, where the kernel has it: a second opinion
+//! on this crate's model, from people who never saw it.
 //!
 //! ```text
 //! server namespace                                                           client namespace
@@ -7,12 +7,13 @@
 //! 198.18.0.1 (netem 1:)   (netem 10:)     veth ═════════════════ delay (netem 1:) ─ 198.18.0.2
 //! ```
 //!
-//! Two netems stand one behind the other where the data leaves: the delay's holds what propagates and
-//! the bottleneck's what waits, so that the buffer's limit is the buffer's alone. A packet that finds it
-//! full is dropped behind the first one, where the sender's TCP does not notice, as on a real path. What
-//! either holds does not count against the socket (TCP small queues). What propagates is still known to
-//! be in this machine: TCP does not send it again before it has passed the first netem, which shows where
-//! that takes longer than its timer. What waits in the buffer it does send again, as on a real path.
+//! Two netems stand one behind the other where the data leaves: the delay's holds what propagates
+//! and the bottleneck's what waits, so that the buffer's limit is the buffer's alone. A packet that
+//! finds it full is dropped behind the first one, where the sender's TCP does not notice, as on a
+//! real path. What either holds does not count against the socket (TCP small queues). What
+//! propagates is still known to be in this machine: TCP does not send it again before it has passed
+//! the first netem, which shows where that takes longer than its timer. What waits in the buffer it
+//! does send again, as on a real path.
 //!
 //! Differences from a [`TunLink`](crate::tun::TunLink):
 //!
@@ -20,11 +21,11 @@
 //! - For the same reason TCP hands over single packets, where it gives a TUN link several at once.
 //! - The kernel tells of its qdiscs when it is asked, and of no single packet: how long each one
 //!   waited is not known, nor how late the kernel was ([`NetemSample`] is all there is).
-//! - netem's losses are its own: another sequence than the model's from the same seed. Linux before 6.6
-//!   ignores the seed.
+//! - netem's losses are its own: another sequence than the model's from the same seed. Linux before
+//!   6.6 ignores the seed.
 //!
-//! Namespaces and devices belong to the run and go with the [`NetemLink`]. What a killed process leaves,
-//! [`clean`](crate::namespace::clean) removes.
+//! Namespaces and devices belong to the run and go with the [`NetemLink`]. What a killed process
+//! leaves, [`clean`](crate::namespace::clean) removes.
 
 #[doc(hidden)]
 pub mod pair;
@@ -73,9 +74,9 @@ pub struct NetemConfig {
     pub seed: u64,
 }
 
-/// The way towards the client at nearly one moment, as the kernel's counters tell: the two netems are
-/// read one after the other, and what is lost by chance counts a propagation delay before it would have
-/// reached the buffer. Counts go to 2^32 packets.
+/// The way towards the client at nearly one moment, as the kernel's counters tell: the two netems
+/// are read one after the other, and what is lost by chance counts a propagation delay before it
+/// would have reached the buffer. Counts go to 2^32 packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NetemSample {
     /// The bottleneck's buffer, with the packet on the wire as a whole: its delay is up to one
@@ -87,7 +88,8 @@ pub struct NetemSample {
     pub arrived_packets: u64,
     /// Packets that found the buffer full.
     pub tail_dropped_packets: u64,
-    /// Packets that were lost by chance; fewer by those that the buffer dropped between the two looks.
+    /// Packets that were lost by chance; fewer by those that the buffer dropped between the two
+    /// looks.
     pub random_lost_packets: u64,
 }
 
@@ -101,7 +103,8 @@ pub struct NetemLink {
     client: Namespace,
 }
 
-/// Whether this process can make namespaces, and this kernel has netem and pairs of devices for them.
+/// Whether this process can make namespaces, and this kernel has netem and pairs of devices for
+/// them.
 ///
 /// # Errors
 /// The first requirement that is missing, in one line.
@@ -130,8 +133,8 @@ impl NetemLink {
     /// Makes the namespaces and the link between them.
     ///
     /// # Errors
-    /// The rate or the buffer is none, this process may not make namespaces, the kernel has no netem,
-    /// or the system refuses a device.
+    /// The rate or the buffer is none, this process may not make namespaces, the kernel has no
+    /// netem, or the system refuses a device.
     pub fn start(config: &NetemConfig) -> Result<Self, EmuError> {
         config.validate()?;
         available()?;
@@ -168,8 +171,8 @@ impl NetemLink {
         &self.client
     }
 
-    /// The current state of the direction towards the client. This asks the kernel, which takes some
-    /// tens of microseconds.
+    /// The current state of the direction towards the client. This asks the kernel, which takes
+    /// some tens of microseconds.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -214,9 +217,9 @@ impl NetemConfig {
 }
 
 impl Netem {
-    /// Delays what comes, and nothing else. By 1 ns at least: only a netem that delays or has a rate
-    /// takes a packet from its socket, and only the second one that does so takes it entirely. Without
-    /// the first, TCP would not send again what waits in the buffer.
+    /// Delays what comes, and nothing else. By 1 ns at least: only a netem that delays or has a
+    /// rate takes a packet from its socket, and only the second one that does so takes it entirely.
+    /// Without the first, TCP would not send again what waits in the buffer.
     fn delay(delay: Duration) -> Self {
         let delay = delay.max(Duration::from_nanos(1));
         Self { delay, limit_packets: NO_LIMIT_PACKETS, ..Self::default() }

@@ -1,5 +1,5 @@
-//! The parts of a link that do not need netem, for tests where the kernel has none: two namespaces, a pair of devices
-//! between them, and a qdisc that every kernel has.
+//! The parts of a link that do not need netem, for tests where the kernel has none: two namespaces,
+//! a pair of devices between them, and a qdisc that every kernel has.
 
 use std::io;
 

@@ -41,7 +41,8 @@ impl Netem {
             let bytes_per_sec = rate.as_bytes_per_sec();
             let small = u32::try_from(bytes_per_sec).unwrap_or(u32::MAX);
             let overhead = 0_u32.wrapping_sub(ETHERNET_HEADER_BYTES);
-            // rate (all ones: see RATE64), overhead of a packet, size of a cell, overhead of a cell.
+            // rate (all ones: see RATE64), overhead of a packet, size of a cell, overhead of a
+            // cell.
             attributes.push(nla(TCA_NETEM_RATE, &words(&[small, overhead, 0, 0])));
             attributes.push(nla(TCA_NETEM_RATE64, &bytes_per_sec.to_ne_bytes()));
         }

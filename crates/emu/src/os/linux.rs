@@ -211,15 +211,17 @@ fn parse_ip(hex: &str) -> Option<IpAddr> {
     Some(IpAddr::from(bytes))
 }
 
-/// Number of datagrams that the kernel has dropped on a socket of this process since it was made. Unlike
-/// the counter that comes with each packet, this includes drops after the last packet that was read.
+/// Number of datagrams that the kernel has dropped on a socket of this process since it was made.
+/// Unlike the counter that comes with each packet, this includes drops after the last packet that
+/// was read.
 pub(crate) fn own_drops(table: &[SocketRow], socket: &UdpSocket) -> Option<u32> {
     let inode = fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd())).ok()?.ino();
     // The counter in the packets has 32 bits; this is the same one.
     table.iter().find(|row| row.inode == inode).map(|row| row.dropped as u32)
 }
 
-/// Number of datagrams that the kernel has dropped on the sockets that receive packets sent to `peer`.
+/// Number of datagrams that the kernel has dropped on the sockets that receive packets sent to
+/// `peer`.
 pub(crate) fn drops_at(table: &[SocketRow], peer: SocketAddr) -> u64 {
     let receives = |row: &&SocketRow| {
         let ip = row.local.ip();

@@ -1,8 +1,8 @@
 //! Addresses of a link between this namespace and one inside it.
 //!
-//! Each link has a block of its own out of 198.18.0.0/15, which is for benchmarks (RFC 2544) and routed by
-//! nobody. A link that is made inside another one's namespace takes a block inside that one's, so that the
-//! route to the outer block leads to the inner one too.
+//! Each link has a block of its own out of 198.18.0.0/15, which is for benchmarks (RFC 2544) and
+//! routed by nobody. A link that is made inside another one's namespace takes a block inside that
+//! one's, so that the route to the outer block leads to the inner one too.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -53,7 +53,8 @@ impl Block {
         // The first block inside another one has that one's own addresses.
         let own = u32::from(outer != ALL);
         let count = (1_u32 << (bits - outer.bits)) - own;
-        // A host remembers of an address what TCP measured on the way there: another run gets another.
+        // A host remembers of an address what TCP measured on the way there: another run gets
+        // another.
         let first = std::process::id() % count;
         for i in 0..count {
             let number = own + (first + i) % count;
@@ -110,7 +111,8 @@ impl Block {
 }
 
 impl Network {
-    /// The base of the block of IPv6 that belongs to it: what follows the prefix of all is the same.
+    /// The base of the block of IPv6 that belongs to it: what follows the prefix of all is the
+    /// same.
     fn base6(self) -> u128 {
         let own = u128::from(self.base - ALL.base)
             << (128 - u32::from(BITS6) - (32 - u32::from(ALL.bits)));

@@ -31,7 +31,8 @@ impl Counters {
     pub(super) fn read(&self) -> Drops {
         let mut table = Vec::new();
         let mut part = [0; 4096];
-        // One read gives no more than the kernel's own buffer holds, and a host may have many devices.
+        // One read gives no more than the kernel's own buffer holds, and a host may have many
+        // devices.
         while let Ok(bytes @ 1..) = self.table.read_at(&mut part, table.len() as u64) {
             table.extend_from_slice(&part[..bytes]);
         }

@@ -13,10 +13,12 @@ use crate::os;
 /// The name of its device.
 const NAME: &str = "user";
 
-/// Length of the prefix that it shares with its namespace: part of the link's, so that both ends have a route.
+/// Length of the prefix that it shares with its namespace: part of the link's, so that both ends
+/// have a route.
 const BITS: u8 = 30;
 
-/// A host of its own. Its namespace forwards its packets, so it reaches the other end through the link.
+/// A host of its own. Its namespace forwards its packets, so it reaches the other end through the
+/// link.
 pub struct Host {
     /// Carries its packets. It does not block.
     pub device: SyncDevice,
@@ -41,8 +43,9 @@ impl Host {
         Self::behind(client, 133)
     }
 
-    /// Asks for the real-time class for the calling thread, which drives a host, with a priority below the link's. True if
-    /// it was given. The kernel's TCP sends in interrupts, which no thread delays; a thread of the usual class waits for the link's.
+    /// Asks for the real-time class for the calling thread, which drives a host, with a priority
+    /// below the link's. True if it was given. The kernel's TCP sends in interrupts, which no
+    /// thread delays; a thread of the usual class waits for the link's.
     pub fn request_realtime() -> bool {
         os::request_realtime(os::LINK_PRIORITY - 1)
     }

@@ -10,7 +10,8 @@ use crate::outcome;
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 
-/// Offsets in IPv4's header: of the type of service, which has the ECN bits, of the checksum and of the addresses.
+/// Offsets in IPv4's header: of the type of service, which has the ECN bits, of the checksum and of
+/// the addresses.
 const TOS: usize = 1;
 const CHECKSUM: usize = 10;
 const IPV4_SOURCE: usize = 12;
@@ -27,7 +28,8 @@ const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 pub(super) const UDP_HEADER: usize = 8;
 
-/// A packet of IPv4, or of IPv6 without extension headers: others have a protocol of which nothing is known here.
+/// A packet of IPv4, or of IPv6 without extension headers: others have a protocol of which nothing
+/// is known here.
 struct Layout {
     is_v6: bool,
     protocol: u8,
@@ -77,8 +79,8 @@ pub(super) fn is_for_a_group(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first >> 4 == 6) && packet.get(24) == Some(&GROUPS)
 }
 
-/// Changes one byte: of a UDP datagram at its beginning, each time another one, with the checksum corrected, so
-/// that the endpoint has to find it; of others so that the kernel finds it.
+/// Changes one byte: of a UDP datagram at its beginning, each time another one, with the checksum
+/// corrected, so that the endpoint has to find it; of others so that the kernel finds it.
 pub(super) fn corrupt(packet: &mut [u8], before: u64) {
     let udp = match Layout::of(packet) {
         Some(Layout { protocol: UDP, transport, .. }) => transport,
@@ -104,8 +106,8 @@ fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([byte(at), byte(at + 1)])
 }
 
-/// Corrects a checksum for one word that was changed (RFC 1624, eqn. 3). Of UDP's (RFC 768) 0 is none at all, and one
-/// that comes out as 0 is sent as all ones.
+/// Corrects a checksum for one word that was changed (RFC 1624, eqn. 3). Of UDP's (RFC 768) 0 is
+/// none at all, and one that comes out as 0 is sent as all ones.
 fn correct(header: &mut [u8], at: usize, old: u16, new: u16, is_udp: bool) {
     let Some(place) = header.get_mut(at..at + 2) else { return };
     let sum = u16::from_be_bytes([place[0], place[1]]);
@@ -176,7 +178,8 @@ pub(super) fn endpoint(packet: &[u8], side: Side) -> Option<(IpAddr, u16)> {
     Some((address, port))
 }
 
-/// Writes another address and port into a TCP or UDP packet, with right checksums. The address is of the same family.
+/// Writes another address and port into a TCP or UDP packet, with right checksums. The address is
+/// of the same family.
 pub(super) fn set_endpoint(packet: &mut [u8], side: Side, address: IpAddr, port: u16) {
     let Some(Layout { is_v6, protocol, transport, .. }) = Layout::of(packet) else { return };
     let sum = transport

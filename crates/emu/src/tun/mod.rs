@@ -1,4 +1,5 @@
-//! The same path between two network namespaces that the run makes itself, for the kernel's own TCP.
+//! The same path between two network namespaces that the run makes itself, for the kernel's own
+//! TCP.
 //!
 //! ```text
 //! server namespace                                             client namespace
@@ -6,25 +7,27 @@
 //! 198.18.0.1       <══════════════ uplink path ════════════════     198.18.0.2
 //! ```
 //!
-//! All data that the kernel sends in one namespace comes out of its TUN device as IP packets, passes the
-//! model under the real clock, and goes into the other one's. [`Namespace::enter`] makes sockets
-//! there. What is said of the model's truth in the crate's documentation holds here as well, with
-//! these differences:
+//! All data that the kernel sends in one namespace comes out of its TUN device as IP packets,
+//! passes the model under the real clock, and goes into the other one's. [`Namespace::enter`] makes
+//! sockets there. What is said of the model's truth in the crate's documentation holds here as
+//! well, with these differences:
 //!
-//! - Arrival is when the thread read the packet ([`ArrivalTime::Read`]): a TUN device gives no stamps.
+//! - Arrival is when the thread read the packet ([`ArrivalTime::Read`]): a TUN device gives no
+//!   stamps.
 //! - The link carries the ECN bits, and a mark of the path arrives.
 //! - [`LinkReport::kernel_drops`] are packets that found a device's own queue full;
 //!   [`LinkReport::endpoint_drops`] those that a device did not take in.
-//! - A full packet is 1500 bytes. There is IPv4, and IPv6 if [`TunConfig::ipv6`] says so, without packets to groups: the
-//!   kernel sends them by itself.
+//! - A full packet is 1500 bytes. There is IPv4, and IPv6 if [`TunConfig::ipv6`] says so, without
+//!   packets to groups: the kernel sends them by itself.
 //!
-//! [`TunLink::from_here`] makes one namespace alone, behind a link whose other end is a device in the
-//! caller's: programs that are started in it reach this machine through the path.
+//! [`TunLink::from_here`] makes one namespace alone, behind a link whose other end is a device in
+//! the caller's: programs that are started in it reach this machine through the path.
 //!
-//! A [`Host`] is behind one of the namespaces: a program that makes its own packets, such as a TCP in user space.
+//! A [`Host`] is behind one of the namespaces: a program that makes its own packets, such as a TCP
+//! in user space.
 //!
-//! Namespaces and devices belong to the run: nothing else of the system is changed. They go with the
-//! [`TunLink`]. A killed process takes its devices along and leaves its namespaces, which
+//! Namespaces and devices belong to the run: nothing else of the system is changed. They go with
+//! the [`TunLink`]. A killed process takes its devices along and leaves its namespaces, which
 //! [`clean`](namespace::clean) removes.
 
 mod block;
@@ -62,8 +65,8 @@ use worker::{Shared, Worker};
 pub use host::Host;
 pub use wire::{WireConfig, WireSample, WireTimes};
 
-/// Capacity of a device's own queue, in packets. The kernel hands over a whole window at once when it
-/// does not pace, and the queue must take it: only the path is to drop packets.
+/// Capacity of a device's own queue, in packets. The kernel hands over a whole window at once when
+/// it does not pace, and the queue must take it: only the path is to drop packets.
 const DEVICE_QUEUE_PACKETS: u32 = 20_000;
 
 /// Length of the prefix between two namespaces, in bits: room for more addresses of the client.
@@ -87,11 +90,13 @@ pub struct TunConfig {
     pub capture: Option<PathBuf>,
     /// True if the ends have addresses of IPv6 too, where the kernel has it.
     pub ipv6: bool,
-    /// The times after [`Self::epoch`] at which the client appears to the server with another port or address.
+    /// The times after [`Self::epoch`] at which the client appears to the server with another port
+    /// or address.
     pub rebind: Vec<Rebinding>,
     /// Flows whose packets are looked at one by one; none costs nothing.
     pub wire: WireConfig,
-    /// The number of packets of each direction whose time and header are kept, from the first on: 24 bytes a packet.
+    /// The number of packets of each direction whose time and header are kept, from the first on:
+    /// 24 bytes a packet.
     pub record_arrivals: usize,
     /// The zero of all times that the link gives; `None` for its start.
     pub epoch: Option<time::Instant>,
@@ -208,7 +213,8 @@ impl TunLink {
         Self::hold(config.clone())?.start()
     }
 
-    /// Makes the namespaces with their devices. The link's clock does not run, and what is sent waits in the devices.
+    /// Makes the namespaces with their devices. The link's clock does not run, and what is sent
+    /// waits in the devices.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -227,9 +233,10 @@ impl TunLink {
         Ok(Box::new(HeldLink { devices, config, shared, server, client }))
     }
 
-    /// Makes the client's namespace alone and starts the link between it and the caller's, which is the
-    /// server's. The client has a loopback device and a route to all of the caller's addresses; what it
-    /// sends to other machines goes no further than the caller's own routes and firewall let it.
+    /// Makes the client's namespace alone and starts the link between it and the caller's, which is
+    /// the server's. The client has a loopback device and a route to all of the caller's addresses;
+    /// what it sends to other machines goes no further than the caller's own routes and firewall
+    /// let it.
     ///
     /// # Errors
     /// As [`start`](Self::start), and when there are no addresses left for it.
@@ -292,7 +299,8 @@ impl TunLink {
         Ok(Self { clock, shared, alive, thread, _devices: devices, server, client, ipv6 })
     }
 
-    /// The server's namespace, which has the address [`SERVER`]; nothing where that is the caller's.
+    /// The server's namespace, which has the address [`SERVER`]; nothing where that is the
+    /// caller's.
     pub fn server(&self) -> Option<&Namespace> {
         match &self.server {
             Server::Inside(namespace) => Some(namespace),
@@ -321,8 +329,8 @@ impl TunLink {
         matches!(&self.server, Server::Here(block) if block.is_nested())
     }
 
-    /// The client's namespace, which has the address [`CLIENT`], or one of this link's own where the server's
-    /// namespace is the caller's.
+    /// The client's namespace, which has the address [`CLIENT`], or one of this link's own where
+    /// the server's namespace is the caller's.
     pub fn client(&self) -> &Namespace {
         &self.client
     }
@@ -361,7 +369,8 @@ impl TunLink {
         WireView(Arc::clone(&self.shared))
     }
 
-    /// What the client's socket with this port sends takes so much longer from now on, after the uplink.
+    /// What the client's socket with this port sends takes so much longer from now on, after the
+    /// uplink.
     pub fn set_extra_delay(&self, client_port: u16, delay: Duration) {
         self.shared.model().way_back.set_delay(client_port, delay);
     }
@@ -374,8 +383,8 @@ impl TunLink {
         self.stop()
     }
 
-    /// Stops the link and says what happened, once. Namespaces and devices stay until this is dropped:
-    /// what the ends still send is lost, and no error to them.
+    /// Stops the link and says what happened, once. Namespaces and devices stay until this is
+    /// dropped: what the ends still send is lost, and no error to them.
     ///
     /// # Errors
     /// As [`finish`](Self::finish), and when it has been stopped already.
@@ -438,7 +447,8 @@ fn open(
             _ => Ok(()),
         }
     };
-    // What the kernel sends by itself would cross the path: it has no address to ask for others from.
+    // What the kernel sends by itself would cross the path: it has no address to ask for others
+    // from.
     set("accept_ra", "0")?;
     set("addr_gen_mode", "1")?;
     match v6.filter(|_| has_ipv6()) {

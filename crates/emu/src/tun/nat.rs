@@ -1,5 +1,5 @@
-//! A client that appears to the server with another port or address from some times on, as behind a router that
-//! forgot it, or after a move to another network. The client itself keeps what it has.
+//! A client that appears to the server with another port or address from some times on, as behind a
+//! router that forgot it, or after a move to another network. The client itself keeps what it has.
 
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

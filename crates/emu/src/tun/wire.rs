@@ -1,5 +1,5 @@
-//! Flows on the wire, told apart by a port: what each sent, what of it arrived, how long it waited, and in which
-//! bursts it came. Nothing here needs to know the programs at the ends.
+//! Flows on the wire, told apart by a port: what each sent, what of it arrived, how long it waited,
+//! and in which bursts it came. Nothing here needs to know the programs at the ends.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -14,10 +14,12 @@ use crate::report::Nanos;
 /// Smaller packets are no data: acknowledgements and requests are left out of bursts.
 const DATA_BYTES: usize = 400;
 
-/// Timestamps of a connection that wait for their echo; a connection that echoes none keeps no more.
+/// Timestamps of a connection that wait for their echo; a connection that echoes none keeps no
+/// more.
 const MOST_STAMPS: usize = 4096;
 
-/// Connections of a flow whose sequence numbers are followed; of others only packets and bytes are counted.
+/// Connections of a flow whose sequence numbers are followed; of others only packets and bytes are
+/// counted.
 const MOST_CONNECTIONS: usize = 1024;
 
 /// Longest burst that is told from a longer one, in packets.
@@ -49,7 +51,8 @@ pub struct WireSample {
     pub payload_bytes: u64,
     /// TCP segments that repeat what was sent before, and the bytes that they repeat.
     pub retransmitted: Count,
-    /// Smoothed round trip (RFC 6298) between the sender's end of the link and the receiver, by TCP's timestamps.
+    /// Smoothed round trip (RFC 6298) between the sender's end of the link and the receiver, by
+    /// TCP's timestamps.
     pub srtt: Option<Duration>,
     /// Time at which the first packet entered.
     pub first: Option<Instant>,

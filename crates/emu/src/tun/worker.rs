@@ -22,7 +22,8 @@ use crate::report::Nanos;
 use crate::way_back::WayBack;
 use crate::{EmuError, HostReport, LinkReport};
 
-/// Largest number of reads from one device before packets that are due are sent. More would delay them.
+/// Largest number of reads from one device before packets that are due are sent. More would delay
+/// them.
 const READS_A_TURN: usize = 32;
 
 /// Both directions.

@@ -365,7 +365,8 @@ fn at_its_times_every_client_gets_another_address() {
     let config = EmulatorConfig { rebind, ..EmulatorConfig::new(local(&server)) };
     let link = start(config);
     until("both times are over", || link.now() > fullpipe_cc::Instant::default() + millis(10));
-    // Both times may have come before the first packet or between two: each client is somewhere all the same.
+    // Both times may have come before the first packet or between two: each client is somewhere all
+    // the same.
     let (client, peer) = introduce(&link, &server);
     assert!(peer.ip().is_loopback());
     for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! The kernel's own netem between two namespaces. Where the kernel has none, the tests are skipped, or fail where `NETEM` is set
-//! to anything.
+//! The kernel's own netem between two namespaces. Where the kernel has none, the tests are skipped,
+//! or fail where `NETEM` is set to anything.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -63,7 +63,8 @@ fn tcp_crosses_at_the_rate_and_after_the_delay() {
     sender.join().expect("no panic").expect("all of it");
     assert!(got.iter().all(|&b| b == 7));
     let took = begun.elapsed();
-    // The handshake, a way, and 2072 packets of 1500 bytes at 50 Mbit/s; slow start and losses take longer.
+    // The handshake, a way, and 2072 packets of 1500 bytes at 50 Mbit/s; slow start and losses take
+    // longer.
     let least = Duration::from_millis(20 + 10 + 497);
     assert!((least..least * 2).contains(&took), "{took:?}");
     // In packets of 1500 bytes, and no more than the buffer takes.
@@ -124,7 +125,8 @@ fn a_seed_repeats_its_losses() {
     assert_eq!(lost(7), lost(7));
 }
 
-/// The parts that do not need netem: the devices, TCP between them, and a qdisc that every kernel has.
+/// The parts that do not need netem: the devices, TCP between them, and a qdisc that every kernel
+/// has.
 fn devices_carry_tcp_and_a_qdisc_counts_it() {
     let pair = Pair::start().expect("two namespaces");
     pair.add_queue().expect("a qdisc");

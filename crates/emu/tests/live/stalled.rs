@@ -1,4 +1,5 @@
-//! What a late thread of the link does to packets, and what is told of packets that others lost. Linux tells how many.
+//! What a late thread of the link does to packets, and what is told of packets that others lost.
+//! Linux tells how many.
 
 use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
@@ -91,7 +92,8 @@ fn a_packet_that_the_kernel_dropped_is_not_hidden() {
         let (link, client, peer) = connected(quiet(), &server);
         let mut sent = 0_u64;
         link.while_stalled(|| {
-            // More than its receive buffer holds, whether root gave 16 MB or the system its default.
+            // More than its receive buffer holds, whether root gave 16 MB or the system its
+            // default.
             for _ in 0..600 {
                 server.send_to(&[0; 60_000], peer).expect("loopback");
                 sent += 1;

@@ -1,13 +1,14 @@
-//! QUIC stacks without I/O under the simulator's clock: noq-proto and quinn-proto send over the path model with their own
-//! congestion controls, and `fullpipe judge`'s verdicts are said of what they put on the wire.
+//! QUIC stacks without I/O under the simulator's clock: noq-proto and quinn-proto send over the
+//! path model with their own congestion controls, and `fullpipe judge`'s verdicts are said of what
+//! they put on the wire.
 //!
 //! ```text
 //! cargo run --release -p fullpipe-lab --example sans_io              # five paths
 //! cargo run --release -p fullpipe-lab --example sans_io -- noq:bbr3 all   # one sender, all paths that it can be alone on
 //! ```
 //!
-//! A stack of your own takes a module like `noq.rs` and a line in [`SENDERS`]. Nothing waits and nothing jitters: what is
-//! random is what TLS and the stack draw.
+//! A stack of your own takes a module like `noq.rs` and a line in [`SENDERS`]. Nothing waits and
+//! nothing jitters: what is random is what TLS and the stack draw.
 
 mod noq;
 mod quinn;

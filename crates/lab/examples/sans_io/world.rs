@@ -70,7 +70,8 @@ pub(crate) fn run(
     WireRecord::of(&path.down, &path.up, [&down.arrivals, &up.arrivals])
 }
 
-/// The two ends of a stack like noq-proto or quinn-proto, whose interfaces are alike: what differs is given.
+/// The two ends of a stack like noq-proto or quinn-proto, whose interfaces are alike: what differs
+/// is given.
 macro_rules! quic_peer {
     ($proto:ident, { $($different:item)* }) => {
         use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -9,8 +9,8 @@ pub struct Cleaned {
     pub left: Vec<String>,
 }
 
-/// Removes what killed runs left on this machine, and puts back the default of TCP's that they changed. What
-/// cannot be removed keeps nothing else from it.
+/// Removes what killed runs left on this machine, and puts back the default of TCP's that they
+/// changed. What cannot be removed keeps nothing else from it.
 pub fn clean() -> Cleaned {
     #[allow(unused_mut, reason = "nothing is left by what does not run here")]
     let mut cleaned = Cleaned::default();

@@ -113,8 +113,8 @@ impl RunError {
         )
     }
 
-    /// True if nothing is wrong but the moment: the same run may give a result a little later. Of such an error nothing
-    /// was observed yet.
+    /// True if nothing is wrong but the moment: the same run may give a result a little later. Of
+    /// such an error nothing was observed yet.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::LateStart(_))
     }

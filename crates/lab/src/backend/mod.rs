@@ -1,7 +1,8 @@
 //! Backends, which carry the flows of a run.
 //!
-//! A backend reports its features, runs a scenario, and returns its observations. It knows nothing of
-//! metrics, expectations or pages. `BACKENDS` lists all of them; no other code asks which one it is.
+//! A backend reports its features, runs a scenario, and returns its observations. It knows nothing
+//! of metrics, expectations or pages. `BACKENDS` lists all of them; no other code asks which one it
+//! is.
 
 #[cfg(feature = "transports")]
 mod clean;
@@ -60,7 +61,8 @@ static BACKENDS: &[&dyn Backend] = &[
     &toy::Toy,
 ];
 
-/// The backends that a build may leave out. Without `transports` there is only the simulator, and nobody misses one of these.
+/// The backends that a build may leave out. Without `transports` there is only the simulator, and
+/// nobody misses one of these.
 const OPTIONAL: &[(&str, Part)] = if cfg!(feature = "transports") {
     &[("quic:quinn", Part::Quinn), ("quic:s2n", Part::S2n)]
 } else {
@@ -78,7 +80,8 @@ pub(crate) trait Backend: Sync {
     /// The links that it has, the usual one first; none where the path is a part of it.
     fn links(&self) -> &'static [LinkKind];
 
-    /// The algorithm that this backend runs for a congestion control; `None` if it has none of that name.
+    /// The algorithm that this backend runs for a congestion control; `None` if it has none of that
+    /// name.
     fn algorithm(&self, cc: Cc) -> Option<Cc>;
 
     /// True if it has this. Algorithms are asked for by [`Self::algorithm`].
@@ -93,20 +96,22 @@ pub(crate) trait Backend: Sync {
     /// Checks that this machine can run it, before anything is started.
     fn check(&self, scenario: &Scenario, link: Option<LinkKind>) -> Result<(), RunError>;
 
-    /// Runs a scenario whose needs it has, until it is over or `stop` is set. When this returns, everything
-    /// that it started has ended.
+    /// Runs a scenario whose needs it has, until it is over or `stop` is set. When this returns,
+    /// everything that it started has ended.
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError>;
 }
 
 /// Called with the samples of a flow as they are taken: its number, the time, and what it shows.
 pub(crate) type OnSample<'a> = dyn FnMut(usize, Duration, &FlowSample) -> Result<(), RunError> + 'a;
 
-/// Parameters of a run: the observations wanted beside the final counters, its link, stop flag and callbacks.
+/// Parameters of a run: the observations wanted beside the final counters, its link, stop flag and
+/// callbacks.
 pub(crate) struct Request<'a> {
     /// The moments for which marks are wanted, in order.
     pub(crate) moments: &'a [Duration],
     pub(crate) sampling: Sampling,
-    /// The number of packets of each direction whose arrival at the path is wanted; only a virtual clock has them.
+    /// The number of packets of each direction whose arrival at the path is wanted; only a virtual
+    /// clock has them.
     pub(crate) arrivals: usize,
     /// One of the backend's, or the usual one.
     pub(crate) link: Option<LinkKind>,

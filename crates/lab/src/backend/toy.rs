@@ -1,5 +1,5 @@
-//! A link without queue, loss or control, in no time: the smallest backend there could be. It proves that to
-//! add one takes a file and a line of the registry.
+//! A link without queue, loss or control, in no time: the smallest backend there could be. It
+//! proves that to add one takes a file and a line of the registry.
 
 use std::cell::Cell;
 

@@ -1,5 +1,5 @@
-//! The loop of all runs under a virtual clock: they go as fast as the machine can, and stop at the moments at which
-//! somebody wants to look. The time of a flow's start is that of its first packet.
+//! The loop of all runs under a virtual clock: they go as fast as the machine can, and stop at the
+//! moments at which somebody wants to look. The time of a flow's start is that of its first packet.
 
 use std::sync::atomic::Ordering;
 
@@ -28,8 +28,8 @@ pub(super) trait World {
     /// True if every flow has an end and reached it.
     fn is_done(&self) -> bool;
 
-    /// Lets everything happen until `time`, or until [`Self::is_done`], but no more than so many events: whether it
-    /// came to the end.
+    /// Lets everything happen until `time`, or until [`Self::is_done`], but no more than so many
+    /// events: whether it came to the end.
     fn advance(&mut self, time: Instant, events: u64) -> bool;
 
     /// See [`fullpipe_sim::Link::begin_part`].

@@ -154,7 +154,8 @@ impl Expression {
         }
     }
 
-    /// The axes on which its value does not depend: all terms pick them, or a function takes all of them.
+    /// The axes on which its value does not depend: all terms pick them, or a function takes all of
+    /// them.
     fn is_free_of(&self, axis: &str) -> bool {
         match self {
             Self::Number(_) => true,
@@ -168,7 +169,8 @@ impl Expression {
     }
 }
 
-/// Each of the points with each value of the span. A point of a variant that has no such axis stays out.
+/// Each of the points with each value of the span. A point of a variant that has no such axis stays
+/// out.
 fn spread(points: &[At], span: &Span, lookup: &Lookup<'_>) -> Option<Vec<At>> {
     let values = lookup.part(span)?;
     let mut all = Vec::with_capacity(points.len() * values.len());

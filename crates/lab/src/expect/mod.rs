@@ -1,8 +1,9 @@
 //! Expectations of a scenario file for its runs: `queue_ms.p95 <= 10 after 5s`.
 //!
-//! An expectation holds at every point of the grid. A term may pick values of the grid's axes, as in
-//! `goodput_mbps[cubic]`. It then means the run at the same point except for these values, so that runs can
-//! be compared. A function takes all values of an axis together: `max(rtt_ms.p50[bbr3] over buffer)`.
+//! An expectation holds at every point of the grid. A term may pick values of the grid's axes, as
+//! in `goodput_mbps[cubic]`. It then means the run at the same point except for these values, so
+//! that runs can be compared. A function takes all values of an axis together:
+//! `max(rtt_ms.p50[bbr3] over buffer)`.
 
 mod check;
 mod parse;

@@ -1,9 +1,9 @@
-//! The story of one flow: when and why it entered and left each state, what it believed and what was
-//! true, and where its bytes waited.
+//! The story of one flow: when and why it entered and left each state, what it believed and what
+//! was true, and where its bytes waited.
 //!
-//! A [`Narrator`] sees nothing but an algorithm's [`Snapshot`] and the truth of the path, so that it can
-//! tell of any algorithm that anybody drives; [`tell()`] drives a flow of a plan in the simulator and looks
-//! after every event, or looks at it every few milliseconds of real time.
+//! A [`Narrator`] sees nothing but an algorithm's [`Snapshot`] and the truth of the path, so that
+//! it can tell of any algorithm that anybody drives; [`tell()`] drives a flow of a plan in the
+//! simulator and looks after every event, or looks at it every few milliseconds of real time.
 
 mod tell;
 mod why;
@@ -19,11 +19,11 @@ pub use tell::{ExplainError, tell};
 /// True properties of a path, independent of an algorithm's model.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Truth {
-    /// Rate of the bottleneck for the bytes that congestion control counts, in bits per second: its rate
-    /// without the headers that only the link sees.
+    /// Rate of the bottleneck for the bytes that congestion control counts, in bits per second: its
+    /// rate without the headers that only the link sees.
     pub carries_bps: u64,
-    /// The shortest possible round trip of a full packet, in milliseconds: the propagation and its own
-    /// time on the wire.
+    /// The shortest possible round trip of a full packet, in milliseconds: the propagation and its
+    /// own time on the wire.
     pub min_rtt_ms: f64,
     /// The product of the two, in bytes.
     pub bdp_bytes: u64,
@@ -169,8 +169,8 @@ impl Narrator {
         Self { truth, start: now, before, stay, chapters: Vec::new(), all: Sums::default() }
     }
 
-    /// Takes the flow's state after an event, or after a short time; `waiting` has held since the previous
-    /// call.
+    /// Takes the flow's state after an event, or after a short time; `waiting` has held since the
+    /// previous call.
     pub fn look(&mut self, now: Instant, snapshot: &Snapshot, waiting: Waiting) {
         let (then, before) = self.before;
         let time = now.since(then);

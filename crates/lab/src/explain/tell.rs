@@ -13,7 +13,8 @@ use crate::plan::Plan;
 use crate::run::observe;
 use crate::scenario::Scenario;
 
-/// Between two looks at a flow over QUIC, whose events nobody tells: shorter than any stay in a state.
+/// Between two looks at a flow over QUIC, whose events nobody tells: shorter than any stay in a
+/// state.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// There is no story to tell.
@@ -27,8 +28,8 @@ pub enum ExplainError {
     Run(#[from] RunError),
 }
 
-/// Runs a point of a scenario file and tells the story of one of its flows; over QUIC from what it shows
-/// every few milliseconds.
+/// Runs a point of a scenario file and tells the story of one of its flows; over QUIC from what it
+/// shows every few milliseconds.
 ///
 /// # Errors
 /// There is no such point or flow, the path changes while it runs, or it cannot be run.

@@ -8,7 +8,8 @@ use super::words::{bytes, mbit, ms};
 /// About the size of a full packet: a snapshot does not tell it.
 const FULL_PACKET: u64 = 1500;
 
-/// The rounds without growth that end Startup and UP in the draft. With fewer an amendment of `bbr3x` did.
+/// The rounds without growth that end Startup and UP in the draft. With fewer an amendment of
+/// `bbr3x` did.
 const PLATEAU: u32 = 3;
 
 /// A change of state.
@@ -55,7 +56,8 @@ fn bbr(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot, truth: &T
         }
         (State::Drain, _) => {
             let rounds = after.round_count.saturating_sub(after.drain_start_round);
-            // Only the draft's Drain gives up, after three rounds. Linux's does not, nor does BBRv1's.
+            // Only the draft's Drain gives up, after three rounds. Linux's does not, nor does
+            // BBRv1's.
             if matches!(c.after.algorithm, "bbr3" | "bbr3x") && rounds > 3 {
                 format!(
                     "{inflight} are still in flight after {rounds} rounds: the bandwidth was overestimated"
@@ -162,7 +164,8 @@ fn probe_ended(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot) -
     format!("{plateau}: the bandwidth is still {}", mbit(after.max_bw.as_bits_per_sec()))
 }
 
-/// True if the RTT is beyond what a flow alone makes it with 1.25 BDP: 1.5 times min_rtt, the threshold of bbr3x.
+/// True if the RTT is beyond what a flow alone makes it with 1.25 BDP: 1.5 times min_rtt, the
+/// threshold of bbr3x.
 fn is_behind_others(c: &StateChange<'_>, after: &BbrSnapshot) -> bool {
     let rtts = c.after.latest_rtt.zip(after.min_rtt);
     rtts.is_some_and(|(rtt, least)| 2 * rtt.as_nanos() > 3 * least.as_nanos())

@@ -50,7 +50,8 @@ impl Place {
     }
 }
 
-/// A panel for each path, with bars for all amendments without one and for one alone, and a table of all figures.
+/// A panel for each path, with bars for all amendments without one and for one alone, and a table
+/// of all figures.
 pub(super) fn amendments(out: &mut Checks, plays: &[FileRuns]) {
     let (all, draft) = (without(|_| true), without(|_| false));
     let each: Vec<[String; 2]> =

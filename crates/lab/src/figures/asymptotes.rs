@@ -5,7 +5,8 @@ use super::runs::{FigureRun, FileRuns, largest, mean, number};
 use crate::observe::SeriesRow;
 use crate::output::plot::{Band, Drawing, Kind, Line, Panel};
 
-/// The round trip of the empty path for a full segment on 10 Mbit/s and 40 ms, and what is under way in it.
+/// The round trip of the empty path for a full segment on 10 Mbit/s and 40 ms, and what is under
+/// way in it.
 const EMPTY_MS: f64 = 41.2;
 const BDP_BYTES: f64 = 51_500.0;
 /// A full datagram's round trip there, whose transmission is a little shorter.

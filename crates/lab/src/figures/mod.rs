@@ -1,5 +1,5 @@
-//! The figures of the papers, each as something that can be run: what must be seen is checked, what was
-//! seen is drawn.
+//! The figures of the papers, each as something that can be run: what must be seen is checked, what
+//! was seen is drawn.
 //!
 //! A figure runs real controllers in the simulator, on the path that its paper describes. It is the
 //! same on every machine. What a paper leaves open (often the buffer) stands beside the figure.
@@ -66,7 +66,8 @@ pub struct FigureResult {
     pub name: &'static str,
     /// True if everything that must be seen was seen.
     pub seen: bool,
-    /// True if each of its claims is met, or known not to be. A known failure that is met is a change.
+    /// True if each of its claims is met, or known not to be. A known failure that is met is a
+    /// change.
     pub as_known: bool,
     /// Result of each claim.
     pub checks: Vec<Check>,

@@ -32,8 +32,8 @@ pub(super) fn coexist(out: &mut Checks, plays: &[FileRuns]) {
     ));
 }
 
-/// RFC 9743's harm: the share of what CUBIC has beside another CUBIC that it lacks beside ours; 0 when it
-/// has as much or more.
+/// RFC 9743's harm: the share of what CUBIC has beside another CUBIC that it lacks beside ours; 0
+/// when it has as much or more.
 pub(super) fn harm(beside_ours: f64, beside_its_like: f64) -> f64 {
     if beside_its_like <= 0.0 { 0.0 } else { (1.0 - beside_ours / beside_its_like).max(0.0) }
 }

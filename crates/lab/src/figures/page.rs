@@ -1,5 +1,5 @@
-//! All figures on one page: an HTML file that needs no network and nothing beside it, each figure laid
-//! out as in its paper.
+//! All figures on one page: an HTML file that needs no network and nothing beside it, each figure
+//! laid out as in its paper.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,7 +24,8 @@ pub fn write(
     page::write_text(&dir.join(FILE), &render(results, backend)?)
 }
 
-/// Writes `NAME.svg` into a directory for each figure that has something drawn. The names of the files.
+/// Writes `NAME.svg` into a directory for each figure that has something drawn. The names of the
+/// files.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -29,7 +29,8 @@ struct UnderWay {
 }
 
 impl Figure {
-    /// True if it runs there: in the simulator always, elsewhere where its files say what of it does.
+    /// True if it runs there: in the simulator always, elsewhere where its files say what of it
+    /// does.
     pub fn runs_over(&self, backend: BackendChoice) -> bool {
         let says = |text| backends_with_tables(text).contains(&backend.name());
         !backend.is_realtime() || self.files.iter().all(|file| says(file.text))
@@ -123,9 +124,9 @@ pub enum News<'a> {
     },
 }
 
-/// Runs the figures with so many threads, and tells of each in their order, as soon as those before it are
-/// through. Returns what was through, in order: all of it, unless `stop` was set. Runs over QUIC are one
-/// after the other: in real time they would disturb each other.
+/// Runs the figures with so many threads, and tells of each in their order, as soon as those before
+/// it are through. Returns what was through, in order: all of it, unless `stop` was set. Runs over
+/// QUIC are one after the other: in real time they would disturb each other.
 ///
 /// # Errors
 /// A scenario file makes no sense, which is a bug.

@@ -57,8 +57,8 @@ impl FileRuns {
         self.values(each).into_iter().map(line).collect()
     }
 
-    /// A row for each value of one axis, and in it a cell for each value of another, of the runs that have
-    /// the values `of` too.
+    /// A row for each value of one axis, and in it a cell for each value of another, of the runs
+    /// that have the values `of` too.
     pub(super) fn table(
         &self,
         rows: &str,

@@ -37,8 +37,8 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Reads a file with an interface for each end, and writes what each has into a file of its own: whoever looks at one end
-    /// does not want each packet twice.
+    /// Reads a file with an interface for each end, and writes what each has into a file of its
+    /// own: whoever looks at one end does not want each packet twice.
     pub(super) fn split(both: &Path, files: [&Path; 2]) -> io::Result<Self> {
         let mut reader = PcapNgReader::new(BufReader::new(File::open(both)?)).map_err(wrong)?;
         let create =

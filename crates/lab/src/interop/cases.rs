@@ -23,7 +23,8 @@ pub struct Case {
     pub about: &'static str,
     /// Time that it has; a client that is not done then has failed.
     pub timeout: Duration,
-    /// The names that the ends are told as TESTCASE, where that is another name: the server and the client.
+    /// The names that the ends are told as TESTCASE, where that is another name: the server and the
+    /// client.
     pub(super) told: (&'static str, &'static str),
     /// The sizes of its files, in bytes.
     pub(super) files: Files,

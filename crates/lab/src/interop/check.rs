@@ -1,5 +1,5 @@
-//! The checks of a case on the packets of both ends of its link, as the public runner has them. What an end sent is looked at
-//! before the link could lose or change it.
+//! The checks of a case on the packets of both ends of its link, as the public runner has them.
+//! What an end sent is looked at before the link could lose or change it.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -15,14 +15,15 @@ const CHACHA20: u16 = 0x1303;
 /// The most streams that a server may allow at first where it has to raise that.
 const MOST_STREAMS: u64 = 1000;
 
-/// The most bytes of the client in 1-RTT packets where its requests are to go in 0-RTT packets: half of their names.
+/// The most bytes of the client in 1-RTT packets where its requests are to go in 0-RTT packets:
+/// half of their names.
 const MOST_1RTT_BYTES: usize = 40 * 250 / 2;
 
 /// The least bytes of a server's handshake with the long chain.
 const LEAST_HANDSHAKE_BYTES: u64 = 7500;
 
-/// The bytes that may be sent to a client that has not shown its address, in multiples of what came from it (RFC 9000 section 8.1), and
-/// from where on the public runner finds a server at fault.
+/// The bytes that may be sent to a client that has not shown its address, in multiples of what came
+/// from it (RFC 9000 section 8.1), and from where on the public runner finds a server at fault.
 const AMPLIFICATION: f64 = 3.0;
 const RUNNERS_AMPLIFICATION: f64 = 4.0;
 
@@ -130,8 +131,9 @@ pub(super) fn check(ground: &Ground<'_>) -> Verdict {
 }
 
 impl Ground<'_> {
-    /// Goodput in kbit/s: the bytes of the files by the time from the first to the last packet with a short header that the
-    /// client got from the server; nothing of a case that is no measurement.
+    /// Goodput in kbit/s: the bytes of the files by the time from the first to the last packet with
+    /// a short header that the client got from the server; nothing of a case that is no
+    /// measurement.
     pub(super) fn kbps(&self) -> Option<f64> {
         if !self.case.is_measurement() {
             return None;

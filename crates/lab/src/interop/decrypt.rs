@@ -1,4 +1,5 @@
-//! Keys of QUIC packets (RFC 9001 section 5, RFC 9369 section 3.3), from the secrets that an end wrote down.
+//! Keys of QUIC packets (RFC 9001 section 5, RFC 9369 section 3.3), from the secrets that an end
+//! wrote down.
 
 use std::collections::HashMap;
 
@@ -143,7 +144,8 @@ impl Keys {
         Self::of(self.suite, self.version, &self.next)
     }
 
-    /// The first byte and the packet number of a packet, as they were before its header was protected.
+    /// The first byte and the packet number of a packet, as they were before its header was
+    /// protected.
     pub(super) fn unprotected(&self, packet: &[u8], number_at: usize) -> Option<Unprotected> {
         let sample = packet.get(number_at + SAMPLE_AT..)?.get(..SAMPLE)?;
         let mask = self.header.new_mask(sample).ok()?;
@@ -205,7 +207,8 @@ impl Unprotected {
     }
 }
 
-/// The secrets of connections, as the format of `SSLKEYLOGFILE` has them: by label and the client's random.
+/// The secrets of connections, as the format of `SSLKEYLOGFILE` has them: by label and the client's
+/// random.
 #[derive(Debug, Default)]
 pub(super) struct KeyLog(HashMap<(String, Vec<u8>), Vec<u8>>);
 

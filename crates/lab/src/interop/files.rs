@@ -15,7 +15,8 @@ use super::cases::{Case, Files, Kind};
 /// Names of the server in its certificate.
 const NAMES: [&str; 4] = ["server", "server4", "server6", "server46"];
 
-/// Certificates of the case of the amplification limit, and what makes them long: names in the server's.
+/// Certificates of the case of the amplification limit, and what makes them long: names in the
+/// server's.
 const LONG_CHAIN: usize = 9;
 const LONG_NAMES: usize = 20;
 const LONG_NAME_LABELS: usize = 4;

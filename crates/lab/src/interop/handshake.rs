@@ -1,4 +1,5 @@
-//! The facts in a TLS handshake's messages that a case asks for (RFC 8446 section 4, RFC 9000 section 18).
+//! The facts in a TLS handshake's messages that a case asks for (RFC 8446 section 4, RFC 9000
+//! section 18).
 
 use std::collections::BTreeMap;
 

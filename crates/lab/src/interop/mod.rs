@@ -1,5 +1,6 @@
-//! The cases of the QUIC interop runner between this program's ends and other people's: each over a path of its own
-//! between two network namespaces, and checked by the packets at both ends of it. In words: `docs/interop.md`.
+//! The cases of the QUIC interop runner between this program's ends and other people's: each over a
+//! path of its own between two network namespaces, and checked by the packets at both ends of it.
+//! In words: `docs/interop.md`.
 
 mod capture;
 mod cases;

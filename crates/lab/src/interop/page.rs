@@ -98,7 +98,8 @@ fn pairs(report: &InteropReport) -> Vec<(&str, Role)> {
     pairs
 }
 
-/// The page. What was kept of runs is linked to relative to `dir`, the folder that the page is in, where it is below that.
+/// The page. What was kept of runs is linked to relative to `dir`, the folder that the page is in,
+/// where it is below that.
 pub fn render(report: &InteropReport, dir: &Path) -> String {
     let mut page = head("fullpipe: interop");
     let _ = write!(
@@ -158,7 +159,8 @@ fn matrix(page: &mut String, report: &InteropReport, dir: &Path) {
     page.push_str("</tbody>\n</table></div>\n</section>\n");
 }
 
-/// The number of cases of each pair by grade; those that the peer has not are not counted among all.
+/// The number of cases of each pair by grade; those that the peer has not are not counted among
+/// all.
 fn sums(page: &mut String, report: &InteropReport) {
     let is_case = |cell: &&Cell| CASES.iter().any(|case| case.name == cell.case);
     let rows = pairs(report).into_iter().map(|(peer, role)| {

@@ -20,7 +20,8 @@ const LONG_DELAY: Duration = Duration::from_millis(750);
 /// Most packets in a row that are lost.
 const IN_A_ROW: u32 = 3;
 
-/// Packets of the client that are dropped in the case of the amplification limit, the first one being 0.
+/// Packets of the client that are dropped in the case of the amplification limit, the first one
+/// being 0.
 const DROPPED: [u64; 6] = [1, 2, 3, 4, 5, 6];
 
 /// Times of the blackhole, and of new ports and addresses.
@@ -29,7 +30,8 @@ const SWALLOWS: u64 = 2;
 const FIRST_REBINDING: u64 = 1;
 const BETWEEN_REBINDINGS: u64 = 5;
 
-/// The link of a case. Its times count from the start of the client. `seed` is that of everything random.
+/// The link of a case. Its times count from the start of the client. `seed` is that of everything
+/// random.
 pub(super) fn link(case: &Case, seed: u64, capture: &Path) -> TunConfig {
     let (up, down) = (direction(case, true, seed), direction(case, false, seed.wrapping_add(1)));
     TunConfig {
@@ -40,7 +42,8 @@ pub(super) fn link(case: &Case, seed: u64, capture: &Path) -> TunConfig {
     }
 }
 
-/// The elements that packets pass: those that lose or change them, then the bottleneck and its queue, then the distance.
+/// The elements that packets pass: those that lose or change them, then the bottleneck and its
+/// queue, then the distance.
 fn direction(case: &Case, is_up: bool, seed: u64) -> PathConfig {
     let mut row = Vec::new();
     let percent = |percent: f64| Probability::new(percent / 100.0);

@@ -1,4 +1,5 @@
-//! A run of a case: both ends in their namespaces, the link between them, and the checks when they are done.
+//! A run of a case: both ends in their namespaces, the link between them, and the checks when they
+//! are done.
 
 use std::fs::{self, File};
 use std::io;
@@ -90,10 +91,12 @@ struct End<'a> {
     process: Process,
 }
 
-/// Runs a case. When this returns, everything that it started has ended, and its namespaces are gone.
+/// Runs a case. When this returns, everything that it started has ended, and its namespaces are
+/// gone.
 ///
 /// # Errors
-/// The link cannot be made, or the folder cannot be written; or it was stopped. What the ends do wrong is a result.
+/// The link cannot be made, or the folder cannot be written; or it was stopped. What the ends do
+/// wrong is a result.
 pub fn run_case(request: Request<'_>) -> Result<Run, RunError> {
     let Request { case, ends, dir, seed, stop, watch } = request;
     let file = |source: io::Error| RunError::Store(format!("{}: {source}", dir.display()).into());

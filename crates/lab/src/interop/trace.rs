@@ -72,7 +72,8 @@ struct Connection {
     known: Known,
     /// Destination connection IDs that Initial keys are made of.
     first_ids: Vec<Vec<u8>>,
-    /// The connection IDs that a packet of each direction can have as its destination: of the client's the server's.
+    /// The connection IDs that a packet of each direction can have as its destination: of the
+    /// client's the server's.
     ids: [Vec<Vec<u8>>; 2],
     ways: [Way; 2],
     /// 0-RTT keys, with their version.
@@ -335,7 +336,8 @@ impl Connection {
         self.ways.iter_mut().for_each(|way| way.initial.clear());
     }
 
-    /// Keys of Initial packets: of each first ID, and of each version once a packet of that was seen.
+    /// Keys of Initial packets: of each first ID, and of each version once a packet of that was
+    /// seen.
     fn prepare_initial(&mut self, version: u32, way: usize) {
         let versions = if version == V2 { &[V1, V2][..] } else { &[V1][..] };
         let wanted = self.first_ids.len() * versions.len();

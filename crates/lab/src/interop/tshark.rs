@@ -1,5 +1,5 @@
-//! A second reader of the packets, where it is installed: tshark, which the public runner uses, must find the same as
-//! this program.
+//! A second reader of the packets, where it is installed: tshark, which the public runner uses,
+//! must find the same as this program.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,8 +19,8 @@ const FRAMES: [(u64, &str); 3] =
 /// The count of each thing.
 type Counts = BTreeMap<&'static str, usize>;
 
-/// The differences that tshark finds in what the client and the server sent, before the link could lose or change it; nothing
-/// where it is not installed. `servers` are all addresses of the server.
+/// The differences that tshark finds in what the client and the server sent, before the link could
+/// lose or change it; nothing where it is not installed. `servers` are all addresses of the server.
 pub(super) fn compare(
     traces: [&Trace; 2],
     files: [&Path; 2],
@@ -49,12 +49,13 @@ pub(super) fn compare(
 #[derive(Default)]
 struct Found {
     counts: Counts,
-    /// Datagrams of which it opened nothing: it loses track of connections after a Retry, or after the client has moved.
+    /// Datagrams of which it opened nothing: it loses track of connections after a Retry, or after
+    /// the client has moved.
     unopened: usize,
 }
 
-/// More than this program finds is a difference, and less too where tshark opened everything: whatever this program opens
-/// has a right tag.
+/// More than this program finds is a difference, and less too where tshark opened everything:
+/// whatever this program opens has a right tag.
 fn differ(ours: &Counts, theirs: &Found, end: &str) -> Vec<String> {
     let more = theirs.counts.keys().filter(|name| !ours.contains_key(*name));
     let of = |counts: &Counts, name| counts.get(name).copied().unwrap_or_default();
@@ -101,7 +102,8 @@ fn ours(trace: &Trace, is_server: bool) -> Counts {
     counts
 }
 
-/// The same by tshark: a line for each datagram, with the types of its packets, key phases and frames.
+/// The same by tshark: a line for each datagram, with the types of its packets, key phases and
+/// frames.
 fn read(file: &Path, sent: &str, keys: &Path) -> io::Result<Found> {
     let mut command = Command::new(PROGRAM);
     command.arg("-r").arg(file).arg("-o").arg(format!("tls.keylog_file:{}", keys.display()));

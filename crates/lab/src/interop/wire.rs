@@ -185,7 +185,8 @@ impl Frames {
                     self.has_ecn_counts = true;
                 }
             }
-            // RESET_STREAM, STOP_SENDING, MAX_STREAM_DATA, STREAM_DATA_BLOCKED, and ACK_FREQUENCY of a draft.
+            // RESET_STREAM, STOP_SENDING, MAX_STREAM_DATA, STREAM_DATA_BLOCKED, and ACK_FREQUENCY
+            // of a draft.
             0x04 => skip(3)?,
             0x05 | 0x11 | 0x15 => skip(2)?,
             0xaf => skip(4)?,

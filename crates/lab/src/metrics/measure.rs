@@ -1,5 +1,5 @@
-//! The figures of a run: counters and distributions are looked at where a window begins and ends, and
-//! the values between are the difference. The formulas are in docs/results.md.
+//! The figures of a run: counters and distributions are looked at where a window begins and ends,
+//! and the values between are the difference. The formulas are in docs/results.md.
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};

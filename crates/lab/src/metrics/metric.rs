@@ -51,7 +51,8 @@ pub enum Metric {
     Jain,
     /// Wire bytes that a link carried over what it could.
     Utilization,
-    /// Queueing delay of the packets that passed a link: of all, or of a flow where the link looks at each packet.
+    /// Queueing delay of the packets that passed a link: of all, or of a flow where the link looks
+    /// at each packet.
     Queue(Stat),
     /// Packets of a flow that came to the link in one burst.
     Burst(Stat),
@@ -65,7 +66,8 @@ pub enum Metric {
     Completions,
     /// Those that had begun and were not complete at the end.
     Censored,
-    /// Packets that a link dropped over those that arrived: of all, or of a flow where it looks at each packet.
+    /// Packets that a link dropped over those that arrived: of all, or of a flow where it looks at
+    /// each packet.
     LossRate,
     /// Bytes that senders declared lost over those that they sent.
     RetransmitRate,

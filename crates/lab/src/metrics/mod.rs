@@ -1,5 +1,5 @@
-//! The metrics: their names, what can be asked of a run, and how each is computed. docs/results.md has
-//! the formulas in words.
+//! The metrics: their names, what can be asked of a run, and how each is computed. docs/results.md
+//! has the formulas in words.
 
 mod measure;
 mod metric;

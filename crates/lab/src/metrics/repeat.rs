@@ -32,8 +32,8 @@ pub struct Interval {
     pub mean: f64,
     /// The sample's standard deviation; 0 of one run.
     pub deviation: f64,
-    /// The mean of more runs lies within so much of this one, with 95 %: the half width of the confidence
-    /// interval by Student's t. Null of one run.
+    /// The mean of more runs lies within so much of this one, with 95 %: the half width of the
+    /// confidence interval by Student's t. Null of one run.
     pub half_width: Option<f64>,
 }
 
@@ -48,15 +48,16 @@ impl Interval {
         (n > 0).then_some(Self { n, mean, deviation, half_width })
     }
 
-    /// Largest distance of the mean of `runs` more runs from this mean, if one in so many of `values`
-    /// comparisons is to be wrong by chance; `None` for a single run.
+    /// Largest distance of the mean of `runs` more runs from this mean, if one in so many of
+    /// `values` comparisons is to be wrong by chance; `None` for a single run.
     fn reach(&self, runs: usize, values: usize) -> Option<f64> {
         let t = student(self.n, ERROR / values.max(1) as f64)?;
         Some(t * self.deviation * (1.0 / self.n as f64 + 1.0 / runs.max(1) as f64).sqrt())
     }
 }
 
-/// The quantile of Student's distribution beyond which `error` lies on both sides together, for `n` values.
+/// The quantile of Student's distribution beyond which `error` lies on both sides together, for `n`
+/// values.
 fn student(n: usize, error: f64) -> Option<f64> {
     let freedom = n.checked_sub(1).filter(|f| *f > 0)?;
     let distribution = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
@@ -94,7 +95,8 @@ pub fn repeated(runs: &[RunResult]) -> Vec<Repeated> {
     points.into_iter().map(point).collect()
 }
 
-/// For a table: of each point one row with the means, and one with the half widths of their intervals.
+/// For a table: of each point one row with the means, and one with the half widths of their
+/// intervals.
 pub fn mean_rows(runs: &[RunResult]) -> Vec<RunResult> {
     let mut rows = Vec::new();
     for point in repeated(runs) {
@@ -143,8 +145,8 @@ pub struct Change {
     pub now: Option<f64>,
 }
 
-/// The metrics of [`COMPARED`] that left their interval. Where every run is the same, as in the simulator, the
-/// interval is the value.
+/// The metrics of [`COMPARED`] that left their interval. Where every run is the same, as in the
+/// simulator, the interval is the value.
 pub fn changes(before: &[RunResult], now: &[RunResult]) -> Vec<Change> {
     let (before, now) = (repeated(before), repeated(now));
     let values = before.len() * COMPARED.len();

@@ -122,7 +122,8 @@ impl Count {
 /// Condition on a row of the series.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Condition {
-    /// A number of it against another, whose bits these are: conditions are looked up by what they say.
+    /// A number of it against another, whose bits these are: conditions are looked up by what they
+    /// say.
     #[doc(hidden)]
     Number(Column, Comparison, u64),
     /// Whether it is in a state.

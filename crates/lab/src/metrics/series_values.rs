@@ -92,7 +92,8 @@ impl<'a> SeriesValues<'a> {
         self.rows.chunk_by(|a, b| a.t_s == b.t_s)
     }
 
-    /// Until all flows that are there are like this; rounds and probes are those of the first of them.
+    /// Until all flows that are there are like this; rounds and probes are those of the first of
+    /// them.
     fn until(&self, count: Count, condition: Condition) -> Option<f64> {
         let holds = |rows: &[&SeriesRow]| rows.iter().all(|row| condition.holds(row));
         let met = *self.moments().find(|rows| holds(rows))?.first()?;
@@ -116,9 +117,10 @@ impl<'a> SeriesValues<'a> {
         }
     }
 
-    /// From the last start of a flow, or the window's beginning, to the first moment from which the goodput of
-    /// every flow that is there, over five round trips, is within a tenth of the mean. A moment is this
-    /// beginning or a row's time; where rows are further apart than five round trips, one row is what counts.
+    /// From the last start of a flow, or the window's beginning, to the first moment from which the
+    /// goodput of every flow that is there, over five round trips, is within a tenth of the mean. A
+    /// moment is this beginning or a row's time; where rows are further apart than five round
+    /// trips, one row is what counts.
     fn convergence(&self, rtt_s: f64) -> Option<f64> {
         let moments: Vec<Moment<'_>> = self.covered().collect();
         let end = moments.last()?.to;
@@ -135,8 +137,8 @@ impl<'a> SeriesValues<'a> {
         found.map(|t| t - start)
     }
 
-    /// True if the flows that are there at the first of these moments stay for all of them, and get about the
-    /// same.
+    /// True if the flows that are there at the first of these moments stay for all of them, and get
+    /// about the same.
     fn is_fair(&self, span: &[Moment<'_>]) -> bool {
         let (Some(first), Some(last)) = (span.first(), span.last()) else { return false };
         let mut sums = vec![0.0; self.lives.len()];

@@ -25,7 +25,8 @@ pub(crate) struct Mark {
     pub(crate) latency_ns: ByFlow,
     /// Of each flow whose application has an end of something.
     pub(crate) completion_ns: Vec<Option<Histogram<u64>>>,
-    /// Requests and connections of each flow that had begun and were not complete, where it has such.
+    /// Requests and connections of each flow that had begun and were not complete, where it has
+    /// such.
     pub(crate) incomplete: Vec<Option<u64>>,
     /// What a link that looks at each packet saw of each flow's data; empty for one that does not.
     pub(crate) on_link: Vec<FlowOnLink>,
@@ -47,7 +48,8 @@ pub(crate) struct FlowOnLink {
 /// Up to so many flows have distributions of their own: each takes 140 kB a mark.
 pub(crate) const MAX_OWN_DISTRIBUTIONS: usize = fullpipe_sim::MAX_OWN_TALLIES;
 
-/// A distribution of each flow, or where they are more than [`MAX_OWN_DISTRIBUTIONS`] one of all together.
+/// A distribution of each flow, or where they are more than [`MAX_OWN_DISTRIBUTIONS`] one of all
+/// together.
 #[derive(Clone, Debug)]
 pub(crate) struct ByFlow(Vec<Histogram<u64>>);
 
@@ -98,7 +100,8 @@ pub(crate) struct Observations {
     pub(crate) interrupted: bool,
     /// Starts before this one that came too late.
     pub(crate) late_starts: usize,
-    /// What entered the first link and the way back, where it was asked for and there is one that sees it.
+    /// What entered the first link and the way back, where it was asked for and there is one that
+    /// sees it.
     pub(crate) arrivals: Option<[Vec<Arrival>; 2]>,
 }
 

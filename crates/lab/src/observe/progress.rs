@@ -25,7 +25,8 @@ pub struct Progress {
     pub queue: Duration,
     /// Smoothed round trip, the mean of the flows that have one.
     pub rtt: Option<Duration>,
-    /// The share of the packets so far that the first link dropped, from 0 to 1; 0 where nobody looks.
+    /// The share of the packets so far that the first link dropped, from 0 to 1; 0 where nobody
+    /// looks.
     pub loss_rate: f64,
 }
 

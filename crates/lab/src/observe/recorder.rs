@@ -12,7 +12,8 @@ use crate::formulas::{bits_per_sec, millis, seconds};
 pub(crate) enum Sampling {
     /// Only when it names an interval.
     Asked,
-    /// Else so many rows a flow. A run whose length is not known beforehand has up to four times as many.
+    /// Else so many rows a flow. A run whose length is not known beforehand has up to four times as
+    /// many.
     Rows(u64),
 }
 
@@ -76,8 +77,8 @@ impl Recorder {
         self.next
     }
 
-    /// Takes the samples of one moment, of the flows that are there. Rows that come late shift none of those
-    /// after them.
+    /// Takes the samples of one moment, of the flows that are there. Rows that come late shift none
+    /// of those after them.
     pub(crate) fn push(&mut self, t: Duration, flows: impl Iterator<Item = (usize, FlowSample)>) {
         let (then, received) = &mut self.before;
         for (flow, sample) in flows {
@@ -94,8 +95,8 @@ impl Recorder {
         }
     }
 
-    /// True if rows at the end of the run would be so near to the newest that a rate between the two would
-    /// mean nothing.
+    /// True if rows at the end of the run would be so near to the newest that a rate between the
+    /// two would mean nothing.
     pub(crate) fn is_near(&self, end: Duration) -> bool {
         (end - self.before.0).times(2) < self.interval
     }

@@ -6,8 +6,8 @@ use crate::expect::Verdict;
 use crate::metrics::{Change, Repeated, RunResult, mean_rows, repeated};
 use crate::plan::Plan;
 
-/// The version of the JSON's form. It grows when a field changes its name or its meaning; fields may be
-/// added without.
+/// The version of the JSON's form. It grows when a field changes its name or its meaning; fields
+/// may be added without.
 pub const SCHEMA_VERSION: u32 = 1;
 
 #[derive(Deserialize)]

@@ -1,4 +1,5 @@
-//! In place of Parquet in a build without it: whoever did not ask [`Part::check`] before hears of it here.
+//! In place of Parquet in a build without it: whoever did not ask [`Part::check`] before hears of
+//! it here.
 
 use std::io;
 use std::path::Path;

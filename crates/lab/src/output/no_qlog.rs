@@ -1,4 +1,5 @@
-//! In place of the qlogs in a build without them: nothing can be made, and so nothing has to be written.
+//! In place of the qlogs in a build without them: nothing can be made, and so nothing has to be
+//! written.
 
 use std::io;
 use std::path::Path;

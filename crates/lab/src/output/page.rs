@@ -115,7 +115,8 @@ pub fn foot(words: &str) -> String {
 /// Points of a line that can be read by pointing at it.
 const READ_POINTS: usize = 300;
 
-/// A drawing in two widths, of which the window shows one, and the values for those who point at it.
+/// A drawing in two widths, of which the window shows one, and the values for those who point at
+/// it.
 ///
 /// # Errors
 /// The plotting library refuses something, which is a bug.

@@ -1,7 +1,8 @@
-//! A qlog for each flow of a run: the main schema's version 0.3 as JSON-SEQ, which is what qvis reads.
+//! A qlog for each flow of a run: the main schema's version 0.3 as JSON-SEQ, which is what qvis
+//! reads.
 //!
-//! The events are those of the qlog crate, and the framing is ours: its streamer keeps time in 32 bits,
-//! and does not say why a file could not be written.
+//! The events are those of the qlog crate, and the framing is ours: its streamer keeps time in 32
+//! bits, and does not say why a file could not be written.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

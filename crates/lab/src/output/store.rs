@@ -43,8 +43,8 @@ pub(crate) fn write_whole(
     fill(temporary.file.as_file_mut()).and_then(|()| temporary.persist(path)).map_err(&wrong)
 }
 
-/// Name of a file or directory for a name: letters, digits, - and _, so that no name leads to another
-/// directory; an empty name becomes _.
+/// Name of a file or directory for a name: letters, digits, - and _, so that no name leads to
+/// another directory; an empty name becomes _.
 pub fn file_name_of(name: &str) -> String {
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
     let name = if name.is_empty() { "_" } else { name };

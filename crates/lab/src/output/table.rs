@@ -1,4 +1,5 @@
-//! The table of runs, on the terminal and on the page, and the one way in which numbers are written.
+//! The table of runs, on the terminal and on the page, and the one way in which numbers are
+//! written.
 
 use crate::expect::Verdict;
 use crate::metrics::{Change, Figures, RunResult};

@@ -42,8 +42,8 @@ impl Table {
     }
 }
 
-/// The tables of a plan's runs: `summary`, `flows`, `links` and `series`, the last without rows when no course was
-/// recorded.
+/// The tables of a plan's runs: `summary`, `flows`, `links` and `series`, the last without rows
+/// when no course was recorded.
 pub fn tables(plan: &Plan, outcomes: &[RunResult]) -> [Table; 4] {
     [
         Table { name: "summary", columns: summary(plan, outcomes) },
@@ -54,8 +54,8 @@ pub fn tables(plan: &Plan, outcomes: &[RunResult]) -> [Table; 4] {
 }
 
 /// Writes what the runs of a plan came to into a directory, which is made when it is not there:
-/// `summary.parquet`, `flows.parquet`, `links.parquet`, `series.parquet` when a course was recorded,
-/// and `scenario.toml`.
+/// `summary.parquet`, `flows.parquet`, `links.parquet`, `series.parquet` when a course was
+/// recorded, and `scenario.toml`.
 ///
 /// # Errors
 /// The file that cannot be written, and why: it may be that this build is without Parquet.

@@ -7,8 +7,8 @@ use super::page::escape;
 use super::table;
 use crate::metrics::{Level, Metric};
 
-/// A line of names, then a line for each run: the scenario, its place in the grid, and every metric of the
-/// whole run. RFC 4180.
+/// A line of names, then a line for each run: the scenario, its place in the grid, and every metric
+/// of the whole run. RFC 4180.
 pub fn csv(report: &ScenarioReport) -> String {
     let metrics: Vec<String> = Metric::of(Level::Run).iter().map(ToString::to_string).collect();
     let repeats = report.runs.iter().any(|run| run.repetition > 0);
@@ -44,7 +44,8 @@ fn line(cells: &[String]) -> String {
     cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// A test suite for each scenario, a test case for each of its expectations. Known failures are skipped.
+/// A test suite for each scenario, a test case for each of its expectations. Known failures are
+/// skipped.
 pub fn junit(reports: &[ScenarioReport]) -> String {
     let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
     for report in reports {

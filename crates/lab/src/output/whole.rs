@@ -10,11 +10,12 @@ use tempfile::{Builder, NamedTempFile};
 /// The beginning and the end of a temporary file's name.
 const NAME: (&str, &str) = (".fullpipe-", ".tmp");
 
-/// Number of attempts to create a temporary file, if another process removes it before it is locked.
+/// Number of attempts to create a temporary file, if another process removes it before it is
+/// locked.
 const TRIES: usize = 10;
 
-/// A file under a temporary name in the directory of the one that it will be. Its lock ends with the process, so
-/// that a file without one was left by a process that was killed.
+/// A file under a temporary name in the directory of the one that it will be. Its lock ends with
+/// the process, so that a file without one was left by a process that was killed.
 pub(super) struct Temporary {
     pub(super) file: NamedTempFile<File>,
     _lock: File,
@@ -29,7 +30,8 @@ impl Temporary {
             let file = Builder::new()
                 .prefix(NAME.0)
                 .suffix(NAME.1)
-                // Its own `tempfile_in` would make a file for the owner alone, and tell its name in errors.
+                // Its own `tempfile_in` would make a file for the owner alone, and tell its name in
+                // errors.
                 .make_in(dir, |path| {
                     File::options().read(true).write(true).create_new(true).open(path)
                 })?;

@@ -1,5 +1,6 @@
-//! Bulk transfers over loopback, without a path between: what a stack's own work costs. Each transfer is of the stack's own
-//! server and client, and the senders take turns, so that what the machine does meanwhile meets all of them.
+//! Bulk transfers over loopback, without a path between: what a stack's own work costs. Each
+//! transfer is of the stack's own server and client, and the senders take turns, so that what the
+//! machine does meanwhile meets all of them.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -26,7 +27,8 @@ const MOST: Duration = Duration::from_secs(300);
 /// One transfer of a gigabyte.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct BulkRun {
-    /// From the client's start to its end, which is a handshake and some milliseconds more than the transfer.
+    /// From the client's start to its end, which is a handshake and some milliseconds more than the
+    /// transfer.
     pub seconds: f64,
     /// Bytes of the file, in 10^9 bits a second.
     pub goodput_gbps: f64,
@@ -73,7 +75,8 @@ pub struct BulkFigures {
     pub ratio: Option<f64>,
 }
 
-/// Reads the file that servers serve, so that the first transfer does not wait for the disk's cache.
+/// Reads the file that servers serve, so that the first transfer does not wait for the disk's
+/// cache.
 ///
 /// # Errors
 /// It cannot be read.

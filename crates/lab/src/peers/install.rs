@@ -103,7 +103,8 @@ pub fn installed(recipe: &Recipe, root: &Path, itself: &Path) -> Result<Installe
     }
 }
 
-/// Installs a stack into its folder below `root`, unless it is there. `tell` hears of each command before it runs.
+/// Installs a stack into its folder below `root`, unless it is there. `tell` hears of each command
+/// before it runs.
 ///
 /// # Errors
 /// A command failed, or the folder cannot be written.
@@ -150,8 +151,8 @@ pub fn install(
     Ok(installed)
 }
 
-/// Makes what all servers share, unless it is there: a file to serve, and a certificate. A server of another run may have
-/// the file mapped, so it is not made anew.
+/// Makes what all servers share, unless it is there: a file to serve, and a certificate. A server
+/// of another run may have the file mapped, so it is not made anew.
 pub(super) fn prepare(root: &Path) -> Result<(), NotInstalled> {
     let io_at = |path: PathBuf| move |source| NotInstalled::Io { path, source };
     let files = root.join(FILES_DIR);

@@ -1,5 +1,6 @@
-//! Stacks of other people's, installed by recipes from their registries and run as flows of a scenario: a table of
-//! senders and paths. Nothing of them is in this repository; `recipes.toml` says where each is found.
+//! Stacks of other people's, installed by recipes from their registries and run as flows of a
+//! scenario: a table of senders and paths. Nothing of them is in this repository; `recipes.toml`
+//! says where each is found.
 
 mod bulk;
 mod install;

@@ -16,8 +16,8 @@ const COLUMNS: [(&str, &str, &str, f64); 6] = [
     ("burst", "p95", "burst_packets.p95", 1.0),
 ];
 
-/// A table for each path, with its name. That of the first has the fairness of two copies. The last one has the verdicts,
-/// if there are some.
+/// A table for each path, with its name. That of the first has the fairness of two copies. The last
+/// one has the verdicts, if there are some.
 pub fn tables(report: &PeersReport) -> Vec<(String, Table)> {
     let paths = report.paths.iter().enumerate();
     let titled = |path: &PeerPath| format!("{}: {}", path.name, path.path);

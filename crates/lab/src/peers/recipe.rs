@@ -40,7 +40,8 @@ pub struct Recipe {
     pub(super) sends: String,
     /// A client that fetches a gigabyte and ends, if there is one.
     pub(super) bulk: Option<String>,
-    /// A command that is one end of a case of `fullpipe interop`; what it is told stands in docs/interop.md.
+    /// A command that is one end of a case of `fullpipe interop`; what it is told stands in
+    /// docs/interop.md.
     pub(super) interop: Option<String>,
     /// The protocol that this end speaks in every case, where it has no hq-interop.
     pub interop_alpn: Option<String>,
@@ -169,15 +170,17 @@ impl Recipe {
         format!("{}:{}", self.name, cc.to_ascii_lowercase())
     }
 
-    /// The command line of an end of an interop case, in which `{endpoint}` is our script for it and `{scripts}` the folder with the
-    /// [scripts](Self::scripts); nothing of a stack that has none.
+    /// The command line of an end of an interop case, in which `{endpoint}` is our script for it
+    /// and `{scripts}` the folder with the [scripts](Self::scripts); nothing of a stack that has
+    /// none.
     pub fn interop_command(&self, root: &Path, itself: &Path, endpoint: &Path) -> Option<String> {
         let path = |path: &Path| quoted(&path.to_string_lossy());
         let command = self.interop.as_ref()?.replace("{endpoint}", &path(endpoint));
         let scripts = endpoint.parent().unwrap_or(Path::new("/"));
         let command = command.replace("{scripts}", &path(scripts));
         let command = self.filled(&command, Places::new(root, itself));
-        // The runner asks each end for a qlog; a build of this program without them would refuse that.
+        // The runner asks each end for a qlog; a build of this program without them would refuse
+        // that.
         Some(match self.name == OWN && !Part::Qlog.is_built() {
             true => format!("env -u QLOGDIR {command}"),
             false => command,

@@ -90,7 +90,8 @@ pub fn plan_of(
     plan.map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))
 }
 
-/// The commands of a sender's server and client for `fullpipe judge`, which has `{host}` and `{port}` for places.
+/// The commands of a sender's server and client for `fullpipe judge`, which has `{host}` and
+/// `{port}` for places.
 pub fn commands_of(recipe: &Recipe, cc: &str, options: &PeersOptions<'_>) -> (String, Vec<String>) {
     let places = Places { root: options.root, itself: options.itself, cc };
     let filled = |command: &str| {

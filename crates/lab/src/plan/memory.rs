@@ -1,9 +1,9 @@
-//! An estimate of the memory that runs need, before any of them begins: a scenario can ask for more packets under
-//! way than a machine holds.
+//! An estimate of the memory that runs need, before any of them begins: a scenario can ask for more
+//! packets under way than a machine holds.
 //!
-//! Windows are bounded by what arrived: an algorithm doubles its window at most, and what waits in the bottleneck's
-//! queue arrives as well. So what is under way is about twice what the path holds, and never more than
-//! twice what can arrive in the run, or what the first windows are.
+//! Windows are bounded by what arrived: an algorithm doubles its window at most, and what waits in
+//! the bottleneck's queue arrives as well. So what is under way is about twice what the path holds,
+//! and never more than twice what can arrive in the run, or what the first windows are.
 
 use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_path::{
@@ -17,7 +17,8 @@ use crate::observe::{MAX_OWN_DISTRIBUTIONS, SeriesRow, rows_within};
 use crate::scenario::{FileError, Scenario, Wrong, locate};
 use crate::units::show_bytes;
 
-/// A packet under way, at both ends and on the path, and its ACK. Runs of 10 Gbit/s and 200 ms needed 380.
+/// A packet under way, at both ends and on the path, and its ACK. Runs of 10 Gbit/s and 200 ms
+/// needed 380.
 const PACKET_BYTES: f64 = 600.0;
 
 /// A flow with its controller.
@@ -53,8 +54,8 @@ fn part(bytes: f64, field: impl Into<String>, why: impl Into<String>) -> Part {
 }
 
 impl Plan {
-    /// Number of runs that fit in so much memory at the same time: `jobs`, or fewer. `rows` is the number of
-    /// rows in a flow's series if the scenario does not set it.
+    /// Number of runs that fit in so much memory at the same time: `jobs`, or fewer. `rows` is the
+    /// number of rows in a flow's series if the scenario does not set it.
     ///
     /// # Errors
     /// Not even one fits: the field that asks for most of it, what it makes, and how much that is.

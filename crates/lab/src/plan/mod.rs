@@ -83,13 +83,14 @@ impl Plan {
         self.judge(&values)
     }
 
-    /// Whether the runs are as expected; `values[run]` are what that run brought for the plan's probes.
+    /// Whether the runs are as expected; `values[run]` are what that run brought for the plan's
+    /// probes.
     pub fn judge(&self, values: &[&[Option<f64>]]) -> Vec<Verdict> {
         expect::check(&self.expectations, &self.grid, values)
     }
 
-    /// Whether a backend can run all of it, expectations included. This is the one place that refuses what a
-    /// backend does not have.
+    /// Whether a backend can run all of it, expectations included. This is the one place that
+    /// refuses what a backend does not have.
     ///
     /// # Errors
     /// The first field that it cannot serve, with its line, and which backend can.

@@ -221,8 +221,8 @@ fn a_flow_says_how_its_host_and_its_tcp_behave() {
     assert!(said.contains("flow[0].prr: only tcp has it"), "{said}");
 }
 
-/// Links, way back and controllers of 20 seeds draw 100 different sequences: no seed's link draws what
-/// another seed's other link does.
+/// Links, way back and controllers of 20 seeds draw 100 different sequences: no seed's link draws
+/// what another seed's other link does.
 #[test]
 fn runs_of_two_seeds_have_no_random_sequence_in_common() {
     let mut seen = std::collections::HashSet::new();
@@ -384,7 +384,8 @@ fn more_than_a_run_could_get_through_is_refused() {
     }
 }
 
-/// RED's average sinks by packet times while nothing waits: also where a trace says how fast the link is.
+/// RED's average sinks by packet times while nothing waits: also where a trace says how fast the
+/// link is.
 #[test]
 fn red_on_a_trace_takes_the_packet_time_of_its_mean_rate() {
     let dir = tempfile::tempdir().expect("a directory");

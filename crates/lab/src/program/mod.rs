@@ -1,4 +1,5 @@
-//! Programs of other people's on a path: in a namespace of their own behind a TUN link, or over UDP through a relay.
+//! Programs of other people's on a path: in a namespace of their own behind a TUN link, or over UDP
+//! through a relay.
 //!
 //! The path model sees every packet, and nothing of the program: all figures are the wire's.
 
@@ -25,8 +26,8 @@ pub use result::{Ended, PcapResult, ProgramResult, RelayResult, ServerResult, Wa
 pub use run::{Beside, ProgramRequest, RivalWay, run};
 pub use watch::ProgramSample;
 
-/// The variable of the command's environment that has the address behind the path: of this machine, inside another
-/// link of the outermost machine, or of the relay.
+/// The variable of the command's environment that has the address behind the path: of this machine,
+/// inside another link of the outermost machine, or of the relay.
 pub const HOST_VARIABLE: &str = "FULLPIPE_HOST";
 
 /// Stands in the command's arguments for that address.

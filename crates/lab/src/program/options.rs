@@ -1,4 +1,5 @@
-//! A path from options on the command line, the same in both directions: the text that a file of it would have.
+//! A path from options on the command line, the same in both directions: the text that a file of it
+//! would have.
 
 use std::path::Path;
 

@@ -24,7 +24,8 @@ pub struct ProgramPath {
 }
 
 impl ProgramPath {
-    /// The path of a plan. Its links are passed by what the command receives; with `reverse`, by what it sends.
+    /// The path of a plan. Its links are passed by what the command receives; with `reverse`, by
+    /// what it sends.
     ///
     /// # Errors
     /// The plan has several paths, or cross traffic in what would be the command's direction.

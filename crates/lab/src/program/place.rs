@@ -43,8 +43,8 @@ pub fn check(place: ProgramPlace) -> Result<(), RunError> {
     }
 }
 
-/// The same for a path with both ends in namespaces: without root this process moves into a user namespace for that,
-/// for good. It must have one thread.
+/// The same for a path with both ends in namespaces: without root this process moves into a user
+/// namespace for that, for good. It must have one thread.
 ///
 /// # Errors
 /// The first requirement that is missing.
@@ -126,7 +126,8 @@ impl Link {
     /// The address behind the path, as a client uses it.
     pub(crate) fn address(&self) -> SocketAddr {
         match self {
-            // Inside another link the outermost machine has the servers, and the way there passes all links.
+            // Inside another link the outermost machine has the servers, and the way there passes
+            // all links.
             #[cfg(target_os = "linux")]
             Self::Tun(link) => {
                 let outer = std::env::var(HOST_VARIABLE).ok().filter(|_| link.is_nested());

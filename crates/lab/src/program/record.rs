@@ -1,4 +1,5 @@
-//! The fate of each packet on a path, worked out from the packets that entered it: the path does the same again.
+//! The fate of each packet on a path, worked out from the packets that entered it: the path does
+//! the same again.
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, DropReason, Event, Path, PathConfig};
@@ -52,7 +53,8 @@ impl WireRecord {
     }
 }
 
-/// Sends the packets over such a path once more. One that the path cannot be built for had no packets either.
+/// Sends the packets over such a path once more. One that the path cannot be built for had no
+/// packets either.
 fn replay(config: &PathConfig, arrivals: &[Arrival]) -> Vec<WirePacket> {
     let Ok(mut path) = Path::<usize>::new(config) else { return Vec::new() };
     let mut fates = vec![None; arrivals.len()];

@@ -163,7 +163,8 @@ pub struct WayResult {
     pub marked_packets: u64,
     /// Packets that were delivered with changed bits.
     pub corrupted_packets: u64,
-    /// `goodput_mbps`, `goodput_mbps.middle`, `utilization`, `loss_rate`, `queue_ms.p50`, `queue_ms.p95`, `queue_ms.p99`, `queue_ms.max`.
+    /// `goodput_mbps`, `goodput_mbps.middle`, `utilization`, `loss_rate`, `queue_ms.p50`,
+    /// `queue_ms.p95`, `queue_ms.p99`, `queue_ms.max`.
     pub metrics: Figures,
 }
 
@@ -247,7 +248,8 @@ impl ProgramResult {
         }
     }
 
-    /// True if what the command sent was for nobody: nothing came back, or refusals of its connections alone.
+    /// True if what the command sent was for nobody: nothing came back, or refusals of its
+    /// connections alone.
     pub fn is_without_answer(&self) -> bool {
         let (down, up) = (&self.down, &self.up);
         down.payload_bytes == 0 && (down.delivered_packets == 0 || up.payload_bytes == 0)

@@ -29,8 +29,8 @@ use crate::process::Process;
 /// Time between two looks at the command.
 const NAP: time::Duration = time::Duration::from_millis(5);
 
-/// Time beyond a round trip without packets after which the connections of a command are over, and the longest
-/// wait for that: a sender whose peer is gone goes on for minutes.
+/// Time beyond a round trip without packets after which the connections of a command are over, and
+/// the longest wait for that: a sender whose peer is gone goes on for minutes.
 const SILENCE: time::Duration = time::Duration::from_millis(20);
 const LONGEST_SETTLE: time::Duration = time::Duration::from_secs(3);
 
@@ -40,15 +40,16 @@ pub struct ProgramRequest<'a> {
     pub path: &'a ProgramPath,
     /// Where the path is.
     pub place: ProgramPlace,
-    /// The times, after the start, at which clients appear to the server with another port or address.
+    /// The times, after the start, at which clients appear to the server with another port or
+    /// address.
     pub rebind: &'a [Rebinding],
     /// The file for the packets at both ends, in the format of pcapng.
     pub capture: Option<&'a Path>,
-    /// The program and its arguments, in which `{host}` and `{port}` stand for the address behind the path, and
-    /// `{host6}` for that of IPv6. A relay needs none.
+    /// The program and its arguments, in which `{host}` and `{port}` stand for the address behind
+    /// the path, and `{host6}` for that of IPv6. A relay needs none.
     pub command: &'a [OsString],
-    /// A command line for `sh` that is started first, at the other end of the path: this machine's servers are not
-    /// reached then. For a path between namespaces.
+    /// A command line for `sh` that is started first, at the other end of the path: this machine's
+    /// servers are not reached then. For a path between namespaces.
     pub server: Option<&'a OsStr>,
     /// Others that run there from the start of that one to its end.
     pub beside: &'a [Beside],
@@ -60,9 +61,11 @@ pub struct ProgramRequest<'a> {
     pub output_on_stderr: bool,
     /// Set when the run is to end.
     pub stop: &'a AtomicBool,
-    /// Called with the address that clients use, before the command starts; the port is 0 where all are there.
+    /// Called with the address that clients use, before the command starts; the port is 0 where all
+    /// are there.
     pub address: &'a mut dyn FnMut(SocketAddr),
-    /// Called about ten times a second, with the rates of what was delivered to the command and from it.
+    /// Called about ten times a second, with the rates of what was delivered to the command and
+    /// from it.
     pub watch: &'a mut dyn FnMut(Progress),
 }
 
@@ -84,7 +87,8 @@ pub enum RivalWay {
     Down,
 }
 
-/// Runs a command to its end, or until `stop` is set. When this returns, everything that it started has ended.
+/// Runs a command to its end, or until `stop` is set. When this returns, everything that it started
+/// has ended.
 ///
 /// # Errors
 /// The link or the command cannot be started.

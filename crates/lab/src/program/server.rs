@@ -73,8 +73,8 @@ impl Server {
     }
 }
 
-/// Sockets of the calling thread's namespace that wait for connections or for datagrams: in a new one these are the
-/// servers'.
+/// Sockets of the calling thread's namespace that wait for connections or for datagrams: in a new
+/// one these are the servers'.
 pub(crate) fn listening() -> usize {
     const LISTENS: &str = "0A";
     let rows = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));

@@ -19,7 +19,8 @@ const LOSS_LOOKS: usize = 10;
 /// Rows that are kept: beyond that every second one goes.
 const MOST_ROWS: usize = 20_000;
 
-/// The path since the row before. Of each pair the first is what the command received and the second what it sent.
+/// The path since the row before. Of each pair the first is what the command received and the
+/// second what it sent.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ProgramSample {
     /// Time since the start of the command, in seconds.

@@ -1,7 +1,8 @@
 //! Journal of many runs: a line for each finished run, on disk before the result is reported.
 //!
-//! Each line is a JSON object whose last field is the SHA-256 of a fingerprint of what runs and of everything before
-//! that field. This detects a bit that changed on the disk, and a line of something else.
+//! Each line is a JSON object whose last field is the SHA-256 of a fingerprint of what runs and of
+//! everything before that field. This detects a bit that changed on the disk, and a line of
+//! something else.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -83,8 +84,9 @@ impl Journal {
     /// Name of the file in its directory.
     pub const NAME: &'static str = "runs.jsonl";
 
-    /// Opens the journal in a directory, which is made where it is not there, and reads what is done already. `is_run`
-    /// says whether a run is one of these; it is asked in the order of the file.
+    /// Opens the journal in a directory, which is made where it is not there, and reads what is
+    /// done already. `is_run` says whether a run is one of these; it is asked in the order of the
+    /// file.
     ///
     /// # Errors
     /// The directory belongs to something else, is in use, or cannot be written.
@@ -266,7 +268,8 @@ mod tests {
             }
             match open(dir.path(), &plan) {
                 Err(_) => refused += 1,
-                // Without its end the last line counts as one that was being written, and runs again.
+                // Without its end the last line counts as one that was being written, and runs
+                // again.
                 Ok((_, known)) => {
                     assert_eq!(bit / 8, whole.len() - 1, "bit {bit} was not noticed");
                     assert_eq!(known, all[..all.len() - 1]);

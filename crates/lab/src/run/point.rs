@@ -21,7 +21,8 @@ pub struct RunOptions<'a> {
     pub link: Option<LinkKind>,
     /// So many rows of the series where the scenario names no interval; `None`: no series then.
     pub rows: Option<u64>,
-    /// Directory for a qlog of each flow, written during the run, with a sample for each row of the series.
+    /// Directory for a qlog of each flow, written during the run, with a sample for each row of the
+    /// series.
     pub qlog: Option<&'a QlogDir>,
 }
 
@@ -60,7 +61,8 @@ pub fn check_machine(plan: &Plan, options: &RunOptions<'_>) -> Result<(), RunErr
 /// Starts of a run whose start may come too late.
 const STARTS: usize = 3;
 
-/// Runs a scenario on a backend. One that began too late, on a machine that was busy for a moment, begins anew.
+/// Runs a scenario on a backend. One that began too late, on a machine that was busy for a moment,
+/// begins anew.
 fn carry_out(
     backend: BackendChoice,
     scenario: &Scenario,
@@ -87,8 +89,8 @@ fn carry_out(
     }
 }
 
-/// Runs point number `index` of a plan until it is over or `stop` is set. `watch` is called about ten times
-/// a second. In real time, a run that was stopped has the result so far, and says so.
+/// Runs point number `index` of a plan until it is over or `stop` is set. `watch` is called about
+/// ten times a second. In real time, a run that was stopped has the result so far, and says so.
 ///
 /// # Errors
 /// The backend cannot run it, or there is nothing that could be called a result.
@@ -136,8 +138,8 @@ pub fn run_point(
     Ok(Measurement::new(&scenario, seen).result(&place))
 }
 
-/// Runs these points of a plan with so many threads, and tells how many are over. The results come as they are
-/// ready, each with its number; in real time there is one thread.
+/// Runs these points of a plan with so many threads, and tells how many are over. The results come
+/// as they are ready, each with its number; in real time there is one thread.
 pub fn run_points(
     plan: &Plan,
     points: &[usize],
@@ -192,8 +194,8 @@ pub(crate) fn observe(
     carry_out(backend, &scenario, request)
 }
 
-/// Runs the first point of a plan in the simulator; what entered its first link and its way back, up to so many packets
-/// of each.
+/// Runs the first point of a plan in the simulator; what entered its first link and its way back,
+/// up to so many packets of each.
 pub(crate) fn arrivals(
     plan: &Plan,
     most: usize,

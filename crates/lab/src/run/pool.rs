@@ -1,10 +1,11 @@
-//! Work on as many threads as are wanted, whose results come to the calling thread as they are ready.
+//! Work on as many threads as are wanted, whose results come to the calling thread as they are
+//! ready.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// Does each piece of work once. `take` gets the results on this thread, in the order in which they are
-/// ready; when it says false, no further work begins.
+/// Does each piece of work once. `take` gets the results on this thread, in the order in which they
+/// are ready; when it says false, no further work begins.
 pub fn each<W: Copy + Send + Sync, R: Send>(
     todo: &[W],
     jobs: usize,

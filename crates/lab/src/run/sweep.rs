@@ -64,7 +64,8 @@ pub fn sweep(
     sweep_with(plan, dir, jobs, run, watch)
 }
 
-/// As [`sweep`], by the caller's way to carry out a run: one that it refuses is not in the directory.
+/// As [`sweep`], by the caller's way to carry out a run: one that it refuses is not in the
+/// directory.
 ///
 /// # Errors
 /// Those of [`sweep`], and those of `run`.

@@ -169,7 +169,8 @@ fn check_name(name: Option<&str>, field: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Something must be left of which the figures of the run are, and what is not counted must be known apart.
+/// Something must be left of which the figures of the run are, and what is not counted must be
+/// known apart.
 fn check_background(tables: &[FlowTable], flows: usize) -> Result<(), Wrong> {
     let Some(i) = tables.iter().position(|table| table.background) else { return Ok(()) };
     let why = if tables.iter().all(|table| table.background) {

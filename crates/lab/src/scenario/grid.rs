@@ -1,8 +1,8 @@
 //! A scenario file as the grid of its runs.
 //!
-//! A file is read as a tree whose values know their lines. Fields with lists make a grid. Each point of
-//! the grid becomes a tree of its own, is read by serde, and is checked by building it, before the first
-//! of them runs.
+//! A file is read as a tree whose values know their lines. Fields with lists make a grid. Each
+//! point of the grid becomes a tree of its own, is read by serde, and is checked by building it,
+//! before the first of them runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use crate::suggest::{did_you_mean, nearest};
 pub struct Edition {
     /// Those of its table `full`: the published length.
     pub full: bool,
-    /// Those of the backend's table: of `quic` that is `over_quic`. `None` is the simulator, which has none.
+    /// Those of the backend's table: of `quic` that is `over_quic`. `None` is the simulator, which
+    /// has none.
     pub backend: Option<&'static str>,
 }
 
@@ -355,7 +356,8 @@ fn points<'i>(root: &DeTable<'i>) -> Result<Vec<Points<'i>>, Wrong> {
         tree::overlay(&mut tree, &changes);
         let axes = tree::take_axes(&mut tree)?;
         let these = Points { tree, axes, variant: Some(name.to_owned()) };
-        // Each variant holds a copy of the file's tree, so the size is checked before the next one is made.
+        // Each variant holds a copy of the file's tree, so the size is checked before the next one
+        // is made.
         size.add(&these)?;
         points.push(these);
     }

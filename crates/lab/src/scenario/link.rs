@@ -10,7 +10,8 @@ pub enum LinkKind {
     Udp,
     /// TUN devices between two network namespaces that the run makes. Needs Linux and root.
     Tun,
-    /// The kernel's netem between two such namespaces, for tcp. Needs a kernel that has it, and root.
+    /// The kernel's netem between two such namespaces, for tcp. Needs a kernel that has it, and
+    /// root.
     Netem,
 }
 

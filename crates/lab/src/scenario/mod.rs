@@ -1,4 +1,5 @@
-//! Scenarios: a path, flows and expectations, as a TOML file says them; docs/scenarios.md describes it.
+//! Scenarios: a path, flows and expectations, as a TOML file says them; docs/scenarios.md describes
+//! it.
 
 mod build;
 mod build_flow;

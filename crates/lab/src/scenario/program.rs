@@ -173,8 +173,8 @@ fn words(text: &str, has_end: bool) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// The places in a word: where each begins, and its name. Braces around anything but a small word are left as they
-/// are, and so is what a shell replaces.
+/// The places in a word: where each begins, and its name. Braces around anything but a small word
+/// are left as they are, and so is what a shell replaces.
 fn places(word: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (at, _) in word.match_indices('{') {

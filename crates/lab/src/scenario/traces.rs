@@ -1,10 +1,10 @@
 //! The rate traces that are in the program: made by the generators below, the same ones each time.
 //!
-//! `lte` is a cell of 10 MHz: each millisecond carries what the channel's quality allows (the 15 efficiencies
-//! of 3GPP TS 36.213, table 7.2.3-1) of the share that the cell's other users leave, with a pause of a handover
-//! now and then. `wifi` is a link of 20 MHz and one stream (802.11n's rates): each burst of up to 4 ms of airtime
-//! waits for its turn among other stations. Neither was measured anywhere: they move in the time and by the
-//! factors that such links do.
+//! `lte` is a cell of 10 MHz: each millisecond carries what the channel's quality allows (the 15
+//! efficiencies of 3GPP TS 36.213, table 7.2.3-1) of the share that the cell's other users leave,
+//! with a pause of a handover now and then. `wifi` is a link of 20 MHz and one stream (802.11n's
+//! rates): each burst of up to 4 ms of airtime waits for its turn among other stations. Neither was
+//! measured anywhere: they move in the time and by the factors that such links do.
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{MTU_BYTES, RateConfig};
@@ -19,7 +19,8 @@ const LTE_BITS: [u64; 15] = [
     1523, 2344, 3770, 6016, 8770, 11_758, 14_766, 19_141, 24_063, 27_305, 33_223, 39_023, 45_234,
     51_152, 55_547,
 ];
-/// Resource elements in a millisecond of 10 MHz: 50 blocks of 12 x 14, less a quarter for signalling.
+/// Resource elements in a millisecond of 10 MHz: 50 blocks of 12 x 14, less a quarter for
+/// signalling.
 const LTE_ELEMENTS: u64 = 6300;
 
 /// 802.11n's rates of 20 MHz, one stream and the long guard interval, in kbit/s.

@@ -34,8 +34,8 @@ impl<'i> GridAxis<'i> {
     }
 }
 
-/// The fields with lists, in the order of the file. The lists are taken out of the tree, which is copied for each
-/// point of the grid.
+/// The fields with lists, in the order of the file. The lists are taken out of the tree, which is
+/// copied for each point of the grid.
 pub(super) fn take_axes<'i>(root: &mut DeTable<'i>) -> Result<Vec<GridAxis<'i>>, Wrong> {
     let mut axes = Vec::new();
     collect_table(root, "", &mut axes)?;
@@ -171,7 +171,8 @@ pub(super) fn overlay<'i>(base: &mut DeTable<'i>, over: &DeTable<'i>) {
     }
 }
 
-/// The values of `base` that `over` replaces, as far as they are amounts: a duration, or a list to iterate.
+/// The values of `base` that `over` replaces, as far as they are amounts: a duration, or a list to
+/// iterate.
 pub(super) fn below<'i>(base: &DeTable<'i>, over: &DeTable<'_>) -> DeTable<'i> {
     let mut all = DeTable::new();
     for (key, old) in base {

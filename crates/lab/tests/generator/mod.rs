@@ -1,4 +1,5 @@
-//! Draws scenario files. The same number draws the same file, so that one that fails can be run again.
+//! Draws scenario files. The same number draws the same file, so that one that fails can be run
+//! again.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;
@@ -19,7 +20,8 @@ pub(crate) fn write_traces(dir: &Path) {
     }
 }
 
-/// How many cases a test runs: `PROPTEST_CASES`, as for the other property tests, or else `default`.
+/// How many cases a test runs: `PROPTEST_CASES`, as for the other property tests, or else
+/// `default`.
 pub(crate) fn cases(default: u64) -> u64 {
     std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
@@ -55,8 +57,8 @@ impl Chance {
     }
 }
 
-/// A scenario that is valid but for rare combinations, and takes a fraction of a second: up to 4 s of up to
-/// 50 Mbit/s.
+/// A scenario that is valid but for rare combinations, and takes a fraction of a second: up to 4 s
+/// of up to 50 Mbit/s.
 pub(crate) fn scenario(chance: &mut Chance) -> String {
     let ms = chance.number(200, 4000);
     let mut file = String::new();

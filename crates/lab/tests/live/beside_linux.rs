@@ -1,6 +1,6 @@
-//! The simulator beside the kernel: our BBRv1 and CUBIC in the one, Linux's own in the other, on the
-//! same ten paths: clean, with loss of data and of ACKs, with reordering, with pauses and with short answers. It
-//! takes seven minutes for each seed, and so runs only when it is asked for:
+//! The simulator beside the kernel: our BBRv1 and CUBIC in the one, Linux's own in the other, on
+//! the same ten paths: clean, with loss of data and of ACKs, with reordering, with pauses and with
+//! short answers. It takes seven minutes for each seed, and so runs only when it is asked for:
 //!
 //! ```text
 //! sudo FULLPIPE_BESIDE_LINUX=5 cargo test --release -p fullpipe-lab --test live -- beside_linux --include-ignored --nocapture
@@ -16,8 +16,8 @@ use fullpipe_testkit::{inconclusive, skip};
 /// The switch.
 const RUNS: &str = "FULLPIPE_BESIDE_LINUX";
 
-/// How far apart the two may be: of the goodput, of the median round-trip time, and of the time that
-/// 100 kB take.
+/// How far apart the two may be: of the goodput, of the median round-trip time, and of the time
+/// that 100 kB take.
 const GOODPUT: f64 = 0.03;
 const RTT: f64 = 0.20;
 const COMPLETION: f64 = 0.10;
@@ -76,11 +76,12 @@ fn plan(case: Case, cc: &str, flow: &str, seed: u64) -> Plan {
         .expect("a sound file")
 }
 
-/// A flow that speaks TCP as the kernel does, which paces CUBIC only where it is asked to. In real time a run
-/// begins after the handshake.
+/// A flow that speaks TCP as the kernel does, which paces CUBIC only where it is asked to. In real
+/// time a run begins after the handshake.
 const SIMULATED: &str = r#"transport = "tcp", paced = false, handshake = false"#;
 
-/// Goodput in Mbit/s and median RTT in ms; of answers the median time that one took in ms, and nothing.
+/// Goodput in Mbit/s and median RTT in ms; of answers the median time that one took in ms, and
+/// nothing.
 type Figures = (f64, f64);
 
 fn measure(plan: &Plan, case: Case, backend: BackendChoice) -> (Figures, bool) {

@@ -18,7 +18,8 @@ fn a_run_leaves_no_thread_and_no_socket() {
         ..Options::default()
     };
     let plan = options.plan().expect("sound options");
-    // With its feature for signals, tokio's first runtime opens a pair of sockets that the process keeps.
+    // With its feature for signals, tokio's first runtime opens a pair of sockets that the process
+    // keeps.
     drop(tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime"));
     let before = held();
     for backend in [BackendChoice::QUIC, BackendChoice::QUINN, BackendChoice::S2N] {

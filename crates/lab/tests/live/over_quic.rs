@@ -186,8 +186,8 @@ fn random_loss_is_what_was_asked_for() {
     }
 }
 
-/// quinn's pacer alone takes 1.25 windows a round trip, and a window of BBR's is two BDP. The limits are wide, for busy machines:
-/// unpaced, the p95 of the queue is several times as long.
+/// quinn's pacer alone takes 1.25 windows a round trip, and a window of BBR's is two BDP. The
+/// limits are wide, for busy machines: unpaced, the p95 of the queue is several times as long.
 fn quinn_keeps_to_the_pacing_rate_of_our_controller() {
     let o = Options { buffer: "6bdp".to_owned(), duration: "4s".to_owned(), ..options() };
     let [ours, own] = ["bbr3", "quinn:bbr"].map(|name| finish(BackendChoice::QUINN, &o, name));
@@ -261,8 +261,8 @@ fn each_flow_has_its_own_algorithm() {
     }
 }
 
-/// Half of the link is cross traffic's, a flow far away waits longer for its first byte, and short connections come
-/// and go beside them.
+/// Half of the link is cross traffic's, a flow far away waits longer for its first byte, and short
+/// connections come and go beside them.
 fn cross_traffic_far_away_ends_and_short_connections_share_a_link() {
     let text = "duration = \"6s\"\n[path]\nrate = \"20mbit\"\nrtt = \"20ms\"\nbuffer = \"2bdp\"\n\
         [[flow]]\nname = \"near\"\ncc = \"bbr3\"\n\

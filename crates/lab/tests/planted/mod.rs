@@ -1,5 +1,5 @@
-//! Senders with one defect each, of those that other implementations of BBR shipped: `bbr3` as it is, and one thing that
-//! is done to it after each ACK.
+//! Senders with one defect each, of those that other implementations of BBR shipped: `bbr3` as it
+//! is, and one thing that is done to it after each ACK.
 
 use fullpipe_cc::{
     Algorithm, Config, Congestion, CongestionControl, Conn, CustomAlgorithm, CustomControl,

@@ -1,6 +1,6 @@
-//! Scenario files that nobody would write on purpose: drawn ones, ones with changed bytes, numbers and lines. Each is
-//! refused in one line, or runs within 2 GB and 15 s of CPU from its beginning until it ends or is told to stop.
-//! `PROPTEST_CASES` sets their number.
+//! Scenario files that nobody would write on purpose: drawn ones, ones with changed bytes, numbers
+//! and lines. Each is refused in one line, or runs within 2 GB and 15 s of CPU from its beginning
+//! until it ends or is told to stop. `PROPTEST_CASES` sets their number.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

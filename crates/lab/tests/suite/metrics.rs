@@ -1,5 +1,5 @@
-//! What the metrics of a run count, and when: each test is a small scenario whose right answer is known
-//! without a simulator.
+//! What the metrics of a run count, and when: each test is a small scenario whose right answer is
+//! known without a simulator.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -160,8 +160,8 @@ fn a_flow_that_stops_does_not_hinder_the_others_from_converging() {
 
 #[test]
 fn queueing_delays_belong_to_the_window_in_which_packets_left_the_queue() {
-    // Twice the rate from 1 s to 1.5 s: a queue of up to 500 ms, empty again soon after 2 s. Its packets arrive
-    // half a second later.
+    // Twice the rate from 1 s to 1.5 s: a queue of up to 500 ms, empty again soon after 2 s. Its
+    // packets arrive half a second later.
     let text = "cc = \"fixed:100kbit\"\nduration = \"4s\"\n\
         path = { rate = \"10mbit\", rtt = \"1s\", buffer = \"1000pkts\" }\n\
         [[cross]]\nrate = \"20mbit\"\nstart = \"1s\"\nstop = \"1500ms\"\n";

@@ -1,5 +1,5 @@
-//! Scenarios over TCP in user space, beside the simulator's TCP: both have a virtual clock, so that everything is
-//! exact, on every machine.
+//! Scenarios over TCP in user space, beside the simulator's TCP: both have a virtual clock, so that
+//! everything is exact, on every machine.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -72,8 +72,8 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     assert_ne!(first.metrics, other.metrics);
 }
 
-/// A send buffer that is always full is what data waits in: its size over the rate, less the way back of the ACKs,
-/// whatever the queue is.
+/// A send buffer that is always full is what data waits in: its size over the rate, less the way
+/// back of the ACKs, whatever the queue is.
 #[test]
 fn a_send_buffer_delays_what_is_written() {
     let text = format!(

@@ -1,19 +1,21 @@
-//! The demands of QUICHE's own simulator tests on its BBR (bbr2_simulator_test.cc), asked of bbr3: one table.
+//! The demands of QUICHE's own simulator tests on its BBR (bbr2_simulator_test.cc), asked of bbr3:
+//! one table.
 //!
-//! Their network: each sender has a local link of 10 Mbit/s and 2 ms to a switch, whose queue stands
-//! before the link under test, 4 Mbit/s and 30 ms each way. Both links are symmetric: ACKs are slow where
-//! data are. A BDP is that of a round trip with a full packet serialised on each of the four ways. Their
-//! datagrams of 1350 bytes are ours, too.
+//! Their network: each sender has a local link of 10 Mbit/s and 2 ms to a switch, whose queue
+//! stands before the link under test, 4 Mbit/s and 30 ms each way. Both links are symmetric: ACKs
+//! are slow where data are. A BDP is that of a round trip with a full packet serialised on each of
+//! the four ways. Their datagrams of 1350 bytes are ours, too.
 //!
-//! Ours is other in two ways, and leaves less room: 28 bytes of IP and UDP around each datagram, and a queue that counts
-//! the packet on the wire. What is ours, and leaves more: the policer's bucket is full at the start, theirs
-//! has 10 KB; its estimate is the further off for it.
+//! Ours is other in two ways, and leaves less room: 28 bytes of IP and UDP around each datagram,
+//! and a queue that counts the packet on the wire. What is ours, and leaves more: the policer's
+//! bucket is full at the start, theirs has 10 KB; its estimate is the further off for it.
 //!
-//! Two figures hang on how the datagrams fall into Startup's last rounds, as the draft looks at the first
-//! sample of a round and QUICHE at the maximum after its last. Where that sample is higher than the maximum
-//! before it, by less than 25 %, it is growth of max_bw and the first round of the plateau at once: with
-//! datagrams of 1452 bytes Startup ends 2 rounds after the last growth of max_bw and not 3. The loss of a
-//! Startup with half a BDP of buffer is 5.1 % there, and 5.5 % with 1200 bytes.
+//! Two figures hang on how the datagrams fall into Startup's last rounds, as the draft looks at the
+//! first sample of a round and QUICHE at the maximum after its last. Where that sample is higher
+//! than the maximum before it, by less than 25 %, it is growth of max_bw and the first round of the
+//! plateau at once: with datagrams of 1452 bytes Startup ends 2 rounds after the last growth of
+//! max_bw and not 3. The loss of a Startup with half a BDP of buffer is 5.1 % there, and 5.5 % with
+//! 1200 bytes.
 
 use std::fmt::Write;
 
@@ -62,7 +64,8 @@ const PATH: Path = Path {
 /// Shares are of 1; what is `None` is not asked for.
 #[derive(Clone, Copy)]
 struct Limit {
-    /// From the start of the first flow, or from the change of the rate, to the last byte of the last.
+    /// From the start of the first flow, or from the change of the rate, to the last byte of the
+    /// last.
     seconds: f64,
     /// Of all packets sent, marked lost.
     loss: Option<f64>,

@@ -1,4 +1,5 @@
-//! Verdicts on simulated senders: healthy ones cause no alarm, and broken ones are found by the name of their defect.
+//! Verdicts on simulated senders: healthy ones cause no alarm, and broken ones are found by the
+//! name of their defect.
 //!
 //! `JUDGE_SEEDS=20` judges each healthy sender that often, as `./test.sh --long` does.
 

@@ -10,7 +10,8 @@ use crate::{CoDelConfig, Count, DropReason, MTU_BYTES};
 #[derive(Clone, Debug)]
 pub(crate) struct CoDel {
     config: CoDelConfig,
-    /// The time at which the sojourn time will have been above the target for an interval; `None` below it.
+    /// The time at which the sojourn time will have been above the target for an interval; `None`
+    /// below it.
     first_above: Option<Instant>,
     drop_next: Instant,
     count: u64,
@@ -36,8 +37,8 @@ impl CoDel {
         from + Duration::from_nanos(nanos as u64)
     }
 
-    /// `dodequeue`: the front, and whether it may be dropped. `others` is what waits in other queues for the same
-    /// link: section 4.4 asks for the occupancy of all of them.
+    /// `dodequeue`: the front, and whether it may be dropped. `others` is what waits in other
+    /// queues for the same link: section 4.4 asks for the occupancy of all of them.
     fn take(&mut self, fifo: &mut Fifo, others: u64, now: Instant) -> (Option<Waiting>, bool) {
         let Some(front) = fifo.pop() else {
             self.first_above = None;
@@ -101,8 +102,8 @@ impl CoDel {
         front
     }
 
-    /// That number of packets of the queue was dropped because there was no room: a stronger signal is due.
-    /// RFC 8290 does not say so; Linux's FQ-CoDel does it.
+    /// That number of packets of the queue was dropped because there was no room: a stronger signal
+    /// is due. RFC 8290 does not say so; Linux's FQ-CoDel does it.
     pub(crate) fn overflowed(&mut self, packets: u64) {
         self.count += packets;
     }

@@ -161,8 +161,9 @@ impl DualPi2 {
         }
     }
 
-    /// The credit changes when a packet leaves while one of the other queue waits, and is kept while one of
-    /// the queues is empty: otherwise a queue that is often empty would take the other's share.
+    /// The credit changes when a packet leaves while one of the other queue waits, and is kept
+    /// while one of the queues is empty: otherwise a queue that is often empty would take the
+    /// other's share.
     fn take_turn(&mut self, low_latency: bool, bytes: u32) {
         let (other, weight) = if low_latency {
             (&self.classic, CLASSIC_WEIGHT)

@@ -79,8 +79,9 @@ impl FqCoDel {
         Ok(())
     }
 
-    /// Half of the longest queue goes, from its head, but no more than a batch. The RFC says half of its
-    /// packets; Linux and ns-3 take half of its bytes, which is the same where packets are of one size.
+    /// Half of the longest queue goes, from its head, but no more than a batch. The RFC says half
+    /// of its packets; Linux and ns-3 take half of its bytes, which is the same where packets are
+    /// of one size.
     fn drop_from_the_fattest(&mut self, pool: &mut Pool) {
         let bytes = |flow: &Flow| flow.fifo.size().bytes;
         let Some(fattest) = self.flows.iter_mut().max_by_key(|flow| bytes(flow)) else { return };
@@ -116,8 +117,8 @@ impl FqCoDel {
                 return Some(packet);
             }
             self.take(is_new);
-            // A new queue that ran empty has its turn among the old ones first, or it could come back as
-            // new at once and starve them.
+            // A new queue that ran empty has its turn among the old ones first, or it could come
+            // back as new at once and starve them.
             if is_new {
                 self.old.push_back(i);
             } else {

@@ -1,4 +1,5 @@
-//! Queue disciplines: which packets wait for a wire, in which order, and which are dropped or marked.
+//! Queue disciplines: which packets wait for a wire, in which order, and which are dropped or
+//! marked.
 //!
 //! A discipline sees each packet twice: when it comes, and when the wire is free for it. The packet
 //! on the wire is no longer in the discipline; limits count it all the same.

@@ -38,8 +38,8 @@ pub(crate) struct Pie {
 }
 
 impl Pie {
-    /// Section 4.2: with half the period alpha is half as large, and beta larger by alpha / 4. So alpha is
-    /// proportional to the period, and beta + alpha / 2 stays what it is.
+    /// Section 4.2: with half the period alpha is half as large, and beta larger by alpha / 4. So
+    /// alpha is proportional to the period, and beta + alpha / 2 stays what it is.
     pub(crate) fn new(config: PieConfig, dice: Dice) -> Self {
         let periods = config.update.as_nanos() as f64 / UPDATE.as_nanos() as f64;
         let alpha = ALPHA * periods;
@@ -58,8 +58,8 @@ impl Pie {
         }
     }
 
-    /// The timer of section 4.2: every update that was due until `now`. Nothing happened since the last
-    /// packet, so doing it late changes nothing.
+    /// The timer of section 4.2: every update that was due until `now`. Nothing happened since the
+    /// last packet, so doing it late changes nothing.
     fn catch_up(&mut self, now: Instant) {
         while self.next_update <= now {
             self.update_probability();

@@ -1,4 +1,5 @@
-//! RED: random early detection (Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993).
+//! RED: random early detection (Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4),
+//! 1993).
 
 use fullpipe_cc::Instant;
 
@@ -27,8 +28,9 @@ impl Red {
         Self { config, dice, fifo: Fifo::default(), average: 0.0, count: None, idle_since }
     }
 
-    /// Over an idle time the average sinks as if small packets had met an empty queue, and then by the
-    /// arrival itself: ns-3's estimator. The paper leaves the arrival out, which is one part in 1/w.
+    /// Over an idle time the average sinks as if small packets had met an empty queue, and then by
+    /// the arrival itself: ns-3's estimator. The paper leaves the arrival out, which is one part in
+    /// 1/w.
     fn average(&mut self, now: Instant, held_bytes: u64) {
         let weight = self.config.weight.as_f64();
         if let Some(since) = self.idle_since.take() {

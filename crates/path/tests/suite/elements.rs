@@ -217,7 +217,8 @@ fn limited_losses_are_never_more_in_a_row() {
         let all = lost.iter().filter(|lost| **lost).count() as f64;
         (lost.split(|lost| !lost).map(<[bool]>::len).max(), all / N as f64)
     };
-    // Of a chain whose states are how many were lost right before: with 1/2 and three, 7 of 15 packets are lost.
+    // Of a chain whose states are how many were lost right before: with 1/2 and three, 7 of 15
+    // packets are lost.
     let (longest, share) = runs(&mut loss(3));
     assert_eq!(longest, Some(3));
     assert!((share - 7.0 / 15.0).abs() < 0.01, "{share}");
@@ -334,8 +335,8 @@ fn a_trace_delivers_1500_bytes_at_each_of_its_times_and_begins_again() {
     for (i, bytes) in [1_500, 700, 800, 1_500, 1_501, 1_499].into_iter().enumerate() {
         path.send(at(0), bytes, i as u64).expect("room");
     }
-    // One that comes when nothing waits does not get what was left over before, but may use the very
-    // moment at which it comes: 15 ms are the end of the third round.
+    // One that comes when nothing waits does not get what was left over before, but may use the
+    // very moment at which it comes: 15 ms are the end of the third round.
     path.send(at(15_000_000), 1_500, 6).expect("room");
     path.send(at(15_000_001), 1_500, 7).expect("room");
     let ms: Vec<f64> = times(&drain(&mut path).0).iter().map(|t| *t as f64 / 1e6).collect();

@@ -209,8 +209,8 @@ fn assert_elements_agree(path: &Path<usize>) {
     assert!(dropped >= stats.dropped().packets, "{elements:?}");
 }
 
-/// Exact arithmetic, in units of 1/rate nanoseconds, with nothing carried from packet to packet
-/// but the time at which the wire is free. Gives each accepted packet's number, the time at which it
+/// Exact arithmetic, in units of 1/rate nanoseconds, with nothing carried from packet to packet but
+/// the time at which the wire is free. Gives each accepted packet's number, the time at which it
 /// leaves the wire and its wait, and the number of each dropped one.
 fn reference(
     rate: u64,
@@ -244,8 +244,8 @@ fn reference(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..<_>::default() })]
 
-    /// The short way of a plain link is the row of elements, but faster: an element that does nothing
-    /// keeps the other path from taking it.
+    /// The short way of a plain link is the row of elements, but faster: an element that does
+    /// nothing keeps the other path from taking it.
     #[test]
     fn the_short_way_is_the_row(
         link in config(),

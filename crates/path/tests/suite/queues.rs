@@ -81,11 +81,12 @@ fn codel(ecn: bool) -> QueueConfig {
     QueueConfig::CoDel(CoDelConfig { ecn, ..CoDelConfig::new(QueueLimit::Packets(100_000)) })
 }
 
-/// RFC 8289's `control_law`: the n-th signal follows the one before it after interval / sqrt(n), on the
-/// grid of the packets that leave.
+/// RFC 8289's `control_law`: the n-th signal follows the one before it after interval / sqrt(n), on
+/// the grid of the packets that leave.
 fn assert_control_law(signals: &[Instant]) {
     let (first, mut expected) = (signals[0], signals[0].as_nanos() as f64);
-    // Double the rate: a packet waits half as long as the load lasts, 5 ms after 10; then an interval.
+    // Double the rate: a packet waits half as long as the load lasts, 5 ms after 10; then an
+    // interval.
     let ms = first.as_nanos() / MS;
     assert!((109..=111).contains(&ms), "the first after {ms} ms");
     for (n, signal) in signals.iter().enumerate() {
@@ -100,7 +101,8 @@ fn codel_drops_by_its_control_law() {
     let mut path = wire(codel(false));
     let seen = load(&mut path, Ecn::Ect0, MS / 2, 5_000 * MS);
     assert_control_law(&seen.dropped);
-    // The sum of 100 / sqrt(n) ms, about 200 sqrt(n) - 146, reaches the 4.89 s that are left at 634.
+    // The sum of 100 / sqrt(n) ms, about 200 sqrt(n) - 146, reaches the 4.89 s that are left at
+    // 634.
     assert!((632..=636).contains(&seen.dropped.len()), "{}", seen.dropped.len());
     assert!(seen.marked.is_empty());
     assert_eq!(path.stats().aqm_dropped.packets, seen.dropped.len() as u64);
@@ -129,7 +131,8 @@ fn codel_lets_a_good_queue_be() {
     assert_eq!(drain(&mut path).1, []);
 }
 
-/// RFC 8289's `dodequeue`: a slow wire with no more than a packet behind the one on it is left alone.
+/// RFC 8289's `dodequeue`: a slow wire with no more than a packet behind the one on it is left
+/// alone.
 #[test]
 fn codel_drops_nothing_when_no_more_than_a_packet_waits() {
     let mut path = wire(codel(false));
@@ -282,12 +285,13 @@ fn red(ecn: bool) -> RedConfig {
     }
 }
 
-/// The average falls by (1 - w) in each packet time without a queue, also when the packets that arrive
-/// meanwhile are dropped: such a packet does not end the idle time.
+/// The average falls by (1 - w) in each packet time without a queue, also when the packets that
+/// arrive meanwhile are dropped: such a packet does not end the idle time.
 #[test]
 fn red_forgets_its_average_while_it_drops_into_an_empty_queue() {
     let mut path = wire(QueueConfig::Red(red(true)));
-    // The burst passes until the average is at the upper threshold; the rest of it raises the average further.
+    // The burst passes until the average is at the upper threshold; the rest of it raises the
+    // average further.
     let held =
         (0..1_500).filter(|i| path.send(at(0), packet(1, Ecn::Ect0), *i).is_ok()).count() as f64;
     let n = 1_500.0 - held;
@@ -312,8 +316,9 @@ fn red_forgets_its_average_while_it_drops_into_an_empty_queue() {
     assert_eq!(passed, late, "all of those that come after {certain} ms");
 }
 
-/// The scheduler of DualPI2 keeps the credit of the classic queue while the other one is empty for a moment: the
-/// classic queue gets its sixteenth although each low-latency packet leaves before the next comes.
+/// The scheduler of DualPI2 keeps the credit of the classic queue while the other one is empty for
+/// a moment: the classic queue gets its sixteenth although each low-latency packet leaves before
+/// the next comes.
 #[test]
 fn dualpi2_gives_the_classic_queue_its_share_when_the_other_one_is_often_empty() {
     let mut config = DualPi2Config::new(QueueLimit::Packets(100_000));
@@ -351,8 +356,8 @@ fn a_mark_is_counted_once() {
     assert_eq!(path.stats().marked.packets, 1);
 }
 
-/// CoDel on a trace sees how long a packet waits for its opportunity: one every 100 ms is a standing queue
-/// from the second packet on.
+/// CoDel on a trace sees how long a packet waits for its opportunity: one every 100 ms is a
+/// standing queue from the second packet on.
 #[test]
 fn codel_on_a_trace_sees_the_time_until_the_opportunity() {
     let rate = RateConfig::mahimahi("100\n").expect("a trace");
@@ -376,8 +381,8 @@ fn codel_on_a_trace_sees_the_time_until_the_opportunity() {
     assert_eq!((dropped, waits.last()), (1, Some(&199)), "{waits:?}");
 }
 
-/// RFC 8289 section 4.4: what waits in all queues for the link keeps it busy. A hundred flows with a packet each
-/// are a standing queue of 98 ms, although none of them has another packet behind it.
+/// RFC 8289 section 4.4: what waits in all queues for the link keeps it busy. A hundred flows with
+/// a packet each are a standing queue of 98 ms, although none of them has another packet behind it.
 #[test]
 fn fq_codel_signals_a_queue_that_many_flows_make_together() {
     let mut path = wire(QueueConfig::FqCoDel(FqCoDelConfig::new()));
@@ -394,8 +399,8 @@ fn fq_codel_signals_a_queue_that_many_flows_make_together() {
     }
     let mean = waits.iter().sum::<u64>() as f64 / waits.len() as f64;
     assert!((97.0..100.0).contains(&mean), "{mean} ms");
-    // A flow that was found empty comes back as a new one, and waits little once. In all other turns it is above
-    // the target, and a signal is due.
+    // A flow that was found empty comes back as a new one, and waits little once. In all other
+    // turns it is above the target, and a signal is due.
     let above = waits.iter().filter(|ms| **ms >= 5).count();
     assert!(marked > 10_000 && marked <= above, "{marked} of {above} that waited for 5 ms");
 }
@@ -416,9 +421,10 @@ fn fq_codel_signals_more_often_after_an_overflow() {
     assert!(full > 4 * calm, "{full} marks after overflows, {calm} without");
 }
 
-/// The figures of ns-3's test of CoDel: of 20 packets that came at once one is taken after 10 ms, two after 210 ms
-/// and one after 420 ms. The first takes none with it, the second one, the third none; by the control law drops are
-/// due 100 and 100 + 71 ms after the first, so that the last takes two.
+/// The figures of ns-3's test of CoDel: of 20 packets that came at once one is taken after 10 ms,
+/// two after 210 ms and one after 420 ms. The first takes none with it, the second one, the third
+/// none; by the control law drops are due 100 and 100 + 71 ms after the first, so that the last
+/// takes two.
 #[test]
 fn codel_drops_what_ns_3_says() {
     let rate = RateConfig::mahimahi("10\n210\n210\n420\n").expect("a trace");

@@ -30,12 +30,13 @@ use crate::version::client_socket;
 /// Delay between the attempts at two successive addresses (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Handshakes that may be ended by a Version Negotiation packet before the server counts as one without a version of the client's.
+/// Handshakes that may be ended by a Version Negotiation packet before the server counts as one
+/// without a version of the client's.
 const ATTEMPTS: usize = 3;
 
-/// Configuration and TLS sessions that all connections to servers share. The second connection to a server
-/// resumes the session of the first: the server proves its identity without its certificate, and requests can
-/// be in the first packets.
+/// Configuration and TLS sessions that all connections to servers share. The second connection to a
+/// server resumes the session of the first: the server proves its identity without its certificate,
+/// and requests can be in the first packets.
 #[derive(Clone)]
 pub struct Connector {
     tls: Arc<dyn crypto::ClientConfig>,
@@ -70,8 +71,8 @@ impl Connector {
         self
     }
 
-    /// Waits until a server has given the first session that can be resumed, but no longer than `most`: it comes some time
-    /// after the handshake, or never.
+    /// Waits until a server has given the first session that can be resumed, but no longer than
+    /// `most`: it comes some time after the handshake, or never.
     pub async fn wait_for_session(&self, most: Duration) {
         let _ = tokio::time::timeout(most.into(), self.sessions.first()).await;
     }
@@ -97,10 +98,11 @@ impl Connector {
         self.complete(begun, server, server_name).await
     }
 
-    /// Connects, and gives the connection at once when a session can be resumed: what is asked before the handshake is
-    /// done goes in the first packets (0-RTT), which anybody who sees them can send again. When the server does
-    /// not take them, the request ends with [`ClientError::EarlyDataRejected`] and can be made anew. Requests of HTTP/3
-    /// wait for the handshake if the server's settings had not come when the session did.
+    /// Connects, and gives the connection at once when a session can be resumed: what is asked
+    /// before the handshake is done goes in the first packets (0-RTT), which anybody who sees them
+    /// can send again. When the server does not take them, the request ends with
+    /// [`ClientError::EarlyDataRejected`] and can be made anew. Requests of HTTP/3 wait for the
+    /// handshake if the server's settings had not come when the session did.
     pub async fn connect_early(
         &self,
         server: SocketAddr,
@@ -273,8 +275,8 @@ impl Connector {
         }
     }
 
-    /// Waits for the handshake, and begins another one when a Version Negotiation packet ended it: nothing protects the packet, so it may
-    /// have been changed on the path.
+    /// Waits for the handshake, and begins another one when a Version Negotiation packet ended it:
+    /// nothing protects the packet, so it may have been changed on the path.
     async fn handshake(
         &self,
         mut begun: Begun,
@@ -365,8 +367,8 @@ impl fmt::Debug for Connector {
 
 fn transport(options: &ClientOptions) -> TransportConfig {
     let mut transport = options.transport.transport(options.congestion, options.seed);
-    // A client sends requests and acknowledgements, which fit into the smallest packets: probes for larger ones would be most of
-    // what it sends beside a few requests.
+    // A client sends requests and acknowledgements, which fit into the smallest packets: probes for
+    // larger ones would be most of what it sends beside a few requests.
     transport.mtu_discovery_config(None);
     transport
 }

@@ -1,9 +1,9 @@
 //! Requests that a client makes before its handshake is done (0-RTT).
 //!
-//! A server that does not take them makes noq forget their streams, and the next streams have the same IDs. noq 1.4
-//! removes the waker of an ID when a stream of it is dropped (`Drop for RecvStream`), also where the stream was one of the
-//! forgotten ones: whoever reads the new stream would then wait for ever. So a new stream begins when the old
-//! ones are dropped.
+//! A server that does not take them makes noq forget their streams, and the next streams have the
+//! same IDs. noq 1.4 removes the waker of an ID when a stream of it is dropped (`Drop for
+//! RecvStream`), also where the stream was one of the forgotten ones: whoever reads the new stream
+//! would then wait for ever. So a new stream begins when the old ones are dropped.
 
 use std::sync::Arc;
 
@@ -69,8 +69,8 @@ impl Judge {
 }
 
 impl Early {
-    /// Has to be called before a stream is opened. Gives a guard while the verdict is open, and waits after a rejection until
-    /// new streams can begin.
+    /// Has to be called before a stream is opened. Gives a guard while the verdict is open, and
+    /// waits after a rejection until new streams can begin.
     pub(crate) async fn begin(&self) -> Option<Guard> {
         let guard = self.streams.clone().read_owned().await;
         if *self.verdict.borrow() == Verdict::Open {
@@ -81,7 +81,8 @@ impl Early {
         None
     }
 
-    /// Waits until requests can be made anew; false if the early ones were taken, or the connection is lost.
+    /// Waits until requests can be made anew; false if the early ones were taken, or the connection
+    /// is lost.
     pub(crate) async fn is_over(&self) -> bool {
         let mut verdict = self.verdict.clone();
         let known = |verdict: &Verdict| matches!(verdict, Verdict::Taken | Verdict::Over);

@@ -46,12 +46,12 @@ pub struct ClientOptions {
     pub alpn: Alpn,
     /// The versions of QUIC.
     pub versions: QuicVersions,
-    /// True if a connection moves to the server's preferred address (RFC 9000 section 9.6) once the handshake is done. A
-    /// connection of an endpoint that it shares with others stays in any case.
+    /// True if a connection moves to the server's preferred address (RFC 9000 section 9.6) once the
+    /// handshake is done. A connection of an endpoint that it shares with others stays in any case.
     pub migration: bool,
-    /// The connection ID of the first packet, by which a server can tell this connection from others
-    /// before the handshake ([`ServerOptions::choose`](crate::ServerOptions)). `None`, the default, takes an
-    /// unpredictable one, as RFC 9000 section 7.2 demands outside of tests.
+    /// The connection ID of the first packet, by which a server can tell this connection from
+    /// others before the handshake ([`ServerOptions::choose`](crate::ServerOptions)). `None`, the
+    /// default, takes an unpredictable one, as RFC 9000 section 7.2 demands outside of tests.
     pub first_connection_id: Option<[u8; 8]>,
 }
 
@@ -118,8 +118,9 @@ impl Client {
         &self.connection
     }
 
-    /// Asks for `path`, which begins with a slash and is percent-encoded as in a URL. Over HTTP/3 a refusal is an
-    /// error at once. hq-interop has no status: there it shows as a reset when the first bytes are read.
+    /// Asks for `path`, which begins with a slash and is percent-encoded as in a URL. Over HTTP/3 a
+    /// refusal is an error at once. hq-interop has no status: there it shows as a reset when the
+    /// first bytes are read.
     pub async fn get(&self, path: &str) -> Result<Response, ClientError> {
         if !path.starts_with('/') || !path.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(ClientError::Path(path.to_owned()));
@@ -140,15 +141,17 @@ impl Client {
         Ok(Response(Body::Hq(Stream { source, read_ahead: VecDeque::new() })))
     }
 
-    /// Keeps the server's settings, if they have come, for connections that resume this one's session.
+    /// Keeps the server's settings, if they have come, for connections that resume this one's
+    /// session.
     fn remember_settings(&self) {
         if let Some(settings) = self.http3.as_ref().and_then(Http3::settings) {
             self.known.settings(settings);
         }
     }
 
-    /// Tells the server that this was all, and waits until that was sent, but no longer than a second. It does not stay to
-    /// repeat it (RFC 9000 section 10.2.1): that goes on while the runtime does.
+    /// Tells the server that this was all, and waits until that was sent, but no longer than a
+    /// second. It does not stay to repeat it (RFC 9000 section 10.2.1): that goes on while the
+    /// runtime does.
     pub async fn close(self) {
         // On a busy machine an answer may be read before the settings that came with it.
         self.remember_settings();

@@ -1,6 +1,7 @@
-//! The files under one directory. Linux resolves each path below the directory (openat2 with `RESOLVE_BENEATH`), so
-//! nothing that changes under it while a request is answered leads out of it. Other systems have no such call: there
-//! each name is opened below the one before it, and no symbolic link is followed.
+//! The files under one directory. Linux resolves each path below the directory (openat2 with
+//! `RESOLVE_BENEATH`), so nothing that changes under it while a request is answered leads out of
+//! it. Other systems have no such call: there each name is opened below the one before it, and no
+//! symbolic link is followed.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -22,10 +23,11 @@ use super::Body;
 use crate::ServeError;
 use crate::hq::Refusal;
 
-/// Largest number of attempts to resolve a name. openat2 fails with EAGAIN if a directory was renamed
-/// meanwhile.
+/// Largest number of attempts to resolve a name. openat2 fails with EAGAIN if a directory was
+/// renamed meanwhile.
 const ATTEMPTS: usize = 16;
-/// Longest wait of a request for a descriptor before it is refused: the duration of a burst of small files.
+/// Longest wait of a request for a descriptor before it is refused: the duration of a burst of
+/// small files.
 const WAIT_FOR_DESCRIPTOR: Duration = Duration::from_secs(5);
 /// Calls to the file system at one time.
 const AT_ONCE: usize = 16;
@@ -79,7 +81,8 @@ impl Directory {
     /// Opens the directory itself. What it names must be a directory that can be read.
     pub(crate) fn open(dir: &Path, open_files: usize) -> Result<Self, ServeError> {
         let error = |source| ServeError::Directory { path: dir.to_owned(), source };
-        // Listed once, because whoever starts the server should hear now that the directory cannot be read.
+        // Listed once, because whoever starts the server should hear now that the directory cannot
+        // be read.
         std::fs::read_dir(dir).map_err(error)?;
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = open(dir, flags, Mode::empty()).map_err(|errno| error(errno.into()))?;
@@ -122,7 +125,8 @@ fn open_below(root: &OwnedFd, relative: &Path, flags: OFlag) -> Result<OwnedFd, 
     open_by_names(root, relative, flags)
 }
 
-/// Opens each name of `relative` below the one before it. A symbolic link gives `ELOOP` or `ENOTDIR`.
+/// Opens each name of `relative` below the one before it. A symbolic link gives `ELOOP` or
+/// `ENOTDIR`.
 #[cfg(any(test, not(target_os = "linux")))]
 fn open_by_names(root: &OwnedFd, relative: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
     let always = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -137,8 +141,8 @@ fn open_by_names(root: &OwnedFd, relative: &Path, flags: OFlag) -> Result<OwnedF
     opened.ok_or(Errno::ENOENT)
 }
 
-/// Opens a regular file and nothing else. The type is asked of the descriptor, which no renaming changes, and
-/// `O_NONBLOCK` opens a FIFO without a writer.
+/// Opens a regular file and nothing else. The type is asked of the descriptor, which no renaming
+/// changes, and `O_NONBLOCK` opens a FIFO without a writer.
 fn open_regular(root: &OwnedFd, relative: &Path) -> Result<(File, u64), Refusal> {
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut opened = Err(Errno::EAGAIN);
@@ -160,8 +164,8 @@ fn refusal_for(errno: Errno) -> Refusal {
     match errno {
         // EXDEV: the path leaves the directory. ENXIO: a socket, or a device without a driver.
         Errno::EXDEV | Errno::EACCES | Errno::EPERM | Errno::ENXIO => Refusal::Forbidden,
-        // Resources that the server lacks now and may have later; EAGAIN: directories that are renamed all
-        // the time.
+        // Resources that the server lacks now and may have later; EAGAIN: directories that are
+        // renamed all the time.
         Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EAGAIN => Refusal::Unavailable,
         Errno::EIO => Refusal::Internal,
         _ => Refusal::NotFound,

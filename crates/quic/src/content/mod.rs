@@ -23,24 +23,25 @@ pub enum Content {
     /// `GET /bulk/<bytes>` gives that many bytes, `GET /bulk` gives bytes until the client stops:
     /// [`bulk_block`](crate::bulk_block()) over and over. No file is touched.
     ///
-    /// For measurements there are applications that do not always have data. Both write until the client
-    /// stops: `GET /rate/<bytes>/<ns>` writes so many bytes every so many nanoseconds, each write beginning
-    /// with the time at which it was due ([`written_at`]); `GET /on-off/<ns>/<ns>` writes as fast as it can
-    /// for the first time, then nothing for the second, and so on.
+    /// For measurements there are applications that do not always have data. Both write until the
+    /// client stops: `GET /rate/<bytes>/<ns>` writes so many bytes every so many nanoseconds, each
+    /// write beginning with the time at which it was due ([`written_at`]); `GET /on-off/<ns>/<ns>`
+    /// writes as fast as it can for the first time, then nothing for the second, and so on.
     Bulk,
 }
 
 /// Bytes of the time at the head of each write of `GET /rate`.
 pub const STAMP_BYTES: usize = 8;
 
-/// The time in which stamps count. It begins when a process first asks for it, so only the process that
-/// wrote a stamp can compare it.
+/// The time in which stamps count. It begins when a process first asks for it, so only the process
+/// that wrote a stamp can compare it.
 fn stamp_zero() -> Instant {
     static ZERO: OnceLock<Instant> = OnceLock::new();
     *ZERO.get_or_init(Instant::now)
 }
 
-/// The time at which a write of `GET /rate` by this process was due, from the [`STAMP_BYTES`] at its head.
+/// The time at which a write of `GET /rate` by this process was due, from the [`STAMP_BYTES`] at
+/// its head.
 pub fn written_at(stamp: [u8; STAMP_BYTES]) -> Instant {
     stamp_zero() + Duration::from_nanos(u64::from_be_bytes(stamp))
 }
@@ -82,7 +83,8 @@ impl Body {
         }
     }
 
-    /// So many bytes of it from one on, which must be in it. Of generated data it is the number alone that counts.
+    /// So many bytes of it from one on, which must be in it. Of generated data it is the number
+    /// alone that counts.
     pub(crate) fn part(self, from: u64, bytes: u64) -> Self {
         match self {
             Self::File(mut file) => {

@@ -1,5 +1,6 @@
-//! Writes a body to its stream. A stream that takes nothing holds one small piece of the body, however large the
-//! file and the peer's windows are: a block is read only for a stream that took the piece before it.
+//! Writes a body to its stream. A stream that takes nothing holds one small piece of the body,
+//! however large the file and the peer's windows are: a block is read only for a stream that took
+//! the piece before it.
 
 use std::future::{Future, poll_fn};
 use std::io::ErrorKind;

@@ -120,7 +120,8 @@ async fn answer(connection: &Connection, noise: &mut Noise) -> Option<()> {
     }
 }
 
-/// The parts of a client's first packet that anybody on the path can read: version, destination and source.
+/// The parts of a client's first packet that anybody on the path can read: version, destination and
+/// source.
 fn ids(packet: &[u8]) -> Option<(u32, Vec<u8>, Vec<u8>)> {
     if packet.first()? & 0x80 == 0 {
         return None;
@@ -271,7 +272,8 @@ fn a_client_survives_whatever_a_server_sends() {
             let over = over.clone();
             clients.push(tokio::spawn(async move {
                 while !over.load(Ordering::Relaxed) {
-                    // A server may be silent on a stream for ever; `fullpipe get` has a timeout of its own for that.
+                    // A server may be silent on a stream for ever; `fullpipe get` has a timeout of
+                    // its own for that.
                     let got = get(&connector, &endpoint);
                     let count = match tokio::time::timeout(Duration::from_secs(2), got).await {
                         Ok(Ok(_bytes)) => &whole,

@@ -1,4 +1,5 @@
-//! Frames that nobody sane would send (RFC 9000 section 19), for packets that are protected as they should be.
+//! Frames that nobody sane would send (RFC 9000 section 19), for packets that are protected as they
+//! should be.
 
 use super::noise::{Noise, write_number};
 

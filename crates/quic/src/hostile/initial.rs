@@ -1,5 +1,5 @@
-//! Initial packets that are protected as they should be: their keys come from the connection ID that stands in them (RFC
-//! 9001 section 5.2), so anybody can make them, with whatever content.
+//! Initial packets that are protected as they should be: their keys come from the connection ID
+//! that stands in them (RFC 9001 section 5.2), so anybody can make them, with whatever content.
 
 use rustls::quic::{ClientConnection, DirectionalKeys, Suite, Version};
 use rustls_pki_types::ServerName;
@@ -31,7 +31,8 @@ fn keys(suite: &Suite, version: u32, id: &[u8], side: rustls::Side) -> Direction
 }
 
 impl Initial {
-    /// The packet on the wire. `key_id` is the ID that the keys come from, if it is not the destination's.
+    /// The packet on the wire. `key_id` is the ID that the keys come from, if it is not the
+    /// destination's.
     pub(super) fn protect(
         &self,
         suite: &Suite,
@@ -175,7 +176,8 @@ fn parameters(noise: &mut Noise) -> Vec<u8> {
 /// The connection ID of a stranger.
 pub(super) const SOURCE: [u8; 8] = *b"stranger";
 
-/// A payload of so many bytes: a ClientHello in pieces, in any order, with gaps, overlaps and other frames.
+/// A payload of so many bytes: a ClientHello in pieces, in any order, with gaps, overlaps and other
+/// frames.
 pub(super) fn payload(noise: &mut Noise, hello: &[u8], bytes: usize) -> Vec<u8> {
     let mut out = Vec::new();
     let pieces = noise.pick(&[1, 1, 1, 1, 2, 3, 20]);

@@ -1,8 +1,9 @@
-//! Datagrams that nobody sane would send, to the whole receive path of both ends: socket, version layer, noq, TLS,
-//! admission, requests. `FUZZ_DATAGRAMS` says how many.
+//! Datagrams that nobody sane would send, to the whole receive path of both ends: socket, version
+//! layer, noq, TLS, admission, requests. `FUZZ_DATAGRAMS` says how many.
 //!
-//! Most of them are protected with the right keys, because what is not is dropped before anybody reads it: Initials with
-//! keys from the connection ID, and the packets of ends whose TLS is right and whose content is changed below it.
+//! Most of them are protected with the right keys, because what is not is dropped before anybody
+//! reads it: Initials with keys from the connection ID, and the packets of ends whose TLS is right
+//! and whose content is changed below it.
 
 mod client;
 mod frames;

@@ -1,4 +1,5 @@
-//! A network inside the process: sockets of noq's that are queues, so that no datagram is lost that a test counts.
+//! A network inside the process: sockets of noq's that are queues, so that no datagram is lost that
+//! a test counts.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSliceMut};
@@ -79,7 +80,8 @@ impl Net {
         self.0.delivered.load(Ordering::Relaxed)
     }
 
-    /// A socket at this address. With noise, what it sends comes changed, doubled, late, or from elsewhere now and then.
+    /// A socket at this address. With noise, what it sends comes changed, doubled, late, or from
+    /// elsewhere now and then.
     pub(crate) fn socket(
         &self,
         address: SocketAddr,
@@ -87,7 +89,8 @@ impl Net {
     ) -> Box<dyn AsyncUdpSocket> {
         let mut state = self.state();
         state.ports.insert(address, Port::default());
-        // Whoever has a socket receives what is sent there; how much that is before it is proven, is seen with strangers.
+        // Whoever has a socket receives what is sent there; how much that is before it is proven,
+        // is seen with strangers.
         state.accounts.entry(address).or_default().is_valid = true;
         drop(state);
         Box::new(Socket { net: self.clone(), address, noise })
@@ -103,7 +106,8 @@ impl Net {
         }
     }
 
-    /// Delivers a datagram. One to the target from an address at which nobody listens is a stranger's, and counted.
+    /// Delivers a datagram. One to the target from an address at which nobody listens is a
+    /// stranger's, and counted.
     pub(super) fn send(&self, from: SocketAddr, to: SocketAddr, mut datagram: Vec<u8>) {
         datagram.truncate(MOST_BYTES);
         if datagram.is_empty() {

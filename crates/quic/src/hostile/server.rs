@@ -41,7 +41,8 @@ fn limits() -> Limits {
     Limits {
         connections: CONNECTIONS,
         unvalidated_handshakes: HANDSHAKES,
-        // Short, so that much comes and goes, and long enough for an honest client on a busy machine.
+        // Short, so that much comes and goes, and long enough for an honest client on a busy
+        // machine.
         handshake_timeout: Duration::from_secs(1),
         request_timeout: Duration::from_secs(2),
         stall_timeout: Duration::from_secs(4),
@@ -231,7 +232,8 @@ fn initial(noise: &mut Noise, hellos: &Hellos, suite: &Suite) -> Vec<u8> {
     datagram
 }
 
-/// A client whose packets are changed before they are protected, over a path that changes them again.
+/// A client whose packets are changed before they are protected, over a path that changes them
+/// again.
 async fn session(attack: &Attack, tls: Arc<ClientCrypto>, address: SocketAddr, mut noise: Noise) {
     let shared = SharedNoise::new(noise.next());
     let socket = attack.net.socket(address, noise.percent(80).then(|| shared.clone()));
@@ -265,7 +267,8 @@ async fn connected(connecting: noq::Connecting) -> Option<Connection> {
     tokio::time::timeout(Duration::from_millis(600), connecting).await.ok()?.ok()
 }
 
-/// Requests that are odd, or never end, or whose answers nobody reads; streams that the server reads or not; key updates.
+/// Requests that are odd, or never end, or whose answers nobody reads; streams that the server
+/// reads or not; key updates.
 async fn misbehave(connection: &Connection, noise: &mut Noise) -> Option<()> {
     let mut kept = Vec::new();
     loop {

@@ -1,4 +1,5 @@
-//! TLS of an end that sends what it should not: its packets are protected with the right keys and their content is changed.
+//! TLS of an end that sends what it should not: its packets are protected with the right keys and
+//! their content is changed.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ fn hostile(noise: &SharedNoise, inner: Box<dyn Session>) -> Box<dyn Session> {
     Box::new(Changed { inner, noise, changes, hello_changes, keys: 0, is_optimist: false })
 }
 
-/// A client that acknowledges, in each packet of data, everything up to a packet that nobody has sent yet.
+/// A client that acknowledges, in each packet of data, everything up to a packet that nobody has
+/// sent yet.
 pub(super) struct OptimisticClient(pub(super) Arc<dyn crypto::ClientConfig>);
 
 impl crypto::ClientConfig for OptimisticClient {

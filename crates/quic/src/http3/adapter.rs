@@ -16,7 +16,8 @@ use crate::client::Early;
 
 /// Most bytes that are read of a client's request: h3 keeps a header until it is complete.
 const MOST_OF_A_REQUEST: u64 = 32 * 1024;
-/// Most bytes that are read of each of a client's unidirectional streams, which carry settings and priorities.
+/// Most bytes that are read of each of a client's unidirectional streams, which carry settings and
+/// priorities.
 const MOST_OF_CONTROL: u64 = 256 * 1024;
 
 type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send + Sync>>;
@@ -59,8 +60,8 @@ impl Connection {
 /// A stream of noq that h3 writes to until somebody takes it out.
 type Slot = Arc<Mutex<Option<noq::SendStream>>>;
 
-/// The sending sides of the requests that arrived. A body is written to noq's stream itself: h3 would keep a block of
-/// it for each stream that takes nothing.
+/// The sending sides of the requests that arrived. A body is written to noq's stream itself: h3
+/// would keep a block of it for each stream that takes nothing.
 #[derive(Clone, Default)]
 pub(super) struct Streams(Arc<Mutex<HashMap<StreamId, Slot>>>);
 

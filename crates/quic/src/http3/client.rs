@@ -19,8 +19,9 @@ use crate::client::{Early, Judge};
 
 type Requests = SendRequest<Opener, Bytes>;
 
-/// A server's settings, which a client that sends requests before the handshake is done has to comply with (RFC 9114
-/// section 7.2.4.2). It gives them to another connection; h3 has no public name for them.
+/// A server's settings, which a client that sends requests before the handshake is done has to
+/// comply with (RFC 9114 section 7.2.4.2). It gives them to another connection; h3 has no public
+/// name for them.
 pub(crate) type Settings = Arc<dyn Fn(&Requests) + Send + Sync>;
 
 /// HTTP/3 on a connection.
@@ -44,8 +45,9 @@ impl Running {
     ) -> Result<Self, ClientError> {
         let adapter = Connection::of_client(connection.clone(), early);
         let mut builder = h3::client::builder();
-        // Without a stream of nonsense: when the server allows none, h3 0.0.8 loses the frames of the control stream, and so a
-        // GOAWAY, while it waits for one (connection.rs, `poll_control`).
+        // Without a stream of nonsense: when the server allows none, h3 0.0.8 loses the frames of
+        // the control stream, and so a GOAWAY, while it waits for one (connection.rs,
+        // `poll_control`).
         builder.send_grease(false);
         let (mut driver, requests) =
             builder.build(adapter).await.map_err(|error| of_connection(connection, &error))?;

@@ -51,7 +51,8 @@ pub(crate) async fn serve(
                 () = &mut ending, if !goes_away => {
                     goes_away = true;
                     window.widen(GOAWAY_BYTES);
-                    // The first request that is not answered any more is the one behind the last that came.
+                    // The first request that is not answered any more is the one behind the last
+                    // that came.
                     http.shutdown(1).await?;
                     let rtt = connection.rtt(PathId::ZERO).unwrap_or(MOST_OF_GOAWAY);
                     tokio::time::sleep(rtt.min(MOST_OF_GOAWAY)).await;

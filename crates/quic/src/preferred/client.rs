@@ -1,9 +1,10 @@
 //! A client that moves to its server's preferred address.
 //!
-//! Once the handshake is confirmed, a packet in which noq only asks for an acknowledgement becomes a probe: it has the same
-//! number, the connection ID of the transport parameter and a PATH_CHALLENGE, 1200 bytes, and goes to the preferred address.
-//! When the answer has come, everything goes there. noq sees the address of the handshake throughout, so it keeps its RTT
-//! and its window, which RFC 9000 section 9.4 wants begun anew; a client that downloads sends little.
+//! Once the handshake is confirmed, a packet in which noq only asks for an acknowledgement becomes
+//! a probe: it has the same number, the connection ID of the transport parameter and a
+//! PATH_CHALLENGE, 1200 bytes, and goes to the preferred address. When the answer has come,
+//! everything goes there. noq sees the address of the handshake throughout, so it keeps its RTT and
+//! its window, which RFC 9000 section 9.4 wants begun anew; a client that downloads sends little.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -131,7 +132,8 @@ impl Move {
             let Some(rtt) = connection.upgrade().and_then(|c| c.rtt(PathId::ZERO)) else { return };
             let deadline = Instant::now() + wait.max(3 * rtt);
             let before = self.state().challenges.len();
-            // A packet that says something else as well is no probe, so that there may have to be another.
+            // A packet that says something else as well is no probe, so that there may have to be
+            // another.
             while self.state().challenges.len() == before && Instant::now() < deadline {
                 if !ping(connection) || self.answered_before(Instant::now() + PING_AGAIN).await {
                     return;
@@ -202,7 +204,8 @@ impl State {
         protect(&*key.inner, &*key.header, path, number, &header, &payload)
     }
 
-    /// Writes the offer's connection ID into a packet with the first one, as long as noq has not changed to it.
+    /// Writes the offer's connection ID into a packet with the first one, as long as noq has not
+    /// changed to it.
     fn readdress(&self, packet: &mut [u8], header_len: usize) {
         let (Some(offer), Some(first)) = (&self.offer, &self.first_id) else { return };
         let Some(header) = packet.get(..header_len) else { return };
@@ -381,7 +384,8 @@ impl UdpSender for Sender {
         transmit: &Transmit<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        // A packet that was made while the phase was another keeps its connection ID, and so its way.
+        // A packet that was made while the phase was another keeps its connection ID, and so its
+        // way.
         if let Some((destination, probe)) = self.probe_for(transmit) {
             let instead =
                 Transmit { destination, contents: &probe, segment_size: None, ..*transmit };

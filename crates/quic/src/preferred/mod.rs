@@ -1,13 +1,15 @@
-//! The server's preferred address (RFC 9000 section 9.6): another address of the server, to which clients move once the
-//! handshake is done.
+//! The server's preferred address (RFC 9000 section 9.6): another address of the server, to which
+//! clients move once the handshake is done.
 //!
-//! noq sends the transport parameter, but takes no packet on another local address than that of the handshake, and as a
-//! client reads the parameter and stays. So both ends have a socket below noq:
+//! noq sends the transport parameter, but takes no packet on another local address than that of the
+//! handshake, and as a client reads the parameter and stays. So both ends have a socket below noq:
 //!
-//! - [`server`]: what arrives at the preferred address comes from an address of its own for noq. A client that moves to the
-//!   preferred address is then one that moved itself, and noq does all that such a move asks for.
-//! - [`client`]: what goes to the preferred address and comes from there has the address of the handshake for noq. The layer
-//!   at its packet protection probes the new path and changes the connection ID.
+//! - [`server`]: what arrives at the preferred address comes from an address of its own for noq. A
+//!   client that moves to the preferred address is then one that moved itself, and noq does all
+//!   that such a move asks for.
+//! - [`client`]: what goes to the preferred address and comes from there has the address of the
+//!   handshake for noq. The layer at its packet protection probes the new path and changes the
+//!   connection ID.
 
 pub(crate) mod client;
 pub(crate) mod server;

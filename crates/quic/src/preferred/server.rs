@@ -1,9 +1,10 @@
 //! A server's sockets: that of its own address, and those of its preferred ones.
 //!
-//! noq knows a path by the client's address. So a client that reaches a preferred address has another address there for
-//! noq: its own, marked by a bit. The mark says that the answer leaves from the preferred address of the family, and nothing
-//! is kept of any client: what a stranger sends in somebody's name moves nobody's answers, as noq follows a client to a new
-//! address only when the client's own packet comes from there.
+//! noq knows a path by the client's address. So a client that reaches a preferred address has
+//! another address there for noq: its own, marked by a bit. The mark says that the answer leaves
+//! from the preferred address of the family, and nothing is kept of any client: what a stranger
+//! sends in somebody's name moves nobody's answers, as noq follows a client to a new address only
+//! when the client's own packet comes from there.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -17,8 +18,9 @@ use noq::{AsyncUdpSocket, UdpSender};
 use crate::socket::header::long_version;
 use crate::socket::keep;
 
-/// Changes an address into its marked one, or back. The marked addresses are in blocks from which nobody sends (4000::/3,
-/// 6000::/3 and a000::/3, without a unicast address in IANA's registry), or of a link without what follows its prefix.
+/// Changes an address into its marked one, or back. The marked addresses are in blocks from which
+/// nobody sends (4000::/3, 6000::/3 and a000::/3, without a unicast address in IANA's registry), or
+/// of a link without what follows its prefix.
 fn mark(ip: Ipv6Addr) -> Ipv6Addr {
     let mut octets = ip.octets();
     // noq keeps the interface of link-local addresses only.

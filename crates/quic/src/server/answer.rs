@@ -12,8 +12,8 @@ use super::connection::Shared;
 use crate::content::{Body, SendError, Sending};
 use crate::hq::{Refusal, RequestError, read_request, request_path};
 
-/// Answers one request. Its line in the log comes when the client has acknowledged every byte, or when it
-/// is certain that it never will.
+/// Answers one request. Its line in the log comes when the client has acknowledged every byte, or
+/// when it is certain that it never will.
 pub(super) async fn answer(
     peer: SocketAddr,
     mut send: SendStream,
@@ -110,8 +110,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Writes a body to its stream, finishes it, and waits until the client has it. `reset_code` gives the code of the reset when
-/// it breaks off.
+/// Writes a body to its stream, finishes it, and waits until the client has it. `reset_code` gives
+/// the code of the reset when it breaks off.
 pub(crate) async fn give(
     send: &mut SendStream,
     body: Body,
@@ -142,8 +142,8 @@ pub(crate) async fn give(
     if let Err(error) = send.finish() {
         return Outcome::Lost(error.to_string());
     }
-    // Until the peer has all of it, which takes as long as its path does. Nothing more is written then, so that only its
-    // ACKs tell that it takes something.
+    // Until the peer has all of it, which takes as long as its path does. Nothing more is written
+    // then, so that only its ACKs tell that it takes something.
     loop {
         let acks = window.acks();
         match tokio::time::timeout(stall_timeout, send.stopped()).await {

@@ -1,5 +1,6 @@
-//! Congestion control by the name that a client calls the server by. noq makes the controller before it reads the
-//! ClientHello, so this one becomes the chosen one then, before anything that counts was sent.
+//! Congestion control by the name that a client calls the server by. noq makes the controller
+//! before it reads the ClientHello, so this one becomes the chosen one then, before anything that
+//! counts was sent.
 
 use std::any::Any;
 use std::fmt;

@@ -20,8 +20,8 @@ use crate::{CongestionControl, TransportSettings};
 pub struct Arrival {
     /// The address that it comes from.
     pub address: SocketAddr,
-    /// The connection ID that it chose for its first packet (RFC 9000 section 7.2). The two ends can agree on it
-    /// beforehand ([`ClientOptions::first_connection_id`](crate::ClientOptions)).
+    /// The connection ID that it chose for its first packet (RFC 9000 section 7.2). The two ends
+    /// can agree on it beforehand ([`ClientOptions::first_connection_id`](crate::ClientOptions)).
     pub connection_id: noq::ConnectionId,
 }
 

@@ -178,7 +178,8 @@ pub(super) async fn accept(endpoint: Endpoint, admission: Arc<Admission>, shared
     }
 }
 
-/// Requests are taken at once, since a client that resumes a session sends them in its first packets.
+/// Requests are taken at once, since a client that resumes a session sends them in its first
+/// packets.
 async fn serve(
     incoming: Incoming,
     _slot: Slot,
@@ -228,8 +229,8 @@ async fn finish_handshake(
 ) {
     let complete = tokio::time::timeout(shared.limits.handshake_timeout, complete).await;
     drop(slot);
-    // The future's value says only whether there was early data. The connection says whether the handshake
-    // failed; a close by the client's application comes after the handshake.
+    // The future's value says only whether there was early data. The connection says whether the
+    // handshake failed; a close by the client's application comes after the handshake.
     match (complete, connection.close_reason()) {
         (Ok(_), None | Some(ConnectionError::ApplicationClosed(_))) => {}
         (Ok(_), Some(error)) => return shared.failed(peer, &error),

@@ -1,4 +1,5 @@
-//! The meaning of a request, whichever version of HTTP carries it (RFC 9110): method, range, status.
+//! The meaning of a request, whichever version of HTTP carries it (RFC 9110): method, range,
+//! status.
 
 use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, IF_RANGE, RANGE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};

@@ -34,8 +34,8 @@ const LINGER: Duration = Duration::from_secs(2);
 type Answer = Response<Either<Empty<Bytes>, Channel<Bytes, io::Error>>>;
 
 impl Server {
-    /// Answers the requests that come on `stream`, which `peer` has opened, until it ends. The limits are those of
-    /// connections over QUIC; beyond their number the stream is closed.
+    /// Answers the requests that come on `stream`, which `peer` has opened, until it ends. The
+    /// limits are those of connections over QUIC; beyond their number the stream is closed.
     pub async fn converse<S>(&self, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -75,8 +75,8 @@ impl Server {
     }
 }
 
-/// Reads what still comes. TCP resets a connection that is closed with unread data, and the last answer would be lost
-/// (RFC 9112 section 9.6).
+/// Reads what still comes. TCP resets a connection that is closed with unread data, and the last
+/// answer would be lost (RFC 9112 section 9.6).
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     let rest = async {
         stream.shutdown().await?;

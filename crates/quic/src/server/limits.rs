@@ -12,15 +12,16 @@ const REQUESTS_WINDOW: u32 = 256 * 1024;
 /// Descriptors that are left for everything but files: sockets, timers, the runtime, logs.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Bounds of what all peers together, and each connection, can make a server hold. Beyond them it refuses;
-/// `docs/serving.md` says how each refusal looks to a client.
+/// Bounds of what all peers together, and each connection, can make a server hold. Beyond them it
+/// refuses; `docs/serving.md` says how each refusal looks to a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Limits {
     /// Connections at one time, handshakes included. Further ones are refused (CONNECTION_REFUSED).
     pub connections: usize,
-    /// Handshakes of clients that have not shown that they receive at their address. Further ones must first
-    /// return the token of a Retry (RFC 9000 section 8.1.2), for which the server keeps nothing. 0: all of them.
+    /// Handshakes of clients that have not shown that they receive at their address. Further ones
+    /// must first return the token of a Retry (RFC 9000 section 8.1.2), for which the server keeps
+    /// nothing. 0: all of them.
     pub unvalidated_handshakes: usize,
     /// Longest duration of a handshake.
     pub handshake_timeout: Duration,
@@ -30,12 +31,15 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// Longest time for which a client may take none of the data that is being sent to it.
     pub stall_timeout: Duration,
-    /// Bytes that were written and are not acknowledged, of all connections together. Each has 256 kB of its own;
-    /// what it needs beyond to fill its path comes from here, and a connection that finds nothing left is slower.
+    /// Bytes that were written and are not acknowledged, of all connections together. Each has 256
+    /// kB of its own; what it needs beyond to fill its path comes from here, and a connection that
+    /// finds nothing left is slower.
     pub send_memory: u64,
-    /// Files open at one time. Further requests wait, and are refused as unavailable after five seconds.
+    /// Files open at one time. Further requests wait, and are refused as unavailable after five
+    /// seconds.
     pub open_files: usize,
-    /// Log lines a second about requests; about refused and failed ones a tenth of it. The others are counted.
+    /// Log lines a second about requests; about refused and failed ones a tenth of it. The others
+    /// are counted.
     pub log_lines: u32,
 }
 
@@ -56,7 +60,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// A client gets bidirectional streams of one request each, and nothing else that the server would have to keep.
+    /// A client gets bidirectional streams of one request each, and nothing else that the server
+    /// would have to keep.
     pub(super) fn apply_to(&self, transport: &mut TransportConfig) {
         transport
             .max_concurrent_bidi_streams(VarInt::from_u32(self.requests))

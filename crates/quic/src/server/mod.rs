@@ -55,12 +55,12 @@ const INCOMING_BYTES: u64 = 8 * 1024;
 /// its `path_stats` and `congestion_state`; it is not closed before the last handle is dropped.
 pub type OnAccept = Arc<dyn Fn(Connection) + Send + Sync>;
 
-/// Called with what a client's first packet shows: the controller of what is sent on that connection and its seed,
-/// or `None` for the server's own.
+/// Called with what a client's first packet shows: the controller of what is sent on that
+/// connection and its seed, or `None` for the server's own.
 pub type Choose = Arc<dyn Fn(&Arrival) -> Option<(CongestionControl, u64)> + Send + Sync>;
 
-/// Called with what a client's first packet shows and the name by which it calls the server, once the ClientHello is
-/// there: the controller and its seed, or `None` for the server's own.
+/// Called with what a client's first packet shows and the name by which it calls the server, once
+/// the ClientHello is there: the controller and its seed, or `None` for the server's own.
 pub type ChooseByName =
     Arc<dyn Fn(&Arrival, Option<&str>) -> Option<(CongestionControl, u64)> + Send + Sync>;
 
@@ -81,16 +81,18 @@ pub struct ServerOptions {
     pub choose_by_name: Option<ChooseByName>,
     /// Limits on the resources that clients can make the server hold.
     pub limits: Limits,
-    /// Secret from which the keys of stateless resets and tokens are derived. `None` makes new keys at every
-    /// start: clients of an earlier process then notice its end only when they time out.
+    /// Secret from which the keys of stateless resets and tokens are derived. `None` makes new keys
+    /// at every start: clients of an earlier process then notice its end only when they time out.
     pub secret: Option<Secret>,
-    /// The versions of QUIC. A server speaks version 1 in any case: [`QuicVersions::V2`] is both here.
+    /// The versions of QUIC. A server speaks version 1 in any case: [`QuicVersions::V2`] is both
+    /// here.
     pub versions: QuicVersions,
-    /// Other addresses of the server, at which it listens as well and to which clients move after the handshake
-    /// (RFC 9000 section 9.6); port 0 takes a free one. Nobody begins a connection there.
+    /// Other addresses of the server, at which it listens as well and to which clients move after
+    /// the handshake (RFC 9000 section 9.6); port 0 takes a free one. Nobody begins a connection
+    /// there.
     pub preferred_address: PreferredAddress,
-    /// Directory in which each connection leaves its qlog, a file with a descriptor of its own as long as the
-    /// connection is open. For a diagnosis, and not for a server that strangers reach.
+    /// Directory in which each connection leaves its qlog, a file with a descriptor of its own as
+    /// long as the connection is open. For a diagnosis, and not for a server that strangers reach.
     #[cfg(feature = "qlog")]
     pub qlog: Option<PathBuf>,
 }
@@ -273,8 +275,8 @@ impl Server {
         }
     }
 
-    /// Takes no new connection and no new request, lets the answers that are on their way end, but no longer than
-    /// `grace`, and shuts down.
+    /// Takes no new connection and no new request, lets the answers that are on their way end, but
+    /// no longer than `grace`, and shuts down.
     pub async fn finish(&self, grace: Duration) {
         self.shared.end();
         if tokio::time::timeout(grace, self.shared.idle()).await.is_err() {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Ends with [`io::ErrorKind::TimedOut`] when the peer has taken nothing of what is written to it, or has sent nothing while
-/// nothing was to be written, for too long.
+/// Ends with [`io::ErrorKind::TimedOut`] when the peer has taken nothing of what is written to it,
+/// or has sent nothing while nothing was to be written, for too long.
 pub(super) struct Patient<S> {
     stream: S,
     /// The longest time in which nothing is taken, and in which nothing is sent.

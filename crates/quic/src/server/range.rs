@@ -11,7 +11,8 @@ pub(super) enum Wanted {
     Nothing,
 }
 
-/// The range of a file of `length` bytes. One range of bytes is understood; whoever asks for several gets the whole.
+/// The range of a file of `length` bytes. One range of bytes is understood; whoever asks for
+/// several gets the whole.
 pub(super) fn wanted(header: Option<&str>, length: u64) -> Wanted {
     header.and_then(|header| one_range(header, length)).unwrap_or(Wanted::Whole)
 }

@@ -1,5 +1,6 @@
-//! Send window of a connection: the bytes that it may have written and not acknowledged. It is as large as
-//! the congestion window can use, and all connections together have no more than the server's bound.
+//! Send window of a connection: the bytes that it may have written and not acknowledged. It is as
+//! large as the congestion window can use, and all connections together have no more than the
+//! server's bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +83,8 @@ impl Window {
         self.connection.stats().frame_rx.acks
     }
 
-    /// noq took this many more. Looks at the congestion window each time that a quarter of the window went through.
+    /// noq took this many more. Looks at the congestion window each time that a quarter of the
+    /// window went through.
     pub(crate) fn took(&self, bytes: u64) {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if taken < self.next.load(Ordering::Relaxed) {
@@ -102,8 +104,8 @@ impl State {
     fn adjust(&mut self, congestion_window: u64, most: u64, budget: &Budget) {
         let wanted = congestion_window.saturating_mul(2).saturating_add(LEAST).min(most);
         let beyond = wanted.saturating_sub(LEAST);
-        // noq took bytes under the window that it has, so no more than that is held, and what is reserved beyond
-        // it is free. What this look takes away is given back at the next.
+        // noq took bytes under the window that it has, so no more than that is held, and what is
+        // reserved beyond it is free. What this look takes away is given back at the next.
         let needed = beyond.max(self.window.saturating_sub(LEAST));
         if needed > self.reserved {
             self.reserved += budget.take(needed - self.reserved);

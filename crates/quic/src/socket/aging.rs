@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// Two generations: what is used moves to the young one, and the old one goes when the young one is full or old.
-/// An entry is kept for the time after its last use at least, unless there are more than `most` newer ones.
+/// Two generations: what is used moves to the young one, and the old one goes when the young one is
+/// full or old. An entry is kept for the time after its last use at least, unless there are more
+/// than `most` newer ones.
 #[derive(Debug)]
 pub(crate) struct Aging<K, V> {
     young: HashMap<K, V>,

@@ -1,10 +1,12 @@
-//! As much of QUIC's frames as it takes to find a PATH_CHALLENGE and to change an ACK (RFC 9000 section 19).
+//! As much of QUIC's frames as it takes to find a PATH_CHALLENGE and to change an ACK (RFC 9000
+//! section 19).
 
 use std::ops::Range;
 
 const ACK: u64 = 0x02;
 const ACK_ECN: u64 = 0x03;
-/// The type of a frame that asks whether the peer receives on a path, as it is written, and of the answer.
+/// The type of a frame that asks whether the peer receives on a path, as it is written, and of the
+/// answer.
 pub(crate) const PATH_CHALLENGE: u8 = 0x1a;
 pub(super) const PATH_RESPONSE: u8 = 0x1b;
 /// Type and data of either.
@@ -42,7 +44,8 @@ impl Reader<'_> {
         self.skip(length)
     }
 
-    /// Passes over the frame that begins here, and gives its type. `None`: it is cut off, or of an unknown type.
+    /// Passes over the frame that begins here, and gives its type. `None`: it is cut off, or of an
+    /// unknown type.
     fn frame(&mut self) -> Option<u64> {
         let kind = self.integer()?;
         match kind {
@@ -111,7 +114,8 @@ pub(super) struct Challenge {
     pub(super) alone: bool,
 }
 
-/// The frames of a payload by their types, up to the first that is of no known type or cut off, whose type is `None`.
+/// The frames of a payload by their types, up to the first that is of no known type or cut off,
+/// whose type is `None`.
 fn frames(payload: &[u8]) -> impl Iterator<Item = (Option<u64>, &[u8])> {
     let mut reader = Reader { bytes: payload, at: 0 };
     std::iter::from_fn(move || {
@@ -146,7 +150,8 @@ pub(crate) fn responses(payload: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     responses.filter_map(|(_, frame)| frame.get(1..)?.try_into().ok())
 }
 
-/// True if a payload asks for an acknowledgement and says nothing else that its receiver has to get.
+/// True if a payload asks for an acknowledgement and says nothing else that its receiver has to
+/// get.
 pub(crate) fn only_asks(payload: &[u8]) -> bool {
     let mut asks = false;
     let known = frames(payload).all(|(kind, _)| {
@@ -156,7 +161,8 @@ pub(crate) fn only_asks(payload: &[u8]) -> bool {
     known && asks
 }
 
-/// The place for a PATH_CHALLENGE in the padding of a payload that has a PATH_RESPONSE and nothing else.
+/// The place for a PATH_CHALLENGE in the padding of a payload that has a PATH_RESPONSE and nothing
+/// else.
 pub(super) fn room_for_challenge(payload: &[u8]) -> Option<Range<usize>> {
     let (response, padding) = payload.split_at_checked(PATH_FRAME_BYTES)?;
     let room = response[0] == PATH_RESPONSE
@@ -169,7 +175,8 @@ pub(super) fn room_for_challenge(payload: &[u8]) -> Option<Range<usize>> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unknown;
 
-/// The payload without these packet numbers in its ACK frames; `None` if there are none of them in it.
+/// The payload without these packet numbers in its ACK frames; `None` if there are none of them in
+/// it.
 pub(super) fn without_acks(payload: &[u8], numbers: &[u64]) -> Result<Option<Vec<u8>>, Unknown> {
     let mut reader = Reader { bytes: payload, at: 0 };
     let mut changed = None;

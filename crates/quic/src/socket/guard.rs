@@ -1,6 +1,7 @@
-//! The anti-amplification limit of RFC 9000 section 8, below noq: a server sends no more than three times what it
-//! received to an address that has not shown that it receives. noq keeps that limit too, but sends a whole datagram
-//! for the last byte of it, and challenges a new path with 1200 bytes whatever came from there.
+//! The anti-amplification limit of RFC 9000 section 8, below noq: a server sends no more than three
+//! times what it received to an address that has not shown that it receives. noq keeps that limit
+//! too, but sends a whole datagram for the last byte of it, and challenges a new path with 1200
+//! bytes whatever came from there.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,15 +15,15 @@ use super::paths::{Small, TAG_BYTES};
 
 /// Anti-amplification factor: largest ratio of bytes sent to bytes received (RFC 9000 section 8.1).
 const FACTOR: u64 = 3;
-/// Addresses and connection IDs that are remembered. Of more than these the oldest are forgotten; noq's own limit
-/// remains for them.
+/// Addresses and connection IDs that are remembered. Of more than these the oldest are forgotten;
+/// noq's own limit remains for them.
 const MOST_ADDRESSES: usize = 65_536;
 /// Packets with a PATH_CHALLENGE that wait to be sent, which each does at once.
 const MOST_CHALLENGES: usize = 1024;
 /// Time for which an address in a handshake is remembered after its last packet.
 const KEEP_UNVALIDATED: Duration = Duration::from_secs(30);
-/// Least time for which a validated address is remembered. The time must exceed the longest silence of its
-/// connection.
+/// Least time for which a validated address is remembered. The time must exceed the longest silence
+/// of its connection.
 const KEEP_VALIDATED_LEAST: Duration = Duration::from_secs(60);
 
 /// Record of an endpoint's peers, kept by its socket.
@@ -121,8 +122,8 @@ impl Guard {
         }
     }
 
-    /// True if something came lately from an address at which no handshake began. Until then nobody looks for
-    /// challenges.
+    /// True if something came lately from an address at which no handshake began. Until then nobody
+    /// looks for challenges.
     pub(super) fn is_migrating(&self) -> bool {
         self.0.migrating.load(Ordering::Relaxed)
     }
@@ -140,8 +141,8 @@ impl Guard {
         }
     }
 
-    /// Whether this datagram may be sent now; it counts as sent if so. With a waker, whoever is refused is woken when
-    /// more was received from there.
+    /// Whether this datagram may be sent now; it counts as sent if so. With a waker, whoever is
+    /// refused is woken when more was received from there.
     pub(super) fn permit(&self, to: SocketAddr, datagram: &[u8], waker: Option<&Waker>) -> Permit {
         let generation = self.generation();
         let mut addresses = self.addresses();
@@ -186,8 +187,8 @@ impl Addresses {
         }
     }
 
-    /// Counts what came from an address that is not validated. Whether no handshake began there, so that a connection
-    /// may be moving to it.
+    /// Counts what came from an address that is not validated. Whether no handshake began there, so
+    /// that a connection may be moving to it.
     fn received(&mut self, from: SocketAddr, datagram: &[u8]) -> bool {
         if self.validated.get(&from).is_some() {
             return false;
@@ -206,8 +207,9 @@ impl Addresses {
         !is_handshake
     }
 
-    /// A Handshake packet with a connection ID that the server told to this address alone: whoever sent it has read
-    /// the server's Initial there (RFC 9000 section 8.1). noq checks the packet itself before it sends more.
+    /// A Handshake packet with a connection ID that the server told to this address alone: whoever
+    /// sent it has read the server's Initial there (RFC 9000 section 8.1). noq checks the packet
+    /// itself before it sends more.
     fn is_proof(&mut self, header: &LongHeader<'_>, from: SocketAddr) -> bool {
         let Ok(id) = header.destination.try_into() else { return false };
         header.kind == LongType::Handshake

@@ -1,5 +1,5 @@
-//! Fields of QUIC packets that anyone on the path can read: the long headers of versions 1 and 2 (RFC 9000
-//! section 17.2, RFC 9369 section 3.2).
+//! Fields of QUIC packets that anyone on the path can read: the long headers of versions 1 and 2
+//! (RFC 9000 section 17.2, RFC 9369 section 3.2).
 
 use crate::version::{V1, V2};
 

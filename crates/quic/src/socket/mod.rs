@@ -1,4 +1,5 @@
-//! The server's UDP socket between noq and the system: what noq never gets to see, and what it may not send.
+//! The server's UDP socket between noq and the system: what noq never gets to see, and what it may
+//! not send.
 
 pub(crate) mod aging;
 pub(crate) mod frames;
@@ -82,8 +83,8 @@ impl AsyncUdpSocket for Socket {
     }
 }
 
-/// Moves the datagrams that noq may see together, and gives the bytes that they have. All but the last of what was
-/// received as one has the length `stride`.
+/// Moves the datagrams that noq may see together, and gives the bytes that they have. All but the
+/// last of what was received as one has the length `stride`.
 pub(crate) fn keep(
     received: &mut [u8],
     stride: usize,
@@ -105,8 +106,9 @@ pub(crate) fn keep(
     kept
 }
 
-/// Version 2 is version 1 here, if the server speaks it. A packet of a version that it does not speak is answered only in a datagram that could begin a connection
-/// (RFC 9000 section 6.1), for an answer would be longer than what asks for it. Version 0 is an answer itself.
+/// Version 2 is version 1 here, if the server speaks it. A packet of a version that it does not
+/// speak is answered only in a datagram that could begin a connection (RFC 9000 section 6.1), for
+/// an answer would be longer than what asks for it. Version 0 is an answer itself.
 fn is_acceptable(datagram: &[u8]) -> bool {
     match long_version(datagram) {
         None | Some(V1) => true,
@@ -148,8 +150,9 @@ impl Sender {
         sent
     }
 
-    /// Sends datagrams of a connection that is validated on another path and must not wait for this one. Each
-    /// datagram is sent by itself; one that may not be sent is lost, and noq detects the loss.
+    /// Sends datagrams of a connection that is validated on another path and must not wait for this
+    /// one. Each datagram is sent by itself; one that may not be sent is lost, and noq detects the
+    /// loss.
     fn send_or_lose(
         &mut self,
         transmit: &Transmit<'_>,

@@ -1,9 +1,10 @@
-//! Shows when the peer has proved that it receives at a new address, from noq's own path validation (RFC 9000 section
-//! 8.2). noq expands every PATH_CHALLENGE to 1200 bytes, which may be more than three times what the new address sent,
-//! and fills the packet with data. So this layer, at noq's packet protection, makes a second packet of each: with the same number,
-//! and the PATH_CHALLENGE alone. The socket sends one of the two, as the limit allows, and never both. When it sent the small
-//! one, the peer acknowledges a packet whose data it has not got; that number is taken out of its ACKs, and noq sends
-//! the data again as lost.
+//! Shows when the peer has proved that it receives at a new address, from noq's own path validation
+//! (RFC 9000 section 8.2). noq expands every PATH_CHALLENGE to 1200 bytes, which may be more than
+//! three times what the new address sent, and fills the packet with data. So this layer, at noq's
+//! packet protection, makes a second packet of each: with the same number, and the PATH_CHALLENGE
+//! alone. The socket sends one of the two, as the limit allows, and never both. When it sent the
+//! small one, the peer acknowledges a packet whose data it has not got; that number is taken out of
+//! its ACKs, and noq sends the data again as lost.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,8 +26,8 @@ use crate::layer::{Layer, Layered, PacketKeys, protect};
 pub(super) const TAG_BYTES: usize = 16;
 /// Challenges that are remembered of one connection: more than are under way at one time.
 const MOST_CHALLENGES: usize = 16;
-/// Packets of one connection that were replaced. Each is forgotten never, because its ACK may come at any time; a
-/// connection that needs more gets no small challenges any more.
+/// Packets of one connection that were replaced. Each is forgotten never, because its ACK may come
+/// at any time; a connection that needs more gets no small challenges any more.
 const MOST_REPLACED: usize = 64;
 
 /// Challenges and packets that one connection has sent on paths that are not validated.
@@ -61,7 +62,8 @@ impl Paths {
         self.state().replaced.len() < MOST_REPLACED
     }
 
-    /// The challenges that a payload answers. That the peer has the data is what counts, wherever it stands.
+    /// The challenges that a payload answers. That the peer has the data is what counts, wherever
+    /// it stands.
     fn answered(&self, payload: &[u8]) -> Vec<[u8; 8]> {
         let mut state = self.state();
         if state.asked.is_empty() {
@@ -172,8 +174,9 @@ impl WatchedKey {
     }
 }
 
-/// Adds a PATH_CHALLENGE to a packet that answers a probe, in the place of its padding: a server that hears from a client on
-/// a new path probes that path as well (RFC 9000 section 9.6.2), which noq does no earlier than the client moves there.
+/// Adds a PATH_CHALLENGE to a packet that answers a probe, in the place of its padding: a server
+/// that hears from a client on a new path probes that path as well (RFC 9000 section 9.6.2), which
+/// noq does no earlier than the client moves there.
 fn challenge_too(packet: &mut [u8], header_len: usize, tag_len: usize) {
     let Some(end) = packet.len().checked_sub(tag_len) else { return };
     let Some(payload) = packet.get_mut(header_len..end) else { return };

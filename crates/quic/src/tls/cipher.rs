@@ -8,7 +8,8 @@ use rustls::CipherSuite;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::quic::Suite;
 
-/// The cipher suite of a connection's data. Initial packets have AES-128-GCM always (RFC 9001 section 5.2).
+/// The cipher suite of a connection's data. Initial packets have AES-128-GCM always (RFC 9001
+/// section 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Cipher {
     /// The suite that both ends negotiate.

@@ -27,8 +27,8 @@ const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 /// Sessions that can be resumed; more than these are forgotten. Each takes about a kilobyte.
 const SESSIONS: usize = 4096;
 
-/// A certificate chain with its private key, and what else a server's TLS is told. Clones share the certificate, so that
-/// [`reload`](Self::reload) changes it for all of them.
+/// A certificate chain with its private key, and what else a server's TLS is told. Clones share the
+/// certificate, so that [`reload`](Self::reload) changes it for all of them.
 #[derive(Clone)]
 pub struct ServerTls {
     current: Arc<Current>,
@@ -88,13 +88,15 @@ impl ServerTls {
         Self { cipher, ..self }
     }
 
-    /// Takes requests in a client's first packets (0-RTT) when it resumes a session. Such packets can be sent again by
-    /// anybody who saw them, which is harmless for requests that only read. A session is resumed once.
+    /// Takes requests in a client's first packets (0-RTT) when it resumes a session. Such packets
+    /// can be sent again by anybody who saw them, which is harmless for requests that only read. A
+    /// session is resumed once.
     pub fn with_early_data(self) -> Self {
         Self { early_data: true, ..self }
     }
 
-    /// Gives no session tickets, so that each connection proves the server's identity with its certificate.
+    /// Gives no session tickets, so that each connection proves the server's identity with its
+    /// certificate.
     pub fn without_resumption(self) -> Self {
         Self { resumption: false, ..self }
     }

@@ -36,7 +36,8 @@ pub enum Verify {
 }
 
 impl Verify {
-    /// rustls for a client that checks like this. Connections with one configuration share their sessions.
+    /// rustls for a client that checks like this. Connections with one configuration share their
+    /// sessions.
     pub(crate) fn config(
         &self,
         cipher: Cipher,
@@ -184,8 +185,8 @@ fn is_a_ca(error: &Error) -> bool {
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
-/// One certificate, or any from anybody. The handshake's signature is still checked, so the peer does hold
-/// the key of whatever it presents.
+/// One certificate, or any from anybody. The handshake's signature is still checked, so the peer
+/// does hold the key of whatever it presents.
 #[derive(Debug)]
 struct ByKey {
     provider: Arc<CryptoProvider>,

@@ -1,7 +1,8 @@
 //! The keys of version 2 from TLS's secrets (RFC 9369 section 3.3).
 //!
-//! rustls derives keys with the labels of the version that a connection began with. A client that began with version 1
-//! and is moved to version 2 needs others from the same secrets, which rustls hands to its key log alone.
+//! rustls derives keys with the labels of the version that a connection began with. A client that
+//! began with version 1 and is moved to version 2 needs others from the same secrets, which rustls
+//! hands to its key log alone.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +15,8 @@ use ring::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustls::crypto::tls13::OkmBlock;
 use rustls::{CipherSuite, KeyLog, SupportedCipherSuite, Tls13CipherSuite};
 
-/// Largest number of packets that a key of AES protects, and of packets that may fail (RFC 9001 section 6.6). That of
-/// ChaCha20 has no limit that a connection reaches.
+/// Largest number of packets that a key of AES protects, and of packets that may fail (RFC 9001
+/// section 6.6). That of ChaCha20 has no limit that a connection reaches.
 const AES_CONFIDENTIALITY_LIMIT: u64 = 1 << 23;
 const AES_INTEGRITY_LIMIT: u64 = 1 << 52;
 const CHACHA_INTEGRITY_LIMIT: u64 = 1 << 36;
@@ -187,7 +188,8 @@ impl PacketKey for DerivedPacketKey {
         let Some(length) = payload.len().checked_sub(self.tag_len()) else { return };
         let (payload, place) = payload.split_at_mut(length);
         let aad = Aad::from(&*header);
-        // Fails for payloads of more than 2^36 bytes alone; the packet then has no valid tag, and the peer drops it.
+        // Fails for payloads of more than 2^36 bytes alone; the packet then has no valid tag, and
+        // the peer drops it.
         if let Ok(tag) = self.key.seal_in_place_separate_tag(self.nonce(number), aad, payload) {
             place.copy_from_slice(tag.as_ref());
         }
@@ -225,7 +227,8 @@ impl PacketKey for DerivedPacketKey {
 struct DerivedHeaderKey(HeaderProtectionKey);
 
 impl DerivedHeaderKey {
-    /// RFC 9001 section 5.4.1. `plain` gives the first byte without its mask, of what it was and what it becomes.
+    /// RFC 9001 section 5.4.1. `plain` gives the first byte without its mask, of what it was and
+    /// what it becomes.
     fn apply(&self, pn_offset: usize, packet: &mut [u8], plain: impl Fn(u8, u8) -> u8) {
         let Some((header, behind)) = packet.split_at_mut_checked(pn_offset + 4) else { return };
         let Some(sample) = behind.get(..self.sample_size()) else { return };

@@ -1,5 +1,5 @@
-//! The ClientHello (RFC 8446 section 4.1.2), as far as the choice of a version needs it. rustls reads all of it behind this,
-//! and refuses what is malformed.
+//! The ClientHello (RFC 8446 section 4.1.2), as far as the choice of a version needs it. rustls
+//! reads all of it behind this, and refuses what is malformed.
 
 use super::parameters::{self, VersionInformation};
 use crate::socket::header::Reader;

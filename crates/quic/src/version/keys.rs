@@ -9,7 +9,8 @@ use super::unheard::FirstOfV2;
 use super::wire::{as_received, is_long, is_marked, is_v2, make_v2};
 use super::{Negotiated, Notes, V1, V2};
 
-/// The keys of Initial packets: each is received in the version that it has, and sent in the connection's.
+/// The keys of Initial packets: each is received in the version that it has, and sent in the
+/// connection's.
 pub(super) fn initial(
     suite: &Suite,
     id: ConnectionId,
@@ -49,7 +50,8 @@ pub(super) fn initial(
     }
 }
 
-/// The end that has the keys, by which it depends what an Initial of version 2 means that it receives.
+/// The end that has the keys, by which it depends what an Initial of version 2 means that it
+/// receives.
 pub(super) enum Role {
     /// A client that offered version 2: the server has chosen it (RFC 9368 section 2.3).
     Client,
@@ -62,8 +64,8 @@ pub(super) enum Role {
 struct InitialHeaderKey {
     v1: Box<dyn HeaderProtectionKey>,
     v2: Box<dyn HeaderProtectionKey>,
-    /// Of a server that has not accepted the connection yet. A Retry is sent before the packet is decrypted, so that its
-    /// header alone tells the version.
+    /// Of a server that has not accepted the connection yet. A Retry is sent before the packet is
+    /// decrypted, so that its header alone tells the version.
     begins: Option<(Notes, ConnectionId, Negotiated)>,
 }
 

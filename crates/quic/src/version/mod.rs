@@ -1,12 +1,15 @@
-//! QUIC version 2 (RFC 9369) and compatible version negotiation (RFC 9368) around noq, which speaks version 1 alone.
+//! QUIC version 2 (RFC 9369) and compatible version negotiation (RFC 9368) around noq, which speaks
+//! version 1 alone.
 //!
-//! noq sees version 1 always. The socket turns the long headers of version 2 that it receives into those of version 1
-//! and clears their fixed bit as a mark. Packet protection reads the mark, and writes the headers of version 2 into
-//! the packets of a connection that has it. So nobody may clear that bit for another reason: the transport parameter
-//! that allows it (RFC 9287) is not sent.
+//! noq sees version 1 always. The socket turns the long headers of version 2 that it receives into
+//! those of version 1 and clears their fixed bit as a mark. Packet protection reads the mark, and
+//! writes the headers of version 2 into the packets of a connection that has it. So nobody may
+//! clear that bit for another reason: the transport parameter that allows it (RFC 9287) is not
+//! sent.
 //!
-//! Deviations: a token of NEW_TOKEN is taken whatever the version of the connection that gave it (RFC 9369 section 5
-//! wants it ignored); it proves an address, which does not depend on the version.
+//! Deviations: a token of NEW_TOKEN is taken whatever the version of the connection that gave it
+//! (RFC 9369 section 5 wants it ignored); it proves an address, which does not depend on the
+//! version.
 
 mod derive;
 mod hello;
@@ -38,8 +41,8 @@ use crate::socket::aging::Aging;
 pub(crate) const V1: u32 = 1;
 pub(crate) const V2: u32 = 0x6b33_43cf;
 
-/// First packets of version 2 that wait to be accepted, and Retry packets that wait to be sent. Each waits no longer
-/// than the server takes for its next step.
+/// First packets of version 2 that wait to be accepted, and Retry packets that wait to be sent.
+/// Each waits no longer than the server takes for its next step.
 const MOST_WAITING: usize = 4096;
 const KEEP_WAITING: Duration = Duration::from_secs(10);
 
@@ -49,8 +52,8 @@ pub enum QuicVersions {
     /// Version 1 alone (RFC 9000).
     #[default]
     V1,
-    /// Both. A client begins with version 1 and offers version 2; a server takes either, and moves to version 2 a client that offers
-    /// it and does not resume a session.
+    /// Both. A client begins with version 1 and offers version 2; a server takes either, and moves
+    /// to version 2 a client that offers it and does not resume a session.
     V1AndV2,
     /// A client begins with version 2 and speaks no other.
     V2,

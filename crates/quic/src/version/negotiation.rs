@@ -1,5 +1,6 @@
-//! Version Negotiation packets that a client discards (RFC 9000 section 6.2, RFC 8999 section 6). Nothing protects them, and a
-//! packet of another type becomes one when its version is changed to 0 on the path.
+//! Version Negotiation packets that a client discards (RFC 9000 section 6.2, RFC 8999 section 6).
+//! Nothing protects them, and a packet of another type becomes one when its version is changed to 0
+//! on the path.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -13,8 +14,8 @@ use crate::socket::header::{LongType, Reader, long_headers, long_version};
 /// A version that nobody speaks (RFC 9000 section 15).
 const RESERVED: u32 = 0x0a0a_0a0a;
 
-/// The first packets of a client's connections, by the connection ID that the client chose for itself. An entry goes some
-/// time after the last Initial packet of its connection.
+/// The first packets of a client's connections, by the connection ID that the client chose for
+/// itself. An entry goes some time after the last Initial packet of its connection.
 #[derive(Clone, Debug)]
 pub(super) struct Attempts(Arc<Mutex<Aging<ConnectionId, First>>>);
 
@@ -46,8 +47,9 @@ impl Attempts {
         }
     }
 
-    /// False for a Version Negotiation packet that answers no first packet, that lists the version of the one that it answers, or
-    /// whose list is empty or cut off. noq discards those that come after another packet of the server.
+    /// False for a Version Negotiation packet that answers no first packet, that lists the version
+    /// of the one that it answers, or whose list is empty or cut off. noq discards those that come
+    /// after another packet of the server.
     pub(super) fn is_acceptable(&self, datagram: &[u8]) -> bool {
         if long_version(datagram) != Some(0) {
             return true;
@@ -65,8 +67,8 @@ impl Attempts {
     }
 }
 
-/// Hides version 1 in the list of a Version Negotiation packet that is acceptable. The connection has then another version, which
-/// noq takes for version 1: it would ignore the packet.
+/// Hides version 1 in the list of a Version Negotiation packet that is acceptable. The connection
+/// has then another version, which noq takes for version 1: it would ignore the packet.
 pub(super) fn hide_v1(datagram: &mut [u8]) {
     if long_version(datagram) != Some(0) {
         return;
@@ -90,7 +92,8 @@ struct Negotiation<'a> {
 }
 
 impl<'a> Negotiation<'a> {
-    /// `None` if the packet is cut off, or an ID is longer than those of the versions that there are.
+    /// `None` if the packet is cut off, or an ID is longer than those of the versions that there
+    /// are.
     fn read(packet: &'a [u8]) -> Option<Self> {
         const MOST_ID_BYTES: usize = 20;
         let mut reader = Reader(packet);

@@ -18,7 +18,8 @@ pub(super) struct VersionInformation {
     pub(super) available: Vec<u32>,
 }
 
-/// The parameters as they are sent: noq's, without the leave to clear the fixed bit, and with the versions.
+/// The parameters as they are sent: noq's, without the leave to clear the fixed bit, and with the
+/// versions.
 pub(super) fn encode(
     parameters: &TransportParameters,
     chosen: u32,

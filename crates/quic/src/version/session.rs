@@ -34,8 +34,8 @@ const fn labels(version: u32) -> Version {
 
 /// A server's TLS.
 pub(crate) struct ServerCrypto {
-    /// The configuration of each version, with sessions of its own: a ticket is of the version in which it was given
-    /// (RFC 9369 section 5).
+    /// The configuration of each version, with sessions of its own: a ticket is of the version in
+    /// which it was given (RFC 9369 section 5).
     pub(crate) v1: Arc<rustls::ServerConfig>,
     pub(crate) v2: Arc<rustls::ServerConfig>,
     pub(crate) suite: Suite,
@@ -96,8 +96,8 @@ pub(crate) struct ClientCrypto {
     pub(crate) moved: Moved,
 }
 
-/// Servers that moved a connection to version 2. The next connection begins with it, because the session that it resumes is of
-/// version 2 (RFC 9369 section 5).
+/// Servers that moved a connection to version 2. The next connection begins with it, because the
+/// session that it resumes is of version 2 (RFC 9369 section 5).
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Moved(Arc<Mutex<HashSet<String>>>);
 
@@ -256,7 +256,8 @@ impl TlsSession {
         }
     }
 
-    /// The keys that this connection needs instead of those that rustls derives: of a client that was moved to version 2.
+    /// The keys that this connection needs instead of those that rustls derives: of a client that
+    /// was moved to version 2.
     fn derived(&mut self, phase: Phase) -> Option<Keys> {
         if self.negotiated.version() == self.first {
             return None;
@@ -271,8 +272,9 @@ impl TlsSession {
     }
 }
 
-/// The version that a server chooses: that of the client's first packet, or version 2 if the client speaks it. A session is
-/// resumed in the version in which it began. A client that tells no versions has that of its first packet, `begun`, alone.
+/// The version that a server chooses: that of the client's first packet, or version 2 if the client
+/// speaks it. A session is resumed in the version in which it began. A client that tells no
+/// versions has that of its first packet, `begun`, alone.
 fn chosen(hello: &Hello, begun: u32, mine: QuicVersions) -> Result<u32, TransportError> {
     let Some(versions) = &hello.versions else { return Ok(begun) };
     if !versions.available.contains(&versions.chosen) {
@@ -363,9 +365,9 @@ impl Session for TlsSession {
         read.map(Some).map_err(Into::into)
     }
 
-    /// A server gets its keys of data when the handshake is complete, unless the client sends early data. With them before
-    /// (0.5-RTT), noq sends its NEW_CONNECTION_ID frames alone in a packet that the client acknowledges a round trip late,
-    /// and nothing else: no request has come yet.
+    /// A server gets its keys of data when the handshake is complete, unless the client sends early
+    /// data. With them before (0.5-RTT), noq sends its NEW_CONNECTION_ID frames alone in a packet
+    /// that the client acknowledges a round trip late, and nothing else: no request has come yet.
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
         if self.held.is_some() && !self.is_handshaking() {
             return self.held.take();

@@ -1,10 +1,12 @@
 //! The packet that a client acknowledges and throws away.
 //!
-//! picoquic's client (1.1.53) changes to version 2 with the header of the server's first packet of that version, and loses the content of
-//! this packet: it acknowledges its number without the frames. noq takes the acknowledgement for what it says and never sends the
-//! ServerHello again, so that the handshake ends in a timeout. Therefore that one number is taken out of the
-//! acknowledgements of a client that was moved to version 2, as if the packet had been lost. For a client that did read the
-//! packet nothing changes, because the first Handshake packet ends all Initial packets (RFC 9001 section 4.9.1).
+//! picoquic's client (1.1.53) changes to version 2 with the header of the server's first packet of
+//! that version, and loses the content of this packet: it acknowledges its number without the
+//! frames. noq takes the acknowledgement for what it says and never sends the ServerHello again, so
+//! that the handshake ends in a timeout. Therefore that one number is taken out of the
+//! acknowledgements of a client that was moved to version 2, as if the packet had been lost. For a
+//! client that did read the packet nothing changes, because the first Handshake packet ends all
+//! Initial packets (RFC 9001 section 4.9.1).
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -23,7 +25,8 @@ const ACK: usize = 2;
 const ACK_ECN: usize = 3;
 const CRYPTO: usize = 6;
 
-/// The number of the first Initial packet of version 2 that a server sends to a client that began with version 1.
+/// The number of the first Initial packet of version 2 that a server sends to a client that began
+/// with version 1.
 #[derive(Clone, Debug)]
 pub(super) struct FirstOfV2(Arc<AtomicU64>);
 
@@ -48,8 +51,8 @@ impl FirstOfV2 {
     }
 }
 
-/// The frames of an Initial packet without the acknowledgement of `number`; nothing if it is not acknowledged, or for frames
-/// that noq will refuse.
+/// The frames of an Initial packet without the acknowledgement of `number`; nothing if it is not
+/// acknowledged, or for frames that noq will refuse.
 fn without(frames: &[u8], number: u64) -> Option<BytesMut> {
     let mut rest = Reader(frames);
     while !rest.0.is_empty() {

@@ -106,8 +106,8 @@ impl Notes {
     }
 }
 
-/// A client's socket, with version 2 above it if there is one, and without the Version Negotiation packets that a client
-/// discards.
+/// A client's socket, with version 2 above it if there is one, and without the Version Negotiation
+/// packets that a client discards.
 pub(crate) fn client_socket(
     inner: Box<dyn AsyncUdpSocket>,
     versions: QuicVersions,

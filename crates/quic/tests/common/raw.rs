@@ -1,5 +1,5 @@
-//! A QUIC client that a test drives by hand: noq without its endpoint, so that the test decides which datagrams
-//! are sent, from which socket, and which are ignored.
+//! A QUIC client that a test drives by hand: noq without its endpoint, so that the test decides
+//! which datagrams are sent, from which socket, and which are ignored.
 #![allow(dead_code, unreachable_pub)]
 
 use std::net::{SocketAddr, UdpSocket};

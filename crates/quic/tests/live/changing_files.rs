@@ -1,4 +1,5 @@
-//! Files that change while they are served: what a request gets is the file as it was opened, or an error.
+//! Files that change while they are served: what a request gets is the file as it was opened, or an
+//! error.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The ECN codepoint of the packets that leave: a queue marks those of a flow that answers marks, and drops those
-//! of one that does not (RFC 3168 section 5).
+//! The ECN codepoint of the packets that leave: a queue marks those of a flow that answers marks,
+//! and drops those of one that does not (RFC 3168 section 5).
 
 use std::io::IoSliceMut;
 use std::net::UdpSocket;

@@ -158,7 +158,8 @@ async fn two_hundred_slow_readers_keep_nobody_waiting() {
     }
 }
 
-/// The whole body fits into the send window, so that the server has written it long before the client has it.
+/// The whole body fits into the send window, so that the server has written it long before the
+/// client has it.
 #[tokio::main]
 async fn a_slow_path_is_no_client_that_takes_nothing() {
     const BYTES: usize = 60_000;

@@ -1,5 +1,5 @@
-//! The packets that a server sends before a client without early data has completed the handshake: the handshake, and nothing that the
-//! client acknowledges a round trip late.
+//! The packets that a server sends before a client without early data has completed the handshake:
+//! the handshake, and nothing that the client acknowledges a round trip late.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! A client whose address changes while it downloads, as when a NAT forgets it: the server validates the new address within
-//! what it may send there, and loses no byte.
+//! A client whose address changes while it downloads, as when a NAT forgets it: the server
+//! validates the new address within what it may send there, and loses no byte.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A server's preferred address: the client moves there while it downloads, or stays when it may not or cannot, and
-//! nobody else can move it.
+//! A server's preferred address: the client moves there while it downloads, or stays when it may
+//! not or cannot, and nobody else can move it.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,8 +47,8 @@ impl Place {
         v4.map(SocketAddr::V4).or(v6.map(SocketAddr::V6)).expect("there is one")
     }
 
-    /// True if the server sends to its first client from the preferred address: noq then knows the client by a
-    /// marked address, and not by its own.
+    /// True if the server sends to its first client from the preferred address: noq then knows the
+    /// client by a marked address, and not by its own.
     fn has_moved(&self) -> bool {
         let connections = self.connections.lock().unwrap();
         let Some(path) = connections.first().and_then(|c| c.path(PathId::ZERO)) else {
@@ -187,7 +187,8 @@ async fn after_the_move_nothing_goes_over_the_old_path() {
     assert!(soon(|| relay.drained.load(Ordering::Relaxed)).await, "packets without an end");
     let before = relay.forwarded.load(Ordering::Relaxed);
     download(&client).await;
-    // What was on its way when it moved came before; the relay counts nothing that it drops, so open it again.
+    // What was on its way when it moved came before; the relay counts nothing that it drops, so
+    // open it again.
     relay.closed.store(false, Ordering::Relaxed);
     download(&client).await;
     assert_eq!(relay.forwarded.load(Ordering::Relaxed), before, "packets on the old path");
@@ -228,8 +229,8 @@ async fn without_an_answer_from_there_it_stays() {
     assert!(!place.has_moved());
 }
 
-/// Packets with the client's own address as their source, at both of the server's addresses: nothing of them is
-/// authentic, so the answers go where they went.
+/// Packets with the client's own address as their source, at both of the server's addresses:
+/// nothing of them is authentic, so the answers go where they went.
 #[tokio::main]
 async fn a_strangers_packets_in_the_clients_name_move_nothing() {
     let place = Place::new("127.0.0.1:0", "127.0.0.2:0");

@@ -20,7 +20,8 @@ fn tls() -> ServerTls {
     ServerTls::self_signed(&["localhost"]).expect("a certificate")
 }
 
-/// The server has another certificate by then, which the client does not trust: it is not asked for.
+/// The server has another certificate by then, which the client does not trust: it is not asked
+/// for.
 #[tokio::main]
 async fn a_session_that_is_resumed_needs_no_certificate() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -41,7 +42,8 @@ async fn a_session_that_is_resumed_needs_no_certificate() {
     assert!(stranger.is_err(), "whoever has no session sees the certificate");
 }
 
-/// On one thread, so that no handshake ends between the start of a connection and its first request.
+/// On one thread, so that no handshake ends between the start of a connection and its first
+/// request.
 #[tokio::main(flavor = "current_thread")]
 async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
     let all = [Alpn::HqInterop, Alpn::H3].map(|alpn| [(alpn, true), (alpn, false)]);
@@ -64,7 +66,8 @@ async fn a_request_goes_in_the_first_packets_if_the_server_takes_it() {
     }
 }
 
-/// The server that gave the session is gone, and the one in its place does not know it. On one thread as well.
+/// The server that gave the session is gone, and the one in its place does not know it. On one
+/// thread as well.
 #[tokio::main(flavor = "current_thread")]
 async fn a_request_that_was_not_taken_early_can_be_made_anew() {
     for alpn in [Alpn::HqInterop, Alpn::H3] {
@@ -102,7 +105,8 @@ async fn not_taken(alpn: Alpn) {
     client.close().await;
 }
 
-/// A probe timeout has the 25 ms in it by which the peer may be late with its ACK, and noq repeats a close for three.
+/// A probe timeout has the 25 ms in it by which the peer may be late with its ACK, and noq repeats
+/// a close for three.
 #[tokio::main]
 async fn a_client_that_is_done_does_not_stay() {
     let tls = tls();

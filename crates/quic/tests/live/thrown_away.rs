@@ -1,4 +1,5 @@
-//! A client that acknowledges the server's first packet of version 2 without having read what is in it, as picoquic's does.
+//! A client that acknowledges the server's first packet of version 2 without having read what is in
+//! it, as picoquic's does.
 
 use std::net::UdpSocket;
 use std::thread;

@@ -68,7 +68,8 @@ fn note(seen: &Seen, mut datagram: &[u8]) {
     }
 }
 
-/// What somebody on the path sends to the client when a datagram comes by, before it goes on: gets `true` if it is the client's.
+/// What somebody on the path sends to the client when a datagram comes by, before it goes on: gets
+/// `true` if it is the client's.
 type Forge = Arc<dyn Fn(bool, &[u8]) -> Vec<Vec<u8>> + Send + Sync>;
 
 impl Relay {
@@ -190,7 +191,8 @@ async fn a_server_without_version_2_refuses_it_at_once() {
     assert!(error.to_string().contains("version"), "{error}");
 }
 
-/// The destination connection IDs of the first packets of a client that fetches while somebody on the path forges.
+/// The destination connection IDs of the first packets of a client that fetches while somebody on
+/// the path forges.
 async fn attempts(versions: QuicVersions, forge: Forge) -> (Result<(), ClientError>, usize) {
     let (server, verify) = serve(QuicVersions::V1AndV2, Limits::default());
     let sources = Arc::new(Mutex::new(BTreeSet::new()));
@@ -212,8 +214,8 @@ async fn attempts(versions: QuicVersions, forge: Forge) -> (Result<(), ClientErr
     (outcome, count)
 }
 
-/// RFC 9000 section 6.2: it lists the version of the client, answers another packet, or is a packet of the server's whose version was
-/// changed.
+/// RFC 9000 section 6.2: it lists the version of the client, answers another packet, or is a packet
+/// of the server's whose version was changed.
 #[tokio::main]
 async fn a_version_negotiation_that_can_be_no_answer_is_discarded() {
     for versions in [QuicVersions::V1, QuicVersions::V1AndV2, QuicVersions::V2] {
@@ -267,7 +269,8 @@ async fn a_version_negotiation_ends_an_attempt_and_not_the_connection() {
     }
 }
 
-/// The second connection begins with the version that the first was moved to, and its requests go early.
+/// The second connection begins with the version that the first was moved to, and its requests go
+/// early.
 #[tokio::main]
 async fn a_session_is_resumed_in_its_version() {
     for (versions, then) in

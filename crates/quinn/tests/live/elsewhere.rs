@@ -1,5 +1,5 @@
-//! A connection with a controller of ours and without our runtime, and on the same thread one with our runtime and a
-//! controller of quinn's.
+//! A connection with a controller of ours and without our runtime, and on the same thread one with
+//! our runtime and a controller of quinn's.
 
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, UdpSocket};

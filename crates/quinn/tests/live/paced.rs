@@ -10,7 +10,8 @@ use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, Tr
 use rustls::RootCertStore;
 use rustls_pki_types::PrivatePkcs8KeyDer;
 
-/// A connection whose server end has this algorithm: the server's end, and the client's. The endpoints live as long.
+/// A connection whose server end has this algorithm: the server's end, and the client's. The
+/// endpoints live as long.
 async fn connected(algorithm: Algorithm) -> (Connection, Connection, [Endpoint; 2]) {
     let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a key");
     let certificate = own.cert.der().clone();
@@ -63,8 +64,8 @@ async fn one_paced() -> Duration {
     transfer(&there, &here, 1_000_000).await
 }
 
-/// quinn's own pacer would send this at once: the window is large and the round trip short. A busy machine is slower, and never
-/// faster.
+/// quinn's own pacer would send this at once: the window is large and the round trip short. A busy
+/// machine is slower, and never faster.
 fn the_pacing_rate_is_enforced() {
     let took = one_paced();
     assert!(took >= Duration::from_millis(490), "1 MB at 2 MB/s took {took:?}");

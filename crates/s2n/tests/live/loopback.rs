@@ -8,7 +8,8 @@ use fullpipe_testkit::PATIENCE;
 use s2n_quic::client::Connect;
 use s2n_quic::{Client, Server};
 
-/// The time from the connection's first packet on in which so many bytes came from a server with this algorithm.
+/// The time from the connection's first packet on in which so many bytes came from a server with
+/// this algorithm.
 async fn transfer(algorithm: Algorithm, bytes: usize) -> Duration {
     let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a key");
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
@@ -57,7 +58,8 @@ async fn paced() -> Duration {
     transfer(Algorithm::Fixed(rate), 1_000_000).await
 }
 
-/// s2n-quic asks the controller when a packet may leave. A busy machine is slower, and never faster.
+/// s2n-quic asks the controller when a packet may leave. A busy machine is slower, and never
+/// faster.
 fn the_pacing_rate_is_enforced() {
     let took = paced();
     assert!(took >= Duration::from_millis(480), "1 MB at 2 MB/s took {took:?}");

@@ -320,8 +320,8 @@ impl Sim {
         }
     }
 
-    /// Sends what may leave, after a probe that leaves whatever window and pacer say, if `is_timer` and one
-    /// is due; returns when to look again.
+    /// Sends what may leave, after a probe that leaves whatever window and pacer say, if `is_timer`
+    /// and one is due; returns when to look again.
     #[inline]
     fn send(&mut self, i: u32, is_timer: bool) -> Option<Instant> {
         let now = self.now;

@@ -1,5 +1,5 @@
-//! Flows whose data goes up: over the uplink, with their answers over the links. They are rare, so that nothing of
-//! them is in the way of the others.
+//! Flows whose data goes up: over the uplink, with their answers over the links. They are rare, so
+//! that nothing of them is in the way of the others.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,16 @@ use super::{CROSS, Sim};
 use crate::config::{Direction, Route};
 use crate::packet::{Chunk, Data, Up};
 
-/// Answers to flow `i` have the number `ANSWERS + i` on the links: above all flows and cross traffic.
+/// Answers to flow `i` have the number `ANSWERS + i` on the links: above all flows and cross
+/// traffic.
 pub(super) const ANSWERS: u32 = CROSS + (CROSS >> 1);
 
-/// Packets are forgotten when so many came after them: those that a path lost. A path with more packets under way
-/// than these loses the oldest of them.
+/// Packets are forgotten when so many came after them: those that a path lost. A path with more
+/// packets under way than these loses the oldest of them.
 const REMEMBERED: u64 = 1 << 18;
 
-/// Packets under way of flows that go up. The links carry data and the uplink answers, so that the packets of these
-/// flows are kept here, and a number stands for each of them on its way.
+/// Packets under way of flows that go up. The links carry data and the uplink answers, so that the
+/// packets of these flows are kept here, and a number stands for each of them on its way.
 #[derive(Debug, Default)]
 pub(super) struct Upwards {
     answers: HashMap<u64, Up>,
@@ -64,7 +65,8 @@ impl Sim {
         }
     }
 
-    /// A packet that came out of the uplink is nobody's answer: data of a flow that goes up, or of a flow that is over.
+    /// A packet that came out of the uplink is nobody's answer: data of a flow that goes up, or of
+    /// a flow that is over.
     #[cold]
     pub(super) fn on_data_up(&mut self, i: u32, up: &Up, ecn: Ecn) {
         let Up::Request(number) = up else { return };

@@ -1,6 +1,6 @@
 //! BBRv1 over links that batch, before and after Linux's estimate of ACK aggregation (commit
-//! 78dc70ebaa38, which gives 73, 102 and 100 Mbit/s for Wi-Fi at 2.4 GHz without it, with it and with
-//! CUBIC, and 362, 593 and 601 at 5 GHz).
+//! 78dc70ebaa38, which gives 73, 102 and 100 Mbit/s for Wi-Fi at 2.4 GHz without it, with it and
+//! with CUBIC, and 362, 593 and 601 at 5 GHz).
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{ElementConfig, PathConfig, QueueLimit};
@@ -34,10 +34,11 @@ fn goodput(mbit: u64, algorithm: Algorithm, bbr1_ack_aggregation: bool) -> f64 {
     sim.flow(0).received() as f64 * 8e-6 / SECS as f64
 }
 
-/// The silence is chosen so that the effect is whole: without the estimate 26 and 96 Mbit/s, with it
-/// 100 and 598, Linux's CUBIC 100 and 572. At shorter ones (up to 1.5 round trips) both keep the link busy; at
-/// longer ones the estimate, capped at the window of its time, lags behind CUBIC. The CUBIC of RFC 9438 has 102 and
-/// 611, so that 598 is 0.978 of it; of Linux's own figures 593 is 0.987 of 601.
+/// The silence is chosen so that the effect is whole: without the estimate 26 and 96 Mbit/s, with
+/// it 100 and 598, Linux's CUBIC 100 and 572. At shorter ones (up to 1.5 round trips) both keep the
+/// link busy; at longer ones the estimate, capped at the window of its time, lags behind CUBIC. The
+/// CUBIC of RFC 9438 has 102 and 611, so that 598 is 0.978 of it; of Linux's own figures 593 is
+/// 0.987 of 601.
 #[test]
 fn the_estimate_of_ack_aggregation_gives_bbr1_the_link_back() {
     for mbit in [106, 640] {

@@ -89,7 +89,8 @@ fn random_loss_takes_cubics_rate_and_little_of_bbrs() {
 }
 
 /// BBRv1 in a buffer of six BDP: each probe queues a quarter of a BDP, which is 10 ms here, and the
-/// phase after it takes that away again. Startup's queue is over in less than a twentieth of the run.
+/// phase after it takes that away again. Startup's queue is over in less than a twentieth of the
+/// run.
 #[test]
 fn bbr1_fills_the_link_and_queues_no_more_than_its_probe() {
     let (goodput, queue) = bulk(&FAST, Algorithm::Bbr1, 10.0);
@@ -146,8 +147,8 @@ fn startup_finds_any_bandwidth() {
         let bbr = snapshot.bbr.expect("a model");
         assert!(bbr.full_bw_reached, "{mbit} Mbit/s {rtt_ms} ms: {snapshot:?}");
         let share = bbr.max_bw.as_bits_per_sec() as f64 / (mbit * 1e6 * 1452.0 / 1480.0);
-        // A sample spans at least the window's floor of four packets, and one of its two ends may be
-        // a delayed ACK.
+        // A sample spans at least the window's floor of four packets, and one of its two ends may
+        // be a delayed ACK.
         let jitter = fullpipe_sim::MAX_ACK_DELAY.as_nanos() as f64
             / link.rate().time_for(4 * 1480).max(Duration::from_millis(rtt_ms)).as_nanos() as f64;
         let most = if mbit < 1.0 { 1.0 / (1.0 - jitter) } else { 1.001 };
@@ -155,9 +156,9 @@ fn startup_finds_any_bandwidth() {
     }
 }
 
-/// Two flows of each algorithm on one path: neither starves.
-/// Round trips about as long as the five seconds between two ProbeRTTs, whose marks leave few samples
-/// of Startup that are not application-limited: they are enough to end it.
+/// Two flows of each algorithm on one path: neither starves. Round trips about as long as the five
+/// seconds between two ProbeRTTs, whose marks leave few samples of Startup that are not
+/// application-limited: they are enough to end it.
 #[test]
 fn startup_ends_also_where_probe_rtt_cuts_its_rounds() {
     for (rtt_ms, within_secs) in [(1_700, 80.0), (2_500, 120.0), (4_000, 180.0)] {
@@ -171,7 +172,8 @@ fn startup_ends_also_where_probe_rtt_cuts_its_rounds() {
     }
 }
 
-/// BBRv2 had 2.89 for both gains of Startup; with BBRv3's a flow queues less on its way, and finds as much.
+/// BBRv2 had 2.89 for both gains of Startup; with BBRv3's a flow queues less on its way, and finds
+/// as much.
 #[test]
 fn startups_gains_of_before_queue_more() {
     let [before, now] = [Some(Gain::percent(289)), None].map(|gain| {

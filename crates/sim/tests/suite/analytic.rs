@@ -6,7 +6,8 @@ use fullpipe_path::{
 };
 use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 
-/// Pollaczek and Khinchine for M/D/1: the mean wait is load / (2 (1 - load)) of a packet's own time.
+/// Pollaczek and Khinchine for M/D/1: the mean wait is load / (2 (1 - load)) of a packet's own
+/// time.
 #[test]
 fn poisson_arrivals_wait_as_long_as_queueing_theory_says() {
     let rate = Rate::from_bits_per_sec(1_000_000_000);
@@ -29,8 +30,8 @@ fn poisson_arrivals_wait_as_long_as_queueing_theory_says() {
     }
 }
 
-/// Bytes per second of a flow over a fast link of 40 ms that loses every n-th packet, from the tenth
-/// loss on; and the payload of a packet.
+/// Bytes per second of a flow over a fast link of 40 ms that loses every n-th packet, from the
+/// tenth loss on; and the payload of a packet.
 fn response(algorithm: Algorithm, every: u64) -> f64 {
     let delay = Duration::from_millis(20);
     let rate = Some(Rate::from_bits_per_sec(10_000_000_000));

@@ -1,7 +1,7 @@
 //! Active queue management with 1, 5, 20 and 100 Reno flows, beside what the RFCs promise.
 //!
-//! The flows are long, have no ECN and fill a link of 50 Mbit/s over 100 ms, the longest round trip that the
-//! defaults of all four disciplines are made for. Their first 20 s are left out.
+//! The flows are long, have no ECN and fill a link of 50 Mbit/s over 100 ms, the longest round trip
+//! that the defaults of all four disciplines are made for. Their first 20 s are left out.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{
@@ -24,8 +24,8 @@ fn seen(queue: QueueConfig, flows: u64) -> (f64, f64) {
             start: Duration::from_millis(i * 37),
             ..FlowConfig::tcp_bulk(Algorithm::Reno, i)
         };
-        // The formulas halve the window at once. With PRR a lone flow's queue stays for another round trip, and
-        // the next drop finds it: two halvings in one sawtooth.
+        // The formulas halve the window at once. With PRR a lone flow's queue stays for another
+        // round trip, and the next drop finds it: two halvings in one sawtooth.
         flow.tcp.prr = false;
         flow
     };
@@ -79,8 +79,8 @@ fn fq_codel_keeps_its_delay() {
     assert_within("FQ-CoDel", QueueConfig::FqCoDel(FqCoDelConfig::new()), wanted);
 }
 
-/// RFC 8033 section 4.2: 15 ms, here within 15 % where enough flows keep the link full; fewer leave it empty for a
-/// part of each sawtooth.
+/// RFC 8033 section 4.2: 15 ms, here within 15 % where enough flows keep the link full; fewer leave
+/// it empty for a part of each sawtooth.
 #[test]
 fn pie_keeps_its_target() {
     let wanted =

@@ -1,4 +1,5 @@
-//! Behaviour of a simulated host beside the rules of its transport: jitter, handshake, restarts, PRR.
+//! Behaviour of a simulated host beside the rules of its transport: jitter, handshake, restarts,
+//! PRR.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{ElementConfig, Link, LossConfig, QueueLimit};
@@ -38,8 +39,8 @@ fn shares(jitter: Duration) -> Vec<f64> {
         .collect()
 }
 
-/// A path without random elements: seeds are replicates by the hosts' jitter alone, and their mean is
-/// a fair share. Without jitter all are one run, with whatever share its phase gives.
+/// A path without random elements: seeds are replicates by the hosts' jitter alone, and their mean
+/// is a fair share. Without jitter all are one run, with whatever share its phase gives.
 #[test]
 fn seeds_are_replicates_and_their_mean_is_fair() {
     let without = shares(Duration::ZERO);
@@ -152,8 +153,8 @@ fn quick_acks_leave_no_lone_packet_waiting() {
     assert!(quick.1 < 45 && delayed.1 >= 80, "{} and {} ms", quick.1, delayed.1);
 }
 
-/// After a pause the pacer has credit for a quarter of min_rtt. Credit for 2 ms, whatever the RTT, would be two windows
-/// here: 1.8 % of the data was lost with it, and 0.2 % with the bound.
+/// After a pause the pacer has credit for a quarter of min_rtt. Credit for 2 ms, whatever the RTT,
+/// would be two windows here: 1.8 % of the data was lost with it, and 0.2 % with the bound.
 #[test]
 fn a_pause_earns_no_burst_of_a_window() {
     let rate = Rate::from_bits_per_sec(1_000_000_000);

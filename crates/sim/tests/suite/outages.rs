@@ -12,8 +12,8 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A bulk flow on 1 Gbit/s and 40 ms with a buffer of one BDP. The link drops all data from `from` to
-/// `to`, both in ms.
+/// A bulk flow on 1 Gbit/s and 40 ms with a buffer of one BDP. The link drops all data from `from`
+/// to `to`, both in ms.
 fn through_an_outage(algorithm: Algorithm, from: u64, to: u64) -> Sim {
     let delay = Duration::from_nanos(ROUND_TRIP.as_nanos() / 2);
     let queue = QueueLimit::Bytes(RATE.bytes_in(ROUND_TRIP));
@@ -33,8 +33,8 @@ fn utilization_percent(sim: &mut Sim, time: Duration) -> f64 {
     100.0 * carried as f64 / RATE.bytes_in(time) as f64
 }
 
-/// A timeout in Startup: the small rounds after it are no plateau. Startup ends with the bandwidth of
-/// the link, and the next five seconds carry at least 95 % of it.
+/// A timeout in Startup: the small rounds after it are no plateau. Startup ends with the bandwidth
+/// of the link, and the next five seconds carry at least 95 % of it.
 #[test]
 fn a_timeout_in_startup_does_not_end_it() {
     for algorithm in BBRS {

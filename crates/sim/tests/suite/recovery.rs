@@ -42,8 +42,9 @@ fn both(algorithm: Algorithm) -> [FlowConfig; 2] {
     [FlowConfig::bulk(algorithm, 1), FlowConfig::tcp_bulk(algorithm, 1)]
 }
 
-/// One request in twenty is lost, and asked again after a timeout. An answer of 100 kB takes 4 round
-/// trips; a timeout costs less than 300 ms. The stalled flow got one twentieth of the answers.
+/// One request in twenty is lost, and asked again after a timeout. An answer of 100 kB takes 4
+/// round trips; a timeout costs less than 300 ms. The stalled flow got one twentieth of the
+/// answers.
 #[test]
 fn a_lost_request_is_sent_again() {
     let application = Application::RequestResponse { response_bytes: 100_000, think: MS };
@@ -59,8 +60,8 @@ fn a_lost_request_is_sent_again() {
 }
 
 /// Twenty segments, of which the last ACK is lost: a tail loss probe repeats the last segment, the
-/// receiver has it already and says so (DSACK). Nothing was lost, and nothing is counted as lost when
-/// more data follows (RFC 8985 section 7.4).
+/// receiver has it already and says so (DSACK). Nothing was lost, and nothing is counted as lost
+/// when more data follows (RFC 8985 section 7.4).
 #[test]
 fn tcp_takes_no_lost_ack_for_lost_data() {
     let (lost, cwnd) = after_a_tail(None, Some(9));
@@ -69,8 +70,8 @@ fn tcp_takes_no_lost_ack_for_lost_data() {
     assert!(cwnd >= undisturbed, "a window of {cwnd} instead of {undisturbed} bytes");
 }
 
-/// The same, and the last segment itself is lost: the probe repairs it, no duplicate is reported, and
-/// congestion control hears of one loss.
+/// The same, and the last segment itself is lost: the probe repairs it, no duplicate is reported,
+/// and congestion control hears of one loss.
 #[test]
 fn tcp_counts_a_loss_that_a_probe_repaired() {
     let (_, undisturbed) = after_a_tail(None, None);
@@ -79,8 +80,8 @@ fn tcp_counts_a_loss_that_a_probe_repaired() {
     assert!(cwnd < undisturbed, "a window of {cwnd} beside {undisturbed} bytes");
 }
 
-/// Segments counted as lost, and the window, after two writes of 20 segments; without the data packet
-/// and the ACK of these numbers.
+/// Segments counted as lost, and the window, after two writes of 20 segments; without the data
+/// packet and the ACK of these numbers.
 fn after_a_tail(data: Option<u64>, ack: Option<u64>) -> (u64, u64) {
     let acks = AckPolicy { every: 2, max_delay: MS.times(40), quick: 0 };
     let flow = FlowConfig { acks, ..exact(FlowConfig::tcp_bulk(Algorithm::Reno, 1)) };
@@ -100,9 +101,9 @@ fn after_a_tail(data: Option<u64>, ack: Option<u64>) -> (u64, u64) {
     (sim.flow(0).stats().lost_packets, sim.flow(0).snapshot().cwnd)
 }
 
-/// One ACK in five is lost, and no data. None is counted as lost in a bulk flow. Of 133 bursts every
-/// fifth loses its last ACK, and of the probes that follow every fifth its DSACK: a timeout is
-/// the end, as it is in a kernel, and takes the two to four segments without an ACK for lost.
+/// One ACK in five is lost, and no data. None is counted as lost in a bulk flow. Of 133 bursts
+/// every fifth loses its last ACK, and of the probes that follow every fifth its DSACK: a timeout
+/// is the end, as it is in a kernel, and takes the two to four segments without an ACK for lost.
 #[test]
 fn tcp_counts_few_losses_where_only_acks_are_lost() {
     let pauses = Application::OnOff { on: MS.times(50), off: MS.times(400) };
@@ -131,8 +132,8 @@ fn tcp_counts_few_losses_where_only_acks_are_lost() {
     }
 }
 
-/// A hundredth of the packets is 2 ms late: RACK sees that it is reordering after the first of them, so
-/// that CUBIC keeps the link. With a fixed threshold of three packets it loses a quarter.
+/// A hundredth of the packets is 2 ms late: RACK sees that it is reordering after the first of
+/// them, so that CUBIC keeps the link. With a fixed threshold of three packets it loses a quarter.
 #[test]
 fn tcp_learns_that_packets_are_reordered() {
     let goodput = |reordering| {
@@ -152,8 +153,9 @@ fn tcp_learns_that_packets_are_reordered() {
     assert!(rack > 0.95 && fixed < 0.85, "{fixed} with a fixed threshold, {rack} with RACK");
 }
 
-/// The late ones are sent again before they arrive, so that each of them is a copy's original: that is reordering
-/// too, as in Linux, which sends 0.02 % again on such a path. Without that each late packet is sent again for ever.
+/// The late ones are sent again before they arrive, so that each of them is a copy's original: that
+/// is reordering too, as in Linux, which sends 0.02 % again on such a path. Without that each late
+/// packet is sent again for ever.
 #[test]
 fn an_original_that_arrives_after_its_copy_left_is_reordering() {
     let mut flow = FlowConfig::tcp_bulk(Algorithm::Cubic, 1);
@@ -187,9 +189,9 @@ fn a_tcp_timeout_leaves_a_window_of_one_segment() {
     assert!(part > 0.8, "{part} of the link three seconds after the outage");
 }
 
-/// Ten packets a millisecond apart share an ACK. It leaves when the newest arrives, and so does that
-/// one's round trip: the path's, and the time of one packet on the wire. That of the oldest is 9 ms
-/// longer.
+/// Ten packets a millisecond apart share an ACK. It leaves when the newest arrives, and so does
+/// that one's round trip: the path's, and the time of one packet on the wire. That of the oldest is
+/// 9 ms longer.
 #[test]
 fn a_round_trip_is_that_of_the_newest_packet_of_an_ack() {
     let acks = AckPolicy { every: 10, max_delay: MS.times(40), quick: 0 };
@@ -218,7 +220,8 @@ fn no_persistent_congestion_before_the_first_round_trip() {
     assert!(cwnd >= 4 * smss, "{cwnd} bytes are {} packets", cwnd / smss);
 }
 
-/// Each group of short connections draws its own starts: another group beside it moves none of them.
+/// Each group of short connections draws its own starts: another group beside it moves none of
+/// them.
 #[test]
 fn another_group_of_connections_moves_no_start() {
     let application = Application::ShortFlows { bytes: 3_000, mean_interval: MS.times(50) };

@@ -86,8 +86,8 @@ fn every_byte_arrives_once_and_in_order_whatever_is_lost() {
     }
 }
 
-/// A window of W bytes a round trip is all that passes, however wide the link; a little less, because
-/// only whole packets leave, and ACKs wait for a second packet.
+/// A window of W bytes a round trip is all that passes, however wide the link; a little less,
+/// because only whole packets leave, and ACKs wait for a second packet.
 #[test]
 fn a_receive_window_limits_to_itself_per_round_trip() {
     let receive_window = ReceiveWindow::Fixed(200_000);
@@ -188,8 +188,8 @@ fn cross_traffic_reacts_to_nothing_and_takes_its_rate() {
     assert!(is_near(seen, 40.0 * 1415.0 / 1480.0, 0.04), "{seen} Mbit/s are left");
 }
 
-/// An application that writes 5 Mbit/s gets them, in writes of 10 kB each 16 ms, and is no reason for
-/// a queue.
+/// An application that writes 5 Mbit/s gets them, in writes of 10 kB each 16 ms, and is no reason
+/// for a queue.
 #[test]
 fn a_limited_application_gets_its_rate() {
     let application = Application::RateLimited { rate: mbit(5), write_bytes: 10_000 };
@@ -239,15 +239,16 @@ fn short_connections_come_and_go() {
     // Three standard deviations of a Poisson count.
     assert!((times.len() as f64 - wanted).abs() < 3.0 * wanted.sqrt(), "{}", times.len());
     assert!(sim.flow(0).received() >= times.len() * 50_000);
-    // The handshake takes one round trip; 12 kB go in the second, 24 in the third, the rest in the fourth.
+    // The handshake takes one round trip; 12 kB go in the second, 24 in the third, the rest in the
+    // fourth.
     let p50_ms = times.value_at_quantile(0.5) as f64 / 1e6;
     assert!((140.0..155.0).contains(&p50_ms), "{p50_ms} ms");
 }
 
 /// A queue that marks what finds more than 20 packets: Reno with ECN halves without a loss, and
-/// without ECN the mark means nothing to anybody.
-/// Of each packet two copies leave the first link, one of them a second late: when its connection, of one
-/// packet, is over. It passes the second link as the first copy does.
+/// without ECN the mark means nothing to anybody. Of each packet two copies leave the first link,
+/// one of them a second late: when its connection, of one packet, is over. It passes the second
+/// link as the first copy does.
 #[test]
 fn late_packets_of_a_short_connection_pass_the_whole_chain() {
     let app = Application::ShortFlows { bytes: 1_000, mean_interval: MS.times(100) };
@@ -294,7 +295,8 @@ fn marks_reach_the_controller_and_spare_the_packets() {
     );
 }
 
-/// Data both ways over a link of 20 Mbit/s and one of 5: each fills its own, and shares it with the other's ACKs.
+/// Data both ways over a link of 20 Mbit/s and one of 5: each fills its own, and shares it with the
+/// other's ACKs.
 #[test]
 fn data_goes_both_ways_and_shares_each_way_with_the_acks_of_the_other() {
     let up = FlowConfig { direction: Direction::Up, ..FlowConfig::bulk(Algorithm::Cubic, 2) };

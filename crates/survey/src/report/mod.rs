@@ -22,7 +22,8 @@ use crate::worst::{self, Wanted, Worst, worst};
 /// Name of the page in the directory of the results.
 pub const PAGE: &str = "report.html";
 
-/// The version of the JSON's form. It grows when a field changes its name or its meaning; fields may be added without.
+/// The version of the JSON's form. It grows when a field changes its name or its meaning; fields
+/// may be added without.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The results of a survey as a whole.
@@ -73,8 +74,8 @@ pub struct Asked {
 }
 
 impl Report {
-    /// Judges the results, and finds and shrinks the worst paths. `tell` is called with the number of those that are done and
-    /// that of all.
+    /// Judges the results, and finds and shrinks the worst paths. `tell` is called with the number
+    /// of those that are done and that of all.
     pub fn of(
         survey: &Survey,
         outcomes: Outcomes,

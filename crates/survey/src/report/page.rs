@@ -87,8 +87,8 @@ fn section(out: &mut String, report: &Report, number: usize, pair: &Pair) -> Res
     Ok(())
 }
 
-/// Each path as a dot: the reference's value to the right, the algorithm's own upwards. Nothing of measures that lie
-/// between 0 and 1, where the table says more.
+/// Each path as a dot: the reference's value to the right, the algorithm's own upwards. Nothing of
+/// measures that lie between 0 and 1, where the table says more.
 fn scatter(pair: &Pair, comparison: &Comparison) -> Option<Drawing> {
     let (what, unit, floor) = match comparison.measure {
         Measure::Goodput => ("Goodput", "Mbit/s", 1e-3),

@@ -1,8 +1,10 @@
-//! TCP without an operating system: two endpoints on one Cortex-M4, a poll loop, and a link in memory that loses one packet of a
-//! hundred. Each end sends a megabyte under bbr3 and compares the SHA-256 of what arrived.
+//! TCP without an operating system: two endpoints on one Cortex-M4, a poll loop, and a link in
+//! memory that loses one packet of a hundred. Each end sends a megabyte under bbr3 and compares the
+//! SHA-256 of what arrived.
 //!
-//! `cargo run --release` in this folder runs it under QEMU (`qemu-system-arm`), which prints what it prints and ends with its
-//! exit code. On a board the device's receive and send functions take the place of [`Link`].
+//! `cargo run --release` in this folder runs it under QEMU (`qemu-system-arm`), which prints what
+//! it prints and ends with its exit code. On a board the device's receive and send functions take
+//! the place of [`Link`].
 #![no_std]
 #![no_main]
 

@@ -103,8 +103,8 @@ impl Connection {
         self.note_losses(now, flight, news.bytes, losses);
     }
 
-    /// An ACK or a timer delivered so many bytes and found these losses; `flight` was in flight before. The
-    /// window's reduction takes effect by proportional rate reduction (RFC 9937).
+    /// An ACK or a timer delivered so many bytes and found these losses; `flight` was in flight
+    /// before. The window's reduction takes effect by proportional rate reduction (RFC 9937).
     pub(super) fn note_losses(
         &mut self,
         now: Instant,
@@ -138,8 +138,9 @@ impl Connection {
         self.on_mtu(now);
     }
 
-    /// A router passes on IP packets of `mtu` bytes at most, and threw away one that began at `seq` (RFC 1191, RFC
-    /// 8201). Messages that are of nothing under way are forged (RFC 8899 section 4.6.1).
+    /// A router passes on IP packets of `mtu` bytes at most, and threw away one that began at `seq`
+    /// (RFC 1191, RFC 8201). Messages that are of nothing under way are forged (RFC 8899 section
+    /// 4.6.1).
     pub(crate) fn on_too_big(&mut self, now: Instant, seq: u32, mtu: u32) {
         let place = seq::place(self.send.una, seq);
         let is_under_way = self.send.una <= place && place < self.send.nxt;
@@ -235,8 +236,8 @@ impl Connection {
         self.send.wl2 = ack;
     }
 
-    /// The blocks of a SACK option that are inside of the flight; and a DSACK (RFC 2883 section 4: the first block,
-    /// when it is below the ACK or inside of the second).
+    /// The blocks of a SACK option that are inside of the flight; and a DSACK (RFC 2883 section 4:
+    /// the first block, when it is below the ACK or inside of the second).
     fn read_sack(&self, header: &Header, ack: u64) -> ([Span; SACK_BLOCKS], Option<Span>) {
         let mut spans = [Span::default(); SACK_BLOCKS];
         if !self.options.sack {
@@ -256,8 +257,8 @@ impl Connection {
             let is_inside_of_second =
                 i == 1 && first.is_some_and(|f: Span| span.start <= f.start && f.end <= span.end);
             if i == 0 && span.end <= ack {
-                // Data that was never sent again cannot have arrived twice by our doing, but the peer's word is
-                // all there is.
+                // Data that was never sent again cannot have arrived twice by our doing, but the
+                // peer's word is all there is.
                 dsack = Some(span).filter(|_| span.start > self.send.iss);
                 continue;
             }
@@ -276,8 +277,8 @@ impl Connection {
     }
 }
 
-/// The round trip that an ACK measured (RFC 6298 section 3, RFC 7323 section 4): exact if a segment arrived
-/// that was sent once, else by timestamps.
+/// The round trip that an ACK measured (RFC 6298 section 3, RFC 7323 section 4): exact if a segment
+/// arrived that was sent once, else by timestamps.
 fn sample(
     now: Instant,
     news: &News,
@@ -301,7 +302,8 @@ fn sample(
     }
 }
 
-/// The time since this end's clock of timestamps, which began at `clock`, was at `echo`, rounded up.
+/// The time since this end's clock of timestamps, which began at `clock`, was at `echo`, rounded
+/// up.
 pub(super) fn echo_age(now: Instant, clock: u32, echo: u32) -> Option<Duration> {
     let tick = clock.wrapping_add((now.as_nanos() / GRANULARITY.as_nanos()) as u32);
     let age = tick.wrapping_sub(echo);

@@ -142,8 +142,9 @@ impl Connection {
         }
     }
 
-    /// The test of section 3.10.7.4. What has no data may begin at the window's edge, as in Linux: when both ends have lost
-    /// whole windows, their ACKs do, and by the RFC's letter neither would ever hear of the other's.
+    /// The test of section 3.10.7.4. What has no data may begin at the window's edge, as in Linux:
+    /// when both ends have lost whole windows, their ACKs do, and by the RFC's letter neither would
+    /// ever hear of the other's.
     fn is_acceptable(&self, start: u64, end: u64) -> bool {
         let (next, edge) = (self.receive.next(), self.receive.edge());
         if start == end {
@@ -153,8 +154,8 @@ impl Connection {
         is_inside(start) || end > start && is_inside(end - 1)
     }
 
-    /// The segment is outside of the window: it is answered. With a window of zero its ACK counts nevertheless,
-    /// and data that was here before is reported (RFC 2883).
+    /// The segment is outside of the window: it is answered. With a window of zero its ACK counts
+    /// nevertheless, and data that was here before is reported (RFC 2883).
     fn answer_unacceptable(&mut self, now: Instant, segment: &Segment<'_>, start: u64) {
         let next = self.receive.next();
         if self.state == State::TimeWait && segment.header.control == Control::Fin {

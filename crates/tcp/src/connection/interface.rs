@@ -51,8 +51,8 @@ impl Connection {
         }
     }
 
-    /// True if an application that waits to write should go on: a third of what the bounds allow is free, as with
-    /// Linux's sockets, so that it does not wake for each segment.
+    /// True if an application that waits to write should go on: a third of what the bounds allow is
+    /// free, as with Linux's sockets, so that it does not wake for each segment.
     pub fn is_writable(&self) -> bool {
         let bound = self.config.send_buffer.min(self.config.unsent);
         self.state == State::Closed || self.writable() > bound / 3
@@ -66,8 +66,8 @@ impl Connection {
     /// Reads data in its order; the number of bytes, 0 for the end of the stream.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] when there is nothing yet; the reason of the connection's end after a reset or a
-    /// timeout.
+    /// [`Error::WouldBlock`] when there is nothing yet; the reason of the connection's end after a
+    /// reset or a timeout.
     pub fn read(&mut self, to: &mut [u8]) -> Result<usize, Error> {
         if self.readable() == 0 {
             if self.receive.is_finished() {
@@ -89,8 +89,8 @@ impl Connection {
     /// Writes as much of `data` as the buffer has room for; the number of bytes.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] when there is no room or the handshake is not over; [`Error::Closed`] after
-    /// [`Self::close`]; the reason of the connection's end.
+    /// [`Error::WouldBlock`] when there is no room or the handshake is not over; [`Error::Closed`]
+    /// after [`Self::close`]; the reason of the connection's end.
     pub fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, Error> {
         if self.state == State::Closed {
             return Err(self.error.unwrap_or(Error::Closed));
@@ -125,7 +125,8 @@ impl Connection {
         }
     }
 
-    /// No more is written: what was, is sent, and then a FIN (RFC 9293 section 3.10.4). Reading goes on.
+    /// No more is written: what was, is sent, and then a FIN (RFC 9293 section 3.10.4). Reading
+    /// goes on.
     pub fn close(&mut self, now: Instant) {
         if self.closing {
             return;
@@ -154,8 +155,9 @@ impl Connection {
         self.end(Some(Error::Aborted));
     }
 
-    /// Nobody reads from now on, and this end is closed. Data that still arrives, or that nobody has read, resets
-    /// the connection, so that the peer learns that it was lost (RFC 9293 section 3.6.1, RFC 2525 section 2.17).
+    /// Nobody reads from now on, and this end is closed. Data that still arrives, or that nobody
+    /// has read, resets the connection, so that the peer learns that it was lost (RFC 9293 section
+    /// 3.6.1, RFC 2525 section 2.17).
     pub fn detach(&mut self, now: Instant) {
         if self.detached {
             return;
@@ -172,8 +174,8 @@ impl Connection {
         self.receive.discard();
     }
 
-    /// True if a SYN for a connection in TIME-WAIT opens a new one: its sequence numbers or timestamps are beyond
-    /// the old ones (RFC 9293 section 3.10.7.4, RFC 6191).
+    /// True if a SYN for a connection in TIME-WAIT opens a new one: its sequence numbers or
+    /// timestamps are beyond the old ones (RFC 9293 section 3.10.7.4, RFC 6191).
     pub(crate) fn may_begin_anew(&self, syn: &Header) -> bool {
         let is_newer = match syn.timestamp.filter(|_| self.options.timestamps) {
             Some(timestamp) => before(self.recent.value, timestamp.value),
@@ -197,8 +199,9 @@ impl Connection {
         self.detached
     }
 
-    /// Another congestion control from now on (Linux: TCP_CONGESTION). It begins as on a new connection, with what is
-    /// known of the round trip; what is under way is not counted against its window.
+    /// Another congestion control from now on (Linux: TCP_CONGESTION). It begins as on a new
+    /// connection, with what is known of the round trip; what is under way is not counted against
+    /// its window.
     pub fn set_congestion(&mut self, now: Instant, algorithm: Algorithm) {
         self.config.algorithm = algorithm;
         if !self.state.is_synchronized() {
@@ -211,7 +214,8 @@ impl Connection {
         self.prr = None;
     }
 
-    /// Lets small segments wait while others are unacknowledged, or not: see [`nagle`](crate::Config::nagle).
+    /// Lets small segments wait while others are unacknowledged, or not: see
+    /// [`nagle`](crate::Config::nagle).
     pub fn set_nagle(&mut self, nagle: bool) {
         self.config.nagle = nagle;
     }

@@ -86,7 +86,8 @@ struct Send {
     /// SND.WL1 and SND.WL2.
     wl1: u64,
     wl2: u64,
-    /// The end of a zero-window probe, whose byte the peer may have taken although it is beyond SND.NXT.
+    /// The end of a zero-window probe, whose byte the peer may have taken although it is beyond
+    /// SND.NXT.
     probe_end: u64,
 }
 
@@ -199,8 +200,8 @@ impl Connection {
         connection
     }
 
-    /// A passive open that nothing was kept of: `ack` acknowledges a SYN-ACK whose sequence number was a SYN
-    /// cookie with this segment size (RFC 4987 section 3.6). No option besides is known.
+    /// A passive open that nothing was kept of: `ack` acknowledges a SYN-ACK whose sequence number
+    /// was a SYN cookie with this segment size (RFC 4987 section 3.6). No option besides is known.
     pub(crate) fn from_cookie(
         now: Instant,
         ack: &Segment<'_>,

@@ -77,7 +77,8 @@ impl Connection {
         if let Some(at) = self.reorder_at {
             return Some((at, Alarm::Reordering));
         }
-        // RFC 8985 section 7.2, and Linux: one probe a flight, and none while anything else repairs it.
+        // RFC 8985 section 7.2, and Linux: one probe a flight, and none while anything else repairs
+        // it.
         let may_probe = self.options.sack
             && !self.rack.has_probe()
             && !self.recovery.is_active()
@@ -160,8 +161,9 @@ impl Connection {
         self.prr = None;
     }
 
-    /// The time from which a closed window counts. RFC 9293 section 3.8.6.1: as long as the peer answers, the connection
-    /// stays; but once nobody has it any more, a peer that takes nothing keeps it no longer (RFC 6429).
+    /// The time from which a closed window counts. RFC 9293 section 3.8.6.1: as long as the peer
+    /// answers, the connection stays; but once nobody has it any more, a peer that takes nothing
+    /// keeps it no longer (RFC 6429).
     fn patient_since(&self) -> Instant {
         if self.detached { self.waiting } else { self.heard.max(self.waiting) }
     }

@@ -24,7 +24,8 @@ pub(super) enum Probe {
 }
 
 impl Connection {
-    /// Writes the next packet that may leave now into `out`; whether there is one. `out` is cleared.
+    /// Writes the next packet that may leave now into `out`; whether there is one. `out` is
+    /// cleared.
     pub fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         out.clear();
         if let Some((seq, ack)) = self.reset.take() {
@@ -126,7 +127,8 @@ impl Connection {
         mss - (header.bytes() as u32 - TCP_HEADER).min(mss - 1)
     }
 
-    /// The next segment of what was never sent, of up to `payload` bytes (0: a full one); whether it has a FIN.
+    /// The next segment of what was never sent, of up to `payload` bytes (0: a full one); whether
+    /// it has a FIN.
     ///
     /// RFC 9293 section 3.8.6.2.1 against silly windows, and section 3.7.4, Nagle's algorithm.
     pub(super) fn next_new(&self, payload: u32) -> Option<(Span, bool)> {
@@ -174,7 +176,8 @@ impl Connection {
             return false;
         };
         let allowed = self.prr.map(|prr| prr.may_send(self.cc.inflight()));
-        // Without SACK the flight is not known well: RFC 6582 section 3.2 sends the first one whatever the window is.
+        // Without SACK the flight is not known well: RFC 6582 section 3.2 sends the first one
+        // whatever the window is.
         let is_first = repeat.is_some_and(|(span, _)| span.start == self.send.una);
         match self.cc.can_send(now) {
             SendDecision::Now { .. } | SendDecision::CwndLimited
@@ -204,8 +207,8 @@ impl Connection {
         true
     }
 
-    /// Bytes of data in a probe for a larger size, if one should leave now: when nothing is to be repaired, and enough
-    /// follows for its loss to be seen at once (RFC 4821 section 7.4).
+    /// Bytes of data in a probe for a larger size, if one should leave now: when nothing is to be
+    /// repaired, and enough follows for its loss to be seen at once (RFC 4821 section 7.4).
     fn mtu_probe(&mut self, now: Instant) -> Option<u32> {
         if !self.config.mtu_discovery || self.recovery.is_active() {
             return None;

@@ -1,5 +1,5 @@
-//! Numbers that a stranger cannot guess: initial sequence numbers (RFC 6528), SYN cookies (RFC 4987 section
-//! 3.6), ephemeral ports (RFC 6056).
+//! Numbers that a stranger cannot guess: initial sequence numbers (RFC 6528), SYN cookies (RFC 4987
+//! section 3.6), ephemeral ports (RFC 6056).
 
 use core::hash::{Hash, Hasher};
 use core::net::SocketAddr;
@@ -51,8 +51,8 @@ impl Secret {
         m.wrapping_add(self.hash(&Purpose::Isn, local, remote, 0) as u32)
     }
 
-    /// The offset of a connection's timestamps (RFC 7323 section 5.4): the same for the same ends, so that a new
-    /// connection's are beyond the old one's.
+    /// The offset of a connection's timestamps (RFC 7323 section 5.4): the same for the same ends,
+    /// so that a new connection's are beyond the old one's.
     pub(super) fn clock(&self, local: SocketAddr, remote: SocketAddr) -> u32 {
         self.hash(&Purpose::Clock, local, remote, 0) as u32
     }
@@ -81,7 +81,8 @@ impl Secret {
             | (hash as u32) >> (32 - HASH_BITS)
     }
 
-    /// The sequence number of a SYN-ACK that says what is to be remembered of a SYN: its segment size.
+    /// The sequence number of a SYN-ACK that says what is to be remembered of a SYN: its segment
+    /// size.
     pub(super) fn cookie(
         &self,
         now: Instant,
@@ -134,7 +135,8 @@ mod tests {
         }
     }
 
-    /// RFC 6528 section 3: the numbers of the same ends follow the clock of 4 us, those of others do not tell.
+    /// RFC 6528 section 3: the numbers of the same ends follow the clock of 4 us, those of others
+    /// do not tell.
     #[test]
     fn initial_sequence_numbers_follow_the_clock() {
         let (secret, (local, remote)) = (Secret::new([7; 16]), ends());

@@ -10,8 +10,9 @@ use crate::options::Options;
 use crate::wire::{self, Control, Header, Segment, TooBig};
 
 impl Endpoint {
-    /// Takes in an IP packet. What is neither a TCP segment nor an ICMP message that one was too big, or is damaged, is
-    /// passed by; that it is for this endpoint's address is the caller's affair.
+    /// Takes in an IP packet. What is neither a TCP segment nor an ICMP message that one was too
+    /// big, or is damaged, is passed by; that it is for this endpoint's address is the caller's
+    /// affair.
     pub fn receive(&mut self, now: Instant, packet: &[u8]) {
         if let Some(segment) = wire::parse(packet) {
             self.on_segment(now, &segment);

@@ -17,7 +17,8 @@ use crate::wire::{self, Header};
 use cookie::Secret;
 use listener::Listener;
 
-/// Resets and SYN cookies that wait to leave; more are not made. A peer sends again what was not answered.
+/// Resets and SYN cookies that wait to leave; more are not made. A peer sends again what was not
+/// answered.
 const MAX_REPLIES: usize = 64;
 /// The dynamic ports (RFC 6335 section 6).
 const FIRST_PORT: u16 = 49_152;
@@ -71,8 +72,9 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint that has at most `max_connections`, half-open ones and those in TIME-WAIT included. `key` has to
-    /// be random and secret: with it a stranger could guess sequence numbers.
+    /// An endpoint that has at most `max_connections`, half-open ones and those in TIME-WAIT
+    /// included. `key` has to be random and secret: with it a stranger could guess sequence
+    /// numbers.
     pub fn new(key: [u8; 16], max_connections: usize) -> Self {
         Self {
             secret: Secret::new(key),
@@ -90,9 +92,9 @@ impl Endpoint {
         }
     }
 
-    /// Listens at `address`, whose IP address may be unspecified for all of its family. At most `backlog`
-    /// connections are half-open, and as many wait for [`Self::accept`]; beyond that SYNs are answered with
-    /// cookies.
+    /// Listens at `address`, whose IP address may be unspecified for all of its family. At most
+    /// `backlog` connections are half-open, and as many wait for [`Self::accept`]; beyond that SYNs
+    /// are answered with cookies.
     ///
     /// # Errors
     /// [`Error::InUse`] when there is a listener with this address.
@@ -137,8 +139,8 @@ impl Endpoint {
     /// Opens a connection. With port 0 in `local` a port is chosen (RFC 6056).
     ///
     /// # Errors
-    /// [`Error::Address`] for ends that cannot have a connection, [`Error::InUse`] when there is one between them or
-    /// no port is left, [`Error::TooMany`].
+    /// [`Error::Address`] for ends that cannot have a connection, [`Error::InUse`] when there is
+    /// one between them or no port is left, [`Error::TooMany`].
     pub fn connect(
         &mut self,
         now: Instant,
@@ -280,8 +282,8 @@ impl Endpoint {
         }
     }
 
-    /// The application has no more to do with the connection: it goes on by itself until it is over, as
-    /// [`Connection::detach`] says.
+    /// The application has no more to do with the connection: it goes on by itself until it is
+    /// over, as [`Connection::detach`] says.
     pub fn release(&mut self, now: Instant, handle: Handle) {
         if let Ok(connection) = self.connection_mut(handle) {
             connection.detach(now);
@@ -289,7 +291,8 @@ impl Endpoint {
         }
     }
 
-    /// Writes the next packet that may leave now into `out`; whether there is one. `out` is cleared.
+    /// Writes the next packet that may leave now into `out`; whether there is one. `out` is
+    /// cleared.
     pub fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if let Some((from, to, header)) = self.replies.pop_front() {
             wire::write(out, from, to, &header, [&[], &[]]);
@@ -311,7 +314,8 @@ impl Endpoint {
         false
     }
 
-    /// The next time at which [`Self::on_timer`] has something to do, after [`Self::transmit`] gave no packet.
+    /// The next time at which [`Self::on_timer`] has something to do, after [`Self::transmit`] gave
+    /// no packet.
     pub fn poll_at(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -340,7 +344,8 @@ impl Endpoint {
         }
     }
 
-    /// A connection with which something happened since the last call, whoever did it. Each is named once.
+    /// A connection with which something happened since the last call, whoever did it. Each is
+    /// named once.
     pub fn next_changed(&mut self) -> Option<Handle> {
         let handle = self.changed.pop_front()?;
         if let Some(slot) = self.slot_mut(handle) {
@@ -377,7 +382,8 @@ impl Endpoint {
         held + self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// Something happened with the connection: it may have something to send, and somebody may want to know.
+    /// Something happened with the connection: it may have something to send, and somebody may want
+    /// to know.
     fn touch(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if !slot.is_ready {

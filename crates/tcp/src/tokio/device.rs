@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 
 use tun_rs::SyncDevice;
 
-/// A device that gives and takes one IP packet a call and does not block: its file descriptor tells when it has one,
-/// or room for one.
+/// A device that gives and takes one IP packet a call and does not block: its file descriptor tells
+/// when it has one, or room for one.
 pub trait Device: AsFd + Send + Sync + 'static {
     /// Reads a packet into `to`; its size.
     ///

@@ -17,7 +17,8 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens at `address` for connections with this configuration; see [`crate::Endpoint::listen`].
+    /// Listens at `address` for connections with this configuration; see
+    /// [`crate::Endpoint::listen`].
     ///
     /// # Errors
     /// There is a listener with this address, or the stack has ended.

@@ -1,7 +1,7 @@
 //! Connections for tokio over a device that carries IP packets, such as a TUN device.
 //!
-//! A [`Stack`] is an [`Endpoint`] with a task that drives it. It ends when the stack, all of its listeners and
-//! streams are dropped, and what they sent has arrived.
+//! A [`Stack`] is an [`Endpoint`] with a task that drives it. It ends when the stack, all of its
+//! listeners and streams are dropped, and what they sent has arrived.
 //!
 //! ```no_run
 //! use fullpipe_tcp::{Config, tokio::{Stack, TcpStream}};
@@ -79,8 +79,8 @@ struct Wakers {
 }
 
 impl Stack {
-    /// Starts a stack of at most `max_connections` over `device`, which has to be non-blocking, on the runtime that
-    /// this is called from.
+    /// Starts a stack of at most `max_connections` over `device`, which has to be non-blocking, on
+    /// the runtime that this is called from.
     ///
     /// # Errors
     /// The runtime cannot wait for the device, or the system has no random numbers.
@@ -104,7 +104,8 @@ impl Stack {
         Ok(Self { shared })
     }
 
-    /// Waits until the peers have all that was written, but no longer than `grace`, and resets what connections are left.
+    /// Waits until the peers have all that was written, but no longer than `grace`, and resets what
+    /// connections are left.
     pub async fn shutdown(&self, grace: time::Duration) {
         // Whoever is late is reset.
         let _ = self.wait_for(grace, |endpoint| endpoint.undelivered() == 0).await;

@@ -14,7 +14,8 @@ use fullpipe_cc::{Algorithm, Snapshot};
 use super::{Shared, Stack, State, Wakers};
 use crate::{Config, Connection, Error, Handle, Info};
 
-/// A connection. Dropping it closes it: what was written still arrives; what the peer sends from then on resets it.
+/// A connection. Dropping it closes it: what was written still arrives; what the peer sends from
+/// then on resets it.
 #[derive(Debug)]
 pub struct TcpStream {
     shared: Arc<Shared>,
@@ -30,7 +31,8 @@ impl TcpStream {
     /// Connects `local`, an address of the stack whose port may be 0 for any, to `remote`.
     ///
     /// # Errors
-    /// The addresses are impossible or in use, the peer refuses or does not answer, or the stack has ended.
+    /// The addresses are impossible or in use, the peer refuses or does not answer, or the stack
+    /// has ended.
     pub async fn connect(
         stack: &Stack,
         local: SocketAddr,
@@ -154,8 +156,8 @@ impl TcpStream {
     /// Reads what there is, as [`Connection::read`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is nothing yet; the reason of the connection's end; the stack has
-    /// ended.
+    /// [`io::ErrorKind::WouldBlock`] when there is nothing yet; the reason of the connection's end;
+    /// the stack has ended.
     pub fn try_read(&self, to: &mut [u8]) -> io::Result<usize> {
         self.act(|state| state.endpoint.read(self.handle, to))
     }
@@ -163,7 +165,8 @@ impl TcpStream {
     /// Writes what there is room for, as [`Connection::write`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is no room; the reason of the connection's end; the stack has ended.
+    /// [`io::ErrorKind::WouldBlock`] when there is no room; the reason of the connection's end; the
+    /// stack has ended.
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         let now = self.shared.now();
         self.act(|state| state.endpoint.write(now, self.handle, data))

@@ -1,7 +1,7 @@
 //! The driver's timer.
 //!
-//! tokio counts time in milliseconds and rounds up, which makes bursts of one to two milliseconds of what is paced. On
-//! Linux a timerfd wakes within some ten microseconds.
+//! tokio counts time in milliseconds and rounds up, which makes bursts of one to two milliseconds
+//! of what is paced. On Linux a timerfd wakes within some ten microseconds.
 
 use std::io;
 use std::time::Instant;
@@ -59,7 +59,8 @@ mod linux {
                 self.set = Some(at);
             }
             let mut ready = self.fd.readable().await?;
-            // Reading takes the expiration off. That there is none is no error: the time was set anew meanwhile.
+            // Reading takes the expiration off. That there is none is no error: the time was set
+            // anew meanwhile.
             let _expired = self.fd.get_ref().0.wait();
             ready.clear_ready();
             self.set = None;

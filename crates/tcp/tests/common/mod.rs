@@ -42,7 +42,8 @@ impl App {
         self.error.is_some() || self.at_end && self.written == self.to_write
     }
 
-    /// Reads and writes what is possible now at end `i`; the second end accepts its connection first.
+    /// Reads and writes what is possible now at end `i`; the second end accepts its connection
+    /// first.
     pub(crate) fn act(
         &mut self,
         i: usize,
@@ -263,7 +264,8 @@ impl Net {
     }
 }
 
-/// The ICMP message of a router that `packet` is larger than `mtu` (RFC 1191 section 4), from 192.0.2.1.
+/// The ICMP message of a router that `packet` is larger than `mtu` (RFC 1191 section 4), from
+/// 192.0.2.1.
 pub(crate) fn too_big(packet: &[u8], mtu: u16) -> Vec<u8> {
     let quoted = &packet[..28];
     let mut icmp = vec![3, 4, 0, 0, 0, 0];

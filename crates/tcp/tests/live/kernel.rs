@@ -16,7 +16,8 @@ use tun_rs::SyncDevice;
 
 use crate::namespace::{in_namespace, kernel, ours, start};
 
-/// A device that loses, doubles, damages and delays packets in both directions, each with this probability.
+/// A device that loses, doubles, damages and delays packets in both directions, each with this
+/// probability.
 struct Bad {
     device: SyncDevice,
     probability: f64,

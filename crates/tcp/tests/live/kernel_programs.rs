@@ -38,8 +38,8 @@ fn is_listening(port: u16) -> bool {
     })
 }
 
-/// Every connection to this end's port goes on to the same port of the kernel's, over a second one of ours: a client and
-/// a server of the kernel's each have this crate at the other end.
+/// Every connection to this end's port goes on to the same port of the kernel's, over a second one
+/// of ours: a client and a server of the kernel's each have this crate at the other end.
 fn relay(runtime: &Runtime, stack: &Stack, port: u16) {
     let stack = stack.clone();
     let config = Config { nagle: false, ..Config::default() };

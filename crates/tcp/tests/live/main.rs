@@ -1,4 +1,5 @@
-//! The drivers in real time, on devices of a namespace of their own, against the kernel's TCP. Linux alone has them.
+//! The drivers in real time, on devices of a namespace of their own, against the kernel's TCP.
+//! Linux alone has them.
 
 #[cfg(target_os = "linux")]
 #[path = "../common/mod.rs"]

@@ -1,4 +1,5 @@
-//! A network namespace with a TUN device, the kernel's TCP on its one side and a stack on the other.
+//! A network namespace with a TUN device, the kernel's TCP on its one side and a stack on the
+//! other.
 
 use std::net::SocketAddr;
 

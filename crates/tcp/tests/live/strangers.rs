@@ -1,5 +1,6 @@
-//! Strangers who do harm, beside a connection of the kernel's TCP that has to keep half of its rate at least. In real time and in
-//! a namespace; `tests/suite/strangers.rs` has it in virtual time. `STRANGERS` says how many packets they send.
+//! Strangers who do harm, beside a connection of the kernel's TCP that has to keep half of its rate
+//! at least. In real time and in a namespace; `tests/suite/strangers.rs` has it in virtual time.
+//! `STRANGERS` says how many packets they send.
 
 use std::io::{self, Read};
 use std::net::TcpStream as KernelStream;
@@ -96,7 +97,8 @@ impl Device for Attacked {
     }
 }
 
-/// A server that writes to each connection as long as somebody reads, and the attack that its device can be under.
+/// A server that writes to each connection as long as somebody reads, and the attack that its
+/// device can be under.
 fn serve(device: SyncDevice, make: Make) -> (Runtime, Stack, Arc<Attack>) {
     let state = State { begun: None, turn: false, dice: dice(), make, packet: Vec::new() };
     let attack = Attack { packets: packets(), state: Mutex::new(state), sent: AtomicU64::new(0) };
@@ -147,7 +149,8 @@ fn survives(make: Make) {
             let begun = Instant::now();
             let meanwhile = rate(&mut stream, || !attack.is_over());
             println!("{} packets in {:?}", attack.packets, begun.elapsed());
-            // As many half-open connections as the backlog has room for, with nothing in their buffers.
+            // As many half-open connections as the backlog has room for, with nothing in their
+            // buffers.
             let (connections, memory) = (stack.connections(), stack.memory());
             assert!(connections <= 1 + 2 * BACKLOG, "{connections} connections");
             assert!(memory < 2_000_000, "{memory} bytes");

@@ -1,12 +1,13 @@
-//! A bulk transfer through a TUN device on one core: this crate beside smoltcp's own socket and the kernel, each with the
-//! kernel's TCP at the other end.
+//! A bulk transfer through a TUN device on one core: this crate beside smoltcp's own socket and the
+//! kernel, each with the kernel's TCP at the other end.
 //!
 //! ```text
 //! TUN_BULK_MB=1000 cargo test --release -p fullpipe-tcp --test live -- --include-ignored tun_bulk
 //! ```
 //!
-//! All packets are of 1500 bytes, without offloads. Between two ends of the kernel's there are two devices, and a
-//! thread that carries packets from one to the other. CPU is that of the whole process: both ends, and the devices.
+//! All packets are of 1500 bytes, without offloads. Between two ends of the kernel's there are two
+//! devices, and a thread that carries packets from one to the other. CPU is that of the whole
+//! process: both ends, and the devices.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -38,7 +39,8 @@ const PORT: u16 = 80;
 
 const BUFFER: usize = 4 << 20;
 const CHUNK: usize = 64 << 10;
-/// Shortest wait for the pacer: sleeps of a few microseconds would cost more than what is sent between them.
+/// Shortest wait for the pacer: sleeps of a few microseconds would cost more than what is sent
+/// between them.
 const LEAST_WAIT: Duration = Duration::from_micros(250);
 /// Packets that are read, and that are sent, in one turn.
 const BURST: usize = 64;

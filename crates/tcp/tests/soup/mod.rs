@@ -1,6 +1,6 @@
-//! An endpoint and a peer that sends what a sequence of bytes says: honest segments, and such that are nearly so. What
-//! must hold after each event: no panic, no endless stream of packets, no timer that is due again at once, bounded
-//! memory, and packets that can be read.
+//! An endpoint and a peer that sends what a sequence of bytes says: honest segments, and such that
+//! are nearly so. What must hold after each event: no panic, no endless stream of packets, no timer
+//! that is due again at once, bounded memory, and packets that can be read.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +13,8 @@ use crate::input::Bytes;
 
 const BUFFER: usize = 20_000;
 const MAX_CONNECTIONS: usize = 8;
-/// The most packets that one event may bring: two full buffers for each connection, in tiny segments.
+/// The most packets that one event may bring: two full buffers for each connection, in tiny
+/// segments.
 const MAX_PACKETS: usize = 4 * MAX_CONNECTIONS * BUFFER / 8;
 /// Buffers, which may have twice the capacity of what is in them, and lists of segments of 8 bytes.
 const MAX_MEMORY: usize = MAX_CONNECTIONS * (4 * BUFFER + BUFFER / 8 * 512);
@@ -21,7 +22,8 @@ const MAX_MEMORY: usize = MAX_CONNECTIONS * (4 * BUFFER + BUFFER / 8 * 512);
 /// What the peer knows of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
-    /// The next number that is expected of the endpoint, and the first one that it has not acknowledged.
+    /// The next number that is expected of the endpoint, and the first one that it has not
+    /// acknowledged.
     expected: u32,
     acked: u32,
     clock: u32,

@@ -1,4 +1,5 @@
-//! Two ends over a network that loses, doubles, reorders and damages: every byte arrives, in its place.
+//! Two ends over a network that loses, doubles, reorders and damages: every byte arrives, in its
+//! place.
 
 use crate::common::{App, MS, Net};
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
@@ -6,8 +7,8 @@ use fullpipe_path::{ElementConfig, LossConfig, PathConfig, Probability, QueueLim
 use fullpipe_tcp::{Config, State};
 use proptest::prelude::*;
 
-/// Ample: where half of the packets are lost, timestamps make the timeout two minutes long (the answer to a
-/// copy echoes the original), and a buffer of a byte has one packet under way.
+/// Ample: where half of the packets are lost, timestamps make the timeout two minutes long (the
+/// answer to a copy echoes the original), and a buffer of a byte has one packet under way.
 const LONG: Duration = Duration::from_secs(1_000_000);
 
 #[derive(Clone, Debug)]

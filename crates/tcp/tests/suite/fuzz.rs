@@ -1,7 +1,8 @@
-//! Random sequences of events until `FUZZ_EVENTS` have passed: an endpoint and a peer that need not be honest, and two
-//! ends over a network that does what it likes.
+//! Random sequences of events until `FUZZ_EVENTS` have passed: an endpoint and a peer that need not
+//! be honest, and two ends over a network that does what it likes.
 //!
-//! A sequence that fails is made as short as possible and printed. `FUZZ_SEED` gives other sequences.
+//! A sequence that fails is made as short as possible and printed. `FUZZ_SEED` gives other
+//! sequences.
 
 use std::cell::Cell;
 

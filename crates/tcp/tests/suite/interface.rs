@@ -1,4 +1,5 @@
-//! Endpoints behind smoltcp's interfaces: two on an Ethernet in memory, with ARP and NDP, in virtual time.
+//! Endpoints behind smoltcp's interfaces: two on an Ethernet in memory, with ARP and NDP, in
+//! virtual time.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -35,7 +35,8 @@ fn transfer(net: &mut Net) -> f64 {
     net.now.as_nanos() as f64 / 1e9
 }
 
-/// RFC 8899 section 4.3: three timeouts, the base size, and the largest that passes a few round trips later.
+/// RFC 8899 section 4.3: three timeouts, the base size, and the largest that passes a few round
+/// trips later.
 #[test]
 fn a_black_hole_is_left() {
     for carries in [1500, 1400, 4000, 1200] {
@@ -103,7 +104,8 @@ fn a_forged_message_changes_nothing() {
         wire::write(&mut packet, local, remote, &header, [&[0; 100], &[]]);
         net.ends[0].receive(net.now, &too_big(&packet, 600));
     }
-    // At most one of the sixteen hits the few megabytes that are under way, and then the base is the least.
+    // At most one of the sixteen hits the few megabytes that are under way, and then the base is
+    // the least.
     let now = info(&net).snd_mss;
     assert!(now == mss || now == 1200 - 52, "{now}");
     // Another connection's message is not this one's.

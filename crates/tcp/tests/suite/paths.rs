@@ -1,4 +1,5 @@
-//! Goodput and queue over the path model in virtual time, beside the simulator's TCP on the same path.
+//! Goodput and queue over the path model in virtual time, beside the simulator's TCP on the same
+//! path.
 
 use crate::common::{App, MS, Net};
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
@@ -84,8 +85,8 @@ impl Scenario {
     }
 }
 
-/// 374.4 of the 386.1 Mbit/s that the link has for segments of 1448 bytes, as in the simulator: the rest is
-/// bbr3's own, its probes for the shortest round trip.
+/// 374.4 of the 386.1 Mbit/s that the link has for segments of 1448 bytes, as in the simulator: the
+/// rest is bbr3's own, its probes for the shortest round trip.
 #[test]
 fn a_fast_path_is_full_and_its_queue_short() {
     let [(goodput, queue), (simulated, _)] = FAST.both(Algorithm::Bbr3);
@@ -118,8 +119,8 @@ fn one_per_cent_of_loss_is_repaired() {
     let count = SEEDS.count() as f64;
     let (goodput, simulated) = (sum / count, sum_simulated / count);
     println!("mean: {goodput:.2}; simulator {simulated:.2}");
-    // 41.7. It was 42.1 while each undone loss began UP's search for a plateau anew, which keeps a flow
-    // on a path that reorders in UP for ever.
+    // 41.7. It was 42.1 while each undone loss began UP's search for a plateau anew, which keeps a
+    // flow on a path that reorders in UP for ever.
     assert!(goodput >= 41.5, "{goodput} Mbit/s");
     assert!((goodput / simulated - 1.0).abs() < 0.05, "{goodput} beside {simulated} Mbit/s");
 }

@@ -1,5 +1,6 @@
-//! smoltcp's own socket on the paths of `paths.rs`, under the same virtual clock: what its congestion control and its
-//! recovery reach, beside this crate's. Both ends are smoltcp's, with buffers of 16 MiB.
+//! smoltcp's own socket on the paths of `paths.rs`, under the same virtual clock: what its
+//! congestion control and its recovery reach, beside this crate's. Both ends are smoltcp's, with
+//! buffers of 16 MiB.
 
 use crate::common::{App, MS, Net};
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
@@ -187,7 +188,8 @@ impl Paths {
     }
 }
 
-/// Without selective acknowledgements a loss costs a round trip, and without pacing the queue is what fits into it.
+/// Without selective acknowledgements a loss costs a round trip, and without pacing the queue is
+/// what fits into it.
 #[test]
 fn its_sockets_are_slower_where_packets_are_lost() {
     for (path, has_loss) in [

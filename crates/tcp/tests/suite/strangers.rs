@@ -1,5 +1,6 @@
-//! Strangers who do harm, beside a connection, in virtual time: the connection sends what it sends without them, what they
-//! get is no more than what they sent, and memory stays bounded. `STRANGERS` says how many packets they send.
+//! Strangers who do harm, beside a connection, in virtual time: the connection sends what it sends
+//! without them, what they get is no more than what they sent, and memory stays bounded.
+//! `STRANGERS` says how many packets they send.
 
 use fullpipe_cc::{Instant, Rate};
 use fullpipe_path::{Header, Link, QueueLimit};
@@ -46,7 +47,8 @@ struct Told {
     bytes: usize,
 }
 
-/// Sends the server a packet, and takes what leaves for strangers; what is for the client goes on its way.
+/// Sends the server a packet, and takes what leaves for strangers; what is for the client goes on
+/// its way.
 fn attack(net: &mut Net, packet: &[u8], told: &mut Told) {
     net.ends[1].receive(net.now, packet);
     let mut answer = Vec::new();

@@ -1,6 +1,6 @@
-//! Two ends that send to each other over a network that does to each packet what a sequence of bytes says, and heals
-//! when the bytes are used up. Then everything arrives, both ends come to the end of the connection, and nothing is
-//! kept.
+//! Two ends that send to each other over a network that does to each packet what a sequence of
+//! bytes says, and heals when the bytes are used up. Then everything arrives, both ends come to the
+//! end of the connection, and nothing is kept.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,9 @@ use crate::input::Bytes;
 
 /// The way of a packet that nothing happens to.
 const DELAY: Duration = Duration::from_millis(10);
-/// Time after the network has healed in which all has to be done. Packets that were two minutes late leave timeouts of two
-/// minutes, and rates of a segment a minute from which the congestion control has to come back.
+/// Time after the network has healed in which all has to be done. Packets that were two minutes
+/// late leave timeouts of two minutes, and rates of a segment a minute from which the congestion
+/// control has to come back.
 const REPAIR: Duration = Duration::from_secs(3600);
 /// As long as packets pass now and then, nobody gives up.
 const PATIENCE: Duration = Duration::from_secs(1_000_000);

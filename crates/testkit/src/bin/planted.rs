@@ -30,7 +30,8 @@ mod known {
         }
     }
 
-    /// Another program takes a core meanwhile. It is ended by itself, so that its time is not this program's.
+    /// Another program takes a core meanwhile. It is ended by itself, so that its time is not this
+    /// program's.
     fn fails_beside_a_busy_program() {
         let busy = Command::new("sh")
             .args([

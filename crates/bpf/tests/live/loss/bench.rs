@@ -175,7 +175,8 @@ impl Drop for Flow<'_> {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // Sleeps: the resets of the flows are still to cross the link, or their connections would keep the program.
+        // Sleeps: the resets of the flows are still to cross the link, or their connections would
+        // keep the program.
         sleep_ms(50);
     }
 }

@@ -1,5 +1,5 @@
-//! The program in this machine's kernel under loss, timeouts and missing memory: between two namespaces,
-//! over a TUN link.
+//! The program in this machine's kernel under loss, timeouts and missing memory: between two
+//! namespaces, over a TUN link.
 
 mod bench;
 mod soak;
@@ -20,8 +20,8 @@ fn algorithm(amended: bool) -> &'static str {
     if amended { "bbr3x-linux" } else { "bbr3-linux" }
 }
 
-/// More than a round trip without any packet, while the program looks for bandwidth: all that was in
-/// flight is lost, and its retransmission timer finds that out.
+/// More than a round trip without any packet, while the program looks for bandwidth: all that was
+/// in flight is lost, and its retransmission timer finds that out.
 fn a_timeout_reports_each_loss_with_what_was_in_flight_when_it_was_sent() {
     for amended in [false, true] {
         let link = LinkOf { mbit: 50, rtt_ms: 100, queue_bytes: 1_250_000, loss: 0.0 };
@@ -55,8 +55,8 @@ fn losses_leave_the_samples_their_notes() {
     }
 }
 
-/// Most of a window lost at once is more packets than one ACK looks at. All are found but retransmissions
-/// that were lost too, which TCP counts.
+/// Most of a window lost at once is more packets than one ACK looks at. All are found but
+/// retransmissions that were lost too, which TCP counts.
 fn every_packet_that_was_lost_for_the_first_time_is_found() {
     for amended in [false, true] {
         let link = LinkOf { mbit: 400, rtt_ms: 100, queue_bytes: 250_000, loss: 0.0 };
@@ -148,8 +148,8 @@ fn a_flow_that_chose_another_algorithm_keeps_no_state() {
     until("it has one again", goes_on);
 }
 
-/// A receiver that runs out of memory drops what it had acknowledged selectively. TCP has no delivery-rate
-/// sample then until all of it is repaired.
+/// A receiver that runs out of memory drops what it had acknowledged selectively. TCP has no
+/// delivery-rate sample then until all of it is repaired.
 fn the_window_grows_again_after_a_receiver_reneged() {
     let link = LinkOf { mbit: 50, rtt_ms: 40, queue_bytes: 250_000, loss: 0.01 };
     let bench = Bench::start("renege", &link);
@@ -211,7 +211,8 @@ fn goodput_and_retransmissions_under_loss() {
     }
 }
 
-/// Measures what an ACK costs, beside a program that returns at once; asserts only that both were counted.
+/// Measures what an ACK costs, beside a program that returns at once; asserts only that both were
+/// counted.
 fn what_an_ack_costs() {
     let paths = [(400, 20, 0.0), (100, 100, 0.0), (100, 100, 0.01)];
     for ((mbit, rtt_ms, loss), amended) in
@@ -222,8 +223,8 @@ fn what_an_ack_costs() {
         let _counting = Counting::start().expect("root");
         let flow = bench.flow();
         let on_ack = *numbers("prog_id").first().expect("this process holds it");
-        // A kernel's names of programs have 15 letters. Another process may have loaded one too; ours was loaded with
-        // what this process holds.
+        // A kernel's names of programs have 15 letters. Another process may have loaded one too;
+        // ours was loaded with what this process holds.
         let empty = || {
             let named =
                 ProgInfoIter::default().filter(|p| p.name.to_string_lossy() == "bbr3_sndbuf_exp");

@@ -1,5 +1,6 @@
-//! Many connections under loss, timeouts, switches of algorithm and unloading: no byte is lost, and nothing
-//! stays in the kernel. `SOAK_CONNECTIONS` and `SOAK_SECONDS` make it larger and longer than 60 and 8:
+//! Many connections under loss, timeouts, switches of algorithm and unloading: no byte is lost, and
+//! nothing stays in the kernel. `SOAK_CONNECTIONS` and `SOAK_SECONDS` make it larger and longer
+//! than 60 and 8:
 //!
 //! ```text
 //! SOAK_CONNECTIONS=1000 SOAK_SECONDS=600 cargo test --release -p fullpipe-bpf --features kernel --test live -- --include-ignored soak
@@ -209,7 +210,8 @@ pub(super) fn soak() {
                 sent.fetch_add(send(&stream, seed, stop), Ordering::Relaxed);
             };
             small().spawn_scoped(scope, run).expect("a thread");
-            // One after the other: as many handshakes at once as this would overflow the listener's queue.
+            // One after the other: as many handshakes at once as this would overflow the listener's
+            // queue.
             let received = &received;
             let (mut stream, _) = listener.accept().expect("it connects");
             let run = move || {

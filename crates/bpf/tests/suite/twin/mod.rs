@@ -1,8 +1,8 @@
 //! The C of the kernel program against the Rust core in its Linux flavours: random traces of events
 //! through both give equal window, pacing rate, state and model after every event.
 //!
-//! `PROPTEST_CASES` sets the number of traces. They come from a fixed seed, so that a run repeats; a
-//! difference is printed with its trace, shrunk.
+//! `PROPTEST_CASES` sets the number of traces. They come from a fixed seed, so that a run repeats;
+//! a difference is printed with its trace, shrunk.
 
 mod model;
 mod native;

@@ -123,7 +123,8 @@ impl Native {
         Self { functions: Rc::new(functions), _library: Rc::new(library) }
     }
 
-    /// A flow that starts `now`, with these amendments of `bbr3x`, a bit each. There may be one at a time.
+    /// A flow that starts `now`, with these amendments of `bbr3x`, a bit each. There may be one at
+    /// a time.
     pub(crate) fn flow(
         &self,
         smss: u64,
@@ -149,8 +150,8 @@ pub(crate) struct Notes {
     state: Vec<u32>,
 }
 
-// SAFETY of what follows: the state is as large as notes_size() says and of zeroes, as in a new connection;
-// the notes are references.
+// SAFETY of what follows: the state is as large as notes_size() says and of zeroes, as in a new
+// connection; the notes are references.
 impl Notes {
     pub(crate) fn new(native: &Native) -> Self {
         let size = unsafe { (native.functions.notes_size)() } as usize;
@@ -182,8 +183,8 @@ pub(crate) struct Flow {
     state: Vec<u64>,
 }
 
-// SAFETY of all that follows: the state was made by twin_init() and is as large as twin_size() says;
-// the packets are references.
+// SAFETY of all that follows: the state was made by twin_init() and is as large as twin_size()
+// says; the packets are references.
 impl Flow {
     pub(crate) fn sent(&mut self, now: u64, size: u64) -> Packet {
         let mut packet = Packet::default();

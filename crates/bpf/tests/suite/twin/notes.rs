@@ -135,8 +135,8 @@ fn run(native: &Native, seed: u64) -> Sender {
     sender
 }
 
-/// Of every packet that arrives or is lost there is a note, in a flight of any size, with losses of up to a
-/// half, retransmissions that are lost again, and timeouts.
+/// Of every packet that arrives or is lost there is a note, in a flight of any size, with losses of
+/// up to a half, retransmissions that are lost again, and timeouts.
 pub(crate) fn hold(native: &Native) {
     let (mut looked_up, mut inexact) = (0u64, 0u64);
     for seed in 1..100 {

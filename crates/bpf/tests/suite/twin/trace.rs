@@ -1,5 +1,5 @@
-//! Traces: a flow over a link that changes, loses, marks, aggregates and falls silent, and the events
-//! that no link makes. All numbers are in the trace, so that it repeats and shrinks.
+//! Traces: a flow over a link that changes, loses, marks, aggregates and falls silent, and the
+//! events that no link makes. All numbers are in the trace, so that it repeats and shrinks.
 
 use std::collections::VecDeque;
 
@@ -46,8 +46,8 @@ pub(crate) enum Step {
     LateAck,
     /// Everything in flight is lost, and the timer fires.
     Rto,
-    /// Timeouts in succession, the first after so many ms and the time doubled each time, with a probe sent
-    /// after each.
+    /// Timeouts in succession, the first after so many ms and the time doubled each time, with a
+    /// probe sent after each.
     Outage(u8, u64),
     /// The timer fires in the report that acknowledges and loses every so manieth.
     RtoReport(u8, u8, u64),
@@ -166,8 +166,8 @@ struct Run<'a> {
     see: &'a mut dyn FnMut(&Snapshot),
 }
 
-/// Runs a trace through both; `see` is shown every snapshot on which they agree after an ACK. C does without the
-/// amendment that is `broken`.
+/// Runs a trace through both; `see` is shown every snapshot on which they agree after an ACK. C
+/// does without the amendment that is `broken`.
 pub(crate) fn run(
     native: &Native,
     trace: &Trace,

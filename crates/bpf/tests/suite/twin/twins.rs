@@ -37,7 +37,8 @@ pub(crate) enum Rtt {
     Own,
     /// In us.
     Exact(u64),
-    /// There is none. `bbr3-linux` in C has no such ACK: a sample that tells nothing new stands for it.
+    /// There is none. `bbr3-linux` in C has no such ACK: a sample that tells nothing new stands for
+    /// it.
     Ambiguous,
 }
 

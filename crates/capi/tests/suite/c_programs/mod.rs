@@ -1,4 +1,5 @@
-//! C programs against the installed library, static and shared: the example, and one that replays a trace.
+//! C programs against the installed library, static and shared: the example, and one that replays a
+//! trace.
 
 mod replay;
 

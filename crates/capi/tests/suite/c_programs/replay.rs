@@ -1,4 +1,5 @@
-//! A trace of a flow: its events as `tests/replay.c` reads them, and the decisions of the core in Rust.
+//! A trace of a flow: its events as `tests/replay.c` reads them, and the decisions of the core in
+//! Rust.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -13,7 +14,8 @@ const END: Instant = Instant::from_nanos(12_000_000_000);
 const OUTAGE: [Instant; 2] =
     [Instant::from_nanos(6_000_000_000), Instant::from_nanos(6_800_000_000)];
 
-/// The step of the transport's clock from the migration on. Without it the rates of the new path are not believed.
+/// The step of the transport's clock from the migration on. Without it the rates of the new path
+/// are not believed.
 const COARSE: Duration = Duration::from_millis(25);
 const COARSE_FROM: Instant = Instant::from_nanos(10_500_000_000);
 
@@ -52,7 +54,8 @@ pub(crate) struct Trace {
     pub(crate) decisions: String,
 }
 
-/// A flow of `algorithm` in recording. Packets have the numbers 0, 1, 2, ... in the order of sending.
+/// A flow of `algorithm` in recording. Packets have the numbers 0, 1, 2, ... in the order of
+/// sending.
 struct Flow {
     cc: Controller,
     config: Config,
@@ -64,7 +67,8 @@ struct Flow {
     acks: u64,
 }
 
-/// Records 12 s on a link of 20 Mbit/s and 30 ms with 1 % of random loss and an outage. Each kind of event happens.
+/// Records 12 s on a link of 20 Mbit/s and 30 ms with 1 % of random loss and an outage. Each kind
+/// of event happens.
 pub(crate) fn record(algorithm: &str) -> Trace {
     let link = Link {
         rate: Some(Rate::from_bits_per_sec(20_000_000)),

@@ -52,8 +52,8 @@ fn ten_gigabits_and_two_seconds_have_a_bdp() {
     }
 }
 
-/// A3: bandwidth and gain changed places, and the rate was cut to 32 bits (F-Stack #1032). Here they
-/// have types of their own; 400 Gbit/s are 50 GB/s.
+/// A3: bandwidth and gain changed places, and the rate was cut to 32 bits (F-Stack #1032). Here
+/// they have types of their own; 400 Gbit/s are 50 GB/s.
 #[test]
 fn the_pacing_rate_is_gain_times_bandwidth_at_any_bandwidth() {
     for algorithm in BBRS {
@@ -122,8 +122,8 @@ fn a_round_trip_is_never_negative() {
     }
 }
 
-/// A6: an empty filter gave an unbounded window (quinn #2798). The transport's own round trip can be
-/// longer than the interval of every sample, which then has no rate.
+/// A6: an empty filter gave an unbounded window (quinn #2798). The transport's own round trip can
+/// be longer than the interval of every sample, which then has no rate.
 #[test]
 fn without_a_bandwidth_the_window_is_bounded() {
     for algorithm in BBRS {

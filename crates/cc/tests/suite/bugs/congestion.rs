@@ -55,8 +55,8 @@ fn what_left_just_before_the_loss_does_not_end_the_recovery() {
     assert_eq!(cc.snapshot().state, State::Recovery);
 }
 
-/// A flow that repaired its loss at once and then was silent for 20 s restarts from idle: it neither
-/// enters ProbeRTT nor takes the silence for a slow path.
+/// A flow that repaired its loss at once and then was silent for 20 s restarts from idle: it
+/// neither enters ProbeRTT nor takes the silence for a slow path.
 #[test]
 fn a_restart_from_idle_is_seen_after_a_repaired_loss() {
     let mut cc = with_window(Algorithm::Bbr3, 20);
@@ -96,8 +96,8 @@ fn a_flight_that_is_lost_as_a_whole_is_not_idle() {
     assert!(!bbr(&cc).idle_restart);
 }
 
-/// RFC 9002 appendix B.7 judges a mark by the newest acknowledged packet. A loss of an older packet,
-/// reported with it, does not hide the mark: the later of the two decides.
+/// RFC 9002 appendix B.7 judges a mark by the newest acknowledged packet. A loss of an older
+/// packet, reported with it, does not hide the mark: the later of the two decides.
 #[test]
 fn a_mark_beside_an_older_loss_is_answered() {
     for algorithm in LOSS_BASED {

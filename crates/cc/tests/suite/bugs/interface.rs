@@ -1,5 +1,5 @@
-//! Wrong calls by a transport: each is rejected or does no harm. Those that do not compile are shown
-//! beside `Controller` and `AckBatch`.
+//! Wrong calls by a transport: each is rejected or does no harm. Those that do not compile are
+//! shown beside `Controller` and `AckBatch`.
 
 use std::cell::RefCell;
 
@@ -12,8 +12,8 @@ use super::{
 
 const PACED: [Algorithm; 4] = [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno];
 
-/// W9: after a change of path the packets of the old one left the flight of the new one. Whatever is
-/// said of them later, nothing changes.
+/// W9: after a change of path the packets of the old one left the flight of the new one. Whatever
+/// is said of them later, nothing changes.
 #[test]
 fn packets_of_the_path_before_change_nothing() {
     for algorithm in PACED {
@@ -191,7 +191,8 @@ fn an_aggregate_can_be_told_of_in_parts() {
     assert_eq!((s.delivered, s.lost, s.inflight), (7 * SMSS, 3 * SMSS, 0));
 }
 
-/// "Exiting Startup Based on Packet Loss": a transport that sees one loss a round trip cannot see six.
+/// "Exiting Startup Based on Packet Loss": a transport that sees one loss a round trip cannot see
+/// six.
 #[test]
 fn without_selective_acks_one_loss_in_recovery_ends_startup() {
     for has_selective_acks in [true, false] {
@@ -211,7 +212,8 @@ fn without_selective_acks_one_loss_in_recovery_ends_startup() {
     }
 }
 
-/// "BBR.min_rtt = C.srtt ? C.srtt : Infinity", and the pacing rate is that of the handshake's round trip.
+/// "BBR.min_rtt = C.srtt ? C.srtt : Infinity", and the pacing rate is that of the handshake's round
+/// trip.
 #[test]
 fn the_first_rate_follows_from_the_handshake() {
     for (algorithm, gain) in [(Algorithm::Bbr3, 277), (Algorithm::Bbr1, 286)] {

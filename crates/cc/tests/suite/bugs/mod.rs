@@ -1,5 +1,6 @@
-//! Regression tests for bugs of other BBR stacks: one test for each bug, named after the property that must
-//! hold, with the place where the bug was seen. Every test was seen to fail with its bug in.
+//! Regression tests for bugs of other BBR stacks: one test for each bug, named after the property
+//! that must hold, with the place where the bug was seen. Every test was seen to fail with its bug
+//! in.
 //!
 //! Most are in this crate, over the link of the unit tests and through the public interface alone;
 //! those that need a transport are in `crates/quic/tests` (`adapter.rs`, `virtual_clock`). Where a

@@ -74,8 +74,8 @@ fn a_full_window_is_seen_after_the_ack_that_opened_it() {
 }
 
 /// P4: the growth of the long-term bound was multiplied by the packet size twice (tquic bff6aec,
-/// ngtcp2 172673d8). A packet in the first round of a probe, two in the second, four in the third: one
-/// for each `cwnd / 2^round` bytes acknowledged.
+/// ngtcp2 172673d8). A packet in the first round of a probe, two in the second, four in the third:
+/// one for each `cwnd / 2^round` bytes acknowledged.
 #[test]
 fn the_long_term_bound_grows_by_packets() {
     let mut link = link(20, 40);
@@ -109,8 +109,8 @@ fn the_long_term_bound_grows_by_packets() {
 }
 
 /// P5: the filter of the maximum was advanced more than once a cycle (s2n-quic #1698), or all its
-/// slots expired together (our forerunner). A maximum outlives the first probe that does not see it again,
-/// and P8 (s2n-quic #1452): not the second.
+/// slots expired together (our forerunner). A maximum outlives the first probe that does not see it
+/// again, and P8 (s2n-quic #1452): not the second.
 #[test]
 fn a_maximum_lasts_for_two_cycles() {
     let mut link = link(50, 40);
@@ -136,10 +136,10 @@ fn a_maximum_lasts_for_two_cycles() {
     assert!(found <= rate + rate / 100 && found > rate * 95 / 100, "{found}, not {rate}");
 }
 
-/// P5, P8: where ProbeRTT cuts every probe short, the filter was never advanced, which the draft does
-/// not prevent: its 5 s pass before a probe of long round trips is over. A path that becomes slower
-/// behind a buffer without end is noticed, and the queue goes; also where the queue takes longer than
-/// the 5 s, so that the samples of every probe bear the mark of the ProbeRTT before.
+/// P5, P8: where ProbeRTT cuts every probe short, the filter was never advanced, which the draft
+/// does not prevent: its 5 s pass before a probe of long round trips is over. A path that becomes
+/// slower behind a buffer without end is noticed, and the queue goes; also where the queue takes
+/// longer than the 5 s, so that the samples of every probe bear the mark of the ProbeRTT before.
 #[test]
 fn a_slower_path_is_noticed_where_no_probe_is_completed() {
     for (mbit, rtt_ms, kbit) in
@@ -180,8 +180,8 @@ fn many_losses_of_one_round_cut_the_window_once() {
     assert!(link.bbr().bw >= Rate::from_bits_per_sec(24_000_000), "{:?}", link.bbr());
 }
 
-/// P7: a flow whose inflight sat a packet above the BDP stayed in DOWN (our forerunner). However few
-/// packets the BDP has, DOWN ends with the queue, in CRUISE, and not by its longest time.
+/// P7: a flow whose inflight sat a packet above the BDP stayed in DOWN (our forerunner). However
+/// few packets the BDP has, DOWN ends with the queue, in CRUISE, and not by its longest time.
 #[test]
 fn down_ends_with_the_queue_however_small_the_bdp() {
     // Below that the next probe, a round a packet away, comes as soon as the queue is gone.

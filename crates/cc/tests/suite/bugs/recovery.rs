@@ -45,8 +45,8 @@ fn black_hole(link: &mut Link) {
     link.free = link.now;
 }
 
-/// R7: after a black hole, or persistent congestion, the flow is back at its rate within a few round
-/// trips (our forerunner), from every state.
+/// R7: after a black hole, or persistent congestion, the flow is back at its rate within a few
+/// round trips (our forerunner), from every state.
 #[test]
 fn a_flow_is_back_at_its_rate_soon_after_a_black_hole() {
     for algorithm in BBRS {
@@ -80,8 +80,8 @@ fn a_flow_is_back_at_its_rate_soon_after_a_black_hole() {
     }
 }
 
-/// R6: the undo was missing, or gave part of it back (ngtcp2 #1935, picoquic #1488). Losses that are
-/// found in two rounds cut the bounds twice; undone, both cuts are.
+/// R6: the undo was missing, or gave part of it back (ngtcp2 #1935, picoquic #1488). Losses that
+/// are found in two rounds cut the bounds twice; undone, both cuts are.
 #[test]
 fn a_recovery_of_two_rounds_is_undone_in_full() {
     let mut link = Link::new(Algorithm::Bbr3, 50, MS.times(40));
@@ -138,8 +138,8 @@ fn jitter_takes_little_from_the_rate() {
     }
 }
 
-/// A path that reorders all the time and loses nothing: each episode of losses is undone. The undo began
-/// the search for a full pipe anew, and the flow stayed in Startup with a full queue.
+/// A path that reorders all the time and loses nothing: each episode of losses is undone. The undo
+/// began the search for a full pipe anew, and the flow stayed in Startup with a full queue.
 #[test]
 fn startup_ends_although_each_loss_is_spurious() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux, Algorithm::Bbr1] {

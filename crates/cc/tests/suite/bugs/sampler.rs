@@ -41,9 +41,9 @@ fn a_pause_of_the_pacer_is_no_idleness() {
     }
 }
 
-/// The mark of an application-limited phase is C.delivered + C.inflight. What is lost or discarded is never
-/// delivered: the mark would outlive the phase by as much as is delivered instead, and each packet that
-/// finds nothing in flight would be a restart from idle.
+/// The mark of an application-limited phase is C.delivered + C.inflight. What is lost or discarded
+/// is never delivered: the mark would outlive the phase by as much as is delivered instead, and
+/// each packet that finds nothing in flight would be a restart from idle.
 #[test]
 fn a_phase_without_data_ends_also_where_its_packets_never_arrive() {
     for algorithm in BBRS {
@@ -205,9 +205,10 @@ fn keep_alives_take_nothing_from_the_bandwidth() {
 }
 
 /// S7, the other side: an application-limited sample below the maximum does not enter the filter,
-/// where it would stand in for a measurement a cycle later. The phase begins right behind the packet
-/// that ends a cycle, so that it has one to itself, at 60 % of the rate; then the path has 40 % of
-/// what it had. The maximum falls to what the path gives, and not first to what the application sent.
+/// where it would stand in for a measurement a cycle later. The phase begins right behind the
+/// packet that ends a cycle, so that it has one to itself, at 60 % of the rate; then the path has
+/// 40 % of what it had. The maximum falls to what the path gives, and not first to what the
+/// application sent.
 #[test]
 fn an_application_limited_sample_does_not_enter_the_filter() {
     let mut link = Link::new(Algorithm::Bbr3, 50, MS.times(40));
@@ -239,8 +240,9 @@ fn the_model_knows_the_rate_of_the_ack_that_updates_it() {
     }
 }
 
-/// Frames that leave the link idle in between: each finds an empty queue, so that ProbeRTT would find
-/// nothing new and hold frames back (moq #29, picoquic #885). A bulk flow still has one every 5 s.
+/// Frames that leave the link idle in between: each finds an empty queue, so that ProbeRTT would
+/// find nothing new and hold frames back (moq #29, picoquic #885). A bulk flow still has one every
+/// 5 s.
 #[test]
 fn frames_that_empty_the_queue_need_no_probe_rtt() {
     let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(100));

@@ -71,8 +71,8 @@ fn drain_ends() {
     }
 }
 
-/// U5: its end compared the inflight from before the ACK (our forerunner). Where an ACK covers six round
-/// trips there is always more than a BDP in flight before it, and nearly nothing after it.
+/// U5: its end compared the inflight from before the ACK (our forerunner). Where an ACK covers six
+/// round trips there is always more than a BDP in flight before it, and nearly nothing after it.
 #[test]
 fn drain_looks_at_what_is_in_flight_after_the_ack() {
     let mut link = Link::new(Algorithm::Bbr3, 50, MS.times(40));
@@ -81,8 +81,8 @@ fn drain_looks_at_what_is_in_flight_after_the_ack() {
     assert!(rounds <= 2, "{rounds} rounds");
 }
 
-/// U6: the first rate was too low, and slow pacing made low samples made slow pacing (our forerunner). A
-/// first round trip of a second is left behind at once.
+/// U6: the first rate was too low, and slow pacing made low samples made slow pacing (our
+/// forerunner). A first round trip of a second is left behind at once.
 #[test]
 fn startup_outgrows_a_slow_first_round_trip() {
     for algorithm in BBRS {

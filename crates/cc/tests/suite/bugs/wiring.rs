@@ -28,8 +28,8 @@ fn no_burst_leaves_that_the_pacer_does_not_allow() {
     }
 }
 
-/// W4: a send quantum that was larger than the burst it had to fit in (s2n-quic #1475). That a small
-/// packet costs its own bytes (picoquic #1548) is a test of the pacer itself.
+/// W4: a send quantum that was larger than the burst it had to fit in (s2n-quic #1475). That a
+/// small packet costs its own bytes (picoquic #1548) is a test of the pacer itself.
 #[test]
 fn a_quantum_is_within_the_burst_that_may_pass() {
     for (mbit, smss) in [(1, 1_200), (10, 9_000), (100, 1_200), (10_000, 1_200), (100_000, 65_000)]
@@ -86,7 +86,8 @@ fn the_first_round_trip_replaces_the_nominal_one_everywhere() {
 }
 
 /// W7: rounds were counted per ACK against a count of segments (smoltcp #1090), so that they came
-/// several times a round trip. How many packets an ACK covers, and how large they are, is no matter.
+/// several times a round trip. How many packets an ACK covers, and how large they are, is no
+/// matter.
 #[test]
 fn a_round_is_a_round_trip_however_it_is_acknowledged() {
     for algorithm in BBRS {
@@ -131,8 +132,8 @@ fn before_the_first_delivery_a_new_mtu_makes_window_and_rate_anew() {
     }
 }
 
-/// W10, later: what is counted in bytes stays, what is counted in packets follows, and the flow goes
-/// on at its rate.
+/// W10, later: what is counted in bytes stays, what is counted in packets follows, and the flow
+/// goes on at its rate.
 #[test]
 fn a_new_mtu_on_the_way_keeps_the_rate_and_scales_what_counts_in_packets() {
     for algorithm in BBRS {

@@ -11,8 +11,8 @@ use super::{Soak, count};
 use crate::common::{Running, fullpipe, text};
 use crate::raw::{RawClient, config};
 
-/// Of each second, the part in which garbage comes as fast as the machine can send it. The whole second would leave one
-/// of two processors to everything else.
+/// Of each second, the part in which garbage comes as fast as the machine can send it. The whole
+/// second would leave one of two processors to everything else.
 const BURST: Duration = Duration::from_millis(150);
 
 pub(crate) fn start(soak: &Arc<Soak>, dir: &Path) -> Vec<JoinHandle<()>> {

@@ -1,4 +1,5 @@
-//! Honest clients, over links that lose, reorder and double packets, and that give them other ports.
+//! Honest clients, over links that lose, reorder and double packets, and that give them other
+//! ports.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -107,7 +108,8 @@ impl Downloads {
             .map(|bytes| std::fs::read(dir.join(bytes.to_string())).expect("a file"));
         // All endpoints translate version 2, whatever the connection over them speaks.
         let connector = |alpn, versions| {
-            // As `fullpipe get` has it: a client that only receives hears nothing at its new port until it sends something.
+            // As `fullpipe get` has it: a client that only receives hears nothing at its new port
+            // until it sends something.
             let transport = TransportSettings {
                 keep_alive: Some(fullpipe_cc::Duration::from_secs(2)),
                 initial_rtt: Some(fullpipe_cc::Duration::from_millis(100)),
@@ -172,7 +174,8 @@ async fn run(shared: Arc<Shared>, number: u64) {
             if let Err(error) = download(&shared, &client, file).await {
                 println!("a client's {} bytes: {error}", SIZES[file]);
                 let stats = client.connection().stats();
-                // An address must not change before the handshake is confirmed (RFC 9000 section 9): that connection is lost.
+                // An address must not change before the handshake is confirmed (RFC 9000 section
+                // 9): that connection is lost.
                 let was_confirmed = stats.frame_rx.handshake_done > 0;
                 let counter =
                     if was_confirmed { &shared.soak.again } else { &shared.soak.unconfirmed };

@@ -1,5 +1,5 @@
-//! An hour among clients of every kind: `SOAK=1h ./test.sh --long`. What the server holds must not grow, every file must come byte
-//! for byte, and nothing may be left at the end.
+//! An hour among clients of every kind: `SOAK=1h ./test.sh --long`. What the server holds must not
+//! grow, every file must come byte for byte, and nothing may be left at the end.
 
 mod attackers;
 mod downloads;
@@ -32,7 +32,8 @@ struct Soak {
     bytes: AtomicU64,
     /// Attempts that failed and were made again.
     again: AtomicU64,
-    /// Those before the handshake was confirmed: of clients that got another port meanwhile, which QUIC does not allow.
+    /// Those before the handshake was confirmed: of clients that got another port meanwhile, which
+    /// QUIC does not allow.
     unconfirmed: AtomicU64,
     garbage: AtomicU64,
     half_open: AtomicU64,
@@ -118,7 +119,8 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
     assert_flat(&samples);
     let (files, again) = (soak.files.load(Ordering::Relaxed), soak.again.load(Ordering::Relaxed));
     assert!(files > 100, "{files} files are no soak");
-    // Of the connections that get another port while packets are lost, noq gives up a few: docs/serving.md.
+    // Of the connections that get another port while packets are lost, noq gives up a few:
+    // docs/serving.md.
     assert!(again <= 5 + files / 200, "{again} attempts failed beside {files} files");
     let unconfirmed = soak.unconfirmed.load(Ordering::Relaxed);
     assert!(unconfirmed <= 20 + files / 50, "{unconfirmed} handshakes failed beside {files} files");

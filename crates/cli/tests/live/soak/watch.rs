@@ -75,7 +75,8 @@ const FIGURES: [Figure; 6] = [
     ("open files", |sample| sample.open_files as f64, 50.0),
 ];
 
-/// The mean of the last third is at most a tenth more than that of the second, and the figure's own margin.
+/// The mean of the last third is at most a tenth more than that of the second, and the figure's own
+/// margin.
 pub(crate) fn assert_flat(samples: &[Sample]) {
     let third = samples.len() / 3;
     let mean = |of: &[Sample], what: fn(&Sample) -> f64| {

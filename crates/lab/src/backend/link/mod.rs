@@ -82,8 +82,8 @@ impl Link {
         Ok(Self::Tun(TunLink::start(&config)?))
     }
 
-    /// What the client with this port sends arrives so much later from now on. Netem has no such thing, and
-    /// [`check`] refuses a scenario that wants it.
+    /// What the client with this port sends arrives so much later from now on. Netem has no such
+    /// thing, and [`check`] refuses a scenario that wants it.
     pub(super) fn set_extra_delay(&self, client_port: u16, delay: Duration) {
         match self {
             Self::Udp(link) => link.set_extra_delay(client_port, delay),
@@ -154,8 +154,8 @@ impl Link {
         }
     }
 
-    /// Ends the link: how well it kept its own time, where it says, and what must stay until the ends have
-    /// ended too, lest they complain that there is no network.
+    /// Ends the link: how well it kept its own time, where it says, and what must stay until the
+    /// ends have ended too, lest they complain that there is no network.
     pub(super) fn finish(self) -> Result<(Option<EmulatorRecord>, Option<Self>), RunError> {
         Ok(match self {
             Self::Udp(link) => (Some(EmulatorRecord::from(&link.finish()?)), None),

@@ -94,9 +94,9 @@ impl RealPath {
             .map_or(Duration::ZERO, |rate| rate.time_for(self.buffers()).min(LONGEST_DRAIN))
     }
 
-    /// Delay from the start of the link to the first request, for a path with changes at fixed times after
-    /// the link's start: long enough for a handshake. Zero for a path without such times and
-    /// without cross traffic, which has times as well.
+    /// Delay from the start of the link to the first request, for a path with changes at fixed
+    /// times after the link's start: long enough for a handshake. Zero for a path without such
+    /// times and without cross traffic, which has times as well.
     pub(crate) fn lead(&self) -> Duration {
         let has_times = [&self.downlink, &self.uplink].into_iter().flat_map(|p| &p.row).any(|e| {
             matches!(

@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 pub(in crate::backend) struct Clients {
     /// The port of each flow's client.
     pub(super) ports: Vec<u16>,
-    /// The link that shows them to the server under addresses of its own; nothing where it shows theirs.
+    /// The link that shows them to the server under addresses of its own; nothing where it shows
+    /// theirs.
     pub(super) link: Option<fullpipe_emu::Clients>,
 }
 

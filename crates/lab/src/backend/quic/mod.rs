@@ -1,7 +1,9 @@
-//! Real QUIC: a server, clients, and a link between them, all in this process. The stack is noq, quinn or s2n-quic.
+//! Real QUIC: a server, clients, and a link between them, all in this process. The stack is noq,
+//! quinn or s2n-quic.
 //!
 //! The link has its own thread. The server and the clients have a runtime each, with one worker, so
-//! that neither waits for the other; the calling thread looks at all of them every few milliseconds.
+//! that neither waits for the other; the calling thread looks at all of them every few
+//! milliseconds.
 
 mod accepted;
 #[cfg(any(feature = "quinn", feature = "s2n"))]

@@ -183,7 +183,8 @@ impl stack::Dialer for Dialer {
         roots.add(self.certificate.clone())?;
         let mut config = ClientConfig::with_root_certificates(Arc::new(roots))?;
         let mut transport = transport(&self.settings, Arc::new(CubicConfig::default()));
-        // A client sends requests and acknowledgements: probes for larger packets would be most of it.
+        // A client sends requests and acknowledgements: probes for larger packets would be most of
+        // it.
         transport.mtu_discovery_config(None);
         config.transport_config(Arc::new(transport));
         config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&first_connection_id)));

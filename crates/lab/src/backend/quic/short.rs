@@ -11,7 +11,8 @@ use super::flow::{FlowTask, When, fetch_all, requests};
 use super::stack::{Client, Dialer, FlowError};
 use crate::backend::realtime::Event;
 
-/// Fetches `bytes` over each connection until the flow is stopped, and then waits for those that are open.
+/// Fetches `bytes` over each connection until the flow is stopped, and then waits for those that
+/// are open.
 pub(super) async fn run<D: Dialer>(
     task: &FlowTask<D>,
     socket: UdpSocket,

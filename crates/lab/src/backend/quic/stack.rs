@@ -52,8 +52,8 @@ pub(in crate::backend) trait Stack: Send + Sync + 'static {
 
 /// The server's end of a connection.
 pub(in crate::backend) trait Sending: Clone + Send + Sync + 'static {
-    /// The sender now. The counters of a connection that is closed stay what they were; its round trips are no
-    /// samples any more.
+    /// The sender now. The counters of a connection that is closed stay what they were; its round
+    /// trips are no samples any more.
     fn sample(&self) -> Option<FlowSample>;
     fn is_open(&self) -> bool;
 }
@@ -114,7 +114,8 @@ pub(in crate::backend) struct Flows<C> {
 }
 
 impl<C: Sending> Flows<C> {
-    /// The flow of a connection, with its algorithm and seed, by the connection ID of its first packet.
+    /// The flow of a connection, with its algorithm and seed, by the connection ID of its first
+    /// packet.
     pub(super) fn of(&self, first_connection_id: &[u8]) -> Option<(usize, Cc, u64)> {
         let id = u64::from_be_bytes(first_connection_id.try_into().ok()?);
         let flow = (id >> 32) as usize;

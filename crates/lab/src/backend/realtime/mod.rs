@@ -1,5 +1,5 @@
-//! Runs in real time: the flows work on threads of their own, and the calling thread looks at all of them
-//! every few milliseconds until the end.
+//! Runs in real time: the flows work on threads of their own, and the calling thread looks at all
+//! of them every few milliseconds until the end.
 
 mod observer;
 mod run;
@@ -49,6 +49,7 @@ pub(super) trait Testbed {
     fn on_link(&self) -> Vec<FlowOnLink> {
         Vec::new()
     }
-    /// Ends the link. First the link: what the two ends still say to each other is no part of the run.
+    /// Ends the link. First the link: what the two ends still say to each other is no part of the
+    /// run.
     fn finish_link(&mut self) -> Result<Option<EmulatorRecord>, RunError>;
 }

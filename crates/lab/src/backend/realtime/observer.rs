@@ -11,8 +11,8 @@ use crate::scenario::Scenario;
 /// Rows are not closer than this: each look stops the senders for a moment.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Sampling interval of round trips and queues, independent of the series. A late sample has the weight of
-/// the time for which it was the newest.
+/// Sampling interval of round trips and queues, independent of the series. A late sample has the
+/// weight of the time for which it was the newest.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Up to this many flows are looked at in every interval; of more, in a longer one.

@@ -38,7 +38,8 @@ struct RealtimeRun<'a, T> {
     stop: &'a AtomicBool,
 }
 
-/// Runs a scenario on a testbed from its first request to the end. The testbed ends when this returns.
+/// Runs a scenario on a testbed from its first request to the end. The testbed ends when this
+/// returns.
 pub(crate) fn run<T: Testbed>(
     scenario: &Scenario,
     testbed: T,

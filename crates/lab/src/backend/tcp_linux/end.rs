@@ -1,4 +1,5 @@
-//! An end of a flow's connection: a socket of the kernel's, or a stream of fullpipe-tcp over a TUN device.
+//! An end of a flow's connection: a socket of the kernel's, or a stream of fullpipe-tcp over a TUN
+//! device.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -80,7 +80,8 @@ impl TcpFlow {
         let _ = self.told.send(event);
     }
 
-    /// Reports the failure of an end. A connection that breaks after the end of the run is not reported.
+    /// Reports the failure of an end. A connection that breaks after the end of the run is not
+    /// reported.
     pub(super) fn answer(&self, done: io::Result<()>) {
         if let Err(source) = done
             && !self.has_ended()
@@ -219,7 +220,8 @@ impl TcpFlow {
         Ok(())
     }
 
-    /// Writes so much in every interval. What the kernel does not take in time is as old as it is due.
+    /// Writes so much in every interval. What the kernel does not take in time is as old as it is
+    /// due.
     fn write_at_rate(&self, stream: &End, interval: Duration, write_bytes: u64) -> io::Result<()> {
         let begun = time::Instant::now();
         let chunk = vec![0; write_bytes as usize];

@@ -11,8 +11,8 @@ use nix::{getsockopt_impl, libc, sockopt_impl};
 
 use crate::observe::FlowSample;
 
-/// `struct tcp_info` of `linux/tcp.h` as far as Linux 4.19 has it. The kernel fills in as much as is
-/// asked for, so a longer struct of a later kernel is the same one.
+/// `struct tcp_info` of `linux/tcp.h` as far as Linux 4.19 has it. The kernel fills in as much as
+/// is asked for, so a longer struct of a later kernel is the same one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[expect(unreachable_pub, reason = "the macro's trait has it in its interface")]

@@ -24,8 +24,8 @@ pub(super) struct Writes(Mutex<VecDeque<Write>>);
 pub(super) struct Times(Mutex<Histogram<u64>>);
 
 impl Writes {
-    /// Before a write that was due at `at`, because the receiver may be faster than this thread after it: it
-    /// has the time now, and its length by [`Writes::written`].
+    /// Before a write that was due at `at`, because the receiver may be faster than this thread
+    /// after it: it has the time now, and its length by [`Writes::written`].
     pub(super) fn write(&self, end: u64, at: time::Instant) {
         self.lock().push_back(Write { end, at });
     }

@@ -1,8 +1,8 @@
-//! The kernel's own TCP: senders in one network namespace, receivers in another, and between them an
-//! emulated link with TUN devices, or the kernel's netem.
+//! The kernel's own TCP: senders in one network namespace, receivers in another, and between them
+//! an emulated link with TUN devices, or the kernel's netem.
 //!
-//! Each flow has a thread at either end; the calling thread looks at the senders' sockets (TCP_INFO)
-//! every ten milliseconds. Needs Linux and root.
+//! Each flow has a thread at either end; the calling thread looks at the senders' sockets
+//! (TCP_INFO) every ten milliseconds. Needs Linux and root.
 
 mod control;
 mod end;
@@ -48,7 +48,8 @@ impl Backend for TcpLinux {
         &[LinkKind::Tun, LinkKind::Netem]
     }
 
-    /// BBRv3 and bbr3x are the flavours that there are as a program for the kernel; CUBIC and Reno are the kernel's own.
+    /// BBRv3 and bbr3x are the flavours that there are as a program for the kernel; CUBIC and Reno
+    /// are the kernel's own.
     fn algorithm(&self, cc: Cc) -> Option<Cc> {
         let kernels = |name| KernelCc::named(name).map(Cc::Kernel);
         match cc {
@@ -99,8 +100,9 @@ impl Backend for TcpLinux {
     }
 }
 
-/// Our TCP in user space as a backend in real time: the senders of flows with our algorithms, and the receivers of flows that
-/// ask for it, are streams of fullpipe-tcp over a TUN device. All else is the kernel's, and flows of its own can be beside ours.
+/// Our TCP in user space as a backend in real time: the senders of flows with our algorithms, and
+/// the receivers of flows that ask for it, are streams of fullpipe-tcp over a TUN device. All else
+/// is the kernel's, and flows of its own can be beside ours.
 pub(super) struct TcpUserTun;
 
 impl Backend for TcpUserTun {

@@ -1,5 +1,5 @@
-//! A flow that other programs make: its two commands, from their start to their end. What they send is seen on the
-//! link alone.
+//! A flow that other programs make: its two commands, from their start to their end. What they send
+//! is seen on the link alone.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -33,7 +33,8 @@ const LAST_WORDS: time::Duration = time::Duration::from_secs(1);
 /// A flow that is silent for so long at its end, and for half of its time, hangs.
 const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
-/// More than this against the flow's direction are no handshake and no acknowledgements of little data.
+/// More than this against the flow's direction are no handshake and no acknowledgements of little
+/// data.
 const WRONG_WAY_BYTES: u64 = 50_000;
 
 /// Length of an IP header and UDP's.
@@ -49,7 +50,8 @@ pub(super) struct Program {
     /// The direction of its data on the link.
     way: usize,
     sends: Sends,
-    /// Time at which the client is to start and the run's first request, both since the epoch, once they are known.
+    /// Time at which the client is to start and the run's first request, both since the epoch, once
+    /// they are known.
     go: OnceLock<(Duration, Option<Duration>)>,
     /// Of the server and of the client, once they run.
     outputs: Mutex<[Option<Output>; 2]>,
@@ -143,7 +145,8 @@ impl Program {
         seen.first.map(|_| there)
     }
 
-    /// Runs both programs until the flow or the run is over. When this returns, all that they started has ended.
+    /// Runs both programs until the flow or the run is over. When this returns, all that they
+    /// started has ended.
     pub(super) fn run(&self, flow: &TcpFlow, places: &Places) {
         let mut running = Vec::new();
         let done = self.try_run(flow, places, &mut running);
@@ -277,8 +280,8 @@ impl Program {
         })?
     }
 
-    /// Waits until the client may start; gives the run's first request, which the first flow makes. Nothing when the
-    /// run ended before.
+    /// Waits until the client may start; gives the run's first request, which the first flow makes.
+    /// Nothing when the run ended before.
     fn wait_for_start(&self, flow: &TcpFlow) -> Option<Option<Duration>> {
         loop {
             if flow.has_ended() {
@@ -325,8 +328,8 @@ impl Program {
         RunError::Program { flow: self.flow, program, how, output, is_unfit }
     }
 
-    /// What is wrong with a run that ended in time: data that never came, that came the other way, or that ended
-    /// long before the flow. `zero` is the run's first request, since the epoch.
+    /// What is wrong with a run that ended in time: data that never came, that came the other way,
+    /// or that ended long before the flow. `zero` is the run's first request, since the epoch.
     pub(super) fn complaint(
         &self,
         wire: &WireView,

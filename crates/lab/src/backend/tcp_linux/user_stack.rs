@@ -18,7 +18,8 @@ use crate::backend::tcp_user::settings;
 /// Connections of a stack: one a flow.
 const MAX_CONNECTIONS: usize = 1024;
 
-/// The largest receive buffer, to which a receiver's grows with what is read: more than any link here can fill.
+/// The largest receive buffer, to which a receiver's grows with what is read: more than any link
+/// here can fill.
 const MAX_RECEIVE_BUFFER: usize = 64 << 20;
 
 /// A TCP in user space behind one end of the link, which runs until this is dropped.
@@ -35,7 +36,8 @@ impl UserStack {
             .worker_threads(1)
             .thread_name("fullpipe-tcp")
             .on_thread_start(|| {
-                // Without it packets leave late when the machine is busy, and the report of the link shows that.
+                // Without it packets leave late when the machine is busy, and the report of the
+                // link shows that.
                 Host::request_realtime();
             })
             .enable_all()
@@ -55,7 +57,8 @@ pub(super) struct UserStacks {
 }
 
 impl UserStacks {
-    /// The sender of flow `i`, which leaves at most `unsent` bytes of its application's data waiting.
+    /// The sender of flow `i`, which leaves at most `unsent` bytes of its application's data
+    /// waiting.
     pub(super) fn sender(
         &mut self,
         link: &Link,

@@ -65,7 +65,8 @@ impl Connection {
         }
     }
 
-    /// The application reads so many bytes; `latency` hears when each piece was written that is complete with them.
+    /// The application reads so many bytes; `latency` hears when each piece was written that is
+    /// complete with them.
     pub(super) fn on_read(&mut self, bytes: u64, mut latency: impl FnMut(Instant)) {
         self.read += bytes;
         while let Some((_, written)) = self.stamps.front().filter(|(end, _)| *end <= self.read) {

@@ -1,4 +1,5 @@
-//! One flow: an endpoint at either side, the connections between them, and what its application does when.
+//! One flow: an endpoint at either side, the connections between them, and what its application
+//! does when.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,8 +22,8 @@ pub(super) const RECEIVER: usize = 1;
 const MAX_CONNECTIONS: usize = 1 << 20;
 /// Half-open ones.
 const BACKLOG: usize = 1 << 16;
-/// Segments beyond the last that left, which an application without a bound of its own has in the buffer: a sender
-/// must never wait for it.
+/// Segments beyond the last that left, which an application without a bound of its own has in the
+/// buffer: a sender must never wait for it.
 const AHEAD: u64 = 8;
 /// Headers without options.
 const IP_HEADER: usize = 20;
@@ -70,14 +71,16 @@ pub(super) struct Flow {
     ends: [Endpoint; 2],
     remote: SocketAddr,
     listener: ListenerHandle,
-    /// Those whose sender does not know yet that all has arrived; of an application with one connection that one.
+    /// Those whose sender does not know yet that all has arrived; of an application with one
+    /// connection that one.
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     /// Places in `connections`.
     by_handle: [HashMap<Handle, usize>; 2],
     by_port: HashMap<u16, usize>,
     newest: Option<usize>,
-    /// Counts of the packets that left so far, and of the retransmissions of connections that are over.
+    /// Counts of the packets that left so far, and of the retransmissions of connections that are
+    /// over.
     sent: SenderStats,
     newest_packet: Option<SentPacket>,
     pub(super) received: u64,
@@ -430,7 +433,8 @@ impl Flow {
         }
     }
 
-    /// The sender knows that a connection is over. One that is its flow's only one is still looked at.
+    /// The sender knows that a connection is over. One that is its flow's only one is still looked
+    /// at.
     fn retire(&mut self, now: Instant, place: usize) {
         if !matches!(self.config.application, Application::ShortFlows { .. }) {
             return;

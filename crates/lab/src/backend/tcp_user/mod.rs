@@ -1,5 +1,6 @@
-//! TCP in user space under a virtual clock: both ends are endpoints of fullpipe-tcp, which make and read real packets,
-//! and between them are the links of the simulator. The same seed gives the same bytes.
+//! TCP in user space under a virtual clock: both ends are endpoints of fullpipe-tcp, which make and
+//! read real packets, and between them are the links of the simulator. The same seed gives the same
+//! bytes.
 
 mod connection;
 mod flow;

@@ -138,9 +138,9 @@ impl TcpWorld {
         self.timers.arm(self.number(timer, flow), at);
     }
 
-    /// The time of the next event in nanoseconds, and its source: a link by its index, the way back after them,
-    /// then the timers. Events at the same time are processed in this order: a timer must not fire for a packet that
-    /// is just arriving.
+    /// The time of the next event in nanoseconds, and its source: a link by its index, the way back
+    /// after them, then the timers. Events at the same time are processed in this order: a timer
+    /// must not fire for a packet that is just arriving.
     fn next(&self) -> (u64, usize) {
         let nanos = |at: Option<Instant>| at.map_or(NEVER, Instant::as_nanos);
         let n = self.links.len();
@@ -262,7 +262,8 @@ impl TcpWorld {
         self.timers.set(self.number(timer, i), at.map_or(NEVER, Instant::as_nanos));
     }
 
-    /// A packet leaves an end. What a path drops is its own business, and that of the sender's loss detection.
+    /// A packet leaves an end. What a path drops is its own business, and that of the sender's loss
+    /// detection.
     fn send(&mut self, i: usize, end: usize, bytes: Vec<u8>) {
         let to = if end == SENDER { To::Receiver(i as u32) } else { To::Sender(i as u32) };
         let wire_bytes = bytes.len() as u32;

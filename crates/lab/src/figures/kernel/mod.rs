@@ -1,5 +1,6 @@
-//! The kernel's figures: algorithms of this kernel's TCP on the same eight paths, over the emulated link in
-//! real time, and what each costs on loopback. As a table in markdown; needs Linux and root.
+//! The kernel's figures: algorithms of this kernel's TCP on the same eight paths, over the emulated
+//! link in real time, and what each costs on loopback. As a table in markdown; needs Linux and
+//! root.
 
 mod loopback;
 
@@ -58,9 +59,9 @@ impl Campaign {
     }
 }
 
-/// Measures, telling each step, until all is done or `stop` is set: then without the run under way. `so_far`
-/// is called after each run: what else the caller knows of it goes into the table's last column, headed
-/// `other`. A run that fails over the link is a row that says why.
+/// Measures, telling each step, until all is done or `stop` is set: then without the run under way.
+/// `so_far` is called after each run: what else the caller knows of it goes into the table's last
+/// column, headed `other`. A run that fails over the link is a row that says why.
 ///
 /// # Errors
 /// The machine cannot, or has no loopback.

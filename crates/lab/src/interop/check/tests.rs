@@ -34,7 +34,8 @@ fn seen(is_from_server: bool, bytes: usize, packets: Vec<Packet>) -> Seen {
     Seen { at: Duration::ZERO, from, to, is_from_server, ecn: ECT0, bytes, packets }
 }
 
-/// A case with one handshake: an Initial and a Handshake packet of each end, one packet of data of each.
+/// A case with one handshake: an Initial and a Handshake packet of each end, one packet of data of
+/// each.
 fn ground(kind: Kind) -> Ground<'static> {
     let case = CASES.iter().chain(&MEASUREMENTS).find(|case| case.kind == kind).expect("a case");
     let trace = || {

@@ -1,4 +1,5 @@
-//! The course of runs as drawings: panels over one time axis, an algorithm's lines always in the same colour.
+//! The course of runs as drawings: panels over one time axis, an algorithm's lines always in the
+//! same colour.
 
 use crate::metrics::RunResult;
 use crate::observe::SeriesRow;
@@ -19,8 +20,8 @@ const MAX_SMALL: usize = 24;
 /// More plots than these are not looked at, and make the page large.
 const MAX_GROUPS: usize = 12;
 
-/// The axis of a rate ends at most here, in multiples of the path's rate: a start that overshoots is not to
-/// press everything after it flat.
+/// The axis of a rate ends at most here, in multiples of the path's rate: a start that overshoots
+/// is not to press everything after it flat.
 const MOST_RATES: f64 = 2.0;
 
 const TIME: &str = "Time, s";
@@ -118,7 +119,8 @@ fn whole_runs<'a>(runs: &[&'a RunResult]) -> Vec<Course<'a>> {
     runs.iter().map(course).collect()
 }
 
-/// A flow has its algorithm's colour where nobody else in the group has that, and else one of its own.
+/// A flow has its algorithm's colour where nobody else in the group has that, and else one of its
+/// own.
 fn each_flow<'a>(runs: &[&'a RunResult]) -> Vec<Course<'a>> {
     let mut all = Vec::new();
     for run in runs {

@@ -17,7 +17,8 @@ pub(super) struct PlotAxis {
 const STEPS: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
 
 impl PlotAxis {
-    /// An axis for these values with about so many marks; one that counts evenly begins at 0 with `zero`.
+    /// An axis for these values with about so many marks; one that counts evenly begins at 0 with
+    /// `zero`.
     pub(super) fn of(
         scale: Scale,
         values: impl Iterator<Item = f64>,
@@ -81,7 +82,8 @@ impl PlotAxis {
         match value.abs() {
             a if a < 1e-12 => "0".to_owned(),
             a if (1e-4..1e6).contains(&a) => {
-                // Six decimals are more than a step of four marks leaves; those that say nothing go.
+                // Six decimals are more than a step of four marks leaves; those that say nothing
+                // go.
                 let text = format!("{value:.6}");
                 text.trim_end_matches('0').trim_end_matches('.').to_owned()
             }

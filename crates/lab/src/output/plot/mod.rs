@@ -1,5 +1,5 @@
-//! Content of a drawing, independent of its rendering: panels with lines, bars and bands, and tables. `svg`
-//! draws it, for the page as for a file.
+//! Content of a drawing, independent of its rendering: panels with lines, bars and bands, and
+//! tables. `svg` draws it, for the page as for a file.
 
 mod axis;
 mod palette;

@@ -1,5 +1,5 @@
-//! The colours of everything that is drawn: Okabe and Ito's, which people with any common colour blindness can
-//! tell apart.
+//! The colours of everything that is drawn: Okabe and Ito's, which people with any common colour
+//! blindness can tell apart.
 
 const BLUE: &str = "#0072b2";
 const ORANGE: &str = "#d55e00";
@@ -13,7 +13,8 @@ const GREY: &str = "#999999";
 /// Of what has no colour of its own.
 const OTHER: &str = "#888888";
 
-/// Algorithms have the same colour everywhere. Two share one where they never stand beside each other.
+/// Algorithms have the same colour everywhere. Two share one where they never stand beside each
+/// other.
 const COLOURS: [(&str, &str); 26] = [
     ("bbr3", BLUE),
     ("bbr1", GREEN),

@@ -1,4 +1,5 @@
-//! Drawings as SVG: in black on white for a paper, without a background and in several widths for a page.
+//! Drawings as SVG: in black on white for a paper, without a background and in several widths for a
+//! page.
 
 use std::ops::Range;
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# An endpoint of the QUIC interop runner over the example programs of ngtcp2. The environment says what it does, as that of the
-# runner's containers does: ROLE, TESTCASE, REQUESTS, WWW, DOWNLOADS, CERTS, LISTEN, PREFERRED_ADDRESS and QLOGDIR; GnuTLS reads SSLKEYLOGFILE.
+# An endpoint of the QUIC interop runner over the example programs of ngtcp2. The environment says
+# what it does, as that of the runner's containers does: ROLE, TESTCASE, REQUESTS, WWW, DOWNLOADS,
+# CERTS, LISTEN, PREFERRED_ADDRESS and QLOGDIR; GnuTLS reads SSLKEYLOGFILE.
 #
-# They speak HTTP/3 in every case, because hq-interop is not in them. A case that they lack ends with 127: v2, because of
-# version 2 they have a draft.
+# They speak HTTP/3 in every case, because hq-interop is not in them. A case that they lack ends
+# with 127: v2, because of version 2 they have a draft.
 set -euo pipefail
 
 ROLE=${ROLE:?is server or client}
 TESTCASE=${TESTCASE:?is the name of a case}
 WWW=${WWW:-/www} DOWNLOADS=${DOWNLOADS:-/downloads} CERTS=${CERTS:-/certs} LISTEN=${LISTEN:-[::]:443}
-# A file of transfer is larger than their window at first; losses take more than 10 s of a handshake.
+# A file of transfer is larger than their window at first; losses take more than 10 s of a
+# handshake.
 both=(-q --handshake-timeout=60s)
 server=() client=()
 PREFERRED_ADDRESS=${PREFERRED_ADDRESS:-}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes venv in this folder with a Python of 3.12 or later: one that uv finds here or fetches from GitHub, and where it gets none, the one
-# in a Go module that carries CPython.
+# Makes venv in this folder with a Python of 3.12 or later: one that uv finds here or fetches from
+# GitHub, and where it gets none, the one in a Go module that carries CPython.
 set -eu
 
 export UV_PYTHON_INSTALL_DIR="$PWD/python"

@@ -24,7 +24,8 @@ AT_ONCE = 500  # streams of a client
 CASES = """handshake transfer longrtt multiplexing multiconnect retry resumption zerortt http3 blackhole keyupdate ecn chacha20
     amplificationlimit ipv6 v2 rebind-port rebind-addr connectionmigration handshakeloss transferloss handshakecorruption
     transfercorruption goodput crosstraffic"""
-# aioquic marks no packet; aiopquic has HTTP/3 for WebTransport alone. Their servers have no preferred address.
+# aioquic marks no packet; aiopquic has HTTP/3 for WebTransport alone. Their servers have no
+# preferred address.
 LACKS = {("aioquic", "ecn"), ("aiopquic", "http3")}
 no_address = CASE == "connectionmigration" and ROLE == "server"
 if CASE not in CASES.split() or (STACK, CASE) in LACKS or no_address:

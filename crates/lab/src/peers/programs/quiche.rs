@@ -1,4 +1,5 @@
-//! A sender over quiche: the server answers one connection with data without an end, the client reads it.
+//! A sender over quiche: the server answers one connection with data without an end, the client
+//! reads it.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;

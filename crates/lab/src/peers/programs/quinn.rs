@@ -1,4 +1,5 @@
-//! A sender over quinn: the server answers each stream with data without an end, the client reads it.
+//! A sender over quinn: the server answers each stream with data without an end, the client reads
+//! it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -155,7 +155,8 @@ fn startup_losses(v: &View) -> f64 {
     lost.map(|p| p.bytes).sum::<f64>() / v.bdp(v.start, RTT_S)
 }
 
-/// Time from the first packet until the queue of Startup, after its peak, is below a quarter of a round trip.
+/// Time from the first packet until the queue of Startup, after its peak, is below a quarter of a
+/// round trip.
 fn drain(v: &View) -> f64 {
     let delivered = || v.of_flow(v.main).filter(|p| p.delivered.is_some());
     let early = delivered().filter(|p| p.sent < v.start + 2.5);

@@ -27,7 +27,8 @@ pub struct Course {
     pub name: &'static str,
     /// In words: what is special about it.
     pub about: &'static str,
-    /// The path's text; `{u}` stands for what the way of the ACKs has where that is not the same as the way of the data.
+    /// The path's text; `{u}` stands for what the way of the ACKs has where that is not the same as
+    /// the way of the data.
     path: &'static str,
     /// For how long, in seconds.
     pub span_s: u64,
@@ -50,7 +51,8 @@ const fn alone(
 /// Round trip without queues, of all but the path with a long one.
 pub(super) const RTT_S: f64 = 0.04;
 
-/// The first course is the same in both directions: which of them carries the data is not known before.
+/// The first course is the same in both directions: which of them carries the data is not known
+/// before.
 const WAY_BACK: &str = "{ bottleneck = { rate = \"20mbit\", buffer = \"2bdp\" } }";
 
 /// All of them, in the order in which they are run.

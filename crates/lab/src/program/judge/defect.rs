@@ -1,4 +1,5 @@
-//! Defects that have a name: what other implementations of BBR shipped, as far as the wire shows it.
+//! Defects that have a name: what other implementations of BBR shipped, as far as the wire shows
+//! it.
 
 use serde::{Deserialize, Serialize};
 
@@ -185,7 +186,8 @@ fn endless_startup(views: &Views, looks: &Looks) -> Option<String> {
     })
 }
 
-/// The time since which a sender that had the path's rate uses less than three quarters of it, without losses.
+/// The time since which a sender that had the path's rate uses less than three quarters of it,
+/// without losses.
 fn stuck_since(v: &View) -> Option<(f64, f64)> {
     const STEP: f64 = 0.2;
     if v.pause().is_some() {
@@ -243,8 +245,8 @@ fn unpaced(views: &Views, looks: &Looks) -> Option<String> {
     })
 }
 
-/// Losses that come alone, on the course with 0.1 % of them: the volume in flight before and the least within a second
-/// after, in packets.
+/// Losses that come alone, on the course with 0.1 % of them: the volume in flight before and the
+/// least within a second after, in packets.
 fn after_losses(views: &Views) -> Option<Vec<(f64, f64)>> {
     let v = views.get("loss 0.1 %").or(views.get("loss 1 %"))?;
     let inflight = v.inflight(0.01, RTT_S);

@@ -45,7 +45,8 @@ pub struct Looks {
     pub paced: Option<bool>,
 }
 
-/// A burst behind late ACKs from which on a sender does not pace, in packets: 20 ms of ACKs are for 33.
+/// A burst behind late ACKs from which on a sender does not pace, in packets: 20 ms of ACKs are for
+/// 33.
 const UNPACED_BURST: f64 = 13.0;
 
 /// A full packet on the wire.
@@ -58,7 +59,8 @@ impl Looks {
             let v = views.get(name)?;
             burst_quantile(&v.bursts(v.start + 3.0, v.end), 0.9)
         };
-        // On a busy machine a sender that paces is late, and sends what it missed at once, on each path.
+        // On a busy machine a sender that paces is late, and sends what it missed at once, on each
+        // path.
         let (late_acks, clean) = (usual("aggregation"), usual("clean"));
         let is_burst = |burst: f64| burst >= UNPACED_BURST && burst >= 3.0 * clean.unwrap_or(1.0);
         let paced = late_acks.map(|burst| !is_burst(burst));
@@ -105,7 +107,8 @@ pub(super) fn is_flat(values: &[f64], share: f64) -> bool {
     values.len() > 3 && values.iter().all(|v| (v - mean).abs() <= share * mean)
 }
 
-/// The window of a sender that has the same one on a clean path, with a deep buffer, and on longer paths.
+/// The window of a sender that has the same one on a clean path, with a deep buffer, and on longer
+/// paths.
 fn fixed_window(views: &Views) -> Option<f64> {
     let window = |name: &str, from: f64, rtt: f64| {
         let view = views.get(name)?;
@@ -118,7 +121,8 @@ fn fixed_window(views: &Views) -> Option<f64> {
     };
     let from = views.get("clean")?.start + 3.0;
     let (clean, deep) = (window("clean", from, RTT_S)?, window("deep", from, RTT_S)?);
-    // What paces at one rate has one volume in flight as well, as long as the round trip is the same.
+    // What paces at one rate has one volume in flight as well, as long as the round trip is the
+    // same.
     let is_one = |other: f64, share: f64| (clean - other).abs() < share * clean;
     let is_same = match (views.contains_key("route"), views.contains_key("long")) {
         (true, true) => {
@@ -129,8 +133,8 @@ fn fixed_window(views: &Views) -> Option<f64> {
     (is_one(deep, 0.05) && is_same).then_some(clean / PACKET)
 }
 
-/// Start and duration of each time in which less than 0.65 BDP were in flight for 0.1 s and more, with more before and
-/// after it.
+/// Start and duration of each time in which less than 0.65 BDP were in flight for 0.1 s and more,
+/// with more before and after it.
 pub(super) fn dips(view: &View) -> Vec<(f64, f64)> {
     const STEP: f64 = 0.01;
     let inflight = view.inflight(STEP, RTT_S);

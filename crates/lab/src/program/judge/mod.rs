@@ -1,9 +1,10 @@
 //! Verdicts on a sender from the wire alone, beside our own senders on the same paths.
 //!
-//! A command runs on each of the [`COURSES`], and the link keeps what entered it. From that come a [`View`] for each
-//! course, a figure for each check, the kind of algorithm and the names of defects: pure functions, the same for a
-//! program and for a sender of the simulator. Our own senders run on the same courses in the simulator, and their
-//! figures are what the command's are held against.
+//! A command runs on each of the [`COURSES`], and the link keeps what entered it. From that come a
+//! [`View`] for each course, a figure for each check, the kind of algorithm and the names of
+//! defects: pure functions, the same for a program and for a sender of the simulator. Our own
+//! senders run on the same courses in the simulator, and their figures are what the command's are
+//! held against.
 
 mod check;
 mod course;

@@ -1,4 +1,5 @@
-//! Senders in the simulator on the same courses: ours, from which the limits come, and any other that a name stands for.
+//! Senders in the simulator on the same courses: ours, from which the limits come, and any other
+//! that a name stands for.
 
 use std::sync::atomic::AtomicBool;
 

@@ -14,7 +14,8 @@ use super::ours::{Sender, simulate};
 use super::view::View;
 use crate::backend::RunError;
 
-/// What differs from good by noise and by how an implementation counts: a factor of the best of ours.
+/// What differs from good by noise and by how an implementation counts: a factor of the best of
+/// ours.
 const GOOD_SHARE: f64 = 0.8;
 const GOOD_MULTIPLE: f64 = 2.0;
 
@@ -114,7 +115,8 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Of a sender that ran on these courses. `missing` has the reason for each course without a view.
+    /// Of a sender that ran on these courses. `missing` has the reason for each course without a
+    /// view.
     pub fn of(views: &Views, missing: &BTreeMap<&'static str, String>, limits: &Limits) -> Self {
         let pauses = views.get("clean").is_some_and(|v| v.pause().is_some());
         let checks = CHECKS.iter().zip(&limits.0).filter_map(|(check, ours)| {

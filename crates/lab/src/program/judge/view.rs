@@ -40,7 +40,8 @@ fn seconds(ns: u64) -> f64 {
 }
 
 impl View {
-    /// The view of a record that ends after so many seconds; `ended_s` is when the command ended by itself.
+    /// The view of a record that ends after so many seconds; `ended_s` is when the command ended by
+    /// itself.
     pub fn of(record: &WireRecord, path: &ProgramPath, end_s: f64, ended_s: Option<f64>) -> Self {
         let volume = |way: &[WirePacket]| way.iter().map(|p| u64::from(p.bytes)).sum::<u64>();
         let is_up = volume(&record.up) > volume(&record.down);
@@ -86,7 +87,8 @@ impl View {
         self.ended.unwrap_or(self.end).min(self.end)
     }
 
-    /// The first pause of at least a second, three seconds after the start or later: its start and its end.
+    /// The first pause of at least a second, three seconds after the start or later: its start and
+    /// its end.
     pub(super) fn pause(&self) -> Option<(f64, f64)> {
         let mut before = f64::INFINITY;
         for p in self.of_flow(self.main) {
@@ -166,8 +168,9 @@ impl View {
         self.rate_at(t) * rtt
     }
 
-    /// Bytes in flight as the sender counts them, every `step` seconds: what was sent and whose ACK cannot have come back
-    /// yet. What was lost counts for a round trip, as it takes about so long to be known.
+    /// Bytes in flight as the sender counts them, every `step` seconds: what was sent and whose ACK
+    /// cannot have come back yet. What was lost counts for a round trip, as it takes about so long
+    /// to be known.
     pub(super) fn inflight(&self, step: f64, rtt: f64) -> Vec<f64> {
         let count = (self.end / step).ceil().max(0.0) as usize;
         let mut change = vec![0.0; count + 1];
@@ -195,8 +198,8 @@ impl View {
             .collect()
     }
 
-    /// The packets of each burst that was sent in a time: packets that follow each other by less than a quarter of the
-    /// time that the path needs for one.
+    /// The packets of each burst that was sent in a time: packets that follow each other by less
+    /// than a quarter of the time that the path needs for one.
     pub(super) fn bursts(&self, from: f64, to: f64) -> Vec<usize> {
         let mut bursts: Vec<usize> = Vec::new();
         let mut before = f64::NEG_INFINITY;
@@ -226,7 +229,8 @@ impl View {
         bytes
     }
 
-    /// The rate that was delivered in Mbit/s and the longest queueing delay in ms, in each of the slices.
+    /// The rate that was delivered in Mbit/s and the longest queueing delay in ms, in each of the
+    /// slices.
     pub(super) fn series(&self, step: f64) -> [Vec<(f64, f64)>; 2] {
         let end = self.ended_or_end();
         let at = |i: usize| (i as f64 + 0.5) * step;

@@ -1,6 +1,7 @@
 use super::*;
 
-/// RFC 8289 sections 5.2 to 5.6; a packet that understands a mark takes it instead of the drop and goes out.
+/// RFC 8289 sections 5.2 to 5.6; a packet that understands a mark takes it instead of the drop and
+/// goes out.
 #[derive(Clone, Default)]
 struct CoDel {
     queue: VecDeque<Packet>,
@@ -98,7 +99,8 @@ fn codel_decides_as_its_rfc() {
     assert_equal(QueueConfig::CoDel(config), &mut CoDel::default(), 5_000, 1_000);
 }
 
-/// RFC 8290 sections 4.1 and 4.2, one queue for each of the flows but the last two, which share one.
+/// RFC 8290 sections 4.1 and 4.2, one queue for each of the flows but the last two, which share
+/// one.
 struct FqCoDel {
     flows: Vec<(CoDel, i64)>,
     new: Vec<usize>,

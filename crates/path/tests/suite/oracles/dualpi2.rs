@@ -1,9 +1,11 @@
 use super::*;
 
-/// RFC 9332 appendix A.1 with the overload of A.2, as Linux has them; the RFC's own text was not at hand.
+/// RFC 9332 appendix A.1 with the overload of A.2, as Linux has them; the RFC's own text was not at
+/// hand.
 ///
-/// The controller looks at the longer delay of the two queues. The scheduler is a weighted round robin of 1 to 15 whose
-/// credit is kept while one queue is empty. The native ramp takes the delay of the packet that leaves.
+/// The controller looks at the longer delay of the two queues. The scheduler is a weighted round
+/// robin of 1 to 15 whose credit is kept while one queue is empty. The native ramp takes the delay
+/// of the packet that leaves.
 #[derive(Default)]
 struct DualPi2 {
     lq: VecDeque<Packet>,

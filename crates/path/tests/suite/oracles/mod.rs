@@ -1,10 +1,11 @@
-//! Each queue discipline beside a second, literal transcription of its source, over 10^5 random arrivals: both drop,
-//! mark and carry the same packets at the same times.
+//! Each queue discipline beside a second, literal transcription of its source, over 10^5 random
+//! arrivals: both drop, mark and carry the same packets at the same times.
 //!
-//! Sources: RFC 8289 section 5 (CoDel), RFC 8290 section 4 (FQ-CoDel) and RFC 8033 appendices A and B (PIE), each read
-//! beside Linux's code. Two texts were not at hand: DualPI2 follows Linux's code and RFC 9332's appendix A as it is known,
-//! RED follows Linux's code and the algorithm of Floyd and Jacobson (1993) as it is known.
-//! Nothing here is fast: queues are vectors, times are compared one by one.
+//! Sources: RFC 8289 section 5 (CoDel), RFC 8290 section 4 (FQ-CoDel) and RFC 8033 appendices A and
+//! B (PIE), each read beside Linux's code. Two texts were not at hand: DualPI2 follows Linux's code
+//! and RFC 9332's appendix A as it is known, RED follows Linux's code and the algorithm of Floyd
+//! and Jacobson (1993) as it is known. Nothing here is fast: queues are vectors, times are compared
+//! one by one.
 
 mod codel;
 mod dualpi2;
@@ -40,15 +41,16 @@ struct Packet {
     ecn: Ecn,
 }
 
-/// Reference model of a discipline, with all times in nanoseconds. Dropped packets are put into `dropped`.
+/// Reference model of a discipline, with all times in nanoseconds. Dropped packets are put into
+/// `dropped`.
 trait Oracle {
     /// `on_wire` bytes are being sent: they count as part of the queue.
     fn enqueue(&mut self, now: u64, packet: Packet, on_wire: u64, dropped: &mut Vec<u64>);
     fn dequeue(&mut self, now: u64, dropped: &mut Vec<u64>) -> Option<Packet>;
 }
 
-/// The result: (time, packet, whether it carries CE) for each packet that left, and the sorted numbers of the
-/// others.
+/// The result: (time, packet, whether it carries CE) for each packet that left, and the sorted
+/// numbers of the others.
 type Outcome = (Vec<(u64, u64, bool)>, Vec<u64>);
 
 /// Phases of little and of too much traffic, packets of all sizes, eight flows, three codepoints.

@@ -1,7 +1,8 @@
 use super::*;
 
-/// RFC 8033 appendix A with the derandomisation of appendix B. Of a packet that leaves nothing behind it the delay
-/// is 0, and a probability below 10^-12 is none: Linux's rule, and a bound for the decay.
+/// RFC 8033 appendix A with the derandomisation of appendix B. Of a packet that leaves nothing
+/// behind it the delay is 0, and a probability below 10^-12 is none: Linux's rule, and a bound for
+/// the decay.
 struct Pie {
     queue: VecDeque<Packet>,
     random: Random,

@@ -1,9 +1,10 @@
 use super::*;
 
-/// The algorithm of Floyd and Jacobson (1993) in bytes, as it is known: neither the paper nor ns-3's source was at hand.
+/// The algorithm of Floyd and Jacobson (1993) in bytes, as it is known: neither the paper nor
+/// ns-3's source was at hand.
 ///
-/// The average counts the arrival after an idle time too. An idle time that ends with a dropped packet goes on, as in
-/// Linux.
+/// The average counts the arrival after an idle time too. An idle time that ends with a dropped
+/// packet goes on, as in Linux.
 struct Red {
     queue: VecDeque<Packet>,
     random: Random,

@@ -45,8 +45,9 @@ fn the_link_sees_the_rate_and_no_burst_above_the_bound() {
     assert_eq!(world.downlink().tail_dropped.packets, 0);
 }
 
-/// W1: the controller was never told of sends (noq dfc592ab). Our counters are noq's: every byte that noq counts as sent, lost or in flight we count so too.
-/// The handshake's spaces, MTU probes and losses that are reported after the ACK are all in it.
+/// W1: the controller was never told of sends (noq dfc592ab). Our counters are noq's: every byte
+/// that noq counts as sent, lost or in flight we count so too. The handshake's spaces, MTU probes
+/// and losses that are reported after the ACK are all in it.
 #[test]
 fn the_counters_are_those_of_noq() {
     for (algorithm, loss) in
@@ -149,8 +150,8 @@ fn noq_is_told_in_its_own_units() {
     assert!((90_000_000..=100_000_000).contains(&bits), "{bits} bit/s on 100 Mbit/s");
 }
 
-/// W9: after a change of path the old packets still counted down, and bytes in flight with them (our
-/// forerunner). noq keeps the controller within an address family, and so the rate.
+/// W9: after a change of path the old packets still counted down, and bytes in flight with them
+/// (our forerunner). noq keeps the controller within an address family, and so the rate.
 #[test]
 fn a_migration_keeps_the_rate_and_the_count() {
     let bytes = 60_000_000;
@@ -170,9 +171,8 @@ fn a_migration_keeps_the_rate_and_the_count() {
 }
 
 /// R5, R7: a timeout threw the model away, and the flow never came back (freenet #2699, our
-/// forerunner).
-/// Two seconds without a packet are persistent congestion; once a packet has come through again, the
-/// link is full within a second.
+/// forerunner). Two seconds without a packet are persistent congestion; once a packet has come
+/// through again, the link is full within a second.
 #[test]
 fn a_black_hole_takes_nothing_from_the_rate_after_it() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1] {

@@ -52,8 +52,8 @@ fn a_syn_is_challenged() {
     }
 }
 
-/// RFC 5961 section 5.2: an ACK that is older than the largest window is challenged, and its data not taken;
-/// a younger one is merely old.
+/// RFC 5961 section 5.2: an ACK that is older than the largest window is challenged, and its data
+/// not taken; a younger one is merely old.
 #[test]
 fn an_old_ack_is_challenged() {
     let mut lab = Lab::established(&Config { send_buffer: 1 << 20, ..config() });

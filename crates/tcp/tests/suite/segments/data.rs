@@ -51,7 +51,8 @@ fn data_takes_the_ack_along() {
     assert_eq!(lab.after(50), []);
 }
 
-/// RFC 5681 section 4.2: out of order data is acknowledged at once, with a SACK block (RFC 2018 section 4).
+/// RFC 5681 section 4.2: out of order data is acknowledged at once, with a SACK block (RFC 2018
+/// section 4).
 #[test]
 fn out_of_order_data_is_acknowledged_at_once() {
     let mut lab = slow();
@@ -149,7 +150,8 @@ fn an_ack_of_the_future_is_dropped() {
     assert_eq!(lab.tcp.info().bytes_acked, 0);
 }
 
-/// RFC 9293 section 3.7.4: with Nagle's algorithm a small segment waits for the ACK of what is under way.
+/// RFC 9293 section 3.7.4: with Nagle's algorithm a small segment waits for the ACK of what is
+/// under way.
 #[test]
 fn a_small_segment_waits() {
     let mut lab = Lab::established(&Config { nagle: true, ..config() });
@@ -194,7 +196,8 @@ fn a_full_buffer_blocks() {
     assert_eq!(lab.tcp.write(lab.now, &[0; 2000]), Ok(1000));
 }
 
-/// RFC 9293 section 3.8.4: a probe of an idle connection, which the peer has to answer; and its end.
+/// RFC 9293 section 3.8.4: a probe of an idle connection, which the peer has to answer; and its
+/// end.
 #[test]
 fn keep_alive() {
     let idle = fullpipe_cc::Duration::from_secs(100);

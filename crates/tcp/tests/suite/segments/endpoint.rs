@@ -150,7 +150,8 @@ fn a_flood_of_syns_is_bounded() {
     assert!(end.memory() < 500_000, "{} bytes", end.memory());
 }
 
-/// Garbage in place of packets: nothing is kept, nothing panics, and what looks like TCP is at most reset.
+/// Garbage in place of packets: nothing is kept, nothing panics, and what looks like TCP is at most
+/// reset.
 #[test]
 fn garbage_is_passed_by() {
     let mut end = endpoint();
@@ -198,7 +199,8 @@ fn garbage_is_passed_by() {
     assert!(end.connections() <= 8);
 }
 
-/// RFC 9293 section 3.10.7.4 and RFC 6191: a SYN beyond the old connection's numbers opens a new one.
+/// RFC 9293 section 3.10.7.4 and RFC 6191: a SYN beyond the old connection's numbers opens a new
+/// one.
 #[test]
 fn time_wait_gives_way_to_a_newer_syn() {
     let mut end = endpoint();
@@ -238,7 +240,8 @@ fn a_handle_names_one_connection() {
     assert_eq!(end.read(first, &mut [0; 1]), Err(Error::Closed));
 }
 
-/// A call that read and wrote nothing is no news: whoever answers each change with a call would never rest.
+/// A call that read and wrote nothing is no news: whoever answers each change with a call would
+/// never rest.
 #[test]
 fn a_call_without_effect_changes_nothing() {
     let mut end = endpoint();

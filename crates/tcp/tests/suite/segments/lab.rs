@@ -82,8 +82,8 @@ impl Lab {
         Self { tcp, now, iss, irs: IRS, window: u16::MAX, clock, echo, buffer }
     }
 
-    /// An established connection with a peer that has all options but timestamps and ECN. The round trip is
-    /// 100 ms.
+    /// An established connection with a peer that has all options but timestamps and ECN. The round
+    /// trip is 100 ms.
     pub(crate) fn established(config: &Config) -> Self {
         Self::established_with(config, Self::syn())
     }
@@ -190,7 +190,8 @@ impl Lab {
         self.tcp.on_segment(self.now, &segment);
     }
 
-    /// A header of the peer's that acknowledges our data up to `acked` and begins at `offset` of its own.
+    /// A header of the peer's that acknowledges our data up to `acked` and begins at `offset` of
+    /// its own.
     pub(crate) fn header(&self, offset: u32, acked: u32) -> Header {
         Header {
             seq: self.their(offset),

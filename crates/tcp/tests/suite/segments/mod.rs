@@ -1,4 +1,5 @@
-//! A connection segment by segment in virtual time, written from the RFCs: each test names the section.
+//! A connection segment by segment in virtual time, written from the RFCs: each test names the
+//! section.
 
 mod attacks;
 mod closing;

@@ -89,7 +89,8 @@ fn a_segment_without_timestamps_is_dropped() {
     assert_eq!(lab.tcp.readable(), 0);
 }
 
-/// RFC 7323 section 5.3, R1: an older timestamp is that of an old duplicate; it is answered and dropped.
+/// RFC 7323 section 5.3, R1: an older timestamp is that of an old duplicate; it is answered and
+/// dropped.
 #[test]
 fn paws_drops_old_duplicates() {
     let (config, syn) = stamped();

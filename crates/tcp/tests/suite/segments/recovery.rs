@@ -103,7 +103,8 @@ fn a_lost_tail_is_probed() {
     assert_eq!(out.len(), 9);
 }
 
-/// RFC 8985 section 7.2: a single segment allows for a delayed ACK, but not longer than the timeout.
+/// RFC 8985 section 7.2: a single segment allows for a delayed ACK, but not longer than the
+/// timeout.
 #[test]
 fn a_single_segment_waits_for_a_delayed_ack() {
     let mut lab = Lab::established(&config());
@@ -119,7 +120,8 @@ fn new_data_is_a_probe() {
     let mut lab = Lab::established_with(&config(), Header { window: 2000, ..Lab::syn() });
     lab.write(4);
     assert_eq!(lab.after(50).len(), 2);
-    // The window opens without an ACK of data, and for a probe alone the congestion window would not matter.
+    // The window opens without an ACK of data, and for a probe alone the congestion window would
+    // not matter.
     let out = lab.after(160);
     assert_eq!(lab.ranges(&out), [(1000, 1000)], "there was no room for more");
 }
@@ -250,8 +252,8 @@ fn without_sack_three_duplicates_count() {
     assert_eq!(lab.tcp.info().total_retrans, 2);
 }
 
-/// RFC 3522 section 3.2 and RFC 4015: the echo of an ACK after a timeout is older than the retransmission:
-/// the timer was wrong, and the rest is not sent again.
+/// RFC 3522 section 3.2 and RFC 4015: the echo of an ACK after a timeout is older than the
+/// retransmission: the timer was wrong, and the rest is not sent again.
 #[test]
 fn a_spurious_timeout_is_undone() {
     let timestamp = Some(Timestamp { value: 500, echo: CLOCK });
@@ -272,7 +274,8 @@ fn a_spurious_timeout_is_undone() {
     assert_eq!(lab.after(50), []);
 }
 
-/// What was under way when another algorithm took over is not in its flight, also after a timeout that was for nothing.
+/// What was under way when another algorithm took over is not in its flight, also after a timeout
+/// that was for nothing.
 #[test]
 fn an_undone_timeout_counts_no_flight_of_an_earlier_algorithm() {
     let timestamp = Some(Timestamp { value: 500, echo: CLOCK });
@@ -291,7 +294,8 @@ fn an_undone_timeout_counts_no_flight_of_an_earlier_algorithm() {
     assert_eq!((lab.tcp.info().unacked, lab.tcp.congestion().inflight), (0, 0));
 }
 
-/// A timeout with eight segments under way, after which the first was sent again; `unsent` more segments wait.
+/// A timeout with eight segments under way, after which the first was sent again; `unsent` more
+/// segments wait.
 fn timed_out(unsent: usize) -> (Lab, u64) {
     let mut lab = Lab::established(&reno());
     lab.write(8);
@@ -308,7 +312,8 @@ fn timed_out(unsent: usize) -> (Lab, u64) {
     (lab, before)
 }
 
-/// RFC 5682 section 3.1, steps 2 b and 3 b: two new segments, and then an original arrives: the rest is not sent again.
+/// RFC 5682 section 3.1, steps 2 b and 3 b: two new segments, and then an original arrives: the
+/// rest is not sent again.
 #[test]
 fn a_spurious_timeout_is_seen_without_timestamps() {
     let (mut lab, before) = timed_out(4);
@@ -336,7 +341,8 @@ fn a_real_timeout_is_repaired_after_the_two_new_segments() {
     assert_eq!(lab.ranges(&out).first(), Some(&(1000, 1000)));
 }
 
-/// RFC 5682 section 3.1, steps 2 a and 2 b: an ACK that does not advance, and nothing new to send, mean repair at once.
+/// RFC 5682 section 3.1, steps 2 a and 2 b: an ACK that does not advance, and nothing new to send,
+/// mean repair at once.
 #[test]
 fn a_timeout_is_repaired_at_once_when_nothing_can_be_learnt() {
     let (mut lab, _) = timed_out(4);
@@ -404,7 +410,8 @@ fn an_idle_connection_begins_anew() {
     assert!(lab.tcp.info().snd_cwnd < grown, "{} of {grown}", lab.tcp.info().snd_cwnd);
 }
 
-/// Linux's TCP_CONGESTION: another algorithm in the middle of a connection, with losses of both times to repair.
+/// Linux's TCP_CONGESTION: another algorithm in the middle of a connection, with losses of both
+/// times to repair.
 #[test]
 fn another_algorithm_takes_over() {
     let mut lab = flight(&reno());

@@ -52,7 +52,8 @@ fn no_silly_windows_from_the_receiver() {
     assert_eq!(lab.out().header.window, 1000);
 }
 
-/// Both ends may have lost a whole window: then the ACKs of each begin at the other's edge, and count.
+/// Both ends may have lost a whole window: then the ACKs of each begin at the other's edge, and
+/// count.
 #[test]
 fn an_ack_at_the_edge_of_the_window_counts() {
     let mut lab = Lab::established(&Config { receive_buffer: 4000, ..config() });
@@ -101,8 +102,8 @@ fn the_byte_of_a_probe_counts() {
     assert_eq!((out[0].payload[998], out[0].payload[999]), (1, 2));
 }
 
-/// RFC 9293 section 3.8.6.1: as long as the peer answers its probes, a connection stays open; after that it
-/// is given up.
+/// RFC 9293 section 3.8.6.1: as long as the peer answers its probes, a connection stays open; after
+/// that it is given up.
 #[test]
 fn a_closed_window_is_no_reason_to_end() {
     let mut lab = with_window(1000);
@@ -119,7 +120,8 @@ fn a_closed_window_is_no_reason_to_end() {
     assert_eq!(lab.read(), Err(Error::TimedOut));
 }
 
-/// RFC 6429: a peer that takes nothing does not keep a connection that nobody has any more, however well it answers.
+/// RFC 6429: a peer that takes nothing does not keep a connection that nobody has any more, however
+/// well it answers.
 #[test]
 fn a_closed_window_ends_a_connection_that_was_released() {
     let mut lab = with_window(1000);
@@ -186,8 +188,8 @@ fn acks_count_with_a_closed_window() {
     assert_eq!(lab.out().header.ack, Some(lab.their(1000)));
 }
 
-/// The peer fills its window in each round trip of 100 ms, and the application reads all of it, or nothing; the
-/// window in the end.
+/// The peer fills its window in each round trip of 100 ms, and the application reads all of it, or
+/// nothing; the window in the end.
 fn after_ten_round_trips(reads: bool, config: &Config) -> u64 {
     let mut lab = Lab::established(config);
     let mut offset = 0;
@@ -208,7 +210,8 @@ fn after_ten_round_trips(reads: bool, config: &Config) -> u64 {
     lab.tcp.info().rcv_wnd
 }
 
-/// The buffer grows with what the application reads, up to its bound; of an application that does not read it stays.
+/// The buffer grows with what the application reads, up to its bound; of an application that does
+/// not read it stays.
 #[test]
 fn the_window_grows_with_what_is_read() {
     let config = Config { receive_buffer: 3 << 20, ..config() };

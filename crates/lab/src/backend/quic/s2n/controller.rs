@@ -1,4 +1,5 @@
-//! Congestion control of an s2n-quic server: for each connection the algorithm of its flow, and a view of it from outside.
+//! Congestion control of an s2n-quic server: for each connection the algorithm of its flow, and a
+//! view of it from outside.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -247,8 +248,8 @@ impl CongestionController for Controller {
 /// The flow of a connection and its controller, once there is one.
 pub(super) type Slot = Arc<OnceLock<(usize, Controller)>>;
 
-/// Slot of the newest connection. s2n-quic asks the subscriber for a context, and the endpoint of congestion controllers for the
-/// controller of the connection's first path right after that.
+/// Slot of the newest connection. s2n-quic asks the subscriber for a context, and the endpoint of
+/// congestion controllers for the controller of the connection's first path right after that.
 type Newest = Arc<Mutex<Option<Slot>>>;
 
 fn locked(newest: &Newest) -> MutexGuard<'_, Option<Slot>> {

@@ -1,4 +1,5 @@
-//! s2n-quic, as an application has it: a server that answers each stream, and a client that reads it.
+//! s2n-quic, as an application has it: a server that answers each stream, and a client that reads
+//! it.
 
 mod controller;
 

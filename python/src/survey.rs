@@ -1,5 +1,6 @@
 //! A survey: random paths, and where an algorithm falls short of others.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use fullpipe_survey::Kind;
 use fullpipe_survey::report::{Asked, Report};
 use fullpipe_survey::results::{Ended, Outcomes, Results};
 use fullpipe_survey::run::Options;
-use fullpipe_survey::text::Senders;
+use fullpipe_survey::text::{Senders, numbered};
 use fullpipe_survey::worst::Wanted;
 use pyo3::prelude::*;
 
@@ -28,7 +29,7 @@ pub(crate) struct Survey {
 #[pymethods]
 impl Survey {
     #[new]
-    #[pyo3(signature = (cc, *, against = Vec::new(), paths = 500, seed = 1, kinds = Vec::new(), backend = "sim", link = None, jobs = None, max_memory = "2GB"))]
+    #[pyo3(signature = (cc, *, against = Vec::new(), paths = 500, seed = 1, seeds = 1, kinds = Vec::new(), backend = "sim", link = None, jobs = None, max_memory = "2GB"))]
     #[allow(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         py: Python<'_>,
@@ -36,19 +37,21 @@ impl Survey {
         against: Vec<String>,
         paths: u64,
         seed: u64,
+        seeds: usize,
         kinds: Vec<String>,
         backend: &str,
         link: Option<&str>,
         jobs: Option<usize>,
         max_memory: &str,
     ) -> PyResult<Self> {
-        let mut names = cc.clone();
-        names.extend(against.iter().filter(|name| !cc.contains(name)).cloned());
-        for name in &names {
+        for name in cc.iter().chain(&against) {
             parse::<Cc>("cc", name)?;
         }
-        if paths == 0 || jobs == Some(0) {
-            let name = if paths == 0 { "paths" } else { "jobs" };
+        let cc = numbered(&cc);
+        let mut names = cc.clone();
+        names.extend(against.iter().filter(|name| !cc.contains(name)).cloned());
+        let numbers = [("paths", paths), ("seeds", seeds as u64), ("jobs", jobs.unwrap_or(1) as u64)];
+        if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0) {
             return Err(of_argument(name, "0; write 1 or more"));
         }
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -56,6 +59,7 @@ impl Survey {
         let options = Options {
             paths,
             seed,
+            seeds: NonZeroUsize::new(seeds).unwrap_or(NonZeroUsize::MIN),
             kinds: kinds.iter().map(|k| parse::<Kind>("kinds", k)).collect::<PyResult<_>>()?,
             senders: Senders { names, programs: Vec::new() },
             backend,

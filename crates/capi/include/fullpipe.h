@@ -1,13 +1,13 @@
 /*
  * Congestion control for any transport: BBRv3, BBRv1, CUBIC and NewReno.
  *
- * Every time is in nanoseconds of one monotonic clock of the caller's, every volume in bytes, every rate in
- * bytes per second. Bytes count as the transport counts its packet size: QUIC's datagrams without IP
- * and UDP, TCP's payload.
+ * Every time is in nanoseconds of one monotonic clock of the caller's, every volume in bytes, every
+ * rate in bytes per second. Bytes count as the transport counts its packet size: QUIC's datagrams
+ * without IP and UDP, TCP's payload.
  *
- * Functions that can fail return an enum fullpipe_status. On an error nothing has changed, except after
- * FULLPIPE_STATUS_PANICKED. Pointers are NULL, which is an error, or valid. One controller must not be used by
- * two threads at once; different controllers are independent.
+ * Functions that can fail return an enum fullpipe_status. On an error nothing has changed, except
+ * after FULLPIPE_STATUS_PANICKED. Pointers are NULL, which is an error, or valid. One controller
+ * must not be used by two threads at once; different controllers are independent.
  *
  * Made by cbindgen from crates/capi; do not edit.
  */
@@ -21,8 +21,8 @@
 // The version of this header.
 #define FULLPIPE_VERSION "0.1.0"
 
-// The value of a field that is absent: a limit that is not set, an estimate that does not exist yet, or one that the
-// algorithm does not have.
+// The value of a field that is absent: a limit that is not set, an estimate that does not exist
+// yet, or one that the algorithm does not have.
 #define FULLPIPE_NONE UINT64_MAX
 
 // A QUIC flow: one quantum of offload budget.
@@ -45,7 +45,8 @@ enum fullpipe_status {
     FULLPIPE_STATUS_NULL,
     // No algorithm has this name.
     FULLPIPE_STATUS_UNKNOWN_ALGORITHM,
-    // A field of the configuration is out of its range, or its `size` is not that of this library's struct.
+    // A field of the configuration is out of its range, or its `size` is not that of this
+    // library's struct.
     FULLPIPE_STATUS_BAD_CONFIG,
     // An argument is out of its range.
     FULLPIPE_STATUS_BAD_ARGUMENT,
@@ -55,7 +56,8 @@ enum fullpipe_status {
     FULLPIPE_STATUS_BATCH_OPEN,
     // The call is not allowed before `fullpipe_ack_begin`.
     FULLPIPE_STATUS_NO_BATCH,
-    // A defect of the library. Every further call on the controller except `fullpipe_free` returns this.
+    // A defect of the library. Every further call on the controller except `fullpipe_free` returns
+    // this.
     FULLPIPE_STATUS_PANICKED,
 };
 
@@ -102,17 +104,18 @@ enum fullpipe_state {
 // Congestion control of one flow on one path.
 struct fullpipe_controller;
 
-// State of a packet. Keep it beside the packet from `fullpipe_on_sent` until the packet is acknowledged, lost or
-// discarded, and do not change it. It can be copied.
+// State of a packet. Keep it beside the packet from `fullpipe_on_sent` until the packet is
+// acknowledged, lost or discarded, and do not change it. It can be copied.
 struct fullpipe_packet {
     // Private to the library.
     uint64_t opaque[6];
 };
 
-// The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`, then change
-// what differs. Each version of it begins with `size`.
+// The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`,
+// then change what differs. Each version of it begins with `size`.
 struct fullpipe_config {
-    // The size of this struct. A library whose own has another size refuses it, and neither reads nor writes the rest.
+    // The size of this struct. A library whose own has another size refuses it, and neither reads
+    // nor writes the rest.
     size_t size;
     // Seed of the randomised probe times. Each flow needs another one.
     uint64_t seed;
@@ -160,14 +163,15 @@ struct fullpipe_control {
     uint64_t cwnd;
     // Bytes in flight.
     uint64_t inflight;
-    // Pacing rate in bytes per second. FULLPIPE_NONE: the algorithm leaves pacing to the transport.
+    // Pacing rate in bytes per second. FULLPIPE_NONE: the algorithm leaves pacing to the
+    // transport.
     uint64_t pacing_rate;
     // The largest aggregate in bytes to hand to the network as one.
     uint64_t send_quantum;
 };
 
-// The model of a flow. FULLPIPE_NONE stands for what the algorithm does not have, what is not measured yet, and
-// what the draft calls infinite.
+// The model of a flow. FULLPIPE_NONE stands for what the algorithm does not have, what is not
+// measured yet, and what the draft calls infinite.
 struct fullpipe_info {
     // The algorithm's name. The string is static.
     const char *algorithm;
@@ -177,7 +181,8 @@ struct fullpipe_info {
     uint8_t is_cwnd_limited;
     // 1 while the newest rate samples are limited by the application, else 0.
     uint8_t app_limited;
-    // 1 if the algorithm answers CE marks, else 0. With 0 the transport must not mark its packets as ECN-capable.
+    // 1 if the algorithm answers CE marks, else 0. With 0 the transport must not mark its packets
+    // as ECN-capable.
     uint8_t wants_ecn;
     // BBR: 1 if the pipe was ever estimated full, else 0.
     uint8_t full_bw_reached;
@@ -230,21 +235,21 @@ extern "C" {
 // Returns the name of the algorithm with this number, from 0, or NULL after the last one.
 const char *fullpipe_algorithm_name(size_t number);
 
-// Returns the version of the library: major * 1000000 + minor * 1000 + patch. Before 1.0 libraries of one minor version have the
-// same interface.
+// Returns the version of the library: major * 1000000 + minor * 1000 + patch. Before 1.0 libraries
+// of one minor version have the same interface.
 uint32_t fullpipe_version(void);
 
-// Opens the batch of one ACK, or of one firing of the loss timer. Say what it told with the functions
-// `fullpipe_ack_...`, in any order but losses in the order of sending, then call `fullpipe_ack_finish`.
-enum fullpipe_status fullpipe_ack_begin(struct fullpipe_controller *cc,
-                                        uint64_t now);
+// Opens the batch of one ACK, or of one firing of the loss timer. Say what it told with the
+// functions `fullpipe_ack_...`, in any order but losses in the order of sending, then call
+// `fullpipe_ack_finish`.
+enum fullpipe_status fullpipe_ack_begin(struct fullpipe_controller *cc, uint64_t now);
 
 // `packet` is newly acknowledged.
 enum fullpipe_status fullpipe_ack_acked(struct fullpipe_controller *cc,
                                         const struct fullpipe_packet *packet);
 
-// `total` bytes are newly acknowledged, `newest` among them, which was sent last of them: for transports that keep
-// no state of the others.
+// `total` bytes are newly acknowledged, `newest` among them, which was sent last of them: for
+// transports that keep no state of the others.
 enum fullpipe_status fullpipe_ack_acked_bytes(struct fullpipe_controller *cc,
                                               const struct fullpipe_packet *newest,
                                               uint64_t total);
@@ -261,17 +266,19 @@ enum fullpipe_status fullpipe_ack_lost(struct fullpipe_controller *cc,
 enum fullpipe_status fullpipe_ack_discarded(struct fullpipe_controller *cc,
                                             const struct fullpipe_packet *packet);
 
-// A retransmission timeout that declares everything lost; in QUIC, persistent congestion (RFC 9002 section 7.6).
-// Report the lost packets in the same batch.
+// A retransmission timeout that declares everything lost; in QUIC, persistent congestion (RFC 9002
+// section 7.6). Report the lost packets in the same batch.
 enum fullpipe_status fullpipe_ack_timeout(struct fullpipe_controller *cc);
 
-// The transport's own round-trip sample for this ACK. It is up to `granularity` more than the truth; 0: as exact as
-// the clock. Without this call the sample is the time since the newest acknowledged packet was sent.
+// The transport's own round-trip sample for this ACK. It is up to `granularity` more than the
+// truth; 0: as exact as the clock. Without this call the sample is the time since the newest
+// acknowledged packet was sent.
 enum fullpipe_status fullpipe_ack_rtt(struct fullpipe_controller *cc,
                                       uint64_t rtt,
                                       uint64_t granularity);
 
-// This ACK gives no round-trip sample: it may be that of the first copy or of the second (RFC 6298 section 3).
+// This ACK gives no round-trip sample: it may be that of the first copy or of the second (RFC 6298
+// section 3).
 enum fullpipe_status fullpipe_ack_rtt_ambiguous(struct fullpipe_controller *cc);
 
 // `packets` more packets were marked with CE (RFC 3168).
@@ -283,15 +290,17 @@ enum fullpipe_status fullpipe_ack_resync_inflight(struct fullpipe_controller *cc
 // Closes the batch: updates the model, the state, the window, the pacing rate and the quantum.
 enum fullpipe_status fullpipe_ack_finish(struct fullpipe_controller *cc);
 
-// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `size` is `sizeof(struct fullpipe_config)`: if it is
-// not that of the library, nothing is written, and the result is FULLPIPE_STATUS_BAD_CONFIG. `seed` is the flow's own: two
-// flows with one seed probe for bandwidth at the same moments.
+// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `size` is `sizeof(struct
+// fullpipe_config)`: if it is not that of the library, nothing is written, and the result is
+// FULLPIPE_STATUS_BAD_CONFIG. `seed` is the flow's own: two flows with one seed probe for
+// bandwidth at the same moments.
 enum fullpipe_status fullpipe_config_init(struct fullpipe_config *config,
                                           size_t size,
                                           uint64_t seed);
 
-// Makes a controller for a flow that starts `now`, and writes it to `out`; NULL on an error. `algorithm` is a
-// name, such as "bbr3": see `fullpipe_algorithm_name`. Free it with `fullpipe_free`.
+// Makes a controller for a flow that starts `now`, and writes it to `out`; NULL on an error.
+// `algorithm` is a name, such as "bbr3": see `fullpipe_algorithm_name`. Free it with
+// `fullpipe_free`.
 enum fullpipe_status fullpipe_new(const char *algorithm,
                                   const struct fullpipe_config *config,
                                   uint64_t now,
@@ -305,8 +314,8 @@ enum fullpipe_status fullpipe_can_send(struct fullpipe_controller *cc,
                                        uint64_t now,
                                        struct fullpipe_send_advice *out);
 
-// Writes the time at which the pacer allows `bytes` to leave at once: for a transport that waits until it can fill an
-// aggregate.
+// Writes the time at which the pacer allows `bytes` to leave at once: for a transport that waits
+// until it can fill an aggregate.
 enum fullpipe_status fullpipe_ready_at(struct fullpipe_controller *cc,
                                        uint64_t now,
                                        uint64_t bytes,
@@ -316,60 +325,61 @@ enum fullpipe_status fullpipe_ready_at(struct fullpipe_controller *cc,
 enum fullpipe_status fullpipe_get_control(struct fullpipe_controller *cc,
                                           struct fullpipe_control *out);
 
-// A packet of `bytes`, 1 to 131071, left `now`; an aggregate that leaves as one counts as one packet. Keep what is
-// written to `out` until the packet is acknowledged, lost or discarded.
+// A packet of `bytes`, 1 to 131071, left `now`; an aggregate that leaves as one counts as one
+// packet. Keep what is written to `out` until the packet is acknowledged, lost or discarded.
 enum fullpipe_status fullpipe_on_sent(struct fullpipe_controller *cc,
                                       uint64_t now,
                                       uint32_t bytes,
                                       struct fullpipe_packet *out);
 
-// The sender has nothing to send although window and pacer would let it. Call it when the application writes, before
-// the new data is queued, and at the start of ACK and timer processing, each time that there is no unsent data.
+// The sender has nothing to send although window and pacer would let it. Call it when the
+// application writes, before the new data is queued, and at the start of ACK and timer processing,
+// each time that there is no unsent data.
 enum fullpipe_status fullpipe_on_app_limited(struct fullpipe_controller *cc);
 
-// The transport was stopped by the window: for transports that test it themselves instead of calling
-// `fullpipe_can_send`.
+// The transport was stopped by the window: for transports that test it themselves instead of
+// calling `fullpipe_can_send`.
 enum fullpipe_status fullpipe_on_cwnd_limited(struct fullpipe_controller *cc);
 
-// The flow was idle for so long that its transport trusts no more than `cwnd` bytes of the window (RFC 2861).
-// `cubic` and `reno` obey; the others have their own rules for a restart.
-enum fullpipe_status fullpipe_on_idle(struct fullpipe_controller *cc,
-                                      uint64_t now,
-                                      uint64_t cwnd);
+// The flow was idle for so long that its transport trusts no more than `cwnd` bytes of the window
+// (RFC 2861). `cubic` and `reno` obey; the others have their own rules for a restart.
+enum fullpipe_status fullpipe_on_idle(struct fullpipe_controller *cc, uint64_t now, uint64_t cwnd);
 
 // Every packet of the recent recovery episode that was marked lost has arrived after all.
 enum fullpipe_status fullpipe_on_spurious_loss(struct fullpipe_controller *cc, uint64_t now);
 
-// `packet` is out of the transport's sight, neither acknowledged nor lost: its keys were discarded, or it was a probe
-// that is not repeated.
+// `packet` is out of the transport's sight, neither acknowledged nor lost: its keys were
+// discarded, or it was a probe that is not repeated.
 enum fullpipe_status fullpipe_on_discarded(struct fullpipe_controller *cc,
                                            const struct fullpipe_packet *packet);
 
-// The flow goes on from or to another address over the same path (RFC 9000 section 9.4: only the port changed): the
-// model stays, and nothing is in flight. Calls about packets from before have no effect.
+// The flow goes on from or to another address over the same path (RFC 9000 section 9.4: only the
+// port changed): the model stays, and nothing is in flight. Calls about packets from before have
+// no effect.
 enum fullpipe_status fullpipe_forget_flight(struct fullpipe_controller *cc);
 
-// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew. `seed` is a new one; that of
-// `config` is not used. Calls about packets from before have no effect.
+// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew. `seed` is a
+// new one; that of `config` is not used. Calls about packets from before have no effect.
 enum fullpipe_status fullpipe_on_migration(struct fullpipe_controller *cc,
                                            uint64_t now,
                                            uint64_t seed,
                                            const struct fullpipe_config *config);
 
-// Another algorithm takes the flow over and begins as on a new one. Calls about packets from before have no effect.
+// Another algorithm takes the flow over and begins as on a new one. Calls about packets from
+// before have no effect.
 enum fullpipe_status fullpipe_set_algorithm(struct fullpipe_controller *cc,
                                             const char *algorithm,
                                             uint64_t now,
                                             const struct fullpipe_config *config);
 
-// The receiver was asked for another ACK frequency: an ACK for every `ack_threshold` packets, and after
-// `max_ack_delay` at the latest. A threshold of 0: as in RFC 9000 section 13.2.
+// The receiver was asked for another ACK frequency: an ACK for every `ack_threshold` packets, and
+// after `max_ack_delay` at the latest. A threshold of 0: as in RFC 9000 section 13.2.
 enum fullpipe_status fullpipe_on_ack_frequency(struct fullpipe_controller *cc,
                                                uint32_t ack_threshold,
                                                uint64_t max_ack_delay);
 
-// The maximum packet size is `smss` from now on, 1 to 131071 bytes. Of `config` the initial window is used, if
-// nothing was delivered yet.
+// The maximum packet size is `smss` from now on, 1 to 131071 bytes. Of `config` the initial window
+// is used, if nothing was delivered yet.
 enum fullpipe_status fullpipe_on_mtu_update(struct fullpipe_controller *cc,
                                             uint64_t now,
                                             uint32_t smss,
@@ -381,8 +391,9 @@ const char *fullpipe_state_name(int32_t state);
 // Writes the model of the flow.
 enum fullpipe_status fullpipe_get_info(struct fullpipe_controller *cc, struct fullpipe_info *out);
 
-// Splits the state of an aggregate that was sent as one packet: `first` gets its first `bytes`, `rest` gets the
-// others. Both must be at least 1. Use the parts from then on, and the whole no more.
+// Splits the state of an aggregate that was sent as one packet: `first` gets its first `bytes`,
+// `rest` gets the others. Both must be at least 1. Use the parts from then on, and the whole no
+// more.
 enum fullpipe_status fullpipe_packet_split(const struct fullpipe_packet *packet,
                                            uint32_t bytes,
                                            struct fullpipe_packet *first,

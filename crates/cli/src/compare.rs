@@ -116,13 +116,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let experiments = [Experiment { plan, file: None }];
     let mut outputs = Outputs { json: args.json, report: args.report_path(), ..Outputs::default() };
     // Nobody asked for the usual one: that it cannot be written costs the report alone.
+    let mut no_report = None;
     if args.report.is_none()
         && let Some(Err(error)) = outputs.report.as_deref().map(page::check_replaceable)
     {
-        say(&format!("no report: {error}"));
+        no_report = Some(format!("no report: {error}"));
         outputs.report = None;
     }
     let (link, _) = check(&experiments, args.backend, args.link, &outputs, 1, args.memory)?;
+    // Behind the check, because bad input gets one line.
+    if let Some(no_report) = no_report {
+        say(&no_report);
+    }
     for name in ["bbr3", "bbr3x"] {
         if args.backend.name() == "tcp" && args.cc.iter().any(|cc| cc.to_string() == name) {
             say(&format!(

@@ -11,7 +11,7 @@ use fullpipe_survey::baseline::Baseline;
 use fullpipe_survey::report::{self, Asked, PAGE, Report};
 use fullpipe_survey::results::Results;
 use fullpipe_survey::run::{Options, Survey};
-use fullpipe_survey::text::Senders;
+use fullpipe_survey::text::{Senders, numbered};
 use fullpipe_survey::worst::Wanted;
 use fullpipe_survey::{Kind, Measure, SurveyError};
 use sha2::{Digest, Sha256};
@@ -39,7 +39,8 @@ const OUT: &str = "fullpipe-survey";
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The algorithms, as in compare
+    /// The algorithms, as in compare. One that is named twice runs twice, with other seeds: what it
+    /// misses of itself is chance
     #[arg(
         long,
         short = 'c',
@@ -60,6 +61,9 @@ pub(crate) struct Args {
     /// Seed of the paths
     #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
+    /// Runs of each algorithm on each path, each with a seed of its own; their means are compared
+    #[arg(long, value_name = "N", value_parser = units::parse_count_above_0, default_value = "1", allow_negative_numbers = true)]
+    seeds: NonZeroUsize,
     /// Draw disturbances of these kinds alone, like jitter,late-host [default: all]
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     kind: Vec<Kind>,
@@ -110,6 +114,7 @@ Examples:
   fullpipe survey
   fullpipe survey --paths 100 --cc bbr3,cubic --kind jitter,late-host,ack-bursts
   fullpipe survey --cc bbr3x --against bbr3,cubic --fail-below 0.85
+  fullpipe survey --cc bbr3x,bbr3,bbr3 --against bbr3 --seeds 5
   fullpipe survey --paths 2000 --out results && fullpipe survey --paths 2000 --out after --baseline results/survey.json
   sudo fullpipe survey --backend tcp --paths 20 --cc linux:bbr --against linux:cubic
 
@@ -200,6 +205,7 @@ impl Args {
         Ok(Options {
             paths: self.paths.get() as u64,
             seed: self.seed,
+            seeds: self.seeds,
             kinds: self.kind.clone(),
             senders: Senders { names, programs: self.program.clone() },
             backend: self.backend,
@@ -212,7 +218,8 @@ impl Args {
     /// The algorithms of --cc, and the programs.
     fn tested(&self) -> Vec<String> {
         let programs = self.program.iter().map(|(name, _)| format!("program:{name}"));
-        programs.chain(self.cc.iter().map(ToString::to_string)).collect()
+        let all: Vec<String> = programs.chain(self.cc.iter().map(ToString::to_string)).collect();
+        numbered(&all)
     }
 
     fn asked(&self) -> Asked {

@@ -17,6 +17,7 @@ const SLACK: f64 = 0.01;
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct Baseline {
     seed: u64,
+    seeds: usize,
     kinds: Vec<String>,
     backend: String,
     pairs: Vec<OldPair>,
@@ -95,6 +96,10 @@ impl Baseline {
     /// # Errors
     /// They are others.
     pub fn check(&self, path: &Path, options: &crate::run::Options) -> Result<(), SurveyError> {
+        if self.seeds != options.seeds.get() {
+            let reason = format!("it was made with --seeds {0}; write --seeds {0}", self.seeds);
+            return Err(SurveyError::Baseline { path: path.to_owned(), reason });
+        }
         let kinds: Vec<&str> = options.kinds.iter().map(|kind| kind.name()).collect();
         let backend = options.backend.name();
         if self.seed == options.seed && self.kinds == kinds && self.backend == backend {

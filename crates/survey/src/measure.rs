@@ -49,6 +49,18 @@ impl Values {
         values
     }
 
+    /// Means of several runs. A figure that one of them does not have, has none.
+    pub fn mean(runs: &[Self]) -> Self {
+        let mut mean = Self::default();
+        for place in PLACES {
+            let each: Option<Vec<f64>> = runs.iter().map(|run| *place(&mut run.clone())).collect();
+            *place(&mut mean) = each
+                .map(|all| all.iter().sum::<f64>() / all.len() as f64)
+                .filter(|x| x.is_finite());
+        }
+        mean
+    }
+
     /// The part of the goodput of all that the flows under test have beside others.
     pub fn share(&self) -> Option<f64> {
         let (own, other) = (self.goodput_mbps?, self.competitor_goodput_mbps?);
@@ -56,27 +68,42 @@ impl Values {
     }
 }
 
+/// The place of a value.
+type Place = fn(&mut Values) -> &mut Option<f64>;
+
+/// The places of all.
+const PLACES: [Place; 8] = [
+    |v| &mut v.goodput_mbps,
+    |v| &mut v.queue_ms_p50,
+    |v| &mut v.queue_ms_p95,
+    |v| &mut v.retransmit_rate,
+    |v| &mut v.jain,
+    |v| &mut v.competitor_goodput_mbps,
+    |v| &mut v.latency_ms_p99,
+    |v| &mut v.completion_ms_p99,
+];
+
 /// A metric's term in an expectation, and the place of its value.
-type Asked = (&'static str, fn(&mut Values) -> &mut Option<f64>);
+type Asked = (&'static str, Place);
 
 fn asked(case: &Case) -> Vec<Asked> {
     let mut all: Vec<Asked> = vec![
-        ("goodput_mbps", |v| &mut v.goodput_mbps),
-        ("queue_ms.p50", |v| &mut v.queue_ms_p50),
-        ("queue_ms.p95", |v| &mut v.queue_ms_p95),
-        ("retransmit_rate", |v| &mut v.retransmit_rate),
+        ("goodput_mbps", PLACES[0]),
+        ("queue_ms.p50", PLACES[1]),
+        ("queue_ms.p95", PLACES[2]),
+        ("retransmit_rate", PLACES[3]),
     ];
     if case.bulk_flows() > 1 {
-        all.push(("jain", |v| &mut v.jain));
+        all.push(("jain", PLACES[4]));
     }
     if case.has(Kind::Competitor) {
-        all.push(("flow[competitor].goodput_mbps", |v| &mut v.competitor_goodput_mbps));
+        all.push(("flow[competitor].goodput_mbps", PLACES[5]));
     }
     if case.has(Kind::Media) {
-        all.push(("flow[media].latency_ms.p99", |v| &mut v.latency_ms_p99));
+        all.push(("flow[media].latency_ms.p99", PLACES[6]));
     }
     if case.has(Kind::Requests) {
-        all.push(("flow[requests].completion_ms.p99", |v| &mut v.completion_ms_p99));
+        all.push(("flow[requests].completion_ms.p99", PLACES[7]));
     }
     all
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -96,8 +97,8 @@ impl Survey {
     /// # Errors
     /// The directory belongs to something else, is in use, or cannot be written.
     pub fn open(&self, dir: &Path, program: &[u8]) -> Result<Results, SurveyError> {
-        let Options { seed, kinds, senders, backend, link, .. } = &self.options;
-        let runs = format!("{seed} {kinds:?} {:?} {backend} {link:?}", senders.programs);
+        let Options { seed, seeds, kinds, senders, backend, link, .. } = &self.options;
+        let runs = format!("{seed} {seeds} {kinds:?} {:?} {backend} {link:?}", senders.programs);
         let mut hash = Sha256::new();
         for part in [program, runs.as_bytes()] {
             hash.update((part.len() as u64).to_le_bytes());
@@ -132,7 +133,8 @@ impl Survey {
     pub fn one(&self, number: usize, run: RunPoint<'_>) -> Ended {
         let (Prepared { case, plan }, cc) = self.place(number);
         let (path, name) = (case.path, self.options.senders.names[cc].clone());
-        match values(case, plan, cc, run) {
+        let runs = self.options.senders.runs_of(&name, self.options.seeds.get());
+        match values(case, plan, runs, run) {
             Ok(values) => Ended::Done(Outcome { path, cc: name, values }),
             Err(NoResult::Failed(reason)) => Ended::Failed(Failed { path, cc: name, reason }),
             Err(NoResult::Stopped) => Ended::Stopped,
@@ -194,14 +196,20 @@ pub(crate) enum NoResult {
     Failed(String),
 }
 
-/// Runs one algorithm on a path. One that panics has no result, and the others go on.
+/// Means of some runs on a path.
 pub(crate) fn values(
     case: &Case,
     plan: &Plan,
-    cc: usize,
+    runs: Range<usize>,
     run: RunPoint<'_>,
 ) -> Result<Values, NoResult> {
-    match catch_unwind(AssertUnwindSafe(|| run(plan, cc))) {
+    let each: Result<Vec<Values>, NoResult> = runs.map(|i| one(case, plan, i, run)).collect();
+    Ok(Values::mean(&each?))
+}
+
+/// A single run. One that panics has no result, and the others go on.
+fn one(case: &Case, plan: &Plan, i: usize, run: RunPoint<'_>) -> Result<Values, NoResult> {
+    match catch_unwind(AssertUnwindSafe(|| run(plan, i))) {
         Ok(Ok(run)) if run.interrupted => Err(NoResult::Stopped),
         Ok(Ok(run)) => Ok(Values::of(case, &run.probes)),
         Ok(Err(RunError::StoppedEarly)) => Err(NoResult::Stopped),

@@ -1,5 +1,6 @@
 //! The paths of a survey and their plans, checked before anything runs.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use fullpipe_lab::metrics::RunResult;
@@ -24,6 +25,8 @@ pub struct Options {
     pub kinds: Vec<Kind>,
     /// The algorithms.
     pub senders: Senders,
+    /// Runs of each algorithm on each path, each with a seed of its own. Their means are compared.
+    pub seeds: NonZeroUsize,
     /// Backend that carries the flows.
     pub backend: BackendChoice,
     /// One of the backend's links, or the usual one.
@@ -34,7 +37,7 @@ pub struct Options {
     pub max_memory: u64,
 }
 
-/// A path that can be run: run number `i` of its plan is that of algorithm number `i`.
+/// A path that can be run.
 #[derive(Debug)]
 pub struct Prepared {
     /// What was drawn.
@@ -85,7 +88,7 @@ impl Survey {
             let case = draw(options.seed, path, &options.kinds);
             // A program decides for itself what others are told, so that some paths are none for
             // it.
-            let checked = plan(&case, &options.senders).and_then(|plan| {
+            let checked = plan(&case, &options.senders, options.seeds).and_then(|plan| {
                 plan.check_backend(options.backend, FILE)?;
                 Ok(plan)
             });
@@ -114,7 +117,7 @@ impl Survey {
         }
     }
 
-    /// Number of runs.
+    /// Number of results: each is that of an algorithm on a path.
     pub fn runs(&self) -> usize {
         self.paths.len() * self.options.senders.names.len()
     }
@@ -136,8 +139,8 @@ impl Options {
 /// What errors call a path's text.
 const FILE: &str = "survey";
 
-/// The plan of a path: a run for each sender.
-pub(crate) fn plan(case: &Case, senders: &Senders) -> Result<Plan, FileError> {
-    let text = text::scenario(case, senders, &[], &Values::expectations(case));
+/// The plan of a path.
+pub(crate) fn plan(case: &Case, senders: &Senders, seeds: NonZeroUsize) -> Result<Plan, FileError> {
+    let text = text::scenario(case, senders, seeds.get(), &[], &Values::expectations(case));
     Plan::parse(&text, FILE, FILE, Path::new(""), Edition::default())
 }

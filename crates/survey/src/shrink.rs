@@ -42,10 +42,10 @@ impl Claim<'_> {
     /// Runs both algorithms on a path. Nothing where one has no result, or the other no value.
     fn try_on(&self, options: &Options, case: &Case, run: RunPoint<'_>) -> Option<Shown> {
         let senders = options.senders.only(&[self.cc, self.against]);
-        let plan = plan(case, &senders).ok()?;
+        let plan = plan(case, &senders, options.seeds).ok()?;
         plan.check_backend(options.backend, "survey").ok()?;
-        let of = |cc| values(case, &plan, cc, run).ok();
-        let (own, reference) = (of(0)?, of(1)?);
+        let of = |cc| values(case, &plan, senders.runs_of(cc, options.seeds.get()), run).ok();
+        let (own, reference) = (of(self.cc)?, of(self.against)?);
         let point = compare(self.measure, case, &own, &reference, self.limit)?;
         Some(Shown { case: case.clone(), own, reference, point })
     }

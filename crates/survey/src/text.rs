@@ -1,6 +1,7 @@
 //! A drawn path as the text of a scenario file, which the lab reads like any other.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use crate::case::{Case, Disturbance, Kind, PACKET_BYTES};
 use crate::chance::digits;
@@ -14,10 +15,11 @@ const LEAST_MANAGED_PACKETS: f64 = 40.0;
 /// Frames of a media flow in a second.
 const FRAMES_PER_S: f64 = 30.0;
 
-/// Senders of the flows under test, as a scenario file names them.
+/// Senders of the flows under test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Senders {
-    /// Names of algorithms, or `program:NAME`.
+    /// Names of algorithms as a scenario file has them, or `program:NAME`. `NAME#2` is NAME once
+    /// more, with other seeds.
     pub names: Vec<String>,
     /// Programs: name, and the table of its commands.
     pub programs: Vec<(String, String)>,
@@ -27,7 +29,7 @@ impl Senders {
     /// Those with the names given, in that order.
     pub fn only(&self, names: &[&str]) -> Self {
         let is_named = |(name, _): &&(String, String)| {
-            names.iter().any(|n| n.strip_prefix("program:") == Some(name))
+            names.iter().any(|n| algorithm(n).strip_prefix("program:") == Some(name))
         };
         Self {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
@@ -36,25 +38,75 @@ impl Senders {
     }
 }
 
-/// The scenario's text: one run for each sender. The lines of `about` stand at its top as comments.
-pub fn scenario(case: &Case, senders: &Senders, about: &[String], expect: &[String]) -> String {
+/// Names in which each that was there before has a number, as `bbr3#2`.
+pub fn numbered(names: &[String]) -> Vec<String> {
+    let number = |i: usize| names[..=i].iter().filter(|name| **name == names[i]).count();
+    let each = names.iter().enumerate();
+    each.map(|(i, name)| match number(i) {
+        1 => name.clone(),
+        n => format!("{name}#{n}"),
+    })
+    .collect()
+}
+
+/// The algorithm of a name that may have a number.
+pub fn algorithm(name: &str) -> &str {
+    name.split_once('#').map_or(name, |(algorithm, _)| algorithm)
+}
+
+/// Number of a name, from 1.
+fn number_of(name: &str) -> usize {
+    name.split_once('#').and_then(|(_, number)| number.parse().ok()).unwrap_or(1)
+}
+
+impl Senders {
+    /// The algorithms, each once.
+    fn algorithms(&self) -> Vec<&str> {
+        let mut all = Vec::new();
+        for name in self.names.iter().map(|name| algorithm(name)) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        all
+    }
+
+    /// Number of seeds of a scenario in which each sender has so many of its own.
+    fn seeds(&self, each: usize) -> usize {
+        each * self.names.iter().map(|name| number_of(name)).max().unwrap_or(1)
+    }
+
+    /// The runs of a sender in a scenario's plan.
+    pub(crate) fn runs_of(&self, name: &str, seeds: usize) -> Range<usize> {
+        let place = self.algorithms().iter().position(|known| *known == algorithm(name));
+        let first = place.unwrap_or(0) * self.seeds(seeds) + (number_of(name) - 1) * seeds;
+        first..first + seeds
+    }
+}
+
+/// The scenario's text: a run for each algorithm and each of its seeds. The lines of `about` stand
+/// at its top as comments.
+pub fn scenario(
+    case: &Case,
+    senders: &Senders,
+    seeds: usize,
+    about: &[String],
+    expect: &[String],
+) -> String {
     let mut file = String::new();
     for line in about {
         // Text is written to text without fail; so below.
         let _ = writeln!(file, "# {line}");
     }
-    let quoted: Vec<String> = senders.names.iter().map(|name| format!("\"{name}\"")).collect();
-    // One value is no axis of a grid.
-    let cc = match quoted.as_slice() {
-        [one] => one.clone(),
-        all => format!("[{}]", all.join(", ")),
-    };
+    let algorithms = senders.algorithms();
+    let cc = list(algorithms.iter().map(|name| format!("\"{name}\"")).collect());
+    let all = (0..senders.seeds(seeds) as u64).map(|i| case.seed.wrapping_add(i).to_string());
+    let seed = list(all.collect());
     let _ = write!(
         file,
-        "name = \"survey path {}\"\ncc = {cc}\nduration = \"{}s\"\nseed = {}\nexpect = [\n",
+        "name = \"survey path {}\"\ncc = {cc}\nduration = \"{}s\"\nseed = {seed}\nexpect = [\n",
         case.path,
         case.duration_s(),
-        case.seed
     );
     for line in expect {
         let _ = writeln!(file, "    \"{line}\",");
@@ -69,6 +121,14 @@ pub fn scenario(case: &Case, senders: &Senders, about: &[String], expect: &[Stri
         let _ = writeln!(file, "{name} = {table}");
     }
     file
+}
+
+/// One value is no axis of a grid.
+fn list(values: Vec<String>) -> String {
+    match values.as_slice() {
+        [one] => one.clone(),
+        all => format!("[{}]", all.join(", ")),
+    }
 }
 
 /// A rate with three digits.

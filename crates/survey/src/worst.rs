@@ -67,6 +67,10 @@ pub fn worst(
     let mut todo: Vec<(Claim<'_>, Shown)> = Vec::new();
     for pair in pairs {
         let Reference::Algorithm(against) = &pair.against else { continue };
+        // The two differ by chance.
+        if text::algorithm(against) == text::algorithm(&pair.cc) {
+            continue;
+        }
         for comparison in &pair.comparisons {
             let (measure, limit) = (comparison.measure, wanted.limit);
             let claim = Claim { cc: &pair.cc, against, measure, limit };
@@ -170,17 +174,22 @@ fn file(survey: &Survey, claim: &Claim<'_>, drawn: &Shown, shown: &Shown) -> Str
     text::scenario(
         &shown.case,
         &options.senders.only(&[claim.cc, claim.against]),
+        options.seeds.get(),
         &about,
-        &[expectation(claim, shown)],
+        &[expectation(claim, shown, options.seeds.get())],
     )
 }
 
 /// What the algorithm under test misses, as an expectation.
-fn expectation(claim: &Claim<'_>, shown: &Shown) -> String {
+fn expectation(claim: &Claim<'_>, shown: &Shown, seeds: usize) -> String {
     let Claim { cc, against, measure, limit } = *claim;
     let case = &shown.case;
-    let own = |term: &str| format!("{term}[{cc}]");
-    let other = |term: &str| format!("{term}[{against}]");
+    let of = |term: &str, cc: &str| match seeds {
+        1 => format!("{term}[{}]", text::algorithm(cc)),
+        _ => format!("mean({term}[{}] over seed)", text::algorithm(cc)),
+    };
+    let own = |term: &str| of(term, cc);
+    let other = |term: &str| of(term, against);
     let sides = match measure {
         Measure::Goodput => {
             let reference = match takes_more_than_fair(case, &shown.reference) {

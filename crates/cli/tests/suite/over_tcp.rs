@@ -1,5 +1,6 @@
 //! What is refused over the kernel's TCP before anything starts.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -55,6 +56,9 @@ fn a_build_without_the_kernel_program_says_how_to_have_it() {
 
 #[test]
 fn a_link_that_a_backend_does_not_have_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // No report can be written here, which is nothing to be told of what is refused.
+    fs::create_dir(dir.path().join("fullpipe-report.html")).expect("a directory");
     for (line, why) in [
         ("--over tcp --link udp --cc linux:cubic", "write --link tun or --link netem"),
         ("--over sim --link tun", "leave it out"),
@@ -62,7 +66,7 @@ fn a_link_that_a_backend_does_not_have_is_refused() {
         ("--over tcp --link wire --cc linux:cubic", "there are udp, tun and netem"),
     ] {
         let line: Vec<&str> = std::iter::once("compare").chain(line.split_whitespace()).collect();
-        let said = run(fullpipe(Path::new("/"), &line));
+        let said = run(fullpipe(dir.path(), &line));
         assert_eq!(said.code, Some(2), "{}", said.stderr);
         assert!(said.stderr.contains(why) && said.stderr.lines().count() == 1, "{}", said.stderr);
     }

@@ -24,7 +24,7 @@ pub const PAGE: &str = "report.html";
 
 /// The version of the JSON's form. It grows when a field changes its name or its meaning; fields
 /// may be added without.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The results of a survey as a whole.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -34,6 +34,8 @@ pub struct Report {
     pub fullpipe: &'static str,
     /// Seed of the paths.
     pub seed: u64,
+    /// Runs of each algorithm on each path, whose means are compared.
+    pub seeds: usize,
     /// Number of paths that were drawn.
     pub paths: u64,
     /// Kinds of disturbances that were asked for; all where none is named.
@@ -96,6 +98,7 @@ impl Report {
             schema_version: SCHEMA_VERSION,
             fullpipe: env!("CARGO_PKG_VERSION"),
             seed: options.seed,
+            seeds: options.seeds.get(),
             paths: options.paths,
             kinds: options.kinds.clone(),
             backend: options.backend.name(),

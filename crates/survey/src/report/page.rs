@@ -35,6 +35,9 @@ fn render(report: &Report) -> Result<String, PageError> {
         report.seed,
         report.backend
     );
+    if report.seeds > 1 {
+        let _ = writeln!(out, "<p>Each value is a mean of {} runs.</p>", report.seeds);
+    }
     if report.interrupted {
         out.push_str("<p class=\"warning\">Stopped before its end: the results so far.</p>\n");
     }

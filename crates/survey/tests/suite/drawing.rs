@@ -46,7 +46,7 @@ fn each_drawn_path_is_a_scenario() {
 
 /// What every path has, whatever is drawn.
 fn check(case: &Case) {
-    let text = fullpipe_survey::text::scenario(case, &Default::default(), &[], &[]);
+    let text = fullpipe_survey::text::scenario(case, &Default::default(), 1, &[], &[]);
     assert!((1..=3).contains(&case.disturbances.len()), "{text}");
     let mut kinds: Vec<Kind> = case.kinds().collect();
     kinds.sort();

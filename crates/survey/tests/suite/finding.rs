@@ -1,6 +1,9 @@
 //! What a survey finds of an algorithm with a known defect.
 
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_lab::{Edition, Plan};
@@ -8,7 +11,8 @@ use fullpipe_survey::baseline::Baseline;
 use fullpipe_survey::judge::Point;
 use fullpipe_survey::report::{self, Asked, PAGE, Report};
 use fullpipe_survey::results::Outcomes;
-use fullpipe_survey::run::Survey;
+use fullpipe_survey::run::{Options, Survey};
+use fullpipe_survey::text::numbered;
 use fullpipe_survey::worst::Wanted;
 use fullpipe_survey::{Kind, Measure};
 
@@ -82,6 +86,57 @@ fn an_algorithm_is_no_worse_than_itself() {
         assert!(comparison.measure == Measure::Share || comparison.points.iter().all(equal));
     }
     assert_eq!(report.worst, []);
+}
+
+/// An algorithm that runs twice has other seeds, and where it falls short of itself no file is
+/// written. A value is the mean over the seeds.
+#[test]
+fn an_algorithm_against_itself_shows_what_chance_does() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let names = numbered(&["bbr3", "cubic", "bbr3"].map(str::to_owned));
+    assert_eq!(names, ["bbr3", "cubic", "bbr3#2"]);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let kinds = [Kind::Trace, Kind::Jitter];
+    let two = Options { seeds: NonZeroUsize::new(2).expect("2"), ..options(&names, 3, &kinds) };
+    let survey = survey(two);
+    let runs = Mutex::new(BTreeMap::new());
+    let noted = |plan: &Plan, i: usize| {
+        let done = point(plan, i)?;
+        let at = plan.grid.runs[i].at.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>();
+        let goodput = done.probes[0].expect("a goodput");
+        assert_eq!(runs.lock().expect("no panic").insert((plan.name.clone(), at), goodput), None);
+        Ok(done)
+    };
+    let results = survey.open(&dir.path().join("runs"), b"this program").expect("a directory");
+    let outcomes = survey.run(results, &noted, |_| ()).expect("it is written");
+    for outcome in &outcomes.done {
+        let case = survey.case(outcome.path).expect("a path");
+        let (cc, first) = match outcome.cc.as_str() {
+            "bbr3#2" => ("bbr3", case.seed + 2),
+            cc => (cc, case.seed),
+        };
+        let goodput = |seed: u64| {
+            let at = vec![cc.to_owned(), seed.to_string()];
+            runs.lock().expect("no panic")[&(format!("survey path {}", outcome.path), at)]
+        };
+        let mean = (goodput(first) + goodput(first + 1)) / 2.0;
+        assert_eq!(outcome.values.goodput_mbps, Some(mean), "{outcome:?}");
+    }
+    let limit = 1.01;
+    let wanted = Wanted { count: 1, shrink: false, limit };
+    let tested = survey.options.senders.names.clone();
+    let asked = Asked { tested, against: Vec::new(), wanted };
+    let mut report =
+        Report::of(&survey, outcomes, &asked, &point, &AtomicBool::new(false), |_, _| ());
+    report.write(dir.path()).expect("files");
+    assert!(!report.worst.is_empty());
+    for worst in &report.worst {
+        assert_eq!(worst.against, "cubic");
+        let plan = Plan::load(&worst.file, Edition::default()).expect("a scenario file");
+        let runs: Vec<_> =
+            (0..plan.grid.runs.len()).map(|i| point(&plan, i).expect("a run")).collect();
+        assert_eq!((plan.judge_runs(&runs)[0].met, runs.len()), (false, 4), "{}", worst.text);
+    }
 }
 
 #[test]

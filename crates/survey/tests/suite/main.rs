@@ -7,6 +7,7 @@ mod finding;
 mod planted;
 mod resuming;
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -23,6 +24,7 @@ fn options(names: &[&str], paths: u64, kinds: &[Kind]) -> Options {
         paths,
         seed: 1,
         kinds: kinds.to_vec(),
+        seeds: NonZeroUsize::MIN,
         senders: Senders {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             programs: Vec::new(),

@@ -12,7 +12,7 @@
 #define QUEUE_SHIFT 3
 #define QUEUE_ACKS 4
 #define DELIVERED_SHIFT 8
-#define STARTUP_QUEUE_SHIFT 2
+#define CALM_ROUNDS 2
 #define COMPETITOR_QUEUE_SHIFT 2
 #define PROBE_RTT_AT_LATEST 4
 #define PROBE_RTT_INTERVAL_ROUNDS 16
@@ -26,7 +26,8 @@
 #define SMALL_LOSS PERCENT(3)
 #define BASELINE_LOSS_MAX PERCENT(6)
 #define BASELINE_PACKETS 100
-#define COMPETITOR_CWND_GAIN PERCENT(200)
+#define LEAST_DELIVERED PERCENT(80)
+#define MAX_EXCESS INT32_C(0x7fffffff)
 
 /*
  * The square root, rounded down: a binary digit at a time, and without a branch on n, of which the verifier would follow both
@@ -69,9 +70,63 @@ static inline bool is_queueing(uint64_t rtt, uint64_t least, unsigned shift)
 	return rtt != INFINITE && rtt > add_sat(least, least >> shift);
 }
 
-static inline bool has_competitor(const struct bbr3 *b)
+/* Amendments that conclude nothing from an RTT above min_rtt. */
+#define ON_ANY_PATH                                                                     \
+	(1u << IGNORE_SMALL_LOSS | 1u << BASELINE_LOSS | 1u << TIMERS_IN_ROUND_TRIPS | \
+	 1u << PROBE_RTT_EMPTIES_QUEUE)
+
+/* True if an amendment is on, and may act on this path. */
+static inline bool acts(const struct bbr3 *b, enum bbr3_amendment amendment)
 {
-	return b->amended.queue == QUEUE_OF_COMPETITOR;
+	return is_on(amendment) && (ON_ANY_PATH >> amendment & 1 || b->amended.is_quiet);
+}
+
+static inline bool has_seen_queue(const struct bbr3 *b)
+{
+	return b->amended.queueing_acks == QUEUE_ACKS;
+}
+
+static inline void begin_calm(struct bbr3 *b)
+{
+	b->amended.calm_rounds = 0;
+	b->amended.excess = 1;
+}
+
+/* True if the mean RTT of the round that ends here is short. */
+static inline bool is_round_calm(const struct bbr3 *b)
+{
+	return b->amended.excess <= 0 &&
+	       !is_queueing(b->min_rtt, b->amended.shortest_rtt, COMPETITOR_QUEUE_SHIFT);
+}
+
+/* Nanoseconds in units of 1024. */
+static inline int64_t excess_units(uint64_t ns)
+{
+	return (int64_t)min64(ns >> 10, MAX_EXCESS);
+}
+
+/* Notes an RTT of CRUISE or ProbeRTT. */
+static inline void note_calm(struct bbr3 *b, uint64_t rtt)
+{
+	struct bbr3_amended *a = &b->amended;
+
+	if (b->round_start) {
+		if (is_round_calm(b))
+			a->calm_rounds += a->calm_rounds < 255;
+		else if (b->state != PROBE_RTT)
+			a->calm_rounds = 0;
+		a->excess = 1;
+	}
+	if (rtt != INFINITE) {
+		uint64_t longest = add_sat(b->min_rtt, b->min_rtt >> SHORT_RTT_SHIFT);
+		int64_t excess = a->excess + excess_units(sub_sat(rtt, longest)) -
+				 excess_units(sub_sat(longest, rtt));
+
+		excess = excess > MAX_EXCESS ? MAX_EXCESS : excess;
+		a->excess = (int32_t)(excess < -MAX_EXCESS - 1 ? -MAX_EXCESS - 1 : excess);
+	}
+	if (b->state == PROBE_BW_CRUISE && !a->is_quiet && a->calm_rounds >= CALM_ROUNDS)
+		a->is_quiet = b->is_model_new = true;
 }
 
 /* BBR.ProbeRTTInterval. */
@@ -111,30 +166,24 @@ static inline bool delivers_what_it_estimates(const struct bbr3 *b)
 SELDOM void note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 {
 	struct bbr3_amended *a = &b->amended;
-	uint64_t before = a->least_rtt;
-	bool is_level = b->state == PROBE_BW_CRUISE || b->state == STARTUP;
 
-	if (is_level && b->round_start)
-		a->least_rtt = rs->rtt;
-	else if (is_level || b->state == PROBE_RTT)
-		a->least_rtt = min64(a->least_rtt, rs->rtt);
-	bool is_without_margin = is_on(MARGIN_WITH_QUEUE) && b->state == PROBE_BW_CRUISE &&
+	if (b->state == PROBE_BW_CRUISE || b->state == PROBE_RTT)
+		note_calm(b, rs->rtt);
+	if (b->state == PROBE_BW_CRUISE)
+		a->least_rtt = b->round_start ? rs->rtt : min64(a->least_rtt, rs->rtt);
+	bool is_without_margin = acts(b, MARGIN_WITH_QUEUE) && b->state == PROBE_BW_CRUISE &&
 				 delivers_what_it_estimates(b) &&
 				 is_short(a->least_rtt, a->shortest_rtt);
-	if (a->is_without_margin != is_without_margin ||
-	    (has_competitor(b) && a->least_rtt != before))
+	if (a->is_without_margin != is_without_margin)
 		b->is_model_new = true;
 	a->is_without_margin = is_without_margin;
 	/* A single long RTT may be a delayed ACK. */
-	if (a->queue == QUEUE_UNSEEN) {
+	if (!has_seen_queue(b))
 		a->queueing_acks =
 			is_queueing(rs->rtt, b->min_rtt, QUEUE_SHIFT) ? a->queueing_acks + 1 : 0;
-		if (a->queueing_acks == QUEUE_ACKS)
-			a->queue = QUEUE_SEEN;
-	}
 	if (rs->rtt < b->probe_rtt_min_delay)
 		a->probe_rtt_at_latest = probe_rtt_at_latest(b, rs->now);
-	if (is_on(PROBE_RTT_WHEN_NEEDED) && b->state != PROBE_RTT &&
+	if (acts(b, PROBE_RTT_WHEN_NEEDED) && b->state != PROBE_RTT &&
 	    is_short(rs->rtt, min64(b->probe_rtt_min_delay, b->min_rtt)) &&
 	    rs->now < a->probe_rtt_at_latest)
 		b->probe_rtt_min_expiry = add_sat(rs->now, probe_rtt_interval(b));
@@ -150,7 +199,7 @@ static inline uint64_t pacing_margin(const struct bbr3 *b)
 static inline void begin_probe_rtt_for_amendments(struct bbr3 *b)
 {
 	if (IS_AMENDED)
-		b->amended.least_rtt = INFINITE;
+		begin_calm(b);
 }
 
 static inline void begin_cruise_for_amendments(struct bbr3 *b, const struct bbr3_conn *c)
@@ -159,6 +208,7 @@ static inline void begin_cruise_for_amendments(struct bbr3 *b, const struct bbr3
 		return;
 	b->amended.least_rtt = INFINITE;
 	b->amended.rounds = 0;
+	begin_calm(b);
 	b->amended.cruise_lost = c->lost;
 	b->amended.cruise_delivered = c->delivered;
 }
@@ -178,19 +228,19 @@ static inline void end_cruise_for_amendments(struct bbr3 *b, const struct bbr3_c
 	if (all < BASELINE_PACKETS * c->smss)
 		return;
 	a->baseline_loss = 0;
-	if (a->queue != QUEUE_UNSEEN && is_short(a->least_rtt, b->min_rtt))
+	if (has_seen_queue(b) && is_short(a->least_rtt, b->min_rtt))
 		a->baseline_loss = (uint32_t)min64(gain_ratio(lost, all), BASELINE_LOSS_MAX);
 }
 
 static inline void take_bandwidth_of_cruise(struct bbr3 *b, const struct bbr3_conn *c,
 					    const struct bbr3_sample *rs)
 {
-	if (!is_on(BANDWIDTH_OF_CRUISE) || b->state != PROBE_BW_CRUISE || rs->is_app_limited ||
-	    has_competitor(b) || !is_queueing(b->amended.least_rtt, b->min_rtt, QUEUE_SHIFT) ||
+	if (!acts(b, BANDWIDTH_OF_CRUISE) || b->state != PROBE_BW_CRUISE || rs->is_app_limited ||
+	    !is_queueing(b->amended.least_rtt, b->min_rtt, QUEUE_SHIFT) ||
 	    is_below_least_window(b, c))
 		return;
 	uint64_t delivered = min64(b->bw_latest, b->max_bw);
-	if (delivered > 0) {
+	if (delivered > 0 && delivered >= gain_of(LEAST_DELIVERED, b->max_bw)) {
 		b->max_bw = b->max_bw_filter[0] = delivered;
 		b->max_bw_filter[1] = 0;
 	}
@@ -226,20 +276,6 @@ static inline bool is_loss_of_path_in_startup(const struct bbr3 *b, const struct
 	       rs->lost <= gain_of(LOSS_THRESH + BASELINE_LOSS_MAX, rs->tx_in_flight);
 }
 
-static inline bool is_startup_queueing(const struct bbr3 *b, const struct bbr3_sample *rs)
-{
-	uint64_t rtt = b->amended.least_rtt;
-	uint64_t least = add_sat(b->min_rtt, b->min_rtt >> STARTUP_QUEUE_SHIFT);
-
-	return is_on(STARTUP_ENDS_WITH_QUEUE) && b->state == STARTUP && rtt != INFINITE &&
-	       rtt > least && bytes_in(rs->delivery_rate, rtt - least) > b->extra_acked;
-}
-
-static inline bool is_mark_of_probe_rtt(const struct bbr3 *b, const struct bbr3_sample *rs)
-{
-	return is_startup_queueing(b, rs) && b->amended.least_rtt > PROBE_RTT_INTERVAL;
-}
-
 static inline bool is_small_loss(const struct bbr3 *b, const struct bbr3_conn *c,
 				 const struct bbr3_sample *rs)
 {
@@ -264,43 +300,26 @@ static inline bool is_up_at_target(struct bbr3 *b, const struct bbr3_conn *c,
 		a->rounds++;
 	if (!a->has_reached_target)
 		return false;
-	if (is_on(UP_ENDS_AT_TARGET) && !is_short(rs->rtt, b->min_rtt) && b->full_bw_count >= 1 &&
+	if (acts(b, UP_ENDS_AT_TARGET) && !is_short(rs->rtt, b->min_rtt) && b->full_bw_count >= 1 &&
 	    is_short(a->least_rtt, b->min_rtt))
 		return true;
-	return is_on(UP_ENDS_IN_QUEUE) && !has_competitor(b) && !is_below_least_window(b, c) &&
+	return acts(b, UP_ENDS_IN_QUEUE) && !is_below_least_window(b, c) &&
 	       a->rounds >= UP_QUEUE_ROUNDS && is_queueing(rs->rtt, b->min_rtt, UP_QUEUE_SHIFT);
 }
 
-static inline void end_probe_rtt_for_amendments(struct bbr3 *b, const struct bbr3_conn *c,
-						uint64_t now)
+static inline void end_probe_rtt_for_amendments(struct bbr3 *b, uint64_t now)
 {
-	struct bbr3_amended *a = &b->amended;
-
 	if (!IS_AMENDED)
 		return;
-	if (!is_below_least_window(b, c) &&
-	    is_queueing(a->least_rtt, a->shortest_rtt, COMPETITOR_QUEUE_SHIFT))
-		a->queue = QUEUE_OF_COMPETITOR;
-	else if (has_competitor(b))
-		a->queue = QUEUE_SEEN;
-	a->probe_rtt_at_latest = probe_rtt_at_latest(b, now);
+	b->amended.is_quiet = b->amended.calm_rounds > 0;
+	b->amended.probe_rtt_at_latest = probe_rtt_at_latest(b, now);
 }
 
 /* The most that ProbeRTTCwnd may be. */
-static inline uint64_t most_of_probe_rtt(const struct bbr3 *b)
+static inline uint64_t most_of_probe_rtt(const struct bbr3 *b, const struct bbr3_conn *c)
 {
-	if (!is_on(PROBE_RTT_EMPTIES_QUEUE) || b->amended.shortest_rtt == INFINITE)
-		return INFINITE;
-	return gain_of(PROBE_RTT_CWND_GAIN, bytes_in(b->bw, b->amended.shortest_rtt));
-}
-
-/* 0 where nobody else fills the buffer. */
-static inline uint64_t inflight_beside_competitor(const struct bbr3 *b)
-{
-	if (!is_on(KEEP_SHARE_BESIDE_QUEUE) || !has_competitor(b) ||
-	    b->amended.least_rtt == INFINITE)
-		return 0;
-	return gain_of(COMPETITOR_CWND_GAIN, bytes_in(b->bw, b->amended.least_rtt));
+	return is_on(PROBE_RTT_EMPTIES_QUEUE) && is_below_least_window(b, c) ? min_pipe_cwnd(c) :
+									       INFINITE;
 }
 
 #endif

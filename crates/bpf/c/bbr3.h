@@ -228,6 +228,7 @@ static inline void bbr3_init(struct bbr3 *b, struct bbr3_conn *c, uint64_t now, 
 			.shortest_rtt = INFINITE,
 			.least_rtt = INFINITE,
 			.probe_rtt_at_latest = INFINITE,
+			.excess = 1,
 		},
 	};
 	init_pacing_rate(c);

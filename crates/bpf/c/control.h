@@ -10,11 +10,11 @@ static inline void enter(struct bbr3 *b, uint8_t state)
 {
 	b->pacing_gain = state == STARTUP ? STARTUP_PACING_GAIN :
 			 state == DRAIN ? DRAIN_PACING_GAIN :
-			 state == PROBE_BW_DOWN && is_on(DEEPER_DOWN) ? DEEPER_DOWN_PACING_GAIN :
+			 state == PROBE_BW_DOWN && acts(b, DEEPER_DOWN) ? DEEPER_DOWN_PACING_GAIN :
 			 state == PROBE_BW_DOWN ? PROBE_DOWN_PACING_GAIN :
 			 state == PROBE_BW_UP ? PROBE_UP_PACING_GAIN : GAIN_ONE;
 	b->cwnd_gain = state == PROBE_BW_UP ? PROBE_UP_CWND_GAIN :
-		       state == PROBE_BW_CRUISE && is_on(SMALLER_CRUISE_WINDOW) ? CRUISE_CWND_GAIN :
+		       state == PROBE_BW_CRUISE && acts(b, SMALLER_CRUISE_WINDOW) ? CRUISE_CWND_GAIN :
 		       state == PROBE_RTT ? PROBE_RTT_CWND_GAIN : DEFAULT_CWND_GAIN;
 	b->state = state;
 	b->is_model_new = true;
@@ -76,13 +76,13 @@ static inline void set_send_quantum(const struct bbr3 *b, struct bbr3_conn *c)
 
 static inline void update_max_inflight(struct bbr3 *b, const struct bbr3_conn *c)
 {
-	uint64_t cap = bdp_multiple(b, c, b->bw, b->cwnd_gain);
+	bool is_small = acts(b, SMALLER_CRUISE_WINDOW) && b->state == PROBE_BW_CRUISE;
+	uint64_t cap = bdp_multiple(b, c, b->bw, is_small ? CRUISE_CWND_GAIN : b->cwnd_gain);
 	uint64_t extra_acked = min64(b->extra_acked, bytes_in(b->bw, EXTRA_ACKED_TIME));
 
-	if (is_on(SMALLER_CRUISE_WINDOW) && b->state == PROBE_BW_CRUISE)
+	if (is_small)
 		cap = min64(add_sat(cap, CRUISE_PACKETS * c->smss),
 			    bdp_multiple(b, c, b->bw, CRUISE_CWND_GAIN_MAX));
-	cap = max64(cap, inflight_beside_competitor(b));
 	b->max_inflight = quantization_budget(b, c, add_sat(cap, extra_acked));
 }
 
@@ -122,7 +122,7 @@ static inline uint64_t probe_rtt_cwnd(const struct bbr3 *b, const struct bbr3_co
 {
 	uint64_t cwnd = bdp_multiple(b, c, b->bw, PROBE_RTT_CWND_GAIN);
 
-	return max64(min64(cwnd, most_of_probe_rtt(b)), min_pipe_cwnd(c));
+	return max64(min64(cwnd, most_of_probe_rtt(b, c)), min_pipe_cwnd(c));
 }
 
 static inline void bound_cwnd_for_model(const struct bbr3 *b, struct bbr3_conn *c)

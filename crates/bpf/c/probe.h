@@ -82,10 +82,9 @@ SELDOM void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
 
 static inline void check_full_bw_reached(struct bbr3 *b, const struct bbr3_sample *rs)
 {
-	bool is_up = is_on(UP_ENDS_AT_TARGET) && b->state == PROBE_BW_UP;
+	bool is_up = acts(b, UP_ENDS_AT_TARGET) && b->state == PROBE_BW_UP;
 
-	if (b->full_bw_now || (rs->is_app_limited && !is_mark_of_probe_rtt(b, rs)) ||
-	    rs->delivery_rate == 0)
+	if (b->full_bw_now || rs->is_app_limited || rs->delivery_rate == 0)
 		return;
 	if (rs->delivery_rate >= gain_of(is_up ? UP_GROWTH : FULL_BW_GROWTH, b->full_bw)) {
 		reset_full_bw(b);
@@ -95,7 +94,7 @@ static inline void check_full_bw_reached(struct bbr3 *b, const struct bbr3_sampl
 	if (!b->round_start)
 		return;
 	b->full_bw_count++;
-	b->full_bw_now = b->full_bw_count >= FULL_BW_ROUNDS || is_startup_queueing(b, rs);
+	b->full_bw_now = b->full_bw_count >= FULL_BW_ROUNDS;
 	if (b->full_bw_now)
 		b->full_bw_reached = true;
 }
@@ -310,7 +309,7 @@ static inline void check_startup_and_drain_done(struct bbr3 *b, const struct bbr
 
 static inline void exit_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c, uint64_t now)
 {
-	end_probe_rtt_for_amendments(b, c, now);
+	end_probe_rtt_for_amendments(b, now);
 	reset_short_term_model(b);
 	if (b->full_bw_reached) {
 		start_probe_bw_down(b, c, now);

@@ -81,8 +81,6 @@ enum bbr3_amendment {
 	BANDWIDTH_OF_CRUISE,
 	IGNORE_SMALL_LOSS,
 	BASELINE_LOSS,
-	KEEP_SHARE_BESIDE_QUEUE,
-	STARTUP_ENDS_WITH_QUEUE,
 	TIMERS_IN_ROUND_TRIPS,
 	PROBE_RTT_EMPTIES_QUEUE,
 	MARGIN_WITH_QUEUE,
@@ -104,13 +102,6 @@ static inline bool is_on(enum bbr3_amendment amendment)
 {
 	return (AMENDMENTS) >> amendment & 1;
 }
-
-/* Queues that were seen on the path. */
-enum bbr3_queue {
-	QUEUE_UNSEEN,
-	QUEUE_SEEN,
-	QUEUE_OF_COMPETITOR,
-};
 
 /* The connection (the draft's C): what the transport and the algorithm share. */
 struct bbr3_conn {
@@ -161,19 +152,28 @@ struct bbr3_lost_packet {
 struct bbr3_amended {
 	/* The shortest RTT of the connection. */
 	uint64_t shortest_rtt;
-	/* The shortest RTT of the last round of Startup or of the newest CRUISE, or of the ProbeRTT that lasts. */
+	/* The shortest RTT of the last round of the newest CRUISE. */
 	uint64_t least_rtt;
 	uint64_t probe_rtt_at_latest;
 	uint64_t cruise_lost;
 	uint64_t cruise_delivered;
 	/* A factor, as PERCENT() makes it. */
 	uint32_t baseline_loss;
-	uint8_t queue;
+	/*
+	 * What the RTTs of this round of CRUISE or ProbeRTT are above the longest that is short, less
+	 * what others are below it, in units of 1024 ns, and one more.
+	 */
+	int32_t excess;
 	bool has_reached_target;
 	/* Of this UP, or of this CRUISE. */
 	uint8_t rounds;
 	bool is_without_margin;
+	/* QUEUE_ACKS once a queue was seen. */
 	uint8_t queueing_acks;
+	/* The mean RTT of a round without a queue of this flow is short. */
+	bool is_quiet;
+	/* Of this ProbeRTT, or the newest in a row of this CRUISE. */
+	uint8_t calm_rounds;
 };
 
 /*

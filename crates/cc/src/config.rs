@@ -177,19 +177,15 @@ pub enum Amendment {
     DeeperDown,
     /// The window in CRUISE is 1.02 BDP and eight packets, at most 1.25 BDP.
     SmallerCruiseWindow,
-    /// In a CRUISE with a queue that ProbeRTT empties, the bandwidth is what CRUISE delivers.
+    /// In a CRUISE with a queue the bandwidth is what CRUISE delivers.
     BandwidthOfCruise,
     /// A round with little loss does not lower the short-term bounds.
     IgnoreSmallLoss,
     /// A probe's threshold counts from the loss rate that the path has without a queue.
     BaselineLoss,
-    /// Beside a flow that fills the buffer the window follows the RTT with its queue.
-    KeepShareBesideQueue,
-    /// Startup ends with the first round that does not grow and stands in a queue.
-    StartupEndsWithQueue,
     /// Where the RTT is long, ProbeRTTInterval and the wait between probes are so many round trips.
     TimersInRoundTrips,
-    /// ProbeRTT's window follows the connection's shortest RTT.
+    /// ProbeRTT has the least window where the path holds no more.
     ProbeRttEmptiesQueue,
     /// CRUISE is paced at the estimated bandwidth, without the margin, where it has no queue.
     MarginWithQueue,
@@ -199,7 +195,7 @@ pub enum Amendment {
 
 impl Amendment {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 11] = [
         Self::UpEndsAtTarget,
         Self::ProbeRttWhenNeeded,
         Self::DeeperDown,
@@ -207,8 +203,6 @@ impl Amendment {
         Self::BandwidthOfCruise,
         Self::IgnoreSmallLoss,
         Self::BaselineLoss,
-        Self::KeepShareBesideQueue,
-        Self::StartupEndsWithQueue,
         Self::TimersInRoundTrips,
         Self::ProbeRttEmptiesQueue,
         Self::MarginWithQueue,
@@ -225,8 +219,6 @@ impl Amendment {
             Self::BandwidthOfCruise => "bandwidth_of_cruise",
             Self::IgnoreSmallLoss => "ignore_small_loss",
             Self::BaselineLoss => "baseline_loss",
-            Self::KeepShareBesideQueue => "keep_share_beside_queue",
-            Self::StartupEndsWithQueue => "startup_ends_with_queue",
             Self::TimersInRoundTrips => "timers_in_round_trips",
             Self::ProbeRttEmptiesQueue => "probe_rtt_empties_queue",
             Self::MarginWithQueue => "margin_with_queue",

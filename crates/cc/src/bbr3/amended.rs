@@ -4,12 +4,11 @@
 
 use super::Bbr3;
 use super::params::{
-    BANDWIDTH_ROUNDS, BASELINE_LOSS_MAX, BASELINE_PACKETS, COMPETITOR_CWND_GAIN,
+    BANDWIDTH_ROUNDS, BASELINE_LOSS_MAX, BASELINE_PACKETS, CALM_ROUNDS,
     COMPETITOR_QUEUE_SHIFT, CRUISE_CWND_GAIN, CRUISE_CWND_GAIN_MAX, CRUISE_PACKETS,
-    DELIVERED_SHIFT, Flavour, PACING_MARGIN, PROBE_RTT_AT_LATEST, PROBE_RTT_CWND_GAIN,
+    DELIVERED_SHIFT, Flavour, LEAST_DELIVERED, PACING_MARGIN, PROBE_RTT_AT_LATEST,
     PROBE_RTT_INTERVAL, PROBE_RTT_INTERVAL_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_ROUNDS, QUEUE_ACKS,
-    QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, STARTUP_QUEUE_SHIFT, UP_QUEUE_ROUNDS, UP_QUEUE_SHIFT,
-    UP_TARGET,
+    QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, UP_QUEUE_ROUNDS, UP_QUEUE_SHIFT, UP_TARGET,
 };
 use crate::config::{Amendment, Amendments};
 use crate::conn::Conn;
@@ -17,16 +16,12 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant, Rate};
 
-/// Queues that were seen on the path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Queue {
-    /// No RTT was long enough for one: the path's buffer may hold none.
-    Unseen,
-    /// An RTT was long enough for one.
-    Seen,
-    /// Another flow kept one through the last ProbeRTT.
-    OfCompetitor,
-}
+/// Amendments that conclude nothing from an RTT above min_rtt. The others act on a quiet path alone.
+const ON_ANY_PATH: Amendments = Amendments::NONE
+    .with(Amendment::IgnoreSmallLoss)
+    .with(Amendment::BaselineLoss)
+    .with(Amendment::TimersInRoundTrips)
+    .with(Amendment::ProbeRttEmptiesQueue);
 
 /// State of the amendments.
 #[derive(Clone, Debug)]
@@ -39,20 +34,29 @@ pub(crate) struct Amended {
     rounds: u8,
     /// This CRUISE has no queue that the pacing margin would drain.
     is_without_margin: bool,
-    /// The queues that were seen on this path.
-    queue: Queue,
-    /// Until one was seen: the newest ACKs in a row whose RTT was long enough for one.
+    /// The newest ACKs in a row whose RTT was long enough for a queue, until [`QUEUE_ACKS`] have
+    /// shown one. Before that the path's buffer may hold none.
     queueing_acks: u8,
     /// The share that is lost when this flow does not queue.
     baseline_loss: Gain,
-    /// The shortest RTT of the last round of Startup or of the newest CRUISE, or of the ProbeRTT
-    /// that lasts; [`Duration::MAX`] before its first sample.
+    /// The shortest RTT of the last round of the newest CRUISE; [`Duration::MAX`] before its first
+    /// sample.
     least_rtt: Duration,
     /// ProbeRTT is due then, however short the RTT is.
     probe_rtt_at_latest: Instant,
     /// C.lost and C.delivered in bytes when the newest CRUISE began.
     cruise_lost: u64,
     cruise_delivered: u64,
+    /// The path is quiet: the mean RTT of a round in which this flow keeps no queue is short. There
+    /// an RTT above min_rtt is a queue. Elsewhere it may be jitter, an ACK that was held back or
+    /// data on the way back.
+    is_quiet: bool,
+    /// Calm rounds of this ProbeRTT, or the newest in a row of this CRUISE.
+    calm_rounds: u8,
+    /// What the RTTs of this round of CRUISE or ProbeRTT are above the longest that is short, less
+    /// what others are below it, in units of 1024 ns. One more, so that a round without RTTs is not
+    /// calm.
+    excess: i32,
 }
 
 impl Amended {
@@ -62,21 +66,58 @@ impl Amended {
             has_reached_target: false,
             rounds: 0,
             is_without_margin: false,
-            queue: Queue::Unseen,
             queueing_acks: 0,
             baseline_loss: Gain::percent(0),
             least_rtt: Duration::MAX,
             probe_rtt_at_latest: Instant::MAX,
             cruise_lost: 0,
             cruise_delivered: 0,
+            is_quiet: false,
+            calm_rounds: 0,
+            excess: 1,
         }
     }
 }
 
 impl Amended {
-    /// True if another flow kept a queue through the last ProbeRTT.
-    fn has_competitor(&self) -> bool {
-        self.queue == Queue::OfCompetitor
+    /// True if `amendment` is on, and may act on this path.
+    fn acts(&self, amendment: Amendment) -> bool {
+        self.on.contains(amendment) && (self.is_quiet || ON_ANY_PATH.contains(amendment))
+    }
+
+    fn has_seen_queue(&self) -> bool {
+        self.queueing_acks == QUEUE_ACKS
+    }
+
+    /// Begins to look for calm rounds.
+    fn begin_calm(&mut self) {
+        (self.calm_rounds, self.excess) = (0, 1);
+    }
+
+    /// True if the mean RTT of the round that ends here is short, and begins the next. Where min_rtt
+    /// is far above the connection's shortest RTT, it may have another flow's queue in it.
+    fn is_round_calm(&mut self, min_rtt: Duration, shortest: Duration) -> bool {
+        let is_mean_short = self.excess <= 0;
+        self.excess = 1;
+        is_mean_short && !is_queueing(min_rtt, shortest, COMPETITOR_QUEUE_SHIFT)
+    }
+
+    /// Notes an RTT of CRUISE or ProbeRTT. True if it shows that the path is quiet.
+    fn note_calm(&mut self, state: State, round_start: bool, rtt: Rtts) -> bool {
+        if round_start {
+            let is_calm = self.is_round_calm(rtt.min, rtt.shortest);
+            self.calm_rounds = match (is_calm, state) {
+                (true, _) => self.calm_rounds.saturating_add(1),
+                (false, State::ProbeRtt) => self.calm_rounds,
+                (false, _) => 0,
+            };
+        }
+        if rtt.newest != Duration::MAX {
+            self.excess = self.excess.saturating_add(excess(rtt.newest, longest_short(rtt.min)));
+        }
+        let was_quiet = self.is_quiet;
+        self.is_quiet |= state == State::ProbeBwCruise && self.calm_rounds >= CALM_ROUNDS;
+        self.is_quiet != was_quiet
     }
 
     /// The share of `bytes` that the path may lose by itself: the baseline and two standard
@@ -87,10 +128,31 @@ impl Amended {
     }
 }
 
+/// RTTs that say if a path is quiet.
+struct Rtts {
+    newest: Duration,
+    /// BBR.min_rtt.
+    min: Duration,
+    /// The connection's.
+    shortest: Duration,
+}
+
 /// True if `rtt` is as good as `least`: at most 1/32 above it.
 pub(super) fn is_short(rtt: Duration, least: Duration) -> bool {
-    let (rtt, least) = (rtt.as_nanos(), least.as_nanos());
-    rtt <= least.saturating_add(least >> SHORT_RTT_SHIFT)
+    rtt.as_nanos() <= longest_short(least)
+}
+
+/// The longest RTT in nanoseconds that is short.
+const fn longest_short(least: Duration) -> u64 {
+    let least = least.as_nanos();
+    least.saturating_add(least >> SHORT_RTT_SHIFT)
+}
+
+/// What `rtt` is above `longest` or below it, in units of 1024 ns.
+fn excess(rtt: Duration, longest: u64) -> i32 {
+    let units = |ns: u64| i32::try_from(ns >> 10).unwrap_or(i32::MAX);
+    let rtt = rtt.as_nanos();
+    units(rtt.saturating_sub(longest)) - units(longest.saturating_sub(rtt))
 }
 
 /// True if `rtt` was measured and is above `least` by more than its binary fraction 2^-`shift`: the
@@ -101,11 +163,11 @@ fn is_queueing(rtt: Duration, least: Duration, shift: u32) -> bool {
 }
 
 impl<F: Flavour> Bbr3<F> {
-    /// The state of the amendments, if `amendment` is on. In the other flavours the compiler knows
-    /// that it is not.
+    /// The state of the amendments, if `amendment` acts on this path. In the other flavours the
+    /// compiler knows that it does not.
     #[inline]
     pub(super) fn amended(&self, amendment: Amendment) -> Option<&Amended> {
-        F::amended(&self.own).filter(|amended| amended.on.contains(amendment))
+        F::amended(&self.own).filter(|amended| amended.acts(amendment))
     }
 
     /// Notes the RTT of each ACK where an amendment asks for it later.
@@ -116,38 +178,35 @@ impl<F: Flavour> Bbr3<F> {
         let delivers = self.delivers_what_it_estimates();
         let at_latest = (rs.rtt < min_delay).then(|| self.probe_rtt_at_latest(conn, rs.now));
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
-        let before = amended.least_rtt;
+        if matches!(state, State::ProbeBwCruise | State::ProbeRtt) {
+            let rtt = Rtts { newest: rs.rtt, min: min_rtt, shortest: conn.sampler.min_rtt() };
+            self.is_model_new |= amended.note_calm(state, round_start, rtt);
+        }
         match state {
             // DOWN has emptied the queue: what stands there a round later is another flow's.
-            State::ProbeBwCruise | State::Startup if round_start => amended.least_rtt = rs.rtt,
-            State::ProbeBwCruise | State::Startup | State::ProbeRtt => {
-                amended.least_rtt = amended.least_rtt.min(rs.rtt);
-            }
+            State::ProbeBwCruise if round_start => amended.least_rtt = rs.rtt,
+            State::ProbeBwCruise => amended.least_rtt = amended.least_rtt.min(rs.rtt),
             _ => {}
         }
-        let is_without_margin = amended.on.contains(Amendment::MarginWithQueue)
+        let is_without_margin = amended.acts(Amendment::MarginWithQueue)
             && state == State::ProbeBwCruise
             && delivers
             && is_short(amended.least_rtt, conn.sampler.min_rtt());
-        // The pacing rate follows the one, the window beside a competitor the other.
-        self.is_model_new |= amended.is_without_margin != is_without_margin
-            || (amended.has_competitor() && amended.least_rtt != before);
+        // The pacing rate follows it.
+        self.is_model_new |= amended.is_without_margin != is_without_margin;
         amended.is_without_margin = is_without_margin;
         // A single long RTT may be a delayed ACK.
-        if amended.queue == Queue::Unseen {
+        if !amended.has_seen_queue() {
             amended.queueing_acks = match is_queueing(rs.rtt, min_rtt, QUEUE_SHIFT) {
                 true => amended.queueing_acks + 1,
                 false => 0,
             };
-            if amended.queueing_acks == QUEUE_ACKS {
-                amended.queue = Queue::Seen;
-            }
         }
         if let Some(at_latest) = at_latest {
             amended.probe_rtt_at_latest = at_latest;
         }
         // ProbeRTT only when needed: this sample is what ProbeRTT would find.
-        if amended.on.contains(Amendment::ProbeRttWhenNeeded)
+        if amended.acts(Amendment::ProbeRttWhenNeeded)
             && state != State::ProbeRtt
             && is_short(rs.rtt, min_delay.min(min_rtt))
             && rs.now < amended.probe_rtt_at_latest
@@ -178,7 +237,7 @@ impl<F: Flavour> Bbr3<F> {
     /// A ProbeRTT begins.
     pub(super) fn begin_probe_rtt_for_amendments(&mut self) {
         if let Some(amended) = F::amended_mut(&mut self.own) {
-            amended.least_rtt = Duration::MAX;
+            amended.begin_calm();
         }
     }
 
@@ -187,6 +246,7 @@ impl<F: Flavour> Bbr3<F> {
         if let Some(amended) = F::amended_mut(&mut self.own) {
             amended.least_rtt = Duration::MAX;
             amended.rounds = 0;
+            amended.begin_calm();
             amended.cruise_lost = conn.sampler.lost();
             amended.cruise_delivered = conn.sampler.delivered;
         }
@@ -210,7 +270,7 @@ impl<F: Flavour> Bbr3<F> {
             return;
         }
         amended.baseline_loss =
-            if amended.queue != Queue::Unseen && is_short(amended.least_rtt, min_rtt) {
+            if amended.has_seen_queue() && is_short(amended.least_rtt, min_rtt) {
                 Gain::ratio(lost, all).min(BASELINE_LOSS_MAX)
             } else {
                 Gain::percent(0)
@@ -226,15 +286,16 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// In CRUISE, and at its end. Where a queue stands that ProbeRTT empties, flows of this kind
-    /// believe in more bandwidth together than the link has: what CRUISE delivers is this one's
-    /// share of it. From there a probe of a small flow gains more than one of a large flow. As
-    /// CRUISE goes on, the window that follows this estimate empties the queue, but for
-    /// CRUISE_PACKETS of each flow, which even the rates out.
+    /// In CRUISE, and at its end. Where a queue stands on a quiet path, flows of this kind believe
+    /// in more bandwidth together than the link has: what CRUISE delivers is this one's share of
+    /// it. From there a probe of a small flow gains more than one of a large flow. As CRUISE goes
+    /// on, the window that follows this estimate empties the queue, but for CRUISE_PACKETS of each
+    /// flow, which even the rates out. Probes of 1.25 make the estimates at most a quarter too
+    /// large: where less than LEAST_DELIVERED is delivered, the link itself is slower for a time.
     pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
         let min_rtt = self.min_rtt;
         let is_shared = self.amended(Amendment::BandwidthOfCruise).is_some_and(|amended| {
-            !amended.has_competitor() && is_queueing(amended.least_rtt, min_rtt, QUEUE_SHIFT)
+            is_queueing(amended.least_rtt, min_rtt, QUEUE_SHIFT)
         });
         let delivered = self.bw_latest.min(self.max_bw);
         if is_shared
@@ -242,6 +303,7 @@ impl<F: Flavour> Bbr3<F> {
             && !rs.is_app_limited
             && !self.is_below_least_window(conn)
             && delivered > Rate::ZERO
+            && delivered >= LEAST_DELIVERED.of_rate(self.max_bw)
         {
             self.max_bw_filter = [delivered, Rate::ZERO];
             self.max_bw = delivered;
@@ -269,31 +331,6 @@ impl<F: Flavour> Bbr3<F> {
             && rs.lost <= F::P.loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight)
     }
 
-    /// True if Startup may end with a round that did not grow, before a plateau of three: each of
-    /// its packets stood in a queue, so the link is full. Without a queue something else held the
-    /// round up, as a receiver that raises its window. ACKs that come in bursts make RTTs as long
-    /// without a queue: extra_acked, which they explain, is taken off.
-    pub(super) fn is_startup_queueing(&self, rs: &RateSample) -> bool {
-        self.state == State::Startup
-            && self.amended(Amendment::StartupEndsWithQueue).is_some_and(|amended| {
-                let least = self.min_rtt.as_nanos();
-                let least = least.saturating_add(least >> STARTUP_QUEUE_SHIFT);
-                amended.least_rtt != Duration::MAX
-                    && amended.least_rtt.as_nanos() > least
-                    && rs
-                        .delivery_rate
-                        .bytes_in(Duration::from_nanos(amended.least_rtt.as_nanos() - least))
-                        > self.extra_acked
-            })
-    }
-
-    /// True if a mark in Startup is ProbeRTT's, not the application's: each packet stood in a queue
-    /// that is longer than ProbeRTTInterval, so that the link had something to send all the time.
-    pub(super) fn is_mark_of_probe_rtt(&self, rs: &RateSample) -> bool {
-        self.is_startup_queueing(rs)
-            && F::amended(&self.own).is_some_and(|amended| amended.least_rtt > PROBE_RTT_INTERVAL)
-    }
-
     /// True if the losses of the round that `rs` ends are too few to lower the short-term bounds.
     pub(super) fn is_small_loss(&self, conn: &Conn, rs: &RateSample) -> bool {
         self.amended(Amendment::IgnoreSmallLoss).is_some_and(|amended| {
@@ -310,8 +347,8 @@ impl<F: Flavour> Bbr3<F> {
     /// queue. On a link that is faster than believed no queue is made, and UP goes on. Either one
     /// round did not deliver more, and in the last CRUISE nobody else was queueing; or the queue is
     /// longer than this flow's probe makes it. A flow among many grows by UP's gain in each round,
-    /// and with it only the queue. Beside a flow that fills the buffer the queue says nothing, nor
-    /// where the least window is one.
+    /// and with it only the queue. Where the least window is a queue, it says
+    /// nothing.
     pub(super) fn is_up_at_target(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         let reached = rs.prior_inflight.saturating_add(conn.smss) >= UP_TARGET.of(self.bdp);
         let (min_rtt, plateau, round_start) = (self.min_rtt, self.full_bw_count, self.round_start);
@@ -319,12 +356,11 @@ impl<F: Flavour> Bbr3<F> {
         F::amended_mut(&mut self.own).is_some_and(|amended| {
             amended.has_reached_target |= reached;
             amended.rounds = UP_QUEUE_ROUNDS.min(amended.rounds + u8::from(round_start));
-            let ends_at_target = amended.on.contains(Amendment::UpEndsAtTarget)
+            let ends_at_target = amended.acts(Amendment::UpEndsAtTarget)
                 && !is_short(rs.rtt, min_rtt)
                 && plateau >= 1
                 && is_short(amended.least_rtt, min_rtt);
-            let ends_in_queue = amended.on.contains(Amendment::UpEndsInQueue)
-                && !amended.has_competitor()
+            let ends_in_queue = amended.acts(Amendment::UpEndsInQueue)
                 && !is_below_least_window
                 && amended.rounds >= UP_QUEUE_ROUNDS
                 && is_queueing(rs.rtt, min_rtt, UP_QUEUE_SHIFT);
@@ -350,19 +386,12 @@ impl<F: Flavour> Bbr3<F> {
         self.max_bw.bytes_in(conn.sampler.min_rtt()) <= self.min_pipe_cwnd(conn)
     }
 
-    /// A ProbeRTT ends: the queue that was there without ours is another flow's.
+    /// A ProbeRTT ends. Its whole rounds say if the path is quiet, because this flow keeps no queue
+    /// there.
     pub(super) fn end_probe_rtt_for_amendments(&mut self, conn: &Conn, now: Instant) {
-        let least = conn.sampler.min_rtt();
-        let is_below_least_window = self.is_below_least_window(conn);
         let at_latest = self.probe_rtt_at_latest(conn, now);
         if let Some(amended) = F::amended_mut(&mut self.own) {
-            if !is_below_least_window
-                && is_queueing(amended.least_rtt, least, COMPETITOR_QUEUE_SHIFT)
-            {
-                amended.queue = Queue::OfCompetitor;
-            } else if amended.has_competitor() {
-                amended.queue = Queue::Seen;
-            }
+            amended.is_quiet = amended.calm_rounds > 0;
             amended.probe_rtt_at_latest = at_latest;
         }
     }
@@ -396,24 +425,12 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// The most that ProbeRTTCwnd may be. If a queue has stood for MinRTTFilterLen, half of a BDP
-    /// by min_rtt keeps it.
+    /// The most that ProbeRTTCwnd may be. If a queue has stood for MinRTTFilterLen, half of a BDP by
+    /// min_rtt keeps it. Where the path holds less than BBR.MinPipeCwnd, that window is enough.
     pub(super) fn most_of_probe_rtt(&self, conn: &Conn) -> u64 {
-        let least = conn.sampler.min_rtt();
         match self.amended(Amendment::ProbeRttEmptiesQueue) {
-            Some(_) if least != Duration::MAX => PROBE_RTT_CWND_GAIN.of(self.bw.bytes_in(least)),
+            Some(_) if self.is_below_least_window(conn) => self.min_pipe_cwnd(conn),
             _ => u64::MAX,
-        }
-    }
-
-    /// The window that a flow beside one that fills the buffer needs to keep its share: 0 where
-    /// there is none.
-    pub(super) fn inflight_beside_competitor(&self) -> u64 {
-        match self.amended(Amendment::KeepShareBesideQueue) {
-            Some(amended) if amended.has_competitor() && amended.least_rtt != Duration::MAX => {
-                COMPETITOR_CWND_GAIN.of(self.bw.bytes_in(amended.least_rtt))
-            }
-            _ => 0,
         }
     }
 }

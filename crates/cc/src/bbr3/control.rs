@@ -129,7 +129,6 @@ impl<F: Flavour> Bbr3<F> {
     fn update_max_inflight(&mut self, conn: &Conn) {
         let cap = self.inflight_of_cruise(conn);
         let cap = cap.unwrap_or_else(|| self.bdp_multiple(conn, self.bw, self.cwnd_gain));
-        let cap = cap.max(self.inflight_beside_competitor());
         let extra_acked = match F::P.extra_acked_filter {
             ExtraAckedFilter::Rounds => self.extra_acked,
             // Linux: aggregation explains 100 ms of data, no more.

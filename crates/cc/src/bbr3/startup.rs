@@ -67,15 +67,13 @@ impl<F: Flavour> Bbr3<F> {
     /// comes every five seconds and marks what is sent in it and for a round trip after, and a
     /// round that begins behind the marks is cut by the next ProbeRTT. Such a flow would be in
     /// Startup for ever, with Startup's queue. The text wants rounds counted that are not
-    /// application-limited, and one that has a sample that is not is one of them. Where the queue
-    /// is longer than ProbeRTTInterval, all samples are marked, and bbr3x counts such a round.
+    /// application-limited, and one that has a sample that is not is one of them.
     ///
     /// Linux asks on every ACK, so that a round's best sample is the baseline, and counts rounds by
     /// their first.
     #[cold]
     pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
-        let is_limited = rs.is_app_limited && !self.is_mark_of_probe_rtt(rs);
-        if !self.full_bw_now && (is_limited || rs.delivery_rate == Rate::ZERO) {
+        if !self.full_bw_now && (rs.is_app_limited || rs.delivery_rate == Rate::ZERO) {
             return;
         }
         self.is_round_unjudged = false;
@@ -95,7 +93,7 @@ impl<F: Flavour> Bbr3<F> {
             return;
         }
         self.full_bw_count += 1;
-        self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS || self.is_startup_queueing(rs);
+        self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS;
         if self.full_bw_now {
             self.full_bw_reached = true;
         }

@@ -4,11 +4,11 @@
 
 use super::Bbr3;
 use super::params::{
-    BANDWIDTH_ROUNDS, BASELINE_LOSS_MAX, BASELINE_PACKETS, CALM_ROUNDS,
-    COMPETITOR_QUEUE_SHIFT, CRUISE_CWND_GAIN, CRUISE_CWND_GAIN_MAX, CRUISE_PACKETS,
-    DELIVERED_SHIFT, Flavour, LEAST_DELIVERED, PACING_MARGIN, PROBE_RTT_AT_LATEST,
-    PROBE_RTT_INTERVAL, PROBE_RTT_INTERVAL_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_ROUNDS, QUEUE_ACKS,
-    QUEUE_SHIFT, SHORT_RTT_SHIFT, SMALL_LOSS, UP_QUEUE_ROUNDS, UP_QUEUE_SHIFT, UP_TARGET,
+    BANDWIDTH_ROUNDS, BASELINE_LOSS_MAX, BASELINE_PACKETS, CALM_ROUNDS, COMPETITOR_QUEUE_SHIFT,
+    CRUISE_CWND_GAIN, CRUISE_CWND_GAIN_MAX, CRUISE_PACKETS, DELIVERED_SHIFT, Flavour,
+    LEAST_DELIVERED, PACING_MARGIN, PROBE_RTT_AT_LATEST, PROBE_RTT_INTERVAL,
+    PROBE_RTT_INTERVAL_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_ROUNDS, QUEUE_ACKS, QUEUE_SHIFT,
+    SHORT_RTT_SHIFT, SMALL_LOSS, UP_QUEUE_ROUNDS, UP_QUEUE_SHIFT, UP_TARGET,
 };
 use crate::config::{Amendment, Amendments};
 use crate::conn::Conn;
@@ -269,12 +269,12 @@ impl<F: Flavour> Bbr3<F> {
         if all < BASELINE_PACKETS * conn.smss {
             return;
         }
-        amended.baseline_loss =
-            if amended.has_seen_queue() && is_short(amended.least_rtt, min_rtt) {
-                Gain::ratio(lost, all).min(BASELINE_LOSS_MAX)
-            } else {
-                Gain::percent(0)
-            };
+        amended.baseline_loss = if amended.has_seen_queue() && is_short(amended.least_rtt, min_rtt)
+        {
+            Gain::ratio(lost, all).min(BASELINE_LOSS_MAX)
+        } else {
+            Gain::percent(0)
+        };
     }
 
     /// A round of CRUISE ends, and CRUISE goes on.
@@ -294,9 +294,9 @@ impl<F: Flavour> Bbr3<F> {
     /// large: where less than LEAST_DELIVERED is delivered, the link itself is slower for a time.
     pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
         let min_rtt = self.min_rtt;
-        let is_shared = self.amended(Amendment::BandwidthOfCruise).is_some_and(|amended| {
-            is_queueing(amended.least_rtt, min_rtt, QUEUE_SHIFT)
-        });
+        let is_shared = self
+            .amended(Amendment::BandwidthOfCruise)
+            .is_some_and(|amended| is_queueing(amended.least_rtt, min_rtt, QUEUE_SHIFT));
         let delivered = self.bw_latest.min(self.max_bw);
         if is_shared
             && self.state == State::ProbeBwCruise

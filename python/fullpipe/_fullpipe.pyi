@@ -84,6 +84,7 @@ class Survey:
         against: Sequence[str] = ...,
         paths: int = 500,
         seed: int = 1,
+        seeds: int = 1,
         kinds: Sequence[str] = ...,
         backend: str = "sim",
         link: str | None = None,

@@ -50,7 +50,8 @@ impl Survey {
         let cc = numbered(&cc);
         let mut names = cc.clone();
         names.extend(against.iter().filter(|name| !cc.contains(name)).cloned());
-        let numbers = [("paths", paths), ("seeds", seeds as u64), ("jobs", jobs.unwrap_or(1) as u64)];
+        let numbers =
+            [("paths", paths), ("seeds", seeds as u64), ("jobs", jobs.unwrap_or(1) as u64)];
         if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0) {
             return Err(of_argument(name, "0; write 1 or more"));
         }

@@ -92,7 +92,10 @@ static inline void begin_calm(struct bbr3 *b)
 	b->amended.excess = 1;
 }
 
-/* True if the mean RTT of the round that ends here is short. */
+/*
+ * True if the mean RTT of the round that ends here is short, and min_rtt not far above the
+ * connection's shortest RTT, as with another flow's queue in it.
+ */
 static inline bool is_round_calm(const struct bbr3 *b)
 {
 	return b->amended.excess <= 0 &&

@@ -165,7 +165,9 @@ pub struct StartupGains {
     pub cwnd: Gain,
 }
 
-/// A rule in which [`Algorithm::Bbr3x`] differs from the draft.
+/// A rule in which [`Algorithm::Bbr3x`] differs from the draft. Those that take a long RTT for a
+/// queue act on a quiet path alone: where the mean RTT of a round without a queue of the flow is
+/// short (docs/bbr3x.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Amendment {
@@ -177,7 +179,7 @@ pub enum Amendment {
     DeeperDown,
     /// The window in CRUISE is 1.02 BDP and eight packets, at most 1.25 BDP.
     SmallerCruiseWindow,
-    /// In a CRUISE with a queue the bandwidth is what CRUISE delivers.
+    /// In a CRUISE with a queue the bandwidth is what CRUISE delivers, if that is at least 80 %.
     BandwidthOfCruise,
     /// A round with little loss does not lower the short-term bounds.
     IgnoreSmallLoss,
@@ -185,7 +187,7 @@ pub enum Amendment {
     BaselineLoss,
     /// Where the RTT is long, ProbeRTTInterval and the wait between probes are so many round trips.
     TimersInRoundTrips,
-    /// ProbeRTT has the least window where the path holds no more.
+    /// ProbeRTT has the least window, BBR.MinPipeCwnd, where the path holds less than that.
     ProbeRttEmptiesQueue,
     /// CRUISE is paced at the estimated bandwidth, without the margin, where it has no queue.
     MarginWithQueue,

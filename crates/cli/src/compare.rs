@@ -17,7 +17,7 @@ use crate::say;
 /// Where the report goes when nothing else is said.
 const REPORT: &str = "fullpipe-report.html";
 
-/// What runs over tcp when nothing else is said.
+/// Algorithms over tcp when none is named.
 const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 
 /// Compare congestion control algorithms on one path, or on two

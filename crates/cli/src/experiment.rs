@@ -86,7 +86,7 @@ impl Experiment {
     }
 }
 
-/// What is wrong with the plans, the backend, the machine, or a place for results is said before
+/// Checks the plans, the backend, the machine and the places for results before
 /// anything runs.
 pub(crate) fn check(
     experiments: &[Experiment],

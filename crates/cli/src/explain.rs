@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the options are those of one flow on a path in the simulator. clap's `requires` does not
+/// True if the options are those of one flow on a path in the simulator. clap's `requires` does not
 /// ask for a file where there is also an option that conflicts with one.
 fn check_without_file(args: &Args) -> Result<(), String> {
     if args.cc.algorithm().is_none() {

@@ -1,4 +1,4 @@
-//! How a run ends when it does not end well: one line, and an exit code.
+//! Failures of a command: one line, and an exit code.
 
 use std::fmt;
 use std::process::ExitCode;

@@ -65,7 +65,7 @@ struct Results {
     interrupted: bool,
 }
 
-/// What there is when no figure is named.
+/// The list that is printed when no figure is named.
 #[derive(Serialize)]
 struct List {
     figures: Vec<Entry>,

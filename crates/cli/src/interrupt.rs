@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::failure::Failure;
 
-/// Whether somebody wants the run to end, for those who poll and for those who await.
+/// Request to end the run, for callers that poll and for those that await.
 pub(crate) struct Interrupt {
     flag: Arc<AtomicBool>,
     raised: watch::Receiver<bool>,

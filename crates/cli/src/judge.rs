@@ -78,13 +78,13 @@ struct Report<'a> {
     quick: bool,
     #[serde(flatten)]
     judged: &'a Judged,
-    /// What is worse than the baseline; null without one.
+    /// Values that are worse than the baseline's; null without one.
     worse: Option<&'a [String]>,
     runs: &'a [ProgramResult],
     interrupted: bool,
 }
 
-/// What is read of such an object.
+/// Fields that are read of such an object.
 #[derive(serde::Deserialize)]
 struct Baseline {
     schema_version: u32,
@@ -193,7 +193,7 @@ impl QuickJudge {
     }
 }
 
-/// What is broken, in a line.
+/// The defect, in a line.
 fn verdict(judged: &Judged) -> Option<String> {
     let checks = judged.checks.iter().filter(|c| c.grade == Some(Grade::Broken));
     let checks: Vec<&str> = checks.map(|c| c.check.as_str()).collect();
@@ -222,7 +222,7 @@ fn read_baseline(file: &PathBuf) -> Result<Judged, Failure> {
     }
 }
 
-/// What was seen so far.
+/// Observations so far.
 #[derive(Default)]
 struct Seen {
     views: Views,

@@ -344,7 +344,7 @@ pub(crate) fn outcome(result: &ProgramResult) -> Result<(), Failure> {
     }
 }
 
-/// What has to be known to use the link.
+/// Addresses that a user of the link needs.
 fn reach(result: &ProgramResult) -> String {
     match (&result.relay, &result.server) {
         (Some(relay), _) => format!("clients send to {}", relay.listen),
@@ -353,7 +353,7 @@ fn reach(result: &ProgramResult) -> String {
     }
 }
 
-/// What may be missing where nobody answers.
+/// Likely causes where nobody answers.
 fn no_answer(result: &ProgramResult) -> String {
     match (&result.relay, &result.server) {
         (Some(relay), _) if relay.unreachable > 0 => {

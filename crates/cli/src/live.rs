@@ -1,4 +1,4 @@
-//! How a run is going, on stderr: on a terminal a bar with the goodput of each flow and the queue
+//! Progress of a run, on stderr: on a terminal a bar with the goodput of each flow and the queue
 //! as sparklines, anywhere else a line at the start, one now and then, and one at the end.
 
 use std::io::{IsTerminal, stderr};
@@ -24,7 +24,7 @@ const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 /// The display of one run.
 pub(crate) struct Live {
     name: String,
-    /// What there are several of.
+    /// Noun of the things that are counted.
     things: &'static str,
     silent: bool,
     bar: Option<ProgressBar>,
@@ -142,7 +142,7 @@ fn path(tick: &Progress) -> String {
     format!("{}, {:.2} % lost", rtt.unwrap_or_default(), tick.loss_rate * 100.0)
 }
 
-/// How far the run is, how long it is in all, and how long that will take.
+/// Progress of the run, its length, and the time that is left.
 fn times(elapsed_s: f64, done: f64, spent_s: f64) -> String {
     if done <= 0.0 {
         return format!("{elapsed_s:.1} s");

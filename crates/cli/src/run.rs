@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     perform(&experiments, &options, jobs, &outputs, &stop)
 }
 
-/// What is wrong with a file is said before anything runs.
+/// Errors in a file are told before anything runs.
 pub(crate) fn load(file: &Path, edition: Edition) -> Result<Plan, Failure> {
     if file != Path::new("-") {
         return Plan::load(file, edition).map_err(Failure::bad_input);
@@ -168,7 +168,7 @@ fn out_dirs(args: &Args, experiments: &[Experiment]) -> Result<Vec<PathBuf>, Fai
     Ok(dirs)
 }
 
-/// What the scenarios are called in the names of files. Those of an option must not be the same for
+/// Names of the scenarios in the names of files. Those of an option must not be the same for
 /// two, or one would write over the other.
 fn names(args: &Args, experiments: &[Experiment], option: &str) -> Result<Vec<String>, Failure> {
     let names: Vec<String> = experiments.iter().map(|e| file_name_of(&e.plan.name)).collect();

@@ -34,7 +34,7 @@ const OUT: &str = "fullpipe-survey";
 /// worst paths are shrunk to the simplest that still show the shortfall, and written as scenario
 /// files. docs/survey.md has the distribution.
 ///
-/// Writes into the directory: runs.jsonl (a line for each run that is over; the same command goes
+/// Writes into the directory: runs.jsonl (a line for each algorithm on each path; the same command goes
 /// on from there), survey.json, report.html and worst/*.toml.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -197,10 +197,16 @@ impl Args {
     fn options(&self) -> Result<Options, Failure> {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let mut names: Vec<String> = self.tested();
-        for name in self.against.iter().map(ToString::to_string) {
+        for name in self.against() {
             if !names.contains(&name) {
                 names.push(name);
             }
+        }
+        if let Some(i) = (1..self.program.len())
+            .find(|i| self.program[..*i].iter().any(|(name, _)| *name == self.program[*i].0))
+        {
+            let name = &self.program[i].0;
+            return Err(Failure::bad_input(format!("--program: '{name}' is named twice")));
         }
         Ok(Options {
             paths: self.paths.get() as u64,
@@ -222,10 +228,21 @@ impl Args {
         numbered(&all)
     }
 
+    /// The algorithms of --against, each once.
+    fn against(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for name in self.against.iter().map(ToString::to_string) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        all
+    }
+
     fn asked(&self) -> Asked {
         Asked {
             tested: self.tested(),
-            against: self.against.iter().map(ToString::to_string).collect(),
+            against: self.against(),
             wanted: Wanted {
                 count: self.shrink.unwrap_or(WORST),
                 shrink: self.shrink.is_some() || !self.backend.is_realtime(),
@@ -255,7 +272,8 @@ impl Args {
             reasons.push(format!("{} of the runs failed", report.failed.len()));
         }
         if let Some(least) = self.fail_below {
-            let goodputs = report.pairs.iter().flat_map(|pair| &pair.comparisons);
+            let pairs = report.pairs.iter().filter(|pair| !pair.is_chance());
+            let goodputs = pairs.flat_map(|pair| &pair.comparisons);
             let goodputs = goodputs.filter(|c| c.measure == Measure::Goodput);
             let figures = goodputs.flat_map(|c| &c.points).filter_map(|point| point.figure);
             let below = figures.filter(|figure| *figure < least).count();

@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 /// The cases that `bbr3x` does not pass by intention, in their order.
-pub static CHANGES: [Change; 5] = [
+pub static CHANGES: [Change; 6] = [
     change(
         5,
         &[Amendment::UpEndsAtTarget, Amendment::UpEndsInQueue],
@@ -43,6 +43,11 @@ pub static CHANGES: [Change; 5] = [
         &[Amendment::UpEndsInQueue],
         "packets that are held back until a timeout are a queue, which ends UP before they are lost: no loss ended it, and \
          there is no such end to undo",
+    ),
+    change(
+        20,
+        &[Amendment::ProbeRttWhenNeeded],
+        "no ProbeRTT comes in a Startup whose application-limited samples show the shortest RTT",
     ),
 ];
 

@@ -13,7 +13,7 @@ use crate::report::{Report, SCHEMA_VERSION};
 /// A median may be worse by so much.
 const SLACK: f64 = 0.01;
 
-/// What is read of the JSON of an earlier survey.
+/// Fields that are read of the JSON of an earlier survey.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct Baseline {
     seed: u64,
@@ -53,7 +53,7 @@ struct Version {
 pub struct Worse {
     /// The algorithm under test.
     pub cc: String,
-    /// What it is compared with.
+    /// The other algorithm.
     pub against: String,
     /// In this.
     pub measure: Measure,
@@ -122,7 +122,7 @@ impl Baseline {
     /// Pairs, measures and paths that only one of the two has are left out.
     pub fn worse(&self, report: &Report) -> Vec<Worse> {
         let mut all = Vec::new();
-        for pair in &report.pairs {
+        for pair in report.pairs.iter().filter(|pair| !pair.is_chance()) {
             let against = pair.against.to_string();
             let Some(old) = self.pairs.iter().find(|o| o.cc == pair.cc && o.against == against)
             else {

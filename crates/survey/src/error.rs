@@ -1,5 +1,6 @@
 //! Why a survey cannot be made, or did not come to its end: one line each.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use fullpipe_lab::RunError;
@@ -8,6 +9,8 @@ use fullpipe_lab::output::page::PageError;
 use fullpipe_lab::run::JournalError;
 use fullpipe_lab::scenario::FileError;
 
+use crate::run::MAX_SEEDS;
+
 /// An error of a survey.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,6 +18,8 @@ use fullpipe_lab::scenario::FileError;
 pub enum SurveyError {
     #[error("'{0}' has nothing to be compared with; name two algorithms, like --cc bbr3x,cubic")]
     NothingToCompare(String),
+    #[error("{0} seeds are too many; write at most {MAX_SEEDS}")]
+    TooManySeeds(NonZeroUsize),
     #[error("'{0}' is named twice")]
     NamedTwice(String),
     #[error("path {path}: {error}")]

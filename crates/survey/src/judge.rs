@@ -9,13 +9,15 @@ use crate::case::{Case, Kind};
 use crate::measure::{Measure, Values};
 use crate::results::Outcome;
 use crate::run::Survey;
+use crate::text::{algorithm, is_again};
 
 /// The other side of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reference {
     /// An algorithm.
     Algorithm(String),
-    /// The best of all others on each path, in goodput.
+    /// The best of all others on each path, in goodput. Of an algorithm that runs twice the first
+    /// counts.
     Best,
 }
 
@@ -39,16 +41,26 @@ impl Serialize for Reference {
 pub struct Pair {
     /// The algorithm under test.
     pub cc: String,
-    /// What it is compared with.
+    /// The reference.
     pub against: Reference,
     /// The results, in the order of [`Measure::ALL`], of measures that some path has.
     pub comparisons: Vec<Comparison>,
 }
 
+impl Pair {
+    /// True if an algorithm is compared with itself: what differs is chance.
+    pub fn is_chance(&self) -> bool {
+        match &self.against {
+            Reference::Algorithm(against) => algorithm(against) == algorithm(&self.cc),
+            Reference::Best => false,
+        }
+    }
+}
+
 /// Two algorithms in one measure, over all paths.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// What is compared.
+    /// The measure.
     pub measure: Measure,
     /// Of all paths.
     #[serde(flatten)]
@@ -91,7 +103,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// How far it is from equal. No value, where the reference has one, is worst.
+    /// Distance from equal. No value, where the reference has one, is worst.
     pub(crate) fn shortfall(&self, measure: Measure) -> f64 {
         self.figure.map_or(f64::INFINITY, |figure| measure.shortfall(figure))
     }
@@ -108,8 +120,9 @@ pub fn pairs(tested: &[String], against: &[String]) -> Vec<(String, Reference)> 
     let mut pairs = Vec::new();
     for cc in tested {
         let others: Vec<&String> = others.iter().filter(|other| *other != cc).collect();
+        let several = others.iter().filter(|other| !is_again(other)).count() > 1;
         let each = others.iter().map(|name| Reference::Algorithm((*name).clone()));
-        let best = (others.len() > 1).then_some(Reference::Best);
+        let best = several.then_some(Reference::Best);
         pairs.extend(each.chain(best).map(|reference| (cc.clone(), reference)));
     }
     pairs
@@ -160,7 +173,8 @@ pub fn judge(survey: &Survey, done: &[Outcome], cc: &str, against: &Reference, l
                 compare(measure, case, own, runs.get(name.as_str())?, limit)
             }
             Reference::Best => {
-                let others = survey.options.senders.names.iter().filter(|name| *name != cc);
+                let names = survey.options.senders.names.iter();
+                let others = names.filter(|name| *name != cc && !is_again(name));
                 let points: Option<Vec<Point>> = others
                     .map(|name| compare(measure, case, own, runs.get(name.as_str())?, limit))
                     .collect();

@@ -1,4 +1,4 @@
-//! What is measured of each run, and which of two values is the worse.
+//! The values of a run, and the comparison of two.
 
 use std::fmt;
 
@@ -108,7 +108,7 @@ fn asked(case: &Case) -> Vec<Asked> {
     all
 }
 
-/// What two algorithms are compared in.
+/// A measure in which two algorithms are compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Measure {
     /// Goodput.
@@ -166,7 +166,7 @@ impl Measure {
         }
     }
 
-    /// What its figure is: one value over the other, or their difference.
+    /// Kind of its figure: one value over the other, or their difference.
     pub const fn figure_is(self) -> &'static str {
         match self {
             Self::Goodput | Self::Queue | Self::Latency => "ratio",
@@ -224,7 +224,7 @@ impl Measure {
         }
     }
 
-    /// How far a figure is from that of equals: above 0 if it is worse.
+    /// Distance of a figure from that of equals: above 0 if it is worse.
     pub fn shortfall(self, figure: f64) -> f64 {
         match self {
             Self::Goodput => 1.0 - figure,

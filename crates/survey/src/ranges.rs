@@ -95,7 +95,7 @@ pub(crate) const OUTAGE_LASTS_MS: Range = spread(2.0, 200.0, " ms");
 pub(crate) const CROSS_PERCENT: Range = even(5.0, 70.0, " % of the narrowest rate");
 pub(crate) const MANY_FLOWS: Range = spread(8.0, 40.0, "");
 pub(crate) const MANY_STAGGER_MS: Range = spread(1.0, 150.0, " ms");
-/// What the link carries in 20 ms to a second.
+/// Bytes that the link carries in 20 ms to a second.
 pub(crate) const RESPONSE_KB: Range =
     spread(5.0, f64::INFINITY, " kB").times(2.5, 125.0, "rate in Mbit/s");
 pub(crate) const THINK_MS: Range = spread(10.0, 500.0, " ms");

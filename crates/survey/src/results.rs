@@ -23,7 +23,7 @@ pub struct Outcome {
     pub path: u64,
     /// The algorithm.
     pub cc: String,
-    /// What was measured.
+    /// The values.
     #[serde(flatten)]
     pub values: Values,
 }
@@ -39,7 +39,7 @@ pub struct Failed {
     pub reason: String,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {

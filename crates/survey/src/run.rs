@@ -14,7 +14,7 @@ use crate::error::SurveyError;
 use crate::measure::Values;
 use crate::text::{self, Senders};
 
-/// What a survey draws and runs.
+/// Options of a survey.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Number of paths.
@@ -40,7 +40,7 @@ pub struct Options {
 /// A path that can be run.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What was drawn.
+    /// The path as it was drawn.
     pub case: Case,
     pub(crate) plan: Plan,
 }
@@ -50,7 +50,7 @@ pub struct Prepared {
 pub struct Skipped {
     /// Number of the path.
     pub path: u64,
-    /// What the backend does not have, in words.
+    /// The feature that the backend does not have, in words.
     pub reason: String,
 }
 
@@ -60,7 +60,7 @@ pub type RunPoint<'a> = &'a (dyn Fn(&Plan, usize) -> Result<RunResult, RunError>
 /// The paths of a survey, checked before anything runs.
 #[derive(Debug)]
 pub struct Survey {
-    /// What was asked for.
+    /// Its options.
     pub options: Options,
     /// The paths that can be run.
     pub paths: Vec<Prepared>,
@@ -78,6 +78,9 @@ impl Survey {
         let names = &options.senders.names;
         if let Some(i) = (1..names.len()).find(|i| names[..*i].contains(&names[*i])) {
             return Err(SurveyError::NamedTwice(names[i].clone()));
+        }
+        if options.seeds.get() > MAX_SEEDS {
+            return Err(SurveyError::TooManySeeds(options.seeds));
         }
         if names.len() < 2 {
             return Err(SurveyError::NothingToCompare(names.join(",")));
@@ -136,7 +139,10 @@ impl Options {
     }
 }
 
-/// What errors call a path's text.
+/// The most seeds of an algorithm on a path.
+pub(crate) const MAX_SEEDS: usize = 1000;
+
+/// Name of a path's text in errors.
 const FILE: &str = "survey";
 
 /// The plan of a path.

@@ -12,7 +12,7 @@ use crate::run::{Options, RunPoint, plan};
 /// The most paths that are tried for one that is shrunk.
 const MAX_TRIES: usize = 40;
 
-/// What a path shows: an algorithm against another, in one measure.
+/// Property that a path shows: an algorithm against another, in one measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// The algorithm under test.

@@ -56,7 +56,13 @@ pub fn algorithm(name: &str) -> &str {
 
 /// Number of a name, from 1.
 fn number_of(name: &str) -> usize {
-    name.split_once('#').and_then(|(_, number)| number.parse().ok()).unwrap_or(1)
+    let number = name.split_once('#').and_then(|(_, number)| number.parse().ok());
+    number.unwrap_or(1).max(1)
+}
+
+/// True if a name has a number: the algorithm is there once more.
+pub(crate) fn is_again(name: &str) -> bool {
+    number_of(name) > 1
 }
 
 impl Senders {
@@ -136,7 +142,7 @@ fn mbit(mbps: f64) -> String {
     format!("{}mbit", digits(mbps, 3))
 }
 
-/// What a rate carries in a time, with three digits.
+/// Bytes that a rate carries in a time.
 fn bytes_in(mbps: f64, ms: f64) -> f64 {
     mbps * 1e6 / 8.0 * ms / 1e3
 }
@@ -187,7 +193,7 @@ fn path(case: &Case, file: &mut String) {
     }
 }
 
-/// What a disturbance adds to the path: fields of its own, or elements.
+/// Adds a disturbance to the path: fields of its own, or elements.
 fn element(
     case: &Case,
     disturbance: &Disturbance,

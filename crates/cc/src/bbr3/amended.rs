@@ -16,7 +16,8 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant, Rate};
 
-/// Amendments that conclude nothing from an RTT above min_rtt. The others act on a quiet path alone.
+/// Amendments that conclude nothing from an RTT above min_rtt. The others act on a quiet path
+/// alone.
 const ON_ANY_PATH: Amendments = Amendments::NONE
     .with(Amendment::IgnoreSmallLoss)
     .with(Amendment::BaselineLoss)
@@ -94,18 +95,18 @@ impl Amended {
         (self.calm_rounds, self.excess) = (0, 1);
     }
 
-    /// True if the mean RTT of the round that ends here is short, and begins the next. Where min_rtt
-    /// is far above the connection's shortest RTT, it may have another flow's queue in it.
-    fn is_round_calm(&mut self, min_rtt: Duration, shortest: Duration) -> bool {
-        let is_mean_short = self.excess <= 0;
-        self.excess = 1;
-        is_mean_short && !is_queueing(min_rtt, shortest, COMPETITOR_QUEUE_SHIFT)
+    /// True if the mean RTT of the round that ends here is short. Where min_rtt is far above the
+    /// connection's shortest RTT, it may have another flow's queue in it.
+    fn is_round_calm(&self, rtt: &Rtts) -> bool {
+        self.excess <= 0 && !is_queueing(rtt.min, rtt.shortest, COMPETITOR_QUEUE_SHIFT)
     }
 
-    /// Notes an RTT of CRUISE or ProbeRTT. True if it shows that the path is quiet.
+    /// Notes an RTT of CRUISE or ProbeRTT. True if it shows that the path is quiet. Both begin
+    /// within a round, of which the rest counts as one.
     fn note_calm(&mut self, state: State, round_start: bool, rtt: Rtts) -> bool {
         if round_start {
-            let is_calm = self.is_round_calm(rtt.min, rtt.shortest);
+            let is_calm = self.is_round_calm(&rtt);
+            self.excess = 1;
             self.calm_rounds = match (is_calm, state) {
                 (true, _) => self.calm_rounds.saturating_add(1),
                 (false, State::ProbeRtt) => self.calm_rounds,
@@ -220,6 +221,14 @@ impl<F: Flavour> Bbr3<F> {
     fn delivers_what_it_estimates(&self) -> bool {
         let [before, now] = self.max_bw_filter.map(Rate::as_bytes_per_sec);
         now >= before - (before >> DELIVERED_SHIFT)
+    }
+
+    /// True in a Startup that may show by application-limited samples that it needs no ProbeRTT.
+    /// That asks for no quiet path: such a flow keeps no queue.
+    pub(super) fn needs_no_probe_rtt_in_startup(&self) -> bool {
+        self.state == State::Startup
+            && F::amended(&self.own)
+                .is_some_and(|amended| amended.on.contains(Amendment::ProbeRttWhenNeeded))
     }
 
     /// C.pacing_rate over the estimated bandwidth: the margin is there to drain queues, and CRUISE
@@ -347,8 +356,8 @@ impl<F: Flavour> Bbr3<F> {
     /// queue. On a link that is faster than believed no queue is made, and UP goes on. Either one
     /// round did not deliver more, and in the last CRUISE nobody else was queueing; or the queue is
     /// longer than this flow's probe makes it. A flow among many grows by UP's gain in each round,
-    /// and with it only the queue. Where the least window is a queue, it says
-    /// nothing.
+    /// and with it only the queue. Where
+    /// BBR.MinPipeCwnd keeps a queue by itself, a queue says nothing.
     pub(super) fn is_up_at_target(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         let reached = rs.prior_inflight.saturating_add(conn.smss) >= UP_TARGET.of(self.bdp);
         let (min_rtt, plateau, round_start) = (self.min_rtt, self.full_bw_count, self.round_start);
@@ -386,8 +395,8 @@ impl<F: Flavour> Bbr3<F> {
         self.max_bw.bytes_in(conn.sampler.min_rtt()) <= self.min_pipe_cwnd(conn)
     }
 
-    /// A ProbeRTT ends. Its whole rounds say if the path is quiet, because this flow keeps no queue
-    /// there.
+    /// A ProbeRTT ends. The rounds that ended in it say if the path is quiet, because this flow
+    /// keeps no queue there.
     pub(super) fn end_probe_rtt_for_amendments(&mut self, conn: &Conn, now: Instant) {
         let at_latest = self.probe_rtt_at_latest(conn, now);
         if let Some(amended) = F::amended_mut(&mut self.own) {
@@ -425,8 +434,8 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// The most that ProbeRTTCwnd may be. If a queue has stood for MinRTTFilterLen, half of a BDP by
-    /// min_rtt keeps it. Where the path holds less than BBR.MinPipeCwnd, that window is enough.
+    /// The most that ProbeRTTCwnd may be. If a queue has stood for MinRTTFilterLen, half of a BDP
+    /// by min_rtt keeps it. Where the path holds less than BBR.MinPipeCwnd, that window is enough.
     pub(super) fn most_of_probe_rtt(&self, conn: &Conn) -> u64 {
         match self.amended(Amendment::ProbeRttEmptiesQueue) {
             Some(_) if self.is_below_least_window(conn) => self.min_pipe_cwnd(conn),

@@ -121,12 +121,12 @@ impl<F: Flavour> Bbr3<F> {
     /// and a flow of frames, whose every frame finds an empty queue, has none: it holds frames back
     /// for 200 ms in every 5 s. Here an application-limited sample in ProbeBW that is near min_rtt
     /// says as much. Once the route is longer, no sample is near min_rtt, and ProbeRTT comes.
-    /// Startup is as in the draft, whose test 20 wants a ProbeRTT within a slow one.
+    /// In Startup the draft's test 20 wants a ProbeRTT, which bbr3x leaves out there as well.
     pub(super) fn update_min_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         if F::P.app_limited_rtt_renews_probe_rtt
             && rs.is_app_limited
             && conn.was_application_limited
-            && self.is_in_a_probe_bw_state()
+            && (self.is_in_a_probe_bw_state() || self.needs_no_probe_rtt_in_startup())
             && is_short(rs.rtt, self.min_rtt)
         {
             self.renew_probe_rtt_expiry(conn, rs.now);

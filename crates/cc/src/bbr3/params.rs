@@ -335,8 +335,8 @@ pub(super) const QUEUE_SHIFT: u32 = 3;
 /// bbr3x: so many ACKs in a row with an RTT that is long enough for a queue say that there is one.
 /// A receiver that holds an ACK back makes one such RTT, and buffers of a few packets hold none.
 pub(super) const QUEUE_ACKS: u8 = 4;
-/// bbr3x: so many calm rounds in a row of CRUISE say that the path is quiet. One is also a lull of a
-/// link whose rate changes. Where ProbeRTT has halved the window, one is enough.
+/// bbr3x: so many calm rounds in a row of CRUISE say that the path is quiet. One is also a lull of
+/// a link whose rate changes. Where ProbeRTT has halved the window, one is enough.
 pub(super) const CALM_ROUNDS: u8 = 2;
 /// bbr3x: min_rtt has another flow's queue in it if it is above the connection's shortest RTT by
 /// this binary fraction of it, 1/4.
@@ -371,8 +371,8 @@ pub(super) const SMALL_LOSS: Gain = Gain::percent(3);
 pub(super) const BASELINE_LOSS_MAX: Gain = Gain::percent(6);
 /// bbr3x: so many packets of a CRUISE give its share of losses.
 pub(super) const BASELINE_PACKETS: u64 = 100;
-/// bbr3x: the least part of the estimate that is believed of a CRUISE behind a queue. Probes of 1.25
-/// make estimates at most 1/0.8 too large.
+/// bbr3x: the least part of the estimate that is believed of a CRUISE behind a queue. Probes of
+/// 1.25 make estimates at most 1/0.8 too large.
 pub(super) const LEAST_DELIVERED: Gain = Gain::percent(80);
 
 /// Linux: the unit of ECN's arithmetic.

@@ -42,7 +42,7 @@ impl Stop {
     }
 }
 
-/// What all files have in common.
+/// Properties that all files share.
 pub(super) struct Transfer {
     stall: fullpipe_cc::Duration,
     bar: ProgressBar,
@@ -161,7 +161,7 @@ fn cannot_write(output: &Output, error: &std::io::Error) -> Failure {
     Failure::run(format!("cannot write to {}: {error}", output.name()))
 }
 
-/// What there is of the file after a failure: nothing, or what went to a place that keeps it.
+/// The part of the file that stays after a failure: nothing, or what went to a place that keeps it.
 fn add_what_is_left(failure: Failure, output: &Output, bytes: u64) -> Failure {
     let left = match (bytes, output.vanishes()) {
         (0, _) => "nothing was written".to_owned(),

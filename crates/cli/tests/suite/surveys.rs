@@ -140,12 +140,12 @@ fn ctrl_c_keeps_what_is_done() {
 #[test]
 fn bad_input_is_one_line() {
     let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("x.json"), "{\"schema_version\": 1}").expect("a file");
+    std::fs::write(dir.path().join("x.json"), "{\"schema_version\": 2}").expect("a file");
     refused_with(
         dir.path(),
         &[
             (&["survey", "--cc", "bbr3"], &["'bbr3' has nothing to be compared with"]),
-            (&["survey", "--cc", "bbr3,bbr3"], &["'bbr3' is named twice"]),
+            (&["survey", "--seeds", "0"], &["--seeds", "too few"]),
             (&["survey", "--cc", "bbr"], &["unknown algorithm", "did you mean"]),
             (&["survey", "--cc", "noq:bbr3,cubic"], &["none of the 500 paths", "noq:bbr3"]),
             (&["survey", "--kind", "wind"], &["'wind'", "late-host"]),

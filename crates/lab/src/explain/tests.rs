@@ -50,7 +50,6 @@ fn what_an_amendment_ended_is_not_said_to_be_a_plateau_of_three_rounds() {
     let up = |s: &Story| {
         s.chapters.windows(2).find(|w| w[0].state == "ProbeBW_UP").expect("a probe")[1].why.clone()
     };
-    assert!(find(&s, "Drain").why.contains("a round that stood in a queue"), "{}", s.to_text());
     assert!(up(&s).contains("1.25 BDP in flight made a queue"), "{}", up(&s));
     let draft = "path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\nduration = \"12s\"\n\
         flow = [{ cc = \"bbr3x\", bbr3x_without = \"up_ends_at_target+up_ends_in_queue\" }]\n";

@@ -8,7 +8,7 @@ use super::words::{bytes, mbit, ms};
 /// About the size of a full packet: a snapshot does not tell it.
 const FULL_PACKET: u64 = 1500;
 
-/// The rounds without growth that end Startup and UP in the draft. With fewer an amendment of
+/// The rounds without growth that end UP in the draft. With fewer an amendment of
 /// `bbr3x` did.
 const PLATEAU: u32 = 3;
 
@@ -127,12 +127,8 @@ fn startup_ended(
         };
         return format!("{lost}; {believed}");
     }
-    let plateau = match after.full_bw_count {
-        0..PLATEAU => "a round that stood in a queue",
-        _ => "three rounds",
-    };
     format!(
-        "the pipe is full: {plateau} brought no 25 % more than {}; {believed}",
+        "the pipe is full: three rounds brought no 25 % more than {}; {believed}",
         mbit(after.full_bw.as_bits_per_sec())
     )
 }

@@ -1,4 +1,4 @@
-//! What a survey found: one JSON object, tables for a terminal, and a page.
+//! The report of a survey: one JSON object, tables for a terminal, and a page.
 
 mod page;
 mod table;
@@ -56,15 +56,15 @@ pub struct Report {
     pub pairs: Vec<Pair>,
     /// The worst paths.
     pub worst: Vec<Worst>,
-    /// What is worse than in the baseline; null if none was given.
+    /// Comparisons that are worse than in the baseline; null if none was given.
     pub worse: Option<Vec<Worse>>,
     /// The paths.
     pub cases: Vec<Case>,
-    /// What was measured.
+    /// The values of each run.
     pub outcomes: Vec<Outcome>,
 }
 
-/// What is asked of the results.
+/// Questions to the results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Asked {
     /// The algorithms under test.

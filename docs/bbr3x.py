@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/bbr3x.md again: between `<!-- NAME -->` and `<!-- end -->`.
+
+    docs/bbr3x.py                    # all of them: 15 minutes on two cores
+    docs/bbr3x.py effects limits     # some
+    docs/bbr3x.py survey             # SURVEYS=DIR keeps the surveys there, and goes on with them
+
+Needs target/release/fullpipe (cargo build --release).
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FULLPIPE = ROOT / "target/release/fullpipe"
+PAGE = ROOT / "docs/bbr3x.md"
+TUNED, HELD_OUT, SEEDS = 1, (2, 3, 4), 3
+
+
+def run(*names):
+    """The reports of scenario files. 1 says that an expectation is not met, which the table shows."""
+    files = [ROOT / "scenarios" / f"{name}.toml" for name in names]
+    done = subprocess.run([FULLPIPE, "run", *files, "--json"], stdout=subprocess.PIPE, check=False)
+    if done.returncode not in (0, 1):
+        sys.exit(f"fullpipe run {' '.join(names)} ended with {done.returncode}")
+    return json.loads(done.stdout)["scenarios"]
+
+
+def median(values):
+    ordered = sorted(values)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def effects():
+    one, four, beside = run(*(f"bbr3x/amendments{end}" for end in ("", "-four-flows", "-beside-cubic")))
+    axis = next(axis for axis in one["axes"] if axis.endswith("bbr3x_without"))
+    rows = dict.fromkeys(dict(run["at"])[axis] for run in one["runs"])
+
+    def of(report, without, figure, **at):
+        """A figure's median over the seeds."""
+        axis = next(axis for axis in report["axes"] if axis.endswith("bbr3x_without"))
+        want = {axis: without, **at}
+        runs = [r for r in report["runs"] if want.items() <= dict(r["at"]).items()]
+        return median([figure(r) for r in runs])
+
+    def metric(name):
+        return lambda run: run["metrics"][name]
+
+    def share(run):
+        goodputs = [flow["metrics"]["goodput_mbps"] for flow in run["flows"]]
+        return goodputs[1] / sum(goodputs)
+
+    yield (
+        "| without | 1 flow, 4 BDP: Mbit/s, queue p95 ms | 1 % loss, 1 BDP: Mbit/s | 3 % loss, 1 BDP: Mbit/s "
+        "| 4 flows, 1 BDP: Jain, median queue ms | 4 flows, 4 BDP: Jain, median queue ms "
+        "| beside CUBIC, 8 BDP: share |"
+    )
+    yield "|---|---|---|---|---|---|---|"
+    for without in rows:
+        if "+" in without and without != list(rows)[-1]:
+            continue
+        name = "—" if without == "none" else "all (the draft)" if "+" in without else f"`{without}`"
+        goodput, queue, jain = metric("goodput_mbps"), metric("queue_ms.p95"), metric("jain")
+        cells = [f"{of(one, without, goodput, variant='4 BDP'):.1f}, {of(one, without, queue, variant='4 BDP'):.1f}"]
+        cells += [f"{of(one, without, goodput, variant=f'{loss} % lost'):.1f}" for loss in (1, 3)]
+        for buffer in ("1bdp", "4bdp"):
+            p50 = of(four, without, metric("queue_ms.p50"), **{"buffer": buffer})
+            cells.append(f"{of(four, without, jain, **{'buffer': buffer}):.2f}, {p50:.0f}")
+        cells.append(f"{of(beside, without, share):.2f}")
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+LIMITS = (
+    "one-flow", "one-flow-loss", "random-loss", "fairness", "beside-cubic", "shallow", "short-flow",
+    "long-rtt", "steps",
+)
+
+
+def limits():
+    yield "| file | what is asked for | cases | worst | |"
+    yield "|---|---|---|---|---|"
+    for name, report in zip(LIMITS, run(*(f"bbr3x/{name}" for name in LIMITS)), strict=True):
+        for e in report["expectations"]:
+            at = ", ".join(f"{axis} {value}" for axis, value in e["at"])
+            worst = f"{e['value']:.4g}" + (f" ({at})" if at else "")
+            met = "" if e["met"] else f"**missed in {e['unmet']}**"
+            yield f"| {name} | {e['name']} {e['comparison']} {e['bound']:g} | {e['cases']} | {worst} | {met} |"
+
+
+def survey():
+    keep = os.environ.get("SURVEYS")
+    with tempfile.TemporaryDirectory() as temporary:
+        yield (
+            "| seed | | goodput < 0.95 of bbr3's | < 0.85 | worst | < 0.9 of the best of bbr3's and CUBIC's "
+            "| queue | Jain | retransmissions |"
+        )
+        yield "|---|---|---|---|---|---|---|---|---|"
+        for seed in (TUNED, *HELD_OUT):
+            out = Path(keep or temporary) / f"held{seed}"
+            line = f"survey --cc bbr3x,bbr3,bbr3 --against bbr3,cubic --seeds {SEEDS} --seed {seed} --shrink 0"
+            subprocess.run([FULLPIPE, *line.split(), "--out", out], stdout=subprocess.DEVNULL, check=True)
+            pairs = {(p["cc"], p["against"]): p for p in json.loads((out / "survey.json").read_text())["pairs"]}
+            kind = "tuned" if seed == TUNED else "held out"
+            for cc, name in (("bbr3x", "bbr3x"), ("bbr3#2", "bbr3 itself")):
+                measures = {c["measure"]: c for c in pairs[cc, "bbr3"]["comparisons"]}
+                goodput = measures["goodput_mbps"]
+                points = {p["path"]: p for p in goodput["points"]}
+                cubic = {
+                    p["path"]: p
+                    for p in pairs[cc, "cubic"]["comparisons"][0]["points"]
+                }
+                best = [
+                    p["own"] / max(p["reference"], cubic[path]["reference"])
+                    for path, p in points.items()
+                    if max(p["reference"], cubic[path]["reference"]) > 0
+                ]
+                share = lambda n, of: f"{100 * n / of:.1f} %"  # noqa: E731
+                cells = [
+                    share(goodput["short"], goodput["paths"]),
+                    share(sum(p["figure"] < 0.85 for p in points.values()), len(points)),
+                    f"{goodput['worst']:.2f}",
+                    share(sum(x < 0.9 for x in best), len(best)),
+                ]
+                cells += [
+                    share(measures[m]["short"], measures[m]["paths"])
+                    for m in ("queue_ms.p95", "jain", "retransmit_rate")
+                ]
+                yield f"| {seed} ({kind}) | {name} | {' | '.join(cells)} |"
+
+
+TABLES = {"effects": effects, "limits": limits, "survey": survey}
+
+
+def main():
+    wanted = sys.argv[1:] or list(TABLES)
+    for name in wanted:
+        if name not in TABLES:
+            sys.exit(f"bbr3x.py: there is no table '{name}'; there are {', '.join(TABLES)}")
+    for name in wanted:
+        table = "\n".join(TABLES[name]())
+        text = PAGE.read_text()
+        new, count = re.subn(
+            rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}\n{table}\n\n{m[2]}", text, flags=re.DOTALL
+        )
+        if count != 1:
+            sys.exit(f"{PAGE}: {count} places for the table '{name}'")
+        PAGE.write_text(new)
+
+
+if __name__ == "__main__":
+    main()

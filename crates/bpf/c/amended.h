@@ -27,7 +27,7 @@
 #define BASELINE_LOSS_MAX PERCENT(6)
 #define BASELINE_PACKETS 100
 #define LEAST_DELIVERED PERCENT(80)
-#define MAX_EXCESS INT32_C(0x7fffffff)
+#define MAX_EXCESS 0x7fffffff
 
 /*
  * The square root, rounded down: a binary digit at a time, and without a branch on n, of which the verifier would follow both

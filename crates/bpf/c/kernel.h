@@ -21,6 +21,7 @@ typedef __u32 __wsum;
 typedef __u8 uint8_t;
 typedef __u32 uint32_t;
 typedef __s32 int32_t;
+typedef __s64 int64_t;
 typedef __u64 uint64_t;
 #define UINT64_C(n) n##ull
 #define bool _Bool

@@ -78,7 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio, allow_negative_numbers = true)]
     fail_below: Option<f64>,
     /// Compare with survey.json of an earlier survey of the same seed, and exit with 1 if more
-    /// paths are short or a median is worse by more than 0.01
+    /// paths are short, a median is worse by more than 0.01, or an algorithm falls short of itself
+    /// on more paths than chance explains
     #[arg(long, value_name = "FILE.json")]
     baseline: Option<PathBuf>,
     /// Print the JSON object of survey.json and nothing else
@@ -153,7 +154,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         live.over(done, all);
     });
     live.end(None);
-    report.worse = baseline.map(|baseline| baseline.worse(&report));
+    if let Some(baseline) = baseline {
+        report.fallen = Some(baseline.fallen(&report));
+        report.worse = Some(baseline.worse(&report));
+    }
     let json = report.write(&out).map_err(of_survey)?;
     match args.json {
         true => print(&json)?,
@@ -283,6 +287,9 @@ impl Args {
         }
         if let Some(n) = report.worse.as_ref().map(Vec::len).filter(|n| *n > 0) {
             reasons.push(format!("{n} comparisons are worse than in the baseline"));
+        }
+        if let Some(n) = report.fallen.as_ref().map(Vec::len).filter(|n| *n > 0) {
+            reasons.push(format!("{n} values of algorithms are worse than in the baseline"));
         }
         if reasons.is_empty() { Ok(()) } else { Err(Failure::run(reasons.join("; "))) }
     }

@@ -1,14 +1,16 @@
 //! A survey beside an earlier one.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::SurveyError;
-use crate::judge::{Comparison, Pair, Point};
-use crate::measure::Measure;
+use crate::judge::{Comparison, Pair, Point, compare};
+use crate::measure::{Measure, Values};
 use crate::report::{Report, SCHEMA_VERSION};
+use crate::results::Outcome;
 
 /// A median may be worse by so much.
 const SLACK: f64 = 0.01;
@@ -21,6 +23,7 @@ pub struct Baseline {
     kinds: Vec<String>,
     backend: String,
     pairs: Vec<OldPair>,
+    outcomes: Vec<Outcome>,
 }
 
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -68,6 +71,26 @@ pub struct Worse {
     /// The paths that are short and were not.
     pub new_paths: Vec<u64>,
 }
+
+/// An algorithm that falls short of what it was on the same paths, more often than by chance.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Fallen {
+    /// The algorithm.
+    pub cc: String,
+    /// In this.
+    pub measure: Measure,
+    /// Paths on which it falls short of itself, the worst first.
+    pub short: Vec<u64>,
+    /// Number of paths on which it was short of what it is now.
+    pub better: usize,
+    /// The worst figure.
+    pub worst: Option<f64>,
+}
+
+/// Square of the standard deviations by which the paths on which an algorithm has become worse may
+/// exceed those on which it has become better. Where each path is as likely to be the one as the
+/// other, one comparison in a hundred exceeds it.
+const CHANCE: f64 = 5.4;
 
 impl Baseline {
     /// Reads `survey.json` of an earlier survey, or what `--json` printed.
@@ -135,6 +158,66 @@ impl Baseline {
             }
         }
         all
+    }
+}
+
+impl Baseline {
+    /// Algorithms that have become worse on the paths of the baseline. Another algorithm as the
+    /// reference hides what both suffer from: a queue that is as long as CUBIC's is not short of it.
+    pub fn fallen(&self, report: &Report) -> Vec<Fallen> {
+        let before: BTreeMap<(u64, &str), &Values> =
+            self.outcomes.iter().map(|o| ((o.path, o.cc.as_str()), &o.values)).collect();
+        let mut all = Vec::new();
+        for cc in &report.algorithms {
+            let both: Vec<(&Values, &Values, &crate::Case)> = report
+                .outcomes
+                .iter()
+                .filter(|outcome| outcome.cc == *cc)
+                .filter_map(|outcome| {
+                    let case = report.cases.iter().find(|case| case.path == outcome.path)?;
+                    Some((&outcome.values, *before.get(&(outcome.path, cc.as_str()))?, case))
+                })
+                .collect();
+            all.extend(Measure::ALL.into_iter().filter_map(|measure| {
+                let points = |worse: bool| {
+                    let points = both.iter().filter_map(|(now, before, case)| match worse {
+                        true => compare(measure, case, now, before, report.limit),
+                        false => compare(measure, case, before, now, report.limit),
+                    });
+                    points.filter(|point| point.short).collect::<Vec<Point>>()
+                };
+                let (mut short, better) = (points(true), points(false).len());
+                short.sort_by(|a, b| b.shortfall(measure).total_cmp(&a.shortfall(measure)));
+                let more = short.len() as f64 - better as f64;
+                let is_chance = more * more.abs() < CHANCE * (short.len() + better) as f64;
+                (!short.is_empty() && !is_chance).then(|| Fallen {
+                    cc: cc.clone(),
+                    measure,
+                    worst: short.first().and_then(|point| point.figure),
+                    short: short.iter().map(|point| point.path).collect(),
+                    better,
+                })
+            }));
+        }
+        all
+    }
+}
+
+impl fmt::Display for Fallen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cc, measure, short, better, worst } = self;
+        write!(
+            f,
+            "{cc} against itself before in {measure}: {} paths are short, {better} the other way, worst {}; ",
+            short.len(),
+            measure.show(*worst)
+        )?;
+        let first: Vec<String> = short.iter().take(10).map(u64::to_string).collect();
+        f.write_str(&first.join(", "))?;
+        match short.len() - first.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }
 

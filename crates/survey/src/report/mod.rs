@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_lab::output::page::write_text;
 use serde::Serialize;
 
-use crate::baseline::Worse;
+use crate::baseline::{Fallen, Worse};
 use crate::case::{Case, Kind};
 use crate::error::SurveyError;
 use crate::judge::{Pair, judge, pairs};
@@ -58,6 +58,8 @@ pub struct Report {
     pub worst: Vec<Worst>,
     /// Comparisons that are worse than in the baseline; null if none was given.
     pub worse: Option<Vec<Worse>>,
+    /// Algorithms that fall short of themselves in the baseline; null if none was given.
+    pub fallen: Option<Vec<Fallen>>,
     /// The paths.
     pub cases: Vec<Case>,
     /// The values of each run.
@@ -110,6 +112,7 @@ impl Report {
             pairs,
             worst,
             worse: None,
+            fallen: None,
             cases: survey.paths.iter().map(|path| path.case.clone()).collect(),
             outcomes: outcomes.done,
         }

@@ -51,6 +51,9 @@ fn render(report: &Report) -> Result<String, PageError> {
     }
     let rules = Measure::ALL.map(|measure| format!("{measure} {}", measure.rule(report.limit)));
     let _ = writeln!(out, "<p class=\"detail\">A path is short where: {}.</p>", rules.join("; "));
+    for fallen in report.fallen.iter().flatten() {
+        let _ = writeln!(out, "<p class=\"warning\">Worse: {}</p>", escape(&fallen.to_string()));
+    }
     for worse in report.worse.iter().flatten() {
         let _ = writeln!(out, "<p class=\"warning\">Worse: {}</p>", escape(&worse.to_string()));
     }

@@ -35,6 +35,9 @@ pub fn text(report: &Report) -> String {
         let figure = worst.measure.show(worst.shown.figure);
         let _ = writeln!(out, "{} ({figure}): {}", worst.file.display(), worst.case);
     }
+    for fallen in report.fallen.iter().flatten() {
+        let _ = writeln!(out, "WORSE {fallen}");
+    }
     for worse in report.worse.iter().flatten() {
         let _ = writeln!(out, "WORSE {worse}");
     }

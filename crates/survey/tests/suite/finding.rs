@@ -172,6 +172,12 @@ fn more_short_paths_than_in_the_baseline_are_worse() {
     std::fs::write(&file, serde_json::to_string(&good).expect("JSON")).expect("a file");
     let baseline = Baseline::load(&file).expect("a baseline");
     assert_eq!(baseline.worse(&good), []);
+    assert_eq!(baseline.fallen(&good), []);
+    let fallen = baseline.fallen(&bad);
+    let goodput = fallen.iter().find(|f| f.measure == Measure::Goodput).expect("a goodput");
+    assert_eq!((goodput.cc.as_str(), goodput.short.len(), goodput.better), ("changed", 6, 0));
+    assert!(fallen.iter().all(|fallen| fallen.cc == "changed"), "CUBIC is as it was: {fallen:?}");
+    assert!(goodput.to_string().starts_with("changed against itself before in goodput: 6 paths"));
     let worse = baseline.worse(&bad);
     let goodput = worse.iter().find(|w| w.measure == Measure::Goodput).expect("goodput is worse");
     assert_eq!((goodput.short, goodput.short_before), (6, good.pairs[0].comparisons[0].all.short));

@@ -155,7 +155,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     });
     live.end(None);
     if let Some(baseline) = baseline {
-        report.fallen = Some(baseline.fallen(&report));
+        report.fallen = Some(baseline.fallen(&survey, &report));
         report.worse = Some(baseline.worse(&report));
     }
     let json = report.write(&out).map_err(of_survey)?;

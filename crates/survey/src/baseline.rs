@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use fullpipe_lab::output::file_name_of;
 use serde::{Deserialize, Serialize};
 
+use crate::case::Case;
 use crate::error::SurveyError;
 use crate::judge::{Comparison, Pair, Point, compare};
 use crate::measure::{Measure, Values};
 use crate::report::{Report, SCHEMA_VERSION};
 use crate::results::Outcome;
+use crate::run::Survey;
+use crate::text::is_again;
+use crate::worst::file_of_fallen;
 
 /// A median may be worse by so much.
 const SLACK: f64 = 0.01;
@@ -85,6 +90,13 @@ pub struct Fallen {
     pub better: usize,
     /// The worst figure.
     pub worst: Option<f64>,
+    /// The simplest of the paths on which it falls at least half as far as on the worst one.
+    pub simplest: Case,
+    /// Its scenario file, whose expectation holds with the program of the baseline.
+    pub file: PathBuf,
+    /// Content of the file.
+    #[serde(skip)]
+    pub text: String,
 }
 
 /// Square of the standard deviations by which the paths on which an algorithm has become worse may
@@ -164,11 +176,14 @@ impl Baseline {
 impl Baseline {
     /// Algorithms that have become worse on the paths of the baseline. Another algorithm as the
     /// reference hides what both suffer from: a queue that is as long as CUBIC's is not short of it.
-    pub fn fallen(&self, report: &Report) -> Vec<Fallen> {
+    ///
+    /// The path of each is not shrunk, because the program of the baseline is not here to run simpler
+    /// ones: it is chosen among those that were drawn.
+    pub fn fallen(&self, survey: &Survey, report: &Report) -> Vec<Fallen> {
         let before: BTreeMap<(u64, &str), &Values> =
             self.outcomes.iter().map(|o| ((o.path, o.cc.as_str()), &o.values)).collect();
         let mut all = Vec::new();
-        for cc in &report.algorithms {
+        for cc in report.algorithms.iter().filter(|cc| !is_again(cc)) {
             let both: Vec<(&Values, &Values, &crate::Case)> = report
                 .outcomes
                 .iter()
@@ -190,12 +205,20 @@ impl Baseline {
                 short.sort_by(|a, b| b.shortfall(measure).total_cmp(&a.shortfall(measure)));
                 let more = short.len() as f64 - better as f64;
                 let is_chance = more * more.abs() < CHANCE * (short.len() + better) as f64;
-                (!short.is_empty() && !is_chance).then(|| Fallen {
+                if is_chance {
+                    return None;
+                }
+                let (case, point) = simplest(survey, measure, &short)?;
+                let name = file_name_of(&format!("{cc}-below-before-{measure}"));
+                Some(Fallen {
                     cc: cc.clone(),
                     measure,
                     worst: short.first().and_then(|point| point.figure),
                     short: short.iter().map(|point| point.path).collect(),
                     better,
+                    file: PathBuf::from(format!("{name}.toml")),
+                    text: file_of_fallen(survey, cc, measure, report.limit, case, point),
+                    simplest: case.clone(),
                 })
             }));
         }
@@ -203,9 +226,22 @@ impl Baseline {
     }
 }
 
+/// The path with the fewest disturbances, and then the fewest flows, of those at least half as far
+/// from equal as the worst. The worst are first.
+fn simplest<'a>(
+    survey: &'a Survey,
+    measure: Measure,
+    short: &'a [Point],
+) -> Option<(&'a Case, &'a Point)> {
+    let least = short.first()?.shortfall(measure) / 2.0;
+    let far = short.iter().take_while(|point| point.shortfall(measure) >= least);
+    far.filter_map(|point| Some((survey.case(point.path)?, point)))
+        .min_by_key(|(case, _)| (case.disturbances.len(), case.flows))
+}
+
 impl fmt::Display for Fallen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cc, measure, short, better, worst } = self;
+        let Self { cc, measure, short, better, worst, .. } = self;
         write!(
             f,
             "{cc} against itself before in {measure}: {} paths are short, {better} the other way, worst {}; ",

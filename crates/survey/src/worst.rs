@@ -9,6 +9,7 @@ use fullpipe_lab::output::{create_dir, file_name_of};
 use fullpipe_lab::run::each;
 use serde::Serialize;
 
+use crate::baseline::Fallen;
 use crate::case::{Case, Kind};
 use crate::error::SurveyError;
 use crate::judge::{Pair, Point, Reference};
@@ -129,7 +130,7 @@ const MARK: &str = "# Found by fullpipe survey";
 ///
 /// # Errors
 /// The directory cannot be written.
-pub fn write(dir: &Path, all: &mut [Worst]) -> Result<(), SurveyError> {
+pub fn write(dir: &Path, all: &mut [Worst], fallen: &mut [Fallen]) -> Result<(), SurveyError> {
     create_dir(dir)?;
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -142,6 +143,10 @@ pub fn write(dir: &Path, all: &mut [Worst]) -> Result<(), SurveyError> {
     for worst in all {
         worst.file = dir.join(&worst.file);
         write_text(&worst.file, &worst.text)?;
+    }
+    for fallen in fallen {
+        fallen.file = dir.join(&fallen.file);
+        write_text(&fallen.file, &fallen.text)?;
     }
     Ok(())
 }
@@ -184,51 +189,95 @@ fn file(survey: &Survey, claim: &Claim<'_>, drawn: &Shown, shown: &Shown) -> Str
 fn expectation(claim: &Claim<'_>, shown: &Shown, seeds: usize) -> String {
     let Claim { cc, against, measure, limit } = *claim;
     let case = &shown.case;
-    let of = |term: &str, cc: &str| match seeds {
-        1 => format!("{term}[{}]", text::algorithm(cc)),
-        _ => format!("mean({term}[{}] over seed)", text::algorithm(cc)),
+    let other = |figure: &str| of(figure, Some(against), seeds);
+    let reference = match measure {
+        Measure::Goodput if takes_more_than_fair(case, &shown.reference) => format!(
+            "{:.4} * ({} + {})",
+            case.fair_share(),
+            other("goodput_mbps"),
+            other("flow[competitor].goodput_mbps")
+        ),
+        Measure::Share if takes_more_than_fair(case, &shown.reference) => {
+            format!("{:.4}", case.fair_share())
+        }
+        _ => term(measure, case, Some(against), seeds),
     };
-    let own = |term: &str| of(term, cc);
-    let other = |term: &str| of(term, against);
+    let own = term(measure, case, Some(cc), seeds);
+    holds(measure, limit, &own, &reference, case.judged_from_s())
+}
+
+/// The expectation that a value is not short of another one.
+fn holds(measure: Measure, limit: f64, own: &str, reference: &str, from_s: u64) -> String {
     let sides = match measure {
-        Measure::Goodput => {
-            let reference = match takes_more_than_fair(case, &shown.reference) {
-                false => other("goodput_mbps"),
-                true => format!(
-                    "{:.4} * ({} + {})",
-                    case.fair_share(),
-                    other("goodput_mbps"),
-                    other("flow[competitor].goodput_mbps")
-                ),
-            };
-            format!("{} >= {limit} * {reference}", own("goodput_mbps"))
-        }
+        Measure::Goodput => format!("{own} >= {limit} * {reference}"),
         Measure::Queue | Measure::Latency => {
-            let term = match (measure, case.has(Kind::Media)) {
-                (Measure::Queue, _) => "queue_ms.p95",
-                (_, true) => "flow[media].latency_ms.p99",
-                (_, false) => "flow[requests].completion_ms.p99",
-            };
-            format!("{} <= {TIME_FACTOR} * {} + {ALIKE_MS}", own(term), other(term))
+            format!("{own} <= {TIME_FACTOR} * {reference} + {ALIKE_MS}")
         }
-        Measure::Jain => format!("{} >= {} - {LESS}", own("jain"), other("jain")),
-        Measure::Retransmissions => {
-            let term = "retransmit_rate";
-            format!("{} <= {} + {MORE_RETRANSMISSIONS}", own(term), other(term))
-        }
+        Measure::Jain | Measure::Share => format!("{own} >= {reference} - {LESS}"),
+        Measure::Retransmissions => format!("{own} <= {reference} + {MORE_RETRANSMISSIONS}"),
+    };
+    format!("{sides} after {from_s}s")
+}
+
+/// The value of an algorithm in a measure, as an expectation names it.
+fn term(measure: Measure, case: &Case, cc: Option<&str>, seeds: usize) -> String {
+    let name = match measure {
+        Measure::Goodput => "goodput_mbps",
+        Measure::Queue => "queue_ms.p95",
+        Measure::Latency if case.has(Kind::Media) => "flow[media].latency_ms.p99",
+        Measure::Latency => "flow[requests].completion_ms.p99",
+        Measure::Jain => "jain",
+        Measure::Retransmissions => "retransmit_rate",
         Measure::Share => {
-            let share = |side: &dyn Fn(&str) -> String| {
-                let (own, other) = (side("goodput_mbps"), side("flow[competitor].goodput_mbps"));
-                format!("{own} / ({own} + {other})")
-            };
-            let reference = match takes_more_than_fair(case, &shown.reference) {
-                false => share(&other),
-                true => format!("{:.4}", case.fair_share()),
-            };
-            format!("{} >= {reference} - {LESS}", share(&own))
+            let own = of("goodput_mbps", cc, seeds);
+            let other = of("flow[competitor].goodput_mbps", cc, seeds);
+            return format!("{own} / ({own} + {other})");
         }
     };
-    format!("{sides} after {}s", case.judged_from_s())
+    of(name, cc, seeds)
+}
+
+/// A figure of an algorithm, or its mean over the seeds.
+fn of(figure: &str, cc: Option<&str>, seeds: usize) -> String {
+    let picked = cc.map_or(String::new(), |cc| format!("[{}]", text::algorithm(cc)));
+    match seeds {
+        1 => format!("{figure}{picked}"),
+        _ => format!("mean({figure}{picked} over seed)"),
+    }
+}
+
+/// The file of a path on which an algorithm falls short of what it was in an earlier survey: with
+/// the earlier program its expectation holds.
+pub(crate) fn file_of_fallen(
+    survey: &Survey,
+    cc: &str,
+    measure: Measure,
+    limit: f64,
+    case: &Case,
+    point: &Point,
+) -> String {
+    let options = &survey.options;
+    let seeds = options.seeds.get();
+    let about = [
+        format!("{} as path {} of seed {}.", &MARK[2..], case.path, options.seed),
+        format!("{cc} has become worse than it was in the baseline."),
+        format!("It is: {case}."),
+        format!(
+            "{}: {} now, {} before.",
+            measure.metric(),
+            point.own.map_or("none".to_owned(), number),
+            number(point.reference)
+        ),
+        format!(
+            "Run it again: fullpipe run FILE --backend {}, where FILE is this file.",
+            options.backend
+        ),
+    ];
+    // The file has one algorithm, and so none to pick.
+    let own = term(measure, case, None, seeds);
+    let before = format!("{:.4}", point.reference);
+    let holds = holds(measure, limit, &own, &before, case.judged_from_s());
+    text::scenario(case, &options.senders.only(&[cc]), seeds, &about, &[holds])
 }
 
 /// True if the reference's share beside flows of another algorithm is above the fair one.

@@ -123,7 +123,8 @@ impl Report {
     /// # Errors
     /// One of them cannot be written.
     pub fn write(&mut self, out: &Path) -> Result<String, SurveyError> {
-        worst::write(&out.join("worst"), &mut self.worst)?;
+        let fallen = self.fallen.as_deref_mut().unwrap_or_default();
+        worst::write(&out.join("worst"), &mut self.worst, fallen)?;
         let json = serde_json::to_string(self)? + "\n";
         write_text(&out.join("survey.json"), &json)?;
         page::write(&out.join(PAGE), self)?;

@@ -52,7 +52,13 @@ fn render(report: &Report) -> Result<String, PageError> {
     let rules = Measure::ALL.map(|measure| format!("{measure} {}", measure.rule(report.limit)));
     let _ = writeln!(out, "<p class=\"detail\">A path is short where: {}.</p>", rules.join("; "));
     for fallen in report.fallen.iter().flatten() {
-        let _ = writeln!(out, "<p class=\"warning\">Worse: {}</p>", escape(&fallen.to_string()));
+        let _ = writeln!(
+            out,
+            "<p class=\"warning\">Worse: {}</p>\n<details>\n<summary>{}</summary>\n<pre>{}</pre>\n</details>",
+            escape(&fallen.to_string()),
+            escape(&fallen.simplest.to_string()),
+            escape(&fallen.text)
+        );
     }
     for worse in report.worse.iter().flatten() {
         let _ = writeln!(out, "<p class=\"warning\">Worse: {}</p>", escape(&worse.to_string()));

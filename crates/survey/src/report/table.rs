@@ -37,6 +37,7 @@ pub fn text(report: &Report) -> String {
     }
     for fallen in report.fallen.iter().flatten() {
         let _ = writeln!(out, "WORSE {fallen}");
+        let _ = writeln!(out, "  {}: {}", fallen.file.display(), fallen.simplest);
     }
     for worse in report.worse.iter().flatten() {
         let _ = writeln!(out, "WORSE {worse}");

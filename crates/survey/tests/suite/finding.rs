@@ -172,12 +172,16 @@ fn more_short_paths_than_in_the_baseline_are_worse() {
     std::fs::write(&file, serde_json::to_string(&good).expect("JSON")).expect("a file");
     let baseline = Baseline::load(&file).expect("a baseline");
     assert_eq!(baseline.worse(&good), []);
-    assert_eq!(baseline.fallen(&good), []);
-    let fallen = baseline.fallen(&bad);
+    assert_eq!(baseline.fallen(&survey_of("changed"), &good), []);
+    let mut fallen = baseline.fallen(&survey_of("changed"), &bad);
     let goodput = fallen.iter().find(|f| f.measure == Measure::Goodput).expect("a goodput");
     assert_eq!((goodput.cc.as_str(), goodput.short.len(), goodput.better), ("changed", 6, 0));
     assert!(fallen.iter().all(|fallen| fallen.cc == "changed"), "CUBIC is as it was: {fallen:?}");
     assert!(goodput.to_string().starts_with("changed against itself before in goodput: 6 paths"));
+    a_file_shows_the_fall(goodput);
+    fullpipe_survey::worst::write(&dir.path().join("worst"), &mut [], &mut fallen).expect("files");
+    let written = fallen.iter().map(|fallen| std::fs::read_to_string(&fallen.file));
+    assert!(written.zip(&fallen).all(|(text, fallen)| text.expect("a file") == fallen.text));
     let worse = baseline.worse(&bad);
     let goodput = worse.iter().find(|w| w.measure == Measure::Goodput).expect("goodput is worse");
     assert_eq!((goodput.short, goodput.short_before), (6, good.pairs[0].comparisons[0].all.short));
@@ -186,6 +190,19 @@ fn more_short_paths_than_in_the_baseline_are_worse() {
     let others = fullpipe_survey::run::Options { seed: 2, ..survey_of("changed").options };
     let error = baseline.check(&file, &others).expect_err("other paths").to_string();
     assert!(error.contains("seed 1"), "{error}");
+}
+
+/// The file of a fall is a path with as few disturbances as any that fell as far, and its
+/// expectation is met by the algorithm of before alone.
+fn a_file_shows_the_fall(goodput: &fullpipe_survey::baseline::Fallen) {
+    assert_eq!(goodput.simplest.disturbances.len(), 1, "{}", goodput.simplest);
+    for (cc, is_met) in [("bbr3", true), ("fixed:100kbit", false)] {
+        let text = goodput.text.replace("\"changed\"", &format!("\"{cc}\""));
+        let plan = Plan::parse(&text, "a file", "it", Path::new(""), Edition::default());
+        let plan = plan.expect("the file makes sense");
+        let run = point(&plan, 0).expect("it runs");
+        assert_eq!(plan.judge_runs(&[run])[0].met, is_met, "{cc}: {text}");
+    }
 }
 
 /// The paths of a survey whose first algorithm has another name.

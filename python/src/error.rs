@@ -36,7 +36,7 @@ pub(crate) fn of_output(error: impl std::fmt::Display) -> PyErr {
     exceptions::OutputError::new_err(error.to_string())
 }
 
-/// What a sweep's error is.
+/// Class of a sweep's error.
 pub(crate) fn of_sweep(error: SweepError) -> PyErr {
     match error {
         SweepError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),

@@ -13,7 +13,7 @@ use crate::algorithm::Call;
 /// Time between two looks at signals.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// What the work and the thread that waits for it tell each other.
+/// Messages between the work and the thread that waits for it.
 #[derive(Default)]
 pub(crate) struct Shared {
     /// Whose work it is, and whether it shall end early.

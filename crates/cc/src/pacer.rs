@@ -57,7 +57,7 @@ pub(crate) struct Pacer {
     fraction: u32,
     /// Timer delay that costs no rate whatever this host's lateness is, in nanoseconds.
     granularity: u32,
-    /// How late this host comes, in nanoseconds: the longest of the recent waits.
+    /// Lateness of this host, in nanoseconds: the longest of the recent waits.
     lateness: u32,
     /// The time that the transport was told to come at; [`Instant::MAX`] without one.
     due: Instant,
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(pacer.burst_bound(), exact);
     }
 
-    /// What the pacer did not see is no lateness: credit beyond the granularity is lost.
+    /// A wait that the pacer did not see is no lateness: credit beyond the granularity is lost.
     #[test]
     fn a_timer_late_by_more_than_the_credit_loses_rate() {
         let (rate, span) = (Rate::from_bits_per_sec(100_000_000), Duration::from_secs(2));

@@ -28,7 +28,7 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What carries the flows: quic (real packets of noq on a link inside this process, in real
+    /// Backend of the flows: quic (real packets of noq on a link inside this process, in real
     /// time), quic:quinn (quinn's), quic:s2n (s2n-quic's), tcp (the kernel's, between network
     /// namespaces; needs Linux and root), tcp:user-tun (this project's TCP there), tcp:user (the
     /// same under a virtual clock) or sim (the simulator)
@@ -40,7 +40,7 @@ pub(crate) struct Args {
         default_value = "quic"
     )]
     backend: BackendChoice,
-    /// What is between the ends: udp (inside this process), tun (between two network namespaces;
+    /// Link between the ends: udp (inside this process), tun (between two network namespaces;
     /// needs Linux and root) or netem (the kernel's own, between two network namespaces; for --over
     /// tcp, needs root and a kernel that has it) [default: udp for quic, tun for tcp]
     #[arg(long, value_name = "LINK")]
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     /// Time between the starts of two flows, like 1s [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     stagger: Option<Duration>,
-    /// How long each algorithm runs [default: 10s]
+    /// Duration of each algorithm's run [default: 10s]
     #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     duration: Option<Duration>,
     /// Run until each flow has received this much, like 100MB (10^8 bytes) or 1GiB (2^30)

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Which of the flows, from 0
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 0, allow_negative_numbers = true)]
     flow: usize,
-    /// What carries the file's flows: sim (the simulator), or a backend in real time, as for
+    /// Backend of the file's flows: sim (the simulator), or a backend in real time, as for
     /// `fullpipe run`
     #[arg(
         long,
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// Random loss, like 0.1% or 0.001
     #[arg(long, value_parser = units::parse_loss, default_value = "0%", allow_hyphen_values = true)]
     loss: Probability,
-    /// How long it runs
+    /// Duration of the run
     #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, default_value = "10s", allow_hyphen_values = true)]
     duration: Duration,
     /// Seed of everything random

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why the command did not do what it was asked to.
+/// Reason why the command did not do what it was asked to.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The arguments cannot be right: exit code 2.

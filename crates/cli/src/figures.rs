@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Run all figures
     #[arg(long)]
     all: bool,
-    /// What carries the flows: sim (a virtual clock), or quic (real packets on a link inside this
+    /// Backend of the flows: sim (a virtual clock), or quic (real packets on a link inside this
     /// process, in real time, one run after the other; some figures, for shorter than published)
     #[arg(
         long,

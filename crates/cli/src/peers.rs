@@ -135,7 +135,7 @@ struct Listed<'a> {
     version: Option<&'a str>,
     senders: Vec<String>,
     installed: Option<Installed>,
-    /// Why it is not.
+    /// Reason why it is not.
     reason: Option<String>,
 }
 
@@ -291,7 +291,7 @@ impl Run {
         self.tell(&report)
     }
 
-    /// What is wrong with the options or the machine, before anything is installed.
+    /// Errors in the options, or of the machine, before anything is installed.
     fn check(&self, options: &PeersOptions<'_>) -> Result<(), Failure> {
         if let Some(report) = &self.report {
             page::check_replaceable(report).map_err(Failure::bad_input)?;

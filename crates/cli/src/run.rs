@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// The scenario files; - is standard input
     #[arg(value_name = "FILE.toml", required = true)]
     files: Vec<PathBuf>,
-    /// What carries the flows: sim (the simulator), quic (real packets of noq on a link inside this
+    /// Backend of the flows: sim (the simulator), quic (real packets of noq on a link inside this
     /// process, in real time), quic:quinn, quic:s2n, tcp (the kernel's, between network namespaces;
     /// needs Linux and root), tcp:user-tun (this project's TCP there) or tcp:user (the same under a
     /// virtual clock)
@@ -39,7 +39,7 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// What is between the ends in real time: udp, tun or netem [default: udp for quic, tun for
+    /// Link between the ends in real time: udp, tun or netem [default: udp for quic, tun for
     /// tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,

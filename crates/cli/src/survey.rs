@@ -34,8 +34,8 @@ const OUT: &str = "fullpipe-survey";
 /// worst paths are shrunk to the simplest that still show the shortfall, and written as scenario
 /// files. docs/survey.md has the distribution.
 ///
-/// Writes into the directory: runs.jsonl (a line for each algorithm on each path; the same command goes
-/// on from there), survey.json, report.html and worst/*.toml.
+/// Writes into the directory: runs.jsonl (a line for each algorithm on each path; the same command
+/// goes on from there), survey.json, report.html and worst/*.toml.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -89,7 +89,7 @@ pub(crate) struct Args {
     /// fullpipe-survey, where those of another survey are replaced]
     #[arg(long, short = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What carries the flows: sim (the simulator), tcp:user, or, in real time, quic, quic:quinn,
+    /// Backend of the flows: sim (the simulator), tcp:user, or, in real time, quic, quic:quinn,
     /// quic:s2n, tcp, tcp:user-tun. Paths that need what the backend does not have are left out
     #[arg(
         long,
@@ -99,7 +99,7 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// What is between the ends in real time: udp, tun or netem [default: udp for quic, tun for
+    /// Link between the ends in real time: udp, tun or netem [default: udp for quic, tun for
     /// tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,

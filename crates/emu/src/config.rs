@@ -11,7 +11,7 @@ use fullpipe_path::{ConfigError, CrossSource, PathConfig};
 /// Largest number of flows of a link. Packets of further clients are counted as refused.
 pub const MAX_FLOWS: usize = 256;
 
-/// What is another one of a client from some time on.
+/// Change of a client at some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rebound {
     /// Its port.
@@ -25,7 +25,7 @@ pub enum Rebound {
 pub struct Rebinding {
     /// The time after the zero of the link's clock.
     pub at: Duration,
-    /// What changes.
+    /// The change.
     pub what: Rebound,
 }
 

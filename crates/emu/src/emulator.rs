@@ -118,7 +118,7 @@ impl Emulator {
         self.shared.model().down.queue_delay.histogram().clone()
     }
 
-    /// What the client with this port sends takes so much longer from now on, after the uplink.
+    /// Packets of the client with this port take so much longer from now on, after the uplink.
     pub fn set_extra_delay(&self, client_port: u16, delay: Duration) {
         self.shared.model().way_back.set_delay(client_port, delay);
     }

@@ -164,7 +164,7 @@ impl Drop for Namespace {
     }
 }
 
-/// What tells one namespace from another: the device and the number of its file.
+/// Identity of a namespace: the device and the number of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Identity(u64, u64);
 
@@ -239,8 +239,8 @@ pub fn clean() -> Result<Cleaned, EmuError> {
     Ok(cleaned)
 }
 
-/// What this process writes into the environment of commands, so that [`clean`] knows them by it
-/// where the namespace has no name: the value of [`OWNER_VARIABLE`].
+/// Variable that this process sets in the environment of commands, so that [`clean`] knows them by
+/// it where the namespace has no name: the value of [`OWNER_VARIABLE`].
 ///
 /// # Errors
 /// There is no /proc.

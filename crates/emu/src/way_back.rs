@@ -49,7 +49,7 @@ impl<P> WayBack<P> {
         Self { delays: HashMap::new(), held: BinaryHeap::new(), number: 0 }
     }
 
-    /// What the client with this port sends takes so much longer from now on.
+    /// Packets of the client with this port take so much longer from now on.
     pub(crate) fn set_delay(&mut self, port: u16, delay: Duration) {
         self.delays.insert(port, delay);
     }

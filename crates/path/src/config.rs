@@ -81,7 +81,7 @@ pub enum QueueLimit {
 }
 
 impl QueueLimit {
-    /// Whether it holds a packet at all.
+    /// Checks that it holds a packet at all.
     ///
     /// # Errors
     /// [`ConfigError::QueueBelowOnePacket`] or [`ConfigError::EmptyQueue`].
@@ -337,7 +337,7 @@ impl Default for PathConfig {
 }
 
 impl PathConfig {
-    /// Whether a path can be built from this.
+    /// Checks that a path can be built from this.
     ///
     /// # Errors
     /// Names the first element that makes no sense, and the values that would be valid.

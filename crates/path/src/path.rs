@@ -130,8 +130,8 @@ impl<T: Clone> Path<T> {
         self.log = Some(Box::new(ArrivalLog { most, arrivals: Vec::new() }));
     }
 
-    /// What was recorded, in the order in which it entered; nothing remains here. Where it is less
-    /// than [`PathStats::arrived`], there was no room for the rest.
+    /// The records, in the order in which the packets entered; nothing remains here. Where it is
+    /// less than [`PathStats::arrived`], there was no room for the rest.
     pub fn take_arrivals(&mut self) -> Vec<Arrival> {
         self.log.take().map(|log| log.arrivals).unwrap_or_default()
     }

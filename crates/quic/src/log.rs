@@ -70,7 +70,8 @@ impl RateLimit {
         }
     }
 
-    /// Whether this line may be written; if so, how many were not since the last one that was.
+    /// `Some` if this line may be written, with the number of those that were not since the last
+    /// one.
     pub(crate) fn admit(&self) -> Option<u64> {
         self.admit_at(self.start.elapsed())
     }

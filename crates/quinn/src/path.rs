@@ -166,7 +166,7 @@ impl State {
         self.leaving.as_ref().map_or(0, Leaving::left)
     }
 
-    /// What quinn made at `made`, if the socket is not ours: it left at that time.
+    /// A datagram that quinn made at `made`, if the socket is not ours: it left at that time.
     pub(crate) fn leave_unseen_at(&mut self, made: Instant) {
         // Of the same time there may be several batches, of which the last still waits for the
         // pacer.

@@ -28,7 +28,7 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 use crate::path::{Leave, Path};
 
 thread_local! {
-    /// What the batch that comes next on this thread may send.
+    /// Permission of the next batch on this thread.
     static GRANT: RefCell<Option<Grant>> = const { RefCell::new(None) };
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Flow {
     discarded: u64,
 }
 
-/// What an ACK acknowledged.
+/// Packets that an ACK acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Acked {
     newest: PacketState,
@@ -188,7 +188,7 @@ impl Flow {
         self.core.send_quantum()
     }
 
-    /// What the core believes, which may be asked for at any time: losses that it has not heard
+    /// The core's estimates, which may be asked for at any time: losses that it has not heard
     /// wait for their ACK.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.core.snapshot()

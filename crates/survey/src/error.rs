@@ -1,4 +1,4 @@
-//! Why a survey cannot be made, or did not come to its end: one line each.
+//! Reasons why a survey cannot be made, or did not come to its end: one line each.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

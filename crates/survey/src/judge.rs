@@ -109,7 +109,7 @@ impl Point {
     }
 }
 
-/// Who is compared with whom: the first of the algorithms under test with the others, or, where
+/// Pairs to compare: the first of the algorithms under test with the others, or, where
 /// `against` names some, each of them with those. Where there are several others, there is also the
 /// best of them.
 pub fn pairs(tested: &[String], against: &[String]) -> Vec<(String, Reference)> {

@@ -190,7 +190,7 @@ impl Survey {
     }
 }
 
-/// Why a run has no result.
+/// Reason why a run has no result.
 pub(crate) enum NoResult {
     Stopped,
     Failed(String),

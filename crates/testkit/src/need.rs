@@ -65,7 +65,7 @@ pub enum Need {
     Cc,
     /// `pkg-config`.
     PkgConfig,
-    /// What no machine has, for the tests of the harness.
+    /// A capability that no machine has, for the tests of the harness.
     Nowhere,
 }
 
@@ -129,7 +129,7 @@ impl Need {
     /// Tries it.
     ///
     /// # Errors
-    /// What is not there, in a few words.
+    /// The missing capability, in a few words.
     pub fn probe(self) -> Result<(), String> {
         match self {
             Self::Root => root(),

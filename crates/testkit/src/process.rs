@@ -53,7 +53,7 @@ impl Running {
         until_some("the end of a process", || self.0.try_wait().expect("a child"))
     }
 
-    /// What it wrote on standard error, to its end.
+    /// Its standard error, to its end.
     pub fn stderr(&mut self) -> String {
         let mut text = String::new();
         let stderr = self.0.stderr.as_mut().expect("stderr is a pipe");

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// What happened to a test.
+/// Outcome of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -24,7 +24,7 @@ pub enum Outcome {
 pub struct Entry {
     /// Its name.
     pub test: String,
-    /// What happened to it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Why, in a line.
     pub why: String,

@@ -112,7 +112,7 @@ impl Experiment {
         json(&self.verdicts())
     }
 
-    /// What `fullpipe run --json` prints of the runs so far.
+    /// Output of `fullpipe run --json` for the runs so far.
     pub fn json(&self) -> String {
         let mut report = ScenarioReport::of(&self.plan, None, None);
         report.runs.clone_from(&self.results);

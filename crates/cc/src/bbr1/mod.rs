@@ -35,7 +35,7 @@ use aggregation::Aggregation;
 use policer::Policer;
 use window::{Basis, Conservation};
 
-/// Whether packets were conserved in a round.
+/// Conservation of packets in a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Conserved {
     No,

@@ -54,9 +54,9 @@ pub(crate) struct Amended {
     is_quiet: bool,
     /// Calm rounds of this ProbeRTT, or the newest in a row of this CRUISE.
     calm_rounds: u8,
-    /// What the RTTs of this round of CRUISE or ProbeRTT are above the longest that is short, less
-    /// what others are below it, in units of 1024 ns. One more, so that a round without RTTs is not
-    /// calm.
+    /// Sum of what the RTTs of this round of CRUISE or ProbeRTT are above the longest that is
+    /// short, less what others are below it, in units of 1024 ns. One more, so that a round without
+    /// RTTs is not calm.
     excess: i32,
 }
 
@@ -149,7 +149,7 @@ const fn longest_short(least: Duration) -> u64 {
     least.saturating_add(least >> SHORT_RTT_SHIFT)
 }
 
-/// What `rtt` is above `longest` or below it, in units of 1024 ns.
+/// Distance of `rtt` above `longest`, negative below it, in units of 1024 ns.
 fn excess(rtt: Duration, longest: u64) -> i32 {
     let units = |ns: u64| i32::try_from(ns >> 10).unwrap_or(i32::MAX);
     let rtt = rtt.as_nanos();

@@ -63,7 +63,7 @@ impl Transport {
         Ok(Self::Own { stack, config: Box::new(config), name })
     }
 
-    /// What it is, in words.
+    /// Its name, in words.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Kernel { cc: None, .. } => "the kernel's TCP".to_owned(),

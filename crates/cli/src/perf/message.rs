@@ -137,7 +137,7 @@ impl<'a> Messages<'a> {
     /// The next one. It may be dropped at any time without a loss.
     ///
     /// # Errors
-    /// What arrives is no message, or the connection has ended.
+    /// The bytes that arrived are no message, or the connection has ended.
     pub(super) async fn next(&mut self) -> io::Result<Message> {
         loop {
             if let Some(frame) = self.codec.decode(&mut self.buffer)? {

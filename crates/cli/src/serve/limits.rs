@@ -28,13 +28,13 @@ pub(super) struct LimitArgs {
     /// [default: 1GiB]
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     max_memory: Option<u64>,
-    /// How long a handshake may take [default: 20s]
+    /// Time that a handshake may take [default: 20s]
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     handshake_timeout: Option<Duration>,
-    /// How long a request may take to arrive [default: 10s]
+    /// Time that a request may take to arrive [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     request_timeout: Option<Duration>,
-    /// How long a client may take nothing of its answers [default: 2min]
+    /// Time for which a client may take nothing of its answers [default: 2min]
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     stall_timeout: Option<Duration>,
     /// Silence after which a connection is lost [default: 30s]

@@ -41,7 +41,7 @@ pub(super) struct TcpArgs {
 /// A listener that serves as long as the runtime runs.
 pub(super) struct TcpServer {
     address: SocketAddr,
-    /// What TCP it is, in words.
+    /// Name of its TCP, in words.
     over: String,
     stack: Option<Stack>,
 }

@@ -103,8 +103,8 @@ pub struct NetemLink {
     client: Namespace,
 }
 
-/// Whether this process can make namespaces, and this kernel has netem and pairs of devices for
-/// them.
+/// Checks that this process can make namespaces, and that this kernel has netem and pairs of
+/// devices for them.
 ///
 /// # Errors
 /// The first requirement that is missing, in one line.

@@ -369,7 +369,7 @@ impl TunLink {
         WireView(Arc::clone(&self.shared))
     }
 
-    /// What the client's socket with this port sends takes so much longer from now on, after the
+    /// Packets of the client's socket with this port take so much longer from now on, after the
     /// uplink.
     pub fn set_extra_delay(&self, client_port: u16, delay: Duration) {
         self.shared.model().way_back.set_delay(client_port, delay);

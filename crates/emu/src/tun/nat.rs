@@ -21,7 +21,7 @@ pub(super) struct Nat {
     /// Number of changes so far, of ports and of addresses.
     ports: u16,
     addresses: u8,
-    /// Who the server has heard of since the last change.
+    /// Clients that the server has heard of since the last change.
     known: HashSet<(IpAddr, u16)>,
 }
 

@@ -284,7 +284,7 @@ impl Connection {
 }
 
 impl Ranges {
-    /// How many bytes of a range are new.
+    /// Number of bytes of a range that are new.
     fn insert(&mut self, start: u64, end: u64) -> u64 {
         let (mut start, mut end) = (start.max(self.until), end);
         if start >= end {

@@ -120,7 +120,7 @@ impl RunError {
     }
 }
 
-/// What to write instead of a program that is not there.
+/// Advice in place of a program that is not there.
 fn what_was_meant(program: &str) -> String {
     match program.split_whitespace().collect::<Vec<_>>().as_slice() {
         [first, _, ..] => format!(

@@ -185,7 +185,7 @@ impl BackendChoice {
         }
     }
 
-    /// Why it cannot serve this need of a scenario; nothing where it can.
+    /// Reason why it cannot serve this need of a scenario; `None` if it can.
     pub(crate) fn lacks(self, need: &Need) -> Option<String> {
         let has = |backend: &dyn Backend| match &need.feature {
             Feature::Algorithm(cc) => backend.algorithm(*cc).is_some(),

@@ -1,4 +1,4 @@
-//! Whether expectations were met, and by how much.
+//! Verdicts: expectations that were met or not, and by how much.
 
 use std::collections::{HashMap, HashSet};
 

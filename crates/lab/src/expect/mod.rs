@@ -211,7 +211,7 @@ fn axis_of(axis: Option<&str>, value: &str, grid: &Grid) -> Result<(String, Stri
     }
 }
 
-/// Whether some run has that flow or link, and lasts until the window begins.
+/// Checks that some run has that flow or link, and lasts until the window begins.
 fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
     let has_series =
         |run: &crate::scenario::Run| run.scenario().is_ok_and(|s| s.interval.is_some());

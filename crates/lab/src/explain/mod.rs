@@ -47,7 +47,7 @@ pub struct Chapter {
     pub lasted_s: f64,
     /// The state, in the draft's spelling.
     pub state: &'static str,
-    /// Why it was entered, which is why the one before was left.
+    /// Reason why it was entered, and why the one before was left.
     pub why: String,
     /// Mean and peak of the queue's delay meanwhile.
     pub queue_mean_ms: f64,

@@ -1,4 +1,4 @@
-//! Why a state was entered: what the snapshots before and after say.
+//! Reasons for which a state was entered, from the snapshots before and after.
 
 use fullpipe_cc::{BbrSnapshot, Duration, Snapshot, State};
 
@@ -32,7 +32,7 @@ pub(super) fn began(first: &Snapshot) -> String {
     }
 }
 
-/// Why the state changed.
+/// Reason why the state changed.
 pub(super) fn changed(c: &StateChange<'_>, truth: &Truth) -> String {
     match (c.before.bbr, c.after.bbr) {
         (Some(before), Some(after)) => bbr(c, &before, &after, truth),

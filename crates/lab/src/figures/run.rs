@@ -46,7 +46,7 @@ impl Figure {
         self.files.iter().map(plan).collect()
     }
 
-    /// Whether what has to be seen was seen.
+    /// The figure's result: verdicts on all that has to be seen.
     fn judge(&self, plans: &[Plan], files: Vec<Vec<RunResult>>) -> FigureResult {
         let mut out = Checks::default();
         let mut shortened: Vec<&str> = Vec::new();

@@ -62,7 +62,7 @@ fn place(cell: &Cell) -> String {
     }
 }
 
-/// Why runs did not pass, each reason once.
+/// Reasons why runs did not pass, each once.
 fn reasons(cell: &Cell) -> String {
     let worst = cell.grade();
     let mut all: Vec<&str> = Vec::new();

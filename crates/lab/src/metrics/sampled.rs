@@ -126,7 +126,7 @@ pub enum Condition {
     /// say.
     #[doc(hidden)]
     Number(Column, Comparison, u64),
-    /// Whether it is in a state.
+    /// A state in which it is, or is not.
     State(&'static str, bool),
 }
 

@@ -9,7 +9,7 @@ pub struct EmulatorRecord {
     pub lateness_us: Lateness,
     /// True if the machine was quiet enough for the result to be trusted.
     pub trusted: bool,
-    /// Why not, in one sentence; null when it is trusted.
+    /// Reason why not, in one sentence; null when it is trusted.
     pub warning: Option<String>,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Mark {
     /// Requests and connections of each flow that had begun and were not complete, where it has
     /// such.
     pub(crate) incomplete: Vec<Option<u64>>,
-    /// What a link that looks at each packet saw of each flow's data; empty for one that does not.
+    /// Record of each flow's data by a link that looks at each packet; empty for one that does not.
     pub(crate) on_link: Vec<FlowOnLink>,
 }
 
@@ -100,8 +100,8 @@ pub(crate) struct Observations {
     pub(crate) interrupted: bool,
     /// Starts before this one that came too late.
     pub(crate) late_starts: usize,
-    /// What entered the first link and the way back, where it was asked for and there is one that
-    /// sees it.
+    /// Packets that entered the first link and the way back, where it was asked for and there is
+    /// one that sees it.
     pub(crate) arrivals: Option<[Vec<Arrival>; 2]>,
 }
 

@@ -7,7 +7,7 @@ use fullpipe_cc::{Duration, Rate};
 use super::{FlowSample, SeriesRow};
 use crate::formulas::{bits_per_sec, millis, seconds};
 
-/// Whether a series is recorded where the scenario does not say how often.
+/// Rule for the series of a scenario that does not say how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sampling {
     /// Only when it names an interval.

@@ -43,7 +43,7 @@ pub struct ScenarioReport {
     /// Of several runs of each point the mean of each metric, and its confidence interval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Repeated>,
-    /// Whether they went as expected; of several runs of a point their means.
+    /// The verdicts on the expectations; of several runs of a point their means.
     pub expectations: Vec<Verdict>,
     /// Metrics outside the interval of the baseline; null if none was given.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]

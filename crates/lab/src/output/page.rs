@@ -70,7 +70,7 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), PageError> {
 /// By this a page is known as one that this program wrote.
 const GENERATOR: &str = "<meta name=\"generator\" content=\"fullpipe ";
 
-/// Whether a page can be written here: not in place of a file that this program did not write.
+/// Checks that a page can be written here: not in place of a file that this program did not write.
 ///
 /// # Errors
 /// Those of [`check_writable`], and [`PageError::NotOurs`].

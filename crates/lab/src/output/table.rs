@@ -131,7 +131,7 @@ pub fn place(at: &[(String, String)], otherwise: &str) -> String {
     }
 }
 
-/// Whether an expectation was met, and by how much.
+/// The verdict on an expectation, and by how much it was met.
 pub fn verdict(verdict: &Verdict) -> String {
     let state = match (verdict.met, &verdict.known_failure) {
         (true, None) => "met    ",

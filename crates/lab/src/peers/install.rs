@@ -36,7 +36,7 @@ pub struct Installed {
     pub date: Option<String>,
 }
 
-/// Why a stack is not there: one line.
+/// Reason why a stack is not there: one line.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum NotInstalled {

@@ -76,20 +76,19 @@ impl Plan {
         self.grid.fingerprint(&self.text)
     }
 
-    /// Whether all runs of the plan are as expected; of several of a point, their means.
+    /// Judges all runs of the plan; of several of a point, their means.
     pub fn judge_runs(&self, runs: &[RunResult]) -> Vec<Verdict> {
         let means = mean_probes(runs);
         let values: Vec<&[Option<f64>]> = means.iter().map(Vec::as_slice).collect();
         self.judge(&values)
     }
 
-    /// Whether the runs are as expected; `values[run]` are what that run brought for the plan's
-    /// probes.
+    /// Judges the runs; `values[run]` are what that run brought for the plan's probes.
     pub fn judge(&self, values: &[&[Option<f64>]]) -> Vec<Verdict> {
         expect::check(&self.expectations, &self.grid, values)
     }
 
-    /// Whether a backend can run all of it, expectations included. This is the one place that
+    /// Checks that a backend can run all of it, expectations included. This is the one place that
     /// refuses what a backend does not have.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ const CHECKSUM: &[u8] = b",\"sha256\":\"";
 /// Text after the checksum.
 const END: &[u8] = b"\"}\n";
 
-/// What a journal is about.
+/// Subject of a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalOf {
     /// Word for what runs, as errors say it.

@@ -48,7 +48,7 @@ fn scenario(plan: &Plan, index: usize, backend: BackendChoice) -> Result<Scenari
     Ok(scenario)
 }
 
-/// Whether this machine can run all of a plan.
+/// Checks that this machine can run all of a plan.
 ///
 /// # Errors
 /// The missing requirement, in one line.

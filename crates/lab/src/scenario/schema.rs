@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for AtTheTop {
     }
 }
 
-/// What sends a flow's data.
+/// Sender of a flow's data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Sender {
     /// An algorithm.
@@ -275,7 +275,7 @@ pub(super) enum Cubic {
     Linux,
 }
 
-/// Whether a flow understands marks, and how it takes them.
+/// A flow's understanding of marks, and its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Marks {

@@ -58,7 +58,7 @@ impl Red {
         taken
     }
 
-    /// Whether the packet is marked, or dropped, or neither.
+    /// Decision on a packet: marked, dropped or neither.
     fn admit(&mut self, pool: &mut Pool, key: Key, held: Count) -> Result<(), DropReason> {
         let (low, high) = (self.config.min_bytes as f64, self.config.max_bytes as f64);
         if self.average < low {

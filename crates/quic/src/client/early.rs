@@ -10,7 +10,7 @@ use std::sync::Arc;
 use noq::ZeroRttAccepted;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
 
-/// What a server made of the early requests.
+/// A server's answer to the early requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     /// It has not said so yet.

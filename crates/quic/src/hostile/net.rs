@@ -33,7 +33,7 @@ pub(crate) struct Net(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// Who is attacked: what it is sent is counted.
+    /// Target of an attack: the bytes that it is sent are counted.
     target: SocketAddr,
     delivered: AtomicU64,
 }

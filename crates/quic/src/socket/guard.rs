@@ -62,7 +62,7 @@ struct Unvalidated {
     waiting: Vec<Waker>,
 }
 
-/// Whether a datagram may be sent.
+/// Permission to send a datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Permit {
     /// Yes, and so may all others to this address in this generation.
@@ -141,7 +141,7 @@ impl Guard {
         }
     }
 
-    /// Whether this datagram may be sent now; it counts as sent if so. With a waker, whoever is
+    /// True if this datagram may be sent now; it counts as sent if so. With a waker, whoever is
     /// refused is woken when more was received from there.
     pub(super) fn permit(&self, to: SocketAddr, datagram: &[u8], waker: Option<&Waker>) -> Permit {
         let generation = self.generation();

@@ -18,7 +18,7 @@ pub(super) struct Hello {
     pub(super) resumes: bool,
 }
 
-/// Whether a ClientHello is complete.
+/// Completeness of a ClientHello.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
     Incomplete,

@@ -19,7 +19,8 @@ const RESERVED: u32 = 0x0a0a_0a0a;
 #[derive(Clone, Debug)]
 pub(super) struct Attempts(Arc<Mutex<Aging<ConnectionId, First>>>);
 
-/// What a server repeats of the first packet of a connection, and what it may not list.
+/// Fields of the first packet of a connection that a server repeats, and versions that it may not
+/// list.
 #[derive(Debug)]
 struct First {
     destination: ConnectionId,

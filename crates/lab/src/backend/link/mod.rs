@@ -39,7 +39,7 @@ pub(super) enum Link {
     Netem(NetemLink),
 }
 
-/// Whether this machine has such a link, and whether that can be the scenario's path.
+/// Checks that this machine has such a link, and that it can be the scenario's path.
 pub(super) fn check(kind: LinkKind, scenario: &Scenario) -> Result<(), RunError> {
     match kind {
         LinkKind::Udp => Ok(()),
@@ -82,7 +82,7 @@ impl Link {
         Ok(Self::Tun(TunLink::start(&config)?))
     }
 
-    /// What the client with this port sends arrives so much later from now on. Netem has no such
+    /// Packets of the client with this port arrive so much later from now on. Netem has no such
     /// thing, and [`check`] refuses a scenario that wants it.
     pub(super) fn set_extra_delay(&self, client_port: u16, delay: Duration) {
         match self {

@@ -17,7 +17,7 @@ pub(crate) struct RealPath {
     /// The way of the data: all links of a chain, one behind the other.
     downlink: PathConfig,
     uplink: PathConfig,
-    /// What shares the way of the data, and the seed of each.
+    /// Flows that share the way of the data, and the seed of each.
     cross: Vec<(CrossTraffic, u64)>,
     /// The longest way back of a flow beyond the uplink.
     extra_rtt: Duration,

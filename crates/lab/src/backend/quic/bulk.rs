@@ -1,4 +1,4 @@
-//! What a server has that answers each stream by itself, as those over quinn and s2n-quic do.
+//! A server that answers each stream by itself, as those over quinn and s2n-quic do.
 
 use std::net::SocketAddr;
 

@@ -44,7 +44,7 @@ pub(in crate::backend) trait Stack: Send + Sync + 'static {
         identity: &Self::Identity,
         flows: &Arc<Flows<Self::Connection>>,
     ) -> Result<(Self::Server, SocketAddr), RunError>;
-    /// What connects to such a server.
+    /// A client of such a server.
     fn dialer(identity: &Self::Identity, settings: Settings) -> Self::Dialer;
     /// Ends a server and its connections.
     fn shutdown(server: Self::Server) -> impl Future<Output = ()> + Send;

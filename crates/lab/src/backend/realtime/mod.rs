@@ -45,7 +45,7 @@ pub(super) trait Testbed {
     fn completion_ns(&self) -> Vec<Option<Histogram<u64>>>;
     /// Requests of each flow that are not answered yet, where it has such.
     fn incomplete(&self) -> Vec<Option<u64>>;
-    /// What the link saw of each flow, where it looks at them.
+    /// The link's record of each flow, where it looks at them.
     fn on_link(&self) -> Vec<FlowOnLink> {
         Vec::new()
     }

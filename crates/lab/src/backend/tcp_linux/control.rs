@@ -64,7 +64,7 @@ impl Controls {
     }
 }
 
-/// Whether one of ours can be loaded here.
+/// Checks that one of ours can be loaded here.
 #[cfg(feature = "kernel")]
 pub(super) fn check(_: Cc) -> Result<(), RunError> {
     Ok(fullpipe_bpf::kernel::check()?)

@@ -124,7 +124,7 @@ impl Program {
         wire.sample(self.flow)[self.way]
     }
 
-    /// What the link knows of the sender.
+    /// The link's record of the sender.
     pub(super) fn sender(&self, wire: &WireView) -> Option<FlowSample> {
         let seen = self.sample(wire);
         let (lost_packets, lost_bytes) = match seen.is_tcp {
@@ -328,7 +328,7 @@ impl Program {
         RunError::Program { flow: self.flow, program, how, output, is_unfit }
     }
 
-    /// What is wrong with a run that ended in time: data that never came, that came the other way,
+    /// Errors of a run that ended in time: data that never came, that came the other way,
     /// or that ended long before the flow. `zero` is the run's first request, since the epoch.
     pub(super) fn complaint(
         &self,

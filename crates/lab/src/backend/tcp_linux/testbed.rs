@@ -264,7 +264,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// What is wrong with one of them in a run that ended in time.
+    /// Error of one of them in a run that ended in time.
     pub(super) fn complaint(&self, times: &[FlowTimes]) -> Option<RunError> {
         self.all.iter().find_map(|(program, flow)| {
             let zero = flow.zero.get().copied().unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::course::RTT_S;
 use super::view::{View, burst_quantile};
 
-/// Whether more of a figure is better, or less, and then by how much it may differ for nothing.
+/// Direction in which a figure is better, and by how much it may differ for nothing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Sense {
     More,
@@ -149,7 +149,7 @@ fn ramp(v: &View) -> f64 {
     there.map_or(v.end - v.start, |i| (i + 2) as f64 * step)
 }
 
-/// What the first two seconds lost, in BDP.
+/// Data that the first two seconds lost, in BDP.
 fn startup_losses(v: &View) -> f64 {
     let lost = v.sent_in(v.start, v.start + 2.0).iter().filter(|p| p.lost.is_some());
     lost.map(|p| p.bytes).sum::<f64>() / v.bdp(v.start, RTT_S)
@@ -190,7 +190,7 @@ fn jain(v: &View) -> Result<f64, String> {
     Ok((a + b) * (a + b) / (2.0 * (a * a + b * b)).max(1.0))
 }
 
-/// What each of the two largest flows got in the last half.
+/// Share of each of the two largest flows in the last half.
 pub(super) fn shares(v: &View) -> Option<[f64; 2]> {
     let flows = v.flows();
     let [(a, sent_a), (b, sent_b), ..] = flows.as_slice() else { return None };

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::program::ProgramPath;
 use crate::scenario::Edition;
 
-/// Who is on a path.
+/// Senders on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Company {
     /// The command alone.
@@ -32,7 +32,7 @@ pub struct Course {
     path: &'static str,
     /// For how long, in seconds.
     pub span_s: u64,
-    /// Who is there.
+    /// Its senders.
     pub company: Company,
     /// True if it is part of a quick verdict.
     pub quick: bool,

@@ -14,7 +14,7 @@ use super::view::{View, at_quantile, burst_quantile};
 pub struct Defect {
     /// Its name.
     pub name: String,
-    /// What was seen, and what leads to it.
+    /// The observation, and its cause.
     pub about: String,
 }
 

@@ -8,7 +8,7 @@ use super::Views;
 use super::course::RTT_S;
 use super::view::{View, at_quantile, burst_quantile};
 
-/// What an algorithm looks like.
+/// Appearance of an algorithm.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {

@@ -13,7 +13,7 @@ use crate::run::arrivals;
 /// A sender of the simulator: its name, and the fields of its flow in a scenario file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sender {
-    /// What results call it.
+    /// Its name in results.
     pub name: String,
     /// The fields of its `[[flow]]`.
     pub flow: String,

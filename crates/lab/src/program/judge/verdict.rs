@@ -14,12 +14,12 @@ use super::ours::{Sender, simulate};
 use super::view::View;
 use crate::backend::RunError;
 
-/// What differs from good by noise and by how an implementation counts: a factor of the best of
+/// Difference from good by noise and by how an implementation counts: a factor of the best of
 /// ours.
 const GOOD_SHARE: f64 = 0.8;
 const GOOD_MULTIPLE: f64 = 2.0;
 
-/// What none of ours does, noise taken into account: factors of the worst of them.
+/// Limits that none of ours reaches, noise taken into account: factors of the worst of them.
 const BROKEN_SHARE: f64 = 0.5;
 const BROKEN_MULTIPLE: f64 = 1.5;
 
@@ -141,7 +141,8 @@ impl Judged {
         !self.defects.is_empty() || self.checks.iter().any(|c| c.grade == Some(Grade::Broken))
     }
 
-    /// What is worse than before: the checks whose grade is, and defects that were not there.
+    /// Results that are worse than before: the checks whose grade is, and defects that were not
+    /// there.
     pub fn worse_than(&self, before: &Self) -> Vec<String> {
         let was = |check: &str| before.checks.iter().find(|c| c.check == check)?.grade;
         let checks = self.checks.iter().filter_map(|c| {

@@ -104,6 +104,16 @@ pub struct Fallen {
 /// other, one comparison in a hundred exceeds it.
 const CHANCE: f64 = 5.4;
 
+/// Paths count once more by themselves if they are short by so many times the least. Other seeds
+/// make a small difference on many paths, and hide a large one on few.
+const FAR: f64 = 4.0;
+
+/// True if chance does not explain why so many paths are worse, and so many better.
+fn is_more(worse: usize, better: usize) -> bool {
+    let more = worse as f64 - better as f64;
+    more > 0.0 && more * more >= CHANCE * (worse + better) as f64
+}
+
 impl Baseline {
     /// Reads `survey.json` of an earlier survey, or what `--json` printed.
     ///
@@ -201,11 +211,16 @@ impl Baseline {
                     });
                     points.filter(|point| point.short).collect::<Vec<Point>>()
                 };
-                let (mut short, better) = (points(true), points(false).len());
+                let (mut short, better) = (points(true), points(false));
                 short.sort_by(|a, b| b.shortfall(measure).total_cmp(&a.shortfall(measure)));
-                let more = short.len() as f64 - better as f64;
-                let is_chance = more * more.abs() < CHANCE * (short.len() + better) as f64;
-                if is_chance {
+                let far = FAR * measure.short_from(report.limit);
+                let beyond = |points: &[Point], least: f64| {
+                    points.iter().filter(|point| point.shortfall(measure) >= least).count()
+                };
+                let is_more = [0.0, far]
+                    .into_iter()
+                    .any(|least| is_more(beyond(&short, least), beyond(&better, least)));
+                if !is_more {
                     return None;
                 }
                 let (case, point) = simplest(survey, measure, &short)?;
@@ -215,7 +230,7 @@ impl Baseline {
                     measure,
                     worst: short.first().and_then(|point| point.figure),
                     short: short.iter().map(|point| point.path).collect(),
-                    better,
+                    better: better.len(),
                     file: PathBuf::from(format!("{name}.toml")),
                     text: file_of_fallen(survey, cc, measure, report.limit, case, point),
                     simplest: case.clone(),

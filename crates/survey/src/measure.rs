@@ -224,6 +224,16 @@ impl Measure {
         }
     }
 
+    /// The distance from equal at which a run falls short. `limit` is that of goodput, as a ratio.
+    pub(crate) fn short_from(self, limit: f64) -> f64 {
+        match self {
+            Self::Goodput => 1.0 - limit,
+            Self::Queue | Self::Latency => TIME_FACTOR - 1.0,
+            Self::Jain | Self::Share => LESS,
+            Self::Retransmissions => MORE_RETRANSMISSIONS,
+        }
+    }
+
     /// Distance of a figure from that of equals: above 0 if it is worse.
     pub fn shortfall(self, figure: f64) -> f64 {
         match self {

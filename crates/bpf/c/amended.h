@@ -102,12 +102,6 @@ static inline bool is_round_calm(const struct bbr3 *b)
 	       !is_queueing(b->min_rtt, b->amended.shortest_rtt, COMPETITOR_QUEUE_SHIFT);
 }
 
-/* Nanoseconds in units of 1024. */
-static inline int64_t excess_units(uint64_t ns)
-{
-	return (int64_t)min64(ns >> 10, MAX_EXCESS);
-}
-
 /* Notes an RTT of CRUISE or ProbeRTT. */
 static inline void note_calm(struct bbr3 *b, uint64_t rtt)
 {
@@ -122,8 +116,8 @@ static inline void note_calm(struct bbr3 *b, uint64_t rtt)
 	}
 	if (rtt != INFINITE) {
 		uint64_t longest = add_sat(b->min_rtt, b->min_rtt >> SHORT_RTT_SHIFT);
-		int64_t excess = a->excess + excess_units(sub_sat(rtt, longest)) -
-				 excess_units(sub_sat(longest, rtt));
+		/* In units of 1024 ns; the shift rounds down. */
+		int64_t excess = a->excess + ((int64_t)(rtt - longest) >> 10);
 
 		excess = excess > MAX_EXCESS ? MAX_EXCESS : excess;
 		a->excess = (int32_t)(excess < -MAX_EXCESS - 1 ? -MAX_EXCESS - 1 : excess);

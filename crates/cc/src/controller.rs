@@ -237,7 +237,8 @@ impl Controller {
     }
 
     /// Tells if a full packet may leave now.
-    #[inline]
+    // Always: left to itself the compiler calls it, for 12 of 131 instructions.
+    #[inline(always)]
     pub fn can_send(&mut self, now: Instant) -> SendDecision {
         if self.conn.is_window_full() {
             self.conn.mark_cwnd_limited();

@@ -137,15 +137,19 @@ impl Pacer {
     #[inline]
     pub(crate) fn note_arrival(&mut self, now: Instant, min_rtt: impl FnOnce() -> Duration) {
         if now >= self.due {
-            self.note_lateness(now, min_rtt());
+            let late = now.since(self.due).min(MAX_LATENESS).as_nanos() as u32;
+            self.due = Instant::MAX;
+            // An exact timer on a host that never was late.
+            if late | self.lateness != 0 {
+                self.note_lateness(late, min_rtt());
+            }
         }
     }
 
     /// The depth is renewed before the bucket is filled, so that the wait that just ended gives all
     /// the credit that it earned.
-    fn note_lateness(&mut self, now: Instant, min_rtt: Duration) {
-        let late = now.since(self.due).min(MAX_LATENESS).as_nanos() as u32;
-        self.due = Instant::MAX;
+    #[cold]
+    fn note_lateness(&mut self, late: u32, min_rtt: Duration) {
         let kept = self.lateness - (self.lateness >> LATENESS_DECAY_SHIFT);
         let before = core::mem::replace(&mut self.lateness, kept.max(late));
         // Within the granularity the lateness decides nothing.

@@ -101,24 +101,30 @@ impl Amended {
         self.excess <= 0 && !is_queueing(rtt.min, rtt.shortest, COMPETITOR_QUEUE_SHIFT)
     }
 
-    /// Notes an RTT of CRUISE or ProbeRTT. True if it shows that the path is quiet. Both begin
+    /// A round of CRUISE or ProbeRTT ends. True if it shows that the path is quiet. Both begin
     /// within a round, of which the rest counts as one.
-    fn note_calm(&mut self, state: State, round_start: bool, rtt: Rtts) -> bool {
-        if round_start {
-            let is_calm = self.is_round_calm(&rtt);
-            self.excess = 1;
-            self.calm_rounds = match (is_calm, state) {
-                (true, _) => self.calm_rounds.saturating_add(1),
-                (false, State::ProbeRtt) => self.calm_rounds,
-                (false, _) => 0,
-            };
-        }
-        if rtt.newest != Duration::MAX {
-            self.excess = self.excess.saturating_add(excess(rtt.newest, longest_short(rtt.min)));
-        }
+    #[cold]
+    fn end_round(&mut self, state: State, rtt: &Rtts) -> bool {
+        let is_calm = self.is_round_calm(rtt);
+        self.excess = 1;
+        self.calm_rounds = match (is_calm, state) {
+            (true, _) => self.calm_rounds.saturating_add(1),
+            (false, State::ProbeRtt) => self.calm_rounds,
+            (false, _) => 0,
+        };
         let was_quiet = self.is_quiet;
         self.is_quiet |= state == State::ProbeBwCruise && self.calm_rounds >= CALM_ROUNDS;
         self.is_quiet != was_quiet
+    }
+
+    /// Adds the RTT of an ACK to its round of CRUISE or ProbeRTT. True if it is short.
+    #[inline]
+    fn add_to_round(&mut self, rtt: Duration, min_rtt: Duration) -> bool {
+        // Exact below 2^63 ns. The shift rounds down: an RTT that is no longer is at most 0.
+        let excess = rtt.as_nanos().wrapping_sub(longest_short(min_rtt)) as i64;
+        let sum = i64::from(self.excess) + (excess >> 10);
+        self.excess = sum.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        excess <= 0
     }
 
     /// The share of `bytes` that the path may lose by itself: the baseline and two standard
@@ -131,7 +137,6 @@ impl Amended {
 
 /// RTTs that say if a path is quiet.
 struct Rtts {
-    newest: Duration,
     /// BBR.min_rtt.
     min: Duration,
     /// The connection's.
@@ -147,13 +152,6 @@ pub(super) fn is_short(rtt: Duration, least: Duration) -> bool {
 const fn longest_short(least: Duration) -> u64 {
     let least = least.as_nanos();
     least.saturating_add(least >> SHORT_RTT_SHIFT)
-}
-
-/// Distance of `rtt` above `longest`, negative below it, in units of 1024 ns.
-fn excess(rtt: Duration, longest: u64) -> i32 {
-    let units = |ns: u64| i32::try_from(ns >> 10).unwrap_or(i32::MAX);
-    let rtt = rtt.as_nanos();
-    units(rtt.saturating_sub(longest)) - units(longest.saturating_sub(rtt))
 }
 
 /// True if `rtt` was measured and is above `least` by more than its binary fraction 2^-`shift`: the
@@ -174,28 +172,8 @@ impl<F: Flavour> Bbr3<F> {
     /// Notes the RTT of each ACK where an amendment asks for it later.
     #[inline]
     pub(super) fn note_rtt(&mut self, conn: &Conn, rs: &RateSample) {
-        let (state, round_start) = (self.state, self.round_start);
-        let (min_rtt, min_delay) = (self.min_rtt, self.probe_rtt_min_delay);
-        let delivers = self.delivers_what_it_estimates();
-        let at_latest = (rs.rtt < min_delay).then(|| self.probe_rtt_at_latest(conn, rs.now));
+        let (state, min_rtt) = (self.state, self.min_rtt);
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
-        if matches!(state, State::ProbeBwCruise | State::ProbeRtt) {
-            let rtt = Rtts { newest: rs.rtt, min: min_rtt, shortest: conn.sampler.min_rtt() };
-            self.is_model_new |= amended.note_calm(state, round_start, rtt);
-        }
-        match state {
-            // DOWN has emptied the queue: what stands there a round later is another flow's.
-            State::ProbeBwCruise if round_start => amended.least_rtt = rs.rtt,
-            State::ProbeBwCruise => amended.least_rtt = amended.least_rtt.min(rs.rtt),
-            _ => {}
-        }
-        let is_without_margin = amended.acts(Amendment::MarginWithQueue)
-            && state == State::ProbeBwCruise
-            && delivers
-            && is_short(amended.least_rtt, conn.sampler.min_rtt());
-        // The pacing rate follows it.
-        self.is_model_new |= amended.is_without_margin != is_without_margin;
-        amended.is_without_margin = is_without_margin;
         // A single long RTT may be a delayed ACK.
         if !amended.has_seen_queue() {
             amended.queueing_acks = match is_queueing(rs.rtt, min_rtt, QUEUE_SHIFT) {
@@ -203,17 +181,72 @@ impl<F: Flavour> Bbr3<F> {
                 false => 0,
             };
         }
-        if let Some(at_latest) = at_latest {
-            amended.probe_rtt_at_latest = at_latest;
+        let is_short = match state {
+            State::ProbeBwCruise => self.note_rtt_of_cruise(conn, rs),
+            State::ProbeRtt => {
+                self.note_rtt_without_queue(conn, rs);
+                false
+            }
+            _ => is_short(rs.rtt, min_rtt),
+        };
+        if rs.rtt < self.probe_rtt_min_delay {
+            self.put_off_probe_rtt(conn, rs.now);
         }
         // ProbeRTT only when needed: this sample is what ProbeRTT would find.
-        if amended.acts(Amendment::ProbeRttWhenNeeded)
-            && state != State::ProbeRtt
-            && is_short(rs.rtt, min_delay.min(min_rtt))
+        if is_short
+            && let Some(amended) = self.amended(Amendment::ProbeRttWhenNeeded)
             && rs.now < amended.probe_rtt_at_latest
         {
             self.renew_probe_rtt_expiry(conn, rs.now);
         }
+    }
+
+    /// The RTT of an ACK in a state in which this flow keeps no queue: DOWN has emptied it. True if
+    /// it is short.
+    #[inline]
+    fn note_rtt_without_queue(&mut self, conn: &Conn, rs: &RateSample) -> bool {
+        let (state, min_rtt) = (self.state, self.min_rtt);
+        let Some(amended) = F::amended_mut(&mut self.own) else { return false };
+        if self.round_start {
+            let rtts = Rtts { min: min_rtt, shortest: conn.sampler.min_rtt() };
+            self.is_model_new |= amended.end_round(state, &rtts);
+        }
+        rs.rtt != Duration::MAX && amended.add_to_round(rs.rtt, min_rtt)
+    }
+
+    /// What stands in a queue a round after DOWN is another flow's. True if the RTT is short.
+    #[inline]
+    fn note_rtt_of_cruise(&mut self, conn: &Conn, rs: &RateSample) -> bool {
+        let is_short = self.note_rtt_without_queue(conn, rs);
+        let Some(amended) = F::amended_mut(&mut self.own) else { return false };
+        let is_least = self.round_start || rs.rtt < amended.least_rtt;
+        if is_least {
+            amended.least_rtt = rs.rtt;
+        }
+        if is_least || self.is_model_new {
+            self.renew_margin(conn);
+        }
+        is_short
+    }
+
+    #[cold]
+    fn put_off_probe_rtt(&mut self, conn: &Conn, now: Instant) {
+        let at_latest = self.probe_rtt_at_latest(conn, now);
+        if let Some(amended) = F::amended_mut(&mut self.own) {
+            amended.probe_rtt_at_latest = at_latest;
+        }
+    }
+
+    /// CRUISE needs no pacing margin where it keeps no queue. The pacing rate follows.
+    #[cold]
+    fn renew_margin(&mut self, conn: &Conn) {
+        let delivers = self.delivers_what_it_estimates();
+        let Some(amended) = F::amended_mut(&mut self.own) else { return };
+        let is_without_margin = delivers
+            && amended.acts(Amendment::MarginWithQueue)
+            && is_short(amended.least_rtt, conn.sampler.min_rtt());
+        self.is_model_new |= amended.is_without_margin != is_without_margin;
+        amended.is_without_margin = is_without_margin;
     }
 
     /// True if the bandwidth that this cycle measured is that of the cycle before, less at most
@@ -255,6 +288,7 @@ impl<F: Flavour> Bbr3<F> {
         if let Some(amended) = F::amended_mut(&mut self.own) {
             amended.least_rtt = Duration::MAX;
             amended.rounds = 0;
+            amended.is_without_margin = false;
             amended.begin_calm();
             amended.cruise_lost = conn.sampler.lost();
             amended.cruise_delivered = conn.sampler.delivered;

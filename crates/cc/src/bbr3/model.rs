@@ -43,6 +43,8 @@ impl<F: Flavour> Bbr3<F> {
         if raises && (rs.delivery_rate >= self.max_bw || !rs.is_app_limited) {
             self.max_bw_filter[1] = rs.delivery_rate;
             self.max_bw = self.max_bw_filter[0].max(self.max_bw_filter[1]);
+            // What this cycle delivers decides on the pacing margin, also below the maximum.
+            self.is_model_new |= F::amended(&self.own).is_some();
         }
     }
 
@@ -123,6 +125,14 @@ impl<F: Flavour> Bbr3<F> {
     /// says as much. Once the route is longer, no sample is near min_rtt, and ProbeRTT comes.
     /// In Startup the draft's test 20 wants a ProbeRTT, which bbr3x leaves out there as well.
     pub(super) fn update_min_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
+        let may_renew = F::P.app_limited_rtt_renews_probe_rtt && rs.is_app_limited;
+        if rs.rtt < self.probe_rtt_min_delay || rs.now > self.next_rtt_check || may_renew {
+            self.check_rtt(conn, rs);
+        }
+    }
+
+    #[cold]
+    fn check_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         if F::P.app_limited_rtt_renews_probe_rtt
             && rs.is_app_limited
             && conn.was_application_limited
@@ -131,13 +141,6 @@ impl<F: Flavour> Bbr3<F> {
         {
             self.renew_probe_rtt_expiry(conn, rs.now);
         }
-        if rs.rtt < self.probe_rtt_min_delay || rs.now > self.next_rtt_check {
-            self.check_rtt(conn, rs);
-        }
-    }
-
-    #[cold]
-    fn check_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         let probe_rtt_expired = rs.now > self.probe_rtt_min_expiry;
         self.renew_min_rtt(conn, rs, probe_rtt_expired);
         self.schedule_rtt_check();

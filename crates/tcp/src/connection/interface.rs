@@ -52,10 +52,11 @@ impl Connection {
     }
 
     /// True if an application that waits to write should go on: a third of what the bounds allow is
-    /// free, as with Linux's sockets, so that it does not wake for each segment.
+    /// free, as with Linux's sockets, so that it does not wake for each segment. After
+    /// [`Self::close`], too: [`Self::write`] says at once that it is not possible.
     pub fn is_writable(&self) -> bool {
         let bound = self.config.send_buffer.min(self.config.unsent);
-        self.state == State::Closed || self.writable() > bound / 3
+        self.state == State::Closed || self.closing || self.writable() > bound / 3
     }
 
     /// Bytes that were written and never sent.

@@ -136,6 +136,13 @@ impl Endpoint {
         Some(handle)
     }
 
+    /// The listener at which a connection waits for [`Self::accept`], its handshake over.
+    pub fn queued_at(&self, handle: Handle) -> Option<ListenerHandle> {
+        let slot = self.slots.get(handle.index as usize)?;
+        let is_queued = slot.generation == handle.generation && !slot.is_half_open;
+        slot.listener.filter(|_| is_queued).map(ListenerHandle)
+    }
+
     /// Opens a connection. With port 0 in `local` a port is chosen (RFC 6056).
     ///
     /// # Errors

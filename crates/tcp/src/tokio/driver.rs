@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time;
 use std::vec;
 use std::vec::Vec;
@@ -10,10 +11,14 @@ use std::vec::Vec;
 use ::tokio::io::unix::AsyncFd;
 
 use super::timer::Timer;
+use super::wakers::Wakes;
 use super::{Device, Shared};
 
 /// Packets that are read, and that are sent, before others get their turn.
 const BURST: usize = 64;
+/// Time for which a packet waits for room in the device; then it is lost, as in any full queue.
+/// Meanwhile no timer of a connection's is known: it takes its turn when the packet is gone.
+const FULL: time::Duration = time::Duration::from_millis(100);
 /// The largest IP packet.
 const LARGEST: usize = 65_536;
 
@@ -26,6 +31,11 @@ struct Driver<D: Device> {
     buffer: Vec<u8>,
     /// A packet that waits for room in the device; none when empty.
     packet: Vec<u8>,
+    /// The time at which it is lost.
+    lost_at: Option<time::Instant>,
+    wakes: Wakes,
+    /// The reason of its end.
+    reason: io::ErrorKind,
 }
 
 /// The next thing to wait for.
@@ -33,10 +43,8 @@ struct Driver<D: Device> {
 enum Next {
     /// There is more to do at once.
     Nothing,
-    /// Room in the device.
-    Room,
-    /// A packet, somebody's work, or this time.
-    Event(Option<time::Instant>),
+    /// A packet, somebody's work, this time, or room in the device if a packet waits for it.
+    Event { at: Option<time::Instant>, room: bool },
 }
 
 pub(super) fn spawn(device: impl Device, shared: Arc<Shared>) -> io::Result<()> {
@@ -46,8 +54,17 @@ pub(super) fn spawn(device: impl Device, shared: Arc<Shared>) -> io::Result<()> 
         reason = "the other way is unsafe; an OwnedFd keeps what that asks for: it stays open and the same"
     )]
     let ready = AsyncFd::new(descriptor)?;
-    let (timer, buffer) = (Timer::new()?, vec![0; LARGEST]);
-    let driver = Driver { device, ready, timer, shared, buffer, packet: Vec::new() };
+    let driver = Driver {
+        device,
+        ready,
+        timer: Timer::new()?,
+        shared,
+        buffer: vec![0; LARGEST],
+        packet: Vec::new(),
+        lost_at: None,
+        wakes: Wakes::default(),
+        reason: io::ErrorKind::ConnectionAborted,
+    };
     ::tokio::spawn(driver.run());
     Ok(())
 }
@@ -56,67 +73,88 @@ impl<D: Device> Driver<D> {
     async fn run(mut self) {
         loop {
             let done = match self.work() {
-                Ok(Next::Event(_)) if self.is_over() => return,
+                Ok(Next::Event { .. }) if self.is_over() => return,
+                Ok(Next::Event { at, room }) => self.wait(at, room).await,
                 Ok(Next::Nothing) => {
                     ::tokio::task::yield_now().await;
                     Ok(())
                 }
-                Ok(Next::Room) => self.ready.writable().await.map(|mut guard| guard.clear_ready()),
-                Ok(Next::Event(at)) => self.wait(at).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = done {
-                return self.shared.lock().fail(error.kind());
+                self.reason = error.kind();
+                return;
             }
         }
     }
 
     /// Nobody has the stack any more, and no connection is left.
     fn is_over(&self) -> bool {
-        Arc::strong_count(&self.shared) == 1 && self.shared.lock().endpoint.connections() == 0
+        self.shared.shares.load(Ordering::Acquire) == 0
+            && self.shared.lock().endpoint.connections() == 0
     }
 
-    async fn wait(&mut self, at: Option<time::Instant>) -> io::Result<()> {
+    async fn wait(&mut self, at: Option<time::Instant>, room: bool) -> io::Result<()> {
         ::tokio::select! {
             ready = self.ready.readable() => ready?.clear_ready(),
+            ready = self.ready.writable(), if room => ready?.clear_ready(),
             () = self.shared.work.notified() => {}
             due = self.timer.wait(at) => due?,
         }
         Ok(())
     }
 
-    /// Takes in packets, does what is due, and sends what may leave.
+    /// Takes in packets, does what is due, and sends what may leave. The lock is free while the
+    /// device is at work, which takes most of the time.
     fn work(&mut self) -> io::Result<Next> {
-        let Self { device, shared, buffer, packet, .. } = self;
+        let Self { device, shared, buffer, packet, lost_at, wakes, .. } = self;
         let device = &*device;
-        let mut state = shared.lock();
         let mut more = true;
         for _ in 0..BURST {
-            match receive(device, buffer)? {
-                Some(count) => state.endpoint.receive(shared.now(), &buffer[..count]),
-                None => {
-                    more = false;
-                    break;
-                }
-            }
-        }
-        state.endpoint.on_timer(shared.now());
-        let mut next = Next::Nothing;
-        for _ in 0..BURST {
-            if packet.is_empty() && !state.endpoint.transmit(shared.now(), packet) {
-                let at = state.endpoint.poll_at();
-                let at = at.map(|at| shared.epoch + time::Duration::from_nanos(at.as_nanos()));
-                next = Next::Event(at);
+            let Some(count) = receive(device, buffer)? else {
+                more = false;
                 break;
-            }
-            if !send(device, packet)? {
-                next = Next::Room;
+            };
+            shared.lock().endpoint.receive(shared.now(), &buffer[..count]);
+        }
+        shared.lock().endpoint.on_timer(shared.now());
+        if lost_at.is_some_and(|at| at <= time::Instant::now()) {
+            packet.clear();
+            *lost_at = None;
+        }
+        let (mut is_quiet, mut room) = (false, false);
+        for _ in 0..BURST {
+            is_quiet = packet.is_empty() && !shared.lock().endpoint.transmit(shared.now(), packet);
+            room = !is_quiet && !send(device, packet)?;
+            if is_quiet || room {
                 break;
             }
             packet.clear();
+            *lost_at = None;
         }
-        state.wake();
-        Ok(if more { Next::Nothing } else { next })
+        let at = {
+            let mut state = shared.lock();
+            state.find_changed(wakes);
+            state.endpoint.poll_at()
+        };
+        wakes.wake();
+        if more || !(is_quiet || room) {
+            return Ok(Next::Nothing);
+        }
+        let mut at = at.map(|at| shared.epoch + time::Duration::from_nanos(at.as_nanos()));
+        if room {
+            let lost_at = *lost_at.get_or_insert_with(|| time::Instant::now() + FULL);
+            at = Some(at.map_or(lost_at, |at| at.min(lost_at)));
+        }
+        Ok(Next::Event { at, room })
+    }
+}
+
+/// However it ends: by an error, by a panic, or with its runtime.
+impl<D: Device> Drop for Driver<D> {
+    fn drop(&mut self) {
+        self.shared.lock().fail(self.reason, &mut self.wakes);
+        self.wakes.wake();
     }
 }
 
@@ -124,6 +162,7 @@ impl<D: Device> Driver<D> {
 fn receive(device: &impl Device, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match device.receive(buffer) {
+            Ok(0) => return Err(io::ErrorKind::ConnectionAborted.into()),
             Ok(count) => return Ok(Some(count)),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

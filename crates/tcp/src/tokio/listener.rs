@@ -1,19 +1,23 @@
 //! Listeners.
 
-use std::future::poll_fn;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
-use super::{Shared, Stack, TcpStream};
+use ::tokio::sync::Notify;
+
+use super::{Share, Stack, TcpStream};
 use crate::{Config, ListenerHandle};
 
-/// Waits for connections.
-#[derive(Debug)]
+/// Waits for connections. Dropping it resets those that nobody has accepted.
 pub struct TcpListener {
-    shared: Arc<Shared>,
+    shared: Share,
     handle: ListenerHandle,
+    address: SocketAddr,
+    /// Tells one task for each connection.
+    queued: Arc<Notify>,
 }
 
 impl TcpListener {
@@ -21,7 +25,8 @@ impl TcpListener {
     /// [`crate::Endpoint::listen`].
     ///
     /// # Errors
-    /// There is a listener with this address, or the stack has ended.
+    /// There is a listener with this address ([`io::ErrorKind::AddrInUse`]), or the stack has
+    /// ended.
     pub fn bind(
         stack: &Stack,
         address: SocketAddr,
@@ -31,37 +36,58 @@ impl TcpListener {
         let mut state = stack.shared.lock();
         state.check()?;
         let handle = state.endpoint.listen(address, backlog, config)?;
+        let queued = Arc::new(Notify::new());
+        state.listeners.insert(handle, Arc::clone(&queued));
         drop(state);
-        Ok(Self { shared: Arc::clone(&stack.shared), handle })
+        Ok(Self { shared: stack.shared.clone(), handle, address, queued })
     }
 
-    /// The next connection, and the peer's address.
+    /// The address at which it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The next connection, and the peer's address. Any number of tasks may wait: each connection
+    /// wakes one of them. Dropping the future loses no connection.
     ///
     /// # Errors
     /// The stack has ended.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        poll_fn(|context| {
-            let mut state = self.shared.lock();
-            state.check()?;
-            let Some(handle) = state.endpoint.accept(self.handle) else {
-                if !state.accepting.iter().any(|waker| waker.will_wake(context.waker())) {
-                    state.accepting.push(context.waker().clone());
-                }
-                return Poll::Pending;
-            };
-            let remote = state.endpoint.connection(handle).map(|c| c.remote());
-            drop(state);
-            let stream = TcpStream::new(Arc::clone(&self.shared), handle);
-            let remote = remote.ok_or(io::ErrorKind::NotConnected)?;
-            Poll::Ready(Ok((stream, remote)))
-        })
-        .await
+        loop {
+            // It is registered before it looks, so that it misses no connection.
+            let mut queued = pin!(self.queued.notified());
+            queued.as_mut().enable();
+            if let Some(accepted) = self.take()? {
+                return Ok(accepted);
+            }
+            queued.await;
+        }
+    }
+
+    fn take(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+        let mut state = self.shared.lock();
+        state.check()?;
+        while let Some(handle) = state.endpoint.accept(self.handle) {
+            if let Some(remote) = state.endpoint.connection(handle).map(|c| c.remote()) {
+                return Ok(Some((TcpStream::new(self.shared.clone(), handle), remote)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener").field("local", &self.address).finish_non_exhaustive()
     }
 }
 
 impl Drop for TcpListener {
     fn drop(&mut self) {
-        self.shared.lock().endpoint.close_listener(self.handle);
+        let mut state = self.shared.lock();
+        state.listeners.remove(&self.handle);
+        state.endpoint.close_listener(self.handle);
+        drop(state);
         self.shared.work.notify_one();
     }
 }

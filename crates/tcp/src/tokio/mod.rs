@@ -1,7 +1,10 @@
 //! Connections for tokio over a device that carries IP packets, such as a TUN device.
 //!
-//! A [`Stack`] is an [`Endpoint`] with a task that drives it. It ends when the stack, all of its
-//! listeners and streams are dropped, and what they sent has arrived.
+//! A [`Stack`] is an [`Endpoint`] with a task that drives it. The task ends when the stack, all of
+//! its listeners and streams are dropped, and what they sent has arrived. When it ends before, by
+//! an error or the end of the device, a panic, or because its runtime is gone, everybody who waits
+//! for the stack has an error, and so has whoever asks it for something from then on: the device's,
+//! or [`io::ErrorKind::ConnectionAborted`].
 //!
 //! ```no_run
 //! use fullpipe_tcp::{Config, tokio::{Stack, TcpStream}};
@@ -24,20 +27,23 @@ mod driver;
 mod listener;
 mod stream;
 mod timer;
+mod wakers;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
 use std::time;
-use std::vec::Vec;
 
 use ::tokio::sync::Notify;
 use ::tokio::time::error::Elapsed;
 use ::tokio::time::{sleep, timeout};
 use fullpipe_cc::{Duration, Instant};
 
-use crate::{Endpoint, Error, Handle};
+use crate::{Endpoint, Error, Handle, ListenerHandle};
+use wakers::{Wakers, Wakes};
 
 pub use device::Device;
 pub use listener::TcpListener;
@@ -49,33 +55,30 @@ const LOOK: time::Duration = time::Duration::from_millis(5);
 const GOODBYE: time::Duration = time::Duration::from_secs(1);
 
 /// An endpoint, and the task that drives it. Clones are the same stack.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Stack {
-    shared: Arc<Shared>,
+    shared: Share,
 }
 
-#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     /// Somebody did something with the endpoint.
     work: Notify,
     epoch: time::Instant,
+    /// Stacks, listeners and streams: with the last one the task has nobody to work for.
+    shares: AtomicUsize,
 }
 
-#[derive(Debug)]
+/// The part of a stack, listener or stream in what they share with the task.
+struct Share(Arc<Shared>);
+
 struct State {
     endpoint: Endpoint,
     wakers: HashMap<Handle, Wakers>,
-    accepting: Vec<Waker>,
+    /// What tells the tasks that wait to accept.
+    listeners: HashMap<ListenerHandle, Arc<Notify>>,
     /// The reason for which the task has ended.
     failed: Option<io::ErrorKind>,
-}
-
-/// The tasks that wait for a connection.
-#[derive(Debug, Default)]
-struct Wakers {
-    read: Option<Waker>,
-    write: Option<Waker>,
 }
 
 impl Stack {
@@ -92,16 +95,17 @@ impl Stack {
         let state = State {
             endpoint: Endpoint::new(key, max_connections),
             wakers: HashMap::new(),
-            accepting: Vec::new(),
+            listeners: HashMap::new(),
             failed: None,
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             work: Notify::new(),
             epoch: time::Instant::now(),
+            shares: AtomicUsize::new(1),
         });
         driver::spawn(device, Arc::clone(&shared))?;
-        Ok(Self { shared })
+        Ok(Self { shared: Share(shared) })
     }
 
     /// Waits until the peers have all that was written, but no longer than `grace`, and resets what
@@ -151,41 +155,67 @@ impl Shared {
     }
 }
 
+impl Clone for Share {
+    fn clone(&self) -> Self {
+        self.shares.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if self.shares.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.work.notify_one();
+        }
+    }
+}
+
+impl Deref for Share {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
 impl State {
     /// An error for everybody when the task has ended.
     fn check(&self) -> io::Result<()> {
         self.failed.map_or(Ok(()), |kind| Err(io::Error::new(kind, "the stack has ended")))
     }
 
-    /// Wakes whoever waits for something that has changed.
-    fn wake(&mut self) {
-        let mut any = false;
+    /// Finds whoever waits for something that has changed.
+    fn find_changed(&mut self, wakes: &mut Wakes) {
         while let Some(handle) = self.endpoint.next_changed() {
-            any = true;
-            let Some(wakers) = self.wakers.get_mut(&handle) else { continue };
-            let connection = self.endpoint.connection(handle);
-            if connection.is_none_or(|c| c.is_readable())
-                && let Some(waker) = wakers.read.take()
+            if let Some(wakers) = self.wakers.get_mut(&handle) {
+                let connection = self.endpoint.connection(handle);
+                let can_read = connection.is_none_or(|c| c.is_readable());
+                let can_write = connection.is_none_or(|c| c.is_writable());
+                wakers.wake(can_read, can_write, wakes);
+            } else if let Some(notify) =
+                self.endpoint.queued_at(handle).and_then(|listener| self.listeners.get(&listener))
             {
-                waker.wake();
+                wakes.one(notify);
             }
-            if connection.is_none_or(|c| c.is_writable())
-                && let Some(waker) = wakers.write.take()
-            {
-                waker.wake();
-            }
-        }
-        if any {
-            self.accepting.drain(..).for_each(Waker::wake);
         }
     }
 
-    fn fail(&mut self, kind: io::ErrorKind) {
+    /// The task has ended: finds all that wait.
+    fn fail(&mut self, kind: io::ErrorKind, wakes: &mut Wakes) {
         self.failed = Some(kind);
-        for (_, wakers) in self.wakers.drain() {
-            [wakers.read, wakers.write].into_iter().flatten().for_each(Waker::wake);
+        for (_, mut wakers) in self.wakers.drain() {
+            wakers.wake(true, true, wakes);
         }
-        self.accepting.drain(..).for_each(Waker::wake);
+        self.listeners.drain().for_each(|(_, notify)| wakes.all(notify));
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.lock();
+        let mut parts = f.debug_struct("Stack");
+        parts.field("connections", &state.endpoint.connections());
+        parts.field("failed", &state.failed).finish_non_exhaustive()
     }
 }
 
@@ -195,6 +225,8 @@ fn random_key() -> io::Result<[u8; 16]> {
     Ok(key)
 }
 
+/// With the kind that std has for it; [`Error::Closed`] is [`io::ErrorKind::NotConnected`], and
+/// when writing [`io::ErrorKind::BrokenPipe`].
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error {

@@ -1,45 +1,60 @@
 //! Streams.
 
-use std::future::poll_fn;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use fullpipe_cc::{Algorithm, Snapshot};
 
-use super::{Shared, Stack, State, Wakers};
-use crate::{Config, Connection, Error, Handle, Info};
+use super::wakers::{Direction, Wakers};
+use super::{Share, Stack};
+use crate::{Config, Connection, Endpoint, Error, Handle, Info, State};
 
-/// A connection. Dropping it closes it: what was written still arrives; what the peer sends from
-/// then on resets it.
-#[derive(Debug)]
+/// A connection. Dropping it closes it: what was written still arrives. Data that nobody has read
+/// by then, or that the peer sends from then on, resets it instead, so that the peer learns that it
+/// was lost (RFC 2525 section 2.17).
+///
+/// As with tokio's own streams, of the tasks that poll to read the last one is woken, and of those
+/// that poll to write; any number may wait in the futures that take `&self`, and all are woken.
 pub struct TcpStream {
-    shared: Arc<Shared>,
+    shared: Share,
     handle: Handle,
 }
 
+/// [`Poll::Pending`] for [`Error::WouldBlock`].
+fn outcome<T>(result: Result<T, Error>) -> Poll<io::Result<T>> {
+    match result {
+        Err(Error::WouldBlock) => Poll::Pending,
+        done => Poll::Ready(done.map_err(io::Error::from)),
+    }
+}
+
 impl TcpStream {
-    pub(super) fn new(shared: Arc<Shared>, handle: Handle) -> Self {
-        shared.lock().wakers.insert(handle, Wakers::default());
+    pub(super) fn new(shared: Share, handle: Handle) -> Self {
         Self { shared, handle }
     }
 
     /// Connects `local`, an address of the stack whose port may be 0 for any, to `remote`.
     ///
+    /// It waits for [`Config::user_timeout`] at most, three minutes by default. Dropping the future
+    /// gives up at once, so `tokio::time::timeout` around it is a shorter limit.
+    ///
     /// # Errors
-    /// The addresses are impossible or in use, the peer refuses or does not answer, or the stack
-    /// has ended.
+    /// [`io::ErrorKind::InvalidInput`] for addresses that are impossible, `AddrInUse` for a
+    /// connection that there is or when no port is left, `QuotaExceeded` beyond the stack's number
+    /// of connections, `ConnectionRefused` by the peer, `TimedOut` without an answer; the stack has
+    /// ended.
     pub async fn connect(
         stack: &Stack,
         local: SocketAddr,
         remote: SocketAddr,
         config: &Config,
     ) -> io::Result<Self> {
-        let shared = Arc::clone(&stack.shared);
+        let shared = stack.shared.clone();
         let handle = {
             let mut state = shared.lock();
             state.check()?;
@@ -47,26 +62,17 @@ impl TcpStream {
         };
         shared.work.notify_one();
         let stream = Self::new(shared, handle);
-        poll_fn(|context| {
-            let mut state = stream.shared.lock();
-            if let Err(ended) = state.check() {
-                return Poll::Ready(Err(ended));
-            }
-            let connection = state.endpoint.connection(handle);
-            match connection.map(Connection::state) {
-                Some(crate::State::SynSent | crate::State::SynReceived) => {
-                    let waker = context.waker().clone();
-                    state.wakers.entry(handle).or_default().write = Some(waker);
-                    Poll::Pending
+        let is_open = |endpoint: &mut Endpoint| {
+            let connection = endpoint.connection(handle);
+            outcome(match connection.map(Connection::state) {
+                Some(State::SynSent | State::SynReceived) => Err(Error::WouldBlock),
+                Some(State::Closed) | None => {
+                    Err(connection.and_then(Connection::error).unwrap_or(Error::Closed))
                 }
-                Some(crate::State::Closed) | None => {
-                    let error = connection.and_then(Connection::error).unwrap_or(Error::Closed);
-                    Poll::Ready(Err(io::Error::from(error)))
-                }
-                Some(_) => Poll::Ready(Ok(())),
-            }
-        })
-        .await?;
+                Some(_) => Ok(()),
+            })
+        };
+        stream.wait(is_open, |wakers| &mut wakers.write).await?;
         Ok(stream)
     }
 
@@ -138,70 +144,139 @@ impl TcpStream {
     async fn until(
         &self,
         is_so: fn(&Connection) -> bool,
-        waker: fn(&mut Wakers) -> &mut Option<Waker>,
+        direction: fn(&mut Wakers) -> &mut Direction,
     ) -> io::Result<()> {
-        poll_fn(|context| {
-            let mut state = self.shared.lock();
-            state.check()?;
-            if state.endpoint.connection(self.handle).is_none_or(is_so) {
-                return Poll::Ready(Ok(()));
+        let look = |endpoint: &mut Endpoint| match endpoint.connection(self.handle) {
+            Some(connection) if !is_so(connection) => Poll::Pending,
+            _ => Poll::Ready(Ok(())),
+        };
+        self.wait(look, direction).await
+    }
+
+    /// Does something with the endpoint once it is possible.
+    async fn wait<T>(
+        &self,
+        mut act: impl FnMut(&mut Endpoint) -> Poll<io::Result<T>>,
+        direction: fn(&mut Wakers) -> &mut Direction,
+    ) -> io::Result<T> {
+        let waiting = |wakers: &mut Wakers| direction(wakers).waiting();
+        let notify = match self.attempt(&mut act, waiting) {
+            Ok(done) => return done,
+            Err(notify) => notify,
+        };
+        loop {
+            // It is registered before it looks, so that it misses nothing.
+            let mut changed = pin!(notify.notified());
+            changed.as_mut().enable();
+            if let Ok(done) = self.attempt(&mut act, |_| ()) {
+                return done;
             }
-            let wakers = state.wakers.entry(self.handle).or_default();
-            *waker(wakers) = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await
+            changed.await;
+        }
+    }
+
+    /// Does something with the endpoint; where that has to wait, `or` is the error.
+    fn attempt<T, W>(
+        &self,
+        act: impl FnOnce(&mut Endpoint) -> Poll<io::Result<T>>,
+        or: impl FnOnce(&mut Wakers) -> W,
+    ) -> Result<io::Result<T>, W> {
+        let mut state = self.shared.lock();
+        if let Err(ended) = state.check() {
+            return Ok(Err(ended));
+        }
+        match act(&mut state.endpoint) {
+            Poll::Ready(done) => Ok(done),
+            Poll::Pending => Err(or(state.wakers.entry(self.handle).or_default())),
+        }
     }
 
     /// Reads what there is, as [`Connection::read`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is nothing yet; the reason of the connection's end;
-    /// the stack has ended.
+    /// [`io::ErrorKind::WouldBlock`] when there is nothing yet; the reason of the connection's end,
+    /// such as `ConnectionReset` or `TimedOut`; the stack has ended.
     pub fn try_read(&self, to: &mut [u8]) -> io::Result<usize> {
-        self.act(|state| state.endpoint.read(self.handle, to))
+        self.now(|endpoint| self.read(endpoint, to))
     }
 
     /// Writes what there is room for, as [`Connection::write`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is no room; the reason of the connection's end; the
-    /// stack has ended.
+    /// [`io::ErrorKind::WouldBlock`] when there is no room; `BrokenPipe` after a shutdown; the
+    /// reason of the connection's end, such as `ConnectionReset` or `TimedOut`; the stack has
+    /// ended.
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
-        let now = self.shared.now();
-        self.act(|state| state.endpoint.write(now, self.handle, data))
+        self.now(|endpoint| self.write(endpoint, data))
     }
 
-    fn act<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Error>) -> io::Result<T> {
-        let mut state = self.shared.lock();
-        state.check()?;
-        let done = act(&mut state)?;
-        drop(state);
+    fn now<T>(&self, act: impl FnOnce(&mut Endpoint) -> Poll<io::Result<T>>) -> io::Result<T> {
+        let done = self.attempt(act, |_| ()).map_err(|()| io::ErrorKind::WouldBlock)??;
         self.shared.work.notify_one();
         Ok(done)
     }
 
-    /// Does something with the endpoint that may have to wait.
     fn poll<T>(
         &self,
         context: &mut Context<'_>,
-        act: impl FnOnce(&mut State) -> Result<T, Error>,
-        waker: impl FnOnce(&mut Wakers) -> &mut Option<Waker>,
+        act: impl FnOnce(&mut Endpoint) -> Poll<io::Result<T>>,
+        direction: fn(&mut Wakers) -> &mut Direction,
     ) -> Poll<io::Result<T>> {
+        let on_poll = |wakers: &mut Wakers| direction(wakers).on_poll(context.waker());
+        match self.attempt(act, on_poll) {
+            Ok(done) => {
+                self.shared.work.notify_one();
+                Poll::Ready(done)
+            }
+            Err(_old) => Poll::Pending,
+        }
+    }
+
+    fn read(&self, endpoint: &mut Endpoint, to: &mut [u8]) -> Poll<io::Result<usize>> {
+        outcome(endpoint.read(self.handle, to))
+    }
+
+    fn write(&self, endpoint: &mut Endpoint, data: &[u8]) -> Poll<io::Result<usize>> {
+        match endpoint.write(self.shared.now(), self.handle, data) {
+            // Nothing needs no room.
+            Err(Error::WouldBlock) if data.is_empty() => Poll::Ready(Ok(0)),
+            Err(closed @ Error::Closed) => {
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, closed)))
+            }
+            written => outcome(written),
+        }
+    }
+
+    pub(super) fn poll_read_to(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let to = buffer.initialize_unfilled();
+        let read =
+            self.poll(context, |endpoint| self.read(endpoint, to), |wakers| &mut wakers.read);
+        read.map_ok(|count| buffer.advance(count))
+    }
+
+    pub(super) fn poll_write_from(
+        &self,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll(context, |endpoint| self.write(endpoint, data), |wakers| &mut wakers.write)
+    }
+
+    /// No more is written.
+    pub(super) fn close(&self) -> io::Result<()> {
         let mut state = self.shared.lock();
         state.check()?;
-        match act(&mut state) {
-            Err(Error::WouldBlock) => {
-                let wakers = state.wakers.entry(self.handle).or_default();
-                *waker(wakers) = Some(context.waker().clone());
-                Poll::Pending
-            }
-            result => {
-                drop(state);
-                self.shared.work.notify_one();
-                Poll::Ready(result.map_err(io::Error::from))
-            }
-        }
+        state.endpoint.close(self.shared.now(), self.handle);
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(())
     }
 }
 
@@ -211,13 +286,7 @@ impl AsyncRead for TcpStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if buffer.remaining() == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        let handle = self.handle;
-        let to = buffer.initialize_unfilled();
-        let read = self.poll(context, |s| s.endpoint.read(handle, to), |wakers| &mut wakers.read);
-        read.map_ok(|count| buffer.advance(count))
+        self.poll_read_to(context, buffer)
     }
 }
 
@@ -227,9 +296,7 @@ impl AsyncWrite for TcpStream {
         context: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let (handle, now) = (self.handle, self.shared.now());
-        let write = |state: &mut State| state.endpoint.write(now, handle, data);
-        self.poll(context, write, |wakers| &mut wakers.write)
+        self.poll_write_from(context, data)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -238,18 +305,32 @@ impl AsyncWrite for TcpStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.shared.lock().endpoint.close(self.shared.now(), self.handle);
-        self.shared.work.notify_one();
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.close())
+    }
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ends = self.with(|c| (c.local(), c.remote(), c.state())).ok();
+        let mut parts = f.debug_struct("TcpStream");
+        match ends {
+            Some((local, remote, state)) => {
+                parts.field("local", &local).field("remote", &remote).field("state", &state)
+            }
+            None => parts.field("state", &State::Closed),
+        };
+        parts.finish_non_exhaustive()
     }
 }
 
 impl Drop for TcpStream {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        state.wakers.remove(&self.handle);
+        let wakers = state.wakers.remove(&self.handle);
         state.endpoint.release(self.shared.now(), self.handle);
         drop(state);
+        // Without the lock: a waker's end may run code of an application's.
+        drop(wakers);
         self.shared.work.notify_one();
     }
 }

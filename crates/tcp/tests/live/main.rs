@@ -12,13 +12,19 @@ mod ethernet;
 mod flood;
 #[cfg(target_os = "linux")]
 mod namespace;
+#[cfg(target_os = "linux")]
+mod socket_pair;
 
+#[cfg(target_os = "linux")]
+mod driver;
 #[cfg(target_os = "linux")]
 mod kernel;
 #[cfg(target_os = "linux")]
 mod kernel_programs;
 #[cfg(target_os = "linux")]
 mod strangers;
+#[cfg(target_os = "linux")]
+mod streams;
 #[cfg(target_os = "linux")]
 mod tap;
 #[cfg(target_os = "linux")]
@@ -27,9 +33,11 @@ mod tun_bulk;
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     fullpipe_testkit::main(&[
+        driver::TESTS,
         kernel::TESTS,
         kernel_programs::TESTS,
         strangers::TESTS,
+        streams::TESTS,
         tap::TESTS,
         tun_bulk::TESTS,
     ])

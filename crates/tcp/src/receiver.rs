@@ -273,13 +273,19 @@ impl Receiver {
 
     /// Reads into `to`; the number of bytes.
     pub(crate) fn read(&mut self, to: &mut [u8]) -> usize {
+        let count = self.peek(to);
+        self.bytes.drain(..count);
+        self.read += count as u64;
+        count
+    }
+
+    /// Copies into `to` what [`Self::read`] would give; the number of bytes.
+    pub(crate) fn peek(&self, to: &mut [u8]) -> usize {
         let count = self.readable().min(to.len());
         let (first, second) = self.bytes.as_slices();
         let in_first = first.len().min(count);
         to[..in_first].copy_from_slice(&first[..in_first]);
         to[in_first..count].copy_from_slice(&second[..count - in_first]);
-        self.bytes.drain(..count);
-        self.read += count as u64;
         count
     }
 

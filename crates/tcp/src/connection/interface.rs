@@ -70,21 +70,30 @@ impl Connection {
     /// [`Error::WouldBlock`] when there is nothing yet; the reason of the connection's end after a
     /// reset or a timeout.
     pub fn read(&mut self, to: &mut [u8]) -> Result<usize, Error> {
-        if self.readable() == 0 {
-            if self.receive.is_finished() {
-                return Ok(0);
-            }
-            if self.state == State::Closed {
-                return Err(self.error.unwrap_or(Error::Closed));
-            }
-            return Err(Error::WouldBlock);
-        }
+        self.check_readable()?;
         let count = self.receive.read(to);
         let may_come = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
         if may_come && self.receive.has_news_of_room(self.options.mss) {
             self.acks.demand();
         }
         Ok(count)
+    }
+
+    /// Copies what [`Self::read`] would give, and leaves it there.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn peek(&self, to: &mut [u8]) -> Result<usize, Error> {
+        self.check_readable()?;
+        Ok(self.receive.peek(to))
+    }
+
+    fn check_readable(&self) -> Result<(), Error> {
+        match self.state {
+            _ if self.readable() > 0 || self.receive.is_finished() => Ok(()),
+            State::Closed => Err(self.error.unwrap_or(Error::Closed)),
+            _ => Err(Error::WouldBlock),
+        }
     }
 
     /// Writes as much of `data` as the buffer has room for; the number of bytes.

@@ -24,6 +24,7 @@
 
 mod device;
 mod driver;
+mod halves;
 mod listener;
 mod stream;
 mod timer;
@@ -46,6 +47,7 @@ use crate::{Endpoint, Error, Handle, ListenerHandle};
 use wakers::{Wakers, Wakes};
 
 pub use device::Device;
+pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use listener::TcpListener;
 pub use stream::TcpStream;
 

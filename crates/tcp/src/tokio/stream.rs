@@ -1,15 +1,17 @@
 //! Streams.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use ::tokio::io::ReadBuf;
 
 use fullpipe_cc::{Algorithm, Snapshot};
 
+use super::halves::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::wakers::{Direction, Wakers};
 use super::{Share, Stack};
 use crate::{Config, Connection, Endpoint, Error, Handle, Info, State};
@@ -23,6 +25,8 @@ use crate::{Config, Connection, Endpoint, Error, Handle, Info, State};
 pub struct TcpStream {
     shared: Share,
     handle: Handle,
+    /// Dropping it resets the connection.
+    zero_linger: AtomicBool,
 }
 
 /// [`Poll::Pending`] for [`Error::WouldBlock`].
@@ -35,7 +39,7 @@ fn outcome<T>(result: Result<T, Error>) -> Poll<io::Result<T>> {
 
 impl TcpStream {
     pub(super) fn new(shared: Share, handle: Handle) -> Self {
-        Self { shared, handle }
+        Self { shared, handle, zero_linger: AtomicBool::new(false) }
     }
 
     /// Connects `local`, an address of the stack whose port may be 0 for any, to `remote`.
@@ -119,6 +123,23 @@ impl TcpStream {
         self.shared.work.notify_one();
     }
 
+    /// Has dropping this stream reset the connection: what was written and has not arrived is lost,
+    /// and the peer's next call fails. SO_LINGER with a time of 0.
+    pub fn set_zero_linger(&self) {
+        self.zero_linger.store(true, Ordering::Relaxed);
+    }
+
+    /// Two halves that borrow this stream, to read and to write at the same time within one task.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        halves::split(self)
+    }
+
+    /// Two halves to read and to write in different tasks. Dropping the one that writes closes this
+    /// end for writing, as a shutdown does; with both the stream is dropped.
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        halves::into_split(self)
+    }
+
     /// Another congestion control from now on: TCP_CONGESTION.
     pub fn set_congestion(&self, algorithm: Algorithm) {
         self.shared.lock().endpoint.set_congestion(self.shared.now(), self.handle, algorithm);
@@ -191,6 +212,19 @@ impl TcpStream {
         }
     }
 
+    /// Waits for data, copies it into `to` and leaves it to be read; the number of bytes, 0 for the
+    /// end of the stream.
+    ///
+    /// # Errors
+    /// As [`Self::try_read`].
+    pub async fn peek(&self, to: &mut [u8]) -> io::Result<usize> {
+        let look = |endpoint: &mut Endpoint| {
+            let connection = endpoint.connection(self.handle).ok_or(Error::Closed);
+            outcome(connection.and_then(|connection| connection.peek(to)))
+        };
+        self.wait(look, |wakers| &mut wakers.read).await
+    }
+
     /// Reads what there is, as [`Connection::read`].
     ///
     /// # Errors
@@ -247,6 +281,24 @@ impl TcpStream {
         }
     }
 
+    fn write_vectored(
+        &self,
+        endpoint: &mut Endpoint,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut written = 0;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            match self.write(endpoint, part) {
+                Poll::Ready(Ok(count)) => written += count,
+                // The next call has it.
+                _ if written > 0 => break,
+                not_written => return not_written,
+            }
+        }
+        // Of nothing but empty parts.
+        if written == 0 { self.write(endpoint, &[]) } else { Poll::Ready(Ok(written)) }
+    }
+
     pub(super) fn poll_read_to(
         &self,
         context: &mut Context<'_>,
@@ -269,6 +321,15 @@ impl TcpStream {
         self.poll(context, |endpoint| self.write(endpoint, data), |wakers| &mut wakers.write)
     }
 
+    pub(super) fn poll_write_vectored_from(
+        &self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let write = |endpoint: &mut Endpoint| self.write_vectored(endpoint, parts);
+        self.poll(context, write, |wakers| &mut wakers.write)
+    }
+
     /// No more is written.
     pub(super) fn close(&self) -> io::Result<()> {
         let mut state = self.shared.lock();
@@ -277,35 +338,6 @@ impl TcpStream {
         drop(state);
         self.shared.work.notify_one();
         Ok(())
-    }
-}
-
-impl AsyncRead for TcpStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.poll_read_to(context, buffer)
-    }
-}
-
-impl AsyncWrite for TcpStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        data: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_from(context, data)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // What is written leaves by itself.
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.close())
     }
 }
 
@@ -327,6 +359,9 @@ impl Drop for TcpStream {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         let wakers = state.wakers.remove(&self.handle);
+        if *self.zero_linger.get_mut() {
+            state.endpoint.abort(self.handle);
+        }
         state.endpoint.release(self.shared.now(), self.handle);
         drop(state);
         // Without the lock: a waker's end may run code of an application's.

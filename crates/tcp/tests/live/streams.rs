@@ -1,10 +1,10 @@
 //! Streams and listeners, as users of tokio's own expect them.
 
-use std::io;
+use std::io::{self, IoSlice};
 
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::TcpStream;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::socket_pair::{A_WHILE, Pair, client, config, pair, pair_with, run, runtime, server};
 
@@ -58,7 +58,163 @@ fn a_stream_that_is_closed_for_writing_is_writable() {
     });
 }
 
+/// More than the buffers hold goes each way at the same time.
+const EACH_WAY: usize = 20_000_000;
+
+async fn echo(mut server: TcpStream) {
+    let (mut read, mut write) = server.split();
+    tokio::io::copy(&mut read, &mut write).await.expect("it goes on");
+    write.shutdown().await.expect("it goes on");
+}
+
+fn owned_halves_work_in_two_tasks() {
+    run(&runtime(), async {
+        let Pair { client, server, .. } = pair().await;
+        let echo = tokio::spawn(echo(server));
+        let (mut read, mut write) = client.into_split();
+        assert_eq!(read.peer_addr().expect("its ends"), self::server(80));
+        let sender = tokio::spawn(async move {
+            write.write_all(&vec![7; EACH_WAY]).await.expect("it goes on");
+            // Dropping it tells the end.
+        });
+        let mut got = Vec::new();
+        read.read_to_end(&mut got).await.expect("it goes on");
+        assert!(got.len() == EACH_WAY && got.iter().all(|byte| *byte == 7));
+        sender.await.expect("no panic");
+        echo.await.expect("no panic");
+    });
+}
+
+fn borrowed_halves_work_in_one_task() {
+    run(&runtime(), async {
+        let Pair { mut client, server, .. } = pair().await;
+        let echo = tokio::spawn(echo(server));
+        let (mut read, mut write) = client.split();
+        let data = vec![7; EACH_WAY];
+        let send = async {
+            write.write_all(&data).await.expect("it goes on");
+            write.shutdown().await.expect("it goes on");
+        };
+        let mut got = Vec::new();
+        let ((), read) = tokio::join!(send, read.read_to_end(&mut got));
+        assert_eq!(read.expect("it goes on"), EACH_WAY);
+        echo.await.expect("no panic");
+    });
+}
+
+fn halves_of_one_stream_become_it_again() {
+    run(&runtime(), async {
+        let Pair { client, mut server, .. } = pair().await;
+        let other = pair().await;
+        let ((read, write), (other_read, other_write)) =
+            (client.into_split(), other.client.into_split());
+        let error = read.reunite(other_write).expect_err("they are of two streams");
+        let mut client = write.reunite(error.0).expect("they are of one stream");
+        other_read.reunite(error.1).expect("they are of one stream");
+        // It is not closed for writing meanwhile.
+        client.write_all(b"hello").await.expect("it goes on");
+        server.read_exact(&mut [0; 5]).await.expect("it goes on");
+        // Nor by a half that is forgotten.
+        let (read, write) = client.into_split();
+        write.forget();
+        read.try_write(b"hello").expect("it goes on");
+        server.read_exact(&mut [0; 5]).await.expect("it goes on");
+        drop(read);
+        assert_eq!(server.read(&mut [0; 5]).await.expect("the end"), 0);
+    });
+}
+
+fn a_peek_leaves_the_data() {
+    run(&runtime(), async {
+        let Pair { client: mut stream, mut server, .. } = pair().await;
+        let (mut one, mut two) = ([0; 9], [0; 3]);
+        let write = async {
+            server.write_all(b"hello").await.expect("it goes on");
+            server.shutdown().await.expect("it goes on");
+        };
+        let (one_count, two_count, ()) =
+            tokio::join!(stream.peek(&mut one), stream.peek(&mut two), write);
+        assert_eq!(&one[..one_count.expect("data")], b"hello");
+        assert_eq!(&two[..two_count.expect("data")], b"hel");
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).await.expect("it goes on");
+        assert_eq!(got, b"hello");
+        assert_eq!(stream.peek(&mut one).await.expect("the end"), 0);
+    });
+}
+
+/// All parts that there is room for, in order and in one segment.
+fn a_write_takes_several_parts() {
+    run(&runtime(), async {
+        let config = Config { send_buffer: 1000, ..config() };
+        let Pair { mut client, mut server, .. } = pair_with(&config).await;
+        assert!(client.is_write_vectored());
+        let long = [3; 2000];
+        let parts = [&b"one"[..], b"", b"two", &long, b"no room"].map(IoSlice::new);
+        assert_eq!(client.write_vectored(&parts).await.expect("room for some"), 1000);
+        let mut got = [0; 1000];
+        server.read_exact(&mut got).await.expect("it goes on");
+        assert!(got.starts_with(b"onetwo") && got[6..].iter().all(|byte| *byte == 3));
+        assert_eq!(client.info().expect("it is there").data_segs_out, 1);
+        assert_eq!(client.write_vectored(&parts[1..2]).await.expect("nothing"), 0);
+        client.shutdown().await.expect("it goes on");
+        let error = client.write_vectored(&parts).await.expect_err("closed for writing");
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    });
+}
+
+/// The peer has to learn that its data was lost (RFC 2525 section 2.17).
+fn a_stream_that_is_dropped_with_unread_data_resets() {
+    run(&runtime(), async {
+        let Pair { mut client, server, .. } = pair().await;
+        client.write_all(b"hello").await.expect("it goes on");
+        server.readable().await.expect("it goes on");
+        drop(server);
+        let error = client.read(&mut [0; 9]).await.expect_err("the data was lost");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    });
+}
+
+fn a_stream_without_linger_resets() {
+    run(&runtime(), async {
+        let Pair { stacks, mut client, mut server, .. } = pair_with(&Config::default()).await;
+        server.write_all(b"hello").await.expect("it goes on");
+        client.read_exact(&mut [0; 5]).await.expect("it goes on");
+        server.set_zero_linger();
+        drop(server);
+        let error = client.read(&mut [0; 9]).await.expect_err("a reset");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        // Without TIME-WAIT, which would take a minute.
+        let is_gone = || stacks.iter().all(|stack| stack.connections() == 0);
+        drop(client);
+        while !is_gone() {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// Without buffers and keys.
+fn all_types_have_a_short_debug() {
+    run(&runtime(), async {
+        let Pair { stacks, listener, client, server: _server, .. } = pair().await;
+        assert_eq!(format!("{:?}", stacks[0]), "Stack { connections: 1, failed: None, .. }");
+        assert_eq!(format!("{listener:?}"), "TcpListener { local: 10.0.0.2:80, .. }");
+        assert_eq!(listener.local_addr(), self::server(80));
+        let local = client.local_addr().expect("its ends");
+        let stream =
+            format!("TcpStream {{ local: {local}, remote: 10.0.0.2:80, state: Established, .. }}");
+        assert_eq!(format!("{client:?}"), stream);
+        let (read, write) = client.into_split();
+        assert_eq!(format!("{read:?}"), format!("OwnedReadHalf({stream})"));
+        assert!(format!("{write:?}").starts_with("OwnedWriteHalf"));
+    });
+}
+
 fullpipe_testkit::tests! {
     [] errors_have_the_kinds_of_std, a_connect_that_nobody_answers_times_out,
-        an_empty_write_needs_no_room, a_stream_that_is_closed_for_writing_is_writable;
+        an_empty_write_needs_no_room, a_stream_that_is_closed_for_writing_is_writable,
+        owned_halves_work_in_two_tasks, borrowed_halves_work_in_one_task,
+        halves_of_one_stream_become_it_again, a_peek_leaves_the_data, a_write_takes_several_parts,
+        a_stream_that_is_dropped_with_unread_data_resets, a_stream_without_linger_resets,
+        all_types_have_a_short_debug;
 }

@@ -115,13 +115,12 @@ fn error_after(end: impl FnOnce(Runtime, &Seen)) -> io::ErrorKind {
         let connect = run(&own, connect).expect_err("there is no driver");
         let all = readers.iter().chain([&woken]);
         all.for_each(|woken| until("a task is woken", || woken.0.load(Relaxed) == 1));
-        let kinds = [
+        [
             connect.kind(),
             run(&own, accept).expect_err("there is no driver").kind(),
             run(&own, one).expect_err("there is no driver").kind(),
             run(&own, two).expect_err("there is no driver").kind(),
-        ];
-        kinds
+        ]
     };
     let after = [
         run(&own, client.read(&mut [0; 9])).expect_err("there is no driver").kind(),

@@ -1,10 +1,11 @@
 //! Connections for tokio over a device that carries IP packets, such as a TUN device.
 //!
-//! A [`Stack`] is an [`Endpoint`] with a task that drives it. The task ends when the stack, all of
-//! its listeners and streams are dropped, and what they sent has arrived. When it ends before, by
-//! an error or the end of the device, a panic, or because its runtime is gone, everybody who waits
-//! for the stack has an error, and so has whoever asks it for something from then on: the device's,
-//! or [`io::ErrorKind::ConnectionAborted`].
+//! A [`Stack`] is an [`Endpoint`] with a task that drives it. The task ends when the stack and all
+//! of its listeners and streams are dropped and their connections are over: what they sent has
+//! arrived, and TIME-WAIT has passed. When it ends before, by an error or the end of the device, a
+//! panic, or because its runtime is gone, everybody who waits for the stack has an error, and so
+//! has whoever asks it for something from then on: the device's, or
+//! [`io::ErrorKind::ConnectionAborted`].
 //!
 //! ```no_run
 //! use fullpipe_tcp::{Config, tokio::{Stack, TcpStream}};

@@ -3,10 +3,12 @@
 use std::io::{self, IoSlice};
 
 use fullpipe_tcp::Config;
-use fullpipe_tcp::tokio::TcpStream;
+use fullpipe_tcp::tokio::{Stack, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::socket_pair::{A_WHILE, Pair, client, config, pair, pair_with, run, runtime, server};
+use crate::socket_pair::{
+    A_WHILE, Pair, client, config, pair, pair_with, run, runtime, server, wires,
+};
 
 /// As std has them.
 fn errors_have_the_kinds_of_std() {
@@ -35,6 +37,27 @@ fn a_connect_that_nobody_answers_times_out() {
         let config = Config { user_timeout, ..config() };
         let connect = TcpStream::connect(&stacks[0], client(0), server(80), &config);
         assert_eq!(connect.await.expect_err("nobody").kind(), io::ErrorKind::TimedOut);
+    });
+}
+
+/// A shorter limit than the configuration's.
+fn a_connect_that_is_dropped_leaves_nothing() {
+    let [(device, _seen), _other] = wires();
+    run(&runtime(), async {
+        let stack = Stack::start(device, 1).expect("a stack");
+        let config = Config::default();
+        let connect = || TcpStream::connect(&stack, client(0), server(80), &config);
+        assert!(tokio::time::timeout(A_WHILE, connect()).await.is_err());
+        while stack.connections() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let (one, two) =
+            tokio::join!(async { tokio::time::timeout(A_WHILE, connect()).await }, async {
+                connect().await
+            });
+        assert!(one.is_err());
+        let error = two.expect_err("the stack may have one connection");
+        assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded);
     });
 }
 
@@ -212,7 +235,8 @@ fn all_types_have_a_short_debug() {
 
 fullpipe_testkit::tests! {
     [] errors_have_the_kinds_of_std, a_connect_that_nobody_answers_times_out,
-        an_empty_write_needs_no_room, a_stream_that_is_closed_for_writing_is_writable,
+        a_connect_that_is_dropped_leaves_nothing, an_empty_write_needs_no_room,
+        a_stream_that_is_closed_for_writing_is_writable,
         owned_halves_work_in_two_tasks, borrowed_halves_work_in_one_task,
         halves_of_one_stream_become_it_again, a_peek_leaves_the_data, a_write_takes_several_parts,
         a_stream_that_is_dropped_with_unread_data_resets, a_stream_without_linger_resets,

@@ -18,23 +18,28 @@ fn server(name: &str, args: &[&str], port: u16) -> Running {
     until(&format!("{name} listens"), || {
         let ended = server.0.try_wait().expect("a child");
         assert!(ended.is_none(), "{name}: {ended:?}");
-        is_listening(port)
+        has_socket(port, &[LISTEN])
     });
     server
 }
 
-/// True if a socket of this namespace listens at a port, of IPv4 or IPv6.
-fn is_listening(port: u16) -> bool {
+/// States as `/proc/net/tcp` has them.
+const ESTABLISHED: &str = "01";
+const CLOSE_WAIT: &str = "08";
+const LISTEN: &str = "0A";
+
+/// True if a socket of this namespace, of IPv4 or IPv6, has this port and one of these states.
+fn has_socket(port: u16, states: &[&str]) -> bool {
     let end = format!(":{port:04X}");
-    let listens = |line: &str| {
+    let is_one = |line: &str| {
         let mut fields = line.split_whitespace();
         let (local, state) = (fields.nth(1), fields.nth(1));
-        // The state 0A is LISTEN.
-        state == Some("0A") && local.is_some_and(|local| local.ends_with(&end))
+        state.is_some_and(|state| states.contains(&state))
+            && local.is_some_and(|local| local.ends_with(&end))
     };
     ["tcp", "tcp6"].iter().any(|table| {
         let table = fs::read_to_string(format!("/proc/thread-self/net/{table}"));
-        table.is_ok_and(|table| table.lines().any(listens))
+        table.is_ok_and(|table| table.lines().any(is_one))
     })
 }
 
@@ -68,6 +73,10 @@ fn iperf3_measures() {
         let host = ours(0).ip().to_string();
         for more in [&["-n", "50M"][..], &["-n", "50M", "-R"], &["-n", "20M", "-P", "4", "--bidir"]]
         {
+            // Each client is gone before the server has heard of its end.
+            until("the server is free", || {
+                !has_socket(5201, &[ESTABLISHED, CLOSE_WAIT]) && has_socket(5201, &[LISTEN])
+            });
             let mut client = Command::new("iperf3");
             client.args(["-c", &host, "-J"]).args(more);
             let ended = Ended::of(client);

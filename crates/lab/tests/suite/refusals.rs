@@ -58,3 +58,17 @@ fn tcp_on_a_device_refuses_what_it_does_not_have() {
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
 }
+
+/// The files for Linux's own algorithms, which need root to run.
+#[test]
+fn the_kernel_runs_the_files_for_linux() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/linux");
+    let files = std::fs::read_dir(dir).expect("a directory").map(|file| file.expect("a file"));
+    let mut seen = 0;
+    for file in files {
+        let plan = Plan::load(&file.path(), Edition::default()).expect("a scenario file");
+        plan.check_backend(BackendChoice::TCP, "a file").expect("the kernel's TCP runs it");
+        seen += 1;
+    }
+    assert_eq!(seen, 6);
+}

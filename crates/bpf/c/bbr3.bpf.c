@@ -187,15 +187,26 @@ void BPF_PROG(bbr3_release, struct sock *sk)
 	delete_flow(sk);
 }
 
+/*
+ * An ACK of a connection without state. The ACK of its SYN comes before init(), and nothing releases what
+ * is made for a connection whose handshake then fails.
+ */
+SELDOM void go_on_as_reno(struct sock *sk, const struct rate_sample *rs)
+{
+	if (!BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)sk, icsk_ca_initialized))
+		return;
+	reno_cong_control(sk, rs);
+	/* There may be memory by now. */
+	start(sk);
+}
+
 static void cong_control(struct sock *sk, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct flow *f = flow_of(sk);
 
 	if (!f) {
-		reno_cong_control(sk, rs);
-		/* There may be memory by now. */
-		start(sk);
+		go_on_as_reno(sk, rs);
 		return;
 	}
 	struct bbr3_conn *c = &f->conn;

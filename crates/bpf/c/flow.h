@@ -56,8 +56,48 @@ struct settings {
 
 const volatile struct settings settings SEC(".rodata.settings") = { 0 };
 
-/* How many have. */
-__u32 connections_now;
+/* For status: src/kernel/usage.rs reads it. */
+struct usage {
+	/* How many connections have state. */
+	__u32 connections;
+	/* How many run as Reno: above the limit, and without memory for their state. */
+	__u32 above_limit;
+	__u32 without_memory;
+};
+
+struct usage usage SEC(".data.usage");
+
+static struct flow *flow_of(struct sock *sk)
+{
+	return bpf_sk_storage_get(&flows, sk, 0, 0);
+}
+
+/* Why a connection runs as Reno, in the memory that TCP gives its algorithm and clears before init(). */
+enum reno_because {
+	NOT_AS_RENO,
+	ABOVE_LIMIT,
+	WITHOUT_MEMORY,
+};
+
+static void count_as_reno(uint64_t why, int change)
+{
+	if (why == ABOVE_LIMIT)
+		__sync_fetch_and_add(&usage.above_limit, change);
+	else if (why == WITHOUT_MEMORY)
+		__sync_fetch_and_add(&usage.without_memory, change);
+}
+
+static void note_as_reno(struct sock *sk, enum reno_because why)
+{
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
+	uint64_t before = icsk->icsk_ca_priv[0];
+
+	if (before == why)
+		return;
+	count_as_reno(before, -1);
+	count_as_reno(why, 1);
+	icsk->icsk_ca_priv[0] = why;
+}
 
 /*
  * All network namespaces and users share the limit. Connections above it, and those whose socket has no
@@ -65,28 +105,29 @@ __u32 connections_now;
  */
 static struct flow *create_flow(struct sock *sk)
 {
-	if (__sync_fetch_and_add(&connections_now, 1) < settings.max_connections) {
-		struct flow *f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct flow *f = flow_of(sk);
+	enum reno_because why = ABOVE_LIMIT;
 
-		if (f)
-			return f;
+	if (f)
+		return f;
+	if (__sync_fetch_and_add(&usage.connections, 1) < settings.max_connections) {
+		f = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		why = f ? NOT_AS_RENO : WITHOUT_MEMORY;
 	}
-	__sync_fetch_and_sub(&connections_now, 1);
-	return NULL;
-}
-
-static struct flow *flow_of(struct sock *sk)
-{
-	return bpf_sk_storage_get(&flows, sk, 0, 0);
+	if (!f)
+		__sync_fetch_and_sub(&usage.connections, 1);
+	note_as_reno(sk, why);
+	return f;
 }
 
 static void delete_flow(struct sock *sk)
 {
+	note_as_reno(sk, NOT_AS_RENO);
 	if (!flow_of(sk))
 		return;
 	/* Fails for a socket that is being destroyed, whose state goes with it. */
 	bpf_sk_storage_delete(&flows, sk);
-	__sync_fetch_and_sub(&connections_now, 1);
+	__sync_fetch_and_sub(&usage.connections, 1);
 }
 
 #endif

@@ -86,7 +86,8 @@ struct sock {
 };
 
 struct inet_connection_sock {
-	__u8 icsk_ca_state : 5;
+	__u8 icsk_ca_state : 5, icsk_ca_initialized : 1;
+	__u64 icsk_ca_priv[1];
 };
 
 struct sk_buff {

@@ -67,6 +67,9 @@ pub enum Error {
     /// The program does not tell of its connections.
     #[error("the program's connections cannot be read: {0}")]
     Connections(#[source] io::Error),
+    /// The program does not say how many connections it has.
+    #[error("the number of the program's connections cannot be read: {0}")]
+    Usage(#[source] libbpf_rs::Error),
     /// The kernel does not count, or does not tell.
     #[error("the kernel does not tell what the program costs: {0}")]
     Cost(#[source] io::Error),

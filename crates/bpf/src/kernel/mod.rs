@@ -10,6 +10,7 @@ mod lock;
 mod namespaces;
 mod status;
 mod sysctl;
+mod usage;
 mod variant;
 
 use std::fmt;
@@ -26,6 +27,7 @@ pub use cost::{Cost, Counting};
 pub use default::{PutBack, put_back_left_over};
 pub use error::Error;
 pub use status::{Connection, Status, report, status};
+pub use usage::Usage;
 pub use variant::check;
 
 use lock::Lock;
@@ -104,6 +106,7 @@ pub struct Loaded {
     connections: Link,
     /// The program that runs on an ACK.
     on_ack: OwnedFd,
+    usage: MapHandle,
 }
 
 impl Loaded {
@@ -117,6 +120,15 @@ impl Loaded {
         let read = Iter::new(&self.connections).map_err(Error::load)?.read_to_end(&mut records);
         read.map_err(Error::Connections)?;
         Ok(status::decode(&records))
+    }
+
+    /// How many connections have its state, and how many go without.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses an operation.
+    pub fn usage(&self) -> Result<Usage, Error> {
+        Usage::of(&self.usage)
     }
 
     /// Runs on ACKs and their processor time so far, while the kernel was [`Counting`].
@@ -179,6 +191,7 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
         link,
         connections: status::attach(&object)?,
         on_ack,
+        usage: usage::of_object(&object)?,
     };
     if let Some(previous) = &standing_default {
         loaded.previous_default = standing_default.clone();

@@ -2,7 +2,8 @@
 //! with every byte, and leaves nothing behind.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::panic::resume_unwind;
 use std::sync::{Barrier, Mutex};
 use std::thread;
@@ -14,7 +15,10 @@ use nix::libc;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::sockopt::TcpCongestion;
-use nix::sys::socket::{getsockopt, setsockopt};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, connect, getsockopt, listen,
+    setsockopt, socket,
+};
 
 use crate::own::{InTheKernel, available, load, name_of};
 
@@ -353,7 +357,87 @@ fn a_lacking_capability_is_named() {
     }
 }
 
+/// The way in which connections get the algorithm before their handshake.
+enum Chosen {
+    /// By setsockopt() on both sockets before they connect or listen.
+    BySocket,
+    /// As the default of the namespace.
+    ByDefault,
+    /// By the route to the other end.
+    ByRoute,
+}
+
+/// One connection over loopback that takes `name` before its handshake, and ends.
+fn short_connection(name: &str, chosen: &Chosen) {
+    let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    let socket_of = || {
+        let (family, kind) = (AddressFamily::Inet, SockType::Stream);
+        let fd = socket(family, kind, SockFlag::empty(), None).expect("a socket");
+        if matches!(chosen, Chosen::BySocket) {
+            setsockopt(&fd, TcpCongestion, &OsString::from(name)).expect("the name is known");
+        }
+        fd
+    };
+    let listener = socket_of();
+    bind(listener.as_raw_fd(), &SockaddrIn::from(any)).expect("a port");
+    listen(&listener, Backlog::new(1).expect("small")).expect("it listens");
+    let listener = TcpListener::from(listener);
+    let sender = socket_of();
+    let address = match listener.local_addr().expect("it has one") {
+        std::net::SocketAddr::V4(address) => address,
+        other => panic!("{other}"),
+    };
+    connect(sender.as_raw_fd(), &SockaddrIn::from(address)).expect("it listens");
+    let (mut sender, (mut receiver, _)) =
+        (TcpStream::from(sender), listener.accept().expect("it connects"));
+    for stream in [&sender, &receiver] {
+        let has = getsockopt(stream, TcpCongestion).expect("it has one");
+        assert_eq!(has.to_string_lossy().trim_end_matches('\0'), name);
+    }
+    sender.write_all(&[1; 50_000]).expect("it is sent");
+    drop(sender);
+    let mut all = Vec::new();
+    receiver.read_to_end(&mut all).expect("it arrives");
+    assert_eq!(all.len(), 50_000);
+}
+
+/// Of an outgoing connection TCP asks for the algorithm's answer to the SYN-ACK before it is
+/// started.
+fn a_connection_that_chose_before_its_handshake_gives_its_place_back() {
+    apart(CloneFlags::CLONE_NEWNET, || {
+        run("ip", &["link", "set", "lo", "up"]);
+        for (chosen, test) in [
+            (Chosen::BySocket, "early"),
+            (Chosen::ByDefault, "early2"),
+            (Chosen::ByRoute, "early3"),
+        ] {
+            let name = &*name_of(test);
+            let options = options(name);
+            let loaded = load(&Options { default: matches!(chosen, Chosen::ByDefault), ..options });
+            if matches!(chosen, Chosen::ByRoute) {
+                let route =
+                    ["route", "replace", "local", "127.0.0.1", "dev", "lo", "table", "local"];
+                run("ip", &[&route[..], &["congctl", name]].concat());
+            }
+            for _ in 0..20 {
+                short_connection(name, &chosen);
+            }
+            // The last of them end when the kernel gets to it.
+            until("all places are free", || {
+                let usage = loaded.usage().expect("root reads it");
+                usage.connections == loaded.connections().expect("root reads them").len() as u32
+            });
+        }
+    });
+}
+
+fn run(program: &str, args: &[&str]) {
+    let output = std::process::Command::new(program).args(args).output().expect(program);
+    assert!(output.status.success(), "{program} {args:?}: {output:?}");
+}
+
 fullpipe_testkit::tests! {
+    long [Root, Kernel, Ip] a_connection_that_chose_before_its_handshake_gives_its_place_back;
     long [Root, Kernel] a_connection_carries_every_byte_and_nothing_stays,
         unloading_under_a_hundred_connections_loses_no_byte,
         a_default_is_put_back_when_its_owner_ends,

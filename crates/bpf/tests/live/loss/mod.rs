@@ -7,7 +7,7 @@ mod soak;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use fullpipe_bpf::kernel::{Cost, Counting, Options};
+use fullpipe_bpf::kernel::{Cost, Counting, Options, Usage};
 use fullpipe_testkit::{skip, until};
 use libbpf_rs::query::ProgInfoIter;
 
@@ -97,6 +97,8 @@ fn without_memory_for_its_state_a_flow_goes_on_as_reno_until_there_is_some() {
     // Sleeps: Startup is over.
     sleep_ms(1_000);
     assert!(flow.try_state().is_none(), "there was no memory for it");
+    let usage = || bench.loaded.usage().expect("root reads it");
+    assert_eq!(usage(), Usage { connections: 0, above_limit: 0, without_memory: 1 });
     let before = flow.received();
     // Sleeps: the rate over this time.
     sleep_ms(2_000);
@@ -115,6 +117,7 @@ fn without_memory_for_its_state_a_flow_goes_on_as_reno_until_there_is_some() {
     until("it has its state, and uses it", || {
         flow.try_state().is_some_and(|state| state.delivered > 0)
     });
+    assert_eq!(usage(), Usage { connections: 1, above_limit: 0, without_memory: 0 });
 }
 
 fn connections_above_the_limit_go_on_as_reno() {
@@ -127,9 +130,17 @@ fn connections_above_the_limit_go_on_as_reno() {
         |flows: &[Flow<'_>]| flows.iter().filter(|flow| flow.try_state().is_some()).count();
     until("each has its share", || flows.iter().all(|flow| flow.received() > 300_000));
     assert_eq!(states(&flows), 2);
+    let usage = || bench.loaded.usage().expect("root reads it");
+    assert_eq!(usage(), Usage { connections: 2, above_limit: 1, without_memory: 0 });
     // The place of one that left is the next one's.
     drop(flows.remove(0));
     until("both have a state", || states(&flows) == 2);
+    assert_eq!(usage(), Usage { connections: 2, above_limit: 0, without_memory: 0 });
+    // One above the limit is none of the program's any more.
+    flows.push(bench.flow());
+    assert_eq!(usage().above_limit, 1);
+    flows[2].choose("reno");
+    assert_eq!(usage(), Usage { connections: 2, above_limit: 0, without_memory: 0 });
 }
 
 fn a_flow_that_chose_another_algorithm_keeps_no_state() {

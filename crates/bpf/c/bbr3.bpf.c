@@ -72,16 +72,12 @@ __noinline int flow_ack(struct flow *f, const struct bbr3_sample *rs)
 }
 
 /*
- * An RTT sample that TCP does not have (of a packet sent twice) tells nothing new. To bbr3x min_rtt would tell that there is
- * no queue.
+ * The RTT of an ACK. Of packets that were sent twice TCP has none without timestamps: that says nothing, not
+ * even that min_rtt still holds.
  */
-static uint64_t rtt_of(const struct flow *f, const struct rate_sample *rs)
+static uint64_t rtt_of(const struct rate_sample *rs)
 {
-	if (rs->rtt_us >= 0)
-		return max64(rs->rtt_us * 1000, MIN_RTT_SAMPLE);
-	if (IS_AMENDED)
-		return INFINITE;
-	return f->bbr.min_rtt != INFINITE ? f->bbr.min_rtt : max64(f->conn.srtt, MIN_RTT_SAMPLE);
+	return rs->rtt_us >= 0 ? max64(rs->rtt_us * 1000, MIN_RTT_SAMPLE) : INFINITE;
 }
 
 /*
@@ -130,12 +126,12 @@ static inline void take_sample(struct flow *f, const struct tcp_sock *tp, const 
 static void report_acked(struct flow *f, struct tcp_sock *tp, const struct rate_sample *rs, __u32 packets)
 {
 	struct bbr3_conn *c = &f->conn;
-	struct bbr3_sample sample = bbr3_without_sample(now_of(tp), rtt_of(f, rs), packets * c->smss,
+	struct bbr3_sample sample = bbr3_without_sample(now_of(tp), rtt_of(rs), packets * c->smss,
 							rs->prior_in_flight * c->smss);
 
 	if (rs->delivered >= 0 && rs->prior_mstamp)
 		take_sample(f, tp, rs, &sample);
-	if (rs->rtt_us >= 0)
+	if (sample.rtt != INFINITE)
 		update_srtt(c, sample.rtt);
 	c->app_limited = 0;
 	flow_ack(f, &sample);

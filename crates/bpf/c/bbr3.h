@@ -148,7 +148,7 @@ static inline void update_min_rtt(struct bbr3 *b, const struct bbr3_conn *c,
 				  const struct bbr3_sample *rs)
 {
 	b->probe_rtt_expired = rs->now > b->probe_rtt_min_expiry;
-	if (IS_AMENDED && rs->rtt == INFINITE)
+	if (rs->rtt == INFINITE)
 		return;
 	if (rs->rtt < b->probe_rtt_min_delay || b->probe_rtt_expired) {
 		b->probe_rtt_min_delay = rs->rtt;

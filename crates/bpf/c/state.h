@@ -125,7 +125,7 @@ struct bbr3_conn {
 /* What one ACK says (the draft's RS). */
 struct bbr3_sample {
 	uint64_t now;
-	/* INFINITE when there is none, which only bbr3x knows. */
+	/* INFINITE when there is none. */
 	uint64_t rtt;
 	/* 0 when there is no reliable one. */
 	uint64_t delivery_rate;

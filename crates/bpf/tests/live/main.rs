@@ -12,7 +12,7 @@ mod loss;
 
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 fn main() -> std::process::ExitCode {
-    fullpipe_testkit::main(&[ecn::TESTS, kernel::TESTS, loss::TESTS])
+    fullpipe_testkit::main(&[ecn::TESTS, kernel::TESTS, loss::TESTS, loss::signals::TESTS])
 }
 
 // The harness, which tells whoever asks that there are no tests.

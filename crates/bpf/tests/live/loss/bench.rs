@@ -96,6 +96,14 @@ impl Bench {
         flow
     }
 
+    /// Sets a sysctl of both ends.
+    pub(crate) fn set(&self, path: &str, value: &str) {
+        for end in [self.link.server().expect("a namespace"), self.link.client()] {
+            let set = end.enter(|| fs::write(path, value));
+            set.expect("inside").unwrap_or_else(|error| panic!("{path}: {error}"));
+        }
+    }
+
     /// A counter of the server's TCP, by its name in /proc/net/snmp or /proc/net/netstat.
     pub(crate) fn counter(&self, table: &str, name: &str) -> u64 {
         let (file, prefix) = match table {
@@ -145,6 +153,12 @@ impl Flow<'_> {
     /// How much the receiver keeps at most. With less than it has, it drops what came out of order.
     pub(crate) fn limit_receiver(&self, bytes: usize) {
         setsockopt(&self.receiver, RcvBuf, &bytes).expect("a socket");
+    }
+
+    /// The round trip takes so much longer from now on.
+    pub(crate) fn lengthen(&self, by: fullpipe_cc::Duration) {
+        let port = self.receiver.local_addr().expect("it has one").port();
+        self.bench.link.set_extra_delay(port, by);
     }
 
     /// Bytes that the receiver has read.

@@ -2,6 +2,7 @@
 //! namespaces, over a TUN link.
 
 mod bench;
+pub(crate) mod signals;
 mod soak;
 
 use std::fs;

@@ -37,8 +37,8 @@ pub(crate) enum Rtt {
     Own,
     /// In us.
     Exact(u64),
-    /// There is none. `bbr3-linux` in C has no such ACK: a sample that tells nothing new stands for
-    /// it.
+    /// There is none: every packet was sent twice, and timestamps do not say which of the two
+    /// arrived.
     Ambiguous,
 }
 
@@ -61,7 +61,6 @@ pub(crate) struct Twins {
     rust: Controller,
     c: native::Flow,
     config: Config,
-    is_amended: bool,
     events: u64,
 }
 
@@ -89,7 +88,7 @@ impl Twins {
         let smss = u64::from(start.smss);
         let initial_cwnd = rust.initial_cwnd();
         let c = native.flow(smss, initial_cwnd, start.seed, start.ecn, start.now, amendments);
-        Self { rust, c, config, is_amended, events: 0 }
+        Self { rust, c, config, events: 0 }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -149,11 +148,11 @@ impl Twins {
                 batch.rtt(RttSample::Exact(rtt));
                 self.c.rtt(rtt.as_nanos());
             }
-            Rtt::Ambiguous if self.is_amended => {
+            Rtt::Ambiguous => {
                 batch.rtt(RttSample::Ambiguous);
                 self.c.no_rtt();
             }
-            Rtt::Own | Rtt::Ambiguous => {}
+            Rtt::Own => {}
         }
         if ack.timeout {
             batch.timeout();

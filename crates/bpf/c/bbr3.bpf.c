@@ -33,6 +33,17 @@ static void set_controls(struct sock *sk, const struct flow *f)
 	sk->sk_pacing_rate = min64(f->conn.pacing_rate, sk->sk_max_pacing_rate);
 }
 
+/* Brings C.delivered and C.inflight up to date. */
+static inline void count_packets(struct flow *f, const struct tcp_sock *tp)
+{
+	__u32 delivered = tp->delivered - f->seen_delivered;
+
+	f->seen_delivered = tp->delivered;
+	f->newly_delivered += delivered;
+	f->conn.delivered += delivered * f->conn.smss;
+	f->conn.inflight = packets_in_flight(tp) * f->conn.smss;
+}
+
 /* Packets may be sent from now on: new ones, or ones that were lost. */
 static void note_flight(struct flow *f, const struct tcp_sock *tp)
 {
@@ -139,6 +150,27 @@ static void report_acked(struct flow *f, struct tcp_sock *tp, const struct rate_
 		tp->app_limited = (tp->delivered + packets_in_flight(tp)) ?: 1;
 }
 
+/*
+ * Reports a loss that a probe repaired (RFC 8985 section 7.4). TCP does not count the packet as lost, and by
+ * now it is gone: that it was sent again is known of the probe, which this ACK's sample is about.
+ */
+SELDOM void report_tail_loss(struct flow *f, const struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	uint64_t size = f->conn.smss;
+	struct bbr3_lost_packet lost = {
+		.size = size,
+		.tx_in_flight = f->bbr.inflight_latest + size,
+		.lost_since = size,
+		.is_app_limited = rs->is_app_limited,
+	};
+
+	f->is_tail_lost = false;
+	f->tail_losses++;
+	f->conn.lost += size;
+	flow_lost(f, &lost);
+	flow_congestion(f, now_of(tp));
+}
+
 /* Takes a connection over in whatever state it is. NULL without memory for it. */
 static struct flow *start(struct sock *sk)
 {
@@ -206,18 +238,19 @@ static void cong_control(struct sock *sk, const struct rate_sample *rs)
 		return;
 	}
 	struct bbr3_conn *c = &f->conn;
-	__u32 delivered = tp->delivered - f->seen_delivered;
 	if (tp->mss_cache != c->smss && tp->mss_cache)
 		bbr3_smss(&f->bbr, c, tp->mss_cache, f->initial_packets * tp->mss_cache);
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited)) {
 		c->inflight = rs->prior_in_flight * c->smss;
 		mark_cwnd_limited(c);
 	}
-	f->seen_delivered = tp->delivered;
-	c->delivered += delivered * c->smss;
-	c->inflight = packets_in_flight(tp) * c->smss;
+	count_packets(f, tp);
+	__u32 delivered = f->newly_delivered;
+	f->newly_delivered = 0;
 	if (tp->lost != f->seen_lost)
 		report_losses(f, sk, rs->prior_in_flight * c->smss, MAX_WALK_OF_ACK);
+	if (f->is_tail_lost)
+		report_tail_loss(f, tp, rs);
 	if (delivered)
 		report_acked(f, tp, rs, delivered);
 	set_controls(sk, f);
@@ -262,19 +295,49 @@ void BPF_PROG(bbr3_cwnd_event, struct sock *sk, int event)
 }
 
 /*
- * A retransmission timer expired: TCP has marked what is lost and will send the first of it again. What
- * was in flight before is what is still in flight and what was marked now.
+ * Reports losses outside of an ACK's cong_control(), where TCP does not say what was in flight before: it is
+ * what is in flight still, and what was delivered or marked as lost since.
  */
-static void on_timeout(struct flow *f, struct sock *sk)
+static void report_losses_now(struct flow *f, struct sock *sk, int max_walk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	uint64_t newly_lost = (__u32)(tp->lost - f->seen_lost) * f->conn.smss;
+	__u32 gone = tp->lost - f->seen_lost + f->newly_delivered;
 
+	if (tp->lost != f->seen_lost)
+		report_losses(f, sk, f->conn.inflight + gone * f->conn.smss, max_walk);
+}
+
+/* A retransmission timer expired: TCP has marked what is lost and will send the first of it again. */
+static void on_timeout(struct flow *f, struct sock *sk)
+{
 	bbr3_enter_recovery(&f->bbr, &f->conn);
-	if (newly_lost)
-		report_losses(f, sk, f->conn.inflight + newly_lost, MAX_WALK_OF_TIMEOUT);
+	report_losses_now(f, sk, MAX_WALK_OF_TIMEOUT);
 	bbr3_rto(&f->bbr, &f->conn);
-	note_flight(f, tp);
+	note_flight(f, (struct tcp_sock *)sk);
+}
+
+/*
+ * Losses that begin a recovery are reported at once: those that TCP's reordering timer has found are sent
+ * again before the next ACK, which then takes them out of the queue.
+ */
+static void on_recovery(struct flow *f, struct sock *sk)
+{
+	bbr3_enter_recovery(&f->bbr, &f->conn);
+	report_losses_now(f, sk, MAX_WALK_OF_ACK);
+	note_flight(f, (struct tcp_sock *)sk);
+}
+
+/*
+ * Of a loss that a probe has repaired TCP says no more than this: CWR, and at once what it was before. Marks
+ * of ECN keep it in CWR for a round trip.
+ */
+static bool is_end_of_tail_loss(const struct flow *f, struct sock *sk)
+{
+	const struct tcp_sock *tp = (struct tcp_sock *)sk;
+	__u8 old_state = BPF_CORE_READ_BITFIELD((struct inet_connection_sock *)sk, icsk_ca_state);
+
+	return old_state == TCP_CA_CWR && f->cwr_us == (__u32)tp->tcp_mstamp &&
+	       BPF_CORE_READ_BITFIELD(tp, tlp_retrans);
 }
 
 SEC("struct_ops")
@@ -285,13 +348,17 @@ void BPF_PROG(bbr3_set_state, struct sock *sk, __u8 new_state)
 
 	if (!f)
 		return;
-	f->conn.inflight = packets_in_flight(tp) * f->conn.smss;
+	count_packets(f, tp);
 	if (new_state >= TCP_CA_Recovery && !f->conn.in_recovery)
 		f->lost_end_seq = tp->snd_una;
+	if (new_state == TCP_CA_CWR)
+		f->cwr_us = tp->tcp_mstamp;
+	else if (new_state < TCP_CA_CWR && is_end_of_tail_loss(f, sk))
+		f->is_tail_lost = true;
 	if (new_state == TCP_CA_Loss)
 		on_timeout(f, sk);
 	else if (new_state == TCP_CA_Recovery)
-		bbr3_enter_recovery(&f->bbr, &f->conn);
+		on_recovery(f, sk);
 	else if (f->conn.in_recovery)
 		bbr3_exit_recovery(&f->bbr, &f->conn);
 }

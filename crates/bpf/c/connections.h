@@ -40,6 +40,8 @@ struct connection {
 	__u32 samples_without_note;
 	__u32 losses;
 	__u32 losses_not_found;
+	__u32 tail_losses;
+	__u32 reserved;
 };
 
 SEC("iter/bpf_sk_storage_map")
@@ -69,6 +71,7 @@ int bbr3_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 		.samples_without_note = f->samples_without_note,
 		.losses = f->losses,
 		.losses_not_found = f->losses_not_found,
+		.tail_losses = f->tail_losses,
 	};
 	if (connection.is_ipv6)
 		bpf_core_read(connection.remote, 16, &sk->__sk_common.skc_v6_daddr);

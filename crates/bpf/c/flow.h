@@ -18,6 +18,10 @@ struct flow {
 	__u32 seen_delivered;
 	__u32 seen_lost;
 	__u32 seen_marks;
+	/* Packets in conn.delivered that no ACK was reported of yet. */
+	__u32 newly_delivered;
+	/* TCP has repaired the loss of a last packet with a probe: for the rest of this ACK. */
+	bool is_tail_lost;
 	/* ACKs with a delivery-rate sample. */
 	__u32 samples;
 	struct bbr3_conn conn;
@@ -30,6 +34,10 @@ struct flow {
 	/* Packets that were lost, and those of them that were not found in the retransmission queue. */
 	__u32 losses;
 	__u32 losses_not_found;
+	/* Those that TCP repaired with a probe, and does not call lost. */
+	__u32 tail_losses;
+	/* When TCP entered CWR. */
+	__u32 cwr_us;
 };
 
 /* The kernel's allocation holds 72 bytes beside it, and what is above 8 KB would take 16. */

@@ -125,7 +125,7 @@ struct tcp_sock {
 	__u64 tcp_mstamp;
 	__u64 first_tx_mstamp;
 	__u8 ecn_flags;
-	__u8 is_cwnd_limited : 1;
+	__u8 is_cwnd_limited : 1, tlp_retrans : 1;
 };
 
 struct rate_sample {

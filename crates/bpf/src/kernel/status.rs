@@ -64,10 +64,13 @@ pub struct Connection {
     /// Lost packets that the program did not find in TCP's retransmission queue: a retransmission
     /// that was lost as well, for one.
     pub losses_not_found: u32,
+    /// Lost packets at the end of a flight that TCP repaired with a probe (RFC 8985 section 7.4):
+    /// it counts them as sent again, and not as lost.
+    pub tail_losses: u32,
 }
 
-/// Bytes of `struct connection` in `c/bbr3.bpf.c`.
-const RECORD: usize = 120;
+/// Bytes of `struct connection` in `c/connections.h`.
+const RECORD: usize = 128;
 
 /// The pinned program, or `None` when none is.
 ///
@@ -196,6 +199,7 @@ impl Connection {
             samples_without_note: u32_at(108),
             losses: u32_at(112),
             losses_not_found: u32_at(116),
+            tail_losses: u32_at(120),
         }
     }
 }

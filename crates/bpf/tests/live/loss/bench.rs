@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -72,27 +72,30 @@ impl Bench {
 
     /// A flow that always has something to send.
     pub(crate) fn flow(&self) -> Flow<'_> {
-        let listener = self.link.client().enter(|| TcpListener::bind((CLIENT, 0)));
-        let listener = listener.expect("inside").expect("a listener");
-        let address = listener.local_addr().expect("it has one");
-        let received = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&received);
-        let (accepted, receiver) = mpsc::channel();
+        let flow = self.quiet_flow();
+        let (mut reader, count) = (flow.receiver.try_clone(), Arc::clone(&flow.received));
         thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("it connects");
-            let _ = accepted.send(stream.try_clone().expect("a descriptor"));
+            let reader = reader.as_mut().expect("a descriptor");
             let mut chunk = vec![0; 1 << 18];
-            while let Ok(n @ 1..) = stream.read(&mut chunk) {
+            while let Ok(n @ 1..) = reader.read(&mut chunk) {
                 count.fetch_add(n as u64, Ordering::Relaxed);
             }
         });
+        let mut writer = flow.stream.try_clone().expect("a descriptor");
+        thread::spawn(move || while writer.write_all(&[7; 1 << 16]).is_ok() {});
+        flow
+    }
+
+    /// A flow that sends nothing by itself.
+    pub(crate) fn quiet_flow(&self) -> Flow<'_> {
+        let listener = self.link.client().enter(|| TcpListener::bind((CLIENT, 0)));
+        let listener = listener.expect("inside").expect("a listener");
+        let address = listener.local_addr().expect("it has one");
         let stream = self.link.server().expect("a namespace").enter(|| TcpStream::connect(address));
         let stream = stream.expect("inside").expect("a connection");
-        let mut writer = stream.try_clone().expect("a descriptor");
-        let receiver = receiver.recv().expect("it accepts");
-        let flow = Flow { bench: self, stream, receiver, received };
+        let (receiver, _) = listener.accept().expect("it connects");
+        let flow = Flow { bench: self, stream, receiver, received: Arc::default() };
         flow.choose(&self.name);
-        thread::spawn(move || while writer.write_all(&[7; 1 << 16]).is_ok() {});
         flow
     }
 
@@ -153,6 +156,12 @@ impl Flow<'_> {
     /// How much the receiver keeps at most. With less than it has, it drops what came out of order.
     pub(crate) fn limit_receiver(&self, bytes: usize) {
         setsockopt(&self.receiver, RcvBuf, &bytes).expect("a socket");
+    }
+
+    /// Sends so many bytes and waits until all of them were read.
+    pub(crate) fn respond(&self, bytes: usize) {
+        (&self.stream).write_all(&vec![7; bytes]).expect("it goes on");
+        (&self.receiver).read_exact(&mut vec![0; bytes]).expect("it arrives");
     }
 
     /// The round trip takes so much longer from now on.

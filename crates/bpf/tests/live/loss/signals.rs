@@ -33,6 +33,34 @@ fn without_timestamps_min_rtt_follows_a_path_that_became_longer() {
     println!("{megabits:.1} Mbit/s of 20; {:?}", flow.state());
 }
 
+/// The last packets of a response have few after them that would show their loss: a timer of TCP
+/// finds it, or a probe that TCP sends after a while.
+fn losses_of_small_responses_are_heard() {
+    for amended in [false, true] {
+        let link = LinkOf { mbit: 100, rtt_ms: 30, queue_bytes: 500_000, loss: 0.03 };
+        let bench = Bench::of("small", amended, &link);
+        let flow = bench.quiet_flow();
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            flow.respond(8_600);
+        }
+        let state = flow.state();
+        let (lost_again, by_probe) = (
+            bench.counter("TcpExt", "TCPLostRetransmit"),
+            bench.counter("TcpExt", "TCPLossProbeRecovery"),
+        );
+        println!(
+            "{lost_again} retransmissions lost, {by_probe} losses repaired by a probe; {state:?}"
+        );
+        assert!(state.losses > 10 && by_probe > 0, "{state:?}");
+        let not_found = u64::from(state.losses_not_found);
+        assert!(not_found <= lost_again + u64::from(state.losses) / 10, "{state:?}");
+        assert_eq!(u64::from(state.tail_losses), by_probe, "{state:?}");
+        // The application was the limit of all that was sent.
+        assert!(state.inflight_longterm.is_none_or(|bytes| bytes > 8_600), "{state:?}");
+    }
+}
+
 fullpipe_testkit::tests! {
-    long timed [Root, Kernel, Tun] without_timestamps_min_rtt_follows_a_path_that_became_longer;
+    long timed [Root, Kernel, Tun] losses_of_small_responses_are_heard, without_timestamps_min_rtt_follows_a_path_that_became_longer;
 }

@@ -282,16 +282,31 @@ __u32 BPF_PROG(bbr3_min_tso_segs, struct sock *sk)
 	return 2;
 }
 
-SEC("struct_ops")
-void BPF_PROG(bbr3_cwnd_event, struct sock *sk, int event)
+/* The first packet leaves after nothing was in flight. */
+static void on_tx_start(struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct flow *f = flow_of(sk);
 
-	if (f && event == CA_EVENT_TX_START && tp->app_limited) {
+	if (f && tp->app_limited) {
 		bbr3_restart_from_idle(&f->bbr, &f->conn, now_of(tp));
 		set_controls(sk, f);
+		f->restarts++;
 	}
+}
+
+SEC("struct_ops")
+void BPF_PROG(bbr3_tx_start, struct sock *sk)
+{
+	on_tx_start(sk);
+}
+
+/* As TCP calls it before Linux 7.1. */
+SEC("struct_ops")
+void BPF_PROG(bbr3_tx_start_7_0, struct sock *sk, int event)
+{
+	if (event == CA_EVENT_TX_START)
+		on_tx_start(sk);
 }
 
 /*
@@ -389,7 +404,7 @@ __u32 BPF_PROG(bbr3_sndbuf_expand, struct sock *sk)
 	return 3;
 }
 
-#define OPERATIONS(on_ack)                                       \
+#define OPERATIONS(on_ack, on_start_member, on_start)           \
 	{                                                        \
 		.name = "bbr3",                                  \
 		.flags = TCP_CONG_NON_RESTRICTED,                \
@@ -398,7 +413,7 @@ __u32 BPF_PROG(bbr3_sndbuf_expand, struct sock *sk)
 		.cong_control = (void *)(on_ack),                \
 		.ssthresh = (void *)bbr3_ssthresh,               \
 		.undo_cwnd = (void *)bbr3_undo_cwnd,             \
-		.cwnd_event = (void *)bbr3_cwnd_event,           \
+		.on_start_member = (void *)(on_start),           \
 		.set_state = (void *)bbr3_set_state,             \
 		.min_tso_segs = (void *)bbr3_min_tso_segs,       \
 		.sndbuf_expand = (void *)bbr3_sndbuf_expand,     \
@@ -406,7 +421,13 @@ __u32 BPF_PROG(bbr3_sndbuf_expand, struct sock *sk)
 
 /* The loader registers the one that fits the kernel: src/kernel/variant.rs. */
 SEC(".struct_ops.link")
-struct tcp_congestion_ops bbr3_ops = OPERATIONS(bbr3_cong_control);
+struct tcp_congestion_ops bbr3_ops =
+	OPERATIONS(bbr3_cong_control, cwnd_event_tx_start, bbr3_tx_start);
 
 SEC(".struct_ops.link")
-struct tcp_congestion_ops bbr3_ops_6_9 = OPERATIONS(bbr3_cong_control_6_9);
+struct tcp_congestion_ops bbr3_ops_7_0 =
+	OPERATIONS(bbr3_cong_control, cwnd_event, bbr3_tx_start_7_0);
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops bbr3_ops_6_9 =
+	OPERATIONS(bbr3_cong_control_6_9, cwnd_event, bbr3_tx_start_7_0);

@@ -41,7 +41,7 @@ struct connection {
 	__u32 losses;
 	__u32 losses_not_found;
 	__u32 tail_losses;
-	__u32 reserved;
+	__u32 restarts;
 };
 
 SEC("iter/bpf_sk_storage_map")
@@ -72,6 +72,7 @@ int bbr3_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 		.losses = f->losses,
 		.losses_not_found = f->losses_not_found,
 		.tail_losses = f->tail_losses,
+		.restarts = f->restarts,
 	};
 	if (connection.is_ipv6)
 		bpf_core_read(connection.remote, 16, &sk->__sk_common.skc_v6_daddr);

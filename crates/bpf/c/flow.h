@@ -36,6 +36,8 @@ struct flow {
 	__u32 losses_not_found;
 	/* Those that TCP repaired with a probe, and does not call lost. */
 	__u32 tail_losses;
+	/* Restarts from idle. */
+	__u32 restarts;
 	/* When TCP entered CWR. */
 	__u32 cwr_us;
 };

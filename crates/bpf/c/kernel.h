@@ -170,6 +170,7 @@ struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*cwnd_event)(struct sock *sk, int event);
+	void (*cwnd_event_tx_start)(struct sock *sk);
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	__u32 (*min_tso_segs)(struct sock *sk);
 	__u32 (*sndbuf_expand)(struct sock *sk);

@@ -38,14 +38,15 @@ pub enum Error {
         /// As uname says it.
         release: String,
     },
-    /// The kernel's TCP asks its congestion control in a way that this program does not know.
-    #[error(
-        "this kernel calls cong_control with {} arguments; this program knows it with 4 (since 6.10) and with 2",
-        .arguments.map_or("unknown".to_owned(), |n| n.to_string())
-    )]
+    /// The kernel's TCP calls its congestion control in a way that this program does not know.
+    #[error("this kernel's TCP calls {operation}{found}; this program knows it as {known}")]
     OtherSignature {
-        /// Number of arguments, if it can be determined.
-        arguments: Option<usize>,
+        /// The operation of tcp_congestion_ops.
+        operation: &'static str,
+        /// Its arguments.
+        found: String,
+        /// The arguments with which it was written.
+        known: String,
     },
     /// Pins need the file system.
     #[error("/sys/fs/bpf is not mounted, which --pin needs: mount -t bpf bpf /sys/fs/bpf")]

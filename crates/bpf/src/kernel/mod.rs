@@ -28,7 +28,7 @@ pub use default::{PutBack, put_back_left_over};
 pub use error::Error;
 pub use status::{Connection, Status, report, status};
 pub use usage::Usage;
-pub use variant::check;
+pub use variant::{check, unknown_operations};
 
 use lock::Lock;
 use variant::Variant;
@@ -218,7 +218,9 @@ fn open(options: &Options, variant: Variant) -> Result<OpenObject, Error> {
     for other in Variant::ALL.into_iter().filter(|other| *other != variant) {
         let mut map = open.maps_mut().find(|map| map.name() == other.operations());
         map.as_mut().ok_or(Error::NoName)?.set_autocreate(false).map_err(Error::Load)?;
-        let mut program = open.progs_mut().find(|program| program.name() == other.on_ack());
+    }
+    for other in variant.not_for_it() {
+        let mut program = open.progs_mut().find(|program| program.name() == other);
         program.as_mut().ok_or(Error::NoName)?.set_autoload(false);
     }
     let mut settings = options.max_connections.to_ne_bytes().to_vec();

@@ -67,6 +67,8 @@ pub struct Connection {
     /// Lost packets at the end of a flight that TCP repaired with a probe (RFC 8985 section 7.4):
     /// it counts them as sent again, and not as lost.
     pub tail_losses: u32,
+    /// Times at which it sent again after it had been idle.
+    pub restarts: u32,
 }
 
 /// Bytes of `struct connection` in `c/connections.h`.
@@ -200,6 +202,7 @@ impl Connection {
             losses: u32_at(112),
             losses_not_found: u32_at(116),
             tail_losses: u32_at(120),
+            restarts: u32_at(124),
         }
     }
 }

@@ -6,37 +6,98 @@ use std::fs;
 use std::path::Path;
 
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
-use libbpf_rs::btf::{Btf, ReferencesType};
+use libbpf_rs::btf::{Btf, BtfType, ReferencesType};
 
 use super::Error;
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// TCP calls cong_control() with the ACK's number and flags since 6.10, before without.
+/// What changed between kernels in how TCP calls its congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
-    /// cong_control(sk, ack, flag, rs).
-    WithAck,
-    /// cong_control(sk, rs).
-    WithoutAck,
+    /// Since 7.1: cwnd_event_tx_start(sk) says that a flow sends again after it was idle.
+    Since7_1,
+    /// Since 6.10: cong_control(sk, ack, flag, rs), and the restart is an event of cwnd_event().
+    Since6_10,
+    /// Since 6.4: cong_control(sk, rs).
+    Since6_4,
 }
 
+/// Arguments of an operation: `*T` for a pointer to the struct T, `int` for numbers.
+type Arguments = &'static [&'static str];
+
+const SOCK: Arguments = &["*sock"];
+const EVENT: Arguments = &["*sock", "int"];
+const WITH_ACK: Arguments = &["*sock", "int", "int", "*rate_sample"];
+const WITHOUT_ACK: Arguments = &["*sock", "*rate_sample"];
+
+/// The operations that the program has in every variant.
+const IN_EACH: [(&str, Arguments); 7] = [
+    ("init", SOCK),
+    ("release", SOCK),
+    ("ssthresh", SOCK),
+    ("undo_cwnd", SOCK),
+    ("set_state", EVENT),
+    ("min_tso_segs", SOCK),
+    ("sndbuf_expand", SOCK),
+];
+
+/// Members of tcp_congestion_ops up to Linux 7.1. One that is not among them may have taken over a
+/// part of another one's work, as cwnd_event_tx_start() did.
+const KNOWN: [&str; 19] = [
+    "name",
+    "owner",
+    "list",
+    "key",
+    "flags",
+    "init",
+    "release",
+    "ssthresh",
+    "cong_avoid",
+    "set_state",
+    "cwnd_event",
+    "cwnd_event_tx_start",
+    "in_ack_event",
+    "pkts_acked",
+    "min_tso_segs",
+    "cong_control",
+    "undo_cwnd",
+    "sndbuf_expand",
+    "get_info",
+];
+
 impl Variant {
-    pub(super) const ALL: [Self; 2] = [Self::WithAck, Self::WithoutAck];
+    pub(super) const ALL: [Self; 3] = [Self::Since7_1, Self::Since6_10, Self::Since6_4];
 
     /// The name of its program that runs on an ACK, in `c/bbr3.bpf.c`.
     pub(super) fn on_ack(self) -> &'static str {
         match self {
-            Self::WithAck => "bbr3_cong_control",
-            Self::WithoutAck => "bbr3_cong_control_6_9",
+            Self::Since7_1 | Self::Since6_10 => "bbr3_cong_control",
+            Self::Since6_4 => "bbr3_cong_control_6_9",
         }
+    }
+
+    /// The name of its program that runs on a restart from idle, there.
+    fn on_start(self) -> &'static str {
+        match self {
+            Self::Since7_1 => "bbr3_tx_start",
+            Self::Since6_10 | Self::Since6_4 => "bbr3_tx_start_7_0",
+        }
+    }
+
+    /// The names of the programs that only other variants have.
+    pub(super) fn not_for_it(self) -> impl Iterator<Item = &'static str> {
+        let own = [self.on_ack(), self.on_start()];
+        let all = Self::ALL.into_iter().flat_map(|variant| [variant.on_ack(), variant.on_start()]);
+        all.filter(move |name| !own.contains(name))
     }
 
     /// The name of its operations there.
     pub(super) fn operations(self) -> &'static str {
         match self {
-            Self::WithAck => "bbr3_ops",
-            Self::WithoutAck => "bbr3_ops_6_9",
+            Self::Since7_1 => "bbr3_ops",
+            Self::Since6_10 => "bbr3_ops_7_0",
+            Self::Since6_4 => "bbr3_ops_6_9",
         }
     }
 
@@ -46,30 +107,87 @@ impl Variant {
     }
 
     fn of(types: &Btf<'_>) -> Result<Self, Error> {
-        let arguments = arguments_of_cong_control(types);
-        match arguments {
-            Some(4) => Ok(Self::WithAck),
-            Some(2) => Ok(Self::WithoutAck),
-            _ => Err(Error::OtherSignature { arguments }),
+        for (operation, arguments) in IN_EACH {
+            expect(types, operation, &[arguments])?;
+        }
+        let has_start = arguments_of(types, "cwnd_event_tx_start").is_some();
+        match expect(types, "cong_control", &[WITH_ACK, WITHOUT_ACK])? {
+            0 if has_start => expect(types, "cwnd_event_tx_start", &[SOCK]).map(|_| Self::Since7_1),
+            0 => expect(types, "cwnd_event", &[EVENT]).map(|_| Self::Since6_10),
+            // The new operation came after the new arguments.
+            _ if has_start => Err(other_signature(types, "cong_control", &[WITH_ACK])),
+            _ => expect(types, "cwnd_event", &[EVENT]).map(|_| Self::Since6_4),
         }
     }
 }
 
-fn arguments_of_cong_control(types: &Btf<'_>) -> Option<usize> {
-    let operations: Struct<'_> = types.type_by_name("tcp_congestion_ops")?;
+/// Which of these arguments an operation has.
+fn expect(types: &Btf<'_>, operation: &'static str, known: &[Arguments]) -> Result<usize, Error> {
+    let found = arguments_of(types, operation);
+    known
+        .iter()
+        .position(|known| found.as_ref().is_some_and(|found| found == known))
+        .ok_or_else(|| other_signature(types, operation, known))
+}
+
+fn other_signature(types: &Btf<'_>, operation: &'static str, known: &[Arguments]) -> Error {
+    let text = |arguments: &[String]| format!("({})", arguments.join(", "));
+    let known: Vec<String> = known.iter().map(|known| format!("({})", known.join(", "))).collect();
+    Error::OtherSignature {
+        operation,
+        found: arguments_of(types, operation)
+            .map_or("(no such operation)".to_owned(), |a| text(&a)),
+        known: known.join(" or "),
+    }
+}
+
+fn operations<'btf>(types: &'btf Btf<'btf>) -> Option<Struct<'btf>> {
+    types.type_by_name("tcp_congestion_ops")
+}
+
+/// The arguments of an operation; `None` if this kernel's TCP has no such operation.
+fn arguments_of(types: &Btf<'_>, operation: &str) -> Option<Vec<String>> {
+    let operations = operations(types)?;
     let mut members = operations.iter();
-    let member = members.find(|member| member.name == Some(OsStr::new("cong_control")))?;
+    let member = members.find(|member| member.name == Some(OsStr::new(operation)))?;
     let pointer: Ptr<'_> = types.type_by_id(member.ty)?;
-    let function = FuncProto::try_from(pointer.referenced_type()).ok()?;
-    Some(function.len())
+    let function = FuncProto::try_from(pointer.referenced_type().skip_mods_and_typedefs()).ok()?;
+    let arguments = function.iter().map(|argument| {
+        let ty: BtfType<'_> = types.type_by_id(argument.ty)?;
+        Some(word_for(ty.skip_mods_and_typedefs()))
+    });
+    arguments.collect()
+}
+
+fn word_for(ty: BtfType<'_>) -> String {
+    let Ok(pointer) = Ptr::try_from(ty) else { return "int".to_owned() };
+    let to = pointer.referenced_type().skip_mods_and_typedefs();
+    format!("*{}", to.name().unwrap_or_default().to_string_lossy())
+}
+
+/// Operations of this kernel's TCP that are newer than this program, by their names: one of them
+/// may have taken over what the program listens to elsewhere.
+///
+/// # Errors
+///
+/// The kernel does not describe its types.
+pub fn unknown_operations() -> Result<Vec<String>, Error> {
+    Ok(unknown(&Btf::from_path(TYPES).map_err(|_| Error::NoBtf)?))
+}
+
+fn unknown(types: &Btf<'_>) -> Vec<String> {
+    let operations = operations(types);
+    let members = operations.iter().flat_map(|operations| operations.iter());
+    let names = members.filter_map(|member| Some(member.name?.to_string_lossy().into_owned()));
+    names.filter(|name| !KNOWN.contains(&&**name)).collect()
 }
 
 /// Whether this kernel takes such a program.
 ///
 /// # Errors
 ///
-/// [`Error::NoBtf`], [`Error::NoStructOps`] or [`Error::TooOld`], by what its type information
-/// says.
+/// [`Error::NoBtf`], [`Error::NoStructOps`], [`Error::TooOld`] or [`Error::OtherSignature`], by what
+/// its type information says.
 pub fn check() -> Result<(), Error> {
     let types = fs::read(TYPES).map_err(|_| Error::NoBtf)?;
     // Names end with a zero.
@@ -79,7 +197,7 @@ pub fn check() -> Result<(), Error> {
     }
     // New in 6.4: a link for struct_ops, and loops.
     if ["bpf_struct_ops_link\0", "bpf_iter_num_new\0"].into_iter().all(has) {
-        return Ok(());
+        return Variant::of_this_kernel().map(drop);
     }
     let release = fs::read_to_string(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default();
     Err(Error::TooOld { release: release.trim().to_owned() })
@@ -92,13 +210,18 @@ mod tests {
 
     use super::*;
 
-    /// The types that a compiler describes for a kernel whose cong_control() takes these arguments.
-    fn of(arguments: &str) -> Option<Result<Variant, Error>> {
+    /// What is asked of the types that a compiler describes for a kernel with these operations
+    /// beside those that every kernel has.
+    fn of<T>(operations: &str, ask: impl Fn(&Btf<'_>) -> T) -> Option<T> {
         let directory = tempfile::tempdir().expect("a place for it");
         let (source, object) = (directory.path().join("t.c"), directory.path().join("t.o"));
         let text = format!(
-            "struct sock; struct rate_sample; struct tcp_congestion_ops {{ int flags; \
-             void (*cong_control)({arguments}); }}; struct tcp_congestion_ops operations;"
+            "struct sock; struct rate_sample; enum event {{ START }}; struct tcp_congestion_ops {{ \
+             int flags; {operations} unsigned (*ssthresh)(struct sock *); \
+             unsigned (*undo_cwnd)(struct sock *); void (*set_state)(struct sock *, unsigned char); \
+             unsigned (*min_tso_segs)(struct sock *); unsigned (*sndbuf_expand)(struct sock *); \
+             void (*init)(struct sock *); void (*release)(struct sock *); \
+             }}; struct tcp_congestion_ops operations;"
         );
         fs::write(&source, text).expect("it is written");
         let compiler = std::env::var("CLANG").unwrap_or_else(|_| "clang-19".to_owned());
@@ -109,17 +232,48 @@ mod tests {
             return None;
         }
         let types = Btf::from_path(&object).expect("the compiler wrote types");
-        Some(Variant::of(&types))
+        Some(ask(&types))
     }
+
+    const BEFORE_6_10: &str = "void (*cong_control)(struct sock *, const struct rate_sample *);";
+    const SINCE_6_10: &str =
+        "void (*cong_control)(struct sock *, unsigned, int, const struct rate_sample *);";
+    const EVENTS: &str = "void (*cwnd_event)(struct sock *, enum event);";
+    const START: &str = "void (*cwnd_event_tx_start)(struct sock *);";
 
     #[test]
     fn the_kernels_types_say_which_variant_it_takes() {
-        let before = of("struct sock *, const struct rate_sample *");
-        let Some(before) = before else { return };
-        assert_eq!(before.expect("as before 6.10"), Variant::WithoutAck);
-        let since = of("struct sock *, unsigned, int, const struct rate_sample *").expect("clang");
-        assert_eq!(since.expect("as since 6.10"), Variant::WithAck);
-        let other = of("struct sock *").expect("clang").expect_err("nobody calls it so");
-        assert!(other.to_string().contains("with 1 arguments"), "{other}");
+        for (operations, variant) in [
+            ([BEFORE_6_10, EVENTS, ""], Variant::Since6_4),
+            ([SINCE_6_10, EVENTS, ""], Variant::Since6_10),
+            ([SINCE_6_10, EVENTS, START], Variant::Since7_1),
+        ] {
+            let Some(found) = of(&operations.concat(), Variant::of) else { return };
+            assert_eq!(found.expect("a kernel that there is"), variant);
+        }
+    }
+
+    #[test]
+    fn operations_that_are_called_otherwise_are_refused_by_name() {
+        for (operations, said) in [
+            (["void (*cong_control)(struct sock *);", EVENTS, ""], "cong_control(*sock)"),
+            ([SINCE_6_10, "", ""], "cwnd_event(no such operation)"),
+            ([BEFORE_6_10, EVENTS, START], "cong_control(*sock, *rate_sample)"),
+            (
+                [SINCE_6_10, EVENTS, "void (*cwnd_event_tx_start)(struct sock *, int);"],
+                "cwnd_event_tx_start(*sock, int)",
+            ),
+        ] {
+            let Some(found) = of(&operations.concat(), Variant::of) else { return };
+            let error = found.expect_err(said).to_string();
+            assert!(error.contains(said) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn operations_that_are_newer_than_the_program_are_named() {
+        let newer = [SINCE_6_10, EVENTS, START, "void (*cwnd_event_sent)(struct sock *);"];
+        let Some(unknown) = of(&newer.concat(), unknown) else { return };
+        assert_eq!(unknown, ["cwnd_event_sent"]);
     }
 }

@@ -360,11 +360,11 @@ fn a_lacking_capability_is_named() {
 /// The way in which connections get the algorithm before their handshake.
 enum Chosen {
     /// By setsockopt() on both sockets before they connect or listen.
-    BySocket,
+    Socket,
     /// As the default of the namespace.
-    ByDefault,
+    Default,
     /// By the route to the other end.
-    ByRoute,
+    Route,
 }
 
 /// One connection over loopback that takes `name` before its handshake, and ends.
@@ -373,7 +373,7 @@ fn short_connection(name: &str, chosen: &Chosen) {
     let socket_of = || {
         let (family, kind) = (AddressFamily::Inet, SockType::Stream);
         let fd = socket(family, kind, SockFlag::empty(), None).expect("a socket");
-        if matches!(chosen, Chosen::BySocket) {
+        if matches!(chosen, Chosen::Socket) {
             setsockopt(&fd, TcpCongestion, &OsString::from(name)).expect("the name is known");
         }
         fd
@@ -406,15 +406,13 @@ fn short_connection(name: &str, chosen: &Chosen) {
 fn a_connection_that_chose_before_its_handshake_gives_its_place_back() {
     apart(CloneFlags::CLONE_NEWNET, || {
         run("ip", &["link", "set", "lo", "up"]);
-        for (chosen, test) in [
-            (Chosen::BySocket, "early"),
-            (Chosen::ByDefault, "early2"),
-            (Chosen::ByRoute, "early3"),
-        ] {
+        for (chosen, test) in
+            [(Chosen::Socket, "early"), (Chosen::Default, "early2"), (Chosen::Route, "early3")]
+        {
             let name = &*name_of(test);
             let options = options(name);
-            let loaded = load(&Options { default: matches!(chosen, Chosen::ByDefault), ..options });
-            if matches!(chosen, Chosen::ByRoute) {
+            let loaded = load(&Options { default: matches!(chosen, Chosen::Default), ..options });
+            if matches!(chosen, Chosen::Route) {
                 let route =
                     ["route", "replace", "local", "127.0.0.1", "dev", "lo", "table", "local"];
                 run("ip", &[&route[..], &["congctl", name]].concat());

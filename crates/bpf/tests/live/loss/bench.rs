@@ -158,10 +158,12 @@ impl Flow<'_> {
         setsockopt(&self.receiver, RcvBuf, &bytes).expect("a socket");
     }
 
-    /// Sends so many bytes and waits until all of them were read.
+    /// Sends so many bytes and waits for the byte with which the receiver answers.
     pub(crate) fn respond(&self, bytes: usize) {
         (&self.stream).write_all(&vec![7; bytes]).expect("it goes on");
         (&self.receiver).read_exact(&mut vec![0; bytes]).expect("it arrives");
+        (&self.receiver).write_all(&[7]).expect("it goes on");
+        (&self.stream).read_exact(&mut [0]).expect("it arrives");
     }
 
     /// The round trip takes so much longer from now on.

@@ -56,6 +56,8 @@ fn losses_of_small_responses_are_heard() {
         let not_found = u64::from(state.losses_not_found);
         assert!(not_found <= lost_again + u64::from(state.losses) / 10, "{state:?}");
         assert_eq!(u64::from(state.tail_losses), by_probe, "{state:?}");
+        // Between responses nothing is in flight.
+        assert!(state.restarts > 10, "{state:?}");
         // The application was the limit of all that was sent.
         assert!(state.inflight_longterm.is_none_or(|bytes| bytes > 8_600), "{state:?}");
     }

@@ -1,24 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
-/* What a user reads about the connections, and by whom the program was loaded. */
+/* What a user reads about the connections. */
 #ifndef FULLPIPE_CONNECTIONS_H
 #define FULLPIPE_CONNECTIONS_H
 
 #include "flow.h"
 
-/* For the one who unloads: under which name, and what the system's default was before. */
-struct registration {
-	char name[16];
-	char previous_default[16];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct registration);
-} registration SEC(".maps");
-
-/* One connection for status, as src/kernel/status.rs reads it. */
+/* One connection for status, as src/kernel/connection.rs reads it. */
 struct connection {
 	__u8 remote[16];
 	uint64_t cwnd;

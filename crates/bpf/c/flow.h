@@ -52,7 +52,7 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* Set by the loader. */
+/* Set by the loader: src/kernel/settings.rs. */
 struct settings {
 	/* How many connections may have state at once. */
 	__u32 max_connections;
@@ -62,6 +62,12 @@ struct settings {
 	 * not say what a mark means.
 	 */
 	bool is_ecn_low_latency;
+	/* For status alone: which program this is, and what the system's default was before it. */
+	bool is_amended;
+	char name[16];
+	char previous_default[16];
+	char version[16];
+	uint64_t build;
 };
 
 const volatile struct settings settings SEC(".rodata.settings") = { 0 };

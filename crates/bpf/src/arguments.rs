@@ -17,7 +17,7 @@ pub struct Load {
     #[arg(long)]
     pub low_latency_ecn: bool,
     /// Connections that may have its state, 8 KB each; those above it go on as Reno
-    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: u32,
 }
 

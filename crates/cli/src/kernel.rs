@@ -23,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   sudo fullpipe kernel load --pin
   sudo fullpipe kernel status
+  sudo fullpipe kernel doctor
   sudo fullpipe kernel unload";
 
 // Without the feature there is help for the options, and nobody who reads them.
@@ -37,10 +38,21 @@ enum Action {
         #[arg(long)]
         pin: bool,
     },
-    /// Show what is pinned, and the model of every connection that uses it
-    Status,
+    /// Show what is loaded, and the model of every connection that uses it
+    Status {
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// The numbers of connections, by reason also those that run as Reno, for Prometheus
+    Metrics,
     /// Take out what is pinned; connections that use it keep it until they close
-    Unload,
+    Unload {
+        /// The name of one; without it, all that are pinned
+        name: Option<String>,
+    },
+    /// Say what this machine can do, what it lacks, and what is in the way
+    Doctor,
     /// Measure it beside linux:bbr and linux:cubic on eight paths and on loopback: some eleven
     /// minutes
     ///
@@ -57,8 +69,10 @@ enum Action {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let action = match args.action {
         Action::Load { .. } => "load",
-        Action::Status => "status",
-        Action::Unload => "unload",
+        Action::Status { .. } => "status",
+        Action::Metrics => "metrics",
+        Action::Unload { .. } => "unload",
+        Action::Doctor => "doctor",
         Action::Figures { .. } => "figures",
     };
     Err(Failure::bad_input(format!(
@@ -76,7 +90,7 @@ mod linux {
     use std::thread;
     use std::time::Duration;
 
-    use fullpipe_bpf::kernel::{self, Cost, Counting, Error, Loaded, Options};
+    use fullpipe_bpf::kernel::{self, Cost, Counting, Error, Loaded, Options, Verdict};
     use fullpipe_lab::KernelCc;
     use fullpipe_lab::figures::kernel::{self as kernel_figures, Campaign, Contender};
 
@@ -91,22 +105,47 @@ mod linux {
     pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         match &args.action {
             Action::Load { options, pin } => load(&options.options(*pin)),
-            Action::Status => print(&kernel::report().map_err(fail)?),
-            Action::Unload => print(&kernel::unload().map_err(fail)?.to_string()),
+            Action::Status { json } => {
+                let status = kernel::status().map_err(fail)?;
+                print(&if *json { status.json() } else { status.to_string() })
+            }
+            Action::Metrics => print(&kernel::status().map_err(fail)?.metrics()),
+            Action::Unload { name } => {
+                let unloaded = kernel::unload(name.as_deref()).map_err(fail)?;
+                print(&unloaded.iter().map(ToString::to_string).collect::<String>())
+            }
+            Action::Doctor => doctor(),
             Action::Figures { duration } => figures(*duration),
         }
     }
 
     fn fail(error: Error) -> Failure {
         match error {
-            Error::BadName(_) => Failure::bad_input(error),
+            Error::BadName(_) | Error::BadLimit => Failure::bad_input(error),
             _ => Failure::run(error),
+        }
+    }
+
+    /// Fails if it cannot be loaded here.
+    fn doctor() -> Result<(), Failure> {
+        let findings = kernel::doctor();
+        print(&findings.iter().map(|finding| format!("{finding}\n")).collect::<String>())?;
+        match findings.iter().any(|finding| finding.verdict == Verdict::Bad) {
+            true => Err(Failure::run("it cannot be loaded here: BAD above says why")),
+            false => Ok(()),
         }
     }
 
     fn load(options: &Options) -> Result<(), Failure> {
         let stop = Interrupt::install()?.flag();
         let loaded = kernel::load(options).map_err(fail)?;
+        let unknown = kernel::unknown_operations().unwrap_or_default();
+        if !unknown.is_empty() {
+            say(&format!(
+                "this kernel's TCP has operations that are newer: {}",
+                unknown.join(", ")
+            ));
+        }
         let default = if options.default { ", and the default of new connections" } else { "" };
         print(&format!("{} is in the kernel{default}\n", options.name))?;
         if options.pin {

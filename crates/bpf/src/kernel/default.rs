@@ -35,9 +35,24 @@ pub struct PutBack {
 /// any more. Call this before another program gets the name of one that is gone.
 pub(super) fn standing() -> Result<String, Error> {
     let (default, available) = (sysctl::default()?, sysctl::available()?);
-    let is_there = |name: &str| available.iter().any(|available| available == name);
-    let own = || KERNELS_OWN.into_iter().find(|own| is_there(own)).unwrap_or("reno").to_owned();
-    Ok(if is_there(&default) { default } else { own() })
+    Ok(if available.contains(&default) { default } else { kernels_own(&available).to_owned() })
+}
+
+fn kernels_own(available: &[String]) -> &'static str {
+    let is_there = |own: &&str| available.iter().any(|available| available == own);
+    KERNELS_OWN.into_iter().find(is_there).unwrap_or("reno")
+}
+
+/// Sets the default again in each network namespace that has this one. A default is a reference to
+/// a program and not to its name: where an earlier program of this name was the default when it
+/// went, new connections would still use it. How many namespaces there are.
+pub(super) fn renew(name: &str) -> usize {
+    let renew = || {
+        let is_it = sysctl::default().is_ok_and(|default| default == name);
+        is_it && sysctl::set_default(name).is_ok()
+    };
+    let others = namespaces::in_others(renew);
+    usize::from(renew()) + others.into_iter().filter(|is_done| *is_done).count()
 }
 
 /// Makes `name` the default, and notes that `previous` was it.
@@ -54,8 +69,12 @@ pub(super) fn take(name: &str, previous: &str) -> Result<(), Error> {
     sysctl::set_default(name)
 }
 
-/// Puts `previous` back, unless somebody chose a third one meanwhile.
-pub(super) fn put_back(name: &str, previous: String) -> Result<Elsewhere, Error> {
+/// Puts `previous` back in each network namespace that has `name`, whoever chose it there; the
+/// kernel's own default if nobody noted what was before. A third one that somebody chose meanwhile
+/// stays.
+pub(super) fn put_back(name: &str, previous: Option<String>) -> Result<Elsewhere, Error> {
+    let own = || Ok(kernels_own(&sysctl::available()?).to_owned());
+    let previous = previous.map_or_else(own, Ok)?;
     let elsewhere = put_back_elsewhere(name, &previous);
     if sysctl::default()? == name {
         set(previous)?;

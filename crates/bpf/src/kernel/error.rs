@@ -12,11 +12,13 @@ pub enum Error {
     #[error("this kernel has a congestion control {0} already: choose another name with --name")]
     NameTaken(String),
     /// It is pinned by this name.
-    #[error("{0} is loaded already: `status` shows it, --name gives a second one another name")]
+    #[error(
+        "{0} is loaded already: `status` shows it, `unload` makes room for another build of it, --name gives a second one another name"
+    )]
     AlreadyLoaded(String),
-    /// Another program of ours is pinned.
-    #[error("one is loaded and pinned already: `unload` takes it out")]
-    AlreadyPinned,
+    /// Nothing by this name to unload.
+    #[error("no {0} is pinned: `status` shows what is")]
+    NotPinnedBy(String),
     /// Nothing to unload.
     #[error(
         "nothing is pinned: what was loaded without --pin ends with the process that loaded it"
@@ -56,6 +58,12 @@ pub enum Error {
         "loading a congestion control needs root (CAP_BPF and CAP_PERFMON, for --default also CAP_NET_ADMIN)"
     )]
     NotRoot,
+    /// Not root, to look.
+    #[error("only root (CAP_SYS_ADMIN) sees which programs are in the kernel")]
+    NotAdmin,
+    /// A limit of none.
+    #[error("--max-connections 0 leaves every connection to Reno: 1 or more")]
+    BadLimit,
     /// One of the two capabilities is there.
     #[error("loading a congestion control needs CAP_BPF and CAP_PERFMON; this process lacks {0}")]
     Lacks(&'static str),
@@ -110,6 +118,7 @@ pub enum Error {
 const BPF: u32 = 39;
 const PERFMON: u32 = 38;
 const SYS_ADMIN: u32 = 21;
+const NET_ADMIN: u32 = 12;
 
 impl Error {
     /// The reason why the kernel refused to load something. The kernel's error is the same for
@@ -127,10 +136,28 @@ impl Error {
     }
 }
 
+/// True if this thread may look at all programs of the system.
+pub(super) fn is_admin() -> bool {
+    has(SYS_ADMIN)
+}
+
+/// The capabilities for loading, and for `--default`, that this thread lacks.
+pub(super) fn lacking() -> Vec<&'static str> {
+    let of_loading = [(BPF, "CAP_BPF"), (PERFMON, "CAP_PERFMON")].into_iter();
+    let lacking = of_loading.filter(|(capability, _)| !has(*capability));
+    let effective = effective() >> NET_ADMIN & 1 == 1;
+    let default = (!effective).then_some("CAP_NET_ADMIN");
+    lacking.map(|(_, name)| name).chain(default).collect()
+}
+
 /// True if this thread has a capability, or the one that stands for it.
 fn has(capability: u32) -> bool {
+    [capability, SYS_ADMIN].iter().any(|capability| effective() >> capability & 1 == 1)
+}
+
+/// The effective capabilities of this thread, a bit each.
+fn effective() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    [capability, SYS_ADMIN].iter().any(|capability| effective >> capability & 1 == 1)
+    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
 }

@@ -3,11 +3,16 @@
 //! The program is in the kernel as long as somebody holds its link: the process that loaded it, or
 //! a pin in the BPF file system. Connections that use it keep it until they close, whoever lets go.
 
+mod connection;
 mod cost;
 mod default;
+mod doctor;
 mod error;
+mod inventory;
 mod lock;
 mod namespaces;
+mod pins;
+mod settings;
 mod status;
 mod sysctl;
 mod usage;
@@ -16,21 +21,21 @@ mod variant;
 use std::fmt;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
-use std::{fs, io};
 
-use libbpf_rs::{
-    ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject, PrintLevel,
-};
+use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapHandle, ObjectBuilder, OpenObject, PrintLevel};
 
+pub use connection::Connection;
 pub use cost::{Cost, Counting};
 pub use default::{PutBack, put_back_left_over};
+pub use doctor::{Finding, Verdict, doctor};
 pub use error::Error;
-pub use status::{Connection, Status, report, status};
+pub use inventory::Held;
+pub use status::{Program, Status, status};
 pub use usage::Usage;
 pub use variant::{check, unknown_operations};
 
 use lock::Lock;
+use settings::{NAME_SIZE, Settings, field};
 use variant::Variant;
 
 /// The objects that `build.rs` made.
@@ -45,18 +50,6 @@ pub const DEFAULT_NAME_AMENDED: &str = "bbr3x";
 
 /// [`Options::max_connections`] unless something else is chosen: half a gigabyte.
 pub const DEFAULT_MAX_CONNECTIONS: u32 = 65_536;
-
-/// Directory of the pins.
-const PINS: &str = "/sys/fs/bpf/fullpipe";
-const LINK: &str = "link";
-const REGISTRATION: &str = "registration";
-const CONNECTIONS: &str = "connections";
-
-/// `struct settings` of `c/flow.h`.
-const SETTINGS: &str = ".rodata.settings";
-
-/// Longest name of a congestion control: TCP_CA_NAME_MAX with the zero at its end.
-const NAME_SIZE: usize = 16;
 
 /// Options for loading the program.
 #[derive(Clone, Debug)]
@@ -119,7 +112,7 @@ impl Loaded {
         let mut records = Vec::new();
         let read = Iter::new(&self.connections).map_err(Error::load)?.read_to_end(&mut records);
         read.map_err(Error::Connections)?;
-        Ok(status::decode(&records))
+        Ok(connection::decode(&records))
     }
 
     /// How many connections have its state, and how many go without.
@@ -143,9 +136,9 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        if let (false, Some(previous)) = (self.is_pinned, self.previous_default.take()) {
+        if !self.is_pinned {
             // There is nobody to tell.
-            let _ = default::put_back(&self.name, previous);
+            let _ = default::put_back(&self.name, self.previous_default.take());
         }
     }
 }
@@ -158,21 +151,25 @@ impl Drop for Loaded {
 /// [`Error`] says in one line what is missing or wrong; nothing stays in the kernel then.
 pub fn load(options: &Options) -> Result<Loaded, Error> {
     check_name(&options.name)?;
+    if options.max_connections == 0 {
+        return Err(Error::BadLimit);
+    }
     check()?;
     // Pins and defaults are root's, and shared.
     let _lock = (options.pin || options.default).then(Lock::take).transpose()?;
     if sysctl::available()?.contains(&options.name) {
-        let is_pinned = registration()?.is_some_and(|(pinned, _)| pinned == options.name);
+        let is_pinned = pins::is_pinned(&options.name);
         let why = if is_pinned { Error::AlreadyLoaded } else { Error::NameTaken };
         return Err(why(options.name.clone()));
     }
     if options.pin {
-        check_pins()?;
+        pins::prepare(&options.name)?;
     }
     default::put_back_left_over()?;
     let standing_default = options.default.then(default::standing).transpose()?;
     let variant = Variant::of_this_kernel()?;
-    let open = open(options, variant)?;
+    let settings = Settings::of(options, standing_default.as_deref());
+    let open = open(&settings, variant)?;
     let mut object = open.load().map_err(Error::load)?;
 
     let on_ack =
@@ -189,18 +186,19 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
         previous_default: None,
         is_pinned: false,
         link,
-        connections: status::attach(&object)?,
+        connections: connection::attach(&object)?,
         on_ack,
         usage: usage::of_object(&object)?,
     };
+    default::renew(&options.name);
     if let Some(previous) = &standing_default {
         loaded.previous_default = standing_default.clone();
         default::take(&options.name, previous)?;
     }
     if options.pin {
-        if let Err(error) = pin(&object, &mut loaded) {
+        if let Err(error) = pin(&mut loaded) {
             // Dropping `loaded` puts the default back and takes the program out.
-            let _ = remove_pins();
+            let _ = pins::remove(&loaded.name);
             return Err(error);
         }
         loaded.is_pinned = true;
@@ -209,11 +207,11 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
 }
 
 /// The object with what was chosen for it, and with the variant for this kernel alone.
-fn open(options: &Options, variant: Variant) -> Result<OpenObject, Error> {
+fn open(settings: &Settings, variant: Variant) -> Result<OpenObject, Error> {
     libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
     let mut open = ObjectBuilder::default()
         .name(DEFAULT_NAME)
-        .and_then(|builder| builder.open_memory(if options.amended { BBR3X } else { BBR3 }))
+        .and_then(|builder| builder.open_memory(if settings.amended { BBR3X } else { BBR3 }))
         .map_err(Error::Load)?;
     for other in Variant::ALL.into_iter().filter(|other| *other != variant) {
         let mut map = open.maps_mut().find(|map| map.name() == other.operations());
@@ -223,10 +221,9 @@ fn open(options: &Options, variant: Variant) -> Result<OpenObject, Error> {
         let mut program = open.progs_mut().find(|program| program.name() == other);
         program.as_mut().ok_or(Error::NoName)?.set_autoload(false);
     }
-    let mut settings = options.max_connections.to_ne_bytes().to_vec();
-    settings.push(options.low_latency_ecn.into());
+    let name = field(&settings.name);
     for (name, value) in
-        [(variant.operations(), &field(&options.name)[..]), (SETTINGS, &settings[..])]
+        [(variant.operations(), &name[..]), (settings::MAP, &settings.encode()[..])]
     {
         let mut map = open.maps_mut().find(|map| map.name() == name).ok_or(Error::NoName)?;
         let initial = map.initial_value_mut().ok_or(Error::NoName)?;
@@ -262,75 +259,41 @@ impl fmt::Display for Unloaded {
     }
 }
 
-/// Takes a pinned program out of the kernel, and puts back what was the default before it: in this
-/// network namespace, and in all others that have inherited it.
+/// Takes pinned programs out of the kernel: that of a name, or all. In this network namespace and in
+/// all others in which one was the default, the default before it comes back.
 ///
 /// # Errors
 ///
-/// [`Error::NotPinned`] when nothing is pinned, and whatever the system refuses.
-pub fn unload() -> Result<Unloaded, Error> {
-    if registration()?.is_none() {
+/// [`Error::NotPinned`] when nothing is pinned, [`Error::NotPinnedBy`] when nothing of this name is,
+/// and whatever the system refuses.
+pub fn unload(name: Option<&str>) -> Result<Vec<Unloaded>, Error> {
+    if pins::names()?.is_empty() {
         return Err(Error::NotPinned);
     }
     let _lock = Lock::take()?;
-    let (name, previous) = registration()?.ok_or(Error::NotPinned)?;
-    let elsewhere = match previous.is_empty() {
-        true => default::Elsewhere::default(),
-        false => default::put_back(&name, previous)?,
-    };
-    remove_pins().map_err(|source| Error::Pins { source })?;
+    let mut names = pins::names()?;
+    if let Some(name) = name {
+        names.retain(|pinned| pinned == name);
+        if names.is_empty() {
+            return Err(Error::NotPinnedBy(name.to_owned()));
+        }
+    }
+    let found = inventory::programs()?;
+    names.into_iter().map(|name| take_out(name, &found)).collect()
+}
+
+fn take_out(name: String, found: &[inventory::Found]) -> Result<Unloaded, Error> {
+    let own = found.iter().find(|f| f.held == Held::Pinned && f.settings.name == name);
+    let previous = own.map(|found| found.settings.previous_default.clone());
+    let elsewhere = default::put_back(&name, previous.filter(|previous| !previous.is_empty()))?;
+    pins::remove(&name).map_err(|source| Error::Pins { source })?;
     Ok(Unloaded { name, put_back: elsewhere.put_back, kept: elsewhere.kept })
 }
 
-fn pin(object: &libbpf_rs::Object, loaded: &mut Loaded) -> Result<(), Error> {
-    let pins = Path::new(PINS);
-    fs::create_dir_all(pins).map_err(|source| Error::Pins { source })?;
-    let map = object.maps().find(|map| map.name() == REGISTRATION).ok_or(Error::NoName)?;
-    let mut registration = MapHandle::try_from(&map).map_err(Error::Pin)?;
-    let mut value = field(&loaded.name).to_vec();
-    value.extend(field(loaded.previous_default.as_deref().unwrap_or_default()));
-    registration.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY).map_err(Error::Pin)?;
-    registration.pin(pins.join(REGISTRATION)).map_err(Error::Pin)?;
-    loaded.connections.pin(pins.join(CONNECTIONS)).map_err(Error::Pin)?;
-    loaded.link.pin(pins.join(LINK)).map_err(Error::Pin)
-}
-
-fn remove_pins() -> io::Result<()> {
-    for name in [LINK, CONNECTIONS, REGISTRATION] {
-        match fs::remove_file(Path::new(PINS).join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    fs::remove_dir(PINS)
-}
-
-/// The pinned program, if there is one: its name, and the default before it, empty if it did not
-/// become the default.
-fn registration() -> Result<Option<(String, String)>, Error> {
-    let pins = Path::new(PINS);
-    // The link is pinned last and removed first: what lies there without it is not loaded.
-    match fs::symlink_metadata(pins.join(LINK)) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Err(Error::NotRoot);
-        }
-        Err(_) => return Ok(None),
-        Ok(_) => {}
-    }
-    let map = MapHandle::from_pinned_path(pins.join(REGISTRATION)).map_err(Error::load)?;
-    let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(Error::Pin)?;
-    let value = value.filter(|value| value.len() == 2 * NAME_SIZE).ok_or(Error::NoName)?;
-    let text = |field: &[u8]| String::from_utf8_lossy(field).trim_end_matches('\0').to_owned();
-    Ok(Some((text(&value[..NAME_SIZE]), text(&value[NAME_SIZE..]))))
-}
-
-/// A name as C has it; longer ones were refused before.
-fn field(name: &str) -> [u8; NAME_SIZE] {
-    let mut field = [0; NAME_SIZE];
-    for (to, from) in field.iter_mut().take(NAME_SIZE - 1).zip(name.bytes()) {
-        *to = from;
-    }
-    field
+fn pin(loaded: &mut Loaded) -> Result<(), Error> {
+    pins::make(&loaded.name)?;
+    loaded.connections.pin(pins::connections(&loaded.name)).map_err(Error::Pin)?;
+    loaded.link.pin(pins::link(&loaded.name)).map_err(Error::Pin)
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
@@ -339,23 +302,6 @@ fn check_name(name: &str) -> Result<(), Error> {
         return Err(Error::BadName(name.to_owned()));
     }
     Ok(())
-}
-
-/// Whether there is a BPF file system, and nothing of ours in it. To be asked with the lock held:
-/// what another loader pinned before it was killed is removed.
-fn check_pins() -> Result<(), Error> {
-    if Path::new(PINS).join(LINK).exists() {
-        return Err(Error::AlreadyPinned);
-    }
-    if Path::new(PINS).exists() {
-        remove_pins().map_err(|source| Error::Pins { source })?;
-    }
-    let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
-    let has = mounts.lines().any(|line| {
-        let mut words = line.split(' ').skip(1);
-        words.next() == Some("/sys/fs/bpf") && words.next() == Some("bpf")
-    });
-    if has { Ok(()) } else { Err(Error::NoBpfFileSystem) }
 }
 
 /// The errors say what matters; the verifier's log is for `RUST_LOG` of nobody.

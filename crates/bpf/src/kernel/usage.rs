@@ -7,6 +7,9 @@ use super::Error;
 /// `usage` of `c/flow.h`.
 pub(super) const MAP: &str = ".data.usage";
 
+/// `sizeof(struct usage)`.
+pub(super) const SIZE: usize = 12;
+
 /// Connections of one loaded program, of all users and network namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {

@@ -2,27 +2,23 @@
 //! with every byte, and leaves nothing behind.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::panic::resume_unwind;
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::{ffi::OsString, fs};
 
-use fullpipe_bpf::kernel::{self, Error, Options};
+use fullpipe_bpf::kernel::{self, Error, Held, Options, Program};
 use fullpipe_testkit::until;
 use nix::libc;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::sockopt::TcpCongestion;
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, connect, getsockopt, listen,
-    setsockopt, socket,
-};
+use nix::sys::socket::{getsockopt, setsockopt};
 
 use crate::own::{InTheKernel, available, load, name_of};
 
-fn options(name: &str) -> Options {
+pub(crate) fn options(name: &str) -> Options {
     Options { name: name.to_owned(), ..Options::default() }
 }
 
@@ -33,7 +29,7 @@ fn content(seed: usize, at: usize) -> u8 {
 
 /// Sends so many bytes over loopback under `name`; calls `at_half` on the way. Every byte is
 /// compared.
-fn transfer(name: &str, seed: usize, bytes: usize, at_half: impl FnOnce()) {
+pub(crate) fn transfer(name: &str, seed: usize, bytes: usize, at_half: impl FnOnce()) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("it has one");
     let receiver = thread::spawn(move || {
@@ -97,9 +93,20 @@ fn unloading_under_a_hundred_connections_loses_no_byte() {
     own.is_gone();
 }
 
+/// The program of this name, if it is in the kernel.
+pub(crate) fn program(name: &str) -> Option<Program> {
+    let programs = kernel::status().expect("root reads it").programs;
+    programs.into_iter().find(|program| program.name == name)
+}
+
+pub(crate) fn unload(name: &str) {
+    let unloaded = kernel::unload(Some(name)).expect("it is pinned");
+    assert_eq!((unloaded.len(), &*unloaded[0].name), (1, name));
+}
+
 /// Runs the checks in a mount namespace of its own, and in what else is asked for: the system's BPF
 /// file system and its default stay as they are.
-fn apart(namespaces: CloneFlags, checks: impl FnOnce() + Send + 'static) {
+pub(crate) fn apart(namespaces: CloneFlags, checks: impl FnOnce() + Send + 'static) {
     let thread = thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNS | namespaces).expect("the tests name Need::Root");
         let none = None::<&str>;
@@ -112,16 +119,16 @@ fn apart(namespaces: CloneFlags, checks: impl FnOnce() + Send + 'static) {
 }
 
 /// A file system of this kind over a directory, for this thread's namespace alone.
-fn cover(directory: &str, kind: &str) {
+pub(crate) fn cover(directory: &str, kind: &str) {
     mount(Some(kind), directory, Some(kind), MsFlags::empty(), None::<&str>).expect(kind);
 }
 
-fn default() -> String {
+pub(crate) fn default() -> String {
     let name = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
     name.expect("there is one").trim().to_owned()
 }
 
-fn set_default(name: &str) {
+pub(crate) fn set_default(name: &str) {
     fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).expect("the kernel has it");
 }
 
@@ -166,10 +173,12 @@ fn a_default_that_nobody_put_back_is_put_back_by_who_comes_next() {
         drop(load(&Options { default: true, ..options(&left) }));
         assert_eq!(default(), "reno");
 
-        // Nobody noted what was before one that was chosen by hand.
-        let chosen = load(&options(&chosen_by_hand));
+        // Nobody noted what was before one that was chosen by hand, and nobody puts it back.
+        let chosen = load(&Options { pin: true, ..options(&chosen_by_hand) });
         set_default(&chosen_by_hand);
         drop(chosen);
+        fs::remove_dir_all("/sys/fs/bpf/fullpipe").expect("root removes it");
+        until("it is gone", || !available().contains(&chosen_by_hand));
         assert_eq!(default(), chosen_by_hand);
         drop(load(&Options { default: true, ..options(&next) }));
         assert!(matches!(&*default(), "cubic" | "reno"), "{}", default());
@@ -181,9 +190,9 @@ fn status_tells_the_model_of_each_connection() {
         cover("/sys/fs/bpf", "bpf");
         let name = &*name_of("test5");
         let loaded = load(&Options { pin: true, ..options(name) });
-        let own = InTheKernel::of(name).and_its_pins();
+        let own = InTheKernel::of(name);
         drop(loaded);
-        let users = || kernel::status().expect("root reads it").expect("it is pinned").connections;
+        let users = || program(name).expect("it is pinned").connections;
         assert_eq!(users(), []);
         transfer(name, 5, 64 << 20, || {
             let users = users();
@@ -196,7 +205,7 @@ fn status_tells_the_model_of_each_connection() {
             let min_rtt = one.min_rtt.expect("it has samples");
             assert!((1_000..20_000_000).contains(&min_rtt), "{one:?}");
         });
-        assert_eq!(kernel::unload().expect("it is pinned").name, name);
+        unload(name);
         own.is_gone();
     });
 }
@@ -226,19 +235,19 @@ fn a_pinned_default_is_shown_and_unloaded_again() {
         let options = Options { default: true, pin: true, ..options(name) };
         cover("/sys/fs/bpf", "bpf");
         let old_default = default();
-        assert!(kernel::status().expect("root reads it").is_none());
-        assert!(matches!(kernel::unload(), Err(Error::NotPinned)));
+        assert!(program(name).is_none());
+        assert!(matches!(kernel::unload(None), Err(Error::NotPinned)));
         let loaded = load(&options);
-        let own = InTheKernel::of(name).and_its_pins();
+        let own = InTheKernel::of(name);
         drop(loaded);
         assert_eq!(default(), name);
-        let status = kernel::status().expect("root reads it").expect("it is pinned");
+        let status = program(name).expect("it is pinned");
         assert!(status.is_default && status.connections.is_empty());
+        assert!(status.is_this_build && status.held == Held::Pinned, "{status:?}");
         assert_eq!(status.previous_default.as_deref(), Some(&*old_default));
-        assert!(kernel::load(&Options { name: "other".to_owned(), ..options.clone() }).is_err());
         let again = kernel::load(&options);
         assert!(matches!(again, Err(Error::AlreadyLoaded(_))), "{again:?}");
-        assert_eq!(kernel::unload().expect("it is pinned").name, name);
+        unload(name);
         assert_eq!(default(), old_default);
         assert!(!fs::exists("/sys/fs/bpf/fullpipe").expect("bpffs"));
         own.is_gone();
@@ -249,27 +258,25 @@ fn of_two_loaders_at_once_one_wins_and_stays() {
     apart(CloneFlags::CLONE_NEWNET, || {
         cover("/sys/fs/bpf", "bpf");
         set_default("reno");
+        let name = name_of("two");
         // Whether this kernel takes it at all.
-        drop(load(&options(&name_of("two"))));
+        drop(load(&options(&name)));
         for round in 0..8 {
             let both = Barrier::new(2);
-            let load = |number: u8| {
-                let name = name_of(&format!("two{number}"));
+            let load = || {
                 both.wait();
                 kernel::load(&Options { default: true, pin: true, ..options(&name) })
             };
             let results = thread::scope(|scope| {
-                let threads = [0, 1].map(|number| scope.spawn(move || load(number)));
+                let threads = [scope.spawn(load), scope.spawn(load)];
                 threads.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
             });
-            let winners: Vec<usize> = (0..2).filter(|&i| results[i].is_ok()).collect();
-            assert_eq!(winners.len(), 1, "round {round}: {results:?}");
-            let name = name_of(&format!("two{}", winners[0]));
-            let status = kernel::status().expect("root reads it").expect("it is pinned");
-            assert_eq!((&status.name, status.is_default), (&name, true), "round {round}");
+            assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1, "{round}: {results:?}");
+            let status = program(&name).expect("it is pinned");
+            assert!(status.is_default, "round {round}");
             assert!(available().contains(&name), "round {round}: {}", available());
             drop(results);
-            assert_eq!(kernel::unload().expect("it is pinned").name, name);
+            unload(&name);
             assert_eq!(default(), "reno", "round {round}");
         }
     });
@@ -282,11 +289,11 @@ fn what_a_killed_loader_pinned_is_in_nobodys_way() {
         let name = &*name_of("test10");
         let pinned = Options { pin: true, ..options(name) };
         drop(load(&pinned));
-        fs::remove_file("/sys/fs/bpf/fullpipe/link").expect("root removes it");
+        fs::remove_file(format!("/sys/fs/bpf/fullpipe/{name}/link")).expect("root removes it");
         until("it is gone", || !available().contains(name));
-        assert!(kernel::status().expect("root reads it").is_none(), "nothing is loaded");
+        assert!(program(name).is_none(), "nothing is loaded");
         drop(load(&pinned));
-        assert_eq!(kernel::unload().expect("it is pinned").name, name);
+        unload(name);
     });
 }
 
@@ -307,7 +314,9 @@ fn unloading_puts_the_default_back_in_every_namespace() {
                 default()
             });
             ready.wait();
-            let unloaded = kernel::unload().expect("it is pinned");
+            let [unloaded] = &kernel::unload(None).expect("it is pinned")[..] else {
+                panic!("one")
+            };
             asked.wait();
             assert_eq!(other.join().expect("it has one"), "reno");
             assert_eq!((unloaded.put_back, unloaded.kept), (1, 0));
@@ -357,85 +366,7 @@ fn a_lacking_capability_is_named() {
     }
 }
 
-/// The way in which connections get the algorithm before their handshake.
-enum Chosen {
-    /// By setsockopt() on both sockets before they connect or listen.
-    Socket,
-    /// As the default of the namespace.
-    Default,
-    /// By the route to the other end.
-    Route,
-}
-
-/// One connection over loopback that takes `name` before its handshake, and ends.
-fn short_connection(name: &str, chosen: &Chosen) {
-    let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-    let socket_of = || {
-        let (family, kind) = (AddressFamily::Inet, SockType::Stream);
-        let fd = socket(family, kind, SockFlag::empty(), None).expect("a socket");
-        if matches!(chosen, Chosen::Socket) {
-            setsockopt(&fd, TcpCongestion, &OsString::from(name)).expect("the name is known");
-        }
-        fd
-    };
-    let listener = socket_of();
-    bind(listener.as_raw_fd(), &SockaddrIn::from(any)).expect("a port");
-    listen(&listener, Backlog::new(1).expect("small")).expect("it listens");
-    let listener = TcpListener::from(listener);
-    let sender = socket_of();
-    let address = match listener.local_addr().expect("it has one") {
-        std::net::SocketAddr::V4(address) => address,
-        other => panic!("{other}"),
-    };
-    connect(sender.as_raw_fd(), &SockaddrIn::from(address)).expect("it listens");
-    let (mut sender, (mut receiver, _)) =
-        (TcpStream::from(sender), listener.accept().expect("it connects"));
-    for stream in [&sender, &receiver] {
-        let has = getsockopt(stream, TcpCongestion).expect("it has one");
-        assert_eq!(has.to_string_lossy().trim_end_matches('\0'), name);
-    }
-    sender.write_all(&[1; 50_000]).expect("it is sent");
-    drop(sender);
-    let mut all = Vec::new();
-    receiver.read_to_end(&mut all).expect("it arrives");
-    assert_eq!(all.len(), 50_000);
-}
-
-/// Of an outgoing connection TCP asks for the algorithm's answer to the SYN-ACK before it is
-/// started.
-fn a_connection_that_chose_before_its_handshake_gives_its_place_back() {
-    apart(CloneFlags::CLONE_NEWNET, || {
-        run("ip", &["link", "set", "lo", "up"]);
-        for (chosen, test) in
-            [(Chosen::Socket, "early"), (Chosen::Default, "early2"), (Chosen::Route, "early3")]
-        {
-            let name = &*name_of(test);
-            let options = options(name);
-            let loaded = load(&Options { default: matches!(chosen, Chosen::Default), ..options });
-            if matches!(chosen, Chosen::Route) {
-                let route =
-                    ["route", "replace", "local", "127.0.0.1", "dev", "lo", "table", "local"];
-                run("ip", &[&route[..], &["congctl", name]].concat());
-            }
-            for _ in 0..20 {
-                short_connection(name, &chosen);
-            }
-            // The last of them end when the kernel gets to it.
-            until("all places are free", || {
-                let usage = loaded.usage().expect("root reads it");
-                usage.connections == loaded.connections().expect("root reads them").len() as u32
-            });
-        }
-    });
-}
-
-fn run(program: &str, args: &[&str]) {
-    let output = std::process::Command::new(program).args(args).output().expect(program);
-    assert!(output.status.success(), "{program} {args:?}: {output:?}");
-}
-
 fullpipe_testkit::tests! {
-    long [Root, Kernel, Ip] a_connection_that_chose_before_its_handshake_gives_its_place_back;
     long [Root, Kernel] a_connection_carries_every_byte_and_nothing_stays,
         unloading_under_a_hundred_connections_loses_no_byte,
         a_default_is_put_back_when_its_owner_ends,

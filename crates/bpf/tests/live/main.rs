@@ -6,13 +6,24 @@ mod own;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod ecn;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
+mod handshake;
+#[cfg(all(feature = "kernel", target_os = "linux"))]
 mod kernel;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod loss;
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+mod operators;
 
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 fn main() -> std::process::ExitCode {
-    fullpipe_testkit::main(&[ecn::TESTS, kernel::TESTS, loss::TESTS, loss::signals::TESTS])
+    fullpipe_testkit::main(&[
+        ecn::TESTS,
+        handshake::TESTS,
+        kernel::TESTS,
+        loss::TESTS,
+        loss::signals::TESTS,
+        operators::TESTS,
+    ])
 }
 
 // The harness, which tells whoever asks that there are no tests.

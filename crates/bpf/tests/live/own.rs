@@ -7,7 +7,6 @@ use std::fs;
 use fullpipe_bpf::kernel::{self, Error, Loaded, Options};
 use fullpipe_testkit::{skip, until};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
-use libbpf_rs::{MapCore, MapHandle};
 
 /// A name for TCP that no other process uses.
 pub(crate) fn name_of(test: &str) -> String {
@@ -67,16 +66,6 @@ impl InTheKernel {
             assert!(names.iter().any(is_it), "no {map} among {names:?}");
         }
         Self { name: name.to_owned(), maps, programs }
-    }
-
-    /// With the maps that it has pinned, in a BPF file system that is this test's alone.
-    pub(crate) fn and_its_pins(mut self) -> Self {
-        let pins = fs::read_dir("/sys/fs/bpf/fullpipe").expect("it is pinned").flatten();
-        let maps = pins.filter_map(|pin| MapHandle::from_pinned_path(pin.path()).ok());
-        let before = self.maps.len();
-        self.maps.extend(maps.map(|map| map.info().expect("it is a map").info.id));
-        assert!(self.maps.len() > before, "no map is pinned");
-        self
     }
 
     /// The kernel frees what the last connection used when it gets to it.

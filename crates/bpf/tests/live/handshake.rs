@@ -1,0 +1,99 @@
+//! Connections that have the algorithm before their handshake.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+
+use fullpipe_bpf::kernel::Options;
+use fullpipe_testkit::until;
+use nix::sched::CloneFlags;
+use nix::sys::socket::sockopt::TcpCongestion;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, connect, getsockopt, listen,
+    setsockopt, socket,
+};
+
+use crate::kernel::{apart, options};
+use crate::own::{load, name_of};
+
+/// The way in which connections get the algorithm before their handshake.
+enum Chosen {
+    /// By setsockopt() on both sockets before they connect or listen.
+    Socket,
+    /// As the default of the namespace.
+    Default,
+    /// By the route to the other end.
+    Route,
+}
+
+/// One connection over loopback that takes `name` before its handshake, and ends.
+fn short_connection(name: &str, chosen: &Chosen) {
+    let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    let socket_of = || {
+        let (family, kind) = (AddressFamily::Inet, SockType::Stream);
+        let fd = socket(family, kind, SockFlag::empty(), None).expect("a socket");
+        if matches!(chosen, Chosen::Socket) {
+            setsockopt(&fd, TcpCongestion, &OsString::from(name)).expect("the name is known");
+        }
+        fd
+    };
+    let listener = socket_of();
+    bind(listener.as_raw_fd(), &SockaddrIn::from(any)).expect("a port");
+    listen(&listener, Backlog::new(1).expect("small")).expect("it listens");
+    let listener = TcpListener::from(listener);
+    let sender = socket_of();
+    let address = match listener.local_addr().expect("it has one") {
+        std::net::SocketAddr::V4(address) => address,
+        other => panic!("{other}"),
+    };
+    connect(sender.as_raw_fd(), &SockaddrIn::from(address)).expect("it listens");
+    let (mut sender, (mut receiver, _)) =
+        (TcpStream::from(sender), listener.accept().expect("it connects"));
+    for stream in [&sender, &receiver] {
+        let has = getsockopt(stream, TcpCongestion).expect("it has one");
+        assert_eq!(has.to_string_lossy().trim_end_matches('\0'), name);
+    }
+    sender.write_all(&[1; 50_000]).expect("it is sent");
+    drop(sender);
+    let mut all = Vec::new();
+    receiver.read_to_end(&mut all).expect("it arrives");
+    assert_eq!(all.len(), 50_000);
+}
+
+/// Of an outgoing connection TCP asks for the algorithm's answer to the SYN-ACK before it is
+/// started.
+fn a_connection_that_chose_before_its_handshake_gives_its_place_back() {
+    apart(CloneFlags::CLONE_NEWNET, || {
+        run("ip", &["link", "set", "lo", "up"]);
+        for (chosen, test) in
+            [(Chosen::Socket, "early"), (Chosen::Default, "early2"), (Chosen::Route, "early3")]
+        {
+            let name = &*name_of(test);
+            let options = options(name);
+            let loaded = load(&Options { default: matches!(chosen, Chosen::Default), ..options });
+            if matches!(chosen, Chosen::Route) {
+                let route =
+                    ["route", "replace", "local", "127.0.0.1", "dev", "lo", "table", "local"];
+                run("ip", &[&route[..], &["congctl", name]].concat());
+            }
+            for _ in 0..20 {
+                short_connection(name, &chosen);
+            }
+            // The last of them end when the kernel gets to it.
+            until("all places are free", || {
+                let usage = loaded.usage().expect("root reads it");
+                usage.connections == loaded.connections().expect("root reads them").len() as u32
+            });
+        }
+    });
+}
+
+pub(crate) fn run(program: &str, args: &[&str]) {
+    let output = std::process::Command::new(program).args(args).output().expect(program);
+    assert!(output.status.success(), "{program} {args:?}: {output:?}");
+}
+
+fullpipe_testkit::tests! {
+    long [Root, Kernel, Ip] a_connection_that_chose_before_its_handshake_gives_its_place_back;
+}

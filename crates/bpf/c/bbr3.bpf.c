@@ -44,6 +44,12 @@ static inline void count_packets(struct flow *f, const struct tcp_sock *tp)
 	f->conn.inflight = packets_in_flight(tp) * f->conn.smss;
 }
 
+/* TCP and who looks at it (ss) take an ssthresh for the end of Startup. Nothing here reads it. */
+SELDOM void show_end_of_startup(const struct flow *f, struct tcp_sock *tp)
+{
+	tp->snd_ssthresh = inflight_at(&f->bbr, &f->conn, f->bbr.max_bw) / f->conn.smss;
+}
+
 /* Packets may be sent from now on: new ones, or ones that were lost. */
 static void note_flight(struct flow *f, const struct tcp_sock *tp)
 {
@@ -112,10 +118,12 @@ static inline void take_sample(struct flow *f, const struct tcp_sock *tp, const 
 	const struct note *sent = acked_note(f, tp, rs);
 
 	sample->delivered = rs->delivered * smss;
-	sample->prior_delivered = sub_sat(f->conn.delivered, sample->delivered);
-	if (rs->interval_us > 0)
+	/* An interval that is too short to be true has no rate, and begins no round either. */
+	if (rs->interval_us > 0) {
+		sample->prior_delivered = sub_sat(f->conn.delivered, sample->delivered);
 		sample->delivery_rate =
 			rate_from_volume(sample->delivered, rs->interval_us * 1000);
+	}
 	sample->is_app_limited = rs->is_app_limited;
 	f->samples++;
 	if (!sent) {
@@ -131,19 +139,24 @@ static inline void take_sample(struct flow *f, const struct tcp_sock *tp, const 
 }
 
 /*
- * Reports what an ACK delivered. Without a sample of the delivery rate (TCP has none for as long as a receiver
+ * Reports what an ACK delivered. An RTT with a receiver's delay in it does not take the place of one that
+ * has expired. Without a sample of the delivery rate (TCP has none for as long as a receiver
  * has taken back what it had acknowledged selectively) the window grows all the same.
  */
 static void report_acked(struct flow *f, struct tcp_sock *tp, const struct rate_sample *rs, __u32 packets)
 {
 	struct bbr3_conn *c = &f->conn;
-	struct bbr3_sample sample = bbr3_without_sample(now_of(tp), rtt_of(rs), packets * c->smss,
+	uint64_t rtt = rtt_of(rs);
+	struct bbr3_sample sample = bbr3_without_sample(now_of(tp), rtt, packets * c->smss,
 							rs->prior_in_flight * c->smss);
 
 	if (rs->delivered >= 0 && rs->prior_mstamp)
 		take_sample(f, tp, rs, &sample);
-	if (sample.rtt != INFINITE)
-		update_srtt(c, sample.rtt);
+	if (rtt != INFINITE)
+		update_srtt(c, rtt);
+	if (rs->is_ack_delayed && sample.now > f->bbr.probe_rtt_min_expiry &&
+	    rtt >= f->bbr.probe_rtt_min_delay)
+		sample.rtt = INFINITE;
 	c->app_limited = 0;
 	flow_ack(f, &sample);
 	if (c->app_limited)
@@ -191,6 +204,9 @@ static struct flow *start(struct sock *sk)
 	bbr3_init(&f->bbr, &f->conn, now_of(tp), seed,
 		  settings.is_ecn_low_latency && tp->ecn_flags & TCP_ECN_MODE_ANY);
 	f->conn.srtt = (uint64_t)(tp->srtt_us >> 3) * 1000;
+	if (!IS_AMENDED && tp->rtt_min.s[0].v != ~0u)
+		bbr3_take_min_rtt(&f->bbr, &f->conn, now_of(tp),
+				  max64(tp->rtt_min.s[0].v * 1000ull, MIN_RTT_SAMPLE));
 	init_pacing_rate(&f->conn);
 	set_controls(sk, f);
 	return f;
@@ -254,6 +270,8 @@ static void cong_control(struct sock *sk, const struct rate_sample *rs)
 	if (delivered)
 		report_acked(f, tp, rs, delivered);
 	set_controls(sk, f);
+	if (f->bbr.full_bw_reached && tp->snd_ssthresh == TCP_INFINITE_SSTHRESH)
+		show_end_of_startup(f, tp);
 	/* What was lost is sent again now, and min_tso_segs() is not called for it. */
 	if (tp->lost_out > tp->retrans_out)
 		note_flight(f, tp);
@@ -322,21 +340,32 @@ static void report_losses_now(struct flow *f, struct sock *sk, int max_walk)
 		report_losses(f, sk, f->conn.inflight + gone * f->conn.smss, max_walk);
 }
 
-/* A retransmission timer expired: TCP has marked what is lost and will send the first of it again. */
+/*
+ * A retransmission timer expired: TCP has marked what is lost and will send the first of it again. Its window
+ * is cut by then; where it is not, the packets were too large for the path (RFC 1191), and only that is new.
+ */
 static void on_timeout(struct flow *f, struct sock *sk)
 {
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	uint64_t cwnd = f->conn.cwnd;
+
 	bbr3_enter_recovery(&f->bbr, &f->conn);
 	report_losses_now(f, sk, MAX_WALK_OF_TIMEOUT);
 	bbr3_rto(&f->bbr, &f->conn);
-	note_flight(f, (struct tcp_sock *)sk);
+	if (tp->snd_cwnd > packets_in_flight(tp) + 1)
+		f->conn.cwnd = cwnd;
+	note_flight(f, tp);
 }
 
 /*
  * Losses that begin a recovery are reported at once: those that TCP's reordering timer has found are sent
- * again before the next ACK, which then takes them out of the queue.
+ * again before the next ACK, which then takes them out of the queue. A recovery may follow a timeout, whose
+ * window then ends.
  */
 static void on_recovery(struct flow *f, struct sock *sk)
 {
+	if (f->conn.in_recovery)
+		bbr3_exit_recovery(&f->bbr, &f->conn);
 	bbr3_enter_recovery(&f->bbr, &f->conn);
 	report_losses_now(f, sk, MAX_WALK_OF_ACK);
 	note_flight(f, (struct tcp_sock *)sk);

@@ -235,6 +235,20 @@ static inline void bbr3_init(struct bbr3 *b, struct bbr3_conn *c, uint64_t now, 
 	enter(b, STARTUP);
 }
 
+/*
+ * The transport knows a round trip already, of its handshake or of a time under another algorithm. Not for
+ * bbr3x, which compares with the shortest RTT closely: that of a handshake is without the time that a full
+ * packet takes.
+ */
+static inline void bbr3_take_min_rtt(struct bbr3 *b, const struct bbr3_conn *c, uint64_t now,
+				     uint64_t rtt)
+{
+	b->min_rtt = b->probe_rtt_min_delay = rtt;
+	b->probe_rtt_min_expiry = add_sat(now, PROBE_RTT_INTERVAL);
+	b->min_rtt_expiry = add_sat(now, MIN_RTT_FILTER_LEN);
+	renew_bdp(b, c);
+}
+
 /* A packet is about to leave, nothing is in flight, and the application was the limit. */
 static inline void bbr3_restart_from_idle(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
 {

@@ -105,6 +105,14 @@ struct tcp_skb_cb {
 	} tx;
 };
 
+struct minmax_sample {
+	__u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
 struct tcp_sock {
 	__u32 snd_nxt;
 	__u32 snd_una;
@@ -122,6 +130,7 @@ struct tcp_sock {
 	__u32 lost;
 	__u32 app_limited;
 	__u32 srtt_us;
+	struct minmax rtt_min;
 	__u64 tcp_mstamp;
 	__u64 first_tx_mstamp;
 	__u8 ecn_flags;
@@ -139,6 +148,7 @@ struct rate_sample {
 	__u32 last_end_seq;
 	bool is_app_limited;
 	bool is_retrans;
+	bool is_ack_delayed;
 };
 
 struct seq_file;

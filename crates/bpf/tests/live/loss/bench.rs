@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use fullpipe_cc::Rate;
 use fullpipe_emu::namespace::CLIENT;
 use fullpipe_emu::tun::{TunConfig, TunLink};
 use fullpipe_path::{Link, Probability, QueueLimit};
-use nix::libc::linger;
+use nix::libc::{self, linger};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Linger, RcvBuf, TcpCongestion};
 
@@ -164,6 +165,19 @@ impl Flow<'_> {
         (&self.receiver).read_exact(&mut vec![0; bytes]).expect("it arrives");
         (&self.receiver).write_all(&[7]).expect("it goes on");
         (&self.stream).read_exact(&mut [0]).expect("it arrives");
+    }
+
+    /// Of the server's TCP, in packets.
+    pub(crate) fn ssthresh(&self) -> u32 {
+        let (mut info, mut size) = ([0u8; 104], 104);
+        let fd = self.stream.as_raw_fd();
+        let to = info.as_mut_ptr().cast();
+        // SAFETY: the kernel writes at most so many bytes.
+        let done =
+            unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, to, &mut size) };
+        assert_eq!(done, 0, "every Linux has it");
+        // tcpi_snd_ssthresh of struct tcp_info in linux/tcp.h.
+        u32::from_ne_bytes(info[76..80].try_into().expect("four"))
     }
 
     /// The round trip takes so much longer from now on.

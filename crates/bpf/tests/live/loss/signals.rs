@@ -1,8 +1,13 @@
 //! What TCP tells the program, and what it concludes from that.
 
+use std::net::SocketAddrV4;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use fullpipe_testkit::until;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, socket,
+};
 
 use super::bench::{Bench, LinkOf, sleep_ms};
 
@@ -63,6 +68,69 @@ fn losses_of_small_responses_are_heard() {
     }
 }
 
+/// What a router says whose next link takes smaller packets (RFC 1191 section 4), of a packet of
+/// the flow. TCP then sends again what was too large; no timer expired.
+fn shorten_packets(bench: &Bench, mtu: u16) {
+    let (family, kind, none) = (AddressFamily::Inet, SockType::Raw, SockFlag::empty());
+    let raw = |protocol| bench.link.client().enter(|| socket(family, kind, none, protocol));
+    let (packets, says) = (raw(SockProtocol::Tcp), raw(SockProtocol::Icmp));
+    let (packets, says) =
+        (packets.expect("inside").expect("root"), says.expect("inside").expect("root"));
+    let mut packet = [0; 2_048];
+    recv(packets.as_raw_fd(), &mut packet, MsgFlags::empty()).expect("the flow sends");
+    // One that is still in flight when this arrives: 100 kB after the one that was seen.
+    let seq = u32::from_be_bytes(packet[24..28].try_into().expect("four")).wrapping_add(100_000);
+    packet[24..28].copy_from_slice(&seq.to_be_bytes());
+    let mut message = vec![3, 4, 0, 0, 0, 0];
+    message.extend(mtu.to_be_bytes());
+    message.extend(&packet[..28]);
+    let words = message.chunks_exact(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let to = SockaddrIn::from(SocketAddrV4::new(bench.link.server_address(), 0));
+    sendto(says.as_raw_fd(), &message, &to, MsgFlags::empty()).expect("it is sent");
+}
+
+fn a_smaller_path_mtu_leaves_the_window() {
+    let link = LinkOf { mbit: 50, rtt_ms: 40, queue_bytes: 250_000, loss: 0.0 };
+    let bench = Bench::start("mtu", &link);
+    let flow = bench.flow();
+    until("CRUISE", || flow.state().state == "ProbeBW_CRUISE");
+    let (before, timeouts) = (flow.state(), bench.counter("TcpExt", "TCPTimeouts"));
+    shorten_packets(&bench, 1_000);
+    until("the packets are smaller", || flow.state().smss < 1_000);
+    let end = Instant::now() + Duration::from_millis(200);
+    let mut least = flow.state().cwnd;
+    while Instant::now() < end {
+        least = least.min(flow.state().cwnd);
+    }
+    println!("cwnd before {}, at least {least}; {:?}", before.cwnd, flow.state());
+    assert_eq!(bench.counter("TcpExt", "TCPTimeouts"), timeouts);
+    assert!(least >= before.cwnd / 2, "of {}: {least}", before.cwnd);
+}
+
+/// TCP has kept the shortest round trip of the time before, and shows others that Startup is over.
+fn a_flow_that_switches_to_it_has_its_min_rtt_and_later_an_ssthresh() {
+    let link = LinkOf { mbit: 50, rtt_ms: 40, queue_bytes: 250_000, loss: 0.0 };
+    let bench = Bench::start("switch", &link);
+    let flow = bench.flow();
+    flow.choose("reno");
+    until("it sends", || flow.received() > 100_000);
+    flow.choose(&bench.name);
+    let first = flow.state();
+    let min_rtt = first.min_rtt.expect("TCP knows one");
+    assert!((39_000_000..60_000_000).contains(&min_rtt), "{first:?}");
+    assert_eq!(flow.ssthresh(), 0x7fff_ffff, "it is in Startup");
+    until("Startup is over", || flow.state().state.starts_with("ProbeBW"));
+    // A BDP is 172 packets.
+    let ssthresh = flow.ssthresh();
+    assert!((50..1_000).contains(&ssthresh), "{ssthresh} packets");
+}
+
 fullpipe_testkit::tests! {
-    long timed [Root, Kernel, Tun] losses_of_small_responses_are_heard, without_timestamps_min_rtt_follows_a_path_that_became_longer;
+    long timed [Root, Kernel, Tun] losses_of_small_responses_are_heard,
+    a_smaller_path_mtu_leaves_the_window,
+    a_flow_that_switches_to_it_has_its_min_rtt_and_later_an_ssthresh, without_timestamps_min_rtt_follows_a_path_that_became_longer;
 }

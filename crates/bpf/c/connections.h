@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
-/* What a user reads about the connections. */
+/* The connections, for a user to read. */
 #ifndef FULLPIPE_CONNECTIONS_H
 #define FULLPIPE_CONNECTIONS_H
 

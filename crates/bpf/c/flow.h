@@ -74,9 +74,9 @@ const volatile struct settings settings SEC(".rodata.settings") = { 0 };
 
 /* For status: src/kernel/usage.rs reads it. */
 struct usage {
-	/* How many connections have state. */
+	/* Connections that have state. */
 	__u32 connections;
-	/* How many run as Reno: above the limit, and without memory for their state. */
+	/* Those that run as Reno: above the limit, and without memory for their state. */
 	__u32 above_limit;
 	__u32 without_memory;
 };

@@ -1,4 +1,4 @@
-//! What the program knows of each connection.
+//! The program's view of each connection.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

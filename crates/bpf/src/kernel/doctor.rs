@@ -1,4 +1,4 @@
-//! What this machine can do with the program, and what it lacks.
+//! The fitness of this machine for the program, and all that is in the way.
 
 use std::fmt;
 use std::fs;

@@ -9,7 +9,7 @@ use super::settings::{self, Settings};
 use super::usage::{self, Usage};
 use super::{Error, error, pins};
 
-/// What keeps a program in the kernel.
+/// The holder that keeps a program in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// A pin in `/sys/fs/bpf/fullpipe`: it stays until [`unload`](super::unload).
@@ -54,7 +54,7 @@ pub(super) fn programs() -> Result<Vec<Found>, Error> {
     Ok(found.collect())
 }
 
-/// What a program's maps say.
+/// The content of a program's maps.
 fn maps_of(ids: &[u32]) -> Option<(Settings, Usage)> {
     let own: Vec<_> = MapInfoIter::default().filter(|map| ids.contains(&map.id)).collect();
     let open = |name: &str, size: usize| {

@@ -115,7 +115,7 @@ impl Loaded {
         Ok(connection::decode(&records))
     }
 
-    /// How many connections have its state, and how many go without.
+    /// Numbers of the connections that have its state, and of those that go without.
     ///
     /// # Errors
     ///

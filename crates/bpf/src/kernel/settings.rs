@@ -1,4 +1,5 @@
-//! What the loader writes into the program for its code and for whoever looks at it later.
+//! Settings that the loader writes into the program, for its code and for whoever looks at it
+//! later.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 

@@ -11,7 +11,7 @@ use super::{Connection, Error, Usage, connection, namespaces, pins, sysctl};
 pub struct Program {
     /// The name by which TCP knows it, or knew it.
     pub name: String,
-    /// What keeps it in the kernel.
+    /// The holder that keeps it in the kernel.
     pub held: Held,
     /// True if it has the amendments of bbr3x.
     pub amended: bool,

@@ -1,4 +1,4 @@
-//! How many connections the program has, and how many it could not take.
+//! Numbers of the connections that the program has, and of those that it could not take.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 

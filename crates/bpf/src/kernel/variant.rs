@@ -12,7 +12,7 @@ use super::Error;
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// What changed between kernels in how TCP calls its congestion control.
+/// A way in which TCP calls its congestion control, by the kernel since which it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
     /// Since 7.1: cwnd_event_tx_start(sk) says that a flow sends again after it was idle.
@@ -210,8 +210,8 @@ mod tests {
 
     use super::*;
 
-    /// What is asked of the types that a compiler describes for a kernel with these operations
-    /// beside those that every kernel has.
+    /// The answer to a question about the types that a compiler describes for a kernel with these
+    /// operations beside those that every kernel has.
     fn of<T>(operations: &str, ask: impl Fn(&Btf<'_>) -> T) -> Option<T> {
         let directory = tempfile::tempdir().expect("a place for it");
         let (source, object) = (directory.path().join("t.c"), directory.path().join("t.o"));

@@ -1,4 +1,4 @@
-//! What somebody who runs the program on a machine sees and does.
+//! The program as somebody sees and handles it who runs it on a machine.
 
 use std::fs;
 use std::io::Write;

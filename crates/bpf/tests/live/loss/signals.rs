@@ -1,4 +1,4 @@
-//! What TCP tells the program, and what it concludes from that.
+//! Signals of TCP, and the program's conclusions from them.
 
 use std::net::SocketAddrV4;
 use std::os::fd::AsRawFd;
@@ -68,8 +68,8 @@ fn losses_of_small_responses_are_heard() {
     }
 }
 
-/// What a router says whose next link takes smaller packets (RFC 1191 section 4), of a packet of
-/// the flow. TCP then sends again what was too large; no timer expired.
+/// Sends the message of a router whose next link takes smaller packets (RFC 1191 section 4), about
+/// a packet of the flow. TCP then sends again what was too large; no timer expired.
 fn shorten_packets(bench: &Bench, mtu: u16) {
     let (family, kind, none) = (AddressFamily::Inet, SockType::Raw, SockFlag::empty());
     let raw = |protocol| bench.link.client().enter(|| socket(family, kind, none, protocol));

@@ -21,6 +21,8 @@ mod variant;
 use std::fmt;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapHandle, ObjectBuilder, OpenObject, PrintLevel};
 
@@ -50,6 +52,9 @@ pub const DEFAULT_NAME_AMENDED: &str = "bbr3x";
 
 /// [`Options::max_connections`] unless something else is chosen: half a gigabyte.
 pub const DEFAULT_MAX_CONNECTIONS: u32 = 65_536;
+
+/// A few of the kernel's grace periods, on a busy machine.
+const NAME_IS_FREE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Options for loading the program.
 #[derive(Clone, Debug)]
@@ -287,7 +292,23 @@ fn take_out(name: String, found: &[inventory::Found]) -> Result<Unloaded, Error>
     let previous = own.map(|found| found.settings.previous_default.clone());
     let elsewhere = default::put_back(&name, previous.filter(|previous| !previous.is_empty()))?;
     pins::remove(&name).map_err(|source| Error::Pins { source })?;
+    wait_until_free(&name);
     Ok(Unloaded { name, put_back: elsewhere.put_back, kept: elsewhere.kept })
+}
+
+/// Waits until TCP does not have a name any more: the kernel takes it away when it gets to it, and
+/// who loads another program by this name meanwhile would find it taken. Another holder of the
+/// program may keep it for as long as it wants.
+fn wait_until_free(name: &str) {
+    let end = Instant::now() + NAME_IS_FREE_WITHIN;
+    while Instant::now() < end {
+        match sysctl::available() {
+            Ok(available) if available.iter().any(|available| available == name) => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            _ => return,
+        }
+    }
 }
 
 fn pin(loaded: &mut Loaded) -> Result<(), Error> {

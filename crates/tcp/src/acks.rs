@@ -23,8 +23,26 @@ pub(crate) struct Acks {
     quick: u32,
     /// A duplicate that the next ACK reports.
     pub(crate) duplicate: Option<Span>,
-    limited: u32,
-    limit_since: Instant,
+    limit: Limit,
+}
+
+/// The limit to what strangers can make this end send.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limit {
+    count: u32,
+    since: Instant,
+}
+
+impl Limit {
+    /// True if one more may leave now.
+    pub(crate) fn allows(&mut self, now: Instant) -> bool {
+        if now.since(self.since) >= LIMIT_TIME {
+            (self.count, self.since) = (0, now);
+        }
+        let allows = self.count < LIMIT;
+        self.count += u32::from(allows);
+        allows
+    }
 }
 
 impl Acks {
@@ -37,8 +55,7 @@ impl Acks {
             bytes: 0,
             quick: config.quick_acks,
             duplicate: None,
-            limited: 0,
-            limit_since: Instant::default(),
+            limit: Limit::default(),
         }
     }
 
@@ -60,13 +77,11 @@ impl Acks {
 
     /// As [`Self::demand`], but only so often: a stranger must not make two ends talk for ever.
     pub(crate) fn challenge(&mut self, now: Instant) {
-        if now.since(self.limit_since) >= LIMIT_TIME {
-            (self.limited, self.limit_since) = (0, now);
-        }
-        if self.limited < LIMIT {
-            self.limited += 1;
-            self.is_due = true;
-        }
+        self.is_due |= self.limit.allows(now);
+    }
+
+    pub(crate) fn limit(&self) -> Limit {
+        self.limit
     }
 
     pub(crate) fn is_due(&self) -> bool {

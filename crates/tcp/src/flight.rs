@@ -1,11 +1,13 @@
 //! The segments between SND.UNA and SND.NXT: which arrived, which are lost, which were sent when.
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 use fullpipe_cc::{AckBatch, Controller, Duration, Instant, PacketState};
 
 use crate::rack::Rack;
 use crate::receiver::{SACK_BLOCKS, Span};
+use crate::spans::Spans;
 
 /// A segment that was sent and is not cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +18,8 @@ pub(crate) struct Sent {
     /// It is larger than what the path is known to carry (RFC 8899): its loss is no congestion.
     is_probe: bool,
     pub(crate) retransmitted: bool,
+    /// Its newest transmission is the repair of a loss, and no probe.
+    is_repair: bool,
     pub(crate) sacked: bool,
     pub(crate) lost: bool,
     /// The number of its newest transmission.
@@ -52,7 +56,11 @@ pub(crate) struct News {
     /// The end of the first segment that arrived and was sent once.
     pub(crate) first_original: Option<u64>,
     /// A segment arrived that was sent more than once.
-    repeated: bool,
+    pub(crate) repeated: bool,
+    /// The departure of the first segment, if it was the repair of a loss.
+    pub(crate) head_repair: Option<Instant>,
+    /// The original of a segment arrived that was held to be lost and sent again.
+    pub(crate) late_original: bool,
 }
 
 #[derive(Debug, Default)]
@@ -69,18 +77,34 @@ pub(crate) struct Flight {
     uncounted: u64,
     sacked: usize,
     lost_bytes: u64,
-    /// The SACK blocks of the ACK before: what they named needs no second look.
-    told: [Span; SACK_BLOCKS],
+    /// Packets that the controller has in flight.
+    under_way: usize,
+    /// The whole segments that are SACKed: what is in here needs no second look, in whatever order
+    /// an ACK names it.
+    told: Spans,
 }
 
 impl Flight {
+    /// Bytes of memory for each segment.
+    pub(crate) const BYTES_EACH: usize = size_of::<Sent>();
+
+    /// Segments that are not cumulatively acknowledged.
+    pub(crate) fn len(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Packets that are neither here nor lost, and that the controller counts.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// Bytes of the first segment.
-    pub(crate) fn first_bytes(&self) -> u32 {
-        self.segments.front().map_or(0, |first| first.bytes() as u32)
+    /// The first segment.
+    pub(crate) fn first(&self) -> Option<Span> {
+        self.segments.front().map(|first| first.span)
     }
 
     /// Segments that are not acknowledged at all.
@@ -102,20 +126,66 @@ impl Flight {
 
     /// Bytes of memory that the lists take up.
     pub(crate) fn memory(&self) -> usize {
-        self.segments.capacity() * size_of::<Sent>() + self.by_time.capacity() * 16
+        self.segments.capacity() * Self::BYTES_EACH
+            + self.by_time.capacity() * size_of::<(u64, u64)>()
+            + self.repeat.len() * size_of::<u64>()
+            + self.told.memory()
+    }
+
+    /// Bytes of memory that are in use.
+    pub(crate) fn used(&self) -> usize {
+        self.segments.len() * Self::BYTES_EACH + self.by_time.len() * size_of::<(u64, u64)>()
+    }
+
+    /// Gives memory back that is not in use.
+    pub(crate) fn tidy(&mut self) {
+        self.forget_stale();
+        self.segments.shrink_to(2 * self.segments.len());
+        self.by_time.shrink_to(2 * self.by_time.len());
+    }
+
+    /// Notes a transmission. Those that mean nothing any more are forgotten when they are most of
+    /// the list.
+    fn note_time(&mut self, order: u64, start: u64) {
+        if self.by_time.len() > 2 * self.segments.len() + 32 {
+            self.forget_stale();
+        }
+        self.by_time.push_back((order, start));
+    }
+
+    fn forget_stale(&mut self) {
+        let mut by_time = core::mem::take(&mut self.by_time);
+        by_time.retain(|&(order, start)| self.is_current(order, start));
+        self.by_time = by_time;
+    }
+
+    /// True if the segment that begins at `start` left last with the number `order`, and is
+    /// neither here nor lost.
+    fn is_current(&self, order: u64, start: u64) -> bool {
+        let sent = self.segments.get(self.index(start));
+        sent.is_some_and(|s| s.order == order && !s.sacked && !s.lost)
+    }
+
+    /// A segment is not under way any more, as it was until now.
+    fn count_out(&mut self, sent: &Sent) {
+        if !sent.sacked && !sent.lost && sent.order > self.uncounted {
+            self.under_way -= 1;
+        }
     }
 
     /// A new segment left.
     pub(crate) fn push(&mut self, span: Span, fin: bool, is_probe: bool, state: PacketState) {
         self.next_order += 1;
         let order = self.next_order;
-        self.by_time.push_back((order, span.start));
-        let (retransmitted, sacked, lost) = (false, false, false);
+        self.note_time(order, span.start);
+        self.under_way += 1;
+        let (retransmitted, is_repair, sacked, lost) = (false, false, false, false);
         self.segments.push_back(Sent {
             span,
             fin,
             is_probe,
             retransmitted,
+            is_repair,
             sacked,
             lost,
             order,
@@ -164,7 +234,7 @@ impl Flight {
     /// Another algorithm takes over, which does not count what is under way
     /// ([`Controller::set_algorithm`]).
     pub(crate) fn on_other_algorithm(&mut self) {
-        self.uncounted = self.next_order;
+        (self.uncounted, self.under_way) = (self.next_order, 0);
     }
 
     /// Everything with more than `bytes` of data that is under way was thrown away by a router,
@@ -172,6 +242,7 @@ impl Flight {
     pub(crate) fn lose_larger(&mut self, bytes: u32, batch: &mut AckBatch<'_>) {
         for sent in self.segments.iter_mut().filter(|sent| !sent.sacked && !sent.lost) {
             if sent.bytes() - u64::from(sent.fin) > u64::from(bytes) {
+                self.under_way -= usize::from(sent.order > self.uncounted);
                 sent.lost = true;
                 batch.discarded(&sent.state);
                 self.repeat.insert(sent.span.start);
@@ -192,14 +263,17 @@ impl Flight {
         if !sent.lost {
             // Its first copy is neither lost nor here: only the new one counts from now on.
             cc.on_discarded(&sent.state);
+            self.under_way -= usize::from(sent.order > self.uncounted);
         } else {
             self.lost_bytes -= sent.bytes();
         }
         sent.state = cc.on_sent(now, sent.bytes() as u32);
+        sent.is_repair = sent.lost;
         (sent.lost, sent.retransmitted, sent.is_probe) = (false, true, false);
         self.next_order += 1;
         sent.order = self.next_order;
-        self.by_time.push_back((self.next_order, start));
+        self.under_way += 1;
+        self.note_time(self.next_order, start);
         self.repeat.remove(&start);
     }
 
@@ -211,7 +285,11 @@ impl Flight {
         rack: &mut Rack,
         batch: &mut AckBatch<'_>,
     ) -> News {
-        let mut news = News::default();
+        let head = self.segments.front().filter(|head| head.is_repair && !head.lost);
+        let mut news = News {
+            head_repair: head.filter(|head| !head.sacked).map(Sent::time),
+            ..News::default()
+        };
         while let Some(first) = self.segments.front_mut().filter(|s| s.span.start < una) {
             if first.span.end > una {
                 // A part of it: the rest is a segment of its own.
@@ -233,6 +311,7 @@ impl Flight {
                 break;
             }
             let Some(sent) = self.segments.pop_front() else { break };
+            self.count_out(&sent);
             if sent.sacked {
                 self.sacked -= 1;
                 continue;
@@ -248,9 +327,16 @@ impl Flight {
             // section 3).
             (news.oldest_once, news.newest_once) = (None, None);
         }
-        let told = core::mem::replace(&mut self.told, blocks);
+        self.told.remove_before(una);
+        // The newest block comes first, and segments are looked at in their order: what one ACK
+        // tells is no reordering (RFC 8985 section 6.2, step 3).
+        let mut blocks = blocks;
+        blocks.sort_unstable_by_key(|block| block.start);
         for block in blocks {
-            self.take_block(block, &told, rack, batch, &mut news);
+            self.take_block(block, rack, batch, &mut news);
+        }
+        while self.by_time.front().is_some_and(|&(order, start)| !self.is_current(order, start)) {
+            self.by_time.pop_front();
         }
         news
     }
@@ -258,33 +344,45 @@ impl Flight {
     fn take_block(
         &mut self,
         block: Span,
-        told: &[Span; SACK_BLOCKS],
         rack: &mut Rack,
         batch: &mut AckBatch<'_>,
         news: &mut News,
     ) {
         let mut place = block.start;
+        let mut whole = Span::default();
         while place < block.end {
-            if let Some(known) = told.iter().find(|known| known.contains(place)) {
-                place = known.end;
+            if let Some(end) = self.told.end_at(place) {
+                if whole.start == whole.end {
+                    whole.start = place;
+                }
+                (place, whole.end) = (end, end);
                 continue;
             }
             let index = self.index(place);
-            let Some(sent) = self.segments.get_mut(index) else { return };
+            let Some(sent) = self.segments.get_mut(index) else { break };
             place = sent.span.end;
             // Whole segments only: a part of one is sent again with the rest of it.
-            if sent.sacked || sent.span.start < block.start || sent.span.end > block.end {
+            if sent.span.start < block.start || sent.span.end > block.end {
+                continue;
+            }
+            if whole.start == whole.end {
+                whole.start = sent.span.start;
+            }
+            whole.end = place;
+            if sent.sacked {
                 continue;
             }
             let copy = *sent;
             (sent.sacked, sent.lost) = (true, false);
             self.sacked += 1;
+            self.count_out(&copy);
             if copy.lost {
                 self.lost_bytes -= copy.bytes();
                 self.repeat.remove(&copy.span.start);
             }
             arrive(&copy, news, rack, batch);
         }
+        self.told.insert(whole);
     }
 
     /// RACK_detect_loss() of RFC 8985 section 6.2, step 5: marks what has been waiting for too
@@ -319,6 +417,7 @@ impl Flight {
 
     fn lose(&mut self, index: usize, losses: &mut Losses, batch: &mut AckBatch<'_>) {
         let Some(sent) = self.segments.get_mut(index) else { return };
+        self.under_way -= usize::from(sent.order > self.uncounted);
         sent.lost = true;
         self.repeat.insert(sent.span.start);
         self.lost_bytes += sent.bytes();
@@ -340,10 +439,16 @@ impl Flight {
         losses
     }
 
-    /// The retransmission timer fired: everything that has not arrived is lost. When the first
-    /// segment was SACKed and never acknowledged, the peer has thrown it away, and no SACK counts
-    /// any more (RFC 2018 section 8).
-    pub(crate) fn lose_all(&mut self, batch: &mut AckBatch<'_>) -> Losses {
+    /// The retransmission timer fired: everything that has not arrived is lost, but for what left
+    /// less than `recently` ago and is not the first (RFC 8985 section 6.3). When the first segment
+    /// was SACKed and never acknowledged, the peer has thrown it away, and no SACK counts any more
+    /// (RFC 2018 section 8).
+    pub(crate) fn lose_all(
+        &mut self,
+        now: Instant,
+        recently: Option<Duration>,
+        batch: &mut AckBatch<'_>,
+    ) {
         if self.segments.front().is_some_and(|sent| sent.sacked) {
             for sent in self.segments.iter_mut().filter(|sent| sent.sacked) {
                 // The core was told of its arrival, and hears of it no more.
@@ -352,19 +457,22 @@ impl Flight {
                 self.lost_bytes += sent.bytes();
             }
             self.sacked = 0;
+            self.told.clear();
         }
-        self.told = Default::default();
         let mut losses = Losses::default();
-        let mut open: alloc::vec::Vec<(u64, usize)> = (self.segments.iter().enumerate())
-            .filter(|(_, sent)| !sent.sacked && !sent.lost)
+        let is_lost = |(index, sent): &(usize, &Sent)| {
+            let is_late = recently.is_none_or(|recently| sent.time() + recently <= now);
+            !sent.sacked && !sent.lost && (*index == 0 || is_late)
+        };
+        let mut open: Vec<(u64, usize)> = (self.segments.iter().enumerate())
+            .filter(is_lost)
             .map(|(index, sent)| (sent.order, index))
             .collect();
         open.sort_unstable();
         for (_, index) in open {
             self.lose(index, &mut losses, batch);
         }
-        self.by_time.clear();
-        losses
+        self.forget_stale();
     }
 
     /// The timer fired for nothing: what was marked lost and not sent again is under way after all.
@@ -374,11 +482,13 @@ impl Flight {
         self.lost_bytes = 0;
         self.by_time.clear();
         let mut flight = 0;
+        self.under_way = 0;
         for sent in self.segments.iter_mut() {
             sent.lost = false;
             if !sent.sacked {
                 if sent.order > self.uncounted {
                     flight += sent.bytes();
+                    self.under_way += 1;
                 }
                 self.by_time.push_back((sent.order, sent.span.start));
             }
@@ -403,5 +513,5 @@ fn arrive(sent: &Sent, news: &mut News, rack: &mut Rack, batch: &mut AckBatch<'_
         news.newest_once = Some(news.newest_once.map_or(time, |t| t.max(time)));
     }
     news.repeated |= sent.retransmitted;
-    rack.on_arrival(sent);
+    news.late_original |= rack.on_arrival(sent) && sent.is_repair;
 }

@@ -95,6 +95,7 @@ mod recovery;
 mod rtt;
 mod send_buffer;
 mod seq;
+mod spans;
 #[cfg(all(feature = "tokio", unix))]
 pub mod tokio;
 pub mod wire;

@@ -6,12 +6,25 @@
 //! one that every path should carry, and probes look for the largest between the two (section 5.3).
 //! A probe is a segment of the stream that is larger than the others, so nothing is sent for its
 //! sake alone, and its loss is no sign of congestion (RFC 4821 section 7.6).
+//!
+//! Where the base does not pass either, IPv4 has one step more: the least size that every host
+//! takes. Routers may cut packets of that size if even they are too large.
+
+use core::net::IpAddr;
 
 use fullpipe_cc::{Duration, Instant};
 
+use crate::options::TCP_HEADER;
+use crate::wire::ip_header_bytes;
+
 /// BASE_PLPMTU of RFC 8899 section 5.1.2: an IP packet of this size should pass anywhere.
 const BASE_PACKET: u32 = 1200;
-/// Timeouts in a row after which a full segment is held to be too large.
+/// MIN_PLPMTU: what every host takes with IPv4 (RFC 1122 section 3.3.2), and what IPv6 carries (RFC
+/// 8200 section 5).
+const LEAST_PACKET_V4: u32 = 576;
+const LEAST_PACKET_V6: u32 = 1280;
+/// Timeouts in a row after which a full segment is held to be too large, and as many more for one
+/// of the base size: an outage is the likelier reason.
 const BLACK_HOLE_TIMEOUTS: u32 = 3;
 /// MAX_PROBES of RFC 8899 section 5.1.2: losses after which a size is held to be too large.
 const MAX_PROBES: u32 = 3;
@@ -26,6 +39,10 @@ pub(crate) struct PathMtu {
     /// The agreement of the two ends: more is never sent.
     ceiling: u32,
     base: u32,
+    /// No router's word and no timeout makes the size less than this.
+    floor: u32,
+    /// The timeouts in a row when one made the size smaller.
+    lowered: u32,
     /// The size in use, which the path carries as far as is known.
     size: u32,
     /// The largest size that is not known to be too large.
@@ -38,11 +55,27 @@ pub(crate) struct PathMtu {
 }
 
 impl PathMtu {
-    /// For a connection whose ends agreed on `ceiling`, with `headers` bytes of IP and TCP in
-    /// front.
-    pub(crate) fn new(ceiling: u32, headers: u32) -> Self {
+    /// For a connection to `remote` whose ends agreed on `ceiling`.
+    pub(crate) fn new(ceiling: u32, remote: IpAddr) -> Self {
+        let headers = ip_header_bytes(remote) as u32 + TCP_HEADER;
+        let least = if remote.is_ipv4() { LEAST_PACKET_V4 } else { LEAST_PACKET_V6 };
         let base = (BASE_PACKET - headers).min(ceiling);
-        Self { ceiling, base, size: ceiling, high: ceiling, probe: None, losses: 0, raise_at: None }
+        Self {
+            ceiling,
+            base,
+            floor: (least - headers).min(base),
+            lowered: 0,
+            size: ceiling,
+            high: ceiling,
+            probe: None,
+            losses: 0,
+            raise_at: None,
+        }
+    }
+
+    /// True if the size has come down to the least: then routers may cut packets.
+    pub(crate) fn is_lowest(&self) -> bool {
+        self.size <= self.floor && self.size < self.ceiling
     }
 
     /// The size in use.
@@ -54,18 +87,27 @@ impl PathMtu {
     /// of data. True if the size is smaller now.
     pub(crate) fn on_timeout(&mut self, now: Instant, count: u32, bytes: u32) -> bool {
         self.probe = None;
-        if count < BLACK_HOLE_TIMEOUTS || bytes <= self.base || self.size <= self.base {
+        if count <= self.lowered {
+            self.lowered = 0;
+        }
+        let (next, least) = match self.size > self.base {
+            true => (self.base, BLACK_HOLE_TIMEOUTS),
+            false => (self.floor, 2 * BLACK_HOLE_TIMEOUTS),
+        };
+        let least = least.max(self.lowered + BLACK_HOLE_TIMEOUTS);
+        if count < least || bytes <= next || self.size <= next {
             return false;
         }
+        self.lowered = count;
         self.high = self.size - 1;
-        self.lower(now, self.base);
+        self.lower(now, next);
         true
     }
 
     /// A router says that it passes on no more than `size`. True if the size is smaller now.
     pub(crate) fn on_too_big(&mut self, now: Instant, size: u32) -> bool {
-        // A message may be a lie: nobody makes this end send smaller packets than the base.
-        let size = size.max(self.base);
+        // A message may be a lie: nobody makes this end send smaller packets than the least.
+        let size = size.max(self.floor);
         if size >= self.size {
             return false;
         }
@@ -130,6 +172,8 @@ mod tests {
     use super::*;
 
     const NOW: Instant = Instant::from_nanos(0);
+    const V4: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
+    const V6: IpAddr = IpAddr::V6(core::net::Ipv6Addr::LOCALHOST);
 
     /// A path that carries segments up to `carries`: the size that is found, and the number of
     /// probes.
@@ -145,13 +189,13 @@ mod tests {
 
     #[test]
     fn a_black_hole_is_found_and_searched() {
-        let mut mtu = PathMtu::new(8960, 40);
+        let mut mtu = PathMtu::new(8960, V4);
         assert!(!mtu.on_timeout(NOW, 2, 8960));
         assert!(!mtu.on_timeout(NOW, 3, 1000), "a small segment is lost for another reason");
         assert!(mtu.on_timeout(NOW, 3, 8960));
         assert_eq!(mtu.size(), 1160);
         for (carries, most) in [(1460, 30), (4312, 30), (8900, 30), (1160, 36)] {
-            let mut mtu = PathMtu::new(8960, 40);
+            let mut mtu = PathMtu::new(8960, V4);
             mtu.on_timeout(NOW, 3, 8960);
             let (size, probes) = search(&mut mtu, NOW, carries);
             assert!(size <= carries && carries - size < 2 * CLOSE_ENOUGH, "{size} of {carries}");
@@ -162,7 +206,7 @@ mod tests {
     /// RFC 8899 section 5.3.3: the search begins again, for the path may carry more now.
     #[test]
     fn the_search_is_repeated() {
-        let mut mtu = PathMtu::new(1460, 40);
+        let mut mtu = PathMtu::new(1460, V4);
         mtu.on_timeout(NOW, 3, 1460);
         assert!(search(&mut mtu, NOW, 1300).0 <= 1300);
         assert_eq!(mtu.wanted(NOW + Duration::from_secs(599)), None);
@@ -173,13 +217,33 @@ mod tests {
 
     #[test]
     fn routers_are_believed_within_bounds() {
-        let mut mtu = PathMtu::new(1460, 40);
+        let mut mtu = PathMtu::new(1460, V4);
         assert!(!mtu.on_too_big(NOW, 1460));
         assert!(mtu.on_too_big(NOW, 1380));
         assert_eq!((mtu.size(), mtu.wanted(NOW)), (1380, None));
         assert!(mtu.on_too_big(NOW, 68));
-        assert_eq!(mtu.size(), 1160);
+        assert_eq!((mtu.size(), mtu.is_lowest()), (536, true));
         assert!(!mtu.on_too_big(NOW, 68));
         assert!(mtu.wanted(NOW + RAISE_AFTER).is_some());
+        let mut mtu = PathMtu::new(1440, V6);
+        assert!(mtu.on_too_big(NOW, 68));
+        assert_eq!(mtu.size(), 1140, "RFC 8201 section 4 has no less");
+    }
+
+    /// The base does not pass: three timeouts more, and the least size.
+    #[test]
+    fn the_base_may_be_too_large() {
+        let mut mtu = PathMtu::new(1460, V4);
+        let sizes = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(|count| {
+            mtu.on_timeout(NOW, count, mtu.size());
+            mtu.size()
+        });
+        assert_eq!(sizes, [1460, 1460, 1160, 1160, 1160, 536, 536, 536, 536]);
+        assert!(mtu.is_lowest());
+        assert!(search(&mut mtu, NOW, 960).0 > 940);
+        assert!(!mtu.is_lowest());
+        // A row that begins anew counts from its start.
+        assert!(!mtu.on_timeout(NOW, 1, 960) && !mtu.on_timeout(NOW, 5, 960));
+        assert!(mtu.on_timeout(NOW, 6, 960));
     }
 }

@@ -77,8 +77,8 @@ impl Rack {
             .is_some_and(|(newest, newest_end)| newest > time || newest == time && newest_end > end)
     }
 
-    /// Steps 2 and 3 of section 6.2.
-    pub(crate) fn on_arrival(&mut self, sent: &Sent) {
+    /// Steps 2 and 3 of section 6.2; true if this was the original of a segment that was sent again.
+    pub(crate) fn on_arrival(&mut self, sent: &Sent) -> bool {
         let (time, end) = (sent.time(), sent.span.end);
         let rtt = self.now.since(time);
         // The ACK of a copy that came faster than any round trip is that of the original.
@@ -96,6 +96,15 @@ impl Rack {
         } else if end < self.fack && !sent.retransmitted {
             self.reordering_seen = true;
         }
+        is_originals
+    }
+
+    /// The original of a segment arrived after the repair of its loss had left: it was late and not
+    /// lost. RFC 8985 leaves segments aside that were sent again; Linux takes this for reordering
+    /// (`tcp_try_undo_partial`), or the window would stay closed on a path that makes few segments
+    /// late and all of these by much.
+    pub(crate) fn on_late_original(&mut self) {
+        self.reordering_seen = true;
     }
 
     /// RACK_update_reo_wnd(): the reordering window, section 6.2, step 4.
@@ -135,6 +144,11 @@ impl Rack {
     pub(crate) fn probe_timeout(rtt: &Rtt, open: usize) -> Duration {
         let Some(smoothed) = rtt.smoothed() else { return PROBE_WITHOUT_RTT };
         smoothed.times(2) + if open == 1 { WORST_DELAYED_ACK } else { Duration::ZERO }
+    }
+
+    /// True if `span` ends where the open probe does, which repeated a segment.
+    pub(crate) fn is_probe(&self, span: Span) -> bool {
+        self.probe.is_some_and(|probe| probe.is_copy && probe.end == span.end)
     }
 
     pub(crate) fn has_probe(&self) -> bool {

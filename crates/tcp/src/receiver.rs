@@ -36,16 +36,63 @@ pub(crate) struct Taken {
     pub(crate) duplicate: Option<Span>,
 }
 
+/// Data that arrived before its turn. A hole takes up no memory: a byte at the edge of the window
+/// is a byte.
+#[derive(Debug)]
+struct Piece {
+    start: u64,
+    bytes: VecDeque<u8>,
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn span(&self) -> Span {
+        Span { start: self.start, end: self.end() }
+    }
+
+    /// Adds `data`, which begins at `start` and touches the piece. What is there stays.
+    fn add(&mut self, start: u64, data: &[u8]) {
+        let before = (self.start.saturating_sub(start) as usize).min(data.len());
+        for byte in data[..before].iter().rev() {
+            self.bytes.push_front(*byte);
+        }
+        self.start -= before as u64;
+        let known = (self.end() - start) as usize;
+        self.bytes.extend(&data[known.min(data.len())..]);
+    }
+
+    /// Adds a piece that begins in this one or at its end: the smaller one moves, so that a byte
+    /// moves seldom.
+    fn join(&mut self, mut next: Self) {
+        let keep = (next.start - self.start) as usize;
+        if next.end() <= self.end() {
+            return;
+        }
+        if next.bytes.len() > self.bytes.len() {
+            for byte in self.bytes.range(..keep).rev() {
+                next.bytes.push_front(*byte);
+            }
+            self.bytes = next.bytes;
+        } else {
+            self.bytes.truncate(keep);
+            self.bytes.append(&mut next.bytes);
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    /// From the first unread byte to the end of the last piece; the holes are zeros.
+    /// From the first unread byte to RCV.NXT.
     bytes: VecDeque<u8>,
     /// The place of the first unread byte.
     read: u64,
     /// RCV.NXT.
     next: u64,
     /// The pieces that arrived beyond `next`: ascending, with holes between them.
-    pieces: Vec<Span>,
+    pieces: Vec<Piece>,
     /// A byte of each piece that was touched, the newest first.
     recent: [u64; SACK_BLOCKS],
     /// The largest number of bytes from `read` on.
@@ -108,7 +155,23 @@ impl Receiver {
 
     /// Bytes of memory that the data takes up.
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.capacity() + self.pieces.capacity() * size_of::<Span>()
+        let pieces: usize = self.pieces.iter().map(|piece| piece.bytes.capacity()).sum();
+        self.bytes.capacity() + pieces + self.pieces.capacity() * size_of::<Piece>()
+    }
+
+    /// Bytes that are in use.
+    pub(crate) fn len(&self) -> usize {
+        let pieces: usize = self.pieces.iter().map(|piece| piece.bytes.len()).sum();
+        self.bytes.len() + pieces + self.pieces.len() * size_of::<Piece>()
+    }
+
+    /// Gives memory back that is not in use.
+    pub(crate) fn tidy(&mut self) {
+        self.bytes.shrink_to(2 * self.bytes.len());
+        self.pieces.shrink_to(self.pieces.len());
+        for piece in &mut self.pieces {
+            piece.bytes.shrink_to(2 * piece.bytes.len());
+        }
     }
 
     fn data_end(&self) -> u64 {
@@ -170,27 +233,38 @@ impl Receiver {
     fn store(&mut self, start: u64, data: &[u8], taken: &mut Taken) {
         let end = start + data.len() as u64;
         taken.out_of_order = start > self.next || !self.pieces.is_empty();
-        let first = self.pieces.partition_point(|piece| piece.end < start);
-        let touched = self.pieces[first..].iter().take_while(|piece| piece.start <= end).count();
-        if start > self.next && touched == 0 && self.pieces.len() >= MAX_PIECES {
-            return;
-        }
-        self.copy_in(start, data);
         if start <= self.next {
+            self.bytes.extend(&data[(self.next - start) as usize..]);
             self.next = end;
-            if let Some(last) = self.pieces.iter().take_while(|piece| piece.start <= end).last() {
-                self.next = end.max(last.end);
+            let count = self.pieces.iter().take_while(|piece| piece.start <= end).count();
+            for piece in self.pieces.drain(..count) {
+                let known = self.next.saturating_sub(piece.start) as usize;
+                if known < piece.bytes.len() {
+                    self.bytes.extend(piece.bytes.range(known..));
+                    self.next = piece.end();
+                }
             }
-            let next = self.next;
-            self.pieces.retain(|piece| piece.start > next);
             return;
         }
-        let mut whole = Span { start, end };
-        for piece in self.pieces.drain(first..first + touched) {
-            whole = Span { start: whole.start.min(piece.start), end: whole.end.max(piece.end) };
-        }
+        let first = self.pieces.partition_point(|piece| piece.end() < start);
+        let touched = self.pieces[first..].iter().take_while(|piece| piece.start <= end).count();
+        let whole = match self.pieces.drain(first..first + touched).reduce(|mut all, next| {
+            // The data fills what is between two pieces.
+            let gap = (all.end().max(start) - start) as usize..(next.start - start) as usize;
+            all.add(start + gap.start as u64, &data[gap]);
+            all.join(next);
+            all
+        }) {
+            Some(mut piece) => {
+                piece.add(start, data);
+                piece
+            }
+            None if self.pieces.len() >= MAX_PIECES => return,
+            None => Piece { start, bytes: data.iter().copied().collect() },
+        };
+        let span = whole.span();
         self.pieces.insert(first, whole);
-        self.touch(whole);
+        self.touch(span);
     }
 
     /// Notes the newest piece, and forgets older notes of the same one.
@@ -203,36 +277,13 @@ impl Receiver {
         self.recent = recent;
     }
 
-    fn copy_in(&mut self, start: u64, data: &[u8]) {
-        let skip = self.next.saturating_sub(start) as usize;
-        let data = &data[skip.min(data.len())..];
-        let from = (start.max(self.next) - self.read) as usize;
-        let held = self.bytes.len();
-        if from >= held {
-            // The common case: the data goes to the end.
-            self.bytes.resize(from, 0);
-            self.bytes.extend(data);
-            return;
-        }
-        let (inside, beyond) = data.split_at(data.len().min(held - from));
-        let (first, second) = self.bytes.as_mut_slices();
-        let in_first = first.len().saturating_sub(from).min(inside.len());
-        if in_first > 0 {
-            first[from..from + in_first].copy_from_slice(&inside[..in_first]);
-        }
-        if in_first < inside.len() {
-            let at = from + in_first - first.len();
-            second[at..at + inside.len() - in_first].copy_from_slice(&inside[in_first..]);
-        }
-        self.bytes.extend(beyond);
-    }
-
     /// The first part of `new` that had arrived before.
     fn duplicate(&self, new: Span) -> Option<Span> {
         if new.start < self.next {
             return Some(Span { start: new.start, end: new.end.min(self.next) });
         }
-        let piece = self.pieces.iter().find(|piece| piece.end > new.start)?;
+        let at = self.pieces.partition_point(|piece| piece.end() <= new.start);
+        let piece = self.pieces.get(at)?.span();
         (piece.start < new.end)
             .then(|| Span { start: new.start.max(piece.start), end: new.end.min(piece.end) })
     }
@@ -250,7 +301,7 @@ impl Receiver {
         }
         let kept = count;
         let recent = self.recent.iter().filter_map(|&place| self.piece_with(place));
-        for span in recent.chain(self.pieces.iter().copied()) {
+        for span in recent.chain(self.pieces.iter().map(Piece::span)) {
             if count == SACK_BLOCKS {
                 break;
             }
@@ -267,8 +318,8 @@ impl Receiver {
     }
 
     fn piece_with(&self, place: u64) -> Option<Span> {
-        let at = self.pieces.partition_point(|piece| piece.end <= place);
-        self.pieces.get(at).copied().filter(|piece| piece.contains(place))
+        let at = self.pieces.partition_point(|piece| piece.end() <= place);
+        self.pieces.get(at).map(Piece::span).filter(|span| span.contains(place))
     }
 
     /// Reads into `to`; the number of bytes.
@@ -318,7 +369,8 @@ mod tests {
         let mut r = receiver();
         assert!(r.take(104, b"ef", false).out_of_order);
         assert!(r.take(102, b"cd", false).out_of_order);
-        assert_eq!(r.pieces, [Span { start: 102, end: 106 }], "neighbours are one piece");
+        let pieces: Vec<_> = r.pieces.iter().map(Piece::span).collect();
+        assert_eq!(pieces, [Span { start: 102, end: 106 }], "neighbours are one piece");
         assert_eq!(r.readable(), 0);
         assert!(r.take(108, b"ij", true).out_of_order);
         assert!(r.take(100, b"abcd", false).advanced);
@@ -376,6 +428,40 @@ mod tests {
             r.take(1 + 2 * i, b"x", false);
         }
         assert_eq!(r.pieces.len(), MAX_PIECES);
-        assert!(r.memory() < 4 * MAX_PIECES * 24, "{}", r.memory());
+        assert!(r.memory() < 3 * MAX_PIECES * (size_of::<Piece>() + 1), "{}", r.memory());
+    }
+
+    /// Segments of any size in any order, again and in part, come out as they were written.
+    #[test]
+    fn any_order_is_read_as_it_was_written() {
+        let stream: Vec<u8> =
+            (0..2000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let mut dice = 7_u64;
+        let mut draw = |most: u64| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (dice >> 33) % most
+        };
+        for _ in 0..200 {
+            let mut r = Receiver::new(100, 2000);
+            r.window(1);
+            let mut there = [false; 2000];
+            while r.next() < 2100 {
+                let start = draw(2000) as usize;
+                let end = (start + 1 + draw(100) as usize).min(2000);
+                r.take(100 + start as u64, &stream[start..end], false);
+                there[start..end].fill(true);
+                let first = there.iter().position(|there| !there).unwrap_or(2000);
+                assert_eq!(r.next(), 100 + first as u64);
+                for pair in r.pieces.windows(2) {
+                    assert!(pair[0].end() < pair[1].start);
+                }
+                for (i, there) in there.iter().enumerate().skip(first) {
+                    assert_eq!(r.piece_with(100 + i as u64).is_some(), *there);
+                }
+            }
+            let mut all = [0; 3000];
+            assert_eq!(r.read(&mut all), 2000);
+            assert_eq!(all[..2000], stream);
+        }
     }
 }

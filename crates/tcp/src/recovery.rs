@@ -1,5 +1,7 @@
 //! Recovery episodes, and the signs that one was for nothing.
 
+use alloc::collections::BTreeMap;
+
 use crate::receiver::Span;
 
 /// An episode in which losses are repaired.
@@ -11,14 +13,13 @@ struct Episode {
 }
 
 /// The facts that are needed to see that every retransmission of an episode was unnecessary.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Undo {
-    span: Span,
     is_timeout: bool,
     /// This end's clock at the first retransmission (RFC 3522: RetransmitTS).
     first_copy: Option<u32>,
-    /// Copies without a DSACK.
-    copies: u32,
+    /// Copies without a DSACK by the place where they begin: the end, and how many there are.
+    copies: BTreeMap<u64, (u64, u32)>,
 }
 
 /// A verdict on an episode.
@@ -47,6 +48,8 @@ pub(crate) struct Recovery {
     episode: Option<Episode>,
     undo: Option<Undo>,
     frto: Option<Frto>,
+    /// The end of the newest episode (RFC 6582 section 3.2: recover).
+    recover: u64,
 }
 
 /// The parts of an ACK that F-RTO judges by.
@@ -69,20 +72,42 @@ impl Recovery {
         self.episode.is_some()
     }
 
+    /// True in a recovery that no timeout began.
+    pub(crate) fn is_of_losses(&self) -> bool {
+        self.episode.is_some_and(|episode| !episode.is_timeout)
+    }
+
+    /// True in a recovery that a timeout began.
+    pub(crate) fn is_of_timeout(&self) -> bool {
+        self.episode.is_some_and(|episode| episode.is_timeout)
+    }
+
+    /// True if duplicates of an ACK of everything before `una` tell of a loss, without SACK: those
+    /// during a recovery, and of its end, may be of its own copies (RFC 6582 section 3.2, step 2).
+    pub(crate) fn may_begin(&self, una: u64) -> bool {
+        self.episode.is_none() && una > self.recover
+    }
+
+    /// True if `echo` is from before the first repair: that of an original (RFC 3522 section 3.2).
+    fn is_original(&self, echo: Option<u32>) -> bool {
+        let first_copy = self.undo.as_ref().and_then(|undo| undo.first_copy);
+        echo.zip(first_copy).is_some_and(|(echo, copy)| before(echo, copy))
+    }
+
     /// True if an ACK of everything before `una` would end the episode.
     pub(crate) fn ends_at(&self, una: u64) -> bool {
         self.episode.is_none_or(|episode| una >= episode.end)
     }
 
-    /// Losses were found, of what is between `una` and `nxt`.
-    pub(crate) fn begin(&mut self, una: u64, nxt: u64, is_timeout: bool) {
+    /// Losses were found, of what is before `nxt`.
+    pub(crate) fn begin(&mut self, nxt: u64, is_timeout: bool) {
         if self.episode.is_none() {
-            let span = Span { start: una, end: nxt };
-            self.undo = Some(Undo { span, is_timeout, first_copy: None, copies: 0 });
+            self.recover = nxt;
+            self.undo = Some(Undo { is_timeout, first_copy: None, copies: BTreeMap::new() });
             self.episode = Some(Episode { end: nxt, is_timeout });
         } else if is_timeout {
             // Losses in a row are congestion, whatever the timestamps say of the last one.
-            (self.undo, self.frto) = (None, None);
+            (self.undo, self.frto, self.recover) = (None, None, nxt);
             self.episode = Some(Episode { end: nxt, is_timeout });
         }
     }
@@ -136,21 +161,32 @@ impl Recovery {
     }
 
     /// A lost segment was sent again, when this end's clock was at `clock`.
-    pub(crate) fn on_repeat(&mut self, clock: u32) {
+    pub(crate) fn on_repeat(&mut self, clock: u32, span: Span) {
         if let Some(undo) = &mut self.undo {
             undo.first_copy.get_or_insert(clock);
-            undo.copies += 1;
+            let (end, count) = undo.copies.entry(span.start).or_insert((span.end, 0));
+            (*end, *count) = (span.end.max(*end), *count + 1);
         }
     }
 
-    /// A DSACK: a copy and its original arrived (RFC 3708).
+    /// A DSACK: `span` arrived twice. If it covers copies of this recovery, these and their
+    /// originals did (RFC 3708); if it does not, the network has doubled a packet, or a probe was
+    /// not needed, which says nothing of the losses.
     pub(crate) fn on_dsack(&mut self, span: Span) -> Verdict {
         let Some(undo) = &mut self.undo else { return Verdict::None };
-        if undo.copies == 0 || span.start < undo.span.start || span.end > undo.span.end {
-            return Verdict::None;
+        let mut counted = false;
+        let mut place = span.start;
+        while let Some((&start, (end, count))) = undo.copies.range_mut(place..span.end).next() {
+            (place, counted) = (start + 1, counted || *end <= span.end);
+            if *end <= span.end {
+                *count -= 1;
+                if *count == 0 {
+                    undo.copies.remove(&start);
+                }
+            }
         }
-        undo.copies -= 1;
-        if undo.copies > 0 || undo.is_timeout && self.episode.is_some() {
+        let is_open = !undo.copies.is_empty() || undo.is_timeout && self.episode.is_some();
+        if !counted || is_open {
             return Verdict::None;
         }
         (self.undo, self.episode, self.frto) = (None, None, None);
@@ -162,20 +198,27 @@ impl Recovery {
     ///
     /// An echo from before the first retransmission is that of an original (the Eifel detection,
     /// RFC 3522 section 3.2). After a timeout the first such ACK decides; after other losses the
-    /// one that ends the episode, for which every original has to be here.
-    pub(crate) fn on_advance(&mut self, una: u64, echo: Option<u32>) -> (bool, Verdict) {
+    /// one that ends the episode, for which every original has to be here. So they are if it ends
+    /// before a repair has left, unless something that was `repeated` as a probe was among them.
+    pub(crate) fn on_advance(
+        &mut self,
+        una: u64,
+        echo: Option<u32>,
+        repeated: bool,
+    ) -> (bool, Verdict) {
         let Some(episode) = self.episode else { return (false, Verdict::None) };
         let ended = una >= episode.end;
-        let first_copy = self.undo.and_then(|undo| undo.first_copy);
-        let is_original = echo.zip(first_copy).is_some_and(|(echo, copy)| before(echo, copy));
+        let is_original = self.is_original(echo);
+        let first_copy = self.undo.as_ref().map(|undo| undo.first_copy);
+        let was_idle = first_copy == Some(None) && !repeated;
         let verdict = match episode.is_timeout {
             true if is_original => Verdict::SpuriousTimeout,
-            false if is_original && ended => Verdict::Spurious,
+            false if ended && (is_original || was_idle) => Verdict::Spurious,
             _ => Verdict::None,
         };
         if verdict != Verdict::None {
             self.undo = None;
-        } else if episode.is_timeout && first_copy.is_some() {
+        } else if episode.is_timeout && first_copy.flatten().is_some() {
             // The first ACK has decided.
             self.undo = None;
         }

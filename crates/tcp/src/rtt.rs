@@ -98,7 +98,7 @@ impl Rtt {
         self.base().times(1 << self.backoff).min(MAX_RTO)
     }
 
-    /// The number of times that RTO was doubled since an ACK advanced.
+    /// The number of times that RTO was doubled since a sample.
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }
@@ -108,7 +108,7 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
     }
 
-    /// An ACK advanced: the path is alive.
+    /// There is a sample: the timeout follows it.
     pub(crate) fn reset_backoff(&mut self) {
         self.backoff = 0;
     }

@@ -26,8 +26,18 @@ impl SendBuffer {
         self.limit.saturating_sub(self.bytes.len())
     }
 
+    /// Bytes that are not acknowledged.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity()
+    }
+
+    /// Gives memory back that is not in use.
+    pub(crate) fn tidy(&mut self) {
+        self.bytes.shrink_to(2 * self.bytes.len());
     }
 
     /// Appends as much of `data` as there is room for; the number of bytes.

@@ -86,6 +86,9 @@ pub struct Header {
     pub timestamp: Option<Timestamp>,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
+    /// The identification of an IPv4 packet that routers may cut into fragments (RFC 6864); `None`
+    /// forbids it (DF), and IPv6 always does.
+    pub fragments: Option<u16>,
 }
 
 impl Default for Header {
@@ -103,6 +106,7 @@ impl Default for Header {
             sack: [None; 3],
             timestamp: None,
             ecn: Ecn::NotEct,
+            fragments: None,
         }
     }
 }
@@ -195,7 +199,8 @@ pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
             if !is_host(from) || !is_host(to) || from.is_unspecified() {
                 return None;
             }
-            segment(from.into(), to.into(), Ecn::from_bits(ip.ecn()), ip.payload())
+            let fragments = (!ip.dont_frag()).then(|| ip.ident());
+            segment(from.into(), to.into(), Ecn::from_bits(ip.ecn()), fragments, ip.payload())
         }
         6 => {
             let ip = Ipv6Packet::new_checked(packet).ok()?;
@@ -206,7 +211,8 @@ pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
             if from.is_multicast() || to.is_multicast() || from.is_unspecified() {
                 return None;
             }
-            segment(from.into(), to.into(), Ecn::from_bits(ip.traffic_class()), ip.payload())
+            let ecn = Ecn::from_bits(ip.traffic_class());
+            segment(from.into(), to.into(), ecn, None, ip.payload())
         }
         _ => None,
     }
@@ -278,7 +284,13 @@ pub fn parse_too_big(packet: &[u8]) -> Option<TooBig> {
     })
 }
 
-fn segment(from: IpAddr, to: IpAddr, ecn: Ecn, bytes: &[u8]) -> Option<Segment<'_>> {
+fn segment(
+    from: IpAddr,
+    to: IpAddr,
+    ecn: Ecn,
+    fragments: Option<u16>,
+    bytes: &[u8],
+) -> Option<Segment<'_>> {
     let tcp = TcpPacket::new_checked(bytes).ok()?;
     let all = ChecksumCapabilities::default();
     let repr = TcpRepr::parse(&tcp, &IpAddress::from(from), &IpAddress::from(to), &all).ok()?;
@@ -295,6 +307,7 @@ fn segment(from: IpAddr, to: IpAddr, ecn: Ecn, bytes: &[u8]) -> Option<Segment<'
         sack: repr.sack_ranges,
         timestamp: repr.timestamp.map(|t| Timestamp { value: t.tsval, echo: t.tsecr }),
         ecn,
+        fragments,
     };
     Some(Segment {
         from: SocketAddr::new(from, repr.src_port),
@@ -324,7 +337,7 @@ pub fn write(
     out.resize(ip_bytes + tcp_bytes, 0);
     let (ip, tcp) = out.split_at_mut(ip_bytes);
     match (from.ip(), to.ip()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => write_ipv4(ip, from, to, header.ecn, tcp_bytes),
+        (IpAddr::V4(from), IpAddr::V4(to)) => write_ipv4(ip, from, to, header, tcp_bytes),
         (IpAddr::V6(from), IpAddr::V6(to)) => write_ipv6(ip, from, to, header.ecn, tcp_bytes),
         _ => return out.clear(),
     }
@@ -340,13 +353,15 @@ pub fn write(
     packet.fill_checksum(&from, &to);
 }
 
-fn write_ipv4(out: &mut [u8], from: Ipv4Addr, to: Ipv4Addr, ecn: Ecn, payload_len: usize) {
+fn write_ipv4(out: &mut [u8], from: Ipv4Addr, to: Ipv4Addr, header: &Header, payload_len: usize) {
     let next_header = IpProtocol::Tcp;
     let repr =
         Ipv4Repr { src_addr: from, dst_addr: to, next_header, payload_len, hop_limit: HOP_LIMIT };
     let mut packet = Ipv4Packet::new_unchecked(out);
     repr.emit(&mut packet, &ChecksumCapabilities::ignored());
-    packet.set_ecn(ecn.bits());
+    packet.set_ecn(header.ecn.bits());
+    packet.set_dont_frag(header.fragments.is_none());
+    packet.set_ident(header.fragments.unwrap_or(0));
     packet.fill_checksum();
 }
 
@@ -386,9 +401,10 @@ mod tests {
             ecn: Ecn::Ect0,
             ..Header::default()
         };
-        for v6 in [false, true] {
+        for (v6, fragments) in [(false, None), (false, Some(0x1234)), (true, None)] {
             let (from, to) = ends(v6);
             let mut out = Vec::new();
+            let header = Header { fragments, ..header };
             write(&mut out, from, to, &header, [b"ab", b"cde"]);
             let read = Segment { from, to, header, payload: b"abcde" };
             assert_eq!(parse(&out), Some(read));

@@ -2,17 +2,15 @@
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Prr, RttSample};
 
+use super::timers::{TICK, clock_at};
 use super::{Connection, State};
 use crate::flight::{Losses, News};
 use crate::options::TCP_HEADER;
 use crate::rack::DUP_THRESH;
 use crate::receiver::{SACK_BLOCKS, Span};
-use crate::recovery::{Evidence, Verdict};
+use crate::recovery::{Evidence, Verdict, before};
 use crate::seq;
 use crate::wire::{self, Header, Segment};
-
-/// The step of the clock of timestamps.
-const GRANULARITY: Duration = Duration::from_millis(1);
 
 impl Connection {
     /// Takes in the ACK of `segment`, which begins at `start`.
@@ -28,6 +26,8 @@ impl Connection {
         self.note_probe_taken(ack);
         let is_duplicate = ack == self.send.una
             && segment.is_empty()
+            // A keep-alive, or an end that does not know of its probe's byte, says nothing new.
+            && start >= self.receive.next()
             && self.send.edge == prior_edge
             && !self.flight.is_empty();
         let ece = self.options.ecn && header.ece && ack > self.marks.answered;
@@ -45,21 +45,38 @@ impl Connection {
             if let RttSample::Exact(rtt) | RttSample::Coarse { rtt, .. } = sample {
                 self.rtt.on_ack(rtt);
             }
-            match (sample, news.oldest_once) {
-                (_, Some(oldest)) => self.rtt.update(now.since(oldest)),
-                (RttSample::Coarse { rtt, .. }, None) => self.rtt.update(rtt),
-                _ => {}
+            let measured = match (sample, news.oldest_once) {
+                (_, Some(oldest)) => Some(now.since(oldest)),
+                (RttSample::Coarse { rtt, .. }, None) => Some(rtt),
+                _ => None,
+            };
+            if let Some(rtt) = measured {
+                self.rtt.update(rtt);
+                // RFC 6298 section 5: the doubled timeout stays until a sample.
+                self.rtt.reset_backoff();
             }
         }
         if let Some(newest) = news.newest_once {
             self.rtt.note(now.since(newest));
         }
         let pure = is_duplicate && blocks.iter().all(|block| block.start == block.end);
+        // More duplicates than copies, or the probe's: none that a loss seen too early made.
+        let is_of_copy = dsack.is_some_and(|span| {
+            self.counts.dsack_dups < self.counts.total_retrans && !self.rack.is_probe(span)
+        });
         let repaired = self.rack.on_probe_ack(ack, dsack, pure);
         // A loss that the probe repaired is congestion without a packet that leaves the flight now.
         batch.ce(u64::from(ece) + u64::from(repaired));
-        if dsack.is_some() {
+        if is_of_copy {
             self.rack.on_dsack(self.send.nxt);
+        }
+        let echo = header.timestamp.filter(|_| self.options.timestamps).map(|t| t.echo);
+        // The repair of the first segment left after what the ACK echoes.
+        let is_before_repair = news.head_repair.zip(echo.filter(|_| ack > una));
+        let is_late =
+            is_before_repair.is_some_and(|(at, echo)| before(echo, clock_at(self.clock, at)));
+        if (news.late_original || is_late) && !self.recovery.is_of_timeout() {
+            self.rack.on_late_original();
         }
         let losses = if self.options.sack {
             let active = self.recovery.is_active();
@@ -68,10 +85,11 @@ impl Connection {
             self.reorder_at = next;
             losses
         } else {
-            // Three duplicates, or in a recovery an ACK of a part: RFC 6582 section 3.2.
+            // Three duplicates, or in a fast recovery an ACK of a part: RFC 6582 section 3.2.
             self.duplicates = if is_duplicate { self.duplicates + 1 } else { 0 };
-            let is_partial = self.recovery.is_active() && ack > una;
-            if self.duplicates == DUP_THRESH || is_partial && !self.recovery.ends_at(ack) {
+            let begins = self.duplicates == DUP_THRESH && self.recovery.may_begin(ack);
+            let is_partial = self.recovery.is_of_losses() && ack > una;
+            if begins || is_partial && !self.recovery.ends_at(ack) {
                 self.flight.lose_first(&mut batch)
             } else {
                 Losses::default()
@@ -93,29 +111,31 @@ impl Connection {
         });
         self.apply(now, verdict);
         if ack > una {
-            self.advance(now, ack, una, header);
+            self.advance(now, ack, una, echo, news.repeated);
         }
         if let Some(span) = dsack {
             self.counts.dsack_dups += 1;
             let verdict = self.recovery.on_dsack(span);
             self.apply(now, verdict);
         }
-        self.note_losses(now, flight, news.bytes, losses);
+        self.note_losses(now, flight, news.bytes, losses, ack > una);
     }
 
     /// An ACK or a timer delivered so many bytes and found these losses; `flight` was in flight
-    /// before. The window's reduction takes effect by proportional rate reduction (RFC 9937).
+    /// before, and SND.UNA has `advanced` or not. The window's reduction takes effect by
+    /// proportional rate reduction (RFC 9937).
     pub(super) fn note_losses(
         &mut self,
         now: Instant,
         flight: u64,
         delivered: u64,
         losses: Losses,
+        advanced: bool,
     ) {
         self.judge_probe(now);
         let begins = losses.segments > 0 && !self.recovery.is_active();
         if losses.segments > 0 {
-            self.recovery.begin(self.send.una, self.send.nxt, false);
+            self.recovery.begin(self.send.nxt, false);
         }
         let (inflight, mss) = (self.cc.inflight(), u64::from(self.options.payload()));
         if !self.recovery.is_active() {
@@ -124,7 +144,8 @@ impl Connection {
             self.prr = Some(Prr::new(self.cc.cwnd(), flight, inflight, mss));
         }
         if let Some(prr) = &mut self.prr {
-            prr.on_ack(delivered, losses.segments > 0, inflight, mss);
+            // RFC 9937 section 6.2: an ACK is safe if it advances and tells of no loss.
+            prr.on_ack(delivered, losses.segments > 0 || !advanced, inflight, mss);
         }
     }
 
@@ -159,16 +180,16 @@ impl Connection {
         batch.finish();
     }
 
-    /// SND.UNA went from `una` to `ack`.
-    fn advance(&mut self, now: Instant, ack: u64, una: u64, header: &Header) {
+    /// SND.UNA went from `una` to `ack`, by an ACK that echoes `echo` and, if `repeated`, covers
+    /// something that was sent more than once.
+    fn advance(&mut self, now: Instant, ack: u64, una: u64, echo: Option<u32>, repeated: bool) {
         let fin_acked = self.fin.is_some_and(|fin| ack > fin);
         self.counts.bytes_acked += ack - una - u64::from(fin_acked && self.fin >= Some(una));
         self.data.acknowledge(ack);
-        self.rtt.reset_backoff();
+        self.timeouts = 0;
         (self.started, self.advanced, self.waiting) = (now, now, now);
         self.rack.on_advance(ack);
-        let echo = header.timestamp.filter(|_| self.options.timestamps).map(|t| t.echo);
-        let (ended, verdict) = self.recovery.on_advance(ack, echo);
+        let (ended, verdict) = self.recovery.on_advance(ack, echo, repeated);
         if ended {
             self.rack.on_recovered();
         }
@@ -297,7 +318,7 @@ fn sample(
         return Some(RttSample::Ambiguous);
     };
     match echo_age(now, clock, timestamp.echo) {
-        Some(rtt) => Some(RttSample::Coarse { rtt, granularity: GRANULARITY }),
+        Some(rtt) => Some(RttSample::Coarse { rtt, granularity: TICK }),
         None => Some(RttSample::Ambiguous),
     }
 }
@@ -305,8 +326,7 @@ fn sample(
 /// The time since this end's clock of timestamps, which began at `clock`, was at `echo`, rounded
 /// up.
 pub(super) fn echo_age(now: Instant, clock: u32, echo: u32) -> Option<Duration> {
-    let tick = clock.wrapping_add((now.as_nanos() / GRANULARITY.as_nanos()) as u32);
-    let age = tick.wrapping_sub(echo);
+    let age = clock_at(clock, now).wrapping_sub(echo);
     // Beyond a quarter of the clock's range it is no echo of ours.
     (age < u32::MAX / 4).then(|| Duration::from_millis(u64::from(age) + 1))
 }

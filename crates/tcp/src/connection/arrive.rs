@@ -1,17 +1,13 @@
 //! SEGMENT ARRIVES (RFC 9293 section 3.10.7), with the protections of RFC 5961 and RFC 7323.
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_cc::Instant;
 
 use super::acknowledge::echo_age;
 use super::{Connection, State};
 use crate::config::Error;
 use crate::receiver::Span;
-use crate::recovery::before;
 use crate::seq;
 use crate::wire::{Control, Ecn, Header, Segment};
-
-/// TS.Recent counts for as long (RFC 7323 section 5.5).
-const RECENT_VALID: Duration = Duration::from_secs(24 * 24 * 3600);
 
 impl Connection {
     /// Takes in a segment that is for this connection.
@@ -68,13 +64,12 @@ impl Connection {
             return;
         }
         let end = start + u64::from(segment.len());
-        if !self.is_acceptable(start, end) {
+        if !is_acceptable(start, end, self.receive.next(), self.receive.edge()) {
             if !is_reset {
                 self.answer_unacceptable(now, segment, start);
             }
             return;
         }
-        self.note_timestamp(now, header, start);
         if is_reset {
             return self.arrive_reset(now, start);
         }
@@ -94,6 +89,9 @@ impl Connection {
         }
         if !self.is_acceptable_ack(ack) {
             return self.acks.challenge(now);
+        }
+        if let Some(timestamp) = header.timestamp.filter(|_| self.options.timestamps) {
+            self.recent.note(now, timestamp.value, start);
         }
         (self.heard, self.keep_alives) = (now, 0);
         self.counts.segs_in += 1;
@@ -126,45 +124,28 @@ impl Connection {
             return true;
         }
         let Some(timestamp) = header.timestamp else { return false };
-        let is_valid = now.since(self.recent.at) < RECENT_VALID;
-        if is_valid && before(timestamp.value, self.recent.value) {
+        if self.recent.refuses(now, timestamp.value) {
             self.acks.challenge(now);
             return false;
         }
         true
     }
 
-    /// R3 of RFC 7323 section 5.3.
-    fn note_timestamp(&mut self, now: Instant, header: &Header, start: u64) {
-        let Some(timestamp) = header.timestamp.filter(|_| self.options.timestamps) else { return };
-        if !before(timestamp.value, self.recent.value) && start <= self.recent.last_ack {
-            (self.recent.value, self.recent.at) = (timestamp.value, now);
-        }
-    }
-
-    /// The test of section 3.10.7.4. What has no data may begin at the window's edge, as in Linux:
-    /// when both ends have lost whole windows, their ACKs do, and by the RFC's letter neither would
-    /// ever hear of the other's.
-    fn is_acceptable(&self, start: u64, end: u64) -> bool {
-        let (next, edge) = (self.receive.next(), self.receive.edge());
-        if start == end {
-            return next <= start && start <= edge.max(next);
-        }
-        let is_inside = |place| next <= place && place < edge;
-        is_inside(start) || end > start && is_inside(end - 1)
-    }
-
-    /// The segment is outside of the window: it is answered. With a window of zero its ACK counts
-    /// nevertheless, and data that was here before is reported (RFC 2883).
+    /// The segment is outside of the window: it is answered, and data that was here before is
+    /// reported (RFC 2883). The ACK counts nevertheless in two cases: with a window of zero; and if
+    /// the segment begins one before RCV.NXT. There the peer is that does not know yet that this
+    /// end has taken the byte of its window probe, and when both ends have, neither would ever hear
+    /// of it (section 3.10.7.4 on the validation of sequence numbers).
     fn answer_unacceptable(&mut self, now: Instant, segment: &Segment<'_>, start: u64) {
         let next = self.receive.next();
         if self.state == State::TimeWait && segment.header.control == Control::Fin {
             self.close_at = Some(now + self.config.time_wait);
         }
-        let is_probe = start == next && self.receive.edge() <= next;
+        let counts = start + 1 == next || start == next && self.receive.edge() <= next;
         let ack = segment.header.ack.map(|ack| seq::place(self.send.una, ack));
-        if let Some(ack) = ack.filter(|&ack| is_probe && self.is_acceptable_ack(ack)) {
-            self.heard = now;
+        let is_syn = segment.header.control == Control::Syn;
+        if let Some(ack) = ack.filter(|&ack| counts && !is_syn && self.is_acceptable_ack(ack)) {
+            (self.heard, self.keep_alives) = (now, 0);
             if self.state.is_synchronized() && self.state != State::TimeWait {
                 self.on_ack(now, ack, segment, start);
             }
@@ -279,5 +260,17 @@ impl Connection {
         self.state = State::TimeWait;
         self.close_at = Some(now + self.config.time_wait);
         self.data.discard();
+        self.tidy();
     }
+}
+
+/// The test of section 3.10.7.4 for RCV.NXT and the window's right edge. What has no data may begin
+/// at the edge, as in Linux: when both ends have lost whole windows, their ACKs do, and by the RFC's
+/// letter neither would ever hear of the other's.
+pub(super) fn is_acceptable(start: u64, end: u64, next: u64, edge: u64) -> bool {
+    if start == end {
+        return next <= start && start <= edge.max(next);
+    }
+    let is_inside = |place| next <= place && place < edge;
+    is_inside(start) || end > start && is_inside(end - 1)
 }

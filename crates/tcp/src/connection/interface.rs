@@ -4,10 +4,9 @@ use core::net::SocketAddr;
 
 use fullpipe_cc::{Algorithm, Instant};
 
+use super::late::begins_anew;
 use super::{Connection, State};
 use crate::config::Error;
-use crate::recovery::before;
-use crate::seq;
 use crate::wire::Header;
 
 impl Connection {
@@ -184,14 +183,17 @@ impl Connection {
         self.receive.discard();
     }
 
-    /// True if a SYN for a connection in TIME-WAIT opens a new one: its sequence numbers or
-    /// timestamps are beyond the old ones (RFC 9293 section 3.10.7.4, RFC 6191).
+    /// True if a SYN opens a new connection in place of this one, which is in TIME-WAIT.
     pub(crate) fn may_begin_anew(&self, syn: &Header) -> bool {
-        let is_newer = match syn.timestamp.filter(|_| self.options.timestamps) {
-            Some(timestamp) => before(self.recent.value, timestamp.value),
-            None => seq::place(self.receive.next(), syn.seq) > self.receive.next(),
-        };
-        self.state == State::TimeWait && syn.ack.is_none() && is_newer
+        let recent = self.options.timestamps.then_some(self.recent.value);
+        self.state == State::TimeWait && begins_anew(syn, self.receive.next(), recent)
+    }
+
+    /// TIME-WAIT ends before its time. What was not read stays readable.
+    pub(crate) fn end_waiting(&mut self) {
+        if self.state == State::TimeWait {
+            self.end(None);
+        }
     }
 
     /// True if the peer has acknowledged this end's FIN, or the connection is over.

@@ -4,6 +4,7 @@ mod acknowledge;
 mod arrive;
 mod info;
 mod interface;
+mod late;
 mod timers;
 mod transmit;
 
@@ -14,18 +15,26 @@ use fullpipe_cc::{Controller, Duration, Instant, Prr, Transport};
 use crate::acks::Acks;
 use crate::autotune::Autotune;
 use crate::config::{Config, Error};
+use crate::endpoint::Ends;
 use crate::flight::Flight;
-use crate::options::{Options, TCP_HEADER};
+use crate::options::Options;
 use crate::path_mtu::PathMtu;
 use crate::rack::Rack;
 use crate::receiver::Receiver;
-use crate::recovery::Recovery;
+use crate::recovery::{Recovery, before};
 use crate::rtt::Rtt;
 use crate::send_buffer::SendBuffer;
 use crate::seq;
-use crate::wire::{self, Header, Segment};
+use crate::wire::{Header, Segment};
 
 pub use info::Info;
+pub(crate) use late::Late;
+
+/// TS.Recent counts for as long (RFC 7323 section 5.5).
+const RECENT_VALID: Duration = Duration::from_secs(24 * 24 * 3600);
+
+/// Bytes of memory that a connection may have without a use for them.
+const KEPT: usize = 4096;
 
 /// A state of RFC 9293 section 3.3.2. LISTEN is a matter of the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -102,6 +111,20 @@ struct Recent {
     last_ack: u64,
 }
 
+impl Recent {
+    /// R1 of RFC 7323 section 5.3: the segment is an old one.
+    fn refuses(&self, now: Instant, value: u32) -> bool {
+        now.since(self.at) < RECENT_VALID && before(value, self.value)
+    }
+
+    /// R3 of RFC 7323 section 5.3, for a segment that begins at `start`.
+    fn note(&mut self, now: Instant, value: u32, start: u64) {
+        if !before(value, self.value) && start <= self.last_ack {
+            (self.value, self.at) = (value, now);
+        }
+    }
+}
+
 /// The state of ECN on both sides (RFC 3168 section 6.1).
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
@@ -161,6 +184,12 @@ pub struct Connection {
     reset: Option<(u32, Option<u32>)>,
     /// A tail loss probe, zero-window probe or keep-alive has to leave.
     probe_due: Option<transmit::Probe>,
+    /// The first lost segment leaves whatever the window says: a timeout is its turn.
+    head_due: bool,
+    /// Timeouts since something was acknowledged.
+    timeouts: u32,
+    /// The identification of the next packet that routers may cut (RFC 6864 section 4.1).
+    ident: u16,
     /// The retransmission timer counts from here.
     started: Instant,
     /// New data was last sent or acknowledged.
@@ -243,7 +272,7 @@ impl Connection {
             remote,
             state: State::SynSent,
             error: None,
-            mtu: PathMtu::new(options.mss, 0),
+            mtu: PathMtu::new(options.mss, remote.ip()),
             options,
             send: Send {
                 iss,
@@ -278,6 +307,9 @@ impl Connection {
             syns: 0,
             reset: None,
             probe_due: None,
+            head_due: false,
+            timeouts: 0,
+            ident: seeds.clock as u16,
             started: now,
             advanced: now,
             heard: now,
@@ -323,8 +355,7 @@ impl Connection {
         } else if self.syns > 1 {
             self.rtt.on_lost_syn();
         }
-        let headers = wire::ip_header_bytes(self.remote.ip()) as u32 + TCP_HEADER;
-        self.mtu = PathMtu::new(self.options.mss, headers);
+        self.mtu = PathMtu::new(self.options.mss, self.remote.ip());
         self.cc_config.smss = self.options.payload();
         self.cc_config.has_selective_acks = self.options.sack;
         self.cc = Controller::new(self.config.algorithm, self.cc_config, now);
@@ -351,6 +382,25 @@ impl Connection {
         self.flight = Flight::default();
         (self.syn_due, self.probe_due, self.close_at) = (false, None, None);
         (self.reorder_at, self.paced_until) = (None, None);
+        self.receive.tidy();
+    }
+
+    pub(crate) fn ends(&self) -> Ends {
+        Ends::new(self.local, self.remote)
+    }
+
+    /// True if more memory is held than what is in use is worth. What a transfer needed is given
+    /// back a while after it, and not at once: the next one may follow.
+    fn has_spare_memory(&self) -> bool {
+        let used = self.data.len() + self.receive.len() + self.flight.used();
+        let held = self.data.memory() + self.receive.memory() + self.flight.memory();
+        held > KEPT + 4 * used
+    }
+
+    fn tidy(&mut self) {
+        self.data.tidy();
+        self.receive.tidy();
+        self.flight.tidy();
     }
 
     /// True if there is something that was never sent: data, or a FIN.
@@ -367,7 +417,6 @@ impl Connection {
 
     /// This end's clock of timestamps: milliseconds (RFC 7323 section 5.4).
     fn timestamp(&self, now: Instant) -> u32 {
-        const TICK: Duration = Duration::from_millis(1);
-        self.clock.wrapping_add((now.as_nanos() / TICK.as_nanos()) as u32)
+        timers::clock_at(self.clock, now)
     }
 }

@@ -11,6 +11,14 @@ use crate::rack::Rack;
 const KEEP_ALIVE_PROBES: u32 = 9;
 /// The time between them, if the idle time is not shorter: Linux's tcp_keepalive_intvl.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(75);
+/// The least idle time: that of Linux's sockets.
+const LEAST_IDLE: Duration = Duration::from_secs(1);
+/// Time after which a half-open connection gives its place up: Linux's five copies of a SYN-ACK.
+const HALF_OPEN: Duration = Duration::from_secs(63);
+/// Time after the last segment in which memory waits for the next transfer.
+const TIDY_AFTER: Duration = Duration::from_secs(1);
+/// The step of the clock of timestamps.
+pub(super) const TICK: Duration = Duration::from_millis(1);
 
 /// The purpose of the timer that watches over what was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +48,7 @@ impl Connection {
             self.paced_until,
             self.close_at,
             self.keep_alive_at(),
+            self.tidy_at(),
         ];
         times.into_iter().flatten().min()
     }
@@ -53,6 +62,9 @@ impl Connection {
             return self.end(None);
         }
         self.acks.on_timer(now);
+        if self.tidy_at().is_some_and(|at| at <= now) {
+            self.tidy();
+        }
         if let Some((_, alarm)) = self.alarm().filter(|(at, _)| *at <= now) {
             self.fire(now, alarm);
         }
@@ -66,7 +78,9 @@ impl Connection {
     }
 
     fn alarm(&self) -> Option<(Instant, Alarm)> {
+        // RFC 9293 section 3.8.3: R2 comes in its time, and not with the timeout after it.
         let timeout = self.started + self.rtt.timeout();
+        let timeout = timeout.min(self.patient_since() + self.patience());
         if matches!(self.state, State::SynSent | State::SynReceived) {
             return Some((timeout, Alarm::Handshake));
         }
@@ -88,9 +102,8 @@ impl Connection {
             && self.flight.sacked() == 0;
         if may_probe {
             let at = self.advanced + Rack::probe_timeout(&self.rtt, self.flight.open());
-            if at < timeout {
-                return Some((at, Alarm::Tail));
-            }
+            // Section 7.2: at the timeout's time if that is sooner.
+            return Some((at.min(timeout), Alarm::Tail));
         }
         Some((timeout, Alarm::Timeout))
     }
@@ -101,7 +114,7 @@ impl Connection {
         }
         match alarm {
             Alarm::Handshake => {
-                if self.is_given_up(now, self.waiting) {
+                if self.is_given_up(now) {
                     return;
                 }
                 self.rtt.back_off();
@@ -115,12 +128,12 @@ impl Connection {
                 let (losses, next) = self.flight.detect(now, &self.rack, reo_wnd, &mut batch);
                 batch.finish();
                 self.reorder_at = next;
-                self.note_losses(now, flight, 0, losses);
+                self.note_losses(now, flight, 0, losses, false);
             }
             Alarm::Tail => self.probe_due = Some(Probe::Tail),
             Alarm::Timeout => self.time_out(now),
             Alarm::Window => {
-                if self.is_given_up(now, self.patient_since()) {
+                if self.is_given_up(now) {
                     return;
                 }
                 self.rtt.back_off();
@@ -133,18 +146,26 @@ impl Connection {
     /// RFC 6298 section 5.4 to 5.7, RFC 8985 section 6.3.
     fn time_out(&mut self, now: Instant) {
         let is_closed = self.send.edge <= self.send.una;
-        let since = if is_closed { self.patient_since() } else { self.waiting };
-        if self.is_given_up(now, since) {
+        if self.is_given_up(now) {
             return;
         }
-        if self.config.mtu_discovery {
-            let first = self.flight.first_bytes();
-            if self.mtu.on_timeout(now, self.rtt.backoff() + 1, first) {
-                self.on_mtu(now);
-            }
+        // A segment beyond the window is not taken for another reason.
+        let first = self.flight.first().filter(|first| first.end <= self.send.edge);
+        self.timeouts += 1;
+        if let Some(first) = first.filter(|_| self.config.mtu_discovery)
+            && self.mtu.on_timeout(now, self.timeouts, (first.end - first.start) as u32)
+        {
+            self.on_mtu(now);
         }
+        // Section 6.3: what left less than a round trip and the reordering window ago may be on its
+        // way.
+        let recently = self.options.sack.then(|| {
+            let active = self.recovery.is_active();
+            let reo_wnd = self.rack.reo_wnd(&self.rtt, active, self.flight.sacked());
+            self.rack.rtt() + reo_wnd
+        });
         let mut batch = self.cc.ack(now);
-        self.flight.lose_all(&mut batch);
+        self.flight.lose_all(now, recently, &mut batch);
         if !is_closed {
             batch.timeout();
         }
@@ -152,7 +173,8 @@ impl Connection {
         self.counts.timeouts += 1;
         self.rtt.back_off();
         self.rack.on_timeout();
-        self.recovery.begin(self.send.una, self.send.nxt, true);
+        self.recovery.begin(self.send.nxt, true);
+        self.head_due = true;
         // Timestamps decide by the first ACK; and without SACK the second may be a mere duplicate.
         if self.options.sack && !self.options.timestamps && !is_closed {
             self.recovery.examine();
@@ -161,24 +183,37 @@ impl Connection {
         self.prr = None;
     }
 
-    /// The time from which a closed window counts. RFC 9293 section 3.8.6.1: as long as the peer
-    /// answers, the connection stays; but once nobody has it any more, a peer that takes nothing
-    /// keeps it no longer (RFC 6429).
+    /// The time from which on the peer owes an answer. RFC 9293 section 3.8.6.1: with a closed
+    /// window the connection stays as long as the peer answers; but once nobody has it any more, a
+    /// peer that takes nothing keeps it no longer (RFC 6429).
     fn patient_since(&self) -> Instant {
-        if self.detached { self.waiting } else { self.heard.max(self.waiting) }
+        let is_closed = self.send.edge <= self.send.una && self.state.is_synchronized();
+        if is_closed && !self.detached { self.heard.max(self.waiting) } else { self.waiting }
+    }
+
+    /// The time for which an answer is waited for.
+    fn patience(&self) -> Duration {
+        let is_half_open = self.state == State::SynReceived && self.is_passive;
+        let most = if is_half_open { HALF_OPEN } else { Duration::MAX };
+        self.config.user_timeout.min(most)
     }
 
     /// Ends the connection if nothing was answered for too long.
-    fn is_given_up(&mut self, now: Instant, since: Instant) -> bool {
-        let is_over = now.since(since) >= self.config.user_timeout;
+    fn is_given_up(&mut self, now: Instant) -> bool {
+        let is_over = now.since(self.patient_since()) >= self.patience();
         if is_over {
             self.end(Some(Error::TimedOut));
         }
         is_over
     }
 
+    /// Memory that is not in use is given back then.
+    fn tidy_at(&self) -> Option<Instant> {
+        self.has_spare_memory().then(|| self.heard.max(self.last_sent) + TIDY_AFTER)
+    }
+
     fn keep_alive_at(&self) -> Option<Instant> {
-        let idle = self.config.keep_alive?;
+        let idle = self.config.keep_alive?.max(LEAST_IDLE);
         let is_idle = self.state.is_synchronized()
             && self.state != State::TimeWait
             && self.flight.is_empty()
@@ -189,4 +224,10 @@ impl Connection {
         };
         is_idle.then_some(at)
     }
+}
+
+/// This end's clock of timestamps, which was at `clock` at time 0: milliseconds (RFC 7323 section
+/// 5.4).
+pub(super) fn clock_at(clock: u32, now: Instant) -> u32 {
+    clock.wrapping_add((now.as_nanos() / TICK.as_nanos()) as u32)
 }

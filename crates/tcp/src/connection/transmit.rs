@@ -5,12 +5,15 @@ use alloc::vec::Vec;
 use fullpipe_cc::{Instant, SendDecision};
 
 use super::{Connection, State};
+use crate::flight::Flight;
 use crate::options::TCP_HEADER;
 use crate::receiver::Span;
 use crate::wire::{self, Control, Ecn, Header, Timestamp};
 
 /// Segments that follow a probe for a larger size, so that SACKs tell of its loss.
 const FOLLOWING: u64 = 3;
+/// Segments that may be under way whatever the send buffer is.
+const LEAST_SEGMENTS: usize = 32;
 
 /// A segment that leaves whatever the window says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,6 +135,9 @@ impl Connection {
     ///
     /// RFC 9293 section 3.8.6.2.1 against silly windows, and section 3.7.4, Nagle's algorithm.
     pub(super) fn next_new(&self, payload: u32) -> Option<(Span, bool)> {
+        if self.flight.len() >= self.most_segments() {
+            return None;
+        }
         let full = if payload == 0 { self.options.payload() } else { payload };
         let start = self.send.nxt;
         let room = self.send.edge.saturating_sub(start);
@@ -152,6 +158,12 @@ impl Connection {
         }
         let fin = wants_fin && wanted == unsent && room > wanted;
         Some((Span { start, end: start + wanted + u64::from(fin) }, fin))
+    }
+
+    /// Segments that may be under way: their list takes up half of the send buffer at most, however
+    /// small they are. Linux counts the memory of packets as well.
+    fn most_segments(&self) -> usize {
+        (self.config.send_buffer / (2 * Flight::BYTES_EACH)).max(LEAST_SEGMENTS)
     }
 
     /// The next lost segment. Beyond the peer's window only the first one, as a probe.
@@ -179,11 +191,16 @@ impl Connection {
         // Without SACK the flight is not known well: RFC 6582 section 3.2 sends the first one
         // whatever the window is.
         let is_first = repeat.is_some_and(|(span, _)| span.start == self.send.una);
+        let is_full = self.is_window_full();
         match self.cc.can_send(now) {
             SendDecision::Now { .. } | SendDecision::CwndLimited
-                if is_first && !self.options.sack => {}
+                if is_first && (self.head_due || !self.options.sack) => {}
             // What proportional rate reduction allows goes by what arrives, and is not paced.
             SendDecision::CwndLimited if allowed == Some(true) => {}
+            SendDecision::Now { .. } if is_full && allowed.is_none() => {
+                self.cc.on_cwnd_limited();
+                return false;
+            }
             SendDecision::Now { .. } if allowed != Some(false) => {}
             SendDecision::At(at) => {
                 self.paced_until = Some(at);
@@ -194,7 +211,12 @@ impl Connection {
         match repeat {
             Some(_) => {
                 let clock = self.timestamp(now);
-                self.recovery.on_repeat(clock);
+                self.recovery.on_repeat(clock, span);
+                self.head_due = false;
+                if is_first {
+                    // As Linux: the copy has its time before the timeout.
+                    self.started = now;
+                }
                 self.repeat(now, span, fin, out);
             }
             None => {
@@ -205,6 +227,13 @@ impl Connection {
             }
         }
         true
+    }
+
+    /// True if as many packets are under way as the window has full segments: small ones count as
+    /// much as others (as in Linux, whose window is in packets).
+    fn is_window_full(&self) -> bool {
+        let charged = (self.flight.under_way() as u64 + 1) * u64::from(self.cc_config.smss);
+        charged > self.cc.cwnd().max(self.cc_config.smss.into())
     }
 
     /// Bytes of data in a probe for a larger size, if one should leave now: when nothing is to be
@@ -311,7 +340,11 @@ impl Connection {
             self.counts.data_segs_out += 1;
             self.counts.bytes_sent += span.end - span.start;
         }
-        wire::write(out, self.local, self.remote, header, self.data.get(span));
+        let may_cut = !self.config.mtu_discovery || self.mtu.is_lowest();
+        let fragments = may_cut.then_some(self.ident);
+        self.ident = self.ident.wrapping_add(u16::from(may_cut));
+        let header = Header { fragments, ..*header };
+        wire::write(out, self.local, self.remote, &header, self.data.get(span));
     }
 }
 

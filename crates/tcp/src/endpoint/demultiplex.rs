@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use fullpipe_cc::Instant;
 
-use super::{Endpoint, Handle, MAX_REPLIES};
+use super::{Endpoint, Ends, MAX_REPLIES};
 use crate::connection::Connection;
 use crate::options::Options;
 use crate::wire::{self, Control, Header, Segment, TooBig};
@@ -22,83 +22,104 @@ impl Endpoint {
     }
 
     fn on_too_big(&mut self, now: Instant, said: TooBig) {
-        let Some(&index) = self.by_ends.get(&(said.from, said.to)) else { return };
+        let Some(&index) = self.by_ends.get(&Ends::new(said.from, said.to)) else { return };
         if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
             connection.on_too_big(now, said.seq, said.mtu);
+            self.touch(index);
         }
-        self.touch(index);
     }
 
     fn on_segment(&mut self, now: Instant, segment: &Segment<'_>) {
-        let is_syn = segment.header.control == Control::Syn;
-        if let Some(&index) = self.by_ends.get(&(segment.to, segment.from)) {
-            let connection = self.slots[index as usize].connection.as_deref_mut();
-            let begins = connection
-                .as_ref()
-                .is_some_and(|connection| is_syn && connection.may_begin_anew(&segment.header));
-            if !begins {
-                if let Some(connection) = connection {
-                    connection.on_segment(now, segment);
-                }
-                return self.touch(index);
-            }
-            self.remove(index);
+        if let Some(&index) = self.by_ends.get(&Ends::new(segment.to, segment.from))
+            && !self.begins_anew(index, &segment.header)
+        {
+            return self.on_known(now, index, segment);
         }
         match self.listener_at(segment.to) {
-            Some(at) => self.arrive_in_listen(now, at, segment),
+            Some(id) => self.arrive_in_listen(now, id, segment),
             None => self.refuse(segment),
         }
     }
 
-    fn listener_at(&self, to: SocketAddr) -> Option<SocketAddr> {
+    /// A SYN for a connection in TIME-WAIT that opens a new one: the old one makes room for it.
+    fn begins_anew(&mut self, index: u32, header: &Header) -> bool {
+        let slot = &self.slots[index as usize];
+        let begins = match (&slot.connection, &slot.late) {
+            _ if header.control != Control::Syn => false,
+            (Some(connection), _) => connection.may_begin_anew(header),
+            (None, Some(late)) => late.may_begin_anew(header),
+            (None, None) => false,
+        };
+        if begins {
+            self.end_waiting(index);
+        }
+        begins
+    }
+
+    fn on_known(&mut self, now: Instant, index: u32, segment: &Segment<'_>) {
+        let slot = &mut self.slots[index as usize];
+        if let Some(connection) = slot.connection.as_deref_mut() {
+            connection.on_segment(now, segment);
+            return self.touch(index);
+        }
+        let Some(late) = slot.late.as_deref_mut() else { return };
+        let answer = late.on_segment(now, segment);
+        let at = late.close_at();
+        self.set_timer(index, Some(at));
+        if let Some(header) = answer.filter(|_| self.replies.len() < MAX_REPLIES) {
+            self.replies.push_back((segment.to, segment.from, header));
+        }
+    }
+
+    fn listener_at(&self, to: SocketAddr) -> Option<u64> {
         let any = match to.ip() {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        let mut places = [to, SocketAddr::new(any, to.port())].into_iter();
-        places.find(|at| self.listeners.contains_key(at))
+        let mut places = [to.ip(), any].into_iter().map(|ip| (ip, to.port()));
+        places.find_map(|place| self.listening.get(&place).copied())
     }
 
     /// RFC 9293 section 3.10.7.2.
-    fn arrive_in_listen(&mut self, now: Instant, at: SocketAddr, segment: &Segment<'_>) {
+    fn arrive_in_listen(&mut self, now: Instant, id: u64, segment: &Segment<'_>) {
         let header = &segment.header;
         match (header.control, header.ack) {
             (Control::Rst, _) => {}
-            (_, Some(_)) => {
-                let opened = self.open_cookie(now, at, segment);
-                if opened.is_none() {
-                    self.refuse(segment);
-                }
-            }
-            (Control::Syn, None) => self.arrive_syn(now, at, segment),
+            (_, Some(_)) => self.arrive_ack(now, id, segment),
+            (Control::Syn, None) => self.arrive_syn(now, id, segment),
             _ => {}
         }
     }
 
-    fn arrive_syn(&mut self, now: Instant, at: SocketAddr, segment: &Segment<'_>) {
-        let Some(listener) = self.listeners.get(&at) else { return };
+    fn arrive_syn(&mut self, now: Instant, id: u64, segment: &Segment<'_>) {
+        let Some(listener) = self.listeners.get(&id) else { return };
         let config = listener.config;
         if listener.may_keep_syn() {
             let seeds = self.seeds(now, segment.to, segment.from);
             let connection = Connection::accept(now, segment, &config, seeds);
-            if let Some(handle) = self.insert(connection, Some(at)) {
-                self.slots[handle.index as usize].is_half_open = true;
-                if let Some(listener) = self.listeners.get_mut(&at) {
-                    listener.on_half_open();
-                }
+            if self.insert_half_open(connection, id).is_some() {
                 return;
             }
         }
-        self.send_cookie(now, at, segment);
+        self.send_cookie(now, id, segment);
+    }
+
+    fn insert_half_open(&mut self, connection: Connection, id: u64) -> Option<u32> {
+        let index = self.insert(connection, Some(id), false)?.index;
+        self.slots[index as usize].is_half_open = true;
+        if let Some(listener) = self.listeners.get_mut(&id) {
+            listener.on_half_open(index);
+        }
+        Some(index)
     }
 
     /// Answers a SYN without remembering it.
-    fn send_cookie(&mut self, now: Instant, at: SocketAddr, segment: &Segment<'_>) {
+    fn send_cookie(&mut self, now: Instant, id: u64, segment: &Segment<'_>) {
         if self.replies.len() >= MAX_REPLIES {
             return;
         }
         let (local, remote, syn) = (segment.to, segment.from, &segment.header);
-        let Some(listener) = self.listeners.get_mut(&at).filter(|listener| listener.has_room())
+        let Some(listener) = self.listeners.get_mut(&id).filter(|listener| listener.has_room())
         else {
             return;
         };
@@ -116,34 +137,28 @@ impl Endpoint {
         self.replies.push_back((local, remote, header));
     }
 
-    /// An ACK that may be the answer to a cookie.
-    fn open_cookie(
-        &mut self,
-        now: Instant,
-        at: SocketAddr,
-        segment: &Segment<'_>,
-    ) -> Option<Handle> {
-        let listener = self.listeners.get(&at)?;
-        if !listener.expects_cookie(now) || !listener.has_room() {
-            return None;
-        }
-        let config = listener.config;
+    /// An ACK that belongs to no connection: it may be the answer to a cookie. One for which there
+    /// is no room now is dropped: the client sends again, and may find some.
+    fn arrive_ack(&mut self, now: Instant, id: u64, segment: &Segment<'_>) {
         let (local, remote, header) = (segment.to, segment.from, &segment.header);
-        let (cookie, peer) = (header.ack?.wrapping_sub(1), header.seq.wrapping_sub(1));
-        let mss = self.secret.open(now, local, remote, peer, cookie)?;
-        let seeds = crate::Seeds { isn: cookie, ..self.seeds(now, local, remote) };
+        let Some(listener) = self.listeners.get(&id) else { return };
+        let (config, has_room) = (listener.config, listener.has_room());
+        let numbers = header.ack.filter(|_| listener.expects_cookie(now));
+        let opened = numbers.and_then(|ack| {
+            let (cookie, peer) = (ack.wrapping_sub(1), header.seq.wrapping_sub(1));
+            Some((cookie, self.secret.open(now, local, remote, peer, cookie)?))
+        });
+        let Some((isn, mss)) = opened else { return self.refuse(segment) };
+        if !has_room {
+            return;
+        }
+        let seeds = crate::Seeds { isn, ..self.seeds(now, local, remote) };
         let connection = Connection::from_cookie(now, segment, mss, &config, seeds);
-        let handle = self.insert(connection, Some(at))?;
-        let slot = &mut self.slots[handle.index as usize];
-        slot.is_half_open = true;
-        if let Some(connection) = slot.connection.as_deref_mut() {
+        let Some(index) = self.insert_half_open(connection, id) else { return };
+        if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
             connection.on_segment(now, segment);
         }
-        if let Some(listener) = self.listeners.get_mut(&at) {
-            listener.on_half_open();
-        }
-        self.touch(handle.index);
-        Some(handle)
+        self.touch(index);
     }
 
     /// RFC 9293 section 3.10.7.1: there is no such connection.

@@ -1,6 +1,7 @@
 //! A listener: LISTEN of RFC 9293, with a limit to what strangers can make it keep.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
+use core::net::IpAddr;
 
 use fullpipe_cc::{Duration, Instant};
 
@@ -13,17 +14,34 @@ const COOKIE_LIFE: Duration = Duration::from_secs(128);
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) config: Config,
+    place: (IpAddr, u16),
     backlog: usize,
-    half_open: usize,
+    half_open: BTreeSet<u32>,
     /// Connections whose handshake is over, and that nobody has accepted.
     queue: VecDeque<Handle>,
     last_cookie: Option<Instant>,
 }
 
 impl Listener {
-    pub(super) fn new(backlog: usize, config: &Config) -> Self {
-        let queue = VecDeque::new();
-        Self { config: *config, backlog: backlog.max(1), half_open: 0, queue, last_cookie: None }
+    pub(super) fn new(place: (IpAddr, u16), backlog: usize, config: &Config) -> Self {
+        Self {
+            config: *config,
+            place,
+            backlog: backlog.max(1),
+            half_open: BTreeSet::new(),
+            queue: VecDeque::new(),
+            last_cookie: None,
+        }
+    }
+
+    /// The address and the port.
+    pub(super) fn place(&self) -> (IpAddr, u16) {
+        self.place
+    }
+
+    /// Those that nobody has accepted, half-open or not.
+    pub(super) fn connections(&self) -> impl Iterator<Item = u32> + '_ {
+        self.half_open.iter().copied().chain(self.queue.iter().map(|handle| handle.index))
     }
 
     /// True if a connection may wait to be accepted.
@@ -33,20 +51,22 @@ impl Listener {
 
     /// True if a SYN may be remembered.
     pub(super) fn may_keep_syn(&self) -> bool {
-        self.half_open < self.backlog && self.half_open + self.queue.len() < 2 * self.backlog
+        let half_open = self.half_open.len();
+        half_open < self.backlog && half_open + self.queue.len() < 2 * self.backlog
     }
 
-    pub(super) fn on_half_open(&mut self) {
-        self.half_open += 1;
+    pub(super) fn on_half_open(&mut self, index: u32) {
+        self.half_open.insert(index);
     }
 
     pub(super) fn on_established(&mut self, handle: Handle) {
-        self.half_open = self.half_open.saturating_sub(1);
+        self.half_open.remove(&handle.index);
         self.queue.push_back(handle);
     }
 
-    pub(super) fn on_removed(&mut self, half_open: bool) {
-        self.half_open = self.half_open.saturating_sub(usize::from(half_open));
+    /// A half-open connection is over.
+    pub(super) fn on_removed(&mut self, index: u32) {
+        self.half_open.remove(&index);
     }
 
     pub(super) fn on_cookie(&mut self, now: Instant) {

@@ -3,26 +3,28 @@
 mod cookie;
 mod demultiplex;
 mod listener;
+mod ports;
+mod table;
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use fullpipe_cc::{Algorithm, Instant};
 
 use crate::config::{Config, Error};
-use crate::connection::{Connection, Seeds, State};
+use crate::connection::{Connection, Late, Seeds};
 use crate::wire::{self, Header};
 use cookie::Secret;
 use listener::Listener;
+use ports::Ports;
+use table::Slot;
+
+pub(crate) use table::Ends;
 
 /// Resets and SYN cookies that wait to leave; more are not made. A peer sends again what was not
 /// answered.
 const MAX_REPLIES: usize = 64;
-/// The dynamic ports (RFC 6335 section 6).
-const FIRST_PORT: u16 = 49_152;
-const PORTS: u64 = 16_384;
 
 /// A connection of an [`Endpoint`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,25 +34,9 @@ pub struct Handle {
     generation: u32,
 }
 
-/// A listener of an [`Endpoint`].
+/// A listener of an [`Endpoint`]. No later listener has the same one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ListenerHandle(SocketAddr);
-
-/// A place for a connection.
-#[derive(Debug, Default)]
-struct Slot {
-    generation: u32,
-    connection: Option<Box<Connection>>,
-    /// The listener whose application has not accepted it.
-    listener: Option<SocketAddr>,
-    /// Counts for the listener's backlog.
-    is_half_open: bool,
-    timer: Option<Instant>,
-    is_ready: bool,
-    is_changed: bool,
-    /// Was noted among those in TIME-WAIT.
-    is_waiting: bool,
-}
+pub struct ListenerHandle(u64);
 
 /// A TCP endpoint: see the crate's documentation for how it is driven.
 #[derive(Debug)]
@@ -59,13 +45,19 @@ pub struct Endpoint {
     max_connections: usize,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    by_ends: BTreeMap<(SocketAddr, SocketAddr), u32>,
-    listeners: BTreeMap<SocketAddr, Listener>,
+    by_ends: BTreeMap<Ends, u32>,
+    ports: Ports,
+    listeners: BTreeMap<u64, Listener>,
+    listening: BTreeMap<(IpAddr, u16), u64>,
+    /// Listeners that ever were.
+    listened: u64,
     timers: BTreeSet<(Instant, u32)>,
     ready: VecDeque<u32>,
-    changed: VecDeque<Handle>,
+    changed: VecDeque<u32>,
     /// Connections in TIME-WAIT, the oldest first.
-    waiting: VecDeque<Handle>,
+    waiting: BTreeMap<u64, u32>,
+    /// Connections that ever came into TIME-WAIT.
+    waits: u64,
     /// Segments that belong to no connection.
     replies: VecDeque<(SocketAddr, SocketAddr, Header)>,
     opened: u64,
@@ -82,19 +74,24 @@ impl Endpoint {
             slots: Vec::new(),
             free: Vec::new(),
             by_ends: BTreeMap::new(),
+            ports: Ports::default(),
             listeners: BTreeMap::new(),
+            listening: BTreeMap::new(),
+            listened: 0,
             timers: BTreeSet::new(),
             ready: VecDeque::new(),
             changed: VecDeque::new(),
-            waiting: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            waits: 0,
             replies: VecDeque::new(),
             opened: 0,
         }
     }
 
     /// Listens at `address`, whose IP address may be unspecified for all of its family. At most
-    /// `backlog` connections are half-open, and as many wait for [`Self::accept`]; beyond that SYNs
-    /// are answered with cookies.
+    /// `backlog` connections are half-open, and at most twice as many are half-open or wait for
+    /// [`Self::accept`]. Beyond that SYNs are answered with cookies as long as fewer than `backlog`
+    /// connections wait, and dropped then.
     ///
     /// # Errors
     /// [`Error::InUse`] when there is a listener with this address.
@@ -104,26 +101,28 @@ impl Endpoint {
         backlog: usize,
         config: &Config,
     ) -> Result<ListenerHandle, Error> {
-        if self.listeners.contains_key(&address) {
+        let place = (address.ip(), address.port());
+        if self.listening.contains_key(&place) {
             return Err(Error::InUse);
         }
-        self.listeners.insert(address, Listener::new(backlog, config));
-        Ok(ListenerHandle(address))
+        self.listened += 1;
+        self.listening.insert(place, self.listened);
+        self.listeners.insert(self.listened, Listener::new(place, backlog, config));
+        Ok(ListenerHandle(self.listened))
     }
 
     /// Stops listening; connections that nobody accepted are reset.
     pub fn close_listener(&mut self, listener: ListenerHandle) {
-        self.listeners.remove(&listener.0);
-        for index in 0..self.slots.len() as u32 {
+        let Some(listener) = self.listeners.remove(&listener.0) else { return };
+        self.listening.remove(&listener.place());
+        for index in listener.connections() {
             let slot = &mut self.slots[index as usize];
-            if slot.listener == Some(listener.0) {
-                (slot.listener, slot.is_half_open) = (None, false);
-                if let Some(connection) = &mut slot.connection {
-                    connection.abort();
-                    connection.detach(Instant::default());
-                }
-                self.touch(index);
+            (slot.listener, slot.is_half_open) = (None, false);
+            if let Some(connection) = &mut slot.connection {
+                connection.abort();
+                connection.detach(Instant::default());
             }
+            self.touch(index);
         }
     }
 
@@ -159,24 +158,34 @@ impl Endpoint {
         if is_odd || remote.port() == 0 || remote.ip().is_unspecified() {
             return Err(Error::Address);
         }
-        let local = match local.port() {
-            0 => self.free_port(local, remote).ok_or(Error::InUse)?,
-            _ => local,
-        };
-        if self.by_ends.contains_key(&(local, remote)) {
+        let has_port = local.port() == 0;
+        let mut local = local;
+        if has_port {
+            local.set_port(self.free_port(local, remote).ok_or(Error::InUse)?);
+        }
+        if self.by_ends.contains_key(&Ends::new(local, remote)) {
             return Err(Error::InUse);
         }
         let seeds = self.seeds(now, local, remote);
         let connection = Connection::open(now, local, remote, config, seeds);
-        self.insert(connection, None).ok_or(Error::TooMany)
+        self.insert(connection, None, has_port).ok_or(Error::TooMany)
     }
 
-    fn free_port(&self, local: SocketAddr, remote: SocketAddr) -> Option<SocketAddr> {
-        let first = self.secret.port(local, remote).wrapping_add(self.opened);
-        let ports = (0..PORTS).map(|i| FIRST_PORT + (first.wrapping_add(i) % PORTS) as u16);
-        ports.map(|port| SocketAddr::new(local.ip(), port)).find(|local| {
-            !self.by_ends.contains_key(&(*local, remote)) && !self.listeners.contains_key(local)
-        })
+    /// A port that no connection to `remote` and no listener has. Only ports that somebody has
+    /// taken without asking for one cost another look.
+    fn free_port(&self, local: SocketAddr, remote: SocketAddr) -> Option<u16> {
+        let mut from = self.secret.port(local, remote).wrapping_add(self.opened);
+        let mut ends = Ends::new(local, remote);
+        for _ in 0..ports::COUNT {
+            ends.local_port = self.ports.free(&ends, from)?;
+            let is_taken = self.by_ends.contains_key(&ends)
+                || self.listening.contains_key(&(ends.local, ends.local_port));
+            if !is_taken {
+                return Some(ends.local_port);
+            }
+            from = ports::after(ends.local_port);
+        }
+        None
     }
 
     fn seeds(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Seeds {
@@ -186,40 +195,6 @@ impl Endpoint {
             clock: self.secret.clock(local, remote),
             cc: self.secret.congestion(local, remote, self.opened),
         }
-    }
-
-    /// A place for `connection`; `None` when all are taken.
-    fn insert(&mut self, connection: Connection, listener: Option<SocketAddr>) -> Option<Handle> {
-        if self.by_ends.len() >= self.max_connections {
-            self.forget_oldest_waiting()?;
-        }
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        });
-        self.by_ends.insert((connection.local(), connection.remote()), index);
-        let slot = &mut self.slots[index as usize];
-        let generation = slot.generation;
-        let connection = Some(Box::new(connection));
-        *slot = Slot { generation, connection, listener, ..Slot::default() };
-        self.touch(index);
-        Some(Handle { index, generation })
-    }
-
-    /// Makes room: the connection that has been in TIME-WAIT for longest goes.
-    fn forget_oldest_waiting(&mut self) -> Option<()> {
-        while let Some(handle) = self.waiting.pop_front() {
-            if self.connection(handle).is_some_and(|c| c.state() == State::TimeWait) {
-                self.remove(handle.index);
-                return Some(());
-            }
-        }
-        None
-    }
-
-    fn slot_mut(&mut self, handle: Handle) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut(handle.index as usize)?;
-        (slot.generation == handle.generation).then_some(slot)
     }
 
     fn connection_mut(&mut self, handle: Handle) -> Result<&mut Connection, Error> {
@@ -331,34 +306,27 @@ impl Endpoint {
     pub fn on_timer(&mut self, now: Instant) {
         while let Some(&(_, index)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.set_timer(index, None);
-            if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
+            let slot = &mut self.slots[index as usize];
+            if slot.late.is_some() {
+                self.remove(index);
+            } else if let Some(connection) = slot.connection.as_deref_mut() {
                 connection.on_timer(now);
+                self.touch(index);
             }
-            self.touch(index);
-        }
-    }
-
-    fn set_timer(&mut self, index: u32, at: Option<Instant>) {
-        let slot = &mut self.slots[index as usize];
-        if slot.timer == at {
-            return;
-        }
-        if let Some(old) = core::mem::replace(&mut slot.timer, at) {
-            self.timers.remove(&(old, index));
-        }
-        if let Some(at) = at {
-            self.timers.insert((at, index));
         }
     }
 
     /// A connection with which something happened since the last call, whoever did it. Each is
-    /// named once.
+    /// named once; one that is over and that nobody has any more is not.
     pub fn next_changed(&mut self) -> Option<Handle> {
-        let handle = self.changed.pop_front()?;
-        if let Some(slot) = self.slot_mut(handle) {
+        loop {
+            let index = self.changed.pop_front()?;
+            let slot = &mut self.slots[index as usize];
             slot.is_changed = false;
+            if slot.connection.is_some() {
+                return Some(Handle { index, generation: slot.generation });
+            }
         }
-        Some(handle)
     }
 
     /// Connections that there are, of any state but CLOSED.
@@ -375,72 +343,29 @@ impl Endpoint {
     /// Resets all connections, as [`Connection::abort`] does.
     pub fn abort_all(&mut self) {
         for index in 0..self.slots.len() as u32 {
-            if let Some(connection) = &mut self.slots[index as usize].connection {
+            let slot = &mut self.slots[index as usize];
+            if slot.late.is_some() {
+                self.remove(index);
+            } else if let Some(connection) = &mut slot.connection {
                 connection.abort();
                 self.touch(index);
             }
         }
     }
 
-    /// Bytes of memory that the connections' buffers and lists take up.
+    /// Bytes of memory that the connections take up: their buffers and lists, and the tables that
+    /// find them. Those of the tables that are trees are an estimate.
     pub fn memory(&self) -> usize {
         let connections = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
         let held: usize = connections.map(|c| c.memory() + size_of::<Connection>()).sum();
-        held + self.slots.capacity() * size_of::<Slot>()
-    }
-
-    /// Something happened with the connection: it may have something to send, and somebody may want
-    /// to know.
-    fn touch(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        if !slot.is_ready {
-            slot.is_ready = true;
-            self.ready.push_back(index);
-        }
-        let handle = Handle { index, generation: slot.generation };
-        if !slot.is_changed {
-            slot.is_changed = true;
-            self.changed.push_back(handle);
-        }
-        let Some(state) = slot.connection.as_deref().map(Connection::state) else { return };
-        if state == State::TimeWait && !slot.is_waiting {
-            slot.is_waiting = true;
-            self.waiting.push_back(handle);
-        }
-        if slot.is_half_open && state.is_synchronized() {
-            slot.is_half_open = false;
-            if let Some(listener) = slot.listener.and_then(|at| self.listeners.get_mut(&at)) {
-                listener.on_established(handle);
-            }
-        }
-    }
-
-    /// Forgets a connection that is over: its ends at once, the rest when the application knows.
-    fn clean_up(&mut self, index: u32) {
-        let slot = &self.slots[index as usize];
-        let Some(connection) = slot.connection.as_deref().filter(|c| c.is_over()) else { return };
-        let ends = (connection.local(), connection.remote());
-        if self.by_ends.get(&ends) == Some(&index) {
-            self.by_ends.remove(&ends);
-        }
-        if connection.is_detached() || slot.is_half_open {
-            self.remove(index);
-        }
-    }
-
-    fn remove(&mut self, index: u32) {
-        self.set_timer(index, None);
-        let slot = &mut self.slots[index as usize];
-        let Some(connection) = slot.connection.take() else { return };
-        slot.generation = slot.generation.wrapping_add(1);
-        let half_open = core::mem::take(&mut slot.is_half_open);
-        if let Some(listener) = slot.listener.take().and_then(|at| self.listeners.get_mut(&at)) {
-            listener.on_removed(half_open);
-        }
-        let ends = (connection.local(), connection.remote());
-        if self.by_ends.get(&ends) == Some(&index) {
-            self.by_ends.remove(&ends);
-        }
-        self.free.push(index);
+        let late = self.slots.iter().filter(|slot| slot.late.is_some()).count();
+        let tables = self.slots.capacity() * size_of::<Slot>()
+            + (self.free.capacity() + self.ready.capacity() + self.changed.capacity()) * 4
+            + self.by_ends.len() * size_of::<(Ends, u32)>()
+            + self.timers.len() * size_of::<(Instant, u32)>()
+            + self.waiting.len() * size_of::<(u64, u32)>()
+            + self.replies.capacity() * size_of::<(SocketAddr, SocketAddr, Header)>()
+            + self.ports.memory();
+        held + late * size_of::<Late>() + tables
     }
 }

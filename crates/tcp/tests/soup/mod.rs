@@ -154,6 +154,7 @@ impl Soup {
             sack: if control == Control::Syn { [None; 3] } else { sack },
             timestamp: state.echo.map(|echo| Timestamp { value, echo }),
             ecn: if has(7) { Ecn::Ce } else { Ecn::Ect0 },
+            fragments: None,
         };
         let payload = vec![flags; usize::from(bytes.byte()) * 4];
         self.put(ends, &header, &payload);

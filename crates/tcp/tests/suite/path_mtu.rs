@@ -114,3 +114,24 @@ fn a_forged_message_changes_nothing() {
     net.ends[0].receive(net.now, &too_big(&packet, 600));
     assert_eq!(info(&net).snd_mss, now);
 }
+
+/// RFC 1191 section 3: who does not look for the size lets routers cut packets, and numbers them
+/// (RFC 6864 section 4.1).
+#[test]
+fn without_discovery_routers_may_cut_packets() {
+    for mtu_discovery in [false, true] {
+        let config = Config { mtu_discovery, ..Config::default() };
+        let mut net = net(9000, false, config);
+        net.run_while(Instant::default() + MS.times(200), |_| true);
+        let (mut packet, mut numbers) = (Vec::new(), Vec::new());
+        let handle = net.apps[0].handle.expect("open");
+        net.ends[0].abort(handle);
+        while net.ends[0].transmit(net.now, &mut packet) {
+            assert_eq!(packet[6] & 0x40 != 0, mtu_discovery, "DF");
+            assert!(wire::parse(&packet).is_some());
+            numbers.push([packet[4], packet[5]]);
+        }
+        assert_eq!(numbers.len(), 1);
+        assert_eq!(numbers[0] == [0, 0], mtu_discovery);
+    }
+}

@@ -1,9 +1,9 @@
 //! Blind attacks: RFC 5961.
 
-use fullpipe_tcp::wire::{Control, Header};
+use fullpipe_tcp::wire::{Control, Header, Timestamp};
 use fullpipe_tcp::{Config, State};
 
-use super::lab::{Lab, config};
+use super::lab::{CLOCK, Lab, config};
 
 fn reset(lab: &mut Lab, offset: u32) {
     let header = Header { control: Control::Rst, ack: None, ..lab.header(offset, 0) };
@@ -82,4 +82,27 @@ fn challenges_are_limited() {
     lab.after(1000);
     reset(&mut lab, 1);
     assert_eq!(lab.all().len(), 1);
+}
+
+/// RFC 7323 section 5.3: TS.Recent follows acceptable segments alone. A forged SYN, or a segment
+/// with a forged ACK, does not make PAWS refuse what the peer sends.
+#[test]
+fn a_forged_segment_does_not_set_ts_recent() {
+    for (control, ack) in [(Control::Syn, None), (Control::None, None), (Control::None, Some(0))] {
+        let timestamp = Some(Timestamp { value: 500, echo: CLOCK });
+        let config = Config { timestamps: true, ..config() };
+        let mut lab = Lab::established_with(&config, Header { timestamp, ..Lab::syn() });
+        let forged = Header {
+            control,
+            seq: lab.their(0).wrapping_sub(500),
+            ack: ack.map(|ack: u32| lab.our(ack).wrapping_add(1 << 30)),
+            timestamp: Some(Timestamp { value: 500 + (1 << 30), echo: 1 }),
+            ..Header::default()
+        };
+        lab.send(forged, &[0; 1000]);
+        lab.all();
+        lab.clock = Some(600);
+        lab.data(0, b"honest");
+        assert_eq!(lab.read(), Ok(b"honest".to_vec()), "{control:?}, ACK {ack:?}");
+    }
 }

@@ -220,7 +220,7 @@ fn time_wait_gives_way_to_a_newer_syn() {
     send(&mut end, client(1), server(), syn(9000), b"");
     let reply = answers(&mut end)[0];
     assert_eq!((reply.control, reply.ack), (Control::Syn, Some(9001)));
-    assert!(end.connection(handle).is_none());
+    assert_eq!(end.connection(handle).map(|c| c.state()), Some(State::Closed));
 }
 
 /// A connection that is over and released is forgotten, and its handle names no other.
@@ -284,7 +284,8 @@ fn there_is_a_most_of_connections() {
     send(&mut end, client(1), server(), header, b"");
     assert_eq!(end.connection(handle).map(|c| c.state()), Some(State::TimeWait));
     assert!(connect(&mut end).is_ok());
-    assert!(end.connection(handle).is_none());
+    assert_eq!(end.connection(handle).map(|c| c.state()), Some(State::Closed));
+    assert_eq!(end.connections(), 3);
 }
 
 /// RFC 9293 section 3.9.1: ends that cannot have a connection.
@@ -302,4 +303,43 @@ fn impossible_ends_are_refused() {
     }
     end.connect(now(), client(5), server(), &config()).expect("room");
     assert_eq!(end.connect(now(), client(5), server(), &config()), Err(Error::InUse));
+}
+
+/// The queue of connections is full when a cookie comes back: the ACK is dropped, as Linux does
+/// (tcp_abort_on_overflow = 0), and the next one opens the connection.
+#[test]
+fn a_cookie_waits_for_room_in_the_queue() {
+    let mut end = endpoint();
+    let listener = end.listen(server(), 1, &config()).expect("nobody listens");
+    let numbers = [1, 2].map(|port| {
+        send(&mut end, client(port), server(), syn(7), b"");
+        answers(&mut end)[0].seq.wrapping_add(1)
+    });
+    for (port, number) in [1, 2].into_iter().zip(numbers) {
+        send(&mut end, client(port), server(), ack(8, number), b"");
+    }
+    assert_eq!(answers(&mut end), [], "no reset");
+    // What is no cookie is refused nevertheless.
+    send(&mut end, client(3), server(), ack(8, 1234), b"");
+    assert_eq!(answers(&mut end)[0].control, Control::Rst);
+    assert!(end.accept(listener).is_some());
+    send(&mut end, client(2), server(), ack(8, numbers[1]), b"later");
+    let second = end.accept(listener).expect("the second");
+    assert_eq!(end.read(second, &mut [0; 9]), Ok(5));
+}
+
+/// A handle of a listener that is closed is no handle of the next one at the same address.
+#[test]
+fn a_listener_is_not_the_one_before_it() {
+    let mut end = endpoint();
+    let old = end.listen(server(), 4, &config()).expect("nobody listens");
+    end.close_listener(old);
+    let new = end.listen(server(), 4, &config()).expect("nobody listens");
+    assert_ne!(old, new);
+    send(&mut end, client(1), server(), syn(7), b"");
+    let number = answers(&mut end)[0].seq.wrapping_add(1);
+    send(&mut end, client(1), server(), ack(8, number), b"");
+    assert_eq!(end.accept(old), None);
+    end.close_listener(old);
+    assert!(end.accept(new).is_some());
 }

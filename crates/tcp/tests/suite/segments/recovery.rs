@@ -157,7 +157,8 @@ fn an_unnecessary_probe_is_no_congestion() {
     assert!(lab.tcp.info().snd_cwnd >= before);
 }
 
-/// RFC 6298 sections 5.4 to 5.6: the first segment again, and twice as long; an ACK ends that.
+/// RFC 6298 sections 5.4 to 5.6: the first segment again, and twice as long, until there is a
+/// sample.
 #[test]
 fn the_timeout_doubles() {
     let mut lab = Lab::established(&Config { sack: false, ..config() });
@@ -170,6 +171,10 @@ fn the_timeout_doubles() {
     }
     assert_eq!(lab.tcp.info().timeouts, 4);
     lab.ack(0, 1000);
+    assert_eq!((lab.tcp.info().backoff, lab.timer()), (4, None));
+    lab.write(1);
+    lab.all();
+    lab.ack(0, 2000);
     assert_eq!((lab.tcp.info().backoff, lab.timer()), (0, None));
 }
 

@@ -1,0 +1,212 @@
+//! When timers fire, and what they do then.
+
+use fullpipe_cc::{Algorithm, Duration};
+use fullpipe_tcp::wire::{Header, Timestamp};
+use fullpipe_tcp::{Config, State};
+
+use super::lab::{CLOCK, Lab, MS, config};
+
+fn reno() -> Config {
+    Config { algorithm: Algorithm::Reno, ..config() }
+}
+
+/// A connection whose round trip is `rtt` milliseconds, measured with `rounds` times `segments`;
+/// the place up to which all is acknowledged.
+fn measured(config: &Config, rtt: u64, rounds: usize, segments: usize) -> (Lab, u32) {
+    let timestamp = config.timestamps.then_some(Timestamp { value: 500, echo: CLOCK });
+    let mut lab = Lab::active(config);
+    lab.out();
+    lab.after(rtt);
+    let ack = Some(lab.iss.wrapping_add(1));
+    lab.clock = timestamp.map(|timestamp| timestamp.value);
+    lab.send(Header { ack, timestamp, ..Lab::syn() }, &[]);
+    lab.all();
+    let bytes = segments * lab.tcp.info().snd_mss as usize;
+    let mut acked = 0;
+    for _ in 0..rounds {
+        lab.tcp.write(lab.now, &vec![0; bytes]).expect("room");
+        lab.after(rtt);
+        acked += bytes as u32;
+        lab.clock = lab.clock.map(|clock| clock + rtt as u32);
+        lab.ack(0, acked);
+    }
+    (lab, acked)
+}
+
+/// Runs until the connection is over; the milliseconds, and the number of segments that left.
+fn until_the_end(lab: &mut Lab) -> (u64, usize) {
+    let start = lab.now;
+    let mut segments = lab.all().len();
+    while lab.tcp.state() != State::Closed {
+        let at = lab.tcp.poll_at().expect("a timer");
+        lab.now = lab.now.max(at);
+        lab.tcp.on_timer(lab.now);
+        segments += lab.all().len();
+    }
+    (lab.now.since(start).as_nanos() / 1_000_000, segments)
+}
+
+/// RFC 8985 section 7.2: a probe comes at the timeout's time if it would come later, so one lost
+/// segment is probed and no timeout.
+#[test]
+fn a_single_lost_segment_is_probed() {
+    let mut lab = Lab::established(&reno());
+    lab.write(1);
+    lab.all();
+    let before = lab.tcp.info().snd_cwnd;
+    let out = lab.after(350);
+    assert_eq!(lab.ranges(&out), [(0, 1000)]);
+    let info = lab.tcp.info();
+    assert_eq!((info.timeouts, info.snd_cwnd), (0, before));
+    for rtt in [1, 10, 50, 190, 250, 500] {
+        let (mut lab, acked) = measured(&reno(), rtt, 50, 1);
+        lab.write(1);
+        let out = lab.after(rtt * 2 + 210);
+        assert_eq!(lab.ranges(&out), [(acked, 1000); 2], "{rtt} ms");
+        assert_eq!(lab.tcp.info().timeouts, 0, "{rtt} ms");
+    }
+}
+
+/// RFC 8985 section 6.3: at a timeout the first segment is lost, and what left longer ago than a
+/// round trip and the reordering window; what has just left is not.
+#[test]
+fn a_timeout_does_not_lose_what_has_just_left() {
+    let mut lab = Lab::established(&config());
+    lab.fly(10);
+    lab.after(40);
+    // The head is lost, and its copy.
+    lab.sack(0, &[(1000, 10_000)]);
+    assert_eq!(lab.all().len(), 1);
+    // New data leaves now and then, and nothing of it is answered yet.
+    let mut left = Vec::new();
+    while lab.tcp.info().timeouts == 0 {
+        lab.write(1);
+        let now = lab.now;
+        left.extend(lab.after(10).iter().map(|out| (now, out.range(&lab).0)));
+        assert!(left.len() < 100);
+    }
+    let (now, last) = *left.last().expect("segments");
+    assert!(lab.now.since(now) <= MS.times(20));
+    let info = lab.tcp.info();
+    assert!(info.lost_bytes + 1000 < u64::from(last) - 9000, "{info:?} of {left:?}");
+}
+
+/// Linux (rearm_timer in tcp_xmit_retransmit_queue) starts the timer anew when the head is sent
+/// again: a second copy has its round trip before the timeout.
+#[test]
+fn the_timer_leaves_a_copy_a_round_trip() {
+    let (mut lab, off) = measured(&config(), 600, 30, 4);
+    lab.write(10);
+    let out = lab.after(600);
+    let all = off + out.len() as u32 * 1000;
+    // The first is lost.
+    lab.sack(off, &[(off + 1000, all)]);
+    let out = lab.after(5);
+    assert_eq!(lab.ranges(&out)[0], (off, 1000));
+    lab.write(5);
+    let new = lab.after(595).len() as u32;
+    // The copy is lost as well; what left after it arrives.
+    lab.sack(off, &[(off + 1000, all + 1000 * new)]);
+    let out = lab.after(160);
+    assert_eq!(lab.ranges(&out)[0], (off, 1000));
+    let out = lab.after(430);
+    assert_eq!(lab.tcp.info().timeouts, 0, "{:?}", lab.ranges(&out));
+}
+
+/// The first segment of a burst is lost, once: no timeout comes before its repair can be answered.
+#[test]
+fn one_loss_at_the_head_of_a_burst_is_no_timeout() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
+        for timestamps in [false, true] {
+            for rtt in [100, 190, 250, 300, 600] {
+                let config = Config { algorithm, timestamps, ..config() };
+                let (mut lab, acked) = measured(&config, rtt, 40, 4);
+                let mss = lab.tcp.info().snd_mss;
+                lab.tcp.write(lab.now, &vec![0; 8 * mss as usize]).expect("room");
+                lab.after(rtt);
+                for i in 2..=8 {
+                    lab.sack(acked, &[(acked + mss, acked + i * mss)]);
+                }
+                let out = lab.after(rtt);
+                let case = format!("{algorithm}, timestamps {timestamps}, {rtt} ms");
+                assert!(lab.ranges(&out).iter().any(|range| range.0 == acked), "{case}");
+                assert_eq!(lab.tcp.info().timeouts, 0, "{case}");
+            }
+        }
+    }
+}
+
+/// RFC 6298 section 5 (its last note) and Karn's algorithm: the doubled timeout stays until a
+/// segment that was sent once is acknowledged; else a path that has become longer than the timeout
+/// is never measured.
+#[test]
+fn a_doubled_timeout_stays_until_a_sample() {
+    for (sack, timestamps) in [(false, false), (true, false), (true, true)] {
+        let timestamp = timestamps.then_some(Timestamp { value: 500, echo: CLOCK });
+        let config = Config { sack, timestamps, ..reno() };
+        let syn = Header { sack_permitted: sack, timestamp, ..Lab::syn() };
+        let mut lab = Lab::established_with(&config, syn);
+        let mss = lab.tcp.info().snd_mss;
+        let mut acked = 0;
+        let copies: Vec<u64> = (0..20)
+            .map(|_| {
+                let before = lab.tcp.info().total_retrans;
+                lab.tcp.write(lab.now, &vec![0; mss as usize]).expect("room");
+                let first = lab.all();
+                // The round trip is 1500 ms from now on; the copies arrive as well.
+                let left = first[0].header.timestamp;
+                lab.after(1500);
+                acked += mss;
+                lab.echo = left.map_or(0, |timestamp| timestamp.value);
+                lab.clock = lab.clock.map(|clock| clock + 1500);
+                lab.ack(0, acked);
+                lab.after(1);
+                lab.tcp.info().total_retrans - before
+            })
+            .collect();
+        assert_eq!(copies[10..], [0; 10], "SACK {sack}, timestamps {timestamps}: {copies:?}");
+    }
+}
+
+/// RFC 9293 section 3.8.3: the end comes at R2, not at the timeout after it.
+#[test]
+fn the_user_timeout_is_kept() {
+    let user_timeout = Duration::from_secs(30);
+    let mut lab = Lab::established(&Config { user_timeout, ..config() });
+    lab.write(1);
+    let (ms, _) = until_the_end(&mut lab);
+    assert!((29_900..=30_100).contains(&ms), "{ms} ms");
+    // A window that stays closed, with nobody behind it that answers.
+    let mut lab = Lab::established(&Config { user_timeout, ..config() });
+    lab.window = 0;
+    lab.ack(0, 0);
+    lab.write(1);
+    let (ms, _) = until_the_end(&mut lab);
+    assert!((29_900..=30_100).contains(&ms), "{ms} ms");
+}
+
+/// RFC 9293 section 3.8.3: a SYN is sent again for three minutes at least, and for no longer than
+/// the user's timeout. A half-open connection gives its place up sooner: after Linux's five copies.
+#[test]
+fn a_syn_without_an_answer_is_given_up() {
+    let (ms, syns) = until_the_end(&mut Lab::active(&config()));
+    assert_eq!((ms, syns), (180_000, 8), "1, 2, 4 .. 64 s, and what is left of three minutes");
+    let (ms, syns) = until_the_end(&mut Lab::passive(&config(), Lab::syn()));
+    assert_eq!((ms, syns), (63_000, 6));
+    let short = Config { user_timeout: Duration::from_secs(10), ..config() };
+    assert_eq!(until_the_end(&mut Lab::passive(&short, Lab::syn())).0, 10_000);
+}
+
+/// An idle time of nothing asks once in a second, and does not end the connection at once.
+#[test]
+fn keep_alives_leave_time_for_an_answer() {
+    let mut lab = Lab::established(&Config { keep_alive: Some(Duration::ZERO), ..config() });
+    for _ in 0..100 {
+        lab.tcp.on_timer(lab.now);
+        lab.all();
+    }
+    assert_eq!(lab.tcp.state(), State::Established);
+    let (ms, probes) = until_the_end(&mut lab);
+    assert!((9_000..=10_000).contains(&ms), "{ms} ms");
+    assert_eq!(probes, 9);
+}

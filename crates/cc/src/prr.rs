@@ -37,7 +37,9 @@ impl Prr {
         }
     }
 
-    /// An ACK delivered so many bytes, found no further loss or did, and left `inflight`.
+    /// An ACK delivered so many bytes, found no further loss or did, and left `inflight`. A
+    /// transport that knows says `lost` of an ACK that does not advance as well (SafeACK, RFC 9937
+    /// section 6.2).
     pub fn on_ack(&mut self, delivered: u64, lost: bool, inflight: u64, smss: u64) {
         self.delivered = self.delivered.saturating_add(delivered);
         let more = if inflight > self.ssthresh {
@@ -46,7 +48,7 @@ impl Prr {
             allowed.saturating_sub(self.out)
         } else {
             let mut most = self.delivered.saturating_sub(self.out).max(delivered);
-            if !lost {
+            if !lost && delivered > 0 {
                 // SafeACK: the recovery makes progress.
                 most = most.saturating_add(smss);
             }
@@ -97,5 +99,23 @@ mod tests {
         assert_eq!(sent[0], 0, "the retransmission leaves at once");
         assert_eq!(inflight, 10 * SMSS, "the flight ends at the new window");
         assert_eq!(sent, [0, 3, 5, 7, 9, 11, 13, 15, 18, 19]);
+    }
+
+    /// RFC 9937 section 6.2: an ACK that delivers nothing allows nothing, as in Linux's
+    /// tcp_cwnd_reduction.
+    #[test]
+    fn an_ack_that_delivers_nothing_allows_nothing() {
+        const SMSS: u64 = 1_000;
+        let mut prr = Prr::new(10 * SMSS, 20 * SMSS, 5 * SMSS, SMSS);
+        let (mut inflight, mut sent) = (5 * SMSS, 0);
+        for delivered in core::iter::once(SMSS).chain([0; 20]) {
+            prr.on_ack(delivered, false, inflight, SMSS);
+            while prr.may_send(inflight) {
+                prr.on_sent(SMSS);
+                inflight += SMSS;
+                sent += 1;
+            }
+        }
+        assert!(sent <= 2, "{sent} segments left for one that was delivered");
     }
 }

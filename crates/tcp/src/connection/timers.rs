@@ -13,8 +13,6 @@ const KEEP_ALIVE_PROBES: u32 = 9;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(75);
 /// The least idle time: that of Linux's sockets.
 const LEAST_IDLE: Duration = Duration::from_secs(1);
-/// Time after which a half-open connection gives its place up: Linux's five copies of a SYN-ACK.
-const HALF_OPEN: Duration = Duration::from_secs(63);
 /// Time after the last segment in which memory waits for the next transfer.
 const TIDY_AFTER: Duration = Duration::from_secs(1);
 /// The step of the clock of timestamps.
@@ -80,7 +78,7 @@ impl Connection {
     fn alarm(&self) -> Option<(Instant, Alarm)> {
         // RFC 9293 section 3.8.3: R2 comes in its time, and not with the timeout after it.
         let timeout = self.started + self.rtt.timeout();
-        let timeout = timeout.min(self.patient_since() + self.patience());
+        let timeout = timeout.min(self.patient_since() + self.config.user_timeout);
         if matches!(self.state, State::SynSent | State::SynReceived) {
             return Some((timeout, Alarm::Handshake));
         }
@@ -191,16 +189,9 @@ impl Connection {
         if is_closed && !self.detached { self.heard.max(self.waiting) } else { self.waiting }
     }
 
-    /// The time for which an answer is waited for.
-    fn patience(&self) -> Duration {
-        let is_half_open = self.state == State::SynReceived && self.is_passive;
-        let most = if is_half_open { HALF_OPEN } else { Duration::MAX };
-        self.config.user_timeout.min(most)
-    }
-
     /// Ends the connection if nothing was answered for too long.
     fn is_given_up(&mut self, now: Instant) -> bool {
-        let is_over = now.since(self.patient_since()) >= self.patience();
+        let is_over = now.since(self.patient_since()) >= self.config.user_timeout;
         if is_over {
             self.end(Some(Error::TimedOut));
         }

@@ -364,7 +364,7 @@ impl Endpoint {
             + self.by_ends.len() * size_of::<(Ends, u32)>()
             + self.timers.len() * size_of::<(Instant, u32)>()
             + self.waiting.len() * size_of::<(u64, u32)>()
-            + self.replies.capacity() * size_of::<(SocketAddr, SocketAddr, Header)>()
+            + self.replies.len() * size_of::<(SocketAddr, SocketAddr, Header)>()
             + self.ports.memory();
         held + late * size_of::<Late>() + tables
     }

@@ -27,6 +27,8 @@ pub(crate) struct App {
     pub(crate) error: Option<Error>,
     /// Closes as soon as everything is written.
     pub(crate) closes: bool,
+    /// Reads nothing for now.
+    pub(crate) holds: bool,
     /// Most bytes per reading, 0 for all.
     pub(crate) read_step: usize,
     /// Closed already.
@@ -57,7 +59,9 @@ impl App {
             self.handle = end.accept(listener);
         }
         let Some(handle) = self.handle else { return };
-        self.read(i, end, handle, chunk);
+        if !self.holds {
+            self.read(i, end, handle, chunk);
+        }
         self.write(i, now, end, handle, chunk);
     }
 

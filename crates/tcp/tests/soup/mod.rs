@@ -1,6 +1,7 @@
 //! An endpoint and a peer that sends what a sequence of bytes says: honest segments, and such that
 //! are nearly so. What must hold after each event: no panic, no endless stream of packets, no timer
-//! that is due again at once, bounded memory, and packets that can be read.
+//! that is due again at once, bounded memory, packets that can be read, and that what arrived stays
+//! until it is read. At the end all connections go, and nothing is kept of them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,7 +35,12 @@ struct Soup {
     now: Instant,
     end: Endpoint,
     listener: ListenerHandle,
-    handles: Vec<Handle>,
+    /// Connections, and the bytes that each had to read.
+    handles: Vec<(Handle, usize)>,
+    /// The most connections at a time, those that are over and not released included.
+    most: usize,
+    /// Somebody asks for what has changed.
+    asks: bool,
     peers: BTreeMap<(SocketAddr, SocketAddr), Peer>,
     config: Config,
     buffer: Vec<u8>,
@@ -72,13 +78,15 @@ pub(crate) fn run(input: &[u8]) -> usize {
     let listener = end.listen(server(), 2, &config).expect("nobody listens");
     let now = Instant::default() + Duration::from_secs(1);
     let (handles, peers, buffer) = (Vec::new(), BTreeMap::new(), Vec::new());
-    let mut soup = Soup { now, end, listener, handles, peers, config, buffer };
+    let (most, asks) = (MAX_CONNECTIONS, is_set(6));
+    let mut soup = Soup { now, end, listener, handles, most, asks, peers, config, buffer };
     let mut events = 0;
     while let Some(event) = bytes.next() {
         soup.apply(event, &mut bytes);
         soup.settle();
         events += 1;
     }
+    soup.end();
     events
 }
 
@@ -87,30 +95,36 @@ impl Soup {
         let detail = bytes.byte();
         let handle = match self.handles.len() {
             0 => None,
-            count => self.handles.get(usize::from(detail) % count).copied(),
+            count => self.handles.get(usize::from(detail) % count).map(|(handle, _)| *handle),
         };
+        if event == u8::MAX {
+            return (0..detail % 64).for_each(|i| self.come_and_go(i));
+        }
         match (event % 16, handle) {
             (0..=4, _) => self.send(detail, bytes),
             (5..=7, _) => self.answer(detail),
             (8, _) => self.now += Duration::from_micros(1 << (detail % 28)),
-            (9, _) => self.handles.extend(self.end.accept(self.listener)),
+            (9, _) => self.handles.extend(self.end.accept(self.listener).map(|h| (h, 0))),
             (10, None) | (15, _) => {
                 let local = SocketAddr::new(server().ip(), 0);
                 let opened = self.end.connect(self.now, local, peer(detail), &self.config);
-                self.handles.extend(opened);
+                self.handles.extend(opened.map(|handle| (handle, 0)));
             }
             (10 | 11, Some(handle)) => {
                 let data = vec![detail; usize::from(detail) * 100];
                 let _ = self.end.write(self.now, handle, &data);
             }
             (12, Some(handle)) => {
-                let _ = self.end.read(handle, &mut vec![0; usize::from(detail) * 50]);
+                let read = self.end.read(handle, &mut vec![0; usize::from(detail) * 50]);
+                for known in self.handles.iter_mut().filter(|known| known.0 == handle) {
+                    known.1 -= read.unwrap_or(0);
+                }
             }
             (13, Some(handle)) if detail > 100 => self.end.close(self.now, handle),
             (13, Some(handle)) if detail < 10 => self.end.abort(handle),
             (14, Some(handle)) if detail > 200 => {
                 self.end.release(self.now, handle);
-                self.handles.retain(|h| *h != handle);
+                self.handles.retain(|(h, _)| *h != handle);
             }
             _ => {}
         }
@@ -212,12 +226,63 @@ impl Soup {
         if self.peers.len() > 16 {
             self.peers.clear();
         }
-        while self.end.next_changed().is_some() {}
+        while self.asks && self.end.next_changed().is_some() {}
+        self.most = self.most.max(self.handles.len() + MAX_CONNECTIONS);
+        for (handle, readable) in &mut self.handles {
+            let there = self.end.connection(*handle).map(|connection| connection.readable());
+            assert!(there >= Some(*readable), "{there:?} of {readable} bytes: {:?}", self.end);
+            *readable = there.unwrap_or(0);
+        }
         assert!(
             self.end.poll_at().is_none_or(|at| at > self.now),
             "a timer is due again at once: {:?}",
             self.end
         );
         assert!(self.end.memory() < MAX_MEMORY, "{} bytes", self.end.memory());
+    }
+
+    /// A connection opens, ends properly, and its TIME-WAIT passes.
+    fn come_and_go(&mut self, i: u8) {
+        let to = SocketAddr::from(([10, 0, 0, 3], 1 + u16::from(i)));
+        let local = SocketAddr::new(server().ip(), 0);
+        let Ok(handle) = self.end.connect(self.now, local, to, &self.config) else { return };
+        let Some((from, syn)) = self.next_to(to) else { return };
+        let answer =
+            Header { ack: Some(syn.seq.wrapping_add(1)), window: 5000, ..Header::default() };
+        self.put((from, to), &Header { control: Control::Syn, ..answer }, &[]);
+        self.end.release(self.now, handle);
+        let Some((_, fin)) = self.next_to(to) else { return };
+        let all = Some(fin.seq.wrapping_add(1));
+        self.put((from, to), &Header { control: Control::Fin, seq: 1, ack: all, ..answer }, &[]);
+        self.next_to(to);
+        self.now += self.config.time_wait;
+        self.end.on_timer(self.now);
+    }
+
+    /// Lets everything leave; the last header to `to` that there was, and its sender.
+    fn next_to(&mut self, to: SocketAddr) -> Option<(SocketAddr, Header)> {
+        let mut found = None;
+        let mut buffer = core::mem::take(&mut self.buffer);
+        while self.end.transmit(self.now, &mut buffer) {
+            let segment = wire::parse(&buffer).expect("a packet that can be read");
+            if segment.to == to {
+                found = Some((segment.from, segment.header));
+            }
+        }
+        self.buffer = buffer;
+        found
+    }
+
+    /// All connections go.
+    fn end(&mut self) {
+        for (handle, _) in core::mem::take(&mut self.handles) {
+            self.end.release(self.now, handle);
+        }
+        self.end.close_listener(self.listener);
+        self.end.abort_all();
+        self.settle();
+        assert_eq!((self.end.connections(), self.end.poll_at()), (0, None));
+        let most = 200 * self.most + 1000;
+        assert!(self.end.memory() <= most, "{} of {most} bytes stay", self.end.memory());
     }
 }

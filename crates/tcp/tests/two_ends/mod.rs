@@ -47,6 +47,13 @@ struct World {
     /// The ends of outages in each direction, and of pauses of each application.
     silent: [Instant; 2],
     idle: [Instant; 2],
+    /// Neither application reads until then, and until the next packet leaves: what is on its way
+    /// then meets windows that have just opened.
+    held: Option<Instant>,
+    /// The most segments that each end had under way.
+    segments: [usize; 2],
+    /// Bytes that the buffers of each end may hold.
+    buffers: [usize; 2],
     /// Bytes for each application to send that it does not know of yet.
     later: [u64; 2],
     /// The time after which nothing is disturbed any more.
@@ -119,6 +126,9 @@ impl World {
             tells: is_set(6),
             silent: [now; 2],
             idle: [now; 2],
+            held: None,
+            segments: [0; 2],
+            buffers: [buffers[0] + buffers[1]; 2],
             later: amounts,
             healed: None,
             events: 0,
@@ -148,6 +158,7 @@ impl World {
             let healed = self.healed.unwrap_or(self.now);
             assert!(self.now < healed + REPAIR, "too late: {self:?}");
             self.deliver();
+            self.check_memory();
         }
         // What follows has a time of its own.
         self.healed = self.healed.map(|_| self.now);
@@ -177,7 +188,33 @@ impl World {
                 (self.later[i], self.apps[i].to_write) =
                     (self.later[i] - more, self.apps[i].to_write + more);
             }
+            16 => {
+                self.held = Some(self.now + MS.times(1 << (bytes.byte() % 16)));
+                self.apps.iter_mut().for_each(|app| app.holds = true);
+            }
             _ => {}
+        }
+    }
+
+    /// Both applications read again, at the same time.
+    fn go_on(&mut self) {
+        self.held = None;
+        self.apps.iter_mut().for_each(|app| app.holds = false);
+    }
+
+    /// Memory follows what is in the buffers and under way, and not what ever was.
+    fn check_memory(&mut self) {
+        for i in 0..2 {
+            let handle = self.apps[i].handle;
+            let Some(connection) = handle.and_then(|h| self.ends[i].connection(h)) else { return };
+            let info = connection.info();
+            self.segments[i] = self.segments[i].max((info.unacked + info.sacked) as usize);
+            // Twice what is in the lists, those of transmissions and of pieces that arrived
+            // included. What arrived before its turn moves from one buffer to another.
+            let lists = 330 * self.segments[i] + 120 * self.segments[1 - i] + 3000;
+            let most = 4 * self.buffers[i] + lists;
+            let held = connection.memory();
+            assert!(held <= most, "{held} bytes of {most} at end {i}: {self:?}");
         }
     }
 
@@ -187,6 +224,7 @@ impl World {
         }
         self.healed = Some(self.now);
         (self.silent, self.idle) = ([self.now; 2], [self.now; 2]);
+        self.go_on();
         for (app, later) in self.apps.iter_mut().zip(&mut self.later) {
             app.to_write += core::mem::take(later);
             (app.closes, app.read_step) = (true, 0);
@@ -197,6 +235,9 @@ impl World {
         let mut buffer = core::mem::take(&mut self.buffer);
         while self.ends[i].transmit(self.now, &mut buffer) {
             self.events += 1;
+            if self.held.is_some_and(|until| until <= self.now) {
+                self.go_on();
+            }
             if buffer.len() > self.carries {
                 if self.tells {
                     self.ends[i].receive(self.now, &too_big(&buffer, self.carries as u16));
@@ -251,6 +292,7 @@ impl World {
             self.ends[1].poll_at(),
             Some(self.idle[0]).filter(|at| *at > self.now),
             Some(self.idle[1]).filter(|at| *at > self.now),
+            self.held.filter(|at| *at > self.now),
             slow,
         ];
         // Where both are quiet, the bytes say what follows.

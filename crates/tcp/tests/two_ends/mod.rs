@@ -10,8 +10,9 @@ use fullpipe_tcp::{Config, Endpoint, ListenerHandle, wire};
 use crate::common::{App, MS, ends, too_big};
 use crate::input::Bytes;
 
-/// The way of a packet that nothing happens to.
-const DELAY: Duration = Duration::from_millis(10);
+/// The way of a packet that nothing happens to. On the long one the probes of two closed windows
+/// cross often enough.
+const DELAYS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 /// Time after the network has healed in which all has to be done. Packets that were two minutes
 /// late leave timeouts of two minutes, and rates of a segment a minute from which the congestion
 /// control has to come back.
@@ -39,6 +40,7 @@ struct World {
     /// Packets by the time and the order of their arrival, and the end that each goes to.
     under_way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     sent: u64,
+    delay: Duration,
     /// Of 256 packets, as many are disturbed.
     badness: u8,
     /// Bytes of the largest packet that passes, and whether a router says so.
@@ -47,9 +49,9 @@ struct World {
     /// The ends of outages in each direction, and of pauses of each application.
     silent: [Instant; 2],
     idle: [Instant; 2],
-    /// Neither application reads until then, and until the next packet leaves: what is on its way
-    /// then meets windows that have just opened.
-    held: Option<Instant>,
+    /// Neither application reads before the first time. Then both go on as soon as packets are on
+    /// their way in both directions, which meet windows that have just opened; or at the second.
+    held: Option<[Instant; 2]>,
     /// The most segments that each end had under way.
     segments: [usize; 2],
     /// Bytes that the buffers of each end may hold.
@@ -120,6 +122,7 @@ impl World {
             listener,
             under_way: BTreeMap::new(),
             sent: 0,
+            delay: DELAYS[usize::from(is_set(7))],
             badness,
             // BASE_PLPMTU of RFC 8899 or more.
             carries: if is_set(5) { 1200 + 4 * usize::from(carries) } else { usize::MAX },
@@ -141,6 +144,9 @@ impl World {
         let mut at_once = 0;
         while goes_on(self) {
             self.disturb(bytes);
+            if self.may_go_on() {
+                self.go_on();
+            }
             for i in 0..2 {
                 if self.idle[i] <= self.now {
                     let (app, end) = (&mut self.apps[i], &mut self.ends[i]);
@@ -189,14 +195,24 @@ impl World {
                     (self.later[i] - more, self.apps[i].to_write + more);
             }
             16 => {
-                self.held = Some(self.now + MS.times(1 << (bytes.byte() % 16)));
-                self.apps.iter_mut().for_each(|app| app.holds = true);
+                let time = MS.times(1 << (bytes.byte() % 16));
+                self.held = Some([self.now + time, self.now + time.times(16)]);
+                for (app, later) in self.apps.iter_mut().zip(&mut self.later) {
+                    let more = (*later).min(20_000);
+                    (*later, app.to_write, app.holds) = (*later - more, app.to_write + more, true);
+                }
             }
             _ => {}
         }
     }
 
-    /// Both applications read again, at the same time.
+    /// True if both applications read again, at the same time.
+    fn may_go_on(&self) -> bool {
+        let Some([_, last]) = self.held.filter(|held| held[0] <= self.now) else { return false };
+        let is_crossing = |to| self.under_way.values().any(|(i, _)| *i == to);
+        last <= self.now || is_crossing(0) && is_crossing(1)
+    }
+
     fn go_on(&mut self) {
         self.held = None;
         self.apps.iter_mut().for_each(|app| app.holds = false);
@@ -224,7 +240,6 @@ impl World {
         }
         self.healed = Some(self.now);
         (self.silent, self.idle) = ([self.now; 2], [self.now; 2]);
-        self.go_on();
         for (app, later) in self.apps.iter_mut().zip(&mut self.later) {
             app.to_write += core::mem::take(later);
             (app.closes, app.read_step) = (true, 0);
@@ -235,9 +250,6 @@ impl World {
         let mut buffer = core::mem::take(&mut self.buffer);
         while self.ends[i].transmit(self.now, &mut buffer) {
             self.events += 1;
-            if self.held.is_some_and(|until| until <= self.now) {
-                self.go_on();
-            }
             if buffer.len() > self.carries {
                 if self.tells {
                     self.ends[i].receive(self.now, &too_big(&buffer, self.carries as u16));
@@ -253,7 +265,7 @@ impl World {
     fn pass(&mut self, i: usize, packet: &[u8], bytes: &mut Bytes<'_>) {
         let is_disturbed = bytes.next().is_some_and(|byte| byte < self.badness);
         if !is_disturbed {
-            return self.arrive_after(DELAY, i, packet.to_vec());
+            return self.arrive_after(self.delay, i, packet.to_vec());
         }
         let (kind, detail) = (bytes.byte(), bytes.byte());
         // At most two minutes, the lifetime of a segment (RFC 9293 section 3.4.1).
@@ -275,7 +287,7 @@ impl World {
             }
             _ => self.silent[i] = self.now + time,
         }
-        self.arrive_after(DELAY, i, packet);
+        self.arrive_after(self.delay, i, packet);
     }
 
     fn arrive_after(&mut self, delay: Duration, from: usize, packet: Vec<u8>) {
@@ -292,11 +304,11 @@ impl World {
             self.ends[1].poll_at(),
             Some(self.idle[0]).filter(|at| *at > self.now),
             Some(self.idle[1]).filter(|at| *at > self.now),
-            self.held.filter(|at| *at > self.now),
+            self.held.and_then(|held| held.into_iter().find(|at| *at > self.now)),
             slow,
         ];
         // Where both are quiet, the bytes say what follows.
-        times.into_iter().flatten().min().or(self.healed.is_none().then(|| self.now + DELAY))
+        times.into_iter().flatten().min().or(self.healed.is_none().then(|| self.now + self.delay))
     }
 
     fn deliver(&mut self) {

@@ -10,7 +10,8 @@ pub struct Config {
     /// Its settings. The connection itself fills in the segment size, the seed, the transport,
     /// whether there are selective ACKs, and the round trip of the handshake.
     pub congestion: fullpipe_cc::Config,
-    /// Most bytes that were written and are not acknowledged.
+    /// Most bytes that were written and are not acknowledged. The list of the segments that are
+    /// under way takes up half as much at most.
     pub send_buffer: usize,
     /// Most bytes that were written and never sent. Linux: TCP_NOTSENT_LOWAT.
     pub unsent: usize,
@@ -24,7 +25,8 @@ pub struct Config {
     /// Largest IP packet in bytes. At least 576 (RFC 9293 section 3.7.1).
     pub mtu: u16,
     /// True to look for the largest packet that the path carries: by the ICMP messages of routers,
-    /// and by probes after packets of the full size have vanished (RFC 8899).
+    /// and by probes after packets of the full size have vanished (RFC 8899). False to let routers
+    /// cut packets that are too large (IPv4).
     pub mtu_discovery: bool,
     /// Longest delay of an ACK: at most 500 ms (RFC 9293 section 3.8.6.3).
     pub ack_delay: Duration,
@@ -39,7 +41,8 @@ pub struct Config {
     pub rto_min: Duration,
     /// Time without an answer after which the connection ends (RFC 9293 section 3.8.3, R2).
     pub user_timeout: Duration,
-    /// Idle time before a probe asks whether the peer is still there; `None` for never.
+    /// Idle time before a probe asks whether the peer is still there, at least a second; `None` for
+    /// never.
     pub keep_alive: Option<Duration>,
     /// Duration of TIME-WAIT: two segment lifetimes. RFC 9293 section 3.4.2 has four minutes, Linux
     /// one.

@@ -79,6 +79,9 @@ pub(crate) struct Flight {
     lost_bytes: u64,
     /// Packets that the controller has in flight.
     under_way: usize,
+    /// Segments that blocks made it look at.
+    #[cfg(test)]
+    pub(crate) looks: usize,
     /// The whole segments that are SACKed: what is in here needs no second look, in whatever order
     /// an ACK names it.
     told: Spans,
@@ -359,6 +362,10 @@ impl Flight {
                 continue;
             }
             let index = self.index(place);
+            #[cfg(test)]
+            {
+                self.looks += 1;
+            }
             let Some(sent) = self.segments.get_mut(index) else { break };
             place = sent.span.end;
             // Whole segments only: a part of one is sent again with the rest of it.

@@ -33,8 +33,9 @@
 //! ```
 //!
 //! smoltcp makes the headers of IP packets anew, without their ECN field, so
-//! [`Config::ecn`](crate::Config::ecn) has to stay off. A device has to compute and check no
-//! checksum of TCP in the interface's place.
+//! [`Config::ecn`](crate::Config::ecn) has to stay off; and it lets routers cut none of them,
+//! whatever [`Config::mtu_discovery`](crate::Config::mtu_discovery) is. A device has to compute and
+//! check no checksum of TCP in the interface's place.
 
 use alloc::vec;
 use alloc::vec::Vec;

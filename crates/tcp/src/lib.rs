@@ -70,8 +70,9 @@
 //!
 //! Is bounded by the configuration: [`Config::send_buffer`] and [`Config::receive_buffer`] for each
 //! connection, a number of connections for the endpoint, a backlog for each listener. Buffers grow
-//! with what is in them; the window of a peer begins with [`Config::initial_receive_buffer`] and
-//! grows with what the application reads.
+//! with what is in them, and a connection that is idle gives back what it does not use; one in
+//! TIME-WAIT that was released keeps about 200 bytes. The window of a peer begins with
+//! [`Config::initial_receive_buffer`] and grows with what the application reads.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -85,6 +86,8 @@ mod config;
 mod connection;
 mod endpoint;
 mod flight;
+#[cfg(test)]
+mod flight_tests;
 #[cfg(feature = "interface")]
 pub mod interface;
 mod options;

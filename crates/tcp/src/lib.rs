@@ -97,6 +97,7 @@ mod receiver;
 mod recovery;
 mod rtt;
 mod send_buffer;
+mod sent;
 mod seq;
 mod spans;
 #[cfg(all(feature = "tokio", unix))]

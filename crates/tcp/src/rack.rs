@@ -2,9 +2,9 @@
 
 use fullpipe_cc::{Duration, Instant};
 
-use crate::flight::Sent;
 use crate::receiver::Span;
 use crate::rtt::Rtt;
+use crate::sent::Sent;
 
 /// DupThresh, RFC 5681 section 3.2.
 pub(crate) const DUP_THRESH: usize = 3;

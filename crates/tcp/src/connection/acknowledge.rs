@@ -4,11 +4,11 @@ use fullpipe_cc::{Algorithm, Duration, Instant, Prr, RttSample};
 
 use super::timers::{TICK, clock_at};
 use super::{Connection, State};
-use crate::flight::{Losses, News};
 use crate::options::TCP_HEADER;
 use crate::rack::DUP_THRESH;
 use crate::receiver::{SACK_BLOCKS, Span};
 use crate::recovery::{Evidence, Verdict, before};
+use crate::sent::{Losses, News};
 use crate::seq;
 use crate::wire::{self, Header, Segment};
 

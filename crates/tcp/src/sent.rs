@@ -1,0 +1,78 @@
+//! One segment that was sent, and what an ACK says of it.
+
+use fullpipe_cc::{AckBatch, Instant, PacketState};
+
+use crate::rack::Rack;
+use crate::receiver::Span;
+
+/// A segment that was sent and is not cumulatively acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) span: Span,
+    /// The last place is a FIN.
+    pub(crate) fin: bool,
+    /// It is larger than what the path is known to carry (RFC 8899): its loss is no congestion.
+    pub(crate) is_probe: bool,
+    pub(crate) retransmitted: bool,
+    /// Its newest transmission is the repair of a loss, and no probe.
+    pub(crate) is_repair: bool,
+    pub(crate) sacked: bool,
+    pub(crate) lost: bool,
+    /// The number of its newest transmission.
+    pub(crate) order: u64,
+    pub(crate) state: PacketState,
+}
+
+impl Sent {
+    /// The time of its newest transmission.
+    pub(crate) fn time(&self) -> Instant {
+        self.state.send_time()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.span.end - self.span.start
+    }
+}
+
+/// Losses that were found at one time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Losses {
+    pub(crate) segments: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The news of an ACK.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    /// Bytes that were delivered.
+    pub(crate) bytes: u64,
+    /// The departure of the oldest and the newest of the segments that arrived and were sent once.
+    pub(crate) oldest_once: Option<Instant>,
+    pub(crate) newest_once: Option<Instant>,
+    /// The end of the first segment that arrived and was sent once.
+    pub(crate) first_original: Option<u64>,
+    /// A segment arrived that was sent more than once.
+    pub(crate) repeated: bool,
+    /// The departure of the first segment, if it was the repair of a loss.
+    pub(crate) head_repair: Option<Instant>,
+    /// The original of a segment arrived that was held to be lost and sent again.
+    pub(crate) late_original: bool,
+}
+
+/// A segment has arrived that was not known to.
+pub(crate) fn arrive(sent: &Sent, news: &mut News, rack: &mut Rack, batch: &mut AckBatch<'_>) {
+    if sent.lost {
+        batch.acked_after_loss(&sent.state);
+    } else {
+        batch.acked(&sent.state);
+    }
+    news.bytes += sent.bytes();
+    if !sent.retransmitted {
+        let (time, end) = (sent.time(), sent.span.end);
+        news.first_original = Some(news.first_original.map_or(end, |first| first.min(end)));
+        news.oldest_once = Some(news.oldest_once.map_or(time, |t| t.min(time)));
+        news.newest_once = Some(news.newest_once.map_or(time, |t| t.max(time)));
+    }
+    news.repeated |= sent.retransmitted;
+    news.late_original |= rack.on_arrival(sent) && sent.is_repair;
+}

@@ -30,12 +30,14 @@ impl Endpoint {
     }
 
     fn on_segment(&mut self, now: Instant, segment: &Segment<'_>) {
+        let listener = self.listener_at(segment.to);
+        // Nothing gives way to a SYN that nobody takes.
         if let Some(&index) = self.by_ends.get(&Ends::new(segment.to, segment.from))
-            && !self.begins_anew(index, &segment.header)
+            && (listener.is_none() || !self.begins_anew(index, &segment.header))
         {
             return self.on_known(now, index, segment);
         }
-        match self.listener_at(segment.to) {
+        match listener {
             Some(id) => self.arrive_in_listen(now, id, segment),
             None => self.refuse(segment),
         }
@@ -85,6 +87,8 @@ impl Endpoint {
         let header = &segment.header;
         match (header.control, header.ack) {
             (Control::Rst, _) => {}
+            // An answer to a SYN that this end never sent; it opens no cookie either.
+            (Control::Syn, Some(_)) => self.refuse(segment),
             (_, Some(_)) => self.arrive_ack(now, id, segment),
             (Control::Syn, None) => self.arrive_syn(now, id, segment),
             _ => {}

@@ -88,9 +88,10 @@ impl<D: Device> Driver<D> {
         }
     }
 
-    /// Nobody has the stack any more, and no connection is left.
+    /// Nobody has the stack any more, and no connection and no packet is left.
     fn is_over(&self) -> bool {
-        self.shared.shares.load(Ordering::Acquire) == 0
+        self.packet.is_empty()
+            && self.shared.shares.load(Ordering::Acquire) == 0
             && self.shared.lock().endpoint.connections() == 0
     }
 

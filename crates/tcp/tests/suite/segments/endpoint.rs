@@ -223,6 +223,45 @@ fn time_wait_gives_way_to_a_newer_syn() {
     assert_eq!(end.connection(handle).map(|c| c.state()), Some(State::Closed));
 }
 
+/// A SYN that nobody takes ends nothing: RFC 6191 lets TIME-WAIT give way to a new connection alone.
+#[test]
+fn time_wait_stays_where_nobody_listens() {
+    let mut end = endpoint();
+    let listener = end.listen(server(), 4, &config()).expect("nobody listens");
+    send(&mut end, client(1), server(), syn(7), b"");
+    let iss = answers(&mut end)[0].seq;
+    send(&mut end, client(1), server(), ack(8, iss.wrapping_add(1)), b"");
+    let handle = end.accept(listener).expect("a connection");
+    end.close(now(), handle);
+    answers(&mut end);
+    let fin = Header { control: Control::Fin, ..ack(8, iss.wrapping_add(2)) };
+    send(&mut end, client(1), server(), fin, b"");
+    answers(&mut end);
+    end.close_listener(listener);
+    send(&mut end, client(1), server(), syn(9000), b"");
+    assert_ne!(answers(&mut end)[0].control, Control::Rst);
+    assert_eq!(end.connection(handle).map(|c| c.state()), Some(State::TimeWait));
+}
+
+/// RFC 9293 section 3.10.7.2: a SYN with an ACK is reset in LISTEN. With a cookie's number it would
+/// be kept beyond the backlog.
+#[test]
+fn a_syn_with_an_ack_opens_no_cookie() {
+    let mut end = endpoint();
+    end.listen(server(), 2, &config()).expect("nobody listens");
+    for port in 1..=2 {
+        send(&mut end, client(port), server(), syn(7), b"");
+    }
+    answers(&mut end);
+    let held = end.connections();
+    send(&mut end, client(9), server(), syn(70), b"");
+    let cookie = answers(&mut end)[0];
+    let both = Header { control: Control::Syn, ..ack(71, cookie.seq.wrapping_add(1)) };
+    send(&mut end, client(9), server(), both, b"");
+    assert_eq!(answers(&mut end)[0].control, Control::Rst);
+    assert_eq!(end.connections(), held, "nothing is kept");
+}
+
 /// A connection that is over and released is forgotten, and its handle names no other.
 #[test]
 fn a_handle_names_one_connection() {

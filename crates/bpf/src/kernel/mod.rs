@@ -284,6 +284,9 @@ pub fn unload(name: Option<&str>) -> Result<Vec<Unloaded>, Error> {
         }
     }
     let found = inventory::programs()?;
+    // The newest first: each puts back the default that it found, which may be an older one's.
+    let age = |name: &String| found.iter().position(|f| f.settings.name == *name);
+    names.sort_by_key(|name| core::cmp::Reverse(age(name)));
     names.into_iter().map(|name| take_out(name, &found)).collect()
 }
 

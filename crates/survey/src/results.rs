@@ -35,7 +35,7 @@ pub struct Failed {
     pub path: u64,
     /// The algorithm.
     pub cc: String,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 

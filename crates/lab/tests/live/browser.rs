@@ -94,7 +94,7 @@ fn open(browser: &str, dir: &Path, file: &Path, flags: &[&str]) -> Output {
     command.output().expect("it starts")
 }
 
-/// What the browser sees on the page.
+/// The page as the browser sees it.
 fn facts(browser: &str, dir: &Path, file: &Path, flags: &[&str]) -> Value {
     let mut all = vec!["--dump-dom"];
     all.extend(flags);
@@ -178,7 +178,7 @@ fn a_browser_shows_every_plot_wide_and_narrow_in_light_and_dark_without_an_error
     assert_ne!(inks[0], inks[1], "what is drawn follows the page");
 }
 
-/// What is to be seen of a page of tables.
+/// The parts of a page of tables that are to be seen.
 const LOOK_AT_TABLES: &str = "<script>addEventListener('load', () => {
   const rows = (table) => Array.from(table.querySelectorAll('tbody tr'));
   const bars = Array.from(document.querySelectorAll('#all td.bar'));

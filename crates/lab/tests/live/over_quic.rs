@@ -64,7 +64,7 @@ fn figure(run: &RunResult, name: &str) -> f64 {
     run.metrics[name].expect(name)
 }
 
-/// What is true of every result on a machine that is quiet enough.
+/// Properties of every result on a machine that is quiet enough.
 fn check_sanity(r: &RunResult) {
     let goodput = figure(r, "goodput_mbps");
     assert!(goodput > 2.0, "goodput {goodput}");
@@ -73,7 +73,7 @@ fn check_sanity(r: &RunResult) {
     check_figures(r);
 }
 
-/// What is true of every result over 20 Mbit/s and 20 ms, whatever the machine.
+/// Properties of every result over 20 Mbit/s and 20 ms, whatever the machine.
 fn check_figures(r: &RunResult) {
     let goodput = figure(r, "goodput_mbps");
     // A link that carries more than its rate is none. The buffer may empty itself after the end.

@@ -28,7 +28,7 @@ pub(crate) fn sleep_ms(ms: u64) {
     thread::sleep(Duration::from_millis(ms));
 }
 
-/// What the way of the data is like; the ACKs' way has half the round trip, and no limit.
+/// The way of the data; the ACKs' way has half the round trip, and no limit.
 pub(crate) struct LinkOf {
     pub(crate) mbit: u64,
     pub(crate) rtt_ms: u64,
@@ -154,7 +154,7 @@ impl Flow<'_> {
         setsockopt(&self.stream, TcpCongestion, &OsString::from(name)).expect("the name is known");
     }
 
-    /// How much the receiver keeps at most. With less than it has, it drops what came out of order.
+    /// The most that the receiver keeps. With less than it has, it drops what came out of order.
     pub(crate) fn limit_receiver(&self, bytes: usize) {
         setsockopt(&self.receiver, RcvBuf, &bytes).expect("a socket");
     }
@@ -197,7 +197,7 @@ impl Flow<'_> {
         connections.into_iter().find(|connection| connection.local_port == port)
     }
 
-    /// What the program believes of it.
+    /// The program's estimates of it.
     pub(crate) fn state(&self) -> Connection {
         self.try_state().expect("the program has it")
     }

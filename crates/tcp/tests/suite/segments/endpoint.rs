@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use fullpipe_cc::Instant;
 use fullpipe_tcp::wire::{self, Control, Header, Segment};
-use fullpipe_tcp::{Config, Endpoint, Error, State};
+use fullpipe_tcp::{Config, Endpoint, Error, Handle, ListenerHandle, State};
 
 use super::lab::{MS, config};
 
@@ -199,10 +199,8 @@ fn garbage_is_passed_by() {
     assert!(end.connections() <= 8);
 }
 
-/// RFC 9293 section 3.10.7.4 and RFC 6191: a SYN beyond the old connection's numbers opens a new
-/// one.
-#[test]
-fn time_wait_gives_way_to_a_newer_syn() {
+/// A listener whose connection is in TIME-WAIT.
+fn in_time_wait() -> (Endpoint, ListenerHandle, Handle) {
     let mut end = endpoint();
     let listener = end.listen(server(), 4, &config()).expect("nobody listens");
     send(&mut end, client(1), server(), syn(7), b"");
@@ -215,6 +213,14 @@ fn time_wait_gives_way_to_a_newer_syn() {
     send(&mut end, client(1), server(), fin, b"");
     assert_eq!(end.connection(handle).map(|c| c.state()), Some(State::TimeWait));
     answers(&mut end);
+    (end, listener, handle)
+}
+
+/// RFC 9293 section 3.10.7.4 and RFC 6191: a SYN beyond the old connection's numbers opens a new
+/// one.
+#[test]
+fn time_wait_gives_way_to_a_newer_syn() {
+    let (mut end, _, handle) = in_time_wait();
     send(&mut end, client(1), server(), syn(5), b"");
     assert_eq!(answers(&mut end)[0].control, Control::None, "older: it is challenged");
     send(&mut end, client(1), server(), syn(9000), b"");
@@ -226,17 +232,7 @@ fn time_wait_gives_way_to_a_newer_syn() {
 /// A SYN that nobody takes ends nothing: RFC 6191 lets TIME-WAIT give way to a new connection alone.
 #[test]
 fn time_wait_stays_where_nobody_listens() {
-    let mut end = endpoint();
-    let listener = end.listen(server(), 4, &config()).expect("nobody listens");
-    send(&mut end, client(1), server(), syn(7), b"");
-    let iss = answers(&mut end)[0].seq;
-    send(&mut end, client(1), server(), ack(8, iss.wrapping_add(1)), b"");
-    let handle = end.accept(listener).expect("a connection");
-    end.close(now(), handle);
-    answers(&mut end);
-    let fin = Header { control: Control::Fin, ..ack(8, iss.wrapping_add(2)) };
-    send(&mut end, client(1), server(), fin, b"");
-    answers(&mut end);
+    let (mut end, listener, handle) = in_time_wait();
     end.close_listener(listener);
     send(&mut end, client(1), server(), syn(9000), b"");
     assert_ne!(answers(&mut end)[0].control, Control::Rst);

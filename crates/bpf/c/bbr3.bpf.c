@@ -165,7 +165,8 @@ static void report_acked(struct flow *f, struct tcp_sock *tp, const struct rate_
 
 /*
  * Reports a loss that a probe repaired (RFC 8985 section 7.4). TCP does not count the packet as lost, and by
- * now it is gone: that it was sent again is known of the probe, which this ACK's sample is about.
+ * now it is gone: that it was sent again is known of the probe, which this ACK's sample is about. Of an
+ * earlier ACK, whose sample TCP kept for itself, nothing is known.
  */
 SELDOM void report_tail_loss(struct flow *f, const struct tcp_sock *tp, const struct rate_sample *rs)
 {
@@ -178,6 +179,8 @@ SELDOM void report_tail_loss(struct flow *f, const struct tcp_sock *tp, const st
 	};
 
 	f->is_tail_lost = false;
+	if (f->cwr_us != (__u32)tp->tcp_mstamp)
+		return;
 	f->tail_losses++;
 	f->conn.lost += size;
 	flow_lost(f, &lost);

@@ -20,7 +20,7 @@ struct flow {
 	__u32 seen_marks;
 	/* Packets in conn.delivered that no ACK was reported of yet. */
 	__u32 newly_delivered;
-	/* TCP has repaired the loss of a last packet with a probe: for the rest of this ACK. */
+	/* TCP has repaired the loss of a last packet with a probe, in the ACK of the time cwr_us. */
 	bool is_tail_lost;
 	/* ACKs with a delivery-rate sample. */
 	__u32 samples;

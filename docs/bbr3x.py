@@ -10,30 +10,13 @@ Needs target/release/fullpipe (cargo build --release).
 
 import json
 import os
-import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-FULLPIPE = ROOT / "target/release/fullpipe"
-PAGE = ROOT / "docs/bbr3x.md"
+from tables import FULLPIPE, ROOT, main, median, run
+
 TUNED, HELD_OUT, SEEDS = 1, (2, 3, 4), 3
-
-
-def run(*names):
-    """The reports of scenario files. 1 says that an expectation is not met, which the table shows."""
-    files = [ROOT / "scenarios" / f"{name}.toml" for name in names]
-    done = subprocess.run([FULLPIPE, "run", *files, "--json"], stdout=subprocess.PIPE, check=False)
-    if done.returncode not in (0, 1):
-        sys.exit(f"fullpipe run {' '.join(names)} ended with {done.returncode}")
-    return json.loads(done.stdout)["scenarios"]
-
-
-def median(values):
-    ordered = sorted(values)
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def effects():
@@ -136,21 +119,5 @@ def survey():
 TABLES = {"effects": effects, "limits": limits, "survey": survey}
 
 
-def main():
-    wanted = sys.argv[1:] or list(TABLES)
-    for name in wanted:
-        if name not in TABLES:
-            sys.exit(f"bbr3x.py: there is no table '{name}'; there are {', '.join(TABLES)}")
-    for name in wanted:
-        table = "\n".join(TABLES[name]())
-        text = PAGE.read_text()
-        new, count = re.subn(
-            rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}\n{table}\n\n{m[2]}", text, flags=re.DOTALL
-        )
-        if count != 1:
-            sys.exit(f"{PAGE}: {count} places for the table '{name}'")
-        PAGE.write_text(new)
-
-
 if __name__ == "__main__":
-    main()
+    main(ROOT / "docs/bbr3x.md", TABLES)

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use fullpipe_bpf::kernel::Options;
+use fullpipe_bpf::kernel::{Options, Usage};
 use fullpipe_testkit::until;
 use nix::sched::CloneFlags;
 use nix::sys::socket::sockopt::TcpCongestion;
@@ -102,6 +104,30 @@ fn a_connection_that_chose_before_its_handshake_gives_its_place_back() {
     });
 }
 
+/// Connections a second of the test below.
+const OPENS_PER_SECOND: u32 = 200;
+
+/// A server that opens many short connections: `OPENS_SECONDS` says for how long.
+fn many_active_opens_leave_no_place_taken() {
+    let seconds = std::env::var("OPENS_SECONDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
+    apart(CloneFlags::CLONE_NEWNET, move || {
+        run("ip", &["link", "set", "lo", "up"]);
+        let name = &*name_of("opens");
+        let loaded = load(&options(name));
+        let begun = Instant::now();
+        let opens = OPENS_PER_SECOND * seconds;
+        for number in 0..opens {
+            short_connection(name, &Chosen::Socket);
+            let due = begun + Duration::from_secs(1) * number / OPENS_PER_SECOND;
+            // Sleeps: the rate of the opens.
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        let took = begun.elapsed();
+        until("all places are free", || loaded.usage().expect("root reads it") == Usage::default());
+        println!("{opens} connections in {took:.1?}: {:?}", loaded.usage());
+    });
+}
+
 fn succeeds(program: &str, args: &[&str]) -> bool {
     let output = std::process::Command::new(program).args(args).output().expect(program);
     output.status.success()
@@ -112,5 +138,6 @@ pub(crate) fn run(program: &str, args: &[&str]) {
 }
 
 fullpipe_testkit::tests! {
-    long [Root, Kernel, Ip] a_connection_that_chose_before_its_handshake_gives_its_place_back;
+    long [Root, Kernel, Ip] a_connection_that_chose_before_its_handshake_gives_its_place_back,
+        many_active_opens_leave_no_place_taken;
 }

@@ -194,7 +194,7 @@ impl Flow<'_> {
     pub(crate) fn try_state(&self) -> Option<Connection> {
         let port = self.stream.local_addr().expect("it has one").port();
         let connections = self.bench.loaded.connections().expect("root reads them");
-        connections.into_iter().find(|connection| connection.local_port == port)
+        connections.into_iter().find(|connection| connection.local.port() == port)
     }
 
     /// The program's estimates of it.

@@ -46,8 +46,8 @@ fn losses_leave_the_samples_their_notes() {
         let link = LinkOf { mbit: 400, rtt_ms: 60, queue_bytes: 3_000_000, loss: 0.005 };
         let bench = Bench::of("ring", amended, &link);
         let flow = bench.flow();
-        // Sleeps: the phase that is looked at.
-        sleep_ms(8_000);
+        // Sleeps: the phase that is looked at, of 60 round trips.
+        sleep_ms(4_000);
         let state = flow.state();
         println!("{state:?}");
         assert!(state.samples > 1_000, "{state:?}");
@@ -63,8 +63,9 @@ fn every_packet_that_was_lost_for_the_first_time_is_found() {
         let link = LinkOf { mbit: 400, rtt_ms: 100, queue_bytes: 250_000, loss: 0.0 };
         let bench = Bench::of("walk", amended, &link);
         let flow = bench.flow();
-        // Sleeps: the phase that is looked at.
-        sleep_ms(6_000);
+        until("Startup is over", || flow.state().state.starts_with("ProbeBW"));
+        // Sleeps: the recovery.
+        sleep_ms(2_000);
         let (state, lost_again) = (flow.state(), bench.counter("TcpExt", "TCPLostRetransmit"));
         let timeouts = bench.counter("TcpExt", "TCPTimeouts");
         println!("{lost_again} retransmissions lost, {timeouts} timeouts; {state:?}");
@@ -189,9 +190,15 @@ fn the_window_grows_again_after_a_receiver_reneged() {
     assert!(megabits > 10.0, "{megabits:.1} Mbit/s of 50");
 }
 
+/// Seconds of each run of a test that measures: one is enough to see that it can, three for a
+/// figure.
+fn seconds_of(variable: &str) -> u64 {
+    std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
 /// Measures; asserts only that a flow survives. `LOSS_SECONDS` says how long each run takes.
 fn goodput_and_retransmissions_under_loss() {
-    let seconds = std::env::var("LOSS_SECONDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    let seconds = seconds_of("LOSS_SECONDS");
     let paths = [(100, 40, 0.001), (100, 40, 0.01), (400, 60, 0.01)];
     for ((mbit, rtt_ms, loss), amended) in
         paths.into_iter().flat_map(|path| [(path, false), (path, true)])
@@ -224,8 +231,9 @@ fn goodput_and_retransmissions_under_loss() {
 }
 
 /// Measures what an ACK costs, beside a program that returns at once; asserts only that both were
-/// counted.
+/// counted. `COST_SECONDS` says how long each run takes.
 fn what_an_ack_costs() {
+    let seconds = seconds_of("COST_SECONDS");
     let paths = [(400, 20, 0.0), (100, 100, 0.0), (100, 100, 0.01)];
     for ((mbit, rtt_ms, loss), amended) in
         paths.into_iter().flat_map(|path| [(path, false), (path, true)])
@@ -247,7 +255,7 @@ fn what_an_ack_costs() {
         sleep_ms(1_500);
         let before = (bench.loaded.ack_cost().expect("it is counted"), empty());
         // Sleeps: what is measured.
-        sleep_ms(3_000);
+        sleep_ms(seconds * 1_000);
         let after = (bench.loaded.ack_cost().expect("it is counted"), empty());
         let (ack, empty) = ((after.0 - before.0).mean(), (after.1 - before.1).mean());
         println!(

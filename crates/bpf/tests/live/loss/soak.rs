@@ -1,5 +1,5 @@
-//! Many connections under loss, timeouts, switches of algorithm and unloading: no byte is lost, and
-//! nothing stays in the kernel. `SOAK_CONNECTIONS` and `SOAK_SECONDS` make it larger and longer
+//! Many connections under loss, timeouts, switches of algorithm and unloading, and short ones that
+//! choose before they connect: no byte is lost, and nothing stays in the kernel. `SOAK_CONNECTIONS` and `SOAK_SECONDS` make it larger and longer
 //! than 60 and 8:
 //!
 //! ```text
@@ -10,23 +10,30 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullpipe_bpf::kernel::{self, Loaded, Options};
+use fullpipe_bpf::kernel::{self, Loaded, Options, Usage};
 use fullpipe_emu::namespace::CLIENT;
+use fullpipe_testkit::until;
 use nix::libc::O_NONBLOCK;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{SndBuf, TcpCongestion};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket,
+};
 
 use super::bench::{Bench, LinkOf, sleep_ms};
 use crate::own::{available, name_of};
 
 const CHUNK: usize = 4096;
+
+/// Number of threads that open short connections.
+const OPENERS: usize = 4;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
@@ -138,8 +145,49 @@ impl Program {
     }
 }
 
+/// Bytes of a short connection.
+const SHORT: usize = 20_000;
+
+/// Opens short connections one after the other, with the program that is the newest then, which they
+/// choose before they connect, until it is told to stop; how many there were.
+fn open_and_close(bench: &Bench, newest: &Mutex<String>, stop: &AtomicBool) -> u64 {
+    let listener = bench.link.client().enter(|| TcpListener::bind((CLIENT, 0)));
+    let listener = listener.expect("inside").expect("a listener");
+    let address = match listener.local_addr().expect("it has one") {
+        SocketAddr::V4(address) => SockaddrIn::from(address),
+        other => panic!("{other}"),
+    };
+    let mut opens = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let name = OsString::from(newest.lock().expect("nobody panics with it").clone());
+        let open = || {
+            let (family, kind) = (AddressFamily::Inet, SockType::Stream);
+            let fd = socket(family, kind, SockFlag::empty(), None).expect("a socket");
+            // It may be taken out meanwhile.
+            setsockopt(&fd, TcpCongestion, &name).ok()?;
+            connect(fd.as_raw_fd(), &address).expect("it listens");
+            Some(TcpStream::from(fd))
+        };
+        let stream = bench.link.server().expect("a namespace").enter(open).expect("inside");
+        let Some(mut stream) = stream else { continue };
+        let (mut receiver, _) = listener.accept().expect("it connects");
+        stream.write_all(&[7; SHORT]).expect("it goes on");
+        drop(stream);
+        let mut all = Vec::new();
+        receiver.read_to_end(&mut all).expect("it arrives");
+        assert!(all == [7; SHORT], "{} bytes of {SHORT}", all.len());
+        opens += 1;
+    }
+    opens
+}
+
 /// Switches algorithms at random, cuts the link and replaces the program, until the time is over.
-fn disturb(bench: &Bench, senders: &Mutex<Vec<Arc<TcpStream>>>, seconds: u64) {
+fn disturb(
+    bench: &Bench,
+    senders: &Mutex<Vec<Arc<TcpStream>>>,
+    newest: &Mutex<String>,
+    seconds: u64,
+) {
     let (mut state, mut program) = (1, Program::load(1));
     let (mut switches, mut replaced, mut outages) = (0u64, 0u64, 0u64);
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -162,6 +210,7 @@ fn disturb(bench: &Bench, senders: &Mutex<Vec<Arc<TcpStream>>>, seconds: u64) {
         second += 1;
         if second % 3 == 0 {
             program.replace();
+            newest.lock().expect("nobody panics with it").clone_from(&program.name);
             replaced += 1;
         }
         if second % 5 == 0 {
@@ -192,7 +241,8 @@ pub(super) fn soak() {
     let listener = bench.link.client().enter(|| TcpListener::bind((CLIENT, 0)));
     let listener = listener.expect("inside").expect("a listener");
     let address: SocketAddr = listener.local_addr().expect("it has one");
-    let (stop, sent, received) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let (stop, stopped) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
     let senders = Mutex::new(Vec::new());
     let small = || thread::Builder::new().stack_size(128 << 10);
     thread::scope(|scope| {
@@ -219,27 +269,42 @@ pub(super) fn soak() {
             };
             small().spawn_scoped(scope, run).expect("a thread");
         }
-        disturb(&bench, &senders, seconds);
+        let newest = Mutex::new(bench.name.clone());
+        let opens = AtomicU64::new(0);
+        thread::scope(|scope| {
+            let (bench, newest, stop, opens) = (&bench, &newest, &stopped, &opens);
+            for _ in 0..OPENERS {
+                let run = move || {
+                    opens.fetch_add(open_and_close(bench, newest, stop), Ordering::Relaxed);
+                };
+                small().spawn_scoped(scope, run).expect("a thread");
+            }
+            disturb(bench, &senders, newest, seconds);
+            stop.store(true, Ordering::Relaxed);
+        });
+        println!("{} short connections", opens.into_inner());
         println!("during: {:?} allocations of 8 KB, before {allocated:?}", allocations());
         stop.store(true, Ordering::Relaxed);
     });
     let (sent, received) = (sent.into_inner(), received.into_inner());
     println!("{sent} bytes sent, {received} received and compared");
     assert_eq!(sent, received);
-    drop((senders, listener, bench));
-    // Sleeps: the kernel frees what a socket used when it gets to it.
-    sleep_ms(5_000);
-    let after = (allocations(), unreclaimable_kilobytes());
+    drop((senders, listener));
+    let usage = || bench.loaded.usage().expect("root reads it");
+    println!("the first program at the end: {:?}", usage());
+    until("its counters are back", || usage() == Usage::default());
+    drop(bench);
+    // The kernel frees what a socket used when it gets to it.
+    if let Some(before) = allocated {
+        until("the allocations are back", || {
+            allocations().is_some_and(|now| now < before + connections / 4 + 100)
+        });
+    }
     println!(
         "before and after: 8 KB {allocated:?}, {:?}; SUnreclaim {unreclaimable}, {} kB",
-        after.0, after.1
+        allocations(),
+        unreclaimable_kilobytes()
     );
-    if let (Some(before), Some(after)) = (allocated, after.0) {
-        assert!(
-            after < before + connections / 4 + 100,
-            "{before} allocations before, {after} after"
-        );
-    }
     let lines = log.map(Log::lines).unwrap_or_default();
     println!("{} lines in the kernel's log: {lines:#?}", lines.len());
     let is_wrong = |line: &&String| {

@@ -170,6 +170,9 @@ case "$(cat kernel)-$stage" in
         is "$(default)" "$(cat default)"
         systemctl start fullpipe-bbr3
         is "$(default)" bbr3
+        say "both, and a default by sysctl.d"
+        sed -i 's/^OPTIONS=.*/OPTIONS=""/; s/^ALGORITHM=.*/ALGORITHM="bbr3x bbr3"/' /etc/default/fullpipe-bbr3
+        echo net.ipv4.tcp_congestion_control=bbr3 >/etc/sysctl.d/90-bbr3.conf
         echo 2 >stage
         sync
         say "rebooting"
@@ -180,7 +183,9 @@ case "$(cat kernel)-$stage" in
         say "after the reboot"
         systemctl is-active fullpipe-bbr3
         is "$(default)" bbr3
+        rm /etc/sysctl.d/90-bbr3.conf
         fullpipe-bbr3 status
+        is "$(fullpipe-bbr3 status | grep -cE '^bbr3x?:')" 2
         ip netns add other
         is "$(ip netns exec other cat /proc/sys/net/ipv4/tcp_congestion_control)" bbr3
 

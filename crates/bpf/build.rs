@@ -1,5 +1,5 @@
 //! With the feature `kernel`: compiles `c/bbr3.bpf.c` into the objects that the program carries,
-//! `bbr3` and `bbr3x`.
+//! `bbr3` and `bbr3x`, and `c/use.bpf.c` into `use`.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,14 +12,16 @@ fn main() {
     if env::var_os("CARGO_FEATURE_KERNEL").is_none() {
         return;
     }
-    for name in ["bbr3", "bbr3x"] {
-        if let Err(reason) = compile(name) {
+    for (name, source) in
+        [("bbr3", "c/bbr3.bpf.c"), ("bbr3x", "c/bbr3.bpf.c"), ("use", "c/use.bpf.c")]
+    {
+        if let Err(reason) = compile(name, source) {
             println!("cargo::error={reason}");
         }
     }
 }
 
-fn compile(name: &str) -> Result<(), String> {
+fn compile(name: &str, source: &str) -> Result<(), String> {
     let directory = |name| {
         env::var_os(name).map(PathBuf::from).ok_or_else(|| format!("cargo does not set {name}"))
     };
@@ -35,7 +37,7 @@ fn compile(name: &str) -> Result<(), String> {
         .arg(format!("-D{}", name.to_uppercase()))
         .arg("-I")
         .arg(&headers)
-        .args(["-c", "c/bbr3.bpf.c", "-o"])
+        .args(["-c", source, "-o"])
         .arg(&object)
         .output()
         .map_err(|error| format!("{clang}: {error}"))?;
@@ -43,7 +45,7 @@ fn compile(name: &str) -> Result<(), String> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).replace('\n', " | ");
-    Err(format!("{clang} cannot compile c/bbr3.bpf.c: {said}"))
+    Err(format!("{clang} cannot compile {source}: {said}"))
 }
 
 /// The first compiler that is there; older ones than 17 are not tried on purpose.

@@ -8,6 +8,7 @@
 /* One connection for status, as src/kernel/connection.rs reads it. */
 struct connection {
 	__u8 remote[16];
+	__u8 local[16];
 	uint64_t cwnd;
 	uint64_t pacing_rate;
 	uint64_t max_bw;
@@ -29,6 +30,9 @@ struct connection {
 	__u32 losses_not_found;
 	__u32 tail_losses;
 	__u32 restarts;
+	/* The number of the network namespace; 0 where the kernel does not keep it there. */
+	__u32 namespace;
+	__u32 reserved;
 };
 
 SEC("iter/bpf_sk_storage_map")
@@ -61,10 +65,15 @@ int bbr3_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 		.tail_losses = f->tail_losses,
 		.restarts = f->restarts,
 	};
-	if (connection.is_ipv6)
+	if (connection.is_ipv6) {
 		bpf_core_read(connection.remote, 16, &sk->__sk_common.skc_v6_daddr);
-	else
+		bpf_core_read(connection.local, 16, &sk->__sk_common.skc_v6_rcv_saddr);
+	} else {
 		*(__be32 *)connection.remote = sk->__sk_common.skc_daddr;
+		*(__be32 *)connection.local = sk->__sk_common.skc_rcv_saddr;
+	}
+	if (bpf_core_field_exists(sk->__sk_common.skc_net.net->ns.inum))
+		connection.namespace = sk->__sk_common.skc_net.net->ns.inum;
 	bpf_seq_write(ctx->meta->seq, &connection, sizeof(connection));
 	return 0;
 }

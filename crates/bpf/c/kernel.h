@@ -59,12 +59,27 @@ struct in6_addr {
 	} in6_u;
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
 struct sock_common {
 	unsigned short skc_family;
 	__u16 skc_num;
 	__be16 skc_dport;
 	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
 	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	possible_net_t skc_net;
 };
 
 struct rb_node {
@@ -86,7 +101,7 @@ struct sock {
 };
 
 struct inet_connection_sock {
-	__u8 icsk_ca_state : 5, icsk_ca_initialized : 1;
+	__u8 icsk_ca_state : 5, icsk_ca_initialized : 1, icsk_ca_setsockopt : 1;
 	__u64 icsk_ca_priv[1];
 };
 
@@ -149,6 +164,14 @@ struct rate_sample {
 	bool is_app_limited;
 	bool is_retrans;
 	bool is_ack_delayed;
+};
+
+/* remote_port is in the network's byte order, local_port is not. */
+struct bpf_sock_ops {
+	__u32 op;
+	__u32 remote_port;
+	__u32 local_port;
+	struct bpf_sock *sk;
 };
 
 struct seq_file;

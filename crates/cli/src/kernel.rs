@@ -1,7 +1,7 @@
 //! `fullpipe kernel`: BBRv3 in the kernel that this machine runs.
 
 use clap::Subcommand;
-use fullpipe_bpf::arguments;
+use fullpipe_bpf::arguments::{self, Handle};
 use fullpipe_cc::Duration;
 use fullpipe_lab::units;
 
@@ -21,9 +21,10 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo fullpipe kernel load --pin
+  sudo fullpipe kernel load bbr3 bbr3x --pin
   sudo fullpipe kernel status
   sudo fullpipe kernel doctor
+  sudo fullpipe kernel use bbr3 --cgroup /sys/fs/cgroup/system.slice/nginx.service --port 443
   sudo fullpipe kernel unload";
 
 // Without the feature there is help for the options, and nobody who reads them.
@@ -38,19 +39,8 @@ enum Action {
         #[arg(long)]
         pin: bool,
     },
-    /// Show what is loaded, and the model of every connection that uses it
-    Status {
-        /// One JSON object
-        #[arg(long)]
-        json: bool,
-    },
-    /// The numbers of connections, by reason also those that run as Reno, for Prometheus
-    Metrics,
-    /// Take out what is pinned; connections that use it keep it until they close
-    Unload {
-        /// The name of one; without it, all that are pinned
-        name: Option<String>,
-    },
+    #[command(flatten)]
+    Handle(Handle),
     /// Say what this machine can do, what it lacks, and what is in the way
     Doctor,
     /// Measure it beside linux:bbr and linux:cubic on eight paths and on loopback: some eleven
@@ -67,11 +57,9 @@ enum Action {
 
 #[cfg(not(all(feature = "kernel", target_os = "linux")))]
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let action = match args.action {
+    let action = match &args.action {
         Action::Load { .. } => "load",
-        Action::Status { .. } => "status",
-        Action::Metrics => "metrics",
-        Action::Unload { .. } => "unload",
+        Action::Handle(handle) => handle.name(),
         Action::Doctor => "doctor",
         Action::Figures { .. } => "figures",
     };
@@ -90,6 +78,7 @@ mod linux {
     use std::thread;
     use std::time::Duration;
 
+    use fullpipe_bpf::arguments;
     use fullpipe_bpf::kernel::{self, Cost, Counting, Error, Loaded, Options, Verdict};
     use fullpipe_lab::KernelCc;
     use fullpipe_lab::figures::kernel::{self as kernel_figures, Campaign, Contender};
@@ -104,26 +93,15 @@ mod linux {
 
     pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         match &args.action {
-            Action::Load { options, pin } => load(&options.options(*pin)),
-            Action::Status { json } => {
-                let status = kernel::status().map_err(fail)?;
-                print(&if *json { status.json() } else { status.to_string() })
-            }
-            Action::Metrics => print(&kernel::status().map_err(fail)?.metrics()),
-            Action::Unload { name } => {
-                let unloaded = kernel::unload(name.as_deref()).map_err(fail)?;
-                print(&unloaded.iter().map(ToString::to_string).collect::<String>())
-            }
+            Action::Load { options, pin } => load(&options.options(*pin).map_err(fail)?, *pin),
+            Action::Handle(handle) => print(&handle.run().map_err(fail)?),
             Action::Doctor => doctor(),
             Action::Figures { duration } => figures(*duration),
         }
     }
 
     fn fail(error: Error) -> Failure {
-        match error {
-            Error::BadName(_) | Error::BadLimit => Failure::bad_input(error),
-            _ => Failure::run(error),
-        }
+        if error.is_bad_input() { Failure::bad_input(error) } else { Failure::run(error) }
     }
 
     /// Fails if it cannot be loaded here.
@@ -136,19 +114,14 @@ mod linux {
         }
     }
 
-    fn load(options: &Options) -> Result<(), Failure> {
+    fn load(all: &[Options], pin: bool) -> Result<(), Failure> {
         let stop = Interrupt::install()?.flag();
-        let loaded = kernel::load(options).map_err(fail)?;
-        let unknown = kernel::unknown_operations().unwrap_or_default();
-        if !unknown.is_empty() {
-            say(&format!(
-                "this kernel's TCP has operations that are newer: {}",
-                unknown.join(", ")
-            ));
+        let loaded = arguments::load(all).map_err(fail)?;
+        if let Some(warning) = arguments::warning() {
+            say(&warning);
         }
-        let default = if options.default { ", and the default of new connections" } else { "" };
-        print(&format!("{} is in the kernel{default}\n", options.name))?;
-        if options.pin {
+        print(&arguments::loaded(all))?;
+        if pin {
             return Ok(());
         }
         say("Ctrl-C takes it out again; --pin would have kept it");
@@ -156,7 +129,8 @@ mod linux {
             thread::sleep(NAP);
         }
         drop(loaded);
-        print(&format!("{} is out of the kernel\n", options.name))
+        let lines = all.iter().map(|options| format!("{} is out of the kernel\n", options.name));
+        print(&lines.collect::<String>())
     }
 
     /// Duration of each of the three runs over loopback.

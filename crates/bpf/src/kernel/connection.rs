@@ -12,10 +12,13 @@ use super::Error;
 /// what the algorithm does not know yet, and what it calls infinite, is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The local port.
-    pub local_port: u16,
+    /// This end.
+    pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
+    /// Its network namespace, by the number that `/proc/PID/ns/net` and `lsns` show; `None` if the
+    /// kernel does not tell.
+    pub namespace: Option<u32>,
     /// The state, in the draft's spelling.
     pub state: &'static str,
     /// C.SMSS.
@@ -57,7 +60,7 @@ pub struct Connection {
 }
 
 /// Bytes of `struct connection` in `c/connections.h`.
-const RECORD: usize = 128;
+const RECORD: usize = 152;
 
 /// Like a line of `ss -ti`: volumes in packets and bytes, rates in Mbit/s, times in ms.
 impl fmt::Display for Connection {
@@ -68,11 +71,16 @@ impl fmt::Display for Connection {
             self.inflight_longterm.map(|v| format!(" inflight_longterm:{}", v / self.smss.max(1)));
         let alpha =
             self.ecn_alpha.map(|alpha| format!(" ecn_alpha:{:.2}", f64::from(alpha) / 256.0));
+        let not_found = match self.losses_not_found {
+            0 => String::new(),
+            n => format!(" losses_not_found:{n}/{}", self.losses),
+        };
+        let namespace = self.namespace.map(|number| format!(" netns:{number}"));
         write!(
             f,
-            ":{} -> {} {} cwnd:{} mss:{} pacing_rate:{:.1}Mbps max_bw:{:.1}Mbps min_rtt:{min_rtt}{} \
-             delivered:{} lost:{}{}",
-            self.local_port,
+            "{} -> {} {} cwnd:{} mss:{} pacing_rate:{:.1}Mbps max_bw:{:.1}Mbps min_rtt:{min_rtt}{} \
+             delivered:{} lost:{}{}{}{}",
+            self.local,
             self.remote,
             self.state,
             self.cwnd / self.smss.max(1),
@@ -82,7 +90,9 @@ impl fmt::Display for Connection {
             bound.unwrap_or_default(),
             self.delivered,
             self.lost,
+            not_found,
             alpha.unwrap_or_default(),
+            namespace.unwrap_or_default(),
         )
     }
 }
@@ -108,33 +118,37 @@ impl Connection {
         let u32_at = |at| u32::from_ne_bytes(bytes(at, 4).try_into().unwrap_or_default());
         let u16_at = |at| u16::from_ne_bytes(bytes(at, 2).try_into().unwrap_or_default());
         let finite = |v: u64| (v != u64::MAX).then_some(v);
-        let address = if u32_at(88) != 0 {
-            let octets: [u8; 16] = bytes(0, 16).try_into().unwrap_or_default();
-            IpAddr::from(Ipv6Addr::from(octets))
-        } else {
-            let octets: [u8; 4] = bytes(0, 4).try_into().unwrap_or_default();
-            IpAddr::from(Ipv4Addr::from(octets))
+        let is_ipv6 = u32_at(104) != 0;
+        let address = |at: usize| {
+            if is_ipv6 {
+                let octets: [u8; 16] = bytes(at, 16).try_into().unwrap_or_default();
+                IpAddr::from(Ipv6Addr::from(octets))
+            } else {
+                let octets: [u8; 4] = bytes(at, 4).try_into().unwrap_or_default();
+                IpAddr::from(Ipv4Addr::from(octets))
+            }
         };
         Self {
-            remote: SocketAddr::new(address, u16_at(86)),
-            cwnd: u64_at(16),
-            pacing_rate: u64_at(24),
-            max_bw: u64_at(32),
-            min_rtt: finite(u64_at(40)),
-            delivered: u64_at(48),
-            lost: u64_at(56),
-            marked: u64_at(96),
-            ecn_alpha: (u32_at(92) != u32::MAX).then(|| u32_at(92)),
-            inflight_longterm: finite(u64_at(64)),
-            smss: u64_at(72),
-            state: state_name(u32_at(80)),
-            local_port: u16_at(84),
-            samples: u32_at(104),
-            samples_without_note: u32_at(108),
-            losses: u32_at(112),
-            losses_not_found: u32_at(116),
-            tail_losses: u32_at(120),
-            restarts: u32_at(124),
+            remote: SocketAddr::new(address(0), u16_at(102)),
+            local: SocketAddr::new(address(16), u16_at(100)),
+            namespace: Some(u32_at(144)).filter(|number| *number != 0),
+            cwnd: u64_at(32),
+            pacing_rate: u64_at(40),
+            max_bw: u64_at(48),
+            min_rtt: finite(u64_at(56)),
+            delivered: u64_at(64),
+            lost: u64_at(72),
+            inflight_longterm: finite(u64_at(80)),
+            smss: u64_at(88),
+            state: state_name(u32_at(96)),
+            ecn_alpha: (u32_at(108) != u32::MAX).then(|| u32_at(108)),
+            marked: u64_at(112),
+            samples: u32_at(120),
+            samples_without_note: u32_at(124),
+            losses: u32_at(128),
+            losses_not_found: u32_at(132),
+            tail_losses: u32_at(136),
+            restarts: u32_at(140),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 use super::inventory::Held;
 use super::{
-    DEFAULT_NAME, DEFAULT_NAME_AMENDED, Status, check, error, pins, status, sysctl,
+    DEFAULT_NAME, DEFAULT_NAME_AMENDED, Status, cgroup, check, error, pins, status, sysctl,
     unknown_operations,
 };
 
@@ -67,6 +67,10 @@ pub fn doctor() -> Vec<Finding> {
         good("/sys/fs/bpf is there for --pin")
     } else {
         poor("/sys/fs/bpf is not mounted, which --pin needs: mount -t bpf bpf /sys/fs/bpf")
+    });
+    findings.push(match cgroup::mount_point() {
+        Some(path) => good(format!("cgroups are in {}, for `use`", path.display())),
+        None => poor("no cgroups of version 2, which `use` needs: mount -t cgroup2 none DIRECTORY"),
     });
     findings.extend(of_names(&sysctl::available().unwrap_or_default(), programs.as_ref()));
     findings.extend(of_settings(|path| {
@@ -172,6 +176,13 @@ fn of_programs(status: &Status) -> Vec<Finding> {
                 "{} connections of {name} run as Reno without memory: net.core.optmem_max, or the memory cgroup",
                 usage.without_memory
             )));
+        }
+    }
+    for found in &status.uses {
+        if !found.is_known {
+            findings.push(poor(format!("{found}: TCP has no such algorithm now")));
+        } else if found.is_gone() {
+            findings.push(poor(format!("{found}: the next `use` removes what is left of it")));
         }
     }
     findings

@@ -1,5 +1,6 @@
 //! Errors, each in one line that says what would be right.
 
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// The reason why the program was not loaded, shown or unloaded.
@@ -64,6 +65,9 @@ pub enum Error {
     /// A limit of none.
     #[error("--max-connections 0 leaves every connection to Reno: 1 or more")]
     BadLimit,
+    /// One name for two programs.
+    #[error("--name is the name of one: load bbr3 and bbr3x by one command each")]
+    OneName,
     /// One of the two capabilities is there.
     #[error("loading a congestion control needs CAP_BPF and CAP_PERFMON; this process lacks {0}")]
     Lacks(&'static str),
@@ -82,6 +86,42 @@ pub enum Error {
     /// The kernel does not count, or does not tell.
     #[error("the kernel does not tell what the program costs: {0}")]
     Cost(#[source] io::Error),
+    /// No cgroup of version 2.
+    #[error("{} is no directory of a cgroup of version 2{}", path.display(), where_they_are(mounted.as_deref()))]
+    NoCgroup {
+        /// As it was given.
+        path: PathBuf,
+        /// The place of all of them.
+        mounted: Option<PathBuf>,
+    },
+    /// Ports that no connection has, or too many of them.
+    #[error("--port takes 1 to {} ports, each from 1 to 65535", super::cgroup::MAX_PORTS)]
+    BadPorts,
+    /// TCP has no such algorithm.
+    #[error("this kernel has no congestion control {name}; it has {known}, and `load` adds bbr3")]
+    NoAlgorithm {
+        /// As it was given.
+        name: String,
+        /// What it has.
+        known: String,
+    },
+    /// An earlier one would have the connections.
+    #[error(
+        "{} uses {earlier} already: end that with --off; of several the one for all ports comes last",
+        cgroup.display()
+    )]
+    InUse {
+        /// The cgroup.
+        cgroup: PathBuf,
+        /// What it uses.
+        earlier: String,
+    },
+    /// Nothing to end.
+    #[error("{} uses nothing that could end: `status` shows what does", .0.display())]
+    NotInUse(PathBuf),
+    /// Not root, for a cgroup.
+    #[error("this needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN); this process lacks {0}")]
+    CgroupRights(String),
     /// A pin failed.
     #[error("cannot pin the program in /sys/fs/bpf/fullpipe: {0}")]
     Pin(#[source] libbpf_rs::Error),
@@ -120,7 +160,27 @@ const PERFMON: u32 = 38;
 const SYS_ADMIN: u32 = 21;
 const NET_ADMIN: u32 = 12;
 
+fn where_they_are(mounted: Option<&Path>) -> String {
+    match mounted {
+        Some(path) => format!(": they are in {}", path.display()),
+        None => ": none are mounted (mount -t cgroup2 none DIRECTORY)".to_owned(),
+    }
+}
+
 impl Error {
+    /// True if what was asked for cannot be right, whatever the machine can do.
+    pub fn is_bad_input(&self) -> bool {
+        matches!(
+            self,
+            Self::BadName(_)
+                | Self::BadLimit
+                | Self::BadPorts
+                | Self::OneName
+                | Self::NoCgroup { .. }
+                | Self::NoAlgorithm { .. }
+        )
+    }
+
     /// The reason why the kernel refused to load something. The kernel's error is the same for
     /// missing capabilities and for a program that it does not accept.
     pub(super) fn load(error: libbpf_rs::Error) -> Self {
@@ -148,6 +208,13 @@ pub(super) fn lacking() -> Vec<&'static str> {
     let effective = effective() >> NET_ADMIN & 1 == 1;
     let default = (!effective).then_some("CAP_NET_ADMIN");
     lacking.map(|(_, name)| name).chain(default).collect()
+}
+
+/// The capabilities for a cgroup's program that this thread lacks: the same ones, but for one that
+/// stands for all.
+pub(super) fn lacking_for_cgroups() -> Vec<&'static str> {
+    let all = [(BPF, "CAP_BPF"), (PERFMON, "CAP_PERFMON"), (NET_ADMIN, "CAP_NET_ADMIN")];
+    all.into_iter().filter(|(capability, _)| !has(*capability)).map(|(_, name)| name).collect()
 }
 
 /// True if this thread has a capability, or the one that stands for it.

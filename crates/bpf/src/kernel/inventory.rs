@@ -1,5 +1,7 @@
 //! All programs of ours in the kernel, whoever holds them.
 
+use std::ffi::OsStr;
+
 use libbpf_rs::query::{
     LinkInfoIter, LinkTypeInfo, MapInfoIter, ProgInfoIter, ProgInfoQueryOptions,
 };
@@ -56,15 +58,25 @@ pub(super) fn programs() -> Result<Vec<Found>, Error> {
 
 /// The content of a program's maps.
 fn maps_of(ids: &[u32]) -> Option<(Settings, Usage)> {
-    let own: Vec<_> = MapInfoIter::default().filter(|map| ids.contains(&map.id)).collect();
-    let open = |name: &str, size: usize| {
-        let short = name.get(..name.len().min(15))?;
-        let map = own.iter().find(|map| map.name == short && map.value_size as usize == size)?;
-        MapHandle::from_map_id(map.id).ok()
-    };
-    let settings = Settings::read(&open(settings::MAP, settings::SIZE)?).ok()?;
-    let usage = Usage::of(&open(usage::MAP, usage::SIZE)?).ok()?;
+    let settings = Settings::read(&open_map(ids, settings::MAP, settings::SIZE)?).ok()?;
+    let usage = Usage::of(&open_map(ids, usage::MAP, usage::SIZE)?).ok()?;
     Some((settings, usage))
+}
+
+/// The numbers of the maps that a program has.
+pub(super) fn map_ids(program: u32) -> Option<Vec<u32>> {
+    let query = ProgInfoQueryOptions::default().include_map_ids(true);
+    let own = ProgInfoIter::with_query_opts(query).find(|found| found.id == program);
+    own.map(|own| own.map_ids)
+}
+
+/// Opens one of these maps by its name, of which the kernel keeps 15 letters, and its size.
+pub(super) fn open_map(ids: &[u32], name: &str, size: usize) -> Option<MapHandle> {
+    let short = name.get(..name.len().min(15))?;
+    let is_it = |name: &OsStr, value_size: u32| name == short && value_size as usize == size;
+    let mut own = MapInfoIter::default().filter(|map| ids.contains(&map.id));
+    let map = own.find(|map| is_it(&map.name, map.value_size))?;
+    MapHandle::from_map_id(map.id).ok()
 }
 
 /// Operations that TCP has now.

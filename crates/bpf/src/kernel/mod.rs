@@ -3,6 +3,7 @@
 //! The program is in the kernel as long as somebody holds its link: the process that loaded it, or
 //! a pin in the BPF file system. Connections that use it keep it until they close, whoever lets go.
 
+pub mod cgroup;
 mod connection;
 mod cost;
 mod default;
@@ -12,6 +13,7 @@ mod inventory;
 mod lock;
 mod namespaces;
 mod pins;
+mod report;
 mod settings;
 mod status;
 mod sysctl;
@@ -264,30 +266,50 @@ impl fmt::Display for Unloaded {
     }
 }
 
+/// All that [`unload`] undid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// The cgroups whose connections had it.
+    pub uses: Vec<cgroup::InUse>,
+    /// The programs.
+    pub programs: Vec<Unloaded>,
+}
+
+/// A line for each.
+impl fmt::Display for Undone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.uses.iter().try_for_each(|ended| writeln!(f, "no more {ended}"))?;
+        self.programs.iter().try_for_each(|unloaded| unloaded.fmt(f))
+    }
+}
+
 /// Takes pinned programs out of the kernel: that of a name, or all. In this network namespace and in
-/// all others in which one was the default, the default before it comes back.
+/// all others in which one was the default, the default before it comes back; and no cgroup uses it
+/// any more. Without a name, no cgroup uses anything any more, also none of the kernel's own.
 ///
 /// # Errors
 ///
 /// [`Error::NotPinned`] when nothing is pinned, [`Error::NotPinnedBy`] when nothing of this name is,
 /// and whatever the system refuses.
-pub fn unload(name: Option<&str>) -> Result<Vec<Unloaded>, Error> {
-    if pins::names()?.is_empty() {
+pub fn unload(name: Option<&str>) -> Result<Undone, Error> {
+    if pins::names()?.is_empty() && pins::uses()?.is_empty() {
         return Err(Error::NotPinned);
     }
     let _lock = Lock::take()?;
+    let is_meant = |other: &str| name.is_none_or(|name| name == other);
+    let uses = cgroup::end_those(|found| is_meant(&found.algorithm))?;
     let mut names = pins::names()?;
-    if let Some(name) = name {
-        names.retain(|pinned| pinned == name);
-        if names.is_empty() {
-            return Err(Error::NotPinnedBy(name.to_owned()));
-        }
+    names.retain(|pinned| is_meant(pinned));
+    if names.is_empty() && uses.is_empty() {
+        return Err(name.map_or(Error::NotPinned, |name| Error::NotPinnedBy(name.to_owned())));
     }
     let found = inventory::programs()?;
     // The newest first: each puts back the default that it found, which may be an older one's.
     let age = |name: &String| found.iter().position(|f| f.settings.name == *name);
     names.sort_by_key(|name| core::cmp::Reverse(age(name)));
-    names.into_iter().map(|name| take_out(name, &found)).collect()
+    let programs =
+        names.into_iter().map(|name| take_out(name, &found)).collect::<Result<_, _>>()?;
+    Ok(Undone { uses, programs })
 }
 
 fn take_out(name: String, found: &[inventory::Found]) -> Result<Unloaded, Error> {

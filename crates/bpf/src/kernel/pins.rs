@@ -1,4 +1,5 @@
-//! The pins of programs in the BPF file system: a directory for each, by the program's name.
+//! The pins in the BPF file system: of programs a directory for each, by the program's name, and a
+//! directory for what cgroups use.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,6 +9,9 @@ use super::Error;
 
 /// Directory of the directories.
 const PINS: &str = "/sys/fs/bpf/fullpipe";
+
+/// Directory of the links to cgroups. No program's pins are in it, whatever its name is.
+const USES: &str = "/sys/fs/bpf/fullpipe-use";
 
 /// The registration, pinned last and removed first: a program without it is not pinned.
 const LINK: &str = "link";
@@ -43,6 +47,39 @@ pub(super) fn names() -> Result<Vec<String>, Error> {
 /// True if a program of this name is pinned.
 pub(super) fn is_pinned(name: &str) -> bool {
     fs::symlink_metadata(link(name)).is_ok()
+}
+
+/// The pin for what a cgroup uses, by its number and the first of the ports: no two have it.
+pub(super) fn of_use(cgroup: u64, port: Option<u16>) -> PathBuf {
+    let port = port.map_or("all".to_owned(), |port| port.to_string());
+    Path::new(USES).join(format!("{cgroup}-{port}"))
+}
+
+/// The pins of all that cgroups use.
+pub(super) fn uses() -> Result<Vec<PathBuf>, Error> {
+    match fs::read_dir(USES) {
+        Ok(entries) => Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::NotRoot),
+        Err(source) => Err(Error::Pins { source }),
+    }
+}
+
+/// Makes the directory for them.
+pub(super) fn make_uses() -> Result<(), Error> {
+    fs::create_dir_all(USES).map_err(|source| Error::Pins { source })
+}
+
+/// Removes one of them.
+pub(super) fn remove_use(pin: &Path) -> Result<(), Error> {
+    match fs::remove_file(pin) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Pins { source: error }),
+        _ => {
+            // Fails as long as there is another one.
+            let _ = fs::remove_dir(USES);
+            Ok(())
+        }
+    }
 }
 
 /// Sees to it that a program can be pinned. To be called with the lock held: what another loader

@@ -1,8 +1,10 @@
-//! The programs of ours in the kernel, for people and for monitoring.
+//! The programs of ours in the kernel, for people.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
 
+use super::cgroup::{self, InUse};
 use super::inventory::{self, Found, Held};
 use super::{Connection, Error, Usage, connection, namespaces, pins, sysctl};
 
@@ -36,11 +38,13 @@ pub struct Program {
     pub connections: Vec<Connection>,
 }
 
-/// The programs of ours in the kernel.
+/// The programs of ours in the kernel, and what cgroups use.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// The programs, in the order in which they were loaded.
     pub programs: Vec<Program>,
+    /// The algorithms of cgroups, in the order in which they began.
+    pub uses: Vec<InUse>,
 }
 
 /// Looks at the programs in the kernel: those that are pinned, those that a process holds, and
@@ -59,17 +63,19 @@ pub fn status() -> Result<Status, Error> {
     // What nobody holds is about to go.
     let is_in_use = |p: &Program| p.usage.connections > 0 || p.usage.as_reno() > 0;
     programs.retain(|program| program.held != Held::ByConnections || is_in_use(program));
-    Ok(Status { programs })
+    Ok(Status { programs, uses: cgroup::list()? })
 }
 
 fn program(found: Found, here: &str, elsewhere: &[String]) -> Result<Program, Error> {
     let Found { settings, usage, held } = found;
     let is_this_build = settings.is_this_build();
     let connections = match held {
-        Held::Pinned => {
-            let records = fs::read(pins::connections(&settings.name));
-            connection::decode(&records.map_err(|source| Error::Pins { source })?)
-        }
+        Held::Pinned => match fs::read(pins::connections(&settings.name)) {
+            Ok(records) => connection::decode(&records),
+            // It is unloaded meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(Error::Pins { source }),
+        },
         Held::ByProcess | Held::ByConnections => Vec::new(),
     };
     // Of two by one name, it is the one that TCP has.
@@ -93,10 +99,20 @@ fn program(found: Found, here: &str, elsewhere: &[String]) -> Result<Program, Er
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.programs.is_empty() {
+        if self.programs.is_empty() && self.uses.is_empty() {
             writeln!(f, "nothing is loaded")?;
         }
-        self.programs.iter().try_for_each(|program| program.fmt(f))
+        self.programs.iter().try_for_each(|program| program.fmt(f))?;
+        for found in &self.uses {
+            writeln!(f, "{found}: {} so far", found.given)?;
+            if found.refused > 0 {
+                writeln!(f, "  {} more kept what they had", found.refused)?;
+            }
+            if !found.is_known {
+                writeln!(f, "  TCP has no {} now: they get the default", found.algorithm)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -142,144 +158,12 @@ impl fmt::Display for Program {
     }
 }
 
-impl Held {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Pinned => "pin",
-            Self::ByProcess => "process",
-            Self::ByConnections => "connections",
-        }
-    }
-}
-
-impl Status {
-    /// One JSON object: volumes are bytes, rates bytes a second, times nanoseconds, and `null` is
-    /// what is not known yet or not bounded.
-    pub fn json(&self) -> String {
-        let programs: Vec<String> = self.programs.iter().map(Program::json).collect();
-        format!("{{\"programs\":[{}]}}\n", programs.join(","))
-    }
-
-    /// The numbers of each program in Prometheus's text format, and how many connections of pinned
-    /// programs are in each state.
-    pub fn metrics(&self) -> String {
-        let mut text = String::new();
-        for (name, kind, help, value) in METRICS {
-            let _ = writeln!(text, "# HELP fullpipe_kernel_{name} {help}");
-            let _ = writeln!(text, "# TYPE fullpipe_kernel_{name} {kind}");
-            for program in &self.programs {
-                value(program, &mut |labels, value| {
-                    let own = program.labels();
-                    let _ = writeln!(text, "fullpipe_kernel_{name}{{{own}{labels}}} {value}");
-                });
-            }
-        }
-        text
-    }
-}
-
-/// Takes labels beside those of the program, and a value.
-type Give<'a> = &'a mut dyn FnMut(&str, u64);
-
-/// Name, kind, help and values of a metric.
-type Metric = (&'static str, &'static str, &'static str, fn(&Program, Give<'_>));
-
-const METRICS: [Metric; 7] = [
-    ("connections", "gauge", "Connections that have the state of the program.", |p, give| {
-        give("", p.usage.connections.into());
-    }),
-    ("connections_limit", "gauge", "The most connections that may have it.", |p, give| {
-        give("", p.max_connections.into());
-    }),
-    ("reno_connections", "gauge", "Connections that run as Reno, by the reason.", |p, give| {
-        give(",reason=\"limit\"", p.usage.above_limit.into());
-        give(",reason=\"memory\"", p.usage.without_memory.into());
-    }),
-    ("is_default", "gauge", "1 if new connections of this namespace use it.", |p, give| {
-        give("", p.is_default.into());
-    }),
-    ("is_this_build", "gauge", "0 if another build than this one loaded it.", |p, give| {
-        give("", p.is_this_build.into());
-    }),
-    ("state_connections", "gauge", "Connections of a pinned program by state.", |p, give| {
-        let mut states: Vec<&str> = p.connections.iter().map(|c| c.state).collect();
-        states.sort_unstable();
-        for state in states.chunk_by(|a, b| a == b) {
-            give(&format!(",state=\"{}\"", state[0]), state.len() as u64);
-        }
-    }),
-    ("lost_bytes", "gauge", "Bytes that the present connections of a pin lost.", |p, give| {
-        give("", p.connections.iter().map(|c| c.lost).sum());
-    }),
-];
-
-impl Program {
-    /// Two by one name differ in what holds them, or in their builds.
-    fn labels(&self) -> String {
-        format!("name=\"{}\",held=\"{}\"", escaped(&self.name), self.held.word())
-    }
-
-    fn json(&self) -> String {
-        let connections: Vec<String> = self.connections.iter().map(Connection::json).collect();
-        let previous = self.previous_default.as_ref();
-        format!(
-            "{{\"name\":\"{}\",\"held\":\"{}\",\"amended\":{},\"low_latency_ecn\":{},\"version\":\"{}\",\
-             \"is_this_build\":{},\"is_default\":{},\"default_elsewhere\":{},\"previous_default\":{},\
-             \"max_connections\":{},\"connections_now\":{},\"reno_above_limit\":{},\
-             \"reno_without_memory\":{},\"connections\":[{}]}}",
-            escaped(&self.name),
-            self.held.word(),
-            self.amended,
-            self.low_latency_ecn,
-            escaped(&self.version),
-            self.is_this_build,
-            self.is_default,
-            self.default_elsewhere,
-            previous.map_or("null".to_owned(), |name| format!("\"{}\"", escaped(name))),
-            self.max_connections,
-            self.usage.connections,
-            self.usage.above_limit,
-            self.usage.without_memory,
-            connections.join(","),
-        )
-    }
-}
-
-impl Connection {
-    fn json(&self) -> String {
-        let or_null = |v: Option<u64>| v.map_or("null".to_owned(), |v| v.to_string());
-        format!(
-            "{{\"local_port\":{},\"remote\":\"{}\",\"state\":\"{}\",\"smss\":{},\"cwnd\":{},\
-             \"pacing_rate\":{},\"max_bw\":{},\"min_rtt\":{},\"inflight_longterm\":{},\"delivered\":{},\
-             \"lost\":{},\"marked\":{},\"ecn_alpha_256\":{}}}",
-            self.local_port,
-            self.remote,
-            self.state,
-            self.smss,
-            self.cwnd,
-            self.pacing_rate,
-            self.max_bw,
-            or_null(self.min_rtt),
-            or_null(self.inflight_longterm),
-            self.delivered,
-            self.lost,
-            self.marked,
-            or_null(self.ecn_alpha.map(u64::from)),
-        )
-    }
-}
-
-/// A text of the kernel's for a string in JSON or of a label.
-fn escaped(text: &str) -> String {
-    let is_plain = |c: &char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
-    text.chars().filter(is_plain).collect()
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::kernel::cgroup::tests::in_use;
 
-    fn program() -> Program {
+    pub(crate) fn program() -> Program {
         Program {
             name: "bbr3".to_owned(),
             held: Held::Pinned,
@@ -312,23 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn json_and_metrics_have_the_numbers() {
-        let usage = Usage { connections: 100, above_limit: 7, without_memory: 2 };
-        let status = Status { programs: vec![Program { usage, ..program() }] };
-        let json = status.json();
-        for part in
-            ["\"name\":\"bbr3\"", "\"reno_above_limit\":7", "\"previous_default\":\"cubic\""]
-        {
-            assert!(json.contains(part), "{json}");
-        }
-        let metrics = status.metrics();
-        for line in [
-            "fullpipe_kernel_connections{name=\"bbr3\",held=\"pin\"} 100",
-            "fullpipe_kernel_connections_limit{name=\"bbr3\",held=\"pin\"} 100",
-            "fullpipe_kernel_reno_connections{name=\"bbr3\",held=\"pin\",reason=\"limit\"} 7",
-            "# TYPE fullpipe_kernel_connections gauge",
-        ] {
-            assert!(metrics.lines().any(|l| l == line), "{line} in {metrics}");
-        }
+    fn a_cgroup_whose_algorithm_is_gone_is_said() {
+        let mut gone = in_use();
+        (gone.is_known, gone.refused) = (false, 3);
+        let text = Status { uses: vec![gone], ..Status::default() }.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "bbr3 on ports 80,443 for connections of /sys/fs/cgroup/web\\x2dserver: 12 so far",
+                "  3 more kept what they had",
+                "  TCP has no bbr3 now: they get the default",
+            ]
+        );
     }
 }

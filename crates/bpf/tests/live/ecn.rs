@@ -74,7 +74,7 @@ fn send(loaded: &Loaded, ecn: &str) -> (Connection, u64) {
     }
     let connections = loaded.connections().expect("root reads them");
     let port = stream.local_addr().expect("it has one").port();
-    let connection = connections.into_iter().find(|c| c.local_port == port).expect("it is there");
+    let connection = connections.into_iter().find(|c| c.local.port() == port).expect("it is there");
     // Resets it, while the link is there to carry that: a connection that goes on alone would keep
     // the program in the kernel.
     let at_once = linger { l_onoff: 1, l_linger: 0 };

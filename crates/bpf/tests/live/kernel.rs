@@ -100,7 +100,7 @@ pub(crate) fn program(name: &str) -> Option<Program> {
 }
 
 pub(crate) fn unload(name: &str) {
-    let unloaded = kernel::unload(Some(name)).expect("it is pinned");
+    let unloaded = kernel::unload(Some(name)).expect("it is pinned").programs;
     assert_eq!((unloaded.len(), &*unloaded[0].name), (1, name));
 }
 
@@ -197,7 +197,12 @@ fn status_tells_the_model_of_each_connection() {
         transfer(name, 5, 64 << 20, || {
             let users = users();
             let [one] = &users[..] else { panic!("one connection, not {users:?}") };
-            assert!(one.remote.ip().is_loopback() && one.local_port != 0, "{one:?}");
+            assert!(
+                one.remote.ip().is_loopback()
+                    && one.local.ip() == one.remote.ip()
+                    && one.local.port() != 0,
+                "{one:?}"
+            );
             assert_ne!(one.state, "unknown", "{one:?}");
             assert!(one.smss >= 536 && one.cwnd >= 4 * one.smss, "{one:?}");
             assert!(one.delivered > 20_000_000 && one.pacing_rate > 1 << 20, "{one:?}");
@@ -314,7 +319,7 @@ fn unloading_puts_the_default_back_in_every_namespace() {
                 default()
             });
             ready.wait();
-            let [unloaded] = &kernel::unload(None).expect("it is pinned")[..] else {
+            let [unloaded] = &kernel::unload(None).expect("it is pinned").programs[..] else {
                 panic!("one")
             };
             asked.wait();

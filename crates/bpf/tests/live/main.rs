@@ -4,6 +4,8 @@
 mod own;
 
 #[cfg(all(feature = "kernel", target_os = "linux"))]
+mod cgroup;
+#[cfg(all(feature = "kernel", target_os = "linux"))]
 mod ecn;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod handshake;
@@ -17,6 +19,7 @@ mod operators;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 fn main() -> std::process::ExitCode {
     fullpipe_testkit::main(&[
+        cgroup::TESTS,
         ecn::TESTS,
         handshake::TESTS,
         kernel::TESTS,

@@ -89,7 +89,7 @@ fn two_programs_are_pinned_side_by_side() {
         unload(one);
         assert!(!available().contains(one) && available().contains(two), "{}", available());
         drop(load(&pinned(one)));
-        let unloaded = kernel::unload(None).expect("both are pinned");
+        let unloaded = kernel::unload(None).expect("both are pinned").programs;
         assert_eq!(unloaded.iter().map(|u| &*u.name).collect::<Vec<_>>(), [one, two]);
         assert!(!fs::exists("/sys/fs/bpf/fullpipe").expect("bpffs"));
     });

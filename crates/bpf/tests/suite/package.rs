@@ -14,9 +14,13 @@ fn the_manual_page_and_the_conffile_have_what_the_loader_takes() {
     let help = |args: &[&str]| String::from_utf8(loader(args).stdout).expect("UTF-8");
     let page = PAGE.replace('\\', "");
     let commands = help(&["--help"]);
-    for command in ["load", "status", "metrics", "unload", "check"] {
+    for command in ["load", "status", "metrics", "use", "unload", "check"] {
         assert!(commands.contains(&format!("\n  {command} ")), "{commands}");
         assert!(page.contains(&format!("\n.B {command}")), "{command}");
+    }
+    let used = help(&["use", "--help"]);
+    for option in ["--cgroup", "--port", "--off"] {
+        assert!(used.contains(option) && page.contains(option), "{option}");
     }
     let load = help(&["load", "--help"]);
     let options = load.split_whitespace().filter(|word| word.starts_with("--"));
@@ -30,18 +34,32 @@ fn the_manual_page_and_the_conffile_have_what_the_loader_takes() {
     );
     for option in options {
         assert!(page.contains(option), "the page lacks {option}");
-        // A name of its own is for who loads it by hand.
-        assert!(option == "--name" || OPTIONS.contains(option), "the conffile lacks {option}");
+        // A name of its own is for who loads it by hand, and ALGORITHM says what is amended.
+        let is_by_hand = ["--name", "--amended"].contains(&option);
+        assert!(is_by_hand || OPTIONS.contains(option), "the conffile lacks {option}");
     }
 }
 
 /// Every connection would be Reno.
 const ZERO: &[&str] = &["load", "--max-connections", "0"];
 
+/// Algorithms that there are not, and a name for two.
+const LOADS: [&[&str]; 3] =
+    [&["load", "bbr2"], &["load", "bbr3", "bbr3x", "--name", "b"], &["load", "bbr3", "--amended"]];
+
+/// Ports that there are not, and words that are missing.
+const USES: [&[&str]; 4] = [
+    &["use", "bbr3", "--cgroup", "/", "--port", "0"],
+    &["use", "bbr3", "--cgroup", "/", "--port", "80,x"],
+    &["use", "--off", "--cgroup", "/", "--port", "80"],
+    &["use", "--cgroup", "/"],
+];
+
 #[test]
 fn bad_input_is_one_line() {
-    for args in [&["nonsense"][..], &["load", "--nonsense"], &["load", "--name", "a b"], ZERO, &[]]
-    {
+    let no_cgroup: &[&str] = &["use", "reno", "--cgroup", "/proc"];
+    let loads = [&["nonsense"][..], &["load", "--nonsense"], &["load", "--name", "a b"], ZERO, &[]];
+    for args in loads.into_iter().chain(LOADS).chain(USES).chain([no_cgroup]) {
         let output = loader(args);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");

@@ -159,9 +159,9 @@ fn status_shows_a_connection_and_compare_takes_what_is_loaded() {
     let [_, connection, "."] = status[..] else { panic!("{status:?}") };
     // The connection goes on, and keeps the program.
     let [unloaded, kept] = end[..] else { panic!("{end:?}") };
-    let ends = format!("  :{} -> {address} ", stream.local_addr().expect("one").port());
+    let ends = format!("  {} -> {address} ", stream.local_addr().expect("one"));
     assert!(connection.starts_with(&ends), "{connection}");
-    for part in ["cwnd:", "pacing_rate:", "max_bw:", "min_rtt:0.", "delivered:"] {
+    for part in ["cwnd:", "pacing_rate:", "max_bw:", "min_rtt:0.", "delivered:", " netns:"] {
         assert!(connection.contains(part), "{part} is not in {connection}");
     }
     assert_eq!(unloaded, format!("{name} is out of the kernel"));

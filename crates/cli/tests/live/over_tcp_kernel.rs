@@ -105,6 +105,9 @@ fn what_cannot_be_loaded_or_measured_is_told_in_one_line() {
     for (line, code, says) in [
         ("load --name a\nb", 2, r"`a\nb` is no name"),
         ("load --name reno", 1, "has a congestion control reno already"),
+        ("load bbr3 bbr3x --name b", 2, "--name is the name of one"),
+        ("use reno --cgroup /proc", 2, "/proc is no directory of a cgroup of version 2"),
+        ("use --off --cgroup /proc", 2, "/proc is no directory of a cgroup of version 2"),
         ("figures --duration 0s", 2, "--duration is 0"),
     ] {
         let line: Vec<&str> = std::iter::once("kernel").chain(line.split(' ')).collect();

@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use libbpf_rs::Link;
+
 use super::Error;
 
 /// Directory of the directories.
@@ -70,8 +72,12 @@ pub(super) fn make_uses() -> Result<(), Error> {
     fs::create_dir_all(USES).map_err(|source| Error::Pins { source })
 }
 
-/// Removes one of them.
+/// Ends one of them and removes it. Without the pin alone the kernel would detach the program when
+/// it gets to it. One whose cgroup was removed is detached already.
 pub(super) fn remove_use(pin: &Path) -> Result<(), Error> {
+    if let Ok(link) = Link::open(pin) {
+        let _ = link.detach();
+    }
     match fs::remove_file(pin) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Pins { source: error }),
         _ => {

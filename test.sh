@@ -13,7 +13,7 @@
 # for these reasons into failures.
 #
 # Some parts of --long run when a variable asks for them: INTEROP_ALL=1, LONG=1, BULK_HTTP3=1,
-# SOAK=1h, FULLPIPE_BESIDE_LINUX=5, BARE=1, DENY=1, DEB_IN_QEMU=1. What is not run is said.
+# SOAK=1h, FULLPIPE_BESIDE_LINUX=5, BARE=1, DENY=1, DEB_IN_QEMU=1, RPM=1. What is not run is said.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -318,6 +318,20 @@ debian_package() {
     fi
 }
 
+# As much of it as can be seen on Debian: that it is built, and what is in it.
+rpm_package() {
+    say "the RPM package fullpipe-bbr3"
+    if [ -z "${RPM:-}" ]; then
+        echo "not run: building it (RPM=1 ./test.sh --long)"
+    elif can_build_kernel; then
+        apt_install rpm
+        has cargo-generate-rpm || cargo install --locked --quiet cargo-generate-rpm
+        rpm -qpl "$(scripts/rpm.sh)"
+    else
+        echo "not run: it needs clang-19, libelf-dev, zlib1g-dev, make and pkg-config"
+    fi
+}
+
 run_long() {
     say "programs that the tests need"
     # nginx is not installed here: its package starts a server on port 80.
@@ -351,6 +365,7 @@ run_long() {
     packages
     dependencies
     debian_package
+    rpm_package
     say "README's commands on a bare machine"
     if [ -n "${BARE:-}" ]; then
         scripts/bare.sh

@@ -1,5 +1,7 @@
-//! The loader of the Debian package and its files. scripts/deb-in-qemu.sh installs it.
+//! The loader of the packages and their files. scripts/deb-in-qemu.sh installs Debian's.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 const PAGE: &str = include_str!("../../debian/fullpipe-bbr3.8");
@@ -37,6 +39,39 @@ fn the_manual_page_and_the_conffile_have_what_the_loader_takes() {
         // A name of its own is for who loads it by hand, and ALGORITHM says what is amended.
         let is_by_hand = ["--name", "--amended"].contains(&option);
         assert!(is_by_hand || OPTIONS.contains(option), "the conffile lacks {option}");
+    }
+}
+
+/// The texts between `before` and `after` in a recipe.
+fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(before).skip(1).filter_map(move |rest| rest.split(after).next())
+}
+
+#[test]
+fn the_recipes_for_other_distributions_name_files_that_there_are() {
+    let crate_ = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = crate_.join("../..");
+    let manifest = fs::read_to_string(crate_.join("Cargo.toml")).expect("it is there");
+    let rpm = manifest.split("[package.metadata.generate-rpm]").nth(1).expect("a recipe");
+    let mut files = 0;
+    for file in between(rpm, "{ source = \"", "\"").chain(between(rpm, "_script = \"", "\"")) {
+        files += 1;
+        assert!(file.starts_with("target/") || crate_.join(file).exists(), "{file}");
+    }
+    let arch = fs::read_to_string(crate_.join("arch/PKGBUILD")).expect("it is there");
+    for file in arch.split_whitespace().filter(|word| word.starts_with("crates/bpf/")) {
+        files += 1;
+        assert!(root.join(file).exists(), "{file}");
+    }
+    assert_eq!(files, 12, "six files and three scripts, and three files");
+    let version = concat!("\npkgver=", env!("CARGO_PKG_VERSION"), "\n");
+    assert!(arch.contains(version), "{version}");
+    let scripts = between(rpm, "_script = \"", "\"");
+    for script in scripts.chain(["arch/PKGBUILD", "arch/fullpipe-bbr3.install"]) {
+        let checked = Command::new("bash").arg("-n").arg(crate_.join(script)).output();
+        let checked = checked.expect("test.sh needs bash as well");
+        let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+        assert!(checked.status.success(), "{script}: {said}");
     }
 }
 

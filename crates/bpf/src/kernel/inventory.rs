@@ -9,7 +9,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use super::settings::{self, Settings};
 use super::usage::{self, Usage};
-use super::{Error, error, pins};
+use super::{Error, be_quiet, error, pins};
 
 /// The holder that keeps a program in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(super) fn programs() -> Result<Vec<Found>, Error> {
     if !error::is_admin() {
         return Err(Error::NotAdmin);
     }
+    be_quiet();
     let registered = registered();
     let query = ProgInfoQueryOptions::default().include_map_ids(true);
     let ours = ProgInfoIter::with_query_opts(query).filter(|program| program.name == "bbr3_start");

@@ -215,7 +215,7 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
 
 /// The object with what was chosen for it, and with the variant for this kernel alone.
 fn open(settings: &Settings, variant: Variant) -> Result<OpenObject, Error> {
-    libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
+    be_quiet();
     let mut open = ObjectBuilder::default()
         .name(DEFAULT_NAME)
         .and_then(|builder| builder.open_memory(if settings.amended { BBR3X } else { BBR3 }))
@@ -350,7 +350,12 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The errors say what matters; the verifier's log is for `RUST_LOG` of nobody.
+/// Keeps libbpf from writing to stderr.
+fn be_quiet() {
+    libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
+}
+
+/// The errors say what matters; `FULLPIPE_BPF_LOG` shows the verifier's log as well.
 fn keep_quiet(level: PrintLevel, text: String) {
     if std::env::var_os("FULLPIPE_BPF_LOG").is_some() {
         eprint!("{level:?}: {text}");

@@ -15,12 +15,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::query::LinkTypeInfo;
-use libbpf_rs::{Link, MapCore, MapFlags, ObjectBuilder, PrintLevel};
+use libbpf_rs::{Link, MapCore, MapFlags, ObjectBuilder};
 use nix::sys::socket::sockopt::TcpCongestion;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 
 use super::lock::Lock;
-use super::{Error, check_name, error, inventory, keep_quiet, pins, sysctl};
+use super::{Error, be_quiet, check_name, error, inventory, pins, sysctl};
 pub(super) use find::mount_point;
 use settings::Settings;
 
@@ -132,6 +132,7 @@ pub(super) fn list() -> Result<Vec<InUse>, Error> {
     if pins.is_empty() {
         return Ok(Vec::new());
     }
+    be_quiet();
     let (paths, known) = (find::Paths::default(), sysctl::available()?);
     let mut all: Vec<(u32, InUse)> = Vec::new();
     for pin in pins {
@@ -200,7 +201,7 @@ fn know(algorithm: &str) -> Result<(), Error> {
 }
 
 fn attach(cgroup: &File, settings: &Settings, pin: &Path) -> Result<(), Error> {
-    libbpf_rs::set_print(Some((PrintLevel::Debug, keep_quiet)));
+    be_quiet();
     let mut open = ObjectBuilder::default()
         .name(PROGRAM)
         .and_then(|builder| builder.open_memory(OBJECT))

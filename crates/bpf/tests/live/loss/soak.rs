@@ -170,8 +170,9 @@ fn open_and_close(bench: &Bench, newest: &Mutex<String>, stop: &AtomicBool) -> u
         };
         let stream = bench.link.server().expect("a namespace").enter(open).expect("inside");
         let Some(mut stream) = stream else { continue };
-        let (mut receiver, _) = listener.accept().expect("it connects");
+        // Before it is accepted: where the ACK of the handshake is lost, this takes its place.
         stream.write_all(&[7; SHORT]).expect("it goes on");
+        let (mut receiver, _) = listener.accept().expect("it connects");
         drop(stream);
         let mut all = Vec::new();
         receiver.read_to_end(&mut all).expect("it arrives");

@@ -28,8 +28,9 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Backend of the flows: quic (real packets of noq on a link inside this process, in real
-    /// time), quic:quinn (quinn's), quic:s2n (s2n-quic's), tcp (the kernel's, between network
+    /// Backend of the flows: quic:noq (noq's real packets under a virtual clock), quic (the same in
+    /// real time, on a link inside this process), quic:quinn (quinn's), quic:s2n (s2n-quic's), tcp
+    /// (the kernel's, between network
     /// namespaces; needs Linux and root), tcp:user-tun (this project's TCP there), tcp:user (the
     /// same under a virtual clock) or sim (the simulator)
     #[arg(

@@ -27,10 +27,10 @@ pub(crate) struct Args {
     /// The scenario files; - is standard input
     #[arg(value_name = "FILE.toml", required = true)]
     files: Vec<PathBuf>,
-    /// Backend of the flows: sim (the simulator), quic (real packets of noq on a link inside this
-    /// process, in real time), quic:quinn, quic:s2n, tcp (the kernel's, between network namespaces;
-    /// needs Linux and root), tcp:user-tun (this project's TCP there) or tcp:user (the same under a
-    /// virtual clock)
+    /// Backend of the flows: sim (the simulator), quic:noq (noq's real packets under a virtual
+    /// clock), quic (the same in real time, on a link inside this process), quic:quinn, quic:s2n,
+    /// tcp (the kernel's, between network namespaces; needs Linux and root), tcp:user-tun (this
+    /// project's TCP there) or tcp:user (the same under a virtual clock)
     #[arg(
         long,
         short = 'b',

@@ -56,8 +56,9 @@ impl Default for TransportSettings {
 }
 
 impl TransportSettings {
-    /// These settings for noq, with a controller.
-    pub(crate) fn transport(&self, congestion: CongestionControl, seed: u64) -> TransportConfig {
+    /// These settings for noq, with a congestion control; `seed` determines the randomised probe
+    /// times of our algorithms.
+    pub fn noq(&self, congestion: CongestionControl, seed: u64) -> TransportConfig {
         let idle_ms = VarInt::from_u64(self.idle_timeout.as_nanos() / 1_000_000);
         let mut config = TransportConfig::default();
         config

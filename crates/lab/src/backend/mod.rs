@@ -10,7 +10,11 @@ mod error;
 #[cfg(feature = "transports")]
 mod link;
 #[cfg(feature = "transports")]
+mod network;
+#[cfg(feature = "transports")]
 mod quic;
+#[cfg(feature = "transports")]
+mod quic_noq;
 #[cfg(feature = "transports")]
 mod realtime;
 mod sim;
@@ -47,6 +51,8 @@ static BACKENDS: &[&dyn Backend] = &[
     &sim::Sim,
     #[cfg(feature = "transports")]
     &quic::NOQ,
+    #[cfg(feature = "transports")]
+    &quic_noq::QuicNoq,
     #[cfg(all(feature = "transports", target_os = "linux"))]
     &tcp_linux::TcpLinux,
     #[cfg(feature = "transports")]
@@ -131,6 +137,8 @@ impl BackendChoice {
     pub const TCP_USER: Self = Self(&tcp_user::TcpUser);
     /// QUIC by noq.
     pub const QUIC: Self = Self(&quic::NOQ);
+    /// QUIC by noq, under a virtual clock.
+    pub const QUIC_VIRTUAL: Self = Self(&quic_noq::QuicNoq);
     /// QUIC by quinn.
     #[cfg(feature = "quinn")]
     pub const QUINN: Self = Self(&quic::QUINN);

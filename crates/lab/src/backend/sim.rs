@@ -104,7 +104,7 @@ impl World for Simulated<'_> {
         (flow.start(), flow.end())
     }
 
-    fn sample(&self, i: usize) -> FlowSample {
+    fn sample(&mut self, i: usize) -> FlowSample {
         let (flow, config) = (self.sim.flow(i), &self.scenario.config.flows[i]);
         let first_link = config.route.map_or(0, |route| route.first);
         FlowSample {
@@ -120,7 +120,7 @@ impl World for Simulated<'_> {
         }
     }
 
-    fn sent(&self, flow: usize) -> sim::SenderStats {
+    fn sent(&mut self, flow: usize) -> sim::SenderStats {
         self.sim.sender_stats(flow)
     }
 

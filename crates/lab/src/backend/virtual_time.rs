@@ -55,9 +55,9 @@ pub(super) trait World {
     fn times(&self, flow: usize) -> (Instant, Option<Instant>);
 
     /// A flow as it is now.
-    fn sample(&self, flow: usize) -> FlowSample;
+    fn sample(&mut self, flow: usize) -> FlowSample;
 
-    fn sent(&self, flow: usize) -> SenderStats;
+    fn sent(&mut self, flow: usize) -> SenderStats;
 
     fn rtt_ns(&self) -> Vec<Histogram<u64>>;
 
@@ -115,7 +115,8 @@ pub(super) fn run(
                 let (start, end) = world.times(*i);
                 start <= world.now() && end.is_none()
             };
-            let samples: Vec<_> = (0..flows).filter(there).map(|i| (i, world.sample(i))).collect();
+            let there: Vec<_> = (0..flows).filter(there).collect();
+            let samples: Vec<_> = there.into_iter().map(|i| (i, world.sample(i))).collect();
             for (i, sample) in &samples {
                 (request.on_sample)(*i, now, sample)?;
             }
@@ -169,7 +170,7 @@ fn received(world: &impl World) -> Vec<u64> {
 }
 
 /// Queueing delays are missing: packets that have left the queue by now are still under way.
-fn mark(world: &impl World) -> Mark {
+fn mark(world: &mut impl World) -> Mark {
     let (flows, links) = (0..world.flows(), 0..world.links());
     let now = since(world.now());
     Mark {

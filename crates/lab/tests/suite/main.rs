@@ -1,7 +1,9 @@
 //! The lab under a virtual clock, and what needs none.
 
+mod beside_sim;
 mod hostile;
 mod metrics;
+mod over_quic_noq;
 mod over_sim;
 mod over_tcp_user;
 mod quiche;

@@ -1,46 +1,14 @@
 //! Scenarios over TCP in user space, beside the simulator's TCP: both have a virtual clock, so that
 //! everything is exact, on every machine.
 
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use fullpipe_lab::BackendChoice;
+use fullpipe_lab::metrics::RunResult;
 
-use fullpipe_lab::metrics::{Figures, RunResult};
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
-
-fn plan(text: &str) -> Plan {
-    let edition = Edition::default();
-    Plan::parse(text, "x.toml", "x", Path::new(""), edition).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn run(backend: BackendChoice, text: &str) -> RunResult {
-    let plan = plan(text);
-    plan.check_backend(backend, "x.toml").expect("the backend has all of it");
-    let options = RunOptions { backend, rows: Some(200), ..RunOptions::default() };
-    run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs")
-}
+use crate::beside_sim::{self, PATH, assert_near, figure, figures, plan, run};
 
 fn both(text: &str) -> [RunResult; 2] {
-    [BackendChoice::TCP_USER, BackendChoice::SIM].map(|backend| run(backend, text))
+    beside_sim::both(BackendChoice::TCP_USER, text)
 }
-
-fn figure(figures: &Figures, name: &str) -> f64 {
-    figures.get(name).copied().flatten().unwrap_or_else(|| panic!("no {name}: {figures:?}"))
-}
-
-/// Both values of a figure of the run.
-fn figures(runs: &[RunResult; 2], name: &str) -> (f64, f64) {
-    (figure(&runs[0].metrics, name), figure(&runs[1].metrics, name))
-}
-
-fn assert_near(runs: &[RunResult; 2], name: &str, within: f64) {
-    let (ours, simulated) = figures(runs, name);
-    assert!(
-        (ours / simulated - 1.0).abs() <= within,
-        "{name}: {ours} over tcp:user, {simulated} in the simulator"
-    );
-}
-
-const PATH: &str = "path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\" }\n";
 
 #[test]
 fn a_clean_path_brings_what_it_brings_in_the_simulator() {

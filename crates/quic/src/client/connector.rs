@@ -366,7 +366,7 @@ impl fmt::Debug for Connector {
 }
 
 fn transport(options: &ClientOptions) -> TransportConfig {
-    let mut transport = options.transport.transport(options.congestion, options.seed);
+    let mut transport = options.transport.noq(options.congestion, options.seed);
     // A client sends requests and acknowledgements, which fit into the smallest packets: probes for
     // larger ones would be most of what it sends beside a few requests.
     transport.mtu_discovery_config(None);

@@ -48,7 +48,7 @@ fn hostile_server(net: &Net, tls: &ServerTls, noise: &mut Noise) -> Endpoint {
     let crypto = HostileServer { inner, noise: shared.clone() };
     let mut config = noq::ServerConfig::with_crypto(Arc::new(crypto));
     let congestion = ServerOptions::default().congestion;
-    let transport = transport().transport(congestion, 1);
+    let transport = transport().noq(congestion, 1);
     config.transport_config(Arc::new(transport));
     let socket = net.socket(server_address(), Some(shared));
     let socket = notes.wrap(socket, QuicVersions::V1AndV2);

@@ -243,7 +243,7 @@ async fn session(attack: &Attack, tls: Arc<ClientCrypto>, address: SocketAddr, m
             .expect("an endpoint");
     let mut config = noq::ClientConfig::new(Arc::new(HostileClient { inner: tls, noise: shared }));
     let settings = TransportSettings { initial_rtt: None, ..transport() };
-    config.transport_config(Arc::new(settings.transport(ServerOptions::default().congestion, 1)));
+    config.transport_config(Arc::new(settings.noq(ServerOptions::default().congestion, 1)));
     let Ok(connecting) = endpoint.connect_with(config, target(), "localhost") else { return };
     let connection = if noise.percent(50) {
         match connecting.into_0rtt() {

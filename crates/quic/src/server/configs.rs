@@ -37,7 +37,7 @@ pub(super) struct Transports {
 
 impl Transports {
     fn make(&self, congestion: CongestionControl, seed: u64, http3: bool) -> TransportConfig {
-        let mut transport = self.settings.transport(congestion, seed);
+        let mut transport = self.settings.noq(congestion, seed);
         self.limits.apply_to(&mut transport);
         if http3 {
             transport.max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS));

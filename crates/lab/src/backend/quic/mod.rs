@@ -36,6 +36,7 @@ use quinn::Quinn;
 use s2n::S2n;
 use stack::Stack;
 use testbed::QuicTestbed;
+pub(super) use testbed::{settings, streams};
 
 /// A QUIC stack as a backend.
 pub(super) struct OverQuic<S>(PhantomData<S>);

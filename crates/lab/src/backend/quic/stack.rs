@@ -96,7 +96,7 @@ pub(in crate::backend) trait Response: Send + 'static {
 /// Flow control and patience of both ends.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::backend) struct Settings {
-    pub(super) transport: TransportSettings,
+    pub(in crate::backend) transport: TransportSettings,
     pub(super) handshake_timeout: Duration,
 }
 

@@ -273,7 +273,7 @@ fn controllers(scenario: &Scenario) -> Vec<(Cc, u64)> {
     each.map(|(flow, config)| (flow.cc, config.cc.seed)).collect()
 }
 
-fn settings(path: &RealPath) -> Settings {
+pub(in crate::backend) fn settings(path: &RealPath) -> Settings {
     // A first flight that meets a full buffer waits for it, and may be lost several times.
     let handshake_timeout =
         Duration::from_secs(10) + path.rtt().times(10) + path.drain_time().times(4);
@@ -294,7 +294,7 @@ fn transport(path: &RealPath) -> TransportSettings {
 
 /// So many streams that their windows together hold twice what the path does: a stream's window is
 /// small (see [`TransportSettings::stream_receive_window`]) and a deep buffer is not.
-fn streams(path: &RealPath) -> u64 {
+pub(in crate::backend) fn streams(path: &RealPath) -> u64 {
     let window = u64::from(TransportSettings::default().stream_receive_window);
     path.holds().saturating_mul(2).div_ceil(window).clamp(MIN_STREAMS, MAX_STREAMS)
 }

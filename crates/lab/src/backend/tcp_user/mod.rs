@@ -2,17 +2,16 @@
 //! read real packets, and between them are the links of the simulator. The same seed gives the same
 //! bytes.
 
-mod connection;
-mod flow;
+mod ends;
 pub(super) mod settings;
-mod world;
 
 use fullpipe_sim::Application;
 
+use super::network::Network;
 use super::{Backend, Request, RunError, virtual_time};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
-use world::TcpWorld;
+use ends::TcpEnds;
 
 /// TCP in user space as a backend.
 pub(super) struct TcpUser;
@@ -65,7 +64,7 @@ impl Backend for TcpUser {
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
-        let mut world = TcpWorld::new(&scenario.config)?;
+        let mut world = Network::new(&scenario.config, |_, flow| TcpEnds::new(flow))?;
         virtual_time::run(scenario, &mut world, request)
     }
 }

@@ -3,15 +3,14 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::Instant;
-use fullpipe_tcp::Handle;
 
 /// Data that an application always has, and what it wrote of it.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct Connection<H> {
     /// At the sender.
-    pub(super) handle: Handle,
+    pub(super) handle: H,
     /// At the receiver, once its application has it.
-    pub(super) accepted: Option<Handle>,
+    pub(super) accepted: Option<H>,
     /// The time at which the application opened it.
     pub(super) opened: Instant,
     pub(super) is_established: bool,
@@ -37,8 +36,8 @@ pub(super) struct Connection {
     pub(super) rtt_samples: u64,
 }
 
-impl Connection {
-    pub(super) fn new(now: Instant, handle: Handle, bytes: Option<u64>) -> Self {
+impl<H> Connection<H> {
+    pub(super) fn new(now: Instant, handle: H, bytes: Option<u64>) -> Self {
         Self {
             handle,
             accepted: None,

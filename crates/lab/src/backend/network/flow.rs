@@ -1,46 +1,16 @@
-//! One flow: an endpoint at either side, the connections between them, and what its application
-//! does when.
+//! One flow: the connections between its ends, and what its application does when.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
-use fullpipe_cc::{Duration, Instant, Snapshot};
-use fullpipe_path::Exponential;
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_path::{Ecn, Exponential};
 use fullpipe_sim::{
     Application, FlowConfig, Jitter, REQUEST_BYTES, SenderStats, SentPacket, Tally,
 };
-use fullpipe_tcp::{Config, Endpoint, Handle, ListenerHandle, State};
 
 use super::connection::Connection;
-use super::settings;
-
-/// The ends of a flow.
-pub(super) const SENDER: usize = 0;
-pub(super) const RECEIVER: usize = 1;
-
-/// Connections that a flow may have at a time, those in TIME-WAIT included.
-const MAX_CONNECTIONS: usize = 1 << 20;
-/// Half-open ones.
-const BACKLOG: usize = 1 << 16;
-/// Segments beyond the last that left, which an application without a bound of its own has in the
-/// buffer: a sender must never wait for it.
-const AHEAD: u64 = 8;
-/// Headers without options.
-const IP_HEADER: usize = 20;
-
-/// The bytes to write, and the room to read into.
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
-
-/// When data counts as written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stamp {
-    /// When it leaves: the application always has data, and writes just when a packet can leave.
-    AtDeparture,
-    /// When the buffer takes it: the application always has data, and fills the buffer.
-    InBuffer,
-    /// When the application has it.
-    ByApplication,
-}
+use super::transport::{Departure, RECEIVER, Read, SENDER, Stamp, Transport};
+use crate::observe::FlowSample;
 
 /// The seeds of what a flow draws.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +25,10 @@ pub(super) struct Tallies<'a> {
     pub(super) latency: &'a mut Tally,
 }
 
+/// Segments beyond the last that left, which an application without a bound of its own has in the
+/// buffer: a sender must never wait for it.
+const AHEAD: u64 = 8;
+
 /// An answer that the receiver waits for.
 #[derive(Clone, Copy, Debug)]
 struct Request {
@@ -64,25 +38,17 @@ struct Request {
 }
 
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct Flow<T: Transport> {
     config: FlowConfig,
-    tcp: Config,
     stamp: Stamp,
-    ends: [Endpoint; 2],
-    remote: SocketAddr,
-    listener: ListenerHandle,
+    transport: T,
     /// Those whose sender does not know yet that all has arrived; of an application with one
     /// connection that one.
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<Connection<T::Handle>>>,
     free: Vec<usize>,
     /// Places in `connections`.
-    by_handle: [HashMap<Handle, usize>; 2],
-    by_port: HashMap<u16, usize>,
+    by_handle: [HashMap<T::Handle, usize>; 2],
     newest: Option<usize>,
-    /// Counts of the packets that left so far, and of the retransmissions of connections that are
-    /// over.
-    sent: SenderStats,
-    newest_packet: Option<SentPacket>,
     pub(super) received: u64,
     pub(super) start: Instant,
     pub(super) end: Option<Instant>,
@@ -99,54 +65,31 @@ pub(super) struct Flow {
     failed: u64,
     pub(super) completion_ns: Option<Tally>,
     pub(super) jitter: Jitter,
-    /// Data that is read is thrown away here.
-    sink: Vec<u8>,
 }
 
-impl Flow {
-    pub(super) fn new(config: &FlowConfig, seeds: Seeds) -> Result<Self, fullpipe_tcp::Error> {
-        let config = settings::over_tcp(config);
-        let tcp = settings::of_flow(&config);
+impl<T: Transport> Flow<T> {
+    pub(super) fn new(config: &FlowConfig, transport: T, seeds: Seeds) -> Self {
+        let config = *config;
         let completes = matches!(
             config.application,
             Application::RequestResponse { .. } | Application::ShortFlows { .. }
         );
         let stamp = match (config.application, config.send_buffer) {
-            (Application::Bulk | Application::Bytes(_) | Application::OnOff { .. }, None) => {
-                Stamp::AtDeparture
-            }
             (Application::RateLimited { .. } | Application::RequestResponse { .. }, _) => {
                 Stamp::ByApplication
             }
-            (Application::ShortFlows { .. }, None) => Stamp::AtDeparture,
+            (_, None) => transport.stamp(),
             _ => Stamp::InBuffer,
         };
-        let key = |end: usize| {
-            let halves = [config.cc.seed, end as u64];
-            let mut key = [0; 16];
-            for (part, half) in key.chunks_exact_mut(8).zip(halves) {
-                part.copy_from_slice(&half.to_le_bytes());
-            }
-            key
-        };
-        let mut ends = [SENDER, RECEIVER].map(|end| Endpoint::new(key(end), MAX_CONNECTIONS));
-        let remote = SocketAddr::from(([10, 0, 0, 2], 80));
-        let listener = ends[RECEIVER].listen(remote, BACKLOG, &tcp)?;
         let start = Instant::default() + config.start;
-        Ok(Self {
+        Self {
             config,
-            tcp,
             stamp,
-            ends,
-            remote,
-            listener,
+            transport,
             connections: Vec::new(),
             free: Vec::new(),
             by_handle: [HashMap::new(), HashMap::new()],
-            by_port: HashMap::new(),
             newest: None,
-            sent: SenderStats::default(),
-            newest_packet: None,
             received: 0,
             start,
             end: None,
@@ -159,12 +102,7 @@ impl Flow {
             failed: 0,
             completion_ns: completes.then(Tally::new),
             jitter: Jitter::new(config.jitter, seeds.jitter),
-            sink: vec![0; ZEROS.len()],
-        })
-    }
-
-    fn segment(&self) -> u64 {
-        u64::from(self.config.cc.smss)
+        }
     }
 
     /// The application's next step, at its time.
@@ -227,14 +165,12 @@ impl Flow {
     }
 
     /// The connection of an application that has one.
-    fn only(&mut self) -> Option<&mut Connection> {
+    fn only(&mut self) -> Option<&mut Connection<T::Handle>> {
         self.connections.get_mut(self.newest?)?.as_mut()
     }
 
     fn connect(&mut self, now: Instant, bytes: Option<u64>) {
-        let local = SocketAddr::from(([10, 0, 0, 1], 0));
-        let Ok(handle) = self.ends[SENDER].connect(now, local, self.remote, &self.tcp) else {
-            // No port is left.
+        let Some(handle) = self.transport.connect(now) else {
             self.failed += 1;
             return;
         };
@@ -244,9 +180,6 @@ impl Flow {
         });
         self.connections[place] = Some(Connection::new(now, handle, bytes));
         self.by_handle[SENDER].insert(handle, place);
-        if let Some(connection) = self.ends[SENDER].connection(handle) {
-            self.by_port.insert(connection.local().port(), place);
-        }
         self.newest = Some(place);
     }
 
@@ -270,7 +203,7 @@ impl Flow {
     }
 
     fn write(&mut self, now: Instant, bytes: u64) {
-        let segment = self.segment();
+        let segment = self.transport.segment();
         if let Some(connection) = self.only() {
             connection.wanted += bytes;
             connection.stamp(now, connection.wanted, segment);
@@ -282,33 +215,33 @@ impl Flow {
         let Some(handle) = self.only().and_then(|connection| connection.accepted) else { return };
         if self.request.is_none() && !self.has_stopped {
             // A request fits into any buffer that is empty, and there is one at a time.
-            let _ = self.ends[RECEIVER].write(now, handle, &ZEROS[..REQUEST_BYTES as usize]);
+            self.transport.write(now, RECEIVER, handle, u64::from(REQUEST_BYTES));
             let until = self.received + response_bytes;
             self.request = Some(Request { until, asked: now });
         }
     }
 
     /// A packet arrives at one of the ends.
-    pub(super) fn receive(&mut self, now: Instant, end: usize, packet: &[u8]) {
-        self.ends[end].receive(now, packet);
+    pub(super) fn receive(&mut self, now: Instant, end: usize, packet: &mut [u8], ecn: Ecn) {
+        self.transport.receive(now, end, packet, ecn);
     }
 
     pub(super) fn on_timer(&mut self, now: Instant, end: usize) {
-        self.ends[end].on_timer(now);
+        self.transport.on_timer(now, end);
     }
 
     pub(super) fn poll_at(&self, end: usize) -> Option<Instant> {
-        self.ends[end].poll_at()
+        self.transport.poll_at(end)
     }
 
     /// Lets the applications of one end do what they can now.
     pub(super) fn work(&mut self, now: Instant, end: usize, tallies: &mut Tallies<'_>) {
         if end == RECEIVER {
-            while let Some(handle) = self.ends[RECEIVER].accept(self.listener) {
-                self.on_accepted(now, handle);
+            while let Some((handle, peer)) = self.transport.accept() {
+                self.on_accepted(now, handle, peer);
             }
         }
-        while let Some(handle) = self.ends[end].next_changed() {
+        while let Some(handle) = self.transport.next_changed(end) {
             let Some(place) = self.by_handle[end].get(&handle).copied() else { continue };
             match end {
                 SENDER => self.on_sender(now, handle, place, tallies),
@@ -317,11 +250,10 @@ impl Flow {
         }
     }
 
-    fn on_accepted(&mut self, now: Instant, handle: Handle) {
-        let port = self.ends[RECEIVER].connection(handle).map_or(0, |c| c.remote().port());
-        let place = self.by_port.get(&port).copied();
+    fn on_accepted(&mut self, now: Instant, handle: T::Handle, peer: Option<T::Handle>) {
+        let place = peer.and_then(|peer| self.by_handle[SENDER].get(&peer)).copied();
         let Some(connection) = place.and_then(|place| self.connections[place].as_mut()) else {
-            return self.ends[RECEIVER].release(now, handle);
+            return self.transport.release(now, RECEIVER, handle);
         };
         connection.accepted = Some(handle);
         self.by_handle[RECEIVER].extend(place.map(|place| (handle, place)));
@@ -330,33 +262,35 @@ impl Flow {
         }
     }
 
-    fn on_sender(&mut self, now: Instant, handle: Handle, place: usize, tallies: &mut Tallies<'_>) {
-        let Some(tcp) = self.ends[SENDER].connection(handle) else { return };
-        let (state, unsent) = (tcp.state(), tcp.unsent() as u64);
-        let (rtt, samples) = tcp.newest_rtt();
-        let segment = self.segment();
+    fn on_sender(
+        &mut self,
+        now: Instant,
+        handle: T::Handle,
+        place: usize,
+        tallies: &mut Tallies<'_>,
+    ) {
+        let Some(seen) = self.transport.look(handle) else { return };
+        let segment = self.transport.segment();
         let Some(connection) = &mut self.connections[place] else { return };
-        if samples > connection.rtt_samples
-            && let Some(rtt) = rtt
+        if seen.rtt.count > connection.rtt_samples
+            && let Some(rtt) = seen.rtt.newest
         {
-            connection.rtt_samples = samples;
+            connection.rtt_samples = seen.rtt.count;
             tallies.rtt.record(rtt.as_nanos());
         }
-        connection.left = connection.written - unsent.min(connection.written);
+        connection.left = connection.written - seen.unsent.min(connection.written);
         if self.stamp == Stamp::AtDeparture {
             connection.stamp(now, connection.left, segment);
         }
-        if state >= State::TimeWait {
+        if seen.is_over {
             return self.retire(now, place);
         }
-        if state.is_synchronized() && !connection.is_established {
+        if seen.is_established && !connection.is_established {
             self.begin(now, place);
         }
         if let Application::RequestResponse { response_bytes, .. } = self.config.application {
-            while self.ends[SENDER].connection(handle).is_some_and(|tcp| tcp.readable() > 0)
-                && let Ok(count) = self.ends[SENDER].read(handle, &mut self.sink)
-            {
-                self.requested += count as u64;
+            while let Read::Data(count) = self.transport.read(SENDER, handle) {
+                self.requested += count;
             }
             while self.requested >= u64::from(REQUEST_BYTES) {
                 self.requested -= u64::from(REQUEST_BYTES);
@@ -368,50 +302,49 @@ impl Flow {
 
     /// Writes what the application has and the buffer has room for.
     fn fill(&mut self, now: Instant, place: usize) {
-        let segment = self.segment();
+        let segment = self.transport.segment();
         let Some(connection) = &mut self.connections[place] else { return };
         let handle = connection.handle;
-        let Some(tcp) = self.ends[SENDER].connection(handle) else { return };
         if !connection.is_established || connection.is_closed {
             return;
         }
-        let (wanted, mut room) = (connection.wanted - connection.written, tcp.writable() as u64);
+        let Some(seen) = self.transport.look(handle) else { return };
+        let (wanted, mut room) = (connection.wanted - connection.written, seen.writable);
         if self.stamp == Stamp::AtDeparture {
-            room = room.min((AHEAD * segment).saturating_sub(tcp.unsent() as u64));
+            room = room.min((AHEAD * segment).saturating_sub(seen.unsent));
         }
         let mut count = wanted.min(room);
-        if count < wanted && self.tcp.send_buffer as u64 > segment {
+        if count < wanted && self.transport.writes_segments() {
             // Whole segments, lest small ones leave.
             count -= count % segment;
         }
-        while count > 0 {
-            let piece = count.min(ZEROS.len() as u64) as usize;
-            let Ok(written) = self.ends[SENDER].write(now, handle, &ZEROS[..piece]) else { break };
-            connection.written += written as u64;
-            count -= written as u64;
+        if count > 0 {
+            connection.written += self.transport.write(now, SENDER, handle, count);
         }
         if self.stamp == Stamp::InBuffer {
             connection.stamp(now, connection.written, segment);
         }
         if connection.bytes == Some(connection.written) {
             connection.is_closed = true;
-            self.ends[SENDER].close(now, handle);
+            self.transport.close(now, handle);
         }
     }
 
     /// The receiver's application reads all that there is.
-    fn read(&mut self, now: Instant, handle: Handle, place: usize, tallies: &mut Tallies<'_>) {
-        // A call of `read` is news of the connection, also where it brings nothing.
-        while self.ends[RECEIVER].connection(handle).is_some_and(|tcp| tcp.is_readable()) {
-            let read = self.ends[RECEIVER].read(handle, &mut self.sink);
+    fn read(&mut self, now: Instant, handle: T::Handle, place: usize, tallies: &mut Tallies<'_>) {
+        loop {
+            let read = self.transport.read(RECEIVER, handle);
             let Some(connection) = &mut self.connections[place] else { return };
-            let Ok(count @ 1..) = read else {
-                // The end of the data, or of the connection.
-                self.by_handle[RECEIVER].remove(&handle);
-                return self.ends[RECEIVER].release(now, handle);
+            let count = match read {
+                Read::Data(count) => count,
+                Read::Nothing => return,
+                Read::End => {
+                    self.by_handle[RECEIVER].remove(&handle);
+                    return self.transport.release(now, RECEIVER, handle);
+                }
             };
-            self.received += count as u64;
-            connection.on_read(count as u64, |written| {
+            self.received += count;
+            connection.on_read(count, |written| {
                 tallies.latency.record(now.since(written).as_nanos());
             });
             if connection.bytes == Some(connection.read) && connection.end.is_none() {
@@ -440,72 +373,47 @@ impl Flow {
             return;
         }
         let Some(connection) = self.connections[place].take() else { return };
-        self.sent.add(self.sent_again(&connection));
         self.failed += u64::from(connection.end.is_none());
-        if let Some(tcp) = self.ends[SENDER].connection(connection.handle) {
-            self.by_port.remove(&tcp.local().port());
-        }
         self.by_handle[SENDER].remove(&connection.handle);
-        self.ends[SENDER].release(now, connection.handle);
+        self.transport.release(now, SENDER, connection.handle);
         if let Some(accepted) = connection.accepted
             && self.by_handle[RECEIVER].remove(&accepted).is_some()
         {
-            self.ends[RECEIVER].release(now, accepted);
+            self.transport.release(now, RECEIVER, accepted);
         }
         self.free.push(place);
         self.newest = self.newest.filter(|newest| *newest != place);
     }
 
-    /// Writes the next packet of one end that may leave now into `out`; whether there is one.
-    pub(super) fn transmit(&mut self, now: Instant, end: usize, out: &mut Vec<u8>) -> bool {
-        let is_packet = self.ends[end].transmit(now, out);
-        if is_packet && end == SENDER {
-            let header = out.get(IP_HEADER + 12).map_or(0, |byte| usize::from(byte >> 4) * 4);
-            let bytes = out.len().saturating_sub(IP_HEADER + header) as u64;
-            if bytes > 0 {
-                let (number, bytes32) = (self.sent.sent_packets, bytes as u32);
-                self.newest_packet = Some(SentPacket { number, bytes: bytes32, sent: now });
-                self.sent.sent_packets += 1;
-                self.sent.sent_bytes += bytes;
-            }
-        }
-        is_packet
+    /// Writes the next packet of one end that may leave now into `out`.
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+        end: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Departure> {
+        self.transport.transmit(now, end, out)
     }
 
-    /// Every retransmission counts as a loss, as with the kernel's TCP.
-    fn sent_again(&self, connection: &Connection) -> SenderStats {
-        let info = self.ends[SENDER].connection(connection.handle).map(|tcp| tcp.info());
-        SenderStats {
-            lost_packets: info.map_or(0, |info| info.total_retrans),
-            lost_bytes: info.map_or(0, |info| info.bytes_retrans),
-            ..SenderStats::default()
-        }
-    }
-
-    pub(super) fn stats(&self) -> SenderStats {
-        let mut stats = self.sent;
-        for connection in self.connections.iter().flatten() {
-            stats.add(self.sent_again(connection));
-        }
-        stats
+    pub(super) fn stats(&mut self) -> SenderStats {
+        self.transport.stats()
     }
 
     pub(super) fn newest_packet(&self) -> Option<SentPacket> {
-        self.newest_packet
+        self.transport.newest_packet()
     }
 
-    fn newest(&self) -> Option<&fullpipe_tcp::Connection> {
-        let connection = self.connections.get(self.newest?)?.as_ref()?;
-        self.ends[SENDER].connection(connection.handle)
+    fn newest(&self) -> Option<T::Handle> {
+        Some(self.connections.get(self.newest?)?.as_ref()?.handle)
     }
 
     pub(super) fn latest_rtt(&self) -> Option<Duration> {
-        self.newest()?.newest_rtt().0
+        self.transport.look(self.newest()?)?.rtt.newest
     }
 
-    /// The congestion control of the newest connection.
-    pub(super) fn snapshot(&self) -> Option<Snapshot> {
-        self.newest().map(fullpipe_tcp::Connection::congestion)
+    /// Congestion control and round trips of the newest connection.
+    pub(super) fn sample(&self) -> Option<FlowSample> {
+        self.transport.sample(self.newest()?)
     }
 
     /// Requests and connections that have begun and are not complete.

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, CrossSource, Delivered, Ecn, Event, Header, Path, PathSample};
 use fullpipe_sim::{
-    Direction, FlowTallies, Link, NEVER, Route, SenderStats, SimConfig, SimError, Stream, Timers,
-    stream_seed,
+    Direction, FlowConfig, FlowTallies, Link, NEVER, Route, SenderStats, SimConfig, SimError,
+    Stream, Timers, stream_seed,
 };
-use fullpipe_tcp::wire;
 use hdrhistogram::Histogram;
 
-use super::flow::{Flow, RECEIVER, SENDER, Seeds, Tallies};
+use super::flow::{Flow, Seeds, Tallies};
+use super::transport::{Departure, RECEIVER, SENDER, Transport};
 use crate::backend::RunError;
 use crate::backend::virtual_time::World;
 use crate::observe::FlowSample;
@@ -25,6 +25,8 @@ struct Parcel {
     to: To,
     /// The packet; cross traffic has no bytes.
     bytes: Vec<u8>,
+    /// See [`Departure::connection`].
+    connection: u32,
 }
 
 /// Where a packet goes.
@@ -66,14 +68,14 @@ struct Ways {
 
 /// A running network of flows.
 #[derive(Debug)]
-pub(super) struct TcpWorld {
+pub(in crate::backend) struct Network<T: Transport> {
     now: Instant,
     links: Vec<Link<Parcel>>,
     uplink: Path<Parcel>,
-    flows: Vec<Flow>,
+    flows: Vec<Flow<T>>,
     ways: Vec<Ways>,
     /// By flow: packets on a return path that is longer than the path's.
-    way_back: Vec<VecDeque<(Instant, Vec<u8>)>>,
+    way_back: Vec<VecDeque<(Instant, Vec<u8>, Ecn)>>,
     cross: Vec<Cross>,
     /// Those of cross traffic first, then four of each flow.
     timers: Timers,
@@ -84,8 +86,12 @@ pub(super) struct TcpWorld {
     corrupted: u64,
 }
 
-impl TcpWorld {
-    pub(super) fn new(config: &SimConfig) -> Result<Self, RunError> {
+impl<T: Transport> Network<T> {
+    /// A network whose flows have the stacks that `stack` makes of a flow's number and settings.
+    pub(in crate::backend) fn new(
+        config: &SimConfig,
+        mut stack: impl FnMut(usize, &FlowConfig) -> Result<T, RunError>,
+    ) -> Result<Self, RunError> {
         // The simulator says what is wrong with a scenario.
         fullpipe_sim::Sim::new(config)?;
         let all = Route { first: 0, last: config.links.len() - 1 };
@@ -118,8 +124,7 @@ impl TcpWorld {
         for (i, flow) in config.flows.iter().enumerate() {
             let seed = |stream| stream_seed(config.seed, stream, i as u64);
             let seeds = Seeds { starts: seed(Stream::Starts), jitter: seed(Stream::Jitter) };
-            // An endpoint that nobody has used has the port.
-            world.flows.push(Flow::new(flow, seeds).map_err(|_| RunError::Lost)?);
+            world.flows.push(Flow::new(flow, stack(i, flow)?, seeds));
             world.ways.push(Ways {
                 route: flow.route.unwrap_or(all),
                 direction: flow.direction,
@@ -178,20 +183,17 @@ impl TcpWorld {
 
     /// A packet is at the end of its route.
     fn arrive(&mut self, packet: Delivered<Parcel>) {
-        let Delivered { corrupted, ecn, payload: Parcel { to, mut bytes }, .. } = packet;
+        let Delivered { corrupted, ecn, payload: Parcel { to, mut bytes, .. }, .. } = packet;
         if corrupted && !bytes.is_empty() {
             // One bit, each time another one: a checksum has to find it.
             self.corrupted += 1;
             let (at, bit) = (self.corrupted as usize * 7919 % bytes.len(), self.corrupted % 8);
             bytes[at] ^= 1 << bit;
         }
-        if ecn == Ecn::Ce {
-            wire::set_ce(&mut bytes);
-        }
         match to {
             To::Receiver(i) => {
                 let i = i as usize;
-                self.flows[i].receive(self.now, RECEIVER, &bytes);
+                self.flows[i].receive(self.now, RECEIVER, &mut bytes, ecn);
                 self.recycle(bytes);
                 self.pump(i, RECEIVER);
                 self.arm_application(i);
@@ -199,10 +201,10 @@ impl TcpWorld {
             To::Sender(i) => {
                 let (i, extra) = (i as usize, self.ways[i as usize].extra_rtt);
                 if extra == Duration::ZERO {
-                    return self.at_sender(i, bytes);
+                    return self.at_sender(i, bytes, ecn);
                 }
                 let at = self.now + extra;
-                self.way_back[i].push_back((at, bytes));
+                self.way_back[i].push_back((at, bytes, ecn));
                 self.arm(Timer::WayBack, i, at);
             }
             To::Nobody(_) => {}
@@ -210,9 +212,9 @@ impl TcpWorld {
     }
 
     /// A packet is at a sender, whose host answers when it gets to it.
-    fn at_sender(&mut self, i: usize, bytes: Vec<u8>) {
+    fn at_sender(&mut self, i: usize, mut bytes: Vec<u8>, ecn: Ecn) {
         let now = self.now;
-        self.flows[i].receive(now, SENDER, &bytes);
+        self.flows[i].receive(now, SENDER, &mut bytes, ecn);
         self.recycle(bytes);
         self.work(i, SENDER);
         self.arm_application(i);
@@ -247,12 +249,10 @@ impl TcpWorld {
         let mut packet = std::mem::take(&mut self.packet);
         loop {
             self.work(i, end);
-            if !self.flows[i].transmit(now, end, &mut packet) {
-                break;
-            }
+            let Some(departure) = self.flows[i].transmit(now, end, &mut packet) else { break };
             let next = self.spare.pop().unwrap_or_default();
             let bytes = std::mem::replace(&mut packet, next);
-            self.send(i, end, bytes);
+            self.send(i, end, bytes, departure);
         }
         self.packet = packet;
         let timer = if end == SENDER { Timer::Sender } else { Timer::Receiver };
@@ -264,11 +264,10 @@ impl TcpWorld {
 
     /// A packet leaves an end. What a path drops is its own business, and that of the sender's loss
     /// detection.
-    fn send(&mut self, i: usize, end: usize, bytes: Vec<u8>) {
+    fn send(&mut self, i: usize, end: usize, bytes: Vec<u8>, departure: Departure) {
         let to = if end == SENDER { To::Receiver(i as u32) } else { To::Sender(i as u32) };
-        let wire_bytes = bytes.len() as u32;
-        let parcel = Parcel { to, bytes };
-        let header = header(&parcel, wire_bytes);
+        let parcel = Parcel { to, bytes, connection: departure.connection };
+        let header = Header { ecn: departure.ecn, ..header(&parcel, departure.wire_bytes) };
         let ways = self.ways[i];
         match (ways.direction, end) {
             (Direction::Down, SENDER) => {
@@ -306,12 +305,12 @@ impl TcpWorld {
                 self.arm_application(i);
             }
             Timer::WayBack => {
-                let Some((_, bytes)) = self.way_back[i].pop_front() else { return };
-                if let Some((at, _)) = self.way_back[i].front() {
+                let Some((_, bytes, ecn)) = self.way_back[i].pop_front() else { return };
+                if let Some((at, ..)) = self.way_back[i].front() {
                     let at = *at;
                     self.arm(Timer::WayBack, i, at);
                 }
-                self.at_sender(i, bytes);
+                self.at_sender(i, bytes, ecn);
             }
         }
     }
@@ -323,29 +322,20 @@ impl TcpWorld {
         if let Some(at) = cross.source.next_due() {
             self.timers.arm(i, at);
         }
-        let parcel = Parcel { to: To::Nobody(i as u32), bytes: Vec::new() };
+        let parcel = Parcel { to: To::Nobody(i as u32), bytes: Vec::new(), connection: 0 };
         self.links[first].send_on(self.now, header(&parcel, wire_bytes), parcel);
     }
 }
 
-/// The header of a packet as the links see it: queues tell connections apart by their ports.
+/// The header of a packet as the links see it: queues tell connections apart, and their directions.
 fn header(parcel: &Parcel, wire_bytes: u32) -> Header {
-    let ecn = match parcel.bytes.get(1).map_or(0, |tos| tos & 3) {
-        0 => Ecn::NotEct,
-        1 => Ecn::Ect1,
-        2 => Ecn::Ect0,
-        _ => Ecn::Ce,
-    };
-    let port = |at: usize| {
-        let bytes = parcel.bytes.get(at..at + 2).unwrap_or(&[0, 0]);
-        u32::from(bytes[0]) << 8 | u32::from(bytes[1])
-    };
+    let connection = parcel.connection & 0xFFFF;
     let flow = match parcel.to {
-        To::Receiver(i) => i << 16 | port(20),
-        To::Sender(i) => (i << 16 | port(22)) ^ 1 << 31,
+        To::Receiver(i) => i << 16 | connection,
+        To::Sender(i) => (i << 16 | connection) ^ 1 << 31,
         To::Nobody(i) => u32::MAX - i,
     };
-    Header { flow, wire_bytes, ecn }
+    Header { flow, wire_bytes, ecn: Ecn::NotEct }
 }
 
 /// Sends, and leaves what is dropped.
@@ -359,7 +349,7 @@ impl SendOn for Link<Parcel> {
     }
 }
 
-impl World for TcpWorld {
+impl<T: Transport> World for Network<T> {
     fn now(&self) -> Instant {
         self.now
     }
@@ -417,24 +407,24 @@ impl World for TcpWorld {
         (self.flows[flow].start, self.flows[flow].end)
     }
 
-    fn sample(&self, i: usize) -> FlowSample {
-        let flow = &self.flows[i];
+    fn sample(&mut self, i: usize) -> FlowSample {
         let ways = self.ways[i];
-        let of_model = flow.snapshot().map_or_else(FlowSample::default, FlowSample::of_model);
+        let queue = match ways.direction {
+            Direction::Down => self.link(ways.route.first).queue,
+            Direction::Up => self.uplink.sample(self.now).queue,
+        };
+        let flow = &mut self.flows[i];
         FlowSample {
             received: flow.received,
             rtt: flow.latest_rtt(),
             sender: flow.stats(),
             newest_packet: flow.newest_packet(),
-            queue: match ways.direction {
-                Direction::Down => self.link(ways.route.first).queue,
-                Direction::Up => self.uplink.sample(self.now).queue,
-            },
-            ..of_model
+            queue,
+            ..flow.sample().unwrap_or_default()
         }
     }
 
-    fn sent(&self, flow: usize) -> SenderStats {
+    fn sent(&mut self, flow: usize) -> SenderStats {
         self.flows[flow].stats()
     }
 

@@ -1,0 +1,241 @@
+//! Both ends of a flow. The sender is the client, as it opens the connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
+use fullpipe_quic::{CongestionControl, NoqController, TransportSettings};
+use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, SenderStats, SentPacket, Stream, stream_seed};
+use noq_proto::rustls::RootCertStore;
+use noq_proto::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use noq_proto::{ClientConfig, Connection, ConnectionId, PathId, ServerConfig};
+use rcgen::{CertificateParams, KeyPair, PKCS_ED25519, SerialNumber};
+
+use super::end::{End, Times};
+use crate::backend::RunError;
+use crate::backend::network::{Departure, RECEIVER, Read, SENDER, Seen, Stamp, Transport};
+use crate::observe::FlowSample;
+
+const SERVER_NAME: &str = "flow.localhost";
+
+/// A certificate and what trusts it. All its sizes are the same in each run: signatures of Ed25519
+/// have one length.
+pub(super) struct Identity {
+    certificate: CertificateDer<'static>,
+    key: Vec<u8>,
+    roots: Arc<RootCertStore>,
+}
+
+impl Identity {
+    pub(super) fn new() -> Result<Self, RunError> {
+        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(certificate)?;
+        let names = vec![SERVER_NAME.to_owned()];
+        let mut params = CertificateParams::new(names).map_err(certificate)?;
+        params.serial_number = Some(SerialNumber::from(1));
+        let own = params.self_signed(&key).map_err(certificate)?.der().clone();
+        let mut roots = RootCertStore::empty();
+        roots.add(own.clone()).map_err(certificate)?;
+        Ok(Self { certificate: own, key: key.serialize_der(), roots: Arc::new(roots) })
+    }
+}
+
+fn certificate(error: impl std::error::Error + Send + Sync + 'static) -> RunError {
+    RunError::Certificate(Box::new(error))
+}
+
+#[derive(Debug)]
+pub(super) struct NoqEnds {
+    cc: CongestionControl,
+    seed: u64,
+    segment: u64,
+    settings: TransportSettings,
+    /// True if its packets ask for marks.
+    is_ecn: bool,
+    client: ClientConfig,
+    /// The number of the next connection; the ID of its first packet is that.
+    opened: Arc<AtomicU64>,
+    times: Times,
+    ends: [End; 2],
+    /// Counters of connections that were released.
+    gone: SenderStats,
+    newest_packet: Option<SentPacket>,
+    left: u64,
+}
+
+impl NoqEnds {
+    pub(super) fn new(
+        flow: &FlowConfig,
+        cc: CongestionControl,
+        settings: TransportSettings,
+        streams: u64,
+        identity: &Identity,
+    ) -> Result<Self, RunError> {
+        let key = PrivatePkcs8KeyDer::from(identity.key.clone());
+        let chain = vec![identity.certificate.clone()];
+        let mut server = ServerConfig::with_single_cert(chain, key.into()).map_err(certificate)?;
+        // The receiver sends ACKs and requests, which fill no path.
+        let of_receiver = settings.noq(CongestionControl::Fullpipe(Algorithm::Cubic), flow.cc.seed);
+        server.transport_config(Arc::new(of_receiver));
+        let mut client =
+            ClientConfig::with_root_certificates(identity.roots.clone()).map_err(certificate)?;
+        let opened = Arc::new(AtomicU64::new(0));
+        let number = opened.clone();
+        client.initial_dst_cid_provider(Arc::new(move || {
+            ConnectionId::new(&number.load(Ordering::Relaxed).to_be_bytes())
+        }));
+        let end = |place: u64, server| {
+            let seed = stream_seed(flow.cc.seed, Stream::Connection, u64::MAX - place);
+            End::new(seed, server, streams)
+        };
+        Ok(Self {
+            cc,
+            seed: flow.cc.seed,
+            segment: u64::from(flow.cc.smss - OVERHEAD_BYTES),
+            settings,
+            is_ecn: flow.ecn != Ecn::NotEct,
+            client,
+            opened,
+            times: Times::start(),
+            ends: [end(0, None), end(1, Some(Arc::new(server)))],
+            gone: SenderStats::default(),
+            newest_packet: None,
+            left: 0,
+        })
+    }
+}
+
+impl Transport for NoqEnds {
+    /// The connection's number.
+    type Handle = u64;
+
+    fn segment(&self) -> u64 {
+        self.segment
+    }
+
+    /// noq does not say what has left.
+    fn stamp(&self) -> Stamp {
+        Stamp::Never
+    }
+
+    fn writes_segments(&self) -> bool {
+        false
+    }
+
+    fn connect(&mut self, now: Instant) -> Option<u64> {
+        let number = self.opened.load(Ordering::Relaxed);
+        let seed = match number {
+            0 => self.seed,
+            number => stream_seed(self.seed, Stream::Connection, number),
+        };
+        let mut config = self.client.clone();
+        config.transport_config(Arc::new(self.settings.noq(self.cc, seed)));
+        let now = self.times.of(now);
+        self.ends[SENDER].connect(now, number, config, SERVER_NAME)?;
+        self.opened.store(number + 1, Ordering::Relaxed);
+        Some(number)
+    }
+
+    fn accept(&mut self) -> Option<(u64, Option<u64>)> {
+        self.ends[RECEIVER].accept().map(|number| (number, Some(number)))
+    }
+
+    fn next_changed(&mut self, end: usize) -> Option<u64> {
+        self.ends[end].next_changed()
+    }
+
+    fn look(&self, number: u64) -> Option<Seen> {
+        self.ends[SENDER].look(number)
+    }
+
+    fn write(&mut self, _: Instant, end: usize, number: u64, bytes: u64) -> u64 {
+        self.ends[end].write(number, bytes)
+    }
+
+    fn read(&mut self, end: usize, number: u64) -> Read {
+        self.ends[end].read(number)
+    }
+
+    fn close(&mut self, _: Instant, number: u64) {
+        self.ends[SENDER].finish(number);
+    }
+
+    fn release(&mut self, now: Instant, end: usize, number: u64) {
+        if end == SENDER {
+            self.gone.add(self.ends[SENDER].connection(number).map(counters).unwrap_or_default());
+        }
+        let now = self.times.of(now);
+        self.ends[end].release(now, number, end == SENDER);
+    }
+
+    fn receive(&mut self, now: Instant, end: usize, packet: &mut [u8], ecn: Ecn) {
+        let now = self.times.of(now);
+        self.ends[end].receive(now, packet, ecn);
+    }
+
+    fn on_timer(&mut self, now: Instant, end: usize) {
+        let now = self.times.of(now);
+        self.ends[end].on_timer(now);
+    }
+
+    fn poll_at(&self, end: usize) -> Option<Instant> {
+        self.ends[end].poll_timeout().map(|at| self.times.to(at))
+    }
+
+    fn transmit(&mut self, now: Instant, end: usize, out: &mut Vec<u8>) -> Option<Departure> {
+        let noq_now = self.times.of(now);
+        let (number, ecn) = self.ends[end].transmit(noq_now, out)?;
+        if end == SENDER {
+            let bytes = u32::try_from(out.len()).unwrap_or(u32::MAX);
+            self.newest_packet = Some(SentPacket { number: self.left, bytes, sent: now });
+            self.left += 1;
+        }
+        Some(Departure {
+            wire_bytes: out.len() as u32 + IPV4_UDP_HEADER_BYTES,
+            ecn: if self.is_ecn { ecn } else { Ecn::NotEct },
+            connection: number as u32,
+        })
+    }
+
+    fn stats(&mut self) -> SenderStats {
+        let mut stats = self.gone;
+        for connection in self.ends[SENDER].kept() {
+            stats.add(counters(connection));
+        }
+        stats
+    }
+
+    fn newest_packet(&self) -> Option<SentPacket> {
+        self.newest_packet
+    }
+
+    fn sample(&self, number: u64) -> Option<FlowSample> {
+        self.ends[SENDER].peek(number).and_then(sample)
+    }
+}
+
+/// What noq counted at the sender.
+fn counters(connection: &mut Connection) -> SenderStats {
+    let stats = connection.path_stats(PathId::ZERO).unwrap_or_default();
+    SenderStats {
+        sent_packets: stats.sent_packets,
+        sent_bytes: stats.sent_bytes,
+        lost_packets: stats.lost_packets,
+        lost_bytes: stats.lost_bytes,
+    }
+}
+
+/// Congestion control now.
+pub(super) fn sample(connection: &Connection) -> Option<FlowSample> {
+    let controller = connection.congestion_state(PathId::ZERO)?;
+    let srtt: Option<Duration> = connection.rtt(PathId::ZERO).map(Into::into);
+    let (cwnd, pacing) = (controller.window(), controller.metrics().pacing_rate);
+    let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
+    let sample = match ours {
+        Some(ours) => FlowSample::of_model(ours.snapshot()),
+        None => {
+            FlowSample { pacing: pacing.map(Rate::from_bytes_per_sec), ..FlowSample::default() }
+        }
+    };
+    Some(FlowSample { cwnd, srtt, ..sample })
+}

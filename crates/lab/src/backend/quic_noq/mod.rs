@@ -1,0 +1,91 @@
+//! noq under a virtual clock: both ends are the whole of noq without its sockets, and between them
+//! are the links of the simulator. What TLS draws at random changes no size and no time, so the
+//! same seed gives the same figures; noq's own BBRv3 draws its probe times where nobody can seed
+//! it.
+
+mod end;
+mod ends;
+
+use fullpipe_quic::TransportSettings;
+use fullpipe_sim::Application;
+
+use super::link::RealPath;
+use super::network::Network;
+use super::quic::{settings, streams};
+use super::{Backend, Request, RunError, virtual_time};
+use crate::observe::Observations;
+use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
+use ends::{Identity, NoqEnds};
+
+/// noq under a virtual clock as a backend.
+pub(super) struct QuicNoq;
+
+impl Backend for QuicNoq {
+    fn name(&self) -> &'static str {
+        "quic:noq"
+    }
+
+    fn is_realtime(&self) -> bool {
+        false
+    }
+
+    fn links(&self) -> &'static [LinkKind] {
+        &[]
+    }
+
+    fn algorithm(&self, cc: Cc) -> Option<Cc> {
+        matches!(cc, Cc::Program(_)).then_some(cc)
+    }
+
+    fn has(&self, feature: &Feature) -> bool {
+        match feature {
+            Feature::Transport(protocol) => *protocol == Protocol::Quic,
+            Feature::Setting(name) => matches!(*name, "extra_rtt" | "jitter"),
+            // Its handshake gives up where those in real time do.
+            Feature::Program | Feature::LongPath => false,
+            Feature::Algorithm(_)
+            | Feature::Flows(_)
+            | Feature::LateStart
+            | Feature::Chain
+            | Feature::Route
+            | Feature::CrossTraffic
+            | Feature::Upwards(_)
+            | Feature::RateTrace
+            | Feature::Application(_) => true,
+        }
+    }
+
+    fn times_writes_of(&self, application: &Application) -> bool {
+        matches!(application, Application::RateLimited { .. } | Application::RequestResponse { .. })
+    }
+
+    fn sees_each_link(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
+        let path = RealPath::of(scenario);
+        let transport: TransportSettings = settings(&path).transport;
+        let identity = Identity::new()?;
+        let mut network = Network::new(&scenario.config, |i, flow| {
+            let Some(Cc::Program(cc)) = scenario.flows.get(i).map(|flow| flow.cc) else {
+                return Err(RunError::Lost);
+            };
+            let streams = match flow.application {
+                // Data that has to stay in order.
+                Application::RateLimited { .. }
+                | Application::RequestResponse { .. }
+                | Application::ShortFlows { .. } => 1,
+                Application::Bulk | Application::Bytes(_) | Application::OnOff { .. } => {
+                    streams(&path)
+                }
+            };
+            NoqEnds::new(flow, cc, transport, streams, &identity)
+        })?;
+        virtual_time::run(scenario, &mut network, request)
+    }
+}

@@ -1,0 +1,136 @@
+//! Scenarios over noq under a virtual clock, beside the simulator's QUIC: everything is exact, on
+//! every machine.
+
+use fullpipe_lab::BackendChoice;
+use fullpipe_lab::metrics::RunResult;
+
+use crate::beside_sim::{self, PATH, assert_near, figure, figures, plan, run};
+
+fn both(text: &str) -> [RunResult; 2] {
+    beside_sim::both(BackendChoice::QUIC_VIRTUAL, text)
+}
+
+/// If the two parted, the simulator would be a world of its own: within 2 % of goodput, 1 % of the
+/// shortest round trip, 1 ms of the median queue or a tenth of it.
+#[test]
+fn the_simulator_agrees_with_the_real_stack() {
+    for (cc, rate, rtt, buffer, loss) in [
+        ("bbr3", "50mbit", "40ms", "1bdp", "0%"),
+        ("bbr3x", "50mbit", "40ms", "1bdp", "0%"),
+        ("bbr1", "50mbit", "40ms", "500kB", "0%"),
+        ("cubic", "50mbit", "40ms", "1bdp", "0%"),
+        ("reno", "50mbit", "20ms", "250kB", "0%"),
+        ("cubic", "100mbit", "40ms", "1MB", "0%"),
+        ("cubic", "20mbit", "100ms", "250kB", "0%"),
+        ("bbr3", "100mbit", "40ms", "3MB", "0%"),
+        ("bbr3", "100mbit", "40ms", "500kB", "1%"),
+        ("bbr3x", "100mbit", "40ms", "500kB", "1%"),
+    ] {
+        let text = format!(
+            "cc = \"{cc}\"\nduration = \"12s\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\n\
+             buffer = \"{buffer}\"\nloss = \"{loss}\"\n"
+        );
+        let runs = both(&text);
+        assert_near(&runs, "goodput_mbps", 0.02);
+        assert_near(&runs, "rtt_ms.min", 0.01);
+        let (ours, simulated) = figures(&runs, "queue_ms.p50");
+        assert!(
+            (ours - simulated).abs() <= 1.0_f64.max(0.1 * simulated),
+            "{cc} {rate} {rtt} {buffer} {loss}: queue {ours} and {simulated} ms"
+        );
+        let ours = &runs[0].series;
+        assert!(ours.len() == 200 && ours.iter().skip(5).all(|row| row.state.is_some()), "{cc}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures_and_another_seed_others() {
+    let text = format!(
+        "cc = [\"bbr3\"]\nduration = \"4s\"\n{}[[flow]]\ncount = 3\nevery = \"500ms\"\n[[flow]]\n\
+         app = {{ short_flows = {{ bytes = \"30kB\", every = \"50ms\" }} }}\n",
+        PATH.replace("buffer", "loss = \"1%\", buffer")
+    );
+    let first = run(BackendChoice::QUIC_VIRTUAL, &text);
+    assert_eq!(first, run(BackendChoice::QUIC_VIRTUAL, &text));
+    let other = run(BackendChoice::QUIC_VIRTUAL, &format!("seed = 2\n{text}"));
+    assert_ne!(first.metrics, other.metrics);
+}
+
+#[test]
+fn applications_do_what_they_do_in_the_simulator() {
+    let flow = |app: &str| {
+        both(&format!("cc = \"bbr3\"\nduration = \"10s\"\n{PATH}[[flow]]\napp = {app}\n"))
+    };
+    let paced = flow("{ rate_limited = { rate = \"2mbit\", write = \"2500B\" } }");
+    assert_near(&paced, "goodput_mbps", 0.01);
+    let (ours, simulated) = figures(&paced, "latency_ms.p95");
+    assert!((ours - simulated).abs() < 1.0, "{ours} and {simulated} ms");
+
+    let on_off = flow("{ on_off = { on = \"500ms\", off = \"500ms\" } }");
+    assert!(figure(&on_off[0].metrics, "goodput_mbps") > 20.0);
+
+    // noq lets ten packets go at once after a pause, and the simulator a send quantum: an answer of
+    // 35 packets ends the time of five to seven packets sooner.
+    let answers = flow("{ request_response = { response = \"50kB\", think = \"20ms\" } }");
+    assert_near(&answers, "completion_ms.p50", 0.15);
+    assert_near(&answers, "goodput_mbps", 0.15);
+
+    let short = flow("{ short_flows = { bytes = \"50kB\", every = \"100ms\" } }");
+    assert_near(&short, "completion_ms.p50", 0.1);
+    assert_near(&short, "goodput_mbps", 0.1);
+
+    let volume = flow("{ bytes = \"10MB\" }");
+    assert_near(&volume, "elapsed_s", 0.05);
+    assert_eq!(figures(&volume, "completed_bytes"), (10e6, 10e6));
+}
+
+#[test]
+fn data_goes_up_and_around() {
+    let text = "cc = \"cubic\"\nduration = \"10s\"\n\
+        path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\", up = [{ bottleneck = { rate = \"10mbit\", buffer = \"64kB\" } }] }\n\
+        [[flow]]\n[[flow]]\ndirection = \"up\"\nextra_rtt = \"10ms\"\n[[cross]]\nrate = \"5mbit\"\n";
+    let runs = both(text);
+    for i in 0..2 {
+        let [ours, simulated] =
+            [0, 1].map(|run: usize| figure(&runs[run].flows[i].metrics, "goodput_mbps"));
+        assert!((ours / simulated - 1.0).abs() < 0.1, "flow {i}: {ours} and {simulated} Mbit/s");
+    }
+}
+
+/// Loss, damage, copies and packets out of order: everything arrives all the same.
+#[test]
+fn a_bad_path_loses_nothing() {
+    let text = "cc = \"bbr3\"\nduration = \"60s\"\n[[flow]]\napp = { bytes = \"5MB\" }\n[path]\nrate = \"20mbit\"\n\
+        rtt = \"20ms\"\nbuffer = \"100kB\"\ndown = [{ loss = \"0.5%\" }, { corruption = \"0.5%\" }, { duplication = \"1%\" }, \
+        { reordering = { chance = \"1%\", delay = \"5ms\" } }]\n";
+    let run = run(BackendChoice::QUIC_VIRTUAL, text);
+    assert_eq!(figure(&run.metrics, "completed_bytes"), 5e6);
+}
+
+#[test]
+fn what_it_does_not_have_is_refused() {
+    for (line, says) in [
+        (
+            "transport = \"tcp\"",
+            "x.toml:4: flow[0].transport: transport = \"tcp\" does not run over quic:noq",
+        ),
+        (
+            "handshake = false",
+            "flow[0].handshake: handshake does not run over quic:noq; write --backend sim",
+        ),
+        ("cc = \"quinn:bbr\"", "quinn:bbr does not run over quic:noq; write --backend quic:quinn"),
+    ] {
+        let text = format!("cc = \"bbr3\"\n{PATH}[[flow]]\n{line}\n");
+        let error = plan(&text).check_backend(BackendChoice::QUIC_VIRTUAL, "x.toml");
+        let error = error.expect_err(says).to_string();
+        assert!(error.contains(says) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_file_of_the_docs_runs_unchanged() {
+    let runs = both(include_str!("../../../../scenarios/three-backends.toml"));
+    assert_near(&runs, "goodput_mbps", 0.02);
+    assert_near(&runs, "rtt_ms.p50", 0.03);
+    assert_eq!(runs[0].links.len(), 2, "each link is seen by itself");
+}

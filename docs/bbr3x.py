@@ -59,7 +59,7 @@ def effects():
 
 
 LIMITS = (
-    "one-flow", "one-flow-loss", "random-loss", "fairness", "beside-cubic", "shallow", "short-flow",
+    "one-flow", "one-flow-loss", "random-loss", "fairness", "beside-cubic", "beside-bbr1", "shallow", "short-flow",
     "long-rtt", "steps",
 )
 
@@ -116,7 +116,34 @@ def survey():
                 yield f"| {seed} ({kind}) | {name} | {' | '.join(cells)} |"
 
 
-TABLES = {"effects": effects, "limits": limits, "survey": survey}
+# Two paths of a single flow, and what is asked for on them: Mbit/s at least, and a queue p95 of at most, in ms.
+QUIC = (("--buffer 6bdp", 92, 12), ("--buffer 1bdp --loss 1%", 89, 12))
+QUIC_SEEDS = range(1, 9)
+
+
+def quic():
+    yield "| path | limit | bbr3x: Mbit/s, queue p95 ms | bbr3 | noq:bbr3 |"
+    yield "|---|---|---|---|---|"
+    for path, most, queue in QUIC:
+        line = f"compare --backend quic:noq --cc bbr3x,bbr3,noq:bbr3 --rate 100mbit --rtt 40ms {path} --json"
+        of = {}
+        for seed in QUIC_SEEDS:
+            done = subprocess.run(
+                [FULLPIPE, *line.split(), "--seed", str(seed)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+            )
+            for run in json.loads(done.stdout)["scenarios"][0]["runs"]:
+                of.setdefault(dict(run["at"])["cc"], []).append(run["metrics"])
+        cells = []
+        for cc in ("bbr3x", "bbr3", "noq:bbr3"):
+            pair = []
+            for name in ("goodput_mbps", "queue_ms.p95"):
+                values = [metrics[name] for metrics in of[cc]]
+                pair.append(f"{median(values):.1f} ({min(values):.1f} to {max(values):.1f})")
+            cells.append(", ".join(pair))
+        yield f"| `{path}` | >= {most} Mbit/s, <= {queue} ms | {' | '.join(cells)} |"
+
+
+TABLES = {"effects": effects, "limits": limits, "quic": quic, "survey": survey}
 
 
 if __name__ == "__main__":

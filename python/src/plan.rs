@@ -196,7 +196,7 @@ impl Plan {
 
 impl Plan {
     fn options(&self, rows: Option<u64>) -> RunOptions<'static> {
-        RunOptions { backend: self.backend, link: self.link, rows, qlog: None }
+        RunOptions { backend: self.backend, link: self.link, rows, ..RunOptions::default() }
     }
 
     fn run_one(

@@ -38,7 +38,7 @@ pub(crate) struct Args {
         short = 'b',
         visible_alias = "over",
         value_name = "BACKEND",
-        default_value = "quic"
+        default_value = "quic:noq"
     )]
     backend: BackendChoice,
     /// Link between the ends: udp (inside this process), tun (between two network namespaces;
@@ -142,7 +142,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
              whether it kept its time is not known, so that no run is marked (!)",
         );
     }
-    let options = RunOptions { backend: args.backend, link, rows: Some(ROWS), qlog: None };
+    let options =
+        RunOptions { backend: args.backend, link, rows: Some(ROWS), ..RunOptions::default() };
     perform(&experiments, &options, 1, &outputs, &stop)
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Outputs {
     pub(crate) tables: Vec<PathBuf>,
     /// Runs of each point.
     pub(crate) repeat: usize,
+    /// All of them have the seed of the file.
+    pub(crate) same_seed: bool,
     /// The runs of before of each plan; none without a baseline.
     pub(crate) baselines: Vec<Vec<RunResult>>,
 }
@@ -48,6 +50,7 @@ impl Default for Outputs {
             junit: None,
             tables: Vec::new(),
             repeat: 1,
+            same_seed: false,
             baselines: Vec::new(),
         }
     }
@@ -136,7 +139,9 @@ pub(crate) fn perform(
         let mut report = ScenarioReport::of(plan, experiment.file.clone(), link);
         for repetition in 0..outputs.repeat {
             let mut runs = Vec::new();
-            failed.add(run_plan(experiment, options, jobs, outputs.quiet, stop, &mut runs));
+            let number = if outputs.same_seed { 0 } else { repetition as u64 };
+            let options = RunOptions { repetition: number, ..*options };
+            failed.add(run_plan(experiment, &options, jobs, outputs.quiet, stop, &mut runs));
             report.runs.extend(runs.into_iter().map(|run| RunResult { repetition, ..run }));
         }
         report.runs.sort_by_key(|run| (run.run, run.repetition));

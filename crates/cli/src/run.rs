@@ -49,10 +49,14 @@ pub(crate) struct Args {
     /// Runs at a time in the simulator [default: as many as there are cores]
     #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,
-    /// Run each point so many times in real time: the table has the means and their 95 % confidence
-    /// intervals, and expectations are judged on the means
+    /// Run each point so many times, each with a seed of its own made from the file's: the table has
+    /// the means and their 95 % confidence intervals, and expectations are judged on the means
     #[arg(long, value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     repeat: Option<NonZeroUsize>,
+    /// Repeat with the seed of the file, in real time: then losses and probe times are the same, and
+    /// the intervals tell of the machine alone
+    #[arg(long, requires = "repeat")]
+    same_seed: bool,
     /// Compare with what an earlier run --json printed, and exit with 1 if a metric of the table
     /// left its interval; in real time that has to be of a run with --repeat
     #[arg(long, value_name = "FILE.json")]
@@ -128,6 +132,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let repeat = repeat(args, &experiments)?;
     outputs.repeat = repeat;
+    outputs.same_seed = args.same_seed;
     outputs.baselines = baselines(args, &experiments)?;
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
@@ -135,7 +140,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let qlog = qlog_dir(args, &experiments)?;
     outputs.tables = out_dirs(args, &experiments)?;
     let stop = Interrupt::install()?.flag();
-    let options = RunOptions { backend: args.backend, link, rows: Some(ROWS), qlog: qlog.as_ref() };
+    let options = RunOptions {
+        backend: args.backend,
+        link,
+        rows: Some(ROWS),
+        qlog: qlog.as_ref(),
+        ..RunOptions::default()
+    };
     perform(&experiments, &options, jobs, &outputs, &stop)
 }
 
@@ -188,9 +199,9 @@ fn names(args: &Args, experiments: &[Experiment], option: &str) -> Result<Vec<St
 /// So many runs of each point.
 fn repeat(args: &Args, experiments: &[Experiment]) -> Result<usize, Failure> {
     let Some(repeat) = args.repeat.map(NonZeroUsize::get) else { return Ok(1) };
-    if !args.backend.is_realtime() {
+    if args.same_seed && !args.backend.is_realtime() {
         return Err(Failure::bad_input(format!(
-            "--repeat: every run of a seed is the same over {}; write seed = [1, 2, 3] in the file",
+            "--same-seed: every run of a seed is the same over {}; leave it out",
             args.backend
         )));
     }

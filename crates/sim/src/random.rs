@@ -22,6 +22,8 @@ pub enum Stream {
     Cross,
     /// A flow's host: [`crate::FlowConfig::jitter`].
     Jitter,
+    /// A whole run that repeats another with a seed of its own.
+    Repetition,
 }
 
 /// The seed of one stream of a run: a hash of the run's seed, the kind and the index of its kind.
@@ -80,10 +82,11 @@ mod tests {
 
     #[test]
     fn no_two_streams_of_any_two_seeds_are_one() {
-        use Stream::{Connection, Controller, Cross, Jitter, Link, Starts, Uplink};
+        use Stream::{Connection, Controller, Cross, Jitter, Link, Repetition, Starts, Uplink};
         let mut seen = std::collections::HashSet::new();
         for seed in 0..200 {
-            for stream in [Link, Uplink, Controller, Starts, Connection, Cross, Jitter] {
+            for stream in [Link, Uplink, Controller, Starts, Connection, Cross, Jitter, Repetition]
+            {
                 for index in 0..100 {
                     assert!(
                         seen.insert(stream_seed(seed, stream, index)),

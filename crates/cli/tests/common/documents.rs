@@ -52,14 +52,14 @@ fn work_dir() -> tempfile::TempDir {
     dir
 }
 
-/// True for a command that sends real packets.
+/// True for a command that runs in real time.
 fn is_real(command: &str) -> bool {
     let over = command.split(" --over ").nth(1).or(command.split(" --backend ").nth(1));
-    let by_itself = if command.starts_with("fullpipe compare") { "quic" } else { "sim" };
-    !over.unwrap_or(by_itself).starts_with("sim")
+    let backend = over.and_then(|rest| rest.split(' ').next());
+    backend.is_some_and(|backend| !["sim", "quic:noq", "tcp:user"].contains(&backend))
 }
 
-/// Runs the commands of a document that send real packets, or the others.
+/// Runs the commands of a document that run in real time, or the others.
 pub(crate) fn run_all(document: &str, real: bool) {
     let (dir, mut count) = (work_dir(), 0);
     for command in commands(document) {

@@ -24,7 +24,7 @@ fn json_is_one_object_with_every_field_and_nothing_beside_it() {
     let dir = here();
     let said = compare(
         dir.path(),
-        "--cc bbr3,noq:cubic --rate 20mbit --rtt 20ms --buffer 2bdp --loss 0.1% --duration 1s \
+        "--backend quic --cc bbr3,noq:cubic --rate 20mbit --rtt 20ms --buffer 2bdp --loss 0.1% --duration 1s \
          --seed 7 --json",
     );
     assert_eq!(said.code, Some(0), "{}", said.stderr);
@@ -60,8 +60,8 @@ fn json_is_one_object_with_every_field_and_nothing_beside_it() {
 fn ctrl_c_keeps_the_results_so_far() {
     let dir = here();
     // CUBIC takes ten times as long as BBR where so much is lost.
-    let line =
-        "compare --cc bbr3,cubic --rate 20mbit --bytes 2MB --loss 5% --json --report so-far.html";
+    let line = "compare --backend quic --cc bbr3,cubic --rate 20mbit --bytes 2MB --loss 5% --json --report \
+                so-far.html";
     let args: Vec<&str> = line.split(' ').collect();
     let (shown, stdout, code) = on_a_terminal(dir.path(), &args, |shown| {
         shown.split_once("2 of 2: cubic on ").is_some_and(|(_, second)| has_blocks(second))
@@ -90,7 +90,9 @@ fn ctrl_c_before_anything_ran_leaves_the_report_from_before() {
     let before = "<meta name=\"generator\" content=\"fullpipe 0.1.0\"> from before";
     std::fs::write(&report, before).expect("a file");
     // At 1 kbit/s no handshake is over before the interrupt.
-    let mut command = fullpipe(dir.path(), &["compare", "--rate", "1kbit", "--buffer", "9pkts"]);
+    let line = "compare --backend quic --rate 1kbit --buffer 9pkts";
+    let args: Vec<&str> = line.split(' ').collect();
+    let mut command = fullpipe(dir.path(), &args);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut process = Running(child.expect("the command starts"));
     let mut stderr = BufReader::new(process.0.stderr.take().expect("a pipe"));

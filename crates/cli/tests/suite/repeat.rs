@@ -1,4 +1,4 @@
-//! `fullpipe run --baseline` over the simulator.
+//! `fullpipe run --baseline` and `--repeat` over the simulator.
 
 use crate::checks::json;
 use crate::common::{fullpipe, run};
@@ -32,7 +32,10 @@ fn a_baseline_of_the_simulator_is_met_to_the_last_digit_or_not() {
             &["x.toml", "--backend", "quic", "--baseline", "b.json"],
             "ran over sim in it and is to run over quic",
         ),
-        (&["x.toml", "--repeat", "3"], "--repeat: every run of a seed is the same over sim"),
+        (
+            &["x.toml", "--repeat", "3", "--same-seed"],
+            "--same-seed: every run of a seed is the same over sim; leave it out",
+        ),
     ] {
         let said = run(fullpipe(dir.path(), &[&["run"], args].concat()));
         assert_eq!(
@@ -43,4 +46,30 @@ fn a_baseline_of_the_simulator_is_met_to_the_last_digit_or_not() {
         );
         assert!(said.stderr.contains(says), "{args:?}: {}", said.stderr);
     }
+}
+
+/// What chance decides differs from one repetition to the next, and each can be run again by its
+/// seed.
+#[test]
+fn each_repetition_has_a_seed_of_its_own() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = "cc = \"bbr3\"\nseed = 7\nduration = \"3s\"\n\
+                path = { rate = \"20mbit\", rtt = \"20ms\", loss = \"1%\" }\n";
+    std::fs::write(dir.path().join("x.toml"), file).expect("a file");
+    let (code, stderr, said) = json(dir.path(), &["run", "x.toml", "--repeat", "5", "--json"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let scenario = &said["scenarios"][0];
+    let runs = scenario["runs"].as_array().expect("runs");
+    let seeds: Vec<u64> = runs.iter().map(|run| run["seed"].as_u64().expect("a seed")).collect();
+    let distinct: std::collections::BTreeSet<&u64> = seeds.iter().collect();
+    assert_eq!((seeds.len(), seeds[0], distinct.len()), (5, 7, 5), "{seeds:?}");
+    let goodput = &scenario["intervals"][0]["metrics"]["goodput_mbps"];
+    assert_eq!(goodput["n"], 5);
+    assert!(goodput["half_width"].as_f64() > Some(0.01), "{goodput}");
+
+    let again = file.replace("seed = 7", &format!("seed = {}", seeds[3]));
+    std::fs::write(dir.path().join("y.toml"), again).expect("a file");
+    let (code, stderr, said) = json(dir.path(), &["run", "y.toml", "--json"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(said["scenarios"][0]["runs"][0]["metrics"], runs[3]["metrics"]);
 }

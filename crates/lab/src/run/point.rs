@@ -19,6 +19,9 @@ pub struct RunOptions<'a> {
     pub backend: BackendChoice,
     /// One of the backend's links, or the usual one.
     pub link: Option<LinkKind>,
+    /// The number of the repetition: the first, 0, has the seed of the file, and each of the others
+    /// one of its own, which its result names.
+    pub repetition: u64,
     /// So many rows of the series where the scenario names no interval; `None`: no series then.
     pub rows: Option<u64>,
     /// Directory for a qlog of each flow, written during the run, with a sample for each row of the
@@ -29,14 +32,20 @@ pub struct RunOptions<'a> {
 impl Default for RunOptions<'_> {
     /// The simulator, and no more than the scenario asks for.
     fn default() -> Self {
-        Self { backend: BackendChoice::SIM, link: None, rows: None, qlog: None }
+        Self { backend: BackendChoice::SIM, link: None, repetition: 0, rows: None, qlog: None }
     }
 }
 
 /// The scenario of a point, with the algorithms that its flows have on this backend.
-fn scenario(plan: &Plan, index: usize, backend: BackendChoice) -> Result<Scenario, RunError> {
+fn scenario(
+    plan: &Plan,
+    index: usize,
+    repetition: u64,
+    backend: BackendChoice,
+) -> Result<Scenario, RunError> {
     let run = plan.grid.runs.get(index).ok_or(RunError::Lost)?;
-    let mut scenario = run.scenario().map_err(|w| RunError::Scenario(w.to_string()))?;
+    let scenario = run.repetition(repetition);
+    let mut scenario = scenario.map_err(|w| RunError::Scenario(w.to_string()))?;
     for need in &scenario.needs {
         if let Some(why) = backend.lacks(need) {
             return Err(RunError::Scenario(format!("{}: {why}", need.field)));
@@ -54,7 +63,7 @@ fn scenario(plan: &Plan, index: usize, backend: BackendChoice) -> Result<Scenari
 /// The missing requirement, in one line.
 pub fn check_machine(plan: &Plan, options: &RunOptions<'_>) -> Result<(), RunError> {
     let each = 0..plan.grid.runs.len();
-    each.map(|i| scenario(plan, i, options.backend))
+    each.map(|i| scenario(plan, i, 0, options.backend))
         .try_for_each(|scenario| options.backend.get().check(&scenario?, options.link))
 }
 
@@ -101,7 +110,7 @@ pub fn run_point(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<RunResult, RunError> {
-    let scenario = scenario(plan, index, options.backend)?;
+    let scenario = scenario(plan, index, options.repetition, options.backend)?;
     let mut qlog = match options.qlog {
         Some(dir) => Some(Qlog::start(dir, plan, index, &scenario).map_err(store)?),
         None => None,
@@ -181,7 +190,7 @@ pub(crate) fn observe(
     on_sample: &mut OnSample<'_>,
     stop: &AtomicBool,
 ) -> Result<Observations, RunError> {
-    let scenario = Scenario { interval: Some(interval), ..scenario(plan, index, backend)? };
+    let scenario = Scenario { interval: Some(interval), ..scenario(plan, index, 0, backend)? };
     let request = Request {
         moments: &[],
         sampling: Sampling::Asked,
@@ -211,6 +220,6 @@ pub(crate) fn arrivals(
         watch: &mut |_| (),
         on_sample: &mut |_, _, _| Ok(()),
     };
-    let seen = carry_out(backend, &scenario(plan, 0, backend)?, request)?;
+    let seen = carry_out(backend, &scenario(plan, 0, 0, backend)?, request)?;
     seen.arrivals.ok_or(RunError::Lost)
 }

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fullpipe_sim::{Stream, stream_seed};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::Spanned;
@@ -73,6 +74,16 @@ impl Run {
     /// The scenario that this point describes.
     pub(crate) fn scenario(&self) -> Result<Scenario, Wrong> {
         build::scenario(&self.document, &self.traces)
+    }
+
+    /// The same with the seed of a repetition; the first has that of the file.
+    pub(crate) fn repetition(&self, number: u64) -> Result<Scenario, Wrong> {
+        let mut document = self.document.clone();
+        if number > 0 {
+            // As many bits as a file may have, so that the seed of a result can be written there.
+            document.seed = stream_seed(document.seed, Stream::Repetition, number) >> 33;
+        }
+        build::scenario(&document, &self.traces)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The adapter against the real noq stack, exactly.
 
-mod simulated;
 mod world;
 
 use fullpipe_cc::{Algorithm, CREDIT_TIME, Duration, Instant, Rate, State};

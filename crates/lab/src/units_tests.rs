@@ -72,6 +72,7 @@ fn times() {
         one_line_with_an_example(text, parse_duration(text));
     }
     assert!(parse_duration("40").unwrap_err().to_string().contains("no unit"));
+    assert!(parse_duration("20m").unwrap_err().to_string().contains("minutes (min)"));
 }
 
 #[test]

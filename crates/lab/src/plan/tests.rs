@@ -440,3 +440,27 @@ fn what_only_few_flows_have_is_refused_of_many() {
         assert!(error.contains(says), "{says}: {error}");
     }
 }
+
+/// What a path says beside its links would be in no run.
+#[test]
+fn a_field_that_nothing_takes_is_refused_with_its_line() {
+    let links = "[[link]]\nrate = \"10mbit\"\ndelay = \"20ms\"\n";
+    for (field, value) in [
+        ("rate", "\"9mbit\""),
+        ("steps", "[{ at = \"1s\", rate = \"5mbit\" }]"),
+        ("trace", "\"lte\""),
+        ("buffer", "\"8pkts\""),
+        ("queue", "\"codel\""),
+        ("loss", "\"5%\""),
+        ("down", "[{ jitter = \"1ms\" }]"),
+    ] {
+        let said = wrong(&format!("cc = \"cubic\"\n[path]\n{field} = {value}\n{links}"));
+        let place = format!("x.toml:3: path.{field}: describes a link");
+        assert!(said.contains(&place) && !said.contains('\n'), "{said}");
+    }
+    let said = wrong(
+        "cc = \"cubic\"\n[path]\ntrace = \"lte\"\nrtt = \"40ms\"\nbuffer = \"64kB\"\n\
+         steps = [{ at = \"1s\", rate = \"5mbit\" }]\n",
+    );
+    assert!(said.contains("x.toml:6: path.steps: they change a rate"), "{said}");
+}

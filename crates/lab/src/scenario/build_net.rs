@@ -29,10 +29,10 @@ impl Net {
             (Some(path), []) => Self::one(path, doc.seed, traces),
             (None, links) => Self::chain(links, Duration::ZERO, &[], doc.seed, traces),
             (Some(path), links) => {
-                if path.rate.is_some() || path.trace.is_some() || !path.down.is_empty() {
+                if let Some(field) = path.field_of_a_link() {
                     let why = "describes a link, and there are [[link]] tables too; beside those \
                                write only rtt and up here";
-                    return Err(Wrong::new("path", why));
+                    return Err(Wrong::new(format!("path.{field}"), why));
                 }
                 let rtt = path.rtt.map_or(Duration::ZERO, |t| t.0);
                 Self::chain(links, rtt, &path.up, doc.seed, traces)

@@ -266,6 +266,10 @@ impl Wire {
             (Some(_), Some(_)) => {
                 Err(Wrong::new(format!("{field}.trace"), "there is a rate too; write one of them"))
             }
+            (Some(_), None) if !self.steps.is_empty() => {
+                let why = "they change a rate, and there is a trace; write one of them";
+                Err(Wrong::new(format!("{field}.steps"), why))
+            }
             (Some(name), None) => {
                 let wrong = |e| Wrong::new(format!("{field}.trace"), format!("{name}: {e}"));
                 traces.get(name).map_err(wrong)

@@ -109,6 +109,22 @@ pub(super) struct PathTable {
     pub(super) up: Vec<Element>,
 }
 
+impl PathTable {
+    /// A field that is there and that a link of a chain has for itself.
+    pub(super) fn field_of_a_link(&self) -> Option<&'static str> {
+        let all = [
+            ("rate", self.rate.is_some()),
+            ("steps", !self.steps.is_empty()),
+            ("trace", self.trace.is_some()),
+            ("buffer", self.buffer.is_some()),
+            ("queue", self.queue.is_some()),
+            ("loss", self.loss.is_some()),
+            ("down", !self.down.is_empty()),
+        ];
+        all.into_iter().find_map(|(name, is_there)| is_there.then_some(name))
+    }
+}
+
 /// One link of a chain.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -29,6 +29,11 @@ const WAITING: usize = 100_000;
 /// The exponent of the times' resolution: nanoseconds.
 const NANOSECONDS: u8 = 9;
 
+/// The header before each packet: no addresses, as on a loopback device, and the packet's protocol.
+/// libpcap refuses a file with two interfaces of bare IP packets (LINKTYPE_RAW), because it compares
+/// the second one's number with its own number for the first.
+const ETHERNET_HEADER: usize = 14;
+
 /// Hop limit of headers that are made for the file alone.
 const HOPS: u8 = 64;
 
@@ -88,7 +93,7 @@ impl Capture {
 
     /// An IP packet entered or left at an end.
     pub(crate) fn note(&mut self, end: End, at: Instant, packet: &[u8]) {
-        self.push(end, at, packet.to_vec());
+        self.push(end, at, packet);
     }
 
     /// A datagram entered or left at an end. Its headers are made for the file.
@@ -100,11 +105,12 @@ impl Capture {
         payload: &[u8],
     ) {
         if from.is_ipv4() == to.is_ipv4() {
-            self.push(end, at, with_headers(from, to, payload));
+            self.push(end, at, &with_headers(from, to, payload));
         }
     }
 
-    fn push(&mut self, end: End, at: Instant, data: Vec<u8>) {
+    fn push(&mut self, end: End, at: Instant, packet: &[u8]) {
+        let data = frame(packet);
         let at = self.zero + at.since(Instant::default()).into();
         if self.packets.try_send(Packet { end, at, data }).is_err() {
             self.missing += 1;
@@ -127,7 +133,7 @@ fn start(file: BufWriter<File>) -> Result<PcapNgWriter<BufWriter<File>>, PcapErr
     let mut writer = PcapNgWriter::new(file)?;
     for name in ["client", "server"] {
         writer.write_pcapng_block(InterfaceDescriptionBlock {
-            linktype: DataLink::RAW,
+            linktype: DataLink::ETHERNET,
             snaplen: 0,
             options: vec![
                 InterfaceDescriptionOption::IfName(name.into()),
@@ -160,6 +166,16 @@ fn write(
     (written, writer.get_mut().flush().map_err(PcapError::IoError))
 }
 
+/// An IP packet in a frame of Ethernet.
+fn frame(packet: &[u8]) -> Vec<u8> {
+    let protocol: u16 =
+        if packet.first().is_some_and(|byte| byte >> 4 == 6) { 0x86DD } else { 0x0800 };
+    let mut frame = vec![0; ETHERNET_HEADER];
+    frame[12..].copy_from_slice(&protocol.to_be_bytes());
+    frame.extend_from_slice(packet);
+    frame
+}
+
 /// A datagram as the IP packet that carried it.
 fn with_headers(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let (source, destination) = (from.ip().into(), to.ip().into());
@@ -185,6 +201,14 @@ mod tests {
     use smoltcp::wire::{Ipv4Packet, Ipv6Packet};
 
     use super::*;
+
+    #[test]
+    fn a_packet_is_framed_by_its_version() {
+        for (first, protocol) in [(0x45, [8, 0]), (0x60, [0x86, 0xDD])] {
+            let frame = frame(&[first, 1, 2]);
+            assert_eq!((&frame[12..14], &frame[14..]), (&protocol[..], &[first, 1, 2][..]));
+        }
+    }
 
     #[test]
     fn a_datagram_gets_the_headers_that_it_had() {

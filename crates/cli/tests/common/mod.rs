@@ -152,14 +152,15 @@ pub fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// The packets of a pcapng file: interface, time and data.
+/// The packets of a pcapng file: interface, time and IP packet.
 pub fn captured(path: &Path) -> Vec<(u32, Duration, Vec<u8>)> {
     use pcap_file::pcapng::{Block, PcapNgReader};
     let mut file = PcapNgReader::new(std::fs::File::open(path).expect("a file")).expect("pcapng");
     let mut packets = Vec::new();
     while let Some(block) = file.next_block() {
         if let Block::EnhancedPacket(packet) = block.expect("a block") {
-            packets.push((packet.interface_id, packet.timestamp, packet.data.into_owned()));
+            let ip = packet.data.into_owned().split_off(14);
+            packets.push((packet.interface_id, packet.timestamp, ip));
         }
     }
     packets

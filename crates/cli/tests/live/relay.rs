@@ -23,6 +23,7 @@ fullpipe_testkit::tests! {
         a_capture_shows_what_was_lost,
         bad_addresses_are_refused;
     [SecondLoopback] clients_are_kept_apart;
+    [Tcpdump] tcpdump_reads_a_capture;
     long [SecondLoopback] a_download_survives_a_new_address;
     timed [] two_clients_share_the_path_and_each_gets_its_own;
 }
@@ -157,6 +158,21 @@ fn a_capture_shows_what_was_lost() {
     let port = place.server.address.port().to_be_bytes();
     let from_server = packets.iter().filter(|(end, _, data)| *end == 1 && data[20..22] == port);
     assert_eq!(from_server.count() as u64, result["down"]["sent_packets"].as_u64().expect("some"));
+}
+
+/// libpcap, which is stricter than the crate that wrote the file.
+fn tcpdump_reads_a_capture() {
+    let place = place(20_000);
+    let own = text(&place.own);
+    let get = [own, "get", "https://localhost:{port}/a", "--insecure"];
+    let result = json(&run(place.link("--rate 20mbit --pcap both.pcapng", &get)));
+    let file = place.dir.path().join("both.pcapng");
+    let read = Command::new("tcpdump").args(["-nr", text(&file), "udp"]).output();
+    let read = read.expect("tcpdump runs");
+    let lines = String::from_utf8_lossy(&read.stdout).lines().count();
+    let said = String::from_utf8_lossy(&read.stderr).into_owned();
+    assert!(lines > 20, "{said}");
+    assert_eq!(result["pcap"]["written"].as_u64(), Some(lines as u64), "{said}");
 }
 
 /// Datagrams of any client come back to it and to no other, in both directions and at another

@@ -16,6 +16,8 @@ use super::wire::Reader;
 /// UDP over IP, and the length of its header.
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
+/// The header of the link's frames.
+const ETHERNET_HEADER: usize = 14;
 
 /// A datagram as one end of the link saw it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,7 +59,8 @@ impl Capture {
                 Block::EnhancedPacket(packet) => {
                     let end = usize::from(packet.interface_id != 0);
                     let of_end = if end == 0 { &mut capture.client } else { &mut capture.server };
-                    of_end.extend(datagram(packet.timestamp, &packet.data));
+                    let ip = packet.data.get(ETHERNET_HEADER..).unwrap_or_default();
+                    of_end.extend(datagram(packet.timestamp, ip));
                     let packet = EnhancedPacketBlock {
                         data: Cow::Borrowed(&packet.data),
                         options: Vec::new(),

@@ -175,6 +175,9 @@ pub(crate) fn perform(
         true => Ok(()),
         false => write_pages(&reports, outputs),
     };
+    if outputs.csv && !nothing {
+        print(&output::csv(&reports))?;
+    }
     if outputs.json {
         let object = Reports::new(reports, interrupted);
         print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
@@ -304,11 +307,8 @@ fn unchanged(left: usize) -> Result<(), Failure> {
 }
 
 fn print_report(report: &ScenarioReport, outputs: &Outputs) -> Result<(), Failure> {
-    if outputs.json {
+    if outputs.json || outputs.csv {
         return Ok(());
-    }
-    if outputs.csv {
-        return print(&output::csv(report));
     }
     let shown = report.expectations.iter().filter(|v| !outputs.quiet || !v.is_as_known());
     let changes = report.changes.iter().flatten().map(table::change);

@@ -73,3 +73,21 @@ fn each_repetition_has_a_seed_of_its_own() {
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(said["scenarios"][0]["runs"][0]["metrics"], runs[3]["metrics"]);
 }
+
+/// One table of several files: one line of names, also where they have other axes.
+#[test]
+fn csv_of_several_files_has_one_header() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("x.toml"), FILE).expect("a file");
+    let other = FILE.replace("\"10mbit\"", "[\"5mbit\", \"9mbit\"]");
+    std::fs::write(dir.path().join("y.toml"), other).expect("a file");
+    let said = run(fullpipe(dir.path(), &["run", "x.toml", "y.toml", "--csv"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let text = String::from_utf8(said.stdout).expect("UTF-8");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines.iter().all(|line| line.len() == lines[0].len()), "{text}");
+    let rate = lines[0].iter().position(|name| *name == "rate").expect("an axis");
+    let rates: Vec<&str> = lines[1..].iter().map(|line| line[rate]).collect();
+    assert_eq!(rates, ["", "5mbit", "9mbit"]);
+}

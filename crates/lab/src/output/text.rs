@@ -7,27 +7,36 @@ use super::page::escape;
 use super::table;
 use crate::metrics::{Level, Metric};
 
-/// A line of names, then a line for each run: the scenario, its place in the grid, and every metric
-/// of the whole run. RFC 4180.
-pub fn csv(report: &ScenarioReport) -> String {
+/// A line of names, then a line for each run of all scenarios: the scenario, its place in the grid,
+/// and every metric of the whole run. What a scenario has no axis for is empty. RFC 4180.
+pub fn csv(reports: &[ScenarioReport]) -> String {
     let metrics: Vec<String> = Metric::of(Level::Run).iter().map(ToString::to_string).collect();
-    let repeats = report.runs.iter().any(|run| run.repetition > 0);
-    let repetition = repeats.then(|| "repetition".to_owned());
-    let names = ["scenario", "backend", "seed"].map(str::to_owned).into_iter();
-    let axes = report.axes.iter().filter(|axis| *axis != "seed");
-    let header: Vec<String> =
-        names.chain(axes.clone().cloned()).chain(repetition).chain(metrics.clone()).collect();
+    let runs = || reports.iter().flat_map(|report| &report.runs);
+    let repeats = runs().any(|run| run.repetition > 0);
+    let mut axes: Vec<&String> = Vec::new();
+    for axis in reports.iter().flat_map(|report| &report.axes) {
+        if axis != "seed" && !axes.contains(&axis) {
+            axes.push(axis);
+        }
+    }
+    let header: Vec<String> = ["scenario", "backend", "seed"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(axes.iter().map(|axis| (*axis).clone()))
+        .chain(repeats.then(|| "repetition".to_owned()))
+        .chain(metrics.clone())
+        .collect();
     let mut text = line(&header);
-    for run in &report.runs {
-        let at = |axis: &String| {
-            run.at.iter().find(|(name, _)| name == axis).map_or(String::new(), |(_, v)| v.clone())
+    for run in runs() {
+        let at = |axis: &&String| {
+            run.at.iter().find(|(name, _)| name == *axis).map_or(String::new(), |(_, v)| v.clone())
         };
         let value = |name: &String| {
             run.metrics.get(name).copied().flatten().map_or(String::new(), |x| x.to_string())
         };
         let head = [run.scenario.clone(), run.backend.clone(), run.seed.to_string()].into_iter();
         let cells: Vec<String> = head
-            .chain(axes.clone().map(at))
+            .chain(axes.iter().map(at))
             .chain(repeats.then(|| run.repetition.to_string()))
             .chain(metrics.iter().map(value))
             .collect();

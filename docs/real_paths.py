@@ -15,9 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-FULLPIPE = ROOT / "target/release/fullpipe"
-PAGE = ROOT / "docs/accuracy.md"
+from tables import FULLPIPE, ROOT, main
+
 SEEDS = 7
 # Without a host that is late at will, which the kernel's backend does not have.
 EVERYWHERE = (
@@ -108,7 +107,7 @@ def off(of, reference):
     return text if abs(apart) <= 0.05 else f"{text} (spans overlap)" if overlap else f"**{text}**"
 
 
-def table(keep):
+def rows(keep):
     yield "| path | algorithm | simulator, QUIC: Mbit/s | noq | off | simulator, TCP | Linux | off |"
     yield "|---|---|---|---|---|---|---|---|"
     for folder, kinds, paths, has_linux in SURVEYS:
@@ -130,19 +129,12 @@ def table(keep):
                 yield f"| {' | '.join(cells)} |"
 
 
-def main():
+def worst_paths():
     with tempfile.TemporaryDirectory() as temporary:
         keep = Path(os.environ.get("KEEP", temporary))
         keep.mkdir(parents=True, exist_ok=True)
-        rows = "\n".join(table(keep))
-    text = PAGE.read_text()
-    new, count = re.subn(
-        r"(<!-- worst -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}\n{rows}\n\n{m[2]}", text, flags=re.DOTALL
-    )
-    if count != 1:
-        sys.exit(f"{PAGE}: {count} places for the table")
-    PAGE.write_text(new)
+        yield from rows(keep)
 
 
 if __name__ == "__main__":
-    main()
+    main(ROOT / "docs/accuracy.md", {"worst": worst_paths})

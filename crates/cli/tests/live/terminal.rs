@@ -11,8 +11,17 @@ const FILE: &str = "cc = \"bbr3\"\nduration = \"1s\"\n\
     path = { rate = \"5mbit\", rtt = \"10ms\", buffer = \"4bdp\" }\n[[flow]]\ncount = 2\n";
 
 const RUN: [&str; 4] = ["run", "x.toml", "--over", "quic"];
-const COMPARE: [&str; 8] =
-    ["compare", "--cc", "bbr3", "--rate", "5mbit", "--rtt", "10ms", "--duration=1s"];
+const COMPARE: [&str; 9] = [
+    "compare",
+    "--backend=quic",
+    "--cc",
+    "bbr3",
+    "--rate",
+    "5mbit",
+    "--rtt",
+    "10ms",
+    "--duration=1s",
+];
 
 /// What the command writes to a terminal that is its stderr, and its stdout. It is interrupted when
 /// the terminal shows what `interrupt` is true of.

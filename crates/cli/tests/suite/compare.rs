@@ -106,7 +106,7 @@ fn bad_input_is_one_line_and_starts_nothing() {
         ("--bytes 0", "--bytes: bytes of 0"),
         ("--bytes 1MB --duration 1s", "cannot be used with"),
         ("--flows 3 --stagger 10s", "--stagger: a flow starts at 20s, and the run ends at 10s"),
-        ("--over udp", "there are sim, quic, tcp"),
+        ("--over udp", "there are sim, quic, quic:noq, tcp"),
         ("--over tcp --cc bbr1", "bbr1 does not run over tcp"),
         ("--cc linux:bbr", "linux:bbr does not run over quic; write --backend tcp"),
         ("--cc linux:", "write one like linux:bbr"),

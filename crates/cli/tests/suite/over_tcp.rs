@@ -62,7 +62,7 @@ fn a_link_that_a_backend_does_not_have_is_refused() {
     for (line, why) in [
         ("--over tcp --link udp --cc linux:cubic", "write --link tun or --link netem"),
         ("--over sim --link tun", "leave it out"),
-        ("--link netem", "write --link udp or --link tun"),
+        ("--over quic --link netem", "write --link udp or --link tun"),
         ("--over tcp --link wire --cc linux:cubic", "there are udp, tun and netem"),
     ] {
         let line: Vec<&str> = std::iter::once("compare").chain(line.split_whitespace()).collect();
@@ -84,8 +84,7 @@ fn a_flow_that_goes_up_is_refused_over_quic_and_where_the_way_up_has_no_rate() {
     let up = "up = [{ bottleneck = { rate = \"5mbit\", buffer = \"25kB\" } }]\n";
     std::fs::write(dir.path().join("both.toml"), text(up)).expect("a file");
     let said = run(fullpipe(dir.path(), &["run", "both.toml", "--backend", "quic"]));
-    let telling =
-        "flow[1].direction: direction = \"up\" does not run over quic; write --backend sim or tcp";
+    let telling = "flow[1].direction: direction = \"up\" does not run over quic; write --backend sim or quic:noq or tcp";
     assert!(said.code == Some(2) && said.stderr.contains(telling), "{}", said.stderr);
     std::fs::write(dir.path().join("both.toml"), text("")).expect("a file");
     let said = run(fullpipe(dir.path(), &["run", "both.toml"]));

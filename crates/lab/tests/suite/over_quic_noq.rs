@@ -68,7 +68,8 @@ fn applications_do_what_they_do_in_the_simulator() {
     assert!((ours - simulated).abs() < 1.0, "{ours} and {simulated} ms");
 
     let on_off = flow("{ on_off = { on = \"500ms\", off = \"500ms\" } }");
-    assert!(figure(&on_off[0].metrics, "goodput_mbps") > 20.0);
+    // noq's buffer goes on for a while after the application has fallen silent.
+    assert_near(&on_off, "goodput_mbps", 0.2);
 
     // noq lets ten packets go at once after a pause, and the simulator a send quantum: an answer of
     // 35 packets ends the time of five to seven packets sooner.

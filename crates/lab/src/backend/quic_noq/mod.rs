@@ -75,6 +75,11 @@ impl Backend for QuicNoq {
             let Some(Cc::Program(cc)) = scenario.flows.get(i).map(|flow| flow.cc) else {
                 return Err(RunError::Lost);
             };
+            let mut transport = transport;
+            if matches!(flow.application, Application::OnOff { .. }) {
+                // What noq takes beyond what the path holds would be sent in the pause.
+                transport.send_window = path.holds();
+            }
             let streams = match flow.application {
                 // Data that has to stay in order.
                 Application::RateLimited { .. }

@@ -14,7 +14,7 @@ cd "$here"
 for program in aarch64-linux-gnu-gcc cargo-deb; do
     command -v "$program" >/dev/null || { echo "arm64.sh: $program is not here; see the head of this script" >&2; exit 1; }
 done
-rustup target add --quiet "$target" 2>/dev/null || rustup target add "$target"
+rustup --quiet target add "$target"
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
 export PKG_CONFIG_ALLOW_CROSS=1 PKG_CONFIG_PATH=/usr/lib/aarch64-linux-gnu/pkgconfig

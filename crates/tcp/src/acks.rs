@@ -8,7 +8,7 @@ use crate::receiver::Span;
 
 /// Challenge ACKs and answers to what is outside of the window, in [`LIMIT_TIME`] (RFC 5961 section
 /// 7).
-const LIMIT: u32 = 10;
+const LIMIT: u64 = 10;
 /// See [`LIMIT`].
 const LIMIT_TIME: Duration = Duration::from_secs(1);
 
@@ -26,21 +26,21 @@ pub(crate) struct Acks {
     limit: Limit,
 }
 
-/// The limit to what strangers can make this end send.
+/// The limit to what strangers can make this end send: a token bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limit {
-    count: u32,
-    since: Instant,
+    /// The time at which all tokens are there.
+    full_at: Instant,
 }
 
 impl Limit {
     /// True if one more may leave now.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
-        if now.since(self.since) >= LIMIT_TIME {
-            (self.count, self.since) = (0, now);
+        let full_at = self.full_at.max(now) + Duration::from_nanos(LIMIT_TIME.as_nanos() / LIMIT);
+        let allows = full_at <= now + LIMIT_TIME;
+        if allows {
+            self.full_at = full_at;
         }
-        let allows = self.count < LIMIT;
-        self.count += u32::from(allows);
         allows
     }
 }

@@ -41,9 +41,17 @@ pub struct Config {
     pub rto_min: Duration,
     /// Time without an answer after which the connection ends (RFC 9293 section 3.8.3, R2).
     pub user_timeout: Duration,
+    /// The same for a connection whose handshake is not over, if it is shorter. RFC 9293 section
+    /// 3.8.3 has three minutes at least.
+    pub connect_timeout: Duration,
     /// Idle time before a probe asks whether the peer is still there, at least a second; `None` for
-    /// never.
+    /// never. Linux: TCP_KEEPIDLE.
     pub keep_alive: Option<Duration>,
+    /// Time between two such probes, at least a second; `None` for 75 seconds, or the idle time if
+    /// that is shorter. Linux: TCP_KEEPINTVL.
+    pub keep_alive_interval: Option<Duration>,
+    /// Probes without an answer after which the connection ends. Linux: TCP_KEEPCNT.
+    pub keep_alive_probes: u32,
     /// Duration of TIME-WAIT: two segment lifetimes. RFC 9293 section 3.4.2 has four minutes, Linux
     /// one.
     pub time_wait: Duration,
@@ -59,6 +67,8 @@ pub struct Config {
     /// True to offer or accept ECN (RFC 3168). Packets are marked as capable of it where the
     /// algorithm answers marks.
     pub ecn: bool,
+    /// True to offer or accept feedback that counts marked packets where there is ECN (RFC 9768).
+    pub accurate_ecn: bool,
 }
 
 impl Default for Config {
@@ -81,13 +91,17 @@ impl Default for Config {
             quick_acks: 16,
             rto_min: Duration::from_millis(200),
             user_timeout: Duration::from_secs(180),
+            connect_timeout: Duration::from_secs(180),
             keep_alive: None,
+            keep_alive_interval: None,
+            keep_alive_probes: 9,
             time_wait: Duration::from_secs(60),
             nagle: true,
             sack: true,
             timestamps: true,
             window_scaling: true,
             ecn: false,
+            accurate_ecn: false,
         }
     }
 }
@@ -107,7 +121,7 @@ pub enum Error {
     /// There is nothing to read, or no room to write.
     #[error("it would have to wait")]
     WouldBlock,
-    /// The peer answered a SYN with a reset.
+    /// The peer answered a SYN with a reset, or its host said that nobody is at the port.
     #[error("the connection was refused")]
     Refused,
     /// The peer reset the connection.
@@ -116,9 +130,16 @@ pub enum Error {
     /// This end reset the connection.
     #[error("the connection was aborted")]
     Aborted,
-    /// The peer did not answer for [`Config::user_timeout`].
+    /// The peer did not answer for [`Config::user_timeout`] or [`Config::connect_timeout`], and no
+    /// router said why.
     #[error("the connection timed out")]
     TimedOut,
+    /// A router said that there is no way to the peer's network, and the peer did not answer.
+    #[error("the network is unreachable")]
+    NetworkUnreachable,
+    /// A router said that there is no way to the peer, and the peer did not answer.
+    #[error("the host is unreachable")]
+    HostUnreachable,
     /// This end has been closed for writing, or there is no such connection.
     #[error("the connection is closed")]
     Closed,

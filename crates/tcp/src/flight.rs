@@ -129,15 +129,15 @@ impl Flight {
         let order = self.next_order;
         self.note_time(order, span.start);
         self.under_way += 1;
-        let (retransmitted, is_repair, sacked, lost) = (false, false, false, false);
         self.segments.push_back(Sent {
             span,
             fin,
             is_probe,
-            retransmitted,
-            is_repair,
-            sacked,
-            lost,
+            retransmitted: false,
+            is_repair: false,
+            sacked: false,
+            lost: false,
+            is_reneged: false,
             order,
             state,
         });
@@ -219,7 +219,8 @@ impl Flight {
         }
         sent.state = cc.on_sent(now, sent.bytes() as u32);
         sent.is_repair = sent.lost;
-        (sent.lost, sent.retransmitted, sent.is_probe) = (false, true, false);
+        (sent.lost, sent.is_reneged) = (false, false);
+        (sent.retransmitted, sent.is_probe) = (true, false);
         self.next_order += 1;
         sent.order = self.next_order;
         self.under_way += 1;
@@ -272,7 +273,7 @@ impl Flight {
             }
             arrive(&sent, &mut news, rack, batch);
         }
-        if news.repeated {
+        if news.repeated.is_some() {
             // A copy filled a hole: the rest may have arrived long ago (Karn's algorithm, RFC 6298
             // section 3).
             (news.oldest_once, news.newest_once) = (None, None);
@@ -405,8 +406,7 @@ impl Flight {
     ) {
         if self.segments.front().is_some_and(|sent| sent.sacked) {
             for sent in self.segments.iter_mut().filter(|sent| sent.sacked) {
-                // The core was told of its arrival, and hears of it no more.
-                (sent.sacked, sent.lost) = (false, true);
+                (sent.sacked, sent.lost, sent.is_reneged) = (false, true, true);
                 self.repeat.insert(sent.span.start);
                 self.lost_bytes += sent.bytes();
             }
@@ -429,23 +429,26 @@ impl Flight {
         self.forget_stale();
     }
 
-    /// The timer fired for nothing: what was marked lost and not sent again is under way after all.
-    /// The bytes that the controller has in flight then.
+    /// The timer fired for nothing: what was marked lost and not sent again is under way after all,
+    /// but for what the peer has thrown away. The bytes that the controller has in flight then.
     pub(crate) fn undo(&mut self) -> u64 {
         self.repeat.clear();
         self.lost_bytes = 0;
         self.by_time.clear();
         let mut flight = 0;
         self.under_way = 0;
-        for sent in self.segments.iter_mut() {
-            sent.lost = false;
-            if !sent.sacked {
-                if sent.order > self.uncounted {
-                    flight += sent.bytes();
-                    self.under_way += 1;
-                }
-                self.by_time.push_back((sent.order, sent.span.start));
+        for sent in self.segments.iter_mut().filter(|sent| !sent.sacked) {
+            sent.lost = sent.is_reneged;
+            if sent.lost {
+                self.repeat.insert(sent.span.start);
+                self.lost_bytes += sent.bytes();
+                continue;
             }
+            if sent.order > self.uncounted {
+                flight += sent.bytes();
+                self.under_way += 1;
+            }
+            self.by_time.push_back((sent.order, sent.span.start));
         }
         self.by_time.make_contiguous().sort_unstable();
         flight

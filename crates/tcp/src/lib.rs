@@ -57,21 +57,27 @@
 //! # What is there
 //!
 //! The states of RFC 9293 with half-close, window scaling, timestamps and PAWS (RFC 7323), SACK and
-//! DSACK (RFC 2018, 2883), RACK-TLP (RFC 8985), the retransmission timeout (RFC 6298), proportional
-//! rate reduction for `cubic` and `reno` (RFC 9937), spurious retransmissions seen by timestamps
-//! (RFC 3522), DSACK (RFC 3708) and new data (F-RTO, RFC 5682), a receive buffer that grows with
-//! what is read, delayed ACKs, zero-window probes, keep-alive, ECN (RFC 3168), protection from
-//! blind attacks (RFC 5961), initial sequence numbers that cannot be guessed (RFC 6528), SYN
-//! cookies (RFC 4987), path MTU discovery by probes and by ICMP (RFC 8899).
+//! DSACK (RFC 2018, 2883), RACK-TLP (RFC 8985), limited transmit (RFC 3042), the retransmission
+//! timeout (RFC 6298), proportional rate reduction for `cubic` and `reno` (RFC 9937), spurious
+//! retransmissions seen by timestamps (RFC 3522), DSACK (RFC 3708) and new data (F-RTO, RFC 5682),
+//! a receive buffer that grows with what is read, delayed ACKs, zero-window probes, keep-alive,
+//! Nagle's algorithm and corks, ECN (RFC 3168) and accurate ECN without its option (RFC 9768),
+//! protection from blind attacks (RFC 5961), initial sequence numbers that cannot be guessed (RFC
+//! 6528), SYN cookies that keep options in timestamps (RFC 4987), connections in place of those in
+//! TIME-WAIT (RFC 6191), path MTU discovery by probes and by ICMP (RFC 8899), and answers to what
+//! else ICMP says (RFC 5927).
 //!
-//! There is no urgent data (RFC 6093 advises against it; it is read as any other).
+//! There is no urgent data (RFC 6093 advises against it; it is read as any other). Fragments of IP
+//! packets are not put together: this end's segments are no larger than the path carries, and a
+//! peer's should not be, either. IPv6 extension headers are passed over ([`wire::parse`]).
 //!
 //! # Memory
 //!
 //! Is bounded by the configuration: [`Config::send_buffer`] and [`Config::receive_buffer`] for each
-//! connection, a number of connections for the endpoint, a backlog for each listener. Buffers grow
-//! with what is in them, and a connection that is idle gives back what it does not use; one in
-//! TIME-WAIT that was released keeps about 200 bytes. The window of a peer begins with
+//! connection, a number of connections for the endpoint, a backlog for each listener, and
+//! [`Endpoint::set_memory_limit`] for all connections together. Buffers grow with what is in them,
+//! and a connection that is idle gives back what it does not use; one in TIME-WAIT that was
+//! released keeps less than 200 bytes. The window of a peer begins with
 //! [`Config::initial_receive_buffer`] and grows with what the application reads.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -106,7 +112,7 @@ pub mod wire;
 
 pub use config::{Config, Error};
 pub use connection::{Connection, Info, Seeds, State};
-pub use endpoint::{Endpoint, Handle, ListenerHandle};
+pub use endpoint::{Counters, Endpoint, Handle, ListenerHandle};
 
 /// The examples of README.md.
 #[cfg(doctest)]

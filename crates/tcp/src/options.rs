@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 
 use crate::config::Config;
+use crate::connection::ecn;
 use crate::wire::{Header, ip_header_bytes};
 
 /// Bytes of a TCP header without options.
@@ -31,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
     pub(crate) ecn: bool,
+    /// Feedback counts marked packets (RFC 9768).
+    pub(crate) accurate_ecn: bool,
 }
 
 impl Options {
@@ -48,6 +51,7 @@ impl Options {
             sack: config.sack,
             timestamps: config.timestamps,
             ecn: config.ecn,
+            accurate_ecn: config.ecn && config.accurate_ecn,
         }
     }
 
@@ -62,8 +66,23 @@ impl Options {
         }
         self.sack &= syn.sack_permitted;
         self.timestamps &= syn.timestamp.is_some();
-        // RFC 3168 section 6.1.1: a SYN has both bits, a SYN-ACK has ECE alone.
-        self.ecn &= syn.ece && (syn.cwr == syn.ack.is_none());
+        self.agree_on_ecn(syn.flags(), syn.ack.is_none());
+    }
+
+    /// RFC 3168 section 6.1.1: a SYN has the flags CWR and ECE, a SYN-ACK has ECE alone. RFC 9768
+    /// section 3.1.2: with AE a SYN asks for accurate feedback, and so it does with what is
+    /// reserved (section 3.1.3).
+    fn agree_on_ecn(&mut self, flags: u8, is_syn: bool) {
+        let is_classic = match (is_syn, self.accurate_ecn) {
+            (true, true) => flags == ecn::ASK_CLASSIC,
+            (false, true) => flags == ecn::CLASSIC,
+            // The flag AE is not looked at.
+            (true, false) => flags & ecn::ASK_CLASSIC == ecn::ASK_CLASSIC,
+            (false, false) => flags & ecn::ASK_CLASSIC == ecn::CLASSIC,
+        };
+        let is_accurate = if is_syn { flags != 0 && !is_classic } else { ecn::agrees(flags) };
+        self.accurate_ecn &= is_accurate;
+        self.ecn &= is_classic || self.accurate_ecn;
     }
 
     /// Bytes of data in a segment that has no option but timestamps: C.SMSS.

@@ -8,6 +8,8 @@ use crate::autotune::Places;
 /// Most pieces of data that may wait for a hole before them to be filled. Data that would begin one
 /// more is not kept.
 const MAX_PIECES: usize = 512;
+/// Bytes that an end takes in, or takes from its application, while memory is short.
+pub(crate) const SMALL_WINDOW: usize = 4096;
 /// Blocks of a SACK option beside a timestamps option (RFC 2018 section 3).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
@@ -101,6 +103,8 @@ pub(crate) struct Receiver {
     edge: u64,
     /// The place of the peer's FIN.
     fin: Option<u64>,
+    /// Memory is short: most bytes that the window opens by, once everything is read.
+    small: Option<usize>,
 }
 
 impl Receiver {
@@ -115,7 +119,25 @@ impl Receiver {
             limit,
             edge: next,
             fin: None,
+            small: None,
         }
+    }
+
+    /// Memory is short, and the window opens by so much at most; or it is not.
+    pub(crate) fn set_small(&mut self, small: Option<usize>) {
+        self.small = small;
+    }
+
+    /// True if `bytes` of data at `start` can be read as soon as they are here, and nothing that
+    /// was before them is unread. Data that is here already is none.
+    pub(crate) fn is_next(&self, start: u64, bytes: usize) -> bool {
+        start <= self.next && (self.readable() == 0 || start + bytes as u64 <= self.next)
+    }
+
+    /// Throws away what arrived before its turn; the number of pieces. The peer sends it again (RFC
+    /// 2018 section 8).
+    pub(crate) fn drop_pieces(&mut self) -> usize {
+        core::mem::take(&mut self.pieces).len()
     }
 
     /// RCV.NXT.
@@ -178,9 +200,15 @@ impl Receiver {
         self.next - u64::from(self.is_finished())
     }
 
+    fn limit_now(&self) -> u64 {
+        self.small.map_or(self.limit, |small| small.min(self.limit)) as u64
+    }
+
     /// The right edge that the free room would allow.
     fn possible_edge(&self) -> u64 {
-        (self.read + self.limit as u64).max(self.edge)
+        let may_open = self.small.is_none() || self.readable() == 0;
+        let wanted = if may_open { self.read + self.limit_now() } else { 0 };
+        wanted.max(self.edge)
     }
 
     /// The right edge of the next segment that leaves. It moves by a full segment or by half of the
@@ -194,7 +222,7 @@ impl Receiver {
 
     /// True if the window can be opened by so much that it is worth telling.
     pub(crate) fn would_open(&self, mss: u32) -> bool {
-        let step = u64::from(mss).min(self.limit as u64 / 2).max(1);
+        let step = u64::from(mss).min(self.limit_now() / 2).max(1);
         self.possible_edge() - self.edge >= step
     }
 
@@ -202,7 +230,7 @@ impl Receiver {
     /// for an ACK: by two segments, as it would have asked for an ACK then, or from nothing.
     pub(crate) fn has_news_of_room(&self, mss: u32) -> bool {
         let open = self.edge.saturating_sub(self.next);
-        let most = (self.limit as u64 / 2).max(1);
+        let most = (self.limit_now() / 2).max(1);
         let step = if open < u64::from(mss) { u64::from(mss) } else { most };
         self.possible_edge() - self.edge >= step.min(most)
     }
@@ -211,6 +239,11 @@ impl Receiver {
     /// before.
     pub(crate) fn take(&mut self, start: u64, data: &[u8], fin: bool) -> Taken {
         let before = self.next;
+        if fin && self.fin.is_none() {
+            self.end_at(start + data.len() as u64);
+        }
+        let room = self.fin.map_or(data.len(), |fin| fin.saturating_sub(start) as usize);
+        let data = &data[..room.min(data.len())];
         let end = start + data.len() as u64;
         let mut taken = Taken::default();
         if !data.is_empty() {
@@ -219,15 +252,24 @@ impl Receiver {
                 self.store(start, data, &mut taken);
             }
         }
-        if fin && self.fin.is_none() {
-            self.fin = Some(end);
-        }
         if self.fin == Some(self.next) {
             self.next += 1;
-            self.pieces.clear();
         }
         taken.advanced = self.next > before;
         taken
+    }
+
+    /// The peer's FIN is at `fin`. Nothing follows it (RFC 9293 section 3.10.7.4, seventh): what
+    /// arrived before its turn and claims to is no part of the stream.
+    fn end_at(&mut self, fin: u64) {
+        if fin < self.next {
+            return;
+        }
+        self.fin = Some(fin);
+        self.pieces.retain(|piece| piece.start < fin);
+        if let Some(last) = self.pieces.last_mut() {
+            last.bytes.truncate((fin - last.start) as usize);
+        }
     }
 
     fn store(&mut self, start: u64, data: &[u8], taken: &mut Taken) {
@@ -349,119 +391,5 @@ impl Receiver {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn receiver() -> Receiver {
-        let mut receiver = Receiver::new(100, 1000);
-        receiver.window(10);
-        receiver
-    }
-
-    fn read(receiver: &mut Receiver) -> Vec<u8> {
-        let mut out = [0; 64];
-        let count = receiver.read(&mut out);
-        out[..count].to_vec()
-    }
-
-    #[test]
-    fn pieces_come_together_and_are_read_in_order() {
-        let mut r = receiver();
-        assert!(r.take(104, b"ef", false).out_of_order);
-        assert!(r.take(102, b"cd", false).out_of_order);
-        let pieces: Vec<_> = r.pieces.iter().map(Piece::span).collect();
-        assert_eq!(pieces, [Span { start: 102, end: 106 }], "neighbours are one piece");
-        assert_eq!(r.readable(), 0);
-        assert!(r.take(108, b"ij", true).out_of_order);
-        assert!(r.take(100, b"abcd", false).advanced);
-        assert_eq!((r.next(), read(&mut r)), (106, b"abcdef".to_vec()));
-        assert!(r.take(104, b"efgh", false).advanced);
-        assert_eq!((r.next(), read(&mut r)), (111, b"ghij".to_vec()));
-        assert!(r.is_finished());
-    }
-
-    /// RFC 2018 section 4, its example of the second and third case: the newest block first.
-    #[test]
-    fn the_newest_block_comes_first() {
-        let mut r = receiver();
-        for start in [110, 130, 150, 170] {
-            r.take(start, b"0123456789", false);
-        }
-        assert_eq!(r.sack_blocks(None), [Some((170, 180)), Some((150, 160)), Some((130, 140))]);
-        r.take(140, b"0123456789", false);
-        assert_eq!(r.sack_blocks(None), [Some((130, 160)), Some((170, 180)), Some((110, 120))]);
-    }
-
-    /// RFC 2883 section 4.1: what was there already is the first block, below the ACK or in a later
-    /// block.
-    #[test]
-    fn a_duplicate_is_told() {
-        let mut r = receiver();
-        r.take(100, b"0123456789", false);
-        assert_eq!(r.take(105, b"5678", false).duplicate, Some(Span { start: 105, end: 109 }));
-        r.take(120, b"0123456789", false);
-        let again = r.take(120, b"0123456789", false).duplicate;
-        assert_eq!(r.sack_blocks(again), [Some((120, 130)), Some((120, 130)), None]);
-        let partly = r.take(100, b"0123456789ab", false);
-        assert_eq!(partly.duplicate, Some(Span { start: 100, end: 110 }));
-        assert_eq!(r.next(), 112);
-    }
-
-    /// RFC 9293 section 3.8.6.2.2: no small steps, and the edge never goes back.
-    #[test]
-    fn the_window_opens_in_steps() {
-        let mut r = Receiver::new(100, 1000);
-        assert_eq!(r.window(400), 1000);
-        r.take(100, &[7; 900], false);
-        assert_eq!(r.window(400), 100);
-        r.read(&mut [0; 399]);
-        assert_eq!(r.window(400), 100);
-        r.read(&mut [0; 1]);
-        assert_eq!(r.window(400), 500);
-    }
-
-    #[test]
-    fn pieces_are_bounded() {
-        let mut r = Receiver::new(0, 1 << 20);
-        r.window(1);
-        for i in 0..2 * MAX_PIECES as u64 {
-            r.take(1 + 2 * i, b"x", false);
-        }
-        assert_eq!(r.pieces.len(), MAX_PIECES);
-        assert!(r.memory() < 3 * MAX_PIECES * (size_of::<Piece>() + 1), "{}", r.memory());
-    }
-
-    /// Segments of any size in any order, again and in part, come out as they were written.
-    #[test]
-    fn any_order_is_read_as_it_was_written() {
-        let stream: Vec<u8> =
-            (0..2000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        let mut dice = 7_u64;
-        let mut draw = |most: u64| {
-            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (dice >> 33) % most
-        };
-        for _ in 0..200 {
-            let mut r = Receiver::new(100, 2000);
-            r.window(1);
-            let mut there = [false; 2000];
-            while r.next() < 2100 {
-                let start = draw(2000) as usize;
-                let end = (start + 1 + draw(100) as usize).min(2000);
-                r.take(100 + start as u64, &stream[start..end], false);
-                there[start..end].fill(true);
-                let first = there.iter().position(|there| !there).unwrap_or(2000);
-                assert_eq!(r.next(), 100 + first as u64);
-                for pair in r.pieces.windows(2) {
-                    assert!(pair[0].end() < pair[1].start);
-                }
-                for (i, there) in there.iter().enumerate().skip(first) {
-                    assert_eq!(r.piece_with(100 + i as u64).is_some(), *there);
-                }
-            }
-            let mut all = [0; 3000];
-            assert_eq!(r.read(&mut all), 2000);
-            assert_eq!(all[..2000], stream);
-        }
-    }
-}
+#[path = "receiver_tests.rs"]
+mod tests;

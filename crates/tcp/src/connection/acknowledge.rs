@@ -4,13 +4,12 @@ use fullpipe_cc::{Algorithm, Duration, Instant, Prr, RttSample};
 
 use super::timers::{TICK, clock_at};
 use super::{Connection, State};
-use crate::options::TCP_HEADER;
 use crate::rack::DUP_THRESH;
 use crate::receiver::{SACK_BLOCKS, Span};
 use crate::recovery::{Evidence, Verdict, before};
 use crate::sent::{Losses, News};
 use crate::seq;
-use crate::wire::{self, Header, Segment};
+use crate::wire::{Header, Segment};
 
 impl Connection {
     /// Takes in the ACK of `segment`, which begins at `start`.
@@ -30,7 +29,6 @@ impl Connection {
             && start >= self.receive.next()
             && self.send.edge == prior_edge
             && !self.flight.is_empty();
-        let ece = self.options.ecn && header.ece && ack > self.marks.answered;
         if self.flight.is_empty() && ack == self.send.una && dsack.is_none() {
             return;
         }
@@ -39,7 +37,13 @@ impl Connection {
         self.rack.begin(now, &self.rtt);
         let flight = self.cc.inflight();
         let mut batch = self.cc.ack(now);
-        let news = self.flight.acknowledge(ack, blocks, &mut self.rack, &mut batch);
+        let mut news = self.flight.acknowledge(ack, blocks, &mut self.rack, &mut batch);
+        if ack == una && news.oldest_once < self.timed_out {
+            // It may have arrived long ago: the timeout shows that its ACK was lost, or late. What
+            // is acknowledged in order has a timestamp, or was sent again (RFC 6298 section 3).
+            (news.oldest_once, news.newest_once) = (None, None);
+        }
+        let marks = self.marks.told(&self.options, &self.send, header, news.segments);
         if let Some(sample) = sample(now, &news, header, self.clock, ack > una) {
             batch.rtt(sample);
             if let RttSample::Exact(rtt) | RttSample::Coarse { rtt, .. } = sample {
@@ -66,7 +70,7 @@ impl Connection {
         });
         let repaired = self.rack.on_probe_ack(ack, dsack, pure);
         // A loss that the probe repaired is congestion without a packet that leaves the flight now.
-        batch.ce(u64::from(ece) + u64::from(repaired));
+        batch.ce(marks + u64::from(repaired));
         if is_of_copy {
             self.rack.on_dsack(self.send.nxt);
         }
@@ -97,11 +101,7 @@ impl Connection {
         };
         batch.finish();
 
-        if ece {
-            self.counts.delivered_ce += 1;
-            self.marks.reduced = true;
-            self.marks.answered = self.send.nxt;
-        }
+        self.counts.delivered_ce += marks;
         let verdict = self.recovery.on_evidence(Evidence {
             una: ack,
             prior_una: una,
@@ -111,7 +111,7 @@ impl Connection {
         });
         self.apply(now, verdict);
         if ack > una {
-            self.advance(now, ack, una, echo, news.repeated);
+            self.advance(now, ack, una, echo, news.repeated.is_some());
         }
         if let Some(span) = dsack {
             self.counts.dsack_dups += 1;
@@ -160,34 +160,13 @@ impl Connection {
         self.on_mtu(now);
     }
 
-    /// A router passes on IP packets of `mtu` bytes at most, and threw away one that began at `seq`
-    /// (RFC 1191, RFC 8201). Messages that are of nothing under way are forged (RFC 8899 section
-    /// 4.6.1).
-    pub(crate) fn on_too_big(&mut self, now: Instant, seq: u32, mtu: u32) {
-        let place = seq::place(self.send.una, seq);
-        let is_under_way = self.send.una <= place && place < self.send.nxt;
-        let headers = wire::ip_header_bytes(self.remote.ip()) as u32 + TCP_HEADER;
-        if !self.config.mtu_discovery
-            || !self.state.is_synchronized()
-            || !is_under_way
-            || !self.mtu.on_too_big(now, mtu.saturating_sub(headers))
-        {
-            return;
-        }
-        self.on_mtu(now);
-        let payload = self.payload();
-        let mut batch = self.cc.ack(now);
-        self.flight.lose_larger(payload, &mut batch);
-        batch.finish();
-    }
-
     /// SND.UNA went from `una` to `ack`, by an ACK that echoes `echo` and, if `repeated`, covers
     /// something that was sent more than once.
     fn advance(&mut self, now: Instant, ack: u64, una: u64, echo: Option<u32>, repeated: bool) {
         let fin_acked = self.fin.is_some_and(|fin| ack > fin);
         self.counts.bytes_acked += ack - una - u64::from(fin_acked && self.fin >= Some(una));
         self.data.acknowledge(ack);
-        self.timeouts = 0;
+        (self.timeouts, self.soft_error) = (0, None);
         (self.started, self.advanced, self.waiting) = (now, now, now);
         self.rack.on_advance(ack);
         let (ended, verdict) = self.recovery.on_advance(ack, echo, repeated);
@@ -318,6 +297,12 @@ fn sample(
     let Some(timestamp) = header.timestamp.filter(|t| advanced && t.echo != 0) else {
         return Some(RttSample::Ambiguous);
     };
+    // An echo from before the copy is that of the original, whose ACK may have been lost, and of a
+    // duplicate, which moves no timestamp. It is as old as the timeout was long.
+    let is_before_copy = |at| before(timestamp.echo, clock_at(clock, at));
+    if news.repeated.is_some_and(is_before_copy) {
+        return Some(RttSample::Ambiguous);
+    }
     match echo_age(now, clock, timestamp.echo) {
         Some(rtt) => Some(RttSample::Coarse { rtt, granularity: TICK }),
         None => Some(RttSample::Ambiguous),

@@ -7,7 +7,7 @@ use super::{Connection, State};
 use crate::config::Error;
 use crate::receiver::Span;
 use crate::seq;
-use crate::wire::{Control, Ecn, Header, Segment};
+use crate::wire::{Control, Header, Segment};
 
 impl Connection {
     /// Takes in a segment that is for this connection.
@@ -86,6 +86,7 @@ impl Connection {
             self.send.una = self.send.iss + 1;
             self.set_window(header, ack, u64::from(header.window) << self.options.send_scale);
             self.establish(now);
+            self.note_handshake_ack(header, segment.payload.is_empty());
         }
         if !self.is_acceptable_ack(ack) {
             return self.acks.challenge(now);
@@ -112,6 +113,8 @@ impl Connection {
             self.set_window(header, self.send.una, u64::from(header.window));
             self.establish(now);
             self.acks.demand();
+        } else if header.ack.is_none() && !self.accepts_syn_again(header) {
+            self.abort();
         } else if header.ack.is_none() {
             self.acks.challenge(now);
             self.syn_due |= self.acks.is_due();
@@ -144,6 +147,9 @@ impl Connection {
         let counts = start + 1 == next || start == next && self.receive.edge() <= next;
         let ack = segment.header.ack.map(|ack| seq::place(self.send.una, ack));
         let is_syn = segment.header.control == Control::Syn;
+        if is_syn && ack.is_some() {
+            self.note_syn_ack_again(&segment.header);
+        }
         if let Some(ack) = ack.filter(|&ack| counts && !is_syn && self.is_acceptable_ack(ack)) {
             (self.heard, self.keep_alives) = (now, 0);
             if self.state.is_synchronized() && self.state != State::TimeWait {
@@ -179,17 +185,6 @@ impl Connection {
         self.send.una.saturating_sub(self.send.max_window) <= ack && ack <= most
     }
 
-    /// RFC 3168 section 6.1.3.
-    fn note_marks(&mut self, header: &Header, payload: &[u8]) {
-        if !self.options.ecn {
-            return;
-        }
-        self.marks.echo &= !header.cwr;
-        if header.ecn == Ecn::Ce && !payload.is_empty() {
-            self.marks.echo = true;
-        }
-    }
-
     /// The data and the FIN of an acceptable segment.
     fn take_data(&mut self, now: Instant, segment: &Segment<'_>, start: u64) {
         let mut fin = segment.header.control == Control::Fin;
@@ -214,6 +209,11 @@ impl Connection {
             // Nobody will read it: RFC 2525 section 2.17.
             return self.abort();
         }
+        if self.is_memory_short && !self.receive.is_next(start, data.len()) {
+            self.counts.data_dropped += 1;
+            self.give_memory();
+            return self.acks.demand();
+        }
         let (before, was_finished) = (self.receive.next(), self.receive.is_finished());
         let taken = self.receive.take(start, data, fin);
         self.tune_buffer(now, &segment.header);
@@ -235,7 +235,7 @@ impl Connection {
     /// The buffer grows with what the application reads.
     fn tune_buffer(&mut self, now: Instant, header: &Header) {
         let most = self.largest_buffer();
-        if self.receive.limit() >= most {
+        if self.receive.limit() >= most || self.is_memory_short {
             return;
         }
         let echo = header.timestamp.filter(|t| self.options.timestamps && t.echo != 0);
@@ -265,8 +265,8 @@ impl Connection {
 }
 
 /// The test of section 3.10.7.4 for RCV.NXT and the window's right edge. What has no data may begin
-/// at the edge, as in Linux: when both ends have lost whole windows, their ACKs do, and by the RFC's
-/// letter neither would ever hear of the other's.
+/// at the edge, as in Linux: when both ends have lost whole windows, their ACKs do, and by the
+/// RFC's letter neither would ever hear of the other's.
 pub(super) fn is_acceptable(start: u64, end: u64, next: u64, edge: u64) -> bool {
     if start == end {
         return next <= start && start <= edge.max(next);

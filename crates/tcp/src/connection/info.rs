@@ -3,6 +3,7 @@
 use fullpipe_cc::{Duration, Snapshot};
 
 use super::{Connection, State};
+use crate::endpoint::Totals;
 
 /// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct Counts {
     pub(super) dsack_dups: u64,
     pub(super) delivered_ce: u64,
     pub(super) timeouts: u64,
+    /// Data for which there was no memory.
+    pub(super) data_dropped: u64,
 }
 
 /// A connection's state, by the names of Linux's TCP_INFO where it has one.
@@ -74,7 +77,7 @@ pub struct Info {
     pub bytes_sent: u64,
     /// DSACKs of the peer.
     pub dsack_dups: u64,
-    /// Windows of data of which the peer echoed a mark.
+    /// Marked packets of which the peer told; with classic ECN, windows of data with one.
     pub delivered_ce: u64,
     /// Firings of the retransmission timer.
     pub timeouts: u64,
@@ -86,6 +89,8 @@ pub struct Info {
     pub wscale: bool,
     /// See [`Self::sack`].
     pub ecn: bool,
+    /// True if ECN's feedback counts packets (RFC 9768).
+    pub accurate_ecn: bool,
 }
 
 impl Connection {
@@ -103,6 +108,7 @@ impl Connection {
             dsack_dups,
             delivered_ce,
             timeouts,
+            data_dropped: _,
         } = self.counts;
         Info {
             state: self.state,
@@ -136,6 +142,15 @@ impl Connection {
             timestamps: self.options.timestamps,
             wscale: self.options.window_scaling,
             ecn: self.options.ecn,
+            accurate_ecn: self.options.accurate_ecn,
+        }
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        Totals {
+            retransmitted: self.counts.total_retrans,
+            timeouts: self.counts.timeouts,
+            data_dropped: self.counts.data_dropped,
         }
     }
 

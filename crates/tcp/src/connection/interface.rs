@@ -2,12 +2,16 @@
 
 use core::net::SocketAddr;
 
-use fullpipe_cc::{Algorithm, Instant};
+use fullpipe_cc::{Algorithm, Duration, Instant};
 
-use super::late::begins_anew;
+use super::late::{REUSE_AFTER, begins_anew};
 use super::{Connection, State};
 use crate::config::Error;
+use crate::receiver::SMALL_WINDOW;
 use crate::wire::Header;
+
+/// The longest that a small segment waits for more data: Linux's limit.
+const CORK_LIMIT: Duration = Duration::from_millis(200);
 
 impl Connection {
     /// This end's address.
@@ -43,7 +47,12 @@ impl Connection {
     /// Bytes that [`Self::write`] would take.
     pub fn writable(&self) -> usize {
         match self.state {
-            State::Established | State::CloseWait if !self.closing => {
+            State::Established | State::CloseWait if self.closing => 0,
+            State::Established | State::CloseWait if self.is_memory_short => {
+                let most = if self.data.len() == 0 { SMALL_WINDOW } else { 0 };
+                most.min(self.data.room())
+            }
+            State::Established | State::CloseWait => {
                 self.data.room().min(self.config.unsent.saturating_sub(self.unsent()))
             }
             _ => 0,
@@ -55,7 +64,8 @@ impl Connection {
     /// [`Self::close`], too: [`Self::write`] says at once that it is not possible.
     pub fn is_writable(&self) -> bool {
         let bound = self.config.send_buffer.min(self.config.unsent);
-        self.state == State::Closed || self.closing || self.writable() > bound / 3
+        let least = if self.is_memory_short { 0 } else { bound / 3 };
+        self.state == State::Closed || self.closing || self.writable() > least
     }
 
     /// Bytes that were written and never sent.
@@ -116,6 +126,9 @@ impl Connection {
         }
         if !self.has_unsent() && self.flight.is_empty() {
             self.restart_after_idle(now);
+        }
+        if self.is_corked && !self.has_unsent() {
+            self.cork_until = Some(now + CORK_LIMIT);
         }
         // Before the new data is queued: then there is still nothing to send.
         self.check_app_limited();
@@ -186,7 +199,15 @@ impl Connection {
     /// True if a SYN opens a new connection in place of this one, which is in TIME-WAIT.
     pub(crate) fn may_begin_anew(&self, syn: &Header) -> bool {
         let recent = self.options.timestamps.then_some(self.recent.value);
-        self.state == State::TimeWait && begins_anew(syn, self.receive.next(), recent)
+        self.state == State::TimeWait && begins_anew(syn, self.receive.next() as u32, recent)
+    }
+
+    /// SND.NXT, if this connection is in TIME-WAIT and this end may open another one between the
+    /// same ends: timestamps tell the segments of the two apart (RFC 6191 section 3).
+    pub(crate) fn may_open_anew(&self, now: Instant) -> Option<u32> {
+        let close_at = self.close_at.filter(|_| self.state == State::TimeWait)?;
+        let is_long_ago = now + self.config.time_wait >= close_at + REUSE_AFTER;
+        (self.options.timestamps && is_long_ago).then_some(self.send.nxt as u32)
     }
 
     /// TIME-WAIT ends before its time. What was not read stays readable.
@@ -230,5 +251,33 @@ impl Connection {
     /// [`nagle`](crate::Config::nagle).
     pub fn set_nagle(&mut self, nagle: bool) {
         self.config.nagle = nagle;
+    }
+
+    /// Lets the last segment wait until it is full, or ends that: for an application that writes
+    /// one thing in several pieces (Linux: TCP_CORK). A segment waits for at most 200 ms, and not
+    /// for the end of the stream.
+    pub fn set_cork(&mut self, is_corked: bool) {
+        self.is_corked = is_corked;
+        self.cork_until = self.cork_until.filter(|_| is_corked);
+    }
+
+    /// As [`keep_alive`](crate::Config::keep_alive),
+    /// [`keep_alive_interval`](crate::Config::keep_alive_interval) and
+    /// [`keep_alive_probes`](crate::Config::keep_alive_probes).
+    pub fn set_keep_alive(
+        &mut self,
+        idle: Option<Duration>,
+        interval: Option<Duration>,
+        probes: u32,
+    ) {
+        self.config.keep_alive = idle;
+        self.config.keep_alive_interval = interval;
+        self.config.keep_alive_probes = probes;
+    }
+
+    /// As [`user_timeout`](crate::Config::user_timeout), for what is already waiting as well
+    /// (Linux: TCP_USER_TIMEOUT). The peer is not told (RFC 5482 section 3 lets it be).
+    pub fn set_user_timeout(&mut self, timeout: Duration) {
+        self.config.user_timeout = timeout;
     }
 }

@@ -2,6 +2,8 @@
 
 mod acknowledge;
 mod arrive;
+pub(crate) mod ecn;
+mod icmp;
 mod info;
 mod interface;
 mod late;
@@ -20,15 +22,17 @@ use crate::flight::Flight;
 use crate::options::Options;
 use crate::path_mtu::PathMtu;
 use crate::rack::Rack;
-use crate::receiver::Receiver;
+use crate::receiver::{Receiver, SMALL_WINDOW};
 use crate::recovery::{Recovery, before};
 use crate::rtt::Rtt;
 use crate::send_buffer::SendBuffer;
 use crate::seq;
 use crate::wire::{Header, Segment};
+use ecn::Marks;
 
 pub use info::Info;
 pub(crate) use late::Late;
+pub(crate) use timers::clock_at;
 
 /// TS.Recent counts for as long (RFC 7323 section 5.5).
 const RECENT_VALID: Duration = Duration::from_secs(24 * 24 * 3600);
@@ -125,17 +129,6 @@ impl Recent {
     }
 }
 
-/// The state of ECN on both sides (RFC 3168 section 6.1).
-#[derive(Clone, Copy, Debug, Default)]
-struct Marks {
-    /// A CE mark came, and no CWR since: ACKs carry ECE.
-    echo: bool,
-    /// The next new data says that the window was reduced.
-    reduced: bool,
-    /// Marks of data before this place are answered already.
-    answered: u64,
-}
-
 /// One end of a TCP connection.
 ///
 /// Time goes forwards from call to call. Every call that takes in something may make segments: call
@@ -147,6 +140,8 @@ pub struct Connection {
     remote: SocketAddr,
     state: State,
     error: Option<Error>,
+    /// The reason that a router gave for not passing a packet on, since an ACK advanced.
+    soft_error: Option<Error>,
     options: Options,
     mtu: PathMtu,
 
@@ -172,6 +167,8 @@ pub struct Connection {
     recent: Recent,
     marks: Marks,
     clock: u32,
+    /// The endpoint is short of memory.
+    is_memory_short: bool,
     /// Nobody will read any more.
     detached: bool,
     /// The connection began with a peer's SYN.
@@ -188,7 +185,10 @@ pub struct Connection {
     head_due: bool,
     /// Timeouts since something was acknowledged.
     timeouts: u32,
-    /// The identification of the next packet that routers may cut (RFC 6864 section 4.1).
+    /// The newest timeout.
+    timed_out: Option<Instant>,
+    /// The identification of the next packet that routers may cut (RFC 6864 section 4.1). An
+    /// endpoint has one counter for all connections between two addresses.
     ident: u16,
     /// The retransmission timer counts from here.
     started: Instant,
@@ -203,6 +203,9 @@ pub struct Connection {
     probed: Instant,
     reorder_at: Option<Instant>,
     paced_until: Option<Instant>,
+    /// Small segments wait for more data, until the time if there is one.
+    is_corked: bool,
+    cork_until: Option<Instant>,
     close_at: Option<Instant>,
     last_sent: Instant,
     counts: info::Counts,
@@ -230,20 +233,18 @@ impl Connection {
     }
 
     /// A passive open that nothing was kept of: `ack` acknowledges a SYN-ACK whose sequence number
-    /// was a SYN cookie with this segment size (RFC 4987 section 3.6). No option besides is known.
+    /// was a SYN cookie (RFC 4987 section 3.6), and `syn` says what is known of the SYN's options.
     pub(crate) fn from_cookie(
         now: Instant,
         ack: &Segment<'_>,
-        mss: u16,
+        syn: &Header,
         config: &Config,
         seeds: Seeds,
     ) -> Self {
         let mut connection = Self::new(now, ack.to, ack.from, config, seeds);
         connection.is_passive = true;
-        let irs = ack.header.seq.wrapping_sub(1);
-        let syn =
-            Header { seq: irs, mss: Some(mss), window: ack.header.window, ..Header::default() };
-        connection.take_syn(now, &syn);
+        let seq = ack.header.seq.wrapping_sub(1);
+        connection.take_syn(now, &Header { seq, window: ack.header.window, ..*syn });
         (connection.state, connection.syn_due, connection.syns) = (State::SynReceived, false, 2);
         connection.send.nxt = connection.send.iss + 1;
         connection
@@ -272,6 +273,7 @@ impl Connection {
             remote,
             state: State::SynSent,
             error: None,
+            soft_error: None,
             mtu: PathMtu::new(options.mss, remote.ip()),
             options,
             send: Send {
@@ -301,6 +303,7 @@ impl Connection {
             recent: Recent::default(),
             marks: Marks::default(),
             clock: seeds.clock,
+            is_memory_short: false,
             detached: false,
             is_passive: false,
             syn_due: true,
@@ -309,6 +312,7 @@ impl Connection {
             probe_due: None,
             head_due: false,
             timeouts: 0,
+            timed_out: None,
             ident: seeds.clock as u16,
             started: now,
             advanced: now,
@@ -318,6 +322,8 @@ impl Connection {
             probed: now,
             reorder_at: None,
             paced_until: None,
+            is_corked: false,
+            cork_until: None,
             close_at: None,
             last_sent: now,
             counts: info::Counts::default(),
@@ -328,8 +334,9 @@ impl Connection {
     fn take_syn(&mut self, now: Instant, syn: &Header) {
         let irs = seq::first(syn.seq);
         self.options.agree(syn);
+        self.note_syn_field(syn);
         let limit = self.config.initial_receive_buffer.min(self.largest_buffer());
-        self.receive = Receiver::new(irs + 1, limit.max(1));
+        self.receive = Receiver::new(irs + 1, limit.max(self.least_buffer()));
         // The SYN, or the SYN-ACK that is its answer, tells it.
         self.receive.window(self.options.own_mss.into());
         if let Some(timestamp) = syn.timestamp.filter(|_| self.options.timestamps) {
@@ -346,6 +353,12 @@ impl Connection {
         self.config.receive_buffer.min(self.options.largest_window())
     }
 
+    /// The least that the receive buffer can be: half of it, by which the window opens at least, is
+    /// not nothing on the wire, which tells a scaled window.
+    fn least_buffer(&self) -> usize {
+        if self.options.receive_scale == 0 { 1 } else { 2 << self.options.receive_scale }
+    }
+
     /// Both SYNs are acknowledged: the congestion control begins with what the handshake measured.
     fn establish(&mut self, now: Instant) {
         if self.syns == 1 {
@@ -360,6 +373,7 @@ impl Connection {
         self.cc_config.has_selective_acks = self.options.sack;
         self.cc = Controller::new(self.config.algorithm, self.cc_config, now);
         self.rtt.reset_backoff();
+        self.soft_error = None;
         self.tune = Autotune::new(now, self.cc_config.handshake_rtt, self.receive.places());
         (self.started, self.advanced, self.waiting, self.last_sent) = (now, now, now, now);
         self.state = if self.closing { State::FinWait1 } else { State::Established };
@@ -381,7 +395,7 @@ impl Connection {
         self.data.discard();
         self.flight = Flight::default();
         (self.syn_due, self.probe_due, self.close_at) = (false, None, None);
-        (self.reorder_at, self.paced_until) = (None, None);
+        (self.reorder_at, self.paced_until, self.cork_until) = (None, None, None);
         self.receive.tidy();
     }
 
@@ -395,6 +409,18 @@ impl Connection {
         let used = self.data.len() + self.receive.len() + self.flight.used();
         let held = self.data.memory() + self.receive.memory() + self.flight.memory();
         held > KEPT + 4 * used
+    }
+
+    /// The endpoint is short of memory, or is not.
+    pub(crate) fn set_memory_short(&mut self, is_short: bool) {
+        self.is_memory_short = is_short;
+        self.receive.set_small(is_short.then_some(SMALL_WINDOW.max(self.least_buffer())));
+    }
+
+    /// Gives back all memory that this end can do without.
+    pub(crate) fn give_memory(&mut self) {
+        self.counts.data_dropped += self.receive.drop_pieces() as u64;
+        self.tidy();
     }
 
     fn tidy(&mut self) {

@@ -7,9 +7,7 @@ use super::{Connection, State};
 use crate::config::Error;
 use crate::rack::Rack;
 
-/// Probes without an answer after which a connection ends: Linux's tcp_keepalive_probes.
-const KEEP_ALIVE_PROBES: u32 = 9;
-/// The time between them, if the idle time is not shorter: Linux's tcp_keepalive_intvl.
+/// The time between two keep-alives, if the idle time is not shorter: Linux's tcp_keepalive_intvl.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(75);
 /// The least idle time: that of Linux's sockets.
 const LEAST_IDLE: Duration = Duration::from_secs(1);
@@ -46,6 +44,7 @@ impl Connection {
             self.paced_until,
             self.close_at,
             self.keep_alive_at(),
+            self.cork_until,
             self.tidy_at(),
         ];
         times.into_iter().flatten().min()
@@ -60,6 +59,7 @@ impl Connection {
             return self.end(None);
         }
         self.acks.on_timer(now);
+        self.cork_until = self.cork_until.filter(|at| *at > now);
         if self.tidy_at().is_some_and(|at| at <= now) {
             self.tidy();
         }
@@ -67,8 +67,8 @@ impl Connection {
             self.fire(now, alarm);
         }
         if self.keep_alive_at().is_some_and(|at| at <= now) {
-            if self.keep_alives >= KEEP_ALIVE_PROBES {
-                return self.end(Some(Error::TimedOut));
+            if self.keep_alives >= self.config.keep_alive_probes {
+                return self.give_up();
             }
             (self.keep_alives, self.probed) = (self.keep_alives + 1, now);
             self.probe_due = Some(Probe::KeepAlive);
@@ -78,7 +78,7 @@ impl Connection {
     fn alarm(&self) -> Option<(Instant, Alarm)> {
         // RFC 9293 section 3.8.3: R2 comes in its time, and not with the timeout after it.
         let timeout = self.started + self.rtt.timeout();
-        let timeout = timeout.min(self.patient_since() + self.config.user_timeout);
+        let timeout = timeout.min(self.patient_since() + self.patience());
         if matches!(self.state, State::SynSent | State::SynReceived) {
             return Some((timeout, Alarm::Handshake));
         }
@@ -178,6 +178,7 @@ impl Connection {
             self.recovery.examine();
         }
         (self.started, self.reorder_at, self.duplicates) = (now, None, 0);
+        self.timed_out = Some(now);
         self.prr = None;
     }
 
@@ -189,13 +190,29 @@ impl Connection {
         if is_closed && !self.detached { self.heard.max(self.waiting) } else { self.waiting }
     }
 
+    /// R2 of RFC 9293 section 3.8.3.
+    fn patience(&self) -> Duration {
+        match self.state {
+            State::SynSent | State::SynReceived => {
+                self.config.connect_timeout.min(self.config.user_timeout)
+            }
+            _ => self.config.user_timeout,
+        }
+    }
+
     /// Ends the connection if nothing was answered for too long.
     fn is_given_up(&mut self, now: Instant) -> bool {
-        let is_over = now.since(self.patient_since()) >= self.config.user_timeout;
+        let is_over = now.since(self.patient_since()) >= self.patience();
         if is_over {
-            self.end(Some(Error::TimedOut));
+            self.give_up();
         }
         is_over
+    }
+
+    /// The peer does not answer. The application hears what a router said, if one did (RFC 9293
+    /// section 3.9.2.2).
+    fn give_up(&mut self) {
+        self.end(Some(self.soft_error.unwrap_or(Error::TimedOut)));
     }
 
     /// Memory that is not in use is given back then.
@@ -211,7 +228,10 @@ impl Connection {
             && !self.has_unsent();
         let at = match self.keep_alives {
             0 => self.heard.max(self.last_sent) + idle,
-            _ => self.probed + KEEP_ALIVE_INTERVAL.min(idle),
+            _ => {
+                let interval = self.config.keep_alive_interval;
+                self.probed + interval.unwrap_or(KEEP_ALIVE_INTERVAL.min(idle)).max(LEAST_IDLE)
+            }
         };
         is_idle.then_some(at)
     }
@@ -219,6 +239,6 @@ impl Connection {
 
 /// This end's clock of timestamps, which was at `clock` at time 0: milliseconds (RFC 7323 section
 /// 5.4).
-pub(super) fn clock_at(clock: u32, now: Instant) -> u32 {
+pub(crate) fn clock_at(clock: u32, now: Instant) -> u32 {
     clock.wrapping_add((now.as_nanos() / TICK.as_nanos()) as u32)
 }

@@ -12,6 +12,8 @@ use crate::wire::{self, Control, Ecn, Header, Timestamp};
 
 /// Segments that follow a probe for a larger size, so that SACKs tell of its loss.
 const FOLLOWING: u64 = 3;
+/// Duplicates of an ACK that each let a segment leave: one fewer than tell of a loss.
+const LIMITED_TRANSMIT: usize = crate::rack::DUP_THRESH - 1;
 /// Segments that may be under way whatever the send buffer is.
 const LEAST_SEGMENTS: usize = 32;
 
@@ -44,6 +46,7 @@ impl Connection {
                 return true;
             }
             State::SynSent | State::SynReceived => {}
+            _ if self.has_handshake_ack() => {}
             _ => {
                 if let Some(probe) = self.probe_due.take()
                     && self.transmit_probe(now, probe, out)
@@ -56,23 +59,39 @@ impl Connection {
             }
         }
         if self.acks.is_due() && self.state != State::SynSent {
-            let header = self.header(now, self.send.nxt);
+            let mut header = self.header(now, self.send.nxt);
+            if header.sack[0].is_none() {
+                self.put_marks(&mut header, true);
+            }
             self.write_out(out, &header, Span::default());
             return true;
         }
         false
     }
 
+    /// True if the next segment is a reset.
+    pub(crate) fn has_reset(&self) -> bool {
+        self.reset.is_some()
+    }
+
+    /// As [`Self::transmit`], with `ident` as the identification of the packet if it has one.
+    pub(crate) fn transmit_as(&mut self, now: Instant, ident: u16, out: &mut Vec<u8>) -> bool {
+        self.ident = ident;
+        self.transmit(now, out)
+    }
+
+    /// True if routers may cut packets, which have numbers then (RFC 6864 section 4.1).
+    pub(crate) fn numbers_packets(&self) -> bool {
+        self.remote.is_ipv4() && (!self.config.mtu_discovery || self.mtu.is_lowest())
+    }
+
     fn transmit_syn(&mut self, now: Instant, out: &mut Vec<u8>) {
         let options = &self.options;
         let answers = self.state == State::SynReceived;
-        let header = Header {
+        let mut header = Header {
             seq: self.send.iss as u32,
             ack: answers.then(|| self.receive.next() as u32),
             control: Control::Syn,
-            // RFC 3168 section 6.1.1.
-            ece: options.ecn,
-            cwr: options.ecn && !answers,
             window: self.config.first_window(),
             mss: Some(options.own_mss),
             window_scale: options.window_scaling.then_some(options.receive_scale),
@@ -82,6 +101,7 @@ impl Connection {
                 .then(|| Timestamp { value: self.timestamp(now), echo: self.recent.value }),
             ..Header::default()
         };
+        header.set_flags(self.syn_flags(answers));
         self.send.nxt = self.send.iss + 1;
         (self.syn_due, self.started) = (false, now);
         self.syns += 1;
@@ -100,15 +120,16 @@ impl Connection {
             .options
             .timestamps
             .then(|| Timestamp { value: self.timestamp(now), echo: self.recent.value });
-        Header {
+        let mut header = Header {
             seq: seq as u32,
             ack: Some(next as u32),
-            ece: self.marks.echo,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             sack,
             timestamp,
             ..Header::default()
-        }
+        };
+        self.put_marks(&mut header, false);
+        header
     }
 
     /// Bytes of data that fit beside the options that the next segment has.
@@ -153,7 +174,8 @@ impl Connection {
             return (room > 0 && is_enough).then_some((Span { start, end: start + room }, false));
         }
         let is_small = wanted < u64::from(full);
-        if is_small && self.config.nagle && !self.flight.is_empty() && !wants_fin {
+        let waits = self.config.nagle && !self.flight.is_empty() || self.cork_until.is_some();
+        if is_small && waits && !wants_fin {
             return None;
         }
         let fin = wants_fin && wanted == unsent && room > wanted;
@@ -163,7 +185,8 @@ impl Connection {
     /// Segments that may be under way: their list takes up half of the send buffer at most, however
     /// small they are. Linux counts the memory of packets as well.
     fn most_segments(&self) -> usize {
-        (self.config.send_buffer / (2 * Flight::BYTES_EACH)).max(LEAST_SEGMENTS)
+        let most = self.config.send_buffer / (2 * Flight::BYTES_EACH);
+        if self.is_memory_short { LEAST_SEGMENTS } else { most.max(LEAST_SEGMENTS) }
     }
 
     /// The next lost segment. Beyond the peer's window only the first one, as a probe.
@@ -195,6 +218,7 @@ impl Connection {
         match self.cc.can_send(now) {
             SendDecision::Now { .. } | SendDecision::CwndLimited
                 if is_first && (self.head_due || !self.options.sack) => {}
+            SendDecision::CwndLimited if repeat.is_none() && self.is_limited_transmit(span) => {}
             // What proportional rate reduction allows goes by what arrives, and is not paced.
             SendDecision::CwndLimited if allowed == Some(true) => {}
             SendDecision::Now { .. } if is_full && allowed.is_none() => {
@@ -229,6 +253,14 @@ impl Connection {
         true
     }
 
+    /// RFC 3042 section 2: the first two duplicates of an ACK each let one more segment leave, as
+    /// the packets that made them are not under way any more. With SACK the flight says so itself.
+    fn is_limited_transmit(&self, span: Span) -> bool {
+        let more = self.duplicates.min(LIMITED_TRANSMIT) as u64 * u64::from(self.cc_config.smss);
+        let is_within = self.cc.inflight() + (span.end - span.start) <= self.cc.cwnd() + more;
+        more > 0 && !self.options.sack && !self.recovery.is_active() && is_within
+    }
+
     /// True if as many packets are under way as the window has full segments: small ones count as
     /// much as others (as in Linux, whose window is in packets).
     fn is_window_full(&self) -> bool {
@@ -253,9 +285,11 @@ impl Connection {
 
     fn send_new(&mut self, now: Instant, span: Span, fin: bool, out: &mut Vec<u8>) {
         let mut header = self.header(now, span.start);
-        if self.options.ecn && self.cc.wants_ecn() {
+        if self.may_mark() {
             header.ecn = Ecn::Ect0;
-            header.cwr = core::mem::take(&mut self.marks.reduced);
+            if !self.options.accurate_ecn {
+                header.cwr = core::mem::take(&mut self.marks.reduced);
+            }
         }
         let is_last = span.end - u64::from(fin) == self.data.end();
         header.control = control(fin, is_last);
@@ -340,9 +374,8 @@ impl Connection {
             self.counts.data_segs_out += 1;
             self.counts.bytes_sent += span.end - span.start;
         }
-        let may_cut = !self.config.mtu_discovery || self.mtu.is_lowest();
-        let fragments = may_cut.then_some(self.ident);
-        self.ident = self.ident.wrapping_add(u16::from(may_cut));
+        let fragments = self.numbers_packets().then_some(self.ident);
+        self.ident = self.ident.wrapping_add(1);
         let header = Header { fragments, ..*header };
         wire::write(out, self.local, self.remote, &header, self.data.get(span));
     }

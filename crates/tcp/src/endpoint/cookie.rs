@@ -2,10 +2,14 @@
 //! section 3.6), ephemeral ports (RFC 6056).
 
 use core::hash::{Hash, Hasher};
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use fullpipe_cc::{Duration, Instant};
 use siphasher::sip::SipHasher13;
+
+use crate::options::Options;
+use crate::recovery::before;
+use crate::wire::Header;
 
 /// Segment sizes that a cookie can say.
 const SIZES: [u16; 8] = [64, 512, 536, 1024, 1220, 1440, 1460, 4312];
@@ -13,6 +17,15 @@ const SIZES: [u16; 8] = [64, 512, 536, 1024, 1220, 1440, 1460, 4312];
 const STEP: Duration = Duration::from_secs(64);
 /// The clock of initial sequence numbers: RFC 6528 section 3.
 const ISN_TICK: Duration = Duration::from_micros(4);
+
+/// The low bits of a timestamp that say what options both ends have, as in Linux: four for the
+/// peer's window scale, one for SACK and one for ECN.
+const STAMP_MASK: u32 = 0x3f;
+const SACK_BIT: u32 = 4;
+const ECN_BIT: u32 = 5;
+/// In place of a window scale, which is 14 at most (RFC 7323 section 2.3).
+const NO_SCALE: u8 = 15;
+const MAX_SCALE: u8 = 14;
 
 const TIME_BITS: u32 = 5;
 const SIZE_BITS: u32 = 3;
@@ -25,6 +38,7 @@ enum Purpose {
     Clock,
     Congestion,
     Port,
+    Ident,
     Cookie(u64, u32),
 }
 
@@ -67,6 +81,11 @@ impl Secret {
         self.hash(&Purpose::Port, local, remote, 0)
     }
 
+    /// The number of a pair of addresses, for the identifications of packets between them.
+    pub(super) fn pair(&self, local: IpAddr, remote: IpAddr) -> u64 {
+        self.hash(&Purpose::Ident, SocketAddr::new(local, 0), SocketAddr::new(remote, 0), 0)
+    }
+
     fn cookie_at(
         &self,
         step: u64,
@@ -95,6 +114,29 @@ impl Secret {
         self.cookie_at(now.as_nanos() / STEP.as_nanos(), size, local, remote, peer)
     }
 
+    /// The timestamp of such a SYN-ACK, which says what else is to be remembered: the options that
+    /// both ends have. The client sends it back. It is not beyond this end's clock, `clock`, so
+    /// that the next ones are newer.
+    pub(super) fn stamp(clock: u32, options: &Options, scale: Option<u8>) -> u32 {
+        let scale = u32::from(scale.map_or(NO_SCALE, |scale| scale.min(MAX_SCALE)));
+        let bits = scale | u32::from(options.sack) << SACK_BIT | u32::from(options.ecn) << ECN_BIT;
+        let stamp = clock & !STAMP_MASK | bits;
+        stamp.wrapping_sub(if before(clock, stamp) { STAMP_MASK + 1 } else { 0 })
+    }
+
+    /// The SYN of which `stamp` says what its options were.
+    pub(super) fn syn_of(stamp: u32) -> Header {
+        let scale = (stamp & u32::from(NO_SCALE)) as u8;
+        let ecn = stamp >> ECN_BIT & 1 == 1;
+        Header {
+            window_scale: (scale <= MAX_SCALE).then_some(scale),
+            sack_permitted: stamp >> SACK_BIT & 1 == 1,
+            ece: ecn,
+            cwr: ecn,
+            ..Header::default()
+        }
+    }
+
     /// The segment size in `cookie`, if it is one of the last two steps for this SYN.
     pub(super) fn open(
         &self,
@@ -115,6 +157,7 @@ impl Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     fn ends() -> (SocketAddr, SocketAddr) {
         (SocketAddr::from(([10, 0, 0, 1], 80)), SocketAddr::from(([10, 0, 0, 2], 4000)))
@@ -132,6 +175,25 @@ mod tests {
             assert_eq!(secret.open(at(100), local, remote, 6, cookie), None);
             assert_eq!(secret.open(at(100), remote, local, 5, cookie), None);
             assert_eq!(Secret::new([8; 16]).open(at(100), local, remote, 5, cookie), None);
+        }
+    }
+
+    /// RFC 4987 section 3.6 has no room for options in a sequence number; the timestamp has.
+    #[test]
+    fn a_stamp_says_the_options_and_is_no_later_than_now() {
+        let remote = ends().1;
+        let config = Config { ecn: true, ..Config::default() };
+        for (scale, sack, ecn) in
+            [(None, true, false), (Some(0), false, true), (Some(14), true, true)]
+        {
+            for clock in [0, 1, 63, 64, 1000, u32::MAX] {
+                let options = Options { sack, ecn, ..Options::offered(&config, remote) };
+                let stamp = Secret::stamp(clock, &options, scale);
+                assert!(clock.wrapping_sub(stamp) < 64, "{stamp} at {clock}");
+                let syn = Secret::syn_of(stamp);
+                assert_eq!((syn.window_scale, syn.sack_permitted), (scale, sack));
+                assert_eq!((syn.ece, syn.cwr), (ecn, ecn));
+            }
         }
     }
 

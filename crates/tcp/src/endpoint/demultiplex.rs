@@ -4,38 +4,59 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use fullpipe_cc::Instant;
 
-use super::{Endpoint, Ends, MAX_REPLIES};
-use crate::connection::Connection;
+use super::cookie::Secret;
+use super::{Endpoint, Ends};
+use crate::connection::{Connection, clock_at};
 use crate::options::Options;
-use crate::wire::{self, Control, Header, Segment, TooBig};
+use crate::wire::{self, Complaint, Control, Header, Segment, Timestamp};
 
 impl Endpoint {
-    /// Takes in an IP packet. What is neither a TCP segment nor an ICMP message that one was too
-    /// big, or is damaged, is passed by; that it is for this endpoint's address is the caller's
-    /// affair.
+    /// Takes in an IP packet. What is neither a TCP segment nor an ICMP message about one is passed
+    /// by, as [`wire::parse`] and [`wire::parse_icmp`] say; that it is for this endpoint's address
+    /// is the caller's affair.
     pub fn receive(&mut self, now: Instant, packet: &[u8]) {
         if let Some(segment) = wire::parse(packet) {
+            self.counters.segments_in += 1;
+            self.counters.resets_in += u64::from(segment.header.control == Control::Rst);
             self.on_segment(now, &segment);
-        } else if let Some(too_big) = wire::parse_too_big(packet) {
-            self.on_too_big(now, too_big);
+        } else if let Some(complaint) = wire::parse_icmp(packet) {
+            self.counters.icmp_in += 1;
+            self.on_complaint(now, complaint);
+        } else {
+            self.counters.packets_unread += 1;
         }
     }
 
-    fn on_too_big(&mut self, now: Instant, said: TooBig) {
+    fn on_complaint(&mut self, now: Instant, said: Complaint) {
         let Some(&index) = self.by_ends.get(&Ends::new(said.from, said.to)) else { return };
         if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
-            connection.on_too_big(now, said.seq, said.mtu);
+            connection.on_icmp(now, said.seq, said.cause);
             self.touch(index);
         }
     }
 
     fn on_segment(&mut self, now: Instant, segment: &Segment<'_>) {
+        let ends = Ends::new(segment.to, segment.from);
         let listener = self.listener_at(segment.to);
         // Nothing gives way to a SYN that nobody takes.
-        if let Some(&index) = self.by_ends.get(&Ends::new(segment.to, segment.from))
-            && (listener.is_none() || !self.begins_anew(index, &segment.header))
-        {
-            return self.on_known(now, index, segment);
+        if listener.is_some() && self.begins_anew(&ends, &segment.header) {
+            self.counters.time_waits_cut += 1;
+            self.end_time_wait(&ends);
+        } else if let Some(&index) = self.by_ends.get(&ends) {
+            if !segment.payload.is_empty() {
+                self.make_room(now);
+                self.tell_of_memory(index);
+            }
+            if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
+                connection.on_segment(now, segment);
+                self.touch(index);
+            }
+            return;
+        } else if let Some(late) = self.time_wait.get_mut(&ends) {
+            if let Some(header) = late.on_segment(now, segment) {
+                self.reply(segment, header);
+            }
+            return;
         }
         match listener {
             Some(id) => self.arrive_in_listen(now, id, segment),
@@ -43,33 +64,18 @@ impl Endpoint {
         }
     }
 
-    /// A SYN for a connection in TIME-WAIT that opens a new one: the old one makes room for it.
-    fn begins_anew(&mut self, index: u32, header: &Header) -> bool {
-        let slot = &self.slots[index as usize];
-        let begins = match (&slot.connection, &slot.late) {
-            _ if header.control != Control::Syn => false,
-            (Some(connection), _) => connection.may_begin_anew(header),
+    /// True for a SYN that opens a new connection in place of one in TIME-WAIT.
+    fn begins_anew(&self, ends: &Ends, header: &Header) -> bool {
+        if header.control != Control::Syn {
+            return false;
+        }
+        match (self.by_ends.get(ends), self.time_wait.get(ends)) {
+            (Some(&index), _) => {
+                let connection = self.slots[index as usize].connection.as_ref();
+                connection.is_some_and(|connection| connection.may_begin_anew(header))
+            }
             (None, Some(late)) => late.may_begin_anew(header),
             (None, None) => false,
-        };
-        if begins {
-            self.end_waiting(index);
-        }
-        begins
-    }
-
-    fn on_known(&mut self, now: Instant, index: u32, segment: &Segment<'_>) {
-        let slot = &mut self.slots[index as usize];
-        if let Some(connection) = slot.connection.as_deref_mut() {
-            connection.on_segment(now, segment);
-            return self.touch(index);
-        }
-        let Some(late) = slot.late.as_deref_mut() else { return };
-        let answer = late.on_segment(now, segment);
-        let at = late.close_at();
-        self.set_timer(index, Some(at));
-        if let Some(header) = answer.filter(|_| self.replies.len() < MAX_REPLIES) {
-            self.replies.push_back((segment.to, segment.from, header));
         }
     }
 
@@ -110,6 +116,7 @@ impl Endpoint {
 
     fn insert_half_open(&mut self, connection: Connection, id: u64) -> Option<u32> {
         let index = self.insert(connection, Some(id), false)?.index;
+        self.counters.passive_opens += 1;
         self.slots[index as usize].is_half_open = true;
         if let Some(listener) = self.listeners.get_mut(&id) {
             listener.on_half_open(index);
@@ -119,26 +126,41 @@ impl Endpoint {
 
     /// Answers a SYN without remembering it.
     fn send_cookie(&mut self, now: Instant, id: u64, segment: &Segment<'_>) {
-        if self.replies.len() >= MAX_REPLIES {
-            return;
-        }
         let (local, remote, syn) = (segment.to, segment.from, &segment.header);
         let Some(listener) = self.listeners.get_mut(&id).filter(|listener| listener.has_room())
         else {
+            self.counters.syns_dropped += 1;
             return;
         };
         listener.on_cookie(now);
-        let offered = Options::offered(&listener.config, remote);
-        let mss = syn.mss.map_or(offered.mss, u32::from).min(u32::from(u16::MAX)) as u16;
+        let config = listener.config;
+        let mut options = Options::offered(&config, remote);
+        let mss = syn.mss.map_or(options.mss, u32::from).min(u32::from(u16::MAX)) as u16;
+        options.agree(syn);
+        // Accurate feedback is not remembered, and classic feedback would not be what a SYN that is
+        // kept agreed to (RFC 9768 section 3.1.5).
+        options.ecn &= !options.accurate_ecn;
+        let clock = clock_at(self.secret.clock(local, remote), now);
+        // Without a timestamp there is no place for what both ends have.
+        let timestamp = syn.timestamp.filter(|_| options.timestamps).map(|timestamp| Timestamp {
+            value: Secret::stamp(clock, &options, syn.window_scale),
+            echo: timestamp.value,
+        });
+        let has_stamp = timestamp.is_some();
         let header = Header {
             seq: self.secret.cookie(now, local, remote, syn.seq, mss),
             ack: Some(syn.seq.wrapping_add(1)),
             control: Control::Syn,
-            window: listener.config.first_window(),
-            mss: Some(offered.own_mss),
+            ece: has_stamp && options.ecn,
+            window: config.first_window(),
+            mss: Some(options.own_mss),
+            window_scale: (has_stamp && options.window_scaling).then_some(options.receive_scale),
+            sack_permitted: has_stamp && options.sack,
+            timestamp,
             ..Header::default()
         };
-        self.replies.push_back((local, remote, header));
+        self.counters.cookies_sent += 1;
+        self.reply(segment, header);
     }
 
     /// An ACK that belongs to no connection: it may be the answer to a cookie. One for which there
@@ -152,13 +174,20 @@ impl Endpoint {
             let (cookie, peer) = (ack.wrapping_sub(1), header.seq.wrapping_sub(1));
             Some((cookie, self.secret.open(now, local, remote, peer, cookie)?))
         });
-        let Some((isn, mss)) = opened else { return self.refuse(segment) };
+        let Some((isn, mss)) = opened else {
+            self.counters.cookies_refused += u64::from(numbers.is_some());
+            return self.refuse(segment);
+        };
         if !has_room {
             return;
         }
         let seeds = crate::Seeds { isn, ..self.seeds(now, local, remote) };
-        let connection = Connection::from_cookie(now, segment, mss, &config, seeds);
+        let timestamp = header.timestamp.filter(|_| config.timestamps);
+        let options = timestamp.map_or(Header::default(), |t| Secret::syn_of(t.echo));
+        let syn = Header { mss: Some(mss), timestamp, ..options };
+        let connection = Connection::from_cookie(now, segment, &syn, &config, seeds);
         let Some(index) = self.insert_half_open(connection, id) else { return };
+        self.counters.cookies_accepted += 1;
         if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
             connection.on_segment(now, segment);
         }
@@ -168,14 +197,13 @@ impl Endpoint {
     /// RFC 9293 section 3.10.7.1: there is no such connection.
     fn refuse(&mut self, segment: &Segment<'_>) {
         let header = &segment.header;
-        if header.control == Control::Rst || self.replies.len() >= MAX_REPLIES {
+        if header.control == Control::Rst {
             return;
         }
         let (seq, ack) = match header.ack {
             Some(ack) => (ack, None),
             None => (0, Some(header.seq.wrapping_add(segment.len()))),
         };
-        let header = Header { seq, ack, control: Control::Rst, ..Header::default() };
-        self.replies.push_back((segment.to, segment.from, header));
+        self.reply(segment, Header { seq, ack, control: Control::Rst, ..Header::default() });
     }
 }

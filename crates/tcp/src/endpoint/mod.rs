@@ -1,30 +1,45 @@
 //! Connections and listeners behind one or more addresses.
 
 mod cookie;
+mod counters;
 mod demultiplex;
+mod ident;
 mod listener;
+mod memory;
 mod ports;
+mod settings;
 mod table;
+mod time_wait;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-use fullpipe_cc::{Algorithm, Instant};
+use fullpipe_cc::Instant;
 
 use crate::config::{Config, Error};
-use crate::connection::{Connection, Late, Seeds};
-use crate::wire::{self, Header};
+use crate::connection::{Connection, Seeds};
+use crate::receiver::SMALL_WINDOW;
+use crate::recovery::before as is_before;
+use crate::wire::{self, Control, Header, Segment};
 use cookie::Secret;
+use ident::Idents;
 use listener::Listener;
 use ports::Ports;
 use table::Slot;
+use time_wait::TimeWait;
 
+pub use counters::Counters;
+pub(crate) use counters::Totals;
 pub(crate) use table::Ends;
 
 /// Resets and SYN cookies that wait to leave; more are not made. A peer sends again what was not
 /// answered.
 const MAX_REPLIES: usize = 64;
+
+/// The distance of the initial sequence number from the last one of a connection between the same
+/// ends whose TIME-WAIT is not over: more than a window that is not scaled, as in Linux.
+const NEW_NUMBERS: u32 = 65_537;
 
 /// A connection of an [`Endpoint`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -54,13 +69,22 @@ pub struct Endpoint {
     timers: BTreeSet<(Instant, u32)>,
     ready: VecDeque<u32>,
     changed: VecDeque<u32>,
-    /// Connections in TIME-WAIT, the oldest first.
+    /// Connections in TIME-WAIT that the application still has, the oldest first; and the others.
     waiting: BTreeMap<u64, u32>,
+    time_wait: TimeWait,
     /// Connections that ever came into TIME-WAIT.
     waits: u64,
     /// Segments that belong to no connection.
     replies: VecDeque<(SocketAddr, SocketAddr, Header)>,
     opened: u64,
+    idents: Idents,
+    /// But for what is counted in connections that are not over.
+    counters: Counters,
+    memory_limit: usize,
+    /// Bytes that all connections hold, if there is a limit.
+    held: usize,
+    /// The last search for memory.
+    searched: Option<Instant>,
 }
 
 impl Endpoint {
@@ -82,9 +106,15 @@ impl Endpoint {
             ready: VecDeque::new(),
             changed: VecDeque::new(),
             waiting: BTreeMap::new(),
+            time_wait: TimeWait::default(),
             waits: 0,
             replies: VecDeque::new(),
             opened: 0,
+            idents: Idents::default(),
+            counters: Counters::default(),
+            memory_limit: usize::MAX,
+            held: 0,
+            searched: None,
         }
     }
 
@@ -161,31 +191,80 @@ impl Endpoint {
         let has_port = local.port() == 0;
         let mut local = local;
         if has_port {
-            local.set_port(self.free_port(local, remote).ok_or(Error::InUse)?);
+            local.set_port(self.free_port(now, local, remote).ok_or(Error::InUse)?);
         }
-        if self.by_ends.contains_key(&Ends::new(local, remote)) {
-            return Err(Error::InUse);
+        let before = self.free_ends(now, &Ends::new(local, remote))?;
+        let mut seeds = self.seeds(now, local, remote);
+        if let Some(sent) = before.filter(|&sent| !is_before(sent, seeds.isn)) {
+            // Beyond the old connection's numbers, as in Linux.
+            seeds.isn = sent.wrapping_add(NEW_NUMBERS);
         }
-        let seeds = self.seeds(now, local, remote);
         let connection = Connection::open(now, local, remote, config, seeds);
-        self.insert(connection, None, has_port).ok_or(Error::TooMany)
+        let handle = self.insert(connection, None, has_port).ok_or(Error::TooMany)?;
+        self.counters.active_opens += 1;
+        Ok(handle)
     }
 
-    /// A port that no connection to `remote` and no listener has. Only ports that somebody has
-    /// taken without asking for one cost another look.
-    fn free_port(&self, local: SocketAddr, remote: SocketAddr) -> Option<u16> {
-        let mut from = self.secret.port(local, remote).wrapping_add(self.opened);
-        let mut ends = Ends::new(local, remote);
-        for _ in 0..ports::COUNT {
-            ends.local_port = self.ports.free(&ends, from)?;
-            let is_taken = self.by_ends.contains_key(&ends)
-                || self.listening.contains_key(&(ends.local, ends.local_port));
-            if !is_taken {
-                return Some(ends.local_port);
-            }
-            from = ports::after(ends.local_port);
+    /// Makes sure that nothing is between `ends`. A connection in TIME-WAIT that may be followed by
+    /// another one gives way; its SND.NXT.
+    fn free_ends(&mut self, now: Instant, ends: &Ends) -> Result<Option<u32>, Error> {
+        let is_taken = self.by_ends.contains_key(ends) || self.time_wait.get(ends).is_some();
+        if !is_taken {
+            return Ok(None);
         }
-        None
+        let sent = self.may_open_anew(now, ends).ok_or(Error::InUse)?;
+        self.end_time_wait(ends);
+        Ok(Some(sent))
+    }
+
+    fn may_open_anew(&self, now: Instant, ends: &Ends) -> Option<u32> {
+        if let Some(late) = self.time_wait.get(ends) {
+            return late.may_open_anew(now);
+        }
+        let slot = &self.slots[*self.by_ends.get(ends)? as usize];
+        slot.connection.as_ref()?.may_open_anew(now)
+    }
+
+    /// Ends a TIME-WAIT before its time, for another connection between the same ends.
+    fn end_time_wait(&mut self, ends: &Ends) {
+        if let Some(late) = self.time_wait.remove(ends) {
+            self.give_port(ends, &late);
+        } else if let Some(&index) = self.by_ends.get(ends) {
+            self.end_waiting(index);
+        }
+    }
+
+    /// A port that no connection to `remote` and no listener has; or, if there is none, one whose
+    /// connection in TIME-WAIT may be followed by another one. Only ports that somebody has taken
+    /// without asking for one cost another look.
+    fn free_port(&self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Option<u16> {
+        let first = self.secret.port(local, remote).wrapping_add(self.opened);
+        let mut ends = Ends::new(local, remote);
+        let mut from = first;
+        for _ in 0..ports::COUNT {
+            let Some(port) = self.ports.free(&ends, from) else { break };
+            ends.local_port = port;
+            let is_taken = self.by_ends.contains_key(&ends)
+                || self.time_wait.get(&ends).is_some()
+                || self.listening.contains_key(&(ends.local, port));
+            if !is_taken {
+                return Some(port);
+            }
+            from = ports::after(port);
+        }
+        (0..ports::COUNT).map(|i| ports::nth(first.wrapping_add(i))).find(|&port| {
+            ends.local_port = port;
+            self.may_open_anew(now, &ends).is_some()
+        })
+    }
+
+    /// A segment of no connection has to leave; not too many of these wait.
+    fn reply(&mut self, to: &Segment<'_>, header: Header) {
+        if self.replies.len() < MAX_REPLIES {
+            self.replies.push_back((to.to, to.from, header));
+        } else {
+            self.counters.replies_dropped += 1;
+        }
     }
 
     fn seeds(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Seeds {
@@ -225,7 +304,10 @@ impl Endpoint {
     /// # Errors
     /// As [`Connection::write`]; [`Error::Closed`] when there is no such connection.
     pub fn write(&mut self, now: Instant, handle: Handle, data: &[u8]) -> Result<usize, Error> {
-        let count = self.connection_mut(handle)?.write(now, data)?;
+        let most = data.len().min(self.memory_room().max(SMALL_WINDOW));
+        self.connection_mut(handle)?;
+        self.tell_of_memory(handle.index);
+        let count = self.connection_mut(handle)?.write(now, &data[..most])?;
         if count > 0 {
             self.touch(handle.index);
         }
@@ -248,22 +330,6 @@ impl Endpoint {
         }
     }
 
-    /// As [`Connection::set_congestion`].
-    pub fn set_congestion(&mut self, now: Instant, handle: Handle, algorithm: Algorithm) {
-        if let Ok(connection) = self.connection_mut(handle) {
-            connection.set_congestion(now, algorithm);
-            self.touch(handle.index);
-        }
-    }
-
-    /// As [`Connection::set_nagle`].
-    pub fn set_nagle(&mut self, handle: Handle, nagle: bool) {
-        if let Ok(connection) = self.connection_mut(handle) {
-            connection.set_nagle(nagle);
-            self.touch(handle.index);
-        }
-    }
-
     /// The application has no more to do with the connection: it goes on by itself until it is
     /// over, as [`Connection::detach`] says.
     pub fn release(&mut self, now: Instant, handle: Handle) {
@@ -277,6 +343,8 @@ impl Endpoint {
     /// cleared.
     pub fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if let Some((from, to, header)) = self.replies.pop_front() {
+            self.counters.segments_out += 1;
+            self.counters.resets_out += u64::from(header.control == Control::Rst);
             wire::write(out, from, to, &header, [&[], &[]]);
             return true;
         }
@@ -284,7 +352,22 @@ impl Endpoint {
             let slot = &mut self.slots[index as usize];
             slot.is_ready = false;
             let Some(connection) = slot.connection.as_deref_mut() else { continue };
-            if connection.transmit(now, out) {
+            let is_reset = connection.has_reset();
+            let left = match connection.numbers_packets() {
+                false => connection.transmit(now, out),
+                true => {
+                    let Ends { local, remote, .. } = connection.ends();
+                    let pair = self.secret.pair(local, remote);
+                    let left = connection.transmit_as(now, self.idents.get(pair), out);
+                    if left {
+                        self.idents.advance(pair);
+                    }
+                    left
+                }
+            };
+            if left {
+                self.counters.segments_out += 1;
+                self.counters.resets_out += u64::from(is_reset);
                 self.touch(index);
                 return true;
             }
@@ -299,20 +382,21 @@ impl Endpoint {
     /// The next time at which [`Self::on_timer`] has something to do, after [`Self::transmit`] gave
     /// no packet.
     pub fn poll_at(&self) -> Option<Instant> {
-        self.timers.first().map(|(at, _)| *at)
+        let first = self.timers.first().map(|(at, _)| *at);
+        [first, self.time_wait.next()].into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub fn on_timer(&mut self, now: Instant) {
         while let Some(&(_, index)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.set_timer(index, None);
-            let slot = &mut self.slots[index as usize];
-            if slot.late.is_some() {
-                self.remove(index);
-            } else if let Some(connection) = slot.connection.as_deref_mut() {
+            if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
                 connection.on_timer(now);
                 self.touch(index);
             }
+        }
+        while let Some((ends, late)) = self.time_wait.pop(Some(now)) {
+            self.give_port(&ends, &late);
         }
     }
 
@@ -331,7 +415,7 @@ impl Endpoint {
 
     /// Connections that there are, of any state but CLOSED.
     pub fn connections(&self) -> usize {
-        self.by_ends.len()
+        self.by_ends.len() + self.time_wait.len()
     }
 
     /// Connections whose peers do not have all that was written, and its end.
@@ -343,29 +427,13 @@ impl Endpoint {
     /// Resets all connections, as [`Connection::abort`] does.
     pub fn abort_all(&mut self) {
         for index in 0..self.slots.len() as u32 {
-            let slot = &mut self.slots[index as usize];
-            if slot.late.is_some() {
-                self.remove(index);
-            } else if let Some(connection) = &mut slot.connection {
+            if let Some(connection) = &mut self.slots[index as usize].connection {
                 connection.abort();
                 self.touch(index);
             }
         }
-    }
-
-    /// Bytes of memory that the connections take up: their buffers and lists, and the tables that
-    /// find them. Those of the tables that are trees are an estimate.
-    pub fn memory(&self) -> usize {
-        let connections = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
-        let held: usize = connections.map(|c| c.memory() + size_of::<Connection>()).sum();
-        let late = self.slots.iter().filter(|slot| slot.late.is_some()).count();
-        let tables = self.slots.capacity() * size_of::<Slot>()
-            + (self.free.capacity() + self.ready.capacity() + self.changed.capacity()) * 4
-            + self.by_ends.len() * size_of::<(Ends, u32)>()
-            + self.timers.len() * size_of::<(Instant, u32)>()
-            + self.waiting.len() * size_of::<(u64, u32)>()
-            + self.replies.len() * size_of::<(SocketAddr, SocketAddr, Header)>()
-            + self.ports.memory();
-        held + late * size_of::<Late>() + tables
+        while let Some((ends, late)) = self.time_wait.pop(None) {
+            self.give_port(&ends, &late);
+        }
     }
 }

@@ -16,6 +16,11 @@ pub(super) fn after(port: u16) -> u64 {
     u64::from(port - FIRST) + 1
 }
 
+/// The dynamic port with this number, counted on from the first one again after the last.
+pub(super) fn nth(number: u64) -> u16 {
+    FIRST + (number % COUNT) as u16
+}
+
 /// The chosen ports by address and peer.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
@@ -30,7 +35,7 @@ impl Ports {
     /// The first free port of the dynamic ones from the `from`th on, for a connection between the
     /// addresses of `ends`.
     pub(super) fn free(&self, ends: &Ends, from: u64) -> Option<u16> {
-        let from = FIRST + (from % COUNT) as u16;
+        let from = nth(from);
         match self.by_way.get(&ends.way()) {
             Some(runs) => runs.free(from).or_else(|| runs.free(FIRST)),
             None => Some(from),

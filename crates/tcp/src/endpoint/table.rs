@@ -39,11 +39,11 @@ impl Ends {
 pub(super) struct Slot {
     pub(super) generation: u32,
     pub(super) connection: Option<Box<Connection>>,
-    /// The rest of a connection in TIME-WAIT that the application has no more to do with.
-    pub(super) late: Option<Box<Late>>,
     /// The listener whose application has not accepted it.
     pub(super) listener: Option<u64>,
     timer: Option<Instant>,
+    /// Bytes of memory that the endpoint counts for the connection.
+    pub(super) held: usize,
     /// The place among those in TIME-WAIT; 0 for none.
     waiting: u64,
     /// Counts for the listener's backlog.
@@ -56,16 +56,6 @@ pub(super) struct Slot {
     has_port: bool,
 }
 
-impl Slot {
-    fn ends(&self) -> Option<Ends> {
-        match (&self.connection, &self.late) {
-            (Some(connection), _) => Some(connection.ends()),
-            (None, Some(late)) => Some(late.ends()),
-            (None, None) => None,
-        }
-    }
-}
-
 impl Endpoint {
     /// A place for `connection`; `None` when all are taken.
     pub(super) fn insert(
@@ -74,7 +64,7 @@ impl Endpoint {
         listener: Option<u64>,
         has_port: bool,
     ) -> Option<Handle> {
-        if self.by_ends.len() >= self.max_connections {
+        if self.connections() >= self.max_connections {
             self.forget_oldest_waiting()?;
         }
         let index = self.free.pop().unwrap_or_else(|| {
@@ -102,14 +92,19 @@ impl Endpoint {
         Some(Handle { index, generation })
     }
 
-    /// Makes room: the connection that has been in TIME-WAIT for longest ends.
+    /// Makes room: a connection ends that is in TIME-WAIT; one that nobody has, or else the one
+    /// that has been there for longest.
     fn forget_oldest_waiting(&mut self) -> Option<()> {
+        if let Some((ends, late)) = self.time_wait.pop(None) {
+            self.give_port(&ends, &late);
+            self.counters.time_waits_cut += 1;
+            return Some(());
+        }
         while let Some((_, index)) = self.waiting.pop_first() {
             let slot = &mut self.slots[index as usize];
             slot.waiting = 0;
-            let is_waiting = slot.late.is_some()
-                || slot.connection.as_ref().is_some_and(|c| c.state() == State::TimeWait);
-            if is_waiting {
+            if slot.connection.as_ref().is_some_and(|c| c.state() == State::TimeWait) {
+                self.counters.time_waits_cut += 1;
                 self.end_waiting(index);
                 return Some(());
             }
@@ -151,6 +146,7 @@ impl Endpoint {
     /// Something happened with the connection: it may have something to send, and somebody may want
     /// to know.
     pub(super) fn touch(&mut self, index: u32) {
+        self.account(index);
         let slot = &mut self.slots[index as usize];
         let Some(state) = slot.connection.as_deref().map(Connection::state) else { return };
         if !slot.is_ready {
@@ -180,9 +176,11 @@ impl Endpoint {
     pub(super) fn clean_up(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         let Some(connection) = slot.connection.as_deref_mut() else { return };
-        if let Some(late) = connection.retire() {
-            (slot.connection, slot.late) = (None, Some(Box::new(late)));
-            return;
+        if let Some(mut late) = connection.retire() {
+            let ends = connection.ends();
+            late.has_port = core::mem::take(&mut slot.has_port);
+            self.remove(index);
+            return self.time_wait.insert(ends, late);
         }
         if !connection.is_over() {
             return;
@@ -200,7 +198,7 @@ impl Endpoint {
         let slot = &mut self.slots[index as usize];
         let waiting = core::mem::take(&mut slot.waiting);
         let has_port = core::mem::take(&mut slot.has_port);
-        let ends = slot.ends();
+        let ends = slot.connection.as_ref().map(|connection| connection.ends());
         if waiting > 0 {
             self.waiting.remove(&waiting);
         }
@@ -213,13 +211,18 @@ impl Endpoint {
         }
     }
 
+    /// A connection in TIME-WAIT is forgotten.
+    pub(super) fn give_port(&mut self, ends: &Ends, late: &Late) {
+        if late.has_port {
+            self.ports.give(ends);
+        }
+    }
+
     pub(super) fn remove(&mut self, index: u32) {
         self.unlink(index);
         let slot = &mut self.slots[index as usize];
-        if slot.connection.is_none() && slot.late.is_none() {
-            return;
-        }
-        (slot.connection, slot.late) = (None, None);
+        let Some(connection) = slot.connection.take() else { return };
+        self.counters.add(connection.totals());
         slot.generation = slot.generation.wrapping_add(1);
         let is_half_open = core::mem::take(&mut slot.is_half_open);
         if let Some(listener) = slot.listener.take().and_then(|id| self.listeners.get_mut(&id))
@@ -228,5 +231,6 @@ impl Endpoint {
             listener.on_removed(index);
         }
         self.free.push(index);
+        self.account(index);
     }
 }

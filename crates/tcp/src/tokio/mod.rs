@@ -238,6 +238,8 @@ impl From<Error> for io::Error {
             Error::Reset => io::ErrorKind::ConnectionReset,
             Error::Aborted => io::ErrorKind::ConnectionAborted,
             Error::TimedOut => io::ErrorKind::TimedOut,
+            Error::NetworkUnreachable => io::ErrorKind::NetworkUnreachable,
+            Error::HostUnreachable => io::ErrorKind::HostUnreachable,
             Error::Closed => io::ErrorKind::NotConnected,
             Error::InUse => io::ErrorKind::AddrInUse,
             Error::TooMany => io::ErrorKind::QuotaExceeded,

@@ -268,11 +268,15 @@ impl Net {
     }
 }
 
-/// The ICMP message of a router that `packet` is larger than `mtu` (RFC 1191 section 4), from
-/// 192.0.2.1.
+/// The ICMP message of a router that `packet` is larger than `mtu` (RFC 1191 section 4).
 pub(crate) fn too_big(packet: &[u8], mtu: u16) -> Vec<u8> {
+    icmp(packet, 3, 4, mtu)
+}
+
+/// The ICMP message of a router about `packet`, from 192.0.2.1.
+pub(crate) fn icmp(packet: &[u8], kind: u8, code: u8, mtu: u16) -> Vec<u8> {
     let quoted = &packet[..28];
-    let mut icmp = vec![3, 4, 0, 0, 0, 0];
+    let mut icmp = vec![kind, code, 0, 0, 0, 0];
     icmp.extend(mtu.to_be_bytes());
     icmp.extend(quoted);
     let sum = checksum(&icmp);

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use fullpipe_cc::{Algorithm, Duration, Instant};
 use fullpipe_tcp::wire::{self, Control, Ecn, Header, Segment, Timestamp};
-use fullpipe_tcp::{Config, Endpoint, Handle, ListenerHandle};
+use fullpipe_tcp::{Config, Connection, Endpoint, Handle, ListenerHandle};
 
 use crate::input::Bytes;
 
@@ -19,6 +19,12 @@ const MAX_CONNECTIONS: usize = 8;
 const MAX_PACKETS: usize = 4 * MAX_CONNECTIONS * BUFFER / 8;
 /// Buffers, which may have twice the capacity of what is in them, and lists of segments of 8 bytes.
 const MAX_MEMORY: usize = MAX_CONNECTIONS * (4 * BUFFER + BUFFER / 8 * 512);
+
+/// A limit to the memory of all connections; what is apart from it for each, also for one that is
+/// over and not released; and the tables.
+const LIMIT: usize = 100_000;
+const APART: usize = (32 << 10) + size_of::<Connection>();
+const TABLES: usize = 8_000;
 
 /// What the peer knows of a connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +40,7 @@ struct Peer {
 struct Soup {
     now: Instant,
     end: Endpoint,
+    is_limited: bool,
     listener: ListenerHandle,
     /// Connections, and the bytes that each had to read.
     handles: Vec<(Handle, usize)>,
@@ -69,17 +76,23 @@ pub(crate) fn run(input: &[u8]) -> usize {
         timestamps: is_set(1),
         window_scaling: is_set(2),
         ecn: is_set(3),
+        accurate_ecn: b >> 2 & 1 == 1,
         nagle: is_set(4),
         keep_alive: is_set(5).then_some(Duration::from_secs(5)),
         time_wait: Duration::from_secs(2),
         ..Config::default()
     };
     let mut end = Endpoint::new([9; 16], MAX_CONNECTIONS);
+    let is_limited = is_set(7);
+    if is_limited {
+        end.set_memory_limit(LIMIT);
+    }
     let listener = end.listen(server(), 2, &config).expect("nobody listens");
     let now = Instant::default() + Duration::from_secs(1);
     let (handles, peers, buffer) = (Vec::new(), BTreeMap::new(), Vec::new());
     let (most, asks) = (MAX_CONNECTIONS, is_set(6));
-    let mut soup = Soup { now, end, listener, handles, most, asks, peers, config, buffer };
+    let mut soup =
+        Soup { now, end, is_limited, listener, handles, most, asks, peers, config, buffer };
     let mut events = 0;
     while let Some(event) = bytes.next() {
         soup.apply(event, &mut bytes);
@@ -98,7 +111,7 @@ impl Soup {
             count => self.handles.get(usize::from(detail) % count).map(|(handle, _)| *handle),
         };
         if event == u8::MAX {
-            return (0..detail % 64).for_each(|i| self.come_and_go(i));
+            return (0..detail).for_each(|i| self.come_and_go(i));
         }
         match (event % 16, handle) {
             (0..=4, _) => self.send(detail, bytes),
@@ -159,6 +172,7 @@ impl Soup {
             seq: state.acked.wrapping_add(bytes.near()),
             ack: has(4).then_some(acked),
             control,
+            ae: has(4),
             ece: has(5),
             cwr: has(6),
             window: u16::from(bytes.byte()) << (detail % 9),
@@ -238,7 +252,10 @@ impl Soup {
             "a timer is due again at once: {:?}",
             self.end
         );
-        assert!(self.end.memory() < MAX_MEMORY, "{} bytes", self.end.memory());
+        let held = self.end.memory();
+        let limit = LIMIT + self.most * APART + TABLES;
+        let most = if self.is_limited { limit } else { MAX_MEMORY };
+        assert!(held < most, "{held} bytes of {most}");
     }
 
     /// A connection opens, ends properly, and its TIME-WAIT passes.

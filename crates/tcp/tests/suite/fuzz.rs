@@ -12,7 +12,7 @@ use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 use crate::{soup, two_ends};
 
 /// The number in an environment variable.
-fn number(variable: &str, default: u64) -> u64 {
+pub(crate) fn number(variable: &str, default: u64) -> u64 {
     let text = std::env::var(variable).ok();
     text.map_or(default, |text| text.parse().expect("the variable is a number"))
 }

@@ -16,6 +16,7 @@ mod two_ends;
 mod adversary;
 mod fuzz;
 mod interface;
+mod networks;
 mod pair;
 mod path_mtu;
 mod paths;

@@ -95,6 +95,7 @@ impl World {
             initial_receive_buffer: 1 + buffers[i],
             mtu: 576 + u16::from(algorithm) * 8,
             user_timeout: PATIENCE,
+            connect_timeout: PATIENCE,
             // One end alone does not want these.
             sack: is_set(0) || i == 0,
             timestamps: is_set(1) || i == 1,

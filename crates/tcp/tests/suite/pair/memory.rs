@@ -1,7 +1,7 @@
 //! Memory follows what is under way and unread, not what once was.
 
 use fullpipe_cc::{Algorithm, Duration};
-use fullpipe_tcp::{Config, Connection};
+use fullpipe_tcp::Config;
 
 use super::Pair;
 use crate::common::MS;
@@ -97,6 +97,56 @@ fn time_wait_keeps_little() {
     }
     assert_eq!(pair.ends[0].connections(), 100, "all in TIME-WAIT");
     let each = pair.ends[0].memory() / 100;
-    assert!(each <= 400, "{each} bytes, with the tables that find it");
-    assert!(each < size_of::<Connection>() / 4);
+    assert!(each <= 200, "{each} bytes, with the tables that find it");
+}
+
+/// All connections together keep to the endpoint's limit: those that send, and those whose
+/// applications do not read. When they do, everything arrives.
+#[test]
+fn the_memory_of_all_connections_is_bounded() {
+    const LIMIT: usize = 400_000;
+    const CONNECTIONS: usize = 20;
+    const BYTES: usize = 200_000;
+    let config = Config { algorithm: Algorithm::Reno, ..Config::default() };
+    let mut pair = Pair::new(100, &config);
+    pair.ends.iter_mut().for_each(|end| end.set_memory_limit(LIMIT));
+    let all = [(); CONNECTIONS].map(|()| pair.connect(&config));
+    let data = vec![7; BYTES];
+    let (mut written, mut read) = ([0; CONNECTIONS], [0; CONNECTIONS]);
+    let (start, mut most) = (pair.now, [0; 2]);
+    while read != [BYTES; CONNECTIONS] {
+        for (i, handles) in all.iter().enumerate() {
+            let rest = &data[written[i]..];
+            written[i] += pair.ends[0].write(pair.now, handles[0], rest).unwrap_or(0);
+            if pair.now.since(start) > Duration::from_secs(10) {
+                read[i] += pair.read_all(1, handles[1]);
+            }
+        }
+        assert!(pair.step(), "nothing will happen: {read:?}");
+        assert!(pair.now.since(start) < Duration::from_secs(500), "{read:?}");
+        for (i, most) in most.iter_mut().enumerate() {
+            let held: usize =
+                all.iter().map(|handles| pair.connection(i, handles[i]).memory()).sum();
+            *most = held.max(*most);
+        }
+    }
+    println!("at most {most:?} bytes");
+    assert!(most.iter().all(|held| *held <= LIMIT + CONNECTIONS * (32 << 10)), "{most:?}");
+    // Half of it is used at least.
+    assert!(most.iter().all(|held| *held > LIMIT / 2), "{most:?}");
+}
+
+/// Connections of which each has done a transfer, and nothing since.
+#[test]
+fn an_idle_connection_keeps_sixteen_kilobytes() {
+    let config = Config::default();
+    let mut pair = Pair::new(1000, &config);
+    for _ in 0..200 {
+        let handles = pair.connect(&config);
+        assert!(pair.transfer(handles, 100_000, Duration::from_secs(100)));
+    }
+    while pair.step() {}
+    let each = pair.ends.each_ref().map(|end| end.memory() / 200);
+    println!("{each:?} bytes for each idle connection");
+    assert!(each.iter().all(|bytes| *bytes <= 16 << 10), "{each:?}");
 }

@@ -119,6 +119,17 @@ fn an_early_fin_waits_for_the_data() {
     assert_eq!(lab.all().last().map(|out| out.header.ack), Some(Some(lab.their(6))));
 }
 
+/// RFC 9293 section 3.10.7.4: what claims a place after an early FIN does not move the end.
+#[test]
+fn data_past_an_early_fin_is_cut() {
+    let mut lab = Lab::established(&config());
+    lab.fin(5, 0);
+    lab.data(0, b"hello, and more");
+    assert_eq!(lab.tcp.state(), State::CloseWait);
+    assert_eq!((lab.read(), lab.read()), (Ok(b"hello".to_vec()), Ok(vec![])));
+    assert_eq!(lab.all().last().map(|out| out.header.ack), Some(Some(lab.their(6))));
+}
+
 /// RFC 9293 section 3.10.7.4: a FIN again is acknowledged, and TIME-WAIT begins anew.
 #[test]
 fn time_wait_answers_a_repeated_fin() {

@@ -124,6 +124,46 @@ fn a_cookie_opens_a_connection() {
     assert_eq!(wire::parse(&buffer).expect("sound").payload.len(), 536, "as the cookie says");
 }
 
+/// RFC 4987 section 3.6, and Linux: with timestamps a cookie keeps the window's scale, SACK and
+/// ECN.
+#[test]
+fn a_cookie_with_a_timestamp_keeps_options() {
+    let stamp = |value, echo| Some(wire::Timestamp { value, echo });
+    let config = Config { timestamps: true, ecn: true, ..config() };
+    for (scale, sack, ecn) in [(Some(7), true, true), (None, false, false), (Some(0), true, false)]
+    {
+        let mut end = endpoint();
+        let listener = end.listen(server(), 1, &config).expect("nobody listens");
+        send(&mut end, client(1), server(), syn(7), b"");
+        answers(&mut end);
+        let offer = Header {
+            window_scale: scale,
+            sack_permitted: sack,
+            ece: ecn,
+            cwr: ecn,
+            timestamp: stamp(900, 0),
+            ..syn(70)
+        };
+        send(&mut end, client(9), server(), offer, b"");
+        let cookie = answers(&mut end)[0];
+        let agreed = (cookie.window_scale.is_some(), cookie.sack_permitted, cookie.ece);
+        assert_eq!(agreed, (scale.is_some(), sack, ecn));
+        let echo = cookie.timestamp.expect("a timestamp");
+        assert_eq!(echo.echo, 900);
+        let reply = ack(71, cookie.seq.wrapping_add(1));
+        let reply = Header { timestamp: stamp(901, echo.value), ..reply };
+        send(&mut end, client(9), server(), reply, b"data");
+        let handle = end.accept(listener).expect("a connection");
+        let info = end.connection(handle).expect("a connection").info();
+        assert_eq!((info.wscale, info.sack, info.ecn), (scale.is_some(), sack, ecn));
+        assert_eq!(info.snd_wnd, 5000 << scale.unwrap_or(0));
+        assert!(info.timestamps);
+        let sent = answers(&mut end)[0].timestamp.expect("a timestamp");
+        assert!(sent.value.wrapping_sub(echo.value) < 64, "its clock goes on");
+        assert_eq!(sent.echo, 901);
+    }
+}
+
 /// A flood of SYNs: the backlog is all that is kept, and a connection goes on.
 #[test]
 fn a_flood_of_syns_is_bounded() {
@@ -229,7 +269,8 @@ fn time_wait_gives_way_to_a_newer_syn() {
     assert_eq!(end.connection(handle).map(|c| c.state()), Some(State::Closed));
 }
 
-/// A SYN that nobody takes ends nothing: RFC 6191 lets TIME-WAIT give way to a new connection alone.
+/// A SYN that nobody takes ends nothing: RFC 6191 lets TIME-WAIT give way to a new connection
+/// alone.
 #[test]
 fn time_wait_stays_where_nobody_listens() {
     let (mut end, listener, handle) = in_time_wait();
@@ -377,4 +418,74 @@ fn a_listener_is_not_the_one_before_it() {
     assert_eq!(end.accept(old), None);
     end.close_listener(old);
     assert!(end.accept(new).is_some());
+}
+
+/// RFC 6864 section 4.3: all packets between two addresses that routers may cut have different
+/// identifications, whichever connection they are of.
+#[test]
+fn connections_to_one_host_number_their_packets_together() {
+    let mut end = endpoint();
+    let config = Config { mtu_discovery: false, ..config() };
+    for port in [1, 2] {
+        end.connect(now(), client(0), SocketAddr::new(server().ip(), port), &config).expect("room");
+    }
+    let mut numbers = Vec::new();
+    let mut at = now();
+    while numbers.len() < 10 {
+        end.on_timer(at);
+        let mut buffer = Vec::new();
+        while end.transmit(at, &mut buffer) {
+            numbers.push(wire::parse(&buffer).expect("sound").header.fragments.expect("a number"));
+        }
+        at = end.poll_at().expect("a timer");
+    }
+    let first = numbers[0];
+    let wanted: Vec<u16> = (0..numbers.len() as u16).map(|i| first.wrapping_add(i)).collect();
+    assert_eq!(numbers, wanted);
+}
+
+/// The counters of an endpoint: what arrived, what was dropped and what left, of connections that
+/// are over as well.
+#[test]
+fn an_endpoint_counts() {
+    let mut end = endpoint();
+    let listener = end.listen(server(), 1, &config()).expect("nobody listens");
+    let numbers = [1, 2, 3].map(|port| {
+        send(&mut end, client(port), server(), syn(7), b"");
+        answers(&mut end)[0].seq.wrapping_add(1)
+    });
+    for (port, number) in [1, 2].into_iter().zip(numbers) {
+        send(&mut end, client(port), server(), ack(8, number), b"");
+        if port == 1 {
+            let handle = end.accept(listener).expect("a connection");
+            end.write(now(), handle, b"data").expect("room");
+            answers(&mut end);
+            // The peer is gone.
+            let mut at = now();
+            for _ in 0..3 {
+                at = end.poll_at().expect("a timer").max(at);
+                end.on_timer(at);
+                while end.transmit(at, &mut Vec::new()) {}
+            }
+            end.abort(handle);
+            end.release(at, handle);
+            while end.transmit(at, &mut Vec::new()) {}
+        }
+    }
+    send(&mut end, client(3), server(), ack(8, numbers[2]), b"");
+    for port in [4, 7] {
+        send(&mut end, client(port), server(), syn(7), b"");
+    }
+    send(&mut end, client(5), server(), ack(8, 1), b"");
+    end.receive(now(), b"no packet");
+    let nobody = SocketAddr::from(([10, 0, 0, 2], 81));
+    send(&mut end, client(6), nobody, Header { control: Control::Rst, ..ack(8, 1) }, b"");
+    answers(&mut end);
+    let all = end.counters();
+    assert_eq!((all.segments_in, all.packets_unread, all.resets_in), (10, 1, 1), "{all:?}");
+    assert_eq!((all.passive_opens, all.active_opens), (3, 0), "{all:?}");
+    assert_eq!((all.cookies_sent, all.cookies_accepted, all.cookies_refused), (2, 1, 1), "{all:?}");
+    assert_eq!((all.syns_dropped, all.resets_out), (1, 2), "{all:?}");
+    assert!(all.retransmitted >= 2 && all.timeouts >= 1, "{all:?}");
+    assert!(all.segments_out >= 6, "{all:?}");
 }

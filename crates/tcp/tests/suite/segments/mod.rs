@@ -1,12 +1,14 @@
 //! A connection segment by segment in virtual time, written from the RFCs: each test names the
 //! section.
 
+mod accurate_ecn;
 mod attacks;
 mod closing;
 mod data;
 mod ecn;
 mod endpoint;
 mod handshake;
+mod icmp;
 mod lab;
 mod no_sack;
 mod options;

@@ -125,3 +125,23 @@ fn duplicates_after_a_recovery_are_its_own() {
     let after = lab.tcp.info();
     assert_eq!((after.lost_bytes, after.total_retrans), (0, before.total_retrans));
 }
+
+/// RFC 3042 section 2: the first two duplicates let a new segment leave each, beyond the congestion
+/// window and within the peer's; none follows without another duplicate.
+#[test]
+fn two_duplicates_let_a_segment_leave_each() {
+    let mut lab = lab(Algorithm::Reno);
+    lab.write(30);
+    lab.after(95);
+    let window = (lab.tcp.info().snd_cwnd / 1000) as u32;
+    assert_eq!(lab.tcp.info().data_segs_out as u32, window, "the window is full");
+    for i in 0..2 {
+        lab.ack(0, 0);
+        let out = lab.all();
+        assert_eq!(lab.ranges(&out), [((window + i) * 1000, 1000)]);
+    }
+    assert_eq!(lab.tcp.info().snd_cwnd, u64::from(window) * 1000, "it does not change");
+    lab.ack(0, 0);
+    let out = lab.all();
+    assert_eq!(lab.ranges(&out), [(0, 1000)], "three tell of a loss");
+}

@@ -223,6 +223,25 @@ fn a_receiver_may_change_its_mind() {
     assert_eq!((lab.tcp.info().unacked, lab.tcp.info().sacked), (0, 0));
 }
 
+/// RFC 2018 section 8: the congestion control hears of each arrival once, also when the peer had
+/// only seemed to throw away what it acknowledges later.
+#[test]
+fn what_was_sacked_is_delivered_once() {
+    let mut lab = flight(&reno());
+    lab.after(40);
+    lab.sack(0, &[(1000, 10_000)]);
+    assert_eq!(lab.all().len(), 1);
+    lab.after(100);
+    lab.ack(0, 1000);
+    assert_eq!(lab.tcp.congestion().delivered, 10_000);
+    // The peer is silent: the timeout takes everything for thrown away, and sends the second again.
+    let out = lab.after(1000);
+    assert!(out.iter().all(|out| out.range(&lab) == (1000, 1000)), "{:?}", lab.ranges(&out));
+    lab.ack(0, 10_000);
+    assert_eq!(lab.tcp.congestion().delivered, 11_000, "the second has arrived twice");
+    assert_eq!((lab.tcp.info().lost_bytes, lab.tcp.congestion().inflight), (0, 0));
+}
+
 /// RFC 9293 section 3.4: an ACK may end within a segment; the rest is sent again.
 #[test]
 fn an_ack_within_a_segment() {

@@ -68,3 +68,34 @@ fn a_byte_at_the_edge_of_the_window_is_small() {
     assert_eq!((read.len(), read.last()), (edge as usize, Some(&b'x')));
     assert_eq!(read[..rest.len()], rest);
 }
+
+/// Linux's TCP_CORK: what is not a full segment waits until there is more, the cork is out, 200 ms
+/// have passed or the stream ends.
+#[test]
+fn a_cork_holds_the_last_segment() {
+    let write =
+        |lab: &mut Lab, bytes| assert_eq!(lab.tcp.write(lab.now, &vec![1; bytes]), Ok(bytes));
+    let mut lab = Lab::established(&config());
+    lab.tcp.set_cork(true);
+    write(&mut lab, 300);
+    lab.quiet();
+    write(&mut lab, 800);
+    assert_eq!(lab.out().range(&lab), (0, 1000), "a full one leaves");
+    lab.quiet();
+    lab.tcp.set_cork(false);
+    assert_eq!(lab.out().range(&lab), (1000, 100));
+    lab.ack(0, 1100);
+
+    lab.tcp.set_cork(true);
+    write(&mut lab, 10);
+    assert_eq!(lab.timer(), Some(200));
+    assert_eq!(lab.after(199), []);
+    let out = lab.after(1);
+    assert_eq!(lab.ranges(&out), [(1100, 10)]);
+    lab.ack(0, 1110);
+
+    write(&mut lab, 20);
+    lab.quiet();
+    lab.tcp.close(lab.now);
+    assert_eq!(lab.out().range(&lab), (1110, 20), "the end does not wait");
+}

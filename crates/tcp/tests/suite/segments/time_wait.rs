@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use fullpipe_cc::Instant;
+use fullpipe_cc::{Algorithm, Instant};
 use fullpipe_tcp::wire::{self, Control, Header, Timestamp};
 use fullpipe_tcp::{Config, Endpoint, Error, Handle, State};
 
@@ -155,4 +155,69 @@ fn a_released_connection_answers_as_another() {
         assert!(timestamps || seen[0].0.len() >= 10, "{seen:?}");
         assert_eq!(seen[0].2, 1);
     }
+}
+
+/// RFC 6191 section 3 and Linux's tcp_tw_reuse: an end in TIME-WAIT may open the next connection
+/// from the same port after a second, if timestamps tell its segments from old ones.
+#[test]
+fn a_port_in_time_wait_may_be_used_again() {
+    for (timestamps, released, ms, may) in [
+        (true, false, 1000, true),
+        (true, true, 1000, true),
+        (true, true, 999, false),
+        (false, true, 59_000, false),
+    ] {
+        let mut end = Endpoint::new([3; 16], 10);
+        let config = Config { timestamps, ..config() };
+        let (handle, iss) = waiting(&mut end, &config, 100, b"");
+        if released {
+            end.release(now(), handle);
+            answers(&mut end);
+        }
+        let later = now() + MS.times(ms);
+        end.on_timer(later);
+        let opened = end.connect(later, server(), client(), &config);
+        let case = format!("timestamps {timestamps}, released {released}, {ms} ms");
+        assert_eq!(opened.is_ok(), may, "{case}: {opened:?}");
+        if !may {
+            assert_eq!(opened, Err(Error::InUse));
+            continue;
+        }
+        let mut packet = Vec::new();
+        assert!(end.transmit(later, &mut packet));
+        let syn = wire::parse(&packet).expect("a sound packet").header;
+        assert_eq!(syn.control, Control::Syn);
+        assert!(syn.seq.wrapping_sub(iss) < 1 << 31 && syn.seq != iss, "beyond the old numbers");
+        assert_eq!(end.connections(), 1);
+    }
+}
+
+/// The same where all ports to a server wait: one of them is taken, and none before its second.
+#[test]
+fn a_client_out_of_ports_takes_one_in_time_wait() {
+    const PORTS: usize = 16_384;
+    let config = Config { timestamps: true, algorithm: Algorithm::Reno, ..config() };
+    let mut end = Endpoint::new([3; 16], 2 * PORTS);
+    let (local, remote) = (SocketAddr::new(client().ip(), 0), server());
+    let connect = |end: &mut Endpoint, at| end.connect(at, local, remote, &config);
+    let mut packet = Vec::new();
+    for _ in 0..PORTS {
+        let handle = connect(&mut end, now()).expect("a port");
+        assert!(end.transmit(now(), &mut packet));
+        let syn = wire::parse(&packet).expect("a SYN");
+        let back = [syn.to, syn.from];
+        let timestamp = syn.header.timestamp.map(|t| Timestamp { value: 5, echo: t.value });
+        let next = syn.header.seq.wrapping_add(1);
+        let reply = Header { control: Control::Syn, timestamp, ..ack(0, next) };
+        send(&mut end, back, reply, b"");
+        end.release(now(), handle);
+        while end.transmit(now(), &mut packet) {}
+        let fin = Header { control: Control::Fin, timestamp, ..ack(1, next.wrapping_add(1)) };
+        send(&mut end, back, fin, b"");
+        while end.transmit(now(), &mut packet) {}
+    }
+    assert_eq!(end.connections(), PORTS);
+    assert_eq!(connect(&mut end, now()), Err(Error::InUse));
+    assert!(connect(&mut end, now() + MS.times(1000)).is_ok());
+    assert_eq!(end.connections(), PORTS);
 }

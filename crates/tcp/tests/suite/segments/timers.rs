@@ -172,6 +172,33 @@ fn a_doubled_timeout_stays_until_a_sample() {
     }
 }
 
+/// RFC 6298 section 3: what was SACKed after a timeout and left before it may have arrived long ago,
+/// its ACK lost; the time since it left is no round trip.
+#[test]
+fn a_lost_ack_is_no_round_trip() {
+    let mut lab = Lab::established(&reno());
+    lab.fly(10);
+    lab.after(40);
+    let before = lab.tcp.info().rtt;
+    // Everything but the first two has arrived; the first ACK that comes is that of a copy.
+    lab.after(30_000);
+    assert!(lab.tcp.info().timeouts > 3);
+    lab.sack(0, &[(2000, 10_000)]);
+    assert_eq!(lab.tcp.info().sacked, 8);
+    assert_eq!(lab.tcp.info().rtt, before);
+    // The same by timestamps: a duplicate makes the peer echo the original's.
+    let timestamp = Some(Timestamp { value: 500, echo: CLOCK });
+    let config = Config { timestamps: true, sack: false, ..reno() };
+    let mut lab = Lab::established_with(&config, Header { timestamp, ..Lab::syn() });
+    lab.write(1);
+    let original = lab.all()[0].header.timestamp.map_or(0, |timestamp| timestamp.value);
+    let before = lab.tcp.info().rtt;
+    lab.after(30_000);
+    lab.echo = original;
+    lab.ack(0, 988);
+    assert_eq!((lab.tcp.info().rtt, lab.tcp.info().bytes_acked), (before, 988));
+}
+
 /// RFC 9293 section 3.8.3: the end comes at R2, not at the timeout after it.
 #[test]
 fn the_user_timeout_is_kept() {
@@ -199,6 +226,54 @@ fn a_syn_without_an_answer_is_given_up() {
     assert_eq!((ms, syns), (180_000, 8));
     let short = Config { user_timeout: Duration::from_secs(10), ..config() };
     assert_eq!(until_the_end(&mut Lab::passive(&short, Lab::syn())).0, 10_000);
+}
+
+/// A handshake has its own bound.
+#[test]
+fn the_connect_timeout_is_kept() {
+    let connect_timeout = Duration::from_secs(5);
+    let config = Config { connect_timeout, ..config() };
+    assert_eq!(until_the_end(&mut Lab::active(&config)).0, 5_000);
+    assert_eq!(until_the_end(&mut Lab::passive(&config, Lab::syn())).0, 5_000);
+    let mut lab = Lab::established(&config);
+    lab.write(1);
+    assert_eq!(until_the_end(&mut lab).0, 180_000, "data has the user's timeout");
+}
+
+/// RFC 9293 section 3.9.1.1 lets the application change the user timeout, of what is already
+/// waiting as well.
+#[test]
+fn the_user_timeout_may_change() {
+    let mut lab = Lab::established(&config());
+    lab.write(1);
+    lab.after(10_000);
+    lab.tcp.set_user_timeout(Duration::from_secs(15));
+    let (ms, _) = until_the_end(&mut lab);
+    assert!((4_900..=5_000).contains(&ms), "{ms} ms");
+    let mut lab = Lab::established(&config());
+    lab.write(1);
+    lab.after(170_000);
+    lab.tcp.set_user_timeout(Duration::from_secs(400));
+    assert!(until_the_end(&mut lab).0 > 220_000);
+}
+
+/// RFC 9293 section 3.8.4: idle time, interval and number of keep-alives are the application's.
+#[test]
+fn keep_alives_have_their_interval_and_number() {
+    let mut lab = Lab::established(&config());
+    let (idle, interval) = (Duration::from_secs(20), Duration::from_secs(50));
+    lab.tcp.set_keep_alive(Some(idle), Some(interval), 3);
+    assert_eq!(until_the_end(&mut lab), (20_000 + 3 * 50_000, 3));
+    assert_eq!(lab.tcp.error(), Some(fullpipe_tcp::Error::TimedOut));
+    // An answer begins the idle time anew.
+    let mut lab = Lab::established(&config());
+    lab.tcp.set_keep_alive(Some(idle), Some(interval), 1);
+    for _ in 0..10 {
+        assert_eq!(lab.after(20_000).len(), 1);
+        lab.ack(0, 0);
+    }
+    lab.tcp.set_keep_alive(None, None, 1);
+    assert_eq!(lab.timer(), None);
 }
 
 /// An idle time of nothing asks once in a second, and does not end the connection at once.

@@ -222,3 +222,23 @@ fn the_window_grows_with_what_is_read() {
     let grown = after_ten_round_trips(true, &fixed);
     assert!(grown <= 64 << 10, "{grown}");
 }
+
+/// RFC 7323 section 2.2: a scaled window is told in units. A buffer that begins smaller than a unit
+/// must not look closed for ever.
+#[test]
+fn a_tiny_buffer_that_may_grow_is_open() {
+    for receive_buffer in [1 << 17, 6 << 20, 1 << 30] {
+        let config = Config { receive_buffer, initial_receive_buffer: 5, ..config() };
+        let mut lab = Lab::established(&config);
+        lab.data(0, b"a");
+        lab.after(50);
+        assert_eq!(lab.read(), Ok(b"a".to_vec()));
+        // Whatever the peer does, it learns of a window that is open.
+        lab.data(1, b"b");
+        lab.after(50);
+        assert_eq!(lab.read(), Ok(b"b".to_vec()));
+        lab.data(1, b"b");
+        let told = lab.all().last().map(|out| out.header.window);
+        assert!(told > Some(0), "{told:?} of {receive_buffer} bytes");
+    }
+}

@@ -1,15 +1,18 @@
 //! IP packets with a TCP segment in them, read and written by smoltcp.
 
+mod icmp;
+mod ipv6;
+
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet, IpAddress,
-    IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpPacket, TcpRepr, TcpSeqNumber,
-    TcpTimestampRepr,
+    IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpPacket, TcpRepr,
+    TcpSeqNumber, TcpTimestampRepr,
 };
 
+pub use icmp::{Cause, Complaint, parse_icmp};
 pub use smoltcp::wire::TcpControl as Control;
 
 /// The hop limit of packets that leave.
@@ -68,6 +71,8 @@ pub struct Header {
     pub ack: Option<u32>,
     /// SYN, FIN, RST or PSH; smoltcp refuses segments that have two of the first three.
     pub control: Control,
+    /// Accurate ECN (RFC 9768).
+    pub ae: bool,
     /// ECN-Echo (RFC 3168).
     pub ece: bool,
     /// Congestion Window Reduced (RFC 3168).
@@ -97,6 +102,7 @@ impl Default for Header {
             seq: 0,
             ack: None,
             control: Control::None,
+            ae: false,
             ece: false,
             cwr: false,
             window: 0,
@@ -115,6 +121,16 @@ impl Header {
     /// Bytes of the TCP header with its options.
     pub fn bytes(&self) -> usize {
         self.repr(0, 0).header_len()
+    }
+
+    /// The flags AE, CWR and ECE as a number: the ACE field of RFC 9768 section 3.2.2.
+    pub fn flags(&self) -> u8 {
+        u8::from(self.ae) << 2 | u8::from(self.cwr) << 1 | u8::from(self.ece)
+    }
+
+    /// Sets the flags AE, CWR and ECE.
+    pub fn set_flags(&mut self, flags: u8) {
+        (self.ae, self.cwr, self.ece) = (flags & 4 != 0, flags & 2 != 0, flags & 1 != 0);
     }
 
     fn repr(&self, from: u16, to: u16) -> TcpRepr<'static> {
@@ -183,9 +199,10 @@ pub fn set_ce(packet: &mut [u8]) {
     }
 }
 
-/// Reads an IP packet. `None` if it is no TCP segment, is a fragment, has IPv6 extension headers,
-/// is shorter than it says, has a wrong checksum or an impossible mixture of flags, or is from or
-/// to an address that is no single host's.
+/// Reads an IP packet. `None` if it is no TCP segment, is a fragment, is shorter than it says, has
+/// a wrong checksum or an impossible mixture of flags, or is from or to an address that is no
+/// single host's. IPv6 extension headers are passed over, unless they ask for more than that (RFC
+/// 8200 section 4): then it is `None` as well.
 pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
     match packet.first()? >> 4 {
         4 => {
@@ -204,84 +221,16 @@ pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
         }
         6 => {
             let ip = Ipv6Packet::new_checked(packet).ok()?;
-            if ip.next_header() != IpProtocol::Tcp {
-                return None;
-            }
             let (from, to) = (ip.src_addr(), ip.dst_addr());
             if from.is_multicast() || to.is_multicast() || from.is_unspecified() {
                 return None;
             }
             let ecn = Ecn::from_bits(ip.traffic_class());
-            segment(from.into(), to.into(), ecn, None, ip.payload())
+            let tcp = ipv6::segment(ip.next_header().into(), ip.payload())?;
+            segment(from.into(), to.into(), ecn, None, tcp)
         }
         _ => None,
     }
-}
-
-/// The message of a router that a packet was larger than the next link carries (RFC 792, RFC 1191;
-/// RFC 4443 section 3.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TooBig {
-    /// The sender of the packet.
-    pub from: SocketAddr,
-    /// Its receiver.
-    pub to: SocketAddr,
-    /// SEG.SEQ.
-    pub seq: u32,
-    /// Bytes of the largest IP packet that is passed on.
-    pub mtu: u32,
-}
-
-/// Reads an ICMP message that a TCP packet was too big. `None` if the packet is anything else, or
-/// damaged.
-pub fn parse_too_big(packet: &[u8]) -> Option<TooBig> {
-    let (mtu, from, to, tcp): (u32, IpAddr, IpAddr, &[u8]) = match packet.first()? >> 4 {
-        4 => {
-            let ip = Ipv4Packet::new_checked(packet).ok()?;
-            let icmp = Icmpv4Packet::new_checked(ip.payload()).ok()?;
-            let is_too_big = ip.next_header() == IpProtocol::Icmp
-                && icmp.msg_type() == Icmpv4Message::DstUnreachable
-                && icmp.msg_code() == u8::from(Icmpv4DstUnreachable::FragRequired);
-            if !is_too_big || !ip.verify_checksum() || !icmp.verify_checksum() {
-                return None;
-            }
-            // The router quotes the header and eight bytes at least; smoltcp wants the whole packet
-            // to be there.
-            let (mtu, quoted) = (ip.payload().get(6..8)?, ip.payload().get(8..)?);
-            let old = Ipv4Packet::new_unchecked(quoted);
-            if quoted.len() < IPV4_HEADER || old.next_header() != IpProtocol::Tcp {
-                return None;
-            }
-            let mtu = u32::from(u16::from_be_bytes(mtu.try_into().ok()?));
-            let tcp = quoted.get(usize::from(old.header_len())..)?;
-            (mtu, old.src_addr().into(), old.dst_addr().into(), tcp)
-        }
-        6 => {
-            let ip = Ipv6Packet::new_checked(packet).ok()?;
-            let icmp = Icmpv6Packet::new_checked(ip.payload()).ok()?;
-            let (from, to) = (ip.src_addr(), ip.dst_addr());
-            let is_too_big = ip.next_header() == IpProtocol::Icmpv6
-                && icmp.msg_type() == Icmpv6Message::PktTooBig;
-            if !is_too_big || !icmp.verify_checksum(&from, &to) {
-                return None;
-            }
-            let quoted = ip.payload().get(8..)?;
-            let old = Ipv6Packet::new_unchecked(quoted);
-            if quoted.len() < IPV6_HEADER || old.next_header() != IpProtocol::Tcp {
-                return None;
-            }
-            let tcp = quoted.get(IPV6_HEADER..)?;
-            (icmp.pkt_too_big_mtu(), old.src_addr().into(), old.dst_addr().into(), tcp)
-        }
-        _ => return None,
-    };
-    let number = |at: usize| Some(u16::from_be_bytes(tcp.get(at..at + 2)?.try_into().ok()?));
-    Some(TooBig {
-        from: SocketAddr::new(from, number(0)?),
-        to: SocketAddr::new(to, number(2)?),
-        seq: u32::from(number(4)?) << 16 | u32::from(number(6)?),
-        mtu,
-    })
 }
 
 fn segment(
@@ -298,6 +247,7 @@ fn segment(
         seq: repr.seq_number.0 as u32,
         ack: repr.ack_number.map(|ack| ack.0 as u32),
         control: repr.control,
+        ae: tcp.ns(),
         ece: tcp.ece(),
         cwr: tcp.cwr(),
         window: repr.window_len,
@@ -345,6 +295,7 @@ pub fn write(
     let (from, to) = (IpAddress::from(from.ip()), IpAddress::from(to.ip()));
     // The payload is not there yet.
     repr.emit(&mut packet, &from, &to, &ChecksumCapabilities::ignored());
+    packet.set_ns(header.ae);
     packet.set_ece(header.ece);
     packet.set_cwr(header.cwr);
     let (first, second) = packet.payload_mut().split_at_mut(payload[0].len());
@@ -394,6 +345,7 @@ mod tests {
             seq: u32::MAX,
             ack: Some(7),
             control: Control::Psh,
+            ae: true,
             ece: true,
             window: 65_535,
             sack: [Some((9, 12)), Some((20, 30)), None],

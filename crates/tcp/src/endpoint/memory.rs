@@ -1,0 +1,84 @@
+//! The memory of all connections together, and its bound.
+
+use core::net::SocketAddr;
+
+use fullpipe_cc::{Duration, Instant};
+
+use super::table::{Ends, Slot};
+use super::{Endpoint, Header};
+use crate::connection::Connection;
+
+/// Memory is looked for in all connections once in such a time at most.
+const SEARCH_EVERY: Duration = Duration::from_secs(1);
+
+impl Endpoint {
+    /// Sets the most bytes that the buffers and lists of all connections hold together, apart from
+    /// 32 kB for each connection, with which it always goes on. There is no bound at first but for
+    /// those of each connection.
+    ///
+    /// From half of it on, memory is short: buffers double when they grow. Then windows stay small,
+    /// an application can write when nothing waits to be acknowledged, data is taken in order alone
+    /// and when nothing is unread, and what has arrived before its turn is thrown away: the peer
+    /// sends it again (RFC 2018 section 8).
+    pub fn set_memory_limit(&mut self, bytes: usize) {
+        self.memory_limit = bytes;
+        for index in 0..self.slots.len() as u32 {
+            self.account(index);
+        }
+    }
+
+    /// Counts anew what a connection holds.
+    pub(super) fn account(&mut self, index: u32) {
+        if self.memory_limit == usize::MAX {
+            return;
+        }
+        let slot = &mut self.slots[index as usize];
+        let held = slot.connection.as_deref().map_or(0, Connection::memory);
+        self.held = self.held - slot.held + held;
+        slot.held = held;
+        self.tell_of_memory(index);
+    }
+
+    /// Bytes by which memory may grow before it is short.
+    pub(super) fn memory_room(&self) -> usize {
+        (self.memory_limit / 2).saturating_sub(self.held)
+    }
+
+    /// A connection that will take something in hears whether memory is short.
+    pub(super) fn tell_of_memory(&mut self, index: u32) {
+        let is_short = self.memory_limit != usize::MAX && self.memory_room() == 0;
+        if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
+            connection.set_memory_short(is_short);
+        }
+    }
+
+    /// Before data arrives: looks for memory if it has become short.
+    pub(super) fn make_room(&mut self, now: Instant) {
+        if self.memory_room() > 0 || self.searched.is_some_and(|at| now.since(at) < SEARCH_EVERY) {
+            return;
+        }
+        self.searched = Some(now);
+        for index in 0..self.slots.len() as u32 {
+            if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
+                connection.give_memory();
+            }
+            self.account(index);
+        }
+    }
+
+    /// Bytes of memory that the connections take up: their buffers and lists, and the tables that
+    /// find them. Those of the tables that are trees are an estimate.
+    pub fn memory(&self) -> usize {
+        let connections = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
+        let held: usize = connections.map(|c| c.memory() + size_of::<Connection>()).sum();
+        let tables = self.slots.capacity() * size_of::<Slot>()
+            + (self.free.capacity() + self.ready.capacity() + self.changed.capacity()) * 4
+            + self.by_ends.len() * size_of::<(Ends, u32)>()
+            + self.timers.len() * size_of::<(Instant, u32)>()
+            + self.waiting.len() * size_of::<(u64, u32)>()
+            + self.replies.len() * size_of::<(SocketAddr, SocketAddr, Header)>()
+            + self.ports.memory()
+            + self.idents.memory();
+        held + self.time_wait.memory() + tables
+    }
+}

@@ -1,0 +1,46 @@
+//! Settings of connections that may change.
+
+use fullpipe_cc::{Algorithm, Duration, Instant};
+
+use super::{Endpoint, Handle};
+use crate::connection::Connection;
+
+impl Endpoint {
+    fn change(&mut self, handle: Handle, change: impl FnOnce(&mut Connection)) {
+        if let Ok(connection) = self.connection_mut(handle) {
+            change(connection);
+            self.touch(handle.index);
+        }
+    }
+
+    /// As [`Connection::set_congestion`].
+    pub fn set_congestion(&mut self, now: Instant, handle: Handle, algorithm: Algorithm) {
+        self.change(handle, |connection| connection.set_congestion(now, algorithm));
+    }
+
+    /// As [`Connection::set_nagle`].
+    pub fn set_nagle(&mut self, handle: Handle, nagle: bool) {
+        self.change(handle, |connection| connection.set_nagle(nagle));
+    }
+
+    /// As [`Connection::set_cork`].
+    pub fn set_cork(&mut self, handle: Handle, is_corked: bool) {
+        self.change(handle, |connection| connection.set_cork(is_corked));
+    }
+
+    /// As [`Connection::set_keep_alive`].
+    pub fn set_keep_alive(
+        &mut self,
+        handle: Handle,
+        idle: Option<Duration>,
+        interval: Option<Duration>,
+        probes: u32,
+    ) {
+        self.change(handle, |connection| connection.set_keep_alive(idle, interval, probes));
+    }
+
+    /// As [`Connection::set_user_timeout`].
+    pub fn set_user_timeout(&mut self, handle: Handle, timeout: Duration) {
+        self.change(handle, |connection| connection.set_user_timeout(timeout));
+    }
+}

@@ -1,0 +1,242 @@
+//! Random networks of the path model: loss, reordering, duplicates, damage and outages in both
+//! directions, queues and links of any size, and two applications that stop reading, write in
+//! pieces, change their mind and end at different times. Memory may be short, so that an end throws
+//! away what it has acknowledged selectively. Every byte arrives, memory stays within its bounds,
+//! and nothing is kept at the end.
+//!
+//! `FUZZ_NETWORKS` says how many are run and `FUZZ_SEED` which; `FUZZ_NETWORK` is the number of the
+//! only one.
+
+use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_path::{ElementConfig, LossConfig, PathConfig, Probability, QueueLimit, Selection};
+use fullpipe_tcp::{Config, Connection, Info};
+use proptest::prelude::Rng;
+use proptest::test_runner::{RngAlgorithm, TestRng};
+
+use crate::common::{App, MS, Net};
+use crate::fuzz::number;
+
+/// Everything has to be done by then: where a quarter of all packets are lost in each direction,
+/// there are minutes between two timeouts.
+const LATEST: Duration = Duration::from_secs(20_000);
+/// Memory of each connection that [`fullpipe_tcp::Endpoint::set_memory_limit`] does not count, and
+/// the tables of an endpoint.
+const APART: usize = (32 << 10) + size_of::<Connection>() + 4096;
+
+const ALGORITHMS: [Algorithm; 7] = [
+    Algorithm::Bbr3,
+    Algorithm::Bbr3x,
+    Algorithm::Bbr3Linux,
+    Algorithm::Bbr3xLinux,
+    Algorithm::Bbr1,
+    Algorithm::Cubic,
+    Algorithm::Reno,
+];
+
+struct Dice(TestRng);
+
+impl Dice {
+    fn new(seed: u64, network: u64) -> Self {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        key[8..16].copy_from_slice(&network.to_le_bytes());
+        Self(TestRng::from_seed(RngAlgorithm::ChaCha, &key))
+    }
+
+    /// Less than `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0.next_u64() % end
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// From `least` to `most`, each order of magnitude as likely.
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        let bits = |n: u64| 64 - u64::from(n.leading_zeros());
+        let size = bits(least) + self.below(bits(most) - bits(least) + 1);
+        (self.below(1 << (size - 1)) | 1 << (size - 1)).clamp(least, most)
+    }
+
+    /// At most `most` percent.
+    fn chance(&mut self, most: u64) -> Probability {
+        Probability::new(self.below(most * 100) as f64 / 10_000.0).expect("a probability")
+    }
+
+    fn path(&mut self) -> PathConfig {
+        let mut row = Vec::new();
+        if self.one_in(2) {
+            row.push(ElementConfig::Loss(self.chance(25).into()));
+        }
+        if self.one_in(4) {
+            // A burst of packets would outlast all timeouts of a flow that has one packet left.
+            let (begins, lasts) = (self.chance(5), MS.times(self.between(1, 1000)));
+            row.push(ElementConfig::Loss(LossConfig::Overflows { begins, lasts }));
+        }
+        if self.one_in(5) {
+            let start = MS.times(self.between(1, 5000));
+            row.push(ElementConfig::Blackhole(vec![(
+                start,
+                start + MS.times(self.between(1, 30_000)),
+            )]));
+        }
+        if self.one_in(3) {
+            row.push(ElementConfig::Duplication(self.chance(30)));
+        }
+        if self.one_in(5) {
+            row.push(ElementConfig::Corruption(self.chance(10)));
+        }
+        if self.one_in(3) {
+            row.push(ElementConfig::Marking(self.chance(20)));
+        }
+        if self.one_in(2) {
+            let rate = Rate::from_bytes_per_sec(self.between(5_000, 100_000_000));
+            let queue = QueueLimit::Bytes(self.between(1500, 1_000_000));
+            row.push(ElementConfig::Bottleneck { rate: rate.into(), queue: queue.into() });
+        }
+        row.push(ElementConfig::Delay(Duration::from_micros(self.between(1, 300_000))));
+        if self.one_in(3) {
+            row.push(ElementConfig::Jitter(Duration::from_micros(self.between(10, 100_000))));
+        }
+        for _ in 0..self.below(3) {
+            let packets = Selection::Random(self.chance(30));
+            let delay = Duration::from_micros(self.between(10, 500_000));
+            row.push(ElementConfig::Reordering { packets, delay });
+        }
+        PathConfig { row, seed: self.below(u64::MAX) }
+    }
+
+    fn config(&mut self) -> Config {
+        // A queue may hold no more than a packet of 1500 bytes.
+        let mtu_discovery = !self.one_in(4);
+        Config {
+            algorithm: ALGORITHMS[self.below(7) as usize],
+            send_buffer: self.between(1, 300_000) as usize,
+            receive_buffer: self.between(1, 300_000) as usize,
+            initial_receive_buffer: self.between(1, 128 << 10) as usize,
+            mtu: self.between(576, if mtu_discovery { 9000 } else { 1500 }) as u16,
+            mtu_discovery,
+            user_timeout: LATEST,
+            connect_timeout: LATEST,
+            time_wait: Duration::from_secs(1),
+            keep_alive: self.one_in(4).then(|| MS.times(self.between(1000, 30_000))),
+            keep_alive_probes: u32::MAX,
+            nagle: self.one_in(2),
+            sack: !self.one_in(4),
+            timestamps: !self.one_in(4),
+            window_scaling: !self.one_in(4),
+            ecn: self.one_in(2),
+            accurate_ecn: self.one_in(2),
+            ..Config::default()
+        }
+    }
+}
+
+/// What may change while a connection is in use.
+fn disturb(dice: &mut Dice, net: &mut Net, limits: &mut [usize; 2]) {
+    let i = dice.below(2) as usize;
+    let Some(handle) = net.apps[i].handle else { return };
+    match dice.below(6) {
+        0 => net.apps[i].holds = true,
+        1 => net.apps[i].read_step = dice.between(100, 16_000) as usize,
+        2 => net.ends[i].set_cork(handle, dice.one_in(2)),
+        3 => {
+            let algorithm = ALGORITHMS[dice.below(7) as usize];
+            net.ends[i].set_congestion(net.now, handle, algorithm);
+        }
+        4 => {
+            let held = net.ends[i].memory();
+            limits[i] = (dice.between(1000, 1_000_000) as usize).max(2 * held);
+            net.ends[i].set_memory_limit(limits[i]);
+        }
+        _ => net.apps.iter_mut().for_each(|app| (app.holds, app.read_step) = (false, 0)),
+    }
+}
+
+/// Runs a network; what was thrown away for want of memory, and the number of repeated segments.
+fn run(seed: u64, network: u64) -> (u64, u64) {
+    let case = format!("network {network} of FUZZ_SEED={seed}");
+    let mut dice = Dice::new(seed, network);
+    let paths = [dice.path(), dice.path()];
+    let configs = [dice.config(), dice.config()];
+    if std::env::var_os("FUZZ_NETWORK").is_some() {
+        println!("{paths:#?} {configs:#?}");
+    }
+    // No more than so many round trips through a tiny buffer.
+    let apps = [0, 1].map(|i| {
+        let most = 200 * configs[i].send_buffer.min(configs[1 - i].receive_buffer) as u64;
+        App::writer(i as u64, dice.between(1, 300_000).min(most))
+    });
+    let mut net = Net::new(paths, configs, apps);
+    let buffers = configs[0].send_buffer.max(configs[0].receive_buffer)
+        + configs[1].send_buffer.max(configs[1].receive_buffer);
+    let mut limits = [usize::MAX; 2];
+    for _ in 0..dice.below(20) {
+        disturb(&mut dice, &mut net, &mut limits);
+        let until = net.now + MS.times(dice.between(1, 3000));
+        go_on(&mut net, until, limits, buffers, &case, |_| true);
+    }
+    net.apps.iter_mut().for_each(|app| (app.holds, app.read_step) = (false, 0));
+    let end = net.now + LATEST;
+    let done =
+        go_on(&mut net, end, limits, buffers, &case, |net| !net.apps.iter().all(App::is_done));
+    let case = format!("{case}, done {done}, at {:?}: {:?}", net.now, infos(&net));
+    assert_eq!(net.apps.map(|app| app.error), [None; 2], "{case}");
+    let read = net.apps.map(|app| app.read);
+    assert_eq!(read, [net.apps[1].to_write, net.apps[0].to_write], "{case}");
+    for i in 0..2 {
+        net.ends[i].release(net.now, net.apps[i].handle.expect("open"));
+    }
+    let end = net.now + LATEST;
+    net.run_while(end, |net| net.ends.iter().any(|end| end.connections() > 0));
+    for end in &mut net.ends {
+        while end.transmit(net.now, &mut Vec::new()) {}
+        assert_eq!((end.connections(), end.poll_at()), (0, None), "{case}");
+        assert!(end.memory() < 2000, "{case}: {} bytes stay", end.memory());
+    }
+    let counters = net.ends.each_ref().map(|end| end.counters());
+    let sum = |count: fn(&fullpipe_tcp::Counters) -> u64| counters.iter().map(count).sum();
+    (sum(|all| all.data_dropped), sum(|all| all.retransmitted))
+}
+
+fn infos(net: &Net) -> [Option<Info>; 2] {
+    [0, 1].map(|i| Some(net.ends[i].connection(net.apps[i].handle?)?.info()))
+}
+
+/// As [`Net::run_while`], with a look at the memory after each step.
+fn go_on(
+    net: &mut Net,
+    end: Instant,
+    limits: [usize; 2],
+    buffers: usize,
+    case: &str,
+    goes_on: impl Fn(&Net) -> bool,
+) -> bool {
+    net.run_while(end, |net| {
+        for (end, limit) in net.ends.iter().zip(limits) {
+            // Of the lists of segments, which are half of the send buffer each, there are two.
+            let most = limit.min(6 * buffers + 100_000) + APART;
+            let held = end.memory();
+            assert!(held <= most, "{case}: {held} bytes, and {most} are the most");
+        }
+        goes_on(net)
+    })
+}
+
+#[test]
+fn every_byte_arrives_over_random_networks() {
+    let (count, seed) = (number("FUZZ_NETWORKS", 1000), number("FUZZ_SEED", 1));
+    let only = std::env::var("FUZZ_NETWORK").ok();
+    if let Some(only) = only {
+        let (dropped, repeated) = run(seed, only.parse().expect("FUZZ_NETWORK is a number"));
+        return println!("{dropped} dropped, {repeated} repeated");
+    }
+    let mut sums = (0, 0);
+    for network in 0..count {
+        let (dropped, repeated) = run(seed, network);
+        sums = (sums.0 + dropped, sums.1 + repeated);
+    }
+    println!("{count} networks: {} pieces of data dropped, {} segments repeated", sums.0, sums.1);
+    assert!(sums.0 > 0 && sums.1 > 0, "something is thrown away, and something repeated: {sums:?}");
+}

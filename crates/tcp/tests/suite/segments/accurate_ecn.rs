@@ -1,0 +1,315 @@
+//! Accurate ECN: RFC 9768. Flags are AE, CWR and ECE as a number.
+
+use fullpipe_cc::Algorithm;
+use fullpipe_tcp::wire::{Control, Ecn, Header};
+use fullpipe_tcp::{Config, State};
+
+use super::lab::{Lab, config};
+
+const FIELDS: [(Ecn, u8); 4] =
+    [(Ecn::NotEct, 0b010), (Ecn::Ect1, 0b011), (Ecn::Ect0, 0b100), (Ecn::Ce, 0b110)];
+
+fn capable() -> Config {
+    Config { ecn: true, accurate_ecn: true, algorithm: Algorithm::Reno, ..config() }
+}
+
+fn with(header: Header, flags: u8) -> Header {
+    let mut header = header;
+    header.set_flags(flags);
+    header
+}
+
+/// A client whose SYN arrived as it was sent.
+fn client() -> Lab {
+    Lab::established_with(&capable(), with(Lab::syn(), 0b010))
+}
+
+/// A server before the ACK of its SYN-ACK.
+fn half_open() -> Lab {
+    let mut lab = Lab::passive(&capable(), with(Lab::syn(), 0b111));
+    assert_eq!(lab.out().header.flags(), 0b010);
+    lab
+}
+
+/// The peer acknowledges up to `acked` with this count.
+fn ack(lab: &mut Lab, acked: u32, count: u8) {
+    lab.send(with(lab.header(0, acked), count % 8), &[]);
+}
+
+/// Section 3.1.2, table 2, and section 3.1.3: what a SYN-ACK agrees to.
+#[test]
+fn a_client_does_what_the_server_can() {
+    assert_eq!(Lab::active(&capable()).out().header.flags(), 0b111);
+    for (flags, ecn, accurate) in [
+        (0b000, false, false),
+        (0b001, true, false),
+        (0b010, true, true),
+        (0b011, true, true),
+        (0b100, true, true),
+        (0b101, true, true),
+        (0b110, true, true),
+        (0b111, false, false),
+    ] {
+        let info = Lab::established_with(&capable(), with(Lab::syn(), flags)).tcp.info();
+        assert_eq!((info.ecn, info.accurate_ecn), (ecn, accurate), "{flags:03b}");
+    }
+    let classic = Config { accurate_ecn: false, ..capable() };
+    assert_eq!(Lab::active(&classic).out().header.flags(), 0b011);
+    let lab = Lab::established_with(&classic, with(Lab::syn(), 0b010));
+    assert!(!lab.tcp.info().ecn, "it was not asked for");
+}
+
+/// The same of a server, and what it tells of the SYN's ECN field.
+#[test]
+fn a_server_does_what_the_client_can() {
+    for flags in 0..8 {
+        for (field, code) in FIELDS {
+            let mut lab =
+                Lab::passive(&capable(), Header { ecn: field, ..with(Lab::syn(), flags) });
+            let wanted = match flags {
+                0b000 => 0b000,
+                0b011 => 0b001,
+                _ => code,
+            };
+            assert_eq!(lab.out().header.flags(), wanted, "{flags:03b} {field:?}");
+            let mut lab =
+                Lab::passive(&Config { accurate_ecn: false, ..capable() }, with(Lab::syn(), flags));
+            let wanted = u8::from(flags & 0b011 == 0b011);
+            assert_eq!(lab.out().header.flags(), wanted, "classic: {flags:03b}");
+        }
+    }
+}
+
+/// Section 3.1.4.1: the SYN asks twice, and then for nothing. Whichever is answered counts.
+#[test]
+fn a_lost_syn_asks_twice() {
+    let mut lab = Lab::active(&capable());
+    let syns: Vec<u8> = lab.after(10_000).iter().map(|out| out.header.flags()).collect();
+    assert_eq!(syns, [0b111, 0b111, 0, 0]);
+    let answer = Header { ack: Some(lab.our(0)), ..with(Lab::syn(), 0b010) };
+    lab.send(answer, &[]);
+    assert!(lab.tcp.info().accurate_ecn);
+}
+
+/// Section 3.2.2.1, table 3, and section 3.2.2.2: the ACK of a SYN-ACK tells of its ECN field, as
+/// does that of a copy, and what follows counts marks, that of the SYN-ACK once.
+#[test]
+fn the_ack_of_a_syn_ack_tells_of_it() {
+    for (field, code) in FIELDS {
+        let mut lab = Lab::active(&capable());
+        lab.out();
+        let ack = Some(lab.our(0));
+        let answer = Header { ack, ecn: field, ..with(Lab::syn(), 0b010) };
+        lab.send(answer, &[]);
+        // The application writes at once.
+        lab.write(1);
+        let first = lab.out();
+        assert_eq!((first.header.flags(), first.payload.len()), (code, 0), "{field:?}");
+        let count = if field == Ecn::Ce { 6 } else { 5 };
+        assert_eq!(lab.out().header.flags(), count);
+        lab.send(answer, &[]);
+        let again = lab.out();
+        assert_eq!((again.header.flags(), again.payload.len()), (code, 0), "{field:?}");
+        lab.data(0, b"x");
+        assert_eq!(lab.out().header.flags(), count);
+    }
+}
+
+/// Section 3.2.2.1, table 4, and section 3.2.2.3: what the server learns of its SYN-ACK.
+#[test]
+fn a_server_learns_how_its_syn_ack_arrived() {
+    for flags in 0..8 {
+        let mut lab = half_open();
+        lab.send(with(lab.header(0, 0), flags), &[]);
+        assert_eq!(lab.tcp.state(), State::Established);
+        lab.write(2);
+        let out = lab.after(50);
+        // Only a field that was changed, or a peer that may not count, forbids it.
+        let is_capable = !matches!(flags, 0b000 | 0b011 | 0b100 | 0b110);
+        let field = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
+        assert_eq!(out[0].header.ecn, field, "{flags:03b}");
+        assert_eq!(out[0].header.flags(), 5, "it still tells");
+        // Of a CE the count is one more, and it is congestion; of 0 nothing counts.
+        let first = if flags == 0b110 { 6 } else { 5 };
+        ack(&mut lab, 1000, first + 1);
+        let told = match flags {
+            0b000 => 0,
+            0b110 => 2,
+            _ => 1,
+        };
+        assert_eq!(lab.tcp.info().delivered_ce, told, "{flags:03b}");
+    }
+}
+
+/// Section 3.2.2.3: the client, whose SYN was not ECN-capable.
+#[test]
+fn a_client_learns_how_its_syn_arrived() {
+    for flags in [0b010, 0b011, 0b100, 0b101, 0b110] {
+        let mut lab = Lab::established_with(&capable(), with(Lab::syn(), flags));
+        lab.write(1);
+        let is_sound = matches!(flags, 0b010 | 0b101);
+        let field = if is_sound { Ecn::Ect0 } else { Ecn::NotEct };
+        assert_eq!(lab.out().header.ecn, field, "{flags:03b}");
+        ack(&mut lab, 1000, 6);
+        let told = if flags == 0b110 { 2 } else { 1 };
+        assert_eq!(lab.tcp.info().delivered_ce, told, "it answers nevertheless");
+    }
+}
+
+/// Sections 3.2 and 3.2.2.5.1: every marked packet counts, those without data as well; the first
+/// mark after others is told at once, and then every second, or third without data.
+#[test]
+fn marked_packets_are_counted_and_told_in_time() {
+    let mut lab = client();
+    let mut offset = 0;
+    // The quick ACKs at the start are over.
+    while offset < 100 {
+        lab.send(with(lab.header(offset, 0), 5), b"x");
+        offset += 1;
+        lab.after(50);
+    }
+    let send = |lab: &mut Lab, ecn, payload: &[u8], offset: &mut u32| {
+        lab.send(Header { ecn, ..with(lab.header(*offset, 0), 5) }, payload);
+        *offset += payload.len() as u32;
+        lab.try_out().map(|out| out.header.flags())
+    };
+    assert_eq!(send(&mut lab, Ecn::Ect0, b"x", &mut offset), None, "a delayed ACK");
+    assert_eq!(send(&mut lab, Ecn::Ce, b"x", &mut offset), Some(6), "a change");
+    assert_eq!(send(&mut lab, Ecn::Ce, b"x", &mut offset), None);
+    assert_eq!(send(&mut lab, Ecn::Ce, b"x", &mut offset), Some(0), "the second");
+    for count in [None, None, Some(3), None, None, Some(6)] {
+        assert_eq!(send(&mut lab, Ecn::Ce, b"", &mut offset), count, "without data");
+    }
+}
+
+/// Section 3.2.2.2: the count that an ACK tells, over its wrap; an ACK that is older than others
+/// tells nothing.
+#[test]
+fn the_count_wraps() {
+    let mut lab = client();
+    let mut acked = 0;
+    let mut told = 0;
+    for marks in [0, 1, 2, 2, 0, 1, 2, 2, 2, 1] {
+        lab.fly(2);
+        lab.after(40);
+        acked += 2000;
+        told += marks;
+        ack(&mut lab, acked, 5 + told);
+        assert_eq!(lab.tcp.info().delivered_ce, u64::from(told));
+    }
+    lab.fly(2);
+    ack(&mut lab, acked, 4 + told);
+    ack(&mut lab, acked - 1000, 3 + told);
+    assert_eq!(lab.tcp.info().delivered_ce, u64::from(told));
+}
+
+/// Section 3.2.2.5.2: if most packets are marked and an ACK acknowledges many, its count has
+/// wrapped once more; if few are, it has not.
+#[test]
+fn a_count_that_may_have_wrapped_is_read_safely() {
+    for (marks, likely) in [(1, 9), (0, 1)] {
+        let mut lab = client();
+        let mut acked = 0;
+        let mut told = 0;
+        // Rounds of which one has a packet without a mark.
+        for round in 0..6 {
+            lab.fly(2);
+            lab.after(40);
+            for _ in 0..2 {
+                acked += 1000;
+                told += if round == 0 { 0 } else { marks };
+                ack(&mut lab, acked, 5 + told);
+            }
+        }
+        lab.write(10);
+        let mut left = 0;
+        while left < 10 {
+            // Its window is small after so many marks.
+            let out = lab.after(50);
+            left += out.len();
+            if left < 10 {
+                lab.tcp.set_congestion(lab.now, Algorithm::Bbr1);
+            }
+        }
+        let before = lab.tcp.info().delivered_ce;
+        ack(&mut lab, acked + 10_000, 5 + told + 1);
+        assert_eq!(lab.tcp.info().delivered_ce - before, likely, "{marks} of each packet");
+    }
+}
+
+/// The window shrinks for a mark, once a round trip, and nothing says that it did (section 3.1.5).
+#[test]
+fn a_mark_shrinks_the_window() {
+    let mut lab = client();
+    lab.fly(8);
+    lab.after(40);
+    let before = lab.tcp.info().snd_cwnd;
+    ack(&mut lab, 1000, 6);
+    let after = lab.tcp.info().snd_cwnd;
+    assert!(after < before, "{after} of {before}");
+    ack(&mut lab, 2000, 7);
+    assert!(lab.tcp.info().snd_cwnd >= after, "{} of {after}", lab.tcp.info().snd_cwnd);
+    ack(&mut lab, 8000, 7);
+    lab.write(1);
+    assert_eq!(lab.out().header.flags(), 5);
+}
+
+/// Section 3.2.2.4: a count of 0 at first was zeroed on the way.
+#[test]
+fn a_zeroed_count_turns_it_off() {
+    let mut lab = client();
+    lab.fly(2);
+    lab.after(40);
+    ack(&mut lab, 1000, 0);
+    ack(&mut lab, 2000, 3);
+    lab.write(1);
+    assert_eq!(lab.out().header.ecn, Ecn::NotEct);
+    assert_eq!(lab.tcp.info().delivered_ce, 0);
+    lab.send(Header { ecn: Ecn::Ce, ..with(lab.header(0, 2000), 0) }, b"x");
+    assert_eq!(lab.out().header.flags(), 6, "it still tells");
+}
+
+/// Section 3.2.2.3: marks on all packets of the first four rounds are no router's.
+#[test]
+fn marks_without_an_end_turn_it_off() {
+    for last in [false, true] {
+        let mut lab = client();
+        let mut acked = 0;
+        for round in 0..4 {
+            lab.write(1);
+            let out = lab.all();
+            assert_eq!(out[0].header.ecn, Ecn::Ect0);
+            lab.after(100);
+            acked += 1000;
+            ack(&mut lab, acked, 6 + if round == 3 && !last { 2 } else { round });
+        }
+        lab.write(1);
+        let field = if last { Ecn::NotEct } else { Ecn::Ect0 };
+        assert_eq!(lab.out().header.ecn, field);
+    }
+}
+
+/// Section 3.1.5: a SYN that asks for the other kind of feedback resets, and after one that asks
+/// for nothing this end sends nothing that is capable.
+#[test]
+fn a_second_syn_of_another_kind() {
+    for (first, second, is_reset) in [
+        (0b111, 0b011, true),
+        (0b011, 0b111, true),
+        (0b111, 0b111, false),
+        (0b011, 0b011, false),
+        (0b111, 0b000, false),
+    ] {
+        let mut lab = Lab::passive(&capable(), with(Lab::syn(), first));
+        lab.out();
+        lab.send(with(Lab::syn(), second), &[]);
+        let answer = lab.out().header;
+        assert_eq!(answer.control == Control::Rst, is_reset, "{first:03b} {second:03b}");
+        if second == 0 {
+            assert_eq!(answer.flags(), 0b010, "section 3.1.5: it tells once more");
+            lab.send(with(lab.header(0, 0), 0b010), &[]);
+            lab.write(1);
+            assert_eq!(lab.out().header.ecn, Ecn::NotEct);
+        }
+    }
+}

@@ -30,6 +30,8 @@ pub(crate) struct Late {
     /// The window on the wire, and its scale.
     window: u16,
     scale: u8,
+    /// What ACKs tell of marks.
+    flags: u8,
     /// Its port is a chosen one.
     pub(crate) has_port: bool,
     limit: Limit,
@@ -53,6 +55,8 @@ impl Connection {
         let close_at = self.close_at.filter(|_| may_retire)?;
         let window = self.receive.window(self.options.mss) >> self.options.receive_scale;
         let time_wait = self.config.time_wait.as_nanos() / TICK.as_nanos();
+        let mut header = Header::default();
+        self.put_marks(&mut header, false);
         Some(Late {
             sent: self.send.nxt as u32,
             max_window: u32::try_from(self.send.max_window).unwrap_or(u32::MAX),
@@ -62,6 +66,7 @@ impl Connection {
             sack: self.options.sack,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             scale: self.options.receive_scale,
+            flags: header.flags(),
             has_port: false,
             limit: self.acks.limit(),
             close_at,
@@ -154,14 +159,16 @@ impl Late {
         let Clocks { own, recent } = self.clocks;
         let timestamp =
             self.timestamps.then(|| Timestamp { value: clock_at(own, now), echo: recent });
-        Some(Header {
+        let mut header = Header {
             seq: self.sent,
             ack: Some(self.next),
             window: self.window,
             sack: [duplicate.map(|span| (span.start as u32, span.end as u32)), None, None],
             timestamp,
             ..Header::default()
-        })
+        };
+        header.set_flags(self.flags);
+        Some(header)
     }
 }
 

@@ -46,7 +46,8 @@ fn ack(seq: u32, ack: u32) -> Header {
 /// A server in TIME-WAIT whose client sent `data` with its FIN, and its initial sequence number.
 fn waiting(end: &mut Endpoint, config: &Config, at: u32, data: &[u8]) -> (Handle, u32) {
     let timestamp = config.timestamps.then_some(Timestamp { value: at, echo: 0 });
-    let with = |header| Header { timestamp, ..header };
+    let ae = config.accurate_ecn;
+    let with = |header| Header { timestamp, ae, ece: ae, ..header };
     let up = [client(), server()];
     let listener = end.listen(server(), 4, config).expect("nobody listens");
     send(end, up, with(syn(7)), b"");
@@ -139,10 +140,11 @@ fn a_released_connection_answers_as_another() {
         }
         (all, end.poll_at(), end.connections())
     };
-    for timestamps in [false, true] {
+    for (timestamps, accurate_ecn) in [(false, false), (true, false), (false, true)] {
         let seen = [false, true].map(|released| {
             let mut end = Endpoint::new([3; 16], 10);
-            let config = Config { timestamps, ..config() };
+            let ecn = accurate_ecn;
+            let config = Config { timestamps, ecn, accurate_ecn, ..config() };
             let (handle, iss) = waiting(&mut end, &config, 100, b"upload");
             assert_eq!(end.read(handle, &mut [0; 20]), Ok(6));
             if released {

@@ -57,6 +57,11 @@ impl Flight {
         self.segments.front().map(|first| first.span)
     }
 
+    /// The newest segment.
+    pub(crate) fn last(&self) -> Option<&Sent> {
+        self.segments.back()
+    }
+
     /// Segments that are not acknowledged at all.
     pub(crate) fn open(&self) -> usize {
         self.segments.len() - self.sacked

@@ -108,6 +108,7 @@ mod seq;
 mod spans;
 #[cfg(all(feature = "tokio", unix))]
 pub mod tokio;
+mod virtio;
 pub mod wire;
 
 pub use config::{Config, Error};

@@ -53,7 +53,7 @@ impl Connection {
                 most.min(self.data.room())
             }
             State::Established | State::CloseWait => {
-                self.data.room().min(self.config.unsent.saturating_sub(self.unsent()))
+                self.data.room().min(self.config.unsent.max(1).saturating_sub(self.unsent()))
             }
             _ => 0,
         }
@@ -63,7 +63,7 @@ impl Connection {
     /// free, as with Linux's sockets, so that it does not wake for each segment. After
     /// [`Self::close`], too: [`Self::write`] says at once that it is not possible.
     pub fn is_writable(&self) -> bool {
-        let bound = self.config.send_buffer.min(self.config.unsent);
+        let bound = self.config.send_buffer.min(self.config.unsent.max(1));
         let least = if self.is_memory_short { 0 } else { bound / 3 };
         self.state == State::Closed || self.closing || self.writable() > least
     }
@@ -220,6 +220,12 @@ impl Connection {
     /// True if the peer has acknowledged this end's FIN, or the connection is over.
     pub(crate) fn is_delivered(&self) -> bool {
         matches!(self.state, State::FinWait2 | State::TimeWait | State::Closed)
+    }
+
+    /// True if the peer has not acknowledged all that was written, and its end after
+    /// [`Self::close`].
+    pub fn has_undelivered(&self) -> bool {
+        self.data.len() > 0 || self.closing && !self.is_delivered()
     }
 
     /// True if nothing will leave and nothing is taken in any more.

@@ -2,6 +2,7 @@
 
 mod acknowledge;
 mod arrive;
+mod burst;
 pub(crate) mod ecn;
 mod icmp;
 mod info;

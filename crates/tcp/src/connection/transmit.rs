@@ -263,14 +263,14 @@ impl Connection {
 
     /// True if as many packets are under way as the window has full segments: small ones count as
     /// much as others (as in Linux, whose window is in packets).
-    fn is_window_full(&self) -> bool {
+    pub(super) fn is_window_full(&self) -> bool {
         let charged = (self.flight.under_way() as u64 + 1) * u64::from(self.cc_config.smss);
         charged > self.cc.cwnd().max(self.cc_config.smss.into())
     }
 
     /// Bytes of data in a probe for a larger size, if one should leave now: when nothing is to be
     /// repaired, and enough follows for its loss to be seen at once (RFC 4821 section 7.4).
-    fn mtu_probe(&mut self, now: Instant) -> Option<u32> {
+    pub(super) fn mtu_probe(&mut self, now: Instant) -> Option<u32> {
         if !self.config.mtu_discovery || self.recovery.is_active() {
             return None;
         }
@@ -293,6 +293,12 @@ impl Connection {
         }
         let is_last = span.end - u64::from(fin) == self.data.end();
         header.control = control(fin, is_last);
+        self.count_new(now, span, fin);
+        self.write_out(out, &header, Span { end: span.end - u64::from(fin), ..span });
+    }
+
+    /// A new segment leaves.
+    pub(super) fn count_new(&mut self, now: Instant, span: Span, fin: bool) {
         if self.flight.is_empty() {
             (self.started, self.waiting) = (now, now);
         }
@@ -306,7 +312,6 @@ impl Connection {
         let is_probe = self.mtu.probe() == Some(span.start);
         self.flight.push(span, fin, is_probe, state);
         self.note_sent(now, span);
-        self.write_out(out, &header, Span { end: span.end - u64::from(fin), ..span });
     }
 
     fn repeat(&mut self, now: Instant, span: Span, fin: bool, out: &mut Vec<u8>) {
@@ -369,15 +374,20 @@ impl Connection {
             self.acks.on_sent();
             self.recent.last_ack = self.receive.next();
         }
+        self.count_out(span);
+        let fragments = self.numbers_packets().then_some(self.ident);
+        self.ident = self.ident.wrapping_add(1);
+        let header = Header { fragments, ..*header };
+        wire::write(out, self.local, self.remote, &header, self.data.get(span));
+    }
+
+    /// Counts a packet with this data.
+    pub(super) fn count_out(&mut self, span: Span) {
         self.counts.segs_out += 1;
         if span.end > span.start {
             self.counts.data_segs_out += 1;
             self.counts.bytes_sent += span.end - span.start;
         }
-        let fragments = self.numbers_packets().then_some(self.ident);
-        self.ident = self.ident.wrapping_add(1);
-        let header = Header { fragments, ..*header };
-        wire::write(out, self.local, self.remote, &header, self.data.get(span));
     }
 }
 

@@ -35,7 +35,7 @@ impl Endpoint {
         }
     }
 
-    fn on_segment(&mut self, now: Instant, segment: &Segment<'_>) {
+    pub(super) fn on_segment(&mut self, now: Instant, segment: &Segment<'_>) {
         let ends = Ends::new(segment.to, segment.from);
         let listener = self.listener_at(segment.to);
         // Nothing gives way to a SYN that nobody takes.

@@ -6,6 +6,7 @@ mod demultiplex;
 mod ident;
 mod listener;
 mod memory;
+mod offload;
 mod ports;
 mod settings;
 mod table;
@@ -123,15 +124,20 @@ impl Endpoint {
     /// [`Self::accept`]. Beyond that SYNs are answered with cookies as long as fewer than `backlog`
     /// connections wait, and dropped then.
     ///
+    /// With port 0 a port is chosen among the dynamic ones, which [`Self::listener_address`] tells.
+    ///
     /// # Errors
-    /// [`Error::InUse`] when there is a listener with this address.
+    /// [`Error::InUse`] when there is a listener with this address, or no port is left.
     pub fn listen(
         &mut self,
         address: SocketAddr,
         backlog: usize,
         config: &Config,
     ) -> Result<ListenerHandle, Error> {
-        let place = (address.ip(), address.port());
+        let place = match address.port() {
+            0 => self.free_place(address.ip()).ok_or(Error::InUse)?,
+            port => (address.ip(), port),
+        };
         if self.listening.contains_key(&place) {
             return Err(Error::InUse);
         }
@@ -139,6 +145,20 @@ impl Endpoint {
         self.listening.insert(place, self.listened);
         self.listeners.insert(self.listened, Listener::new(place, backlog, config));
         Ok(ListenerHandle(self.listened))
+    }
+
+    /// An address with a port at which nobody listens, at whatever address.
+    fn free_place(&self, ip: IpAddr) -> Option<(IpAddr, u16)> {
+        let any = SocketAddr::new(ip, 0);
+        let from = self.secret.port(any, any).wrapping_add(self.listened);
+        let mut ports = (0..ports::COUNT).map(|i| ports::nth(from.wrapping_add(i)));
+        let port = ports.find(|&port| !self.listening.keys().any(|place| place.1 == port))?;
+        Some((ip, port))
+    }
+
+    /// The address at which a listener listens.
+    pub fn listener_address(&self, listener: ListenerHandle) -> Option<SocketAddr> {
+        self.listeners.get(&listener.0).map(|listener| listener.place().into())
     }
 
     /// Stops listening; connections that nobody accepted are reset.
@@ -342,23 +362,40 @@ impl Endpoint {
     /// Writes the next packet that may leave now into `out`; whether there is one. `out` is
     /// cleared.
     pub fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
-        if let Some((from, to, header)) = self.replies.pop_front() {
-            self.counters.segments_out += 1;
-            self.counters.resets_out += u64::from(header.control == Control::Rst);
-            wire::write(out, from, to, &header, [&[], &[]]);
-            return true;
-        }
+        self.transmit_reply(out)
+            || self.transmit_by(out, |c, ident, out| match ident {
+                None => c.transmit(now, out),
+                Some(ident) => c.transmit_as(now, ident, out),
+            })
+    }
+
+    /// A packet that belongs to no connection.
+    fn transmit_reply(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some((from, to, header)) = self.replies.pop_front() else { return false };
+        self.counters.segments_out += 1;
+        self.counters.resets_out += u64::from(header.control == Control::Rst);
+        wire::write(out, from, to, &header, [&[], &[]]);
+        true
+    }
+
+    /// The next packet of a connection, which `transmit` writes, with an identification if it needs
+    /// one.
+    fn transmit_by(
+        &mut self,
+        out: &mut Vec<u8>,
+        mut transmit: impl FnMut(&mut Connection, Option<u16>, &mut Vec<u8>) -> bool,
+    ) -> bool {
         while let Some(index) = self.ready.pop_front() {
             let slot = &mut self.slots[index as usize];
             slot.is_ready = false;
             let Some(connection) = slot.connection.as_deref_mut() else { continue };
             let is_reset = connection.has_reset();
             let left = match connection.numbers_packets() {
-                false => connection.transmit(now, out),
+                false => transmit(connection, None, out),
                 true => {
                     let Ends { local, remote, .. } = connection.ends();
                     let pair = self.secret.pair(local, remote);
-                    let left = connection.transmit_as(now, self.idents.get(pair), out);
+                    let left = transmit(connection, Some(self.idents.get(pair)), out);
                     if left {
                         self.idents.advance(pair);
                     }

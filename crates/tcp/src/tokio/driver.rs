@@ -19,8 +19,8 @@ const BURST: usize = 64;
 /// Time for which a packet waits for room in the device; then it is lost, as in any full queue.
 /// Meanwhile no timer of a connection's is known: it takes its turn when the packet is gone.
 const FULL: time::Duration = time::Duration::from_millis(100);
-/// The largest IP packet.
-const LARGEST: usize = 65_536;
+/// The largest IP packet, with a virtio network header.
+const LARGEST: usize = 65_536 + 10;
 
 struct Driver<D: Device> {
     device: D,
@@ -110,22 +110,27 @@ impl<D: Device> Driver<D> {
     fn work(&mut self) -> io::Result<Next> {
         let Self { device, shared, buffer, packet, lost_at, wakes, .. } = self;
         let device = &*device;
+        let has_header = device.has_virtio_header();
         let mut more = true;
         for _ in 0..BURST {
             let Some(count) = receive(device, buffer)? else {
                 more = false;
                 break;
             };
-            shared.lock().endpoint.receive(shared.now(), &buffer[..count]);
+            let (endpoint, now) = (&mut shared.lock().endpoint, shared.now());
+            match has_header {
+                true => endpoint.receive_virtio(now, &buffer[..count]),
+                false => endpoint.receive(now, &buffer[..count]),
+            }
         }
-        shared.lock().endpoint.on_timer(shared.now());
+        shared.lock().on_timer(shared.now());
         if lost_at.is_some_and(|at| at <= time::Instant::now()) {
             packet.clear();
             *lost_at = None;
         }
         let (mut is_quiet, mut room) = (false, false);
         for _ in 0..BURST {
-            is_quiet = packet.is_empty() && !shared.lock().endpoint.transmit(shared.now(), packet);
+            is_quiet = packet.is_empty() && !transmit(shared, has_header, packet);
             room = !is_quiet && !send(device, packet)?;
             if is_quiet || room {
                 break;
@@ -136,7 +141,7 @@ impl<D: Device> Driver<D> {
         let at = {
             let mut state = shared.lock();
             state.find_changed(wakes);
-            state.endpoint.poll_at()
+            state.poll_at()
         };
         wakes.wake();
         if more || !(is_quiet || room) {
@@ -169,6 +174,15 @@ fn receive(device: &impl Device, buffer: &mut [u8]) -> io::Result<Option<usize>>
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
+    }
+}
+
+/// Whether there is a packet that may leave.
+fn transmit(shared: &Shared, has_header: bool, packet: &mut Vec<u8>) -> bool {
+    let (endpoint, now) = (&mut shared.lock().endpoint, shared.now());
+    match has_header {
+        true => endpoint.transmit_virtio(now, packet),
+        false => endpoint.transmit(now, packet),
     }
 }
 

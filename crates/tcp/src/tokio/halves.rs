@@ -83,7 +83,7 @@ impl Drop for OwnedWriteHalf {
     fn drop(&mut self) {
         if self.closes {
             // Of a stack that has ended there is nothing left to close.
-            let _ = self.stream.close();
+            let _ = self.stream.shutdown_write();
         }
     }
 }
@@ -163,7 +163,7 @@ macro_rules! writes {
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(self.close())
+                Poll::Ready(self.shutdown_write())
             }
         }
     )+};

@@ -5,10 +5,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use ::tokio::sync::Notify;
 
-use super::{Share, Stack, TcpStream};
+use super::wakers::Accepting;
+use super::{Share, Stack, State, TcpStream};
 use crate::{Config, ListenerHandle};
 
 /// Waits for connections. Dropping it resets those that nobody has accepted.
@@ -22,11 +24,11 @@ pub struct TcpListener {
 
 impl TcpListener {
     /// Listens at `address` for connections with this configuration; see
-    /// [`crate::Endpoint::listen`].
+    /// [`crate::Endpoint::listen`]. With port 0 a free one is chosen.
     ///
     /// # Errors
-    /// There is a listener with this address ([`io::ErrorKind::AddrInUse`]), or the stack has
-    /// ended.
+    /// There is a listener with this address, or no port is left ([`io::ErrorKind::AddrInUse`]); or
+    /// the stack has ended.
     pub fn bind(
         stack: &Stack,
         address: SocketAddr,
@@ -36,8 +38,10 @@ impl TcpListener {
         let mut state = stack.shared.lock();
         state.check()?;
         let handle = state.endpoint.listen(address, backlog, config)?;
-        let queued = Arc::new(Notify::new());
-        state.listeners.insert(handle, Arc::clone(&queued));
+        let address = state.endpoint.listener_address(handle).unwrap_or(address);
+        let accepting = Accepting::default();
+        let queued = accepting.waiting();
+        state.listeners.insert(handle, accepting);
         drop(state);
         Ok(Self { shared: stack.shared.clone(), handle, address, queued })
     }
@@ -64,8 +68,35 @@ impl TcpListener {
         }
     }
 
-    fn take(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+    /// As [`Self::accept`]. Of the tasks that poll the last one is woken, beside one of those that
+    /// wait in a future.
+    ///
+    /// # Errors
+    /// The stack has ended.
+    pub fn poll_accept(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let mut state = self.shared.lock();
+        let old = match self.take_from(&mut state) {
+            Err(error) => return Poll::Ready(Err(error)),
+            Ok(Some(accepted)) => return Poll::Ready(Ok(accepted)),
+            Ok(None) => {
+                let accepting = state.listeners.get_mut(&self.handle);
+                accepting.and_then(|accepting| accepting.on_poll(context.waker()))
+            }
+        };
+        drop(state);
+        // Without the lock: a waker's end may run code of an application's.
+        drop(old);
+        Poll::Pending
+    }
+
+    fn take(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+        self.take_from(&mut self.shared.lock())
+    }
+
+    fn take_from(&self, state: &mut State) -> io::Result<Option<(TcpStream, SocketAddr)>> {
         state.check()?;
         while let Some(handle) = state.endpoint.accept(self.handle) {
             if let Some(remote) = state.endpoint.connection(handle).map(|c| c.remote()) {
@@ -85,9 +116,10 @@ impl fmt::Debug for TcpListener {
 impl Drop for TcpListener {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        state.listeners.remove(&self.handle);
+        let accepting = state.listeners.remove(&self.handle);
         state.endpoint.close_listener(self.handle);
         drop(state);
+        drop(accepting);
         self.shared.work.notify_one();
     }
 }

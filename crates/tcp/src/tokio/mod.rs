@@ -31,7 +31,7 @@ mod stream;
 mod timer;
 mod wakers;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io;
 use std::ops::Deref;
@@ -45,7 +45,7 @@ use ::tokio::time::{sleep, timeout};
 use fullpipe_cc::{Duration, Instant};
 
 use crate::{Endpoint, Error, Handle, ListenerHandle};
-use wakers::{Wakers, Wakes};
+use wakers::{Accepting, Wakers, Wakes};
 
 pub use device::Device;
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
@@ -79,7 +79,10 @@ struct State {
     endpoint: Endpoint,
     wakers: HashMap<Handle, Wakers>,
     /// What tells the tasks that wait to accept.
-    listeners: HashMap<ListenerHandle, Arc<Notify>>,
+    listeners: HashMap<ListenerHandle, Accepting>,
+    /// Connections whose streams were dropped, and the times at which they are reset if their peers
+    /// do not have everything by then.
+    lingering: BTreeSet<(Instant, Handle)>,
     /// The reason for which the task has ended.
     failed: Option<io::ErrorKind>,
 }
@@ -99,6 +102,7 @@ impl Stack {
             endpoint: Endpoint::new(key, max_connections),
             wakers: HashMap::new(),
             listeners: HashMap::new(),
+            lingering: BTreeSet::new(),
             failed: None,
         };
         let shared = Arc::new(Shared {
@@ -187,6 +191,28 @@ impl State {
         self.failed.map_or(Ok(()), |kind| Err(io::Error::new(kind, "the stack has ended")))
     }
 
+    /// Resets a connection at `at` if its peer does not have everything by then.
+    fn linger(&mut self, at: Instant, handle: Handle) {
+        self.lingering.insert((at, handle));
+    }
+
+    /// Does what is due.
+    fn on_timer(&mut self, now: Instant) {
+        while let Some(&(_, handle)) = self.lingering.first().filter(|(at, _)| *at <= now) {
+            self.lingering.pop_first();
+            if self.endpoint.connection(handle).is_some_and(|c| c.has_undelivered()) {
+                self.endpoint.abort(handle);
+            }
+        }
+        self.endpoint.on_timer(now);
+    }
+
+    /// The next time at which [`Self::on_timer`] has something to do.
+    fn poll_at(&self) -> Option<Instant> {
+        let lingering = self.lingering.first().map(|(at, _)| *at);
+        lingering.into_iter().chain(self.endpoint.poll_at()).min()
+    }
+
     /// Finds whoever waits for something that has changed.
     fn find_changed(&mut self, wakes: &mut Wakes) {
         while let Some(handle) = self.endpoint.next_changed() {
@@ -195,10 +221,10 @@ impl State {
                 let can_read = connection.is_none_or(|c| c.is_readable());
                 let can_write = connection.is_none_or(|c| c.is_writable());
                 wakers.wake(can_read, can_write, wakes);
-            } else if let Some(notify) =
-                self.endpoint.queued_at(handle).and_then(|listener| self.listeners.get(&listener))
+            } else if let Some(listener) = self.endpoint.queued_at(handle)
+                && let Some(accepting) = self.listeners.get_mut(&listener)
             {
-                wakes.one(notify);
+                accepting.wake(wakes);
             }
         }
     }
@@ -209,7 +235,7 @@ impl State {
         for (_, mut wakers) in self.wakers.drain() {
             wakers.wake(true, true, wakes);
         }
-        self.listeners.drain().for_each(|(_, notify)| wakes.all(notify));
+        self.listeners.drain().for_each(|(_, accepting)| accepting.wake_all(wakes));
     }
 }
 

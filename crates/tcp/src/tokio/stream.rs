@@ -4,12 +4,13 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time;
 
 use ::tokio::io::ReadBuf;
 
-use fullpipe_cc::{Algorithm, Snapshot};
+use fullpipe_cc::{Algorithm, Duration, Snapshot};
 
 use super::halves::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::wakers::{Direction, Wakers};
@@ -25,9 +26,13 @@ use crate::{Config, Connection, Endpoint, Error, Handle, Info, State};
 pub struct TcpStream {
     shared: Share,
     handle: Handle,
-    /// Dropping it resets the connection.
-    zero_linger: AtomicBool,
+    /// Nanoseconds that what was written has to arrive once this is dropped; [`NO_LIMIT`] for as
+    /// many as it takes.
+    linger: AtomicU64,
 }
+
+/// See [`TcpStream::linger`].
+const NO_LIMIT: u64 = u64::MAX;
 
 /// [`Poll::Pending`] for [`Error::WouldBlock`].
 fn outcome<T>(result: Result<T, Error>) -> Poll<io::Result<T>> {
@@ -39,7 +44,7 @@ fn outcome<T>(result: Result<T, Error>) -> Poll<io::Result<T>> {
 
 impl TcpStream {
     pub(super) fn new(shared: Share, handle: Handle) -> Self {
-        Self { shared, handle, zero_linger: AtomicBool::new(false) }
+        Self { shared, handle, linger: AtomicU64::new(NO_LIMIT) }
     }
 
     /// Connects `local`, an address of the stack whose port may be 0 for any, to `remote`.
@@ -126,7 +131,15 @@ impl TcpStream {
     /// Has dropping this stream reset the connection: what was written and has not arrived is lost,
     /// and the peer's next call fails. SO_LINGER with a time of 0.
     pub fn set_zero_linger(&self) {
-        self.zero_linger.store(true, Ordering::Relaxed);
+        self.set_linger(Some(time::Duration::ZERO));
+    }
+
+    /// The time after the drop of this stream in which what was written may arrive; then the
+    /// connection is reset. `None`, as it is at first, is as long as the peer answers. SO_LINGER,
+    /// but no call waits: [`Self::delivered`] does.
+    pub fn set_linger(&self, time: Option<time::Duration>) {
+        let nanos = time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(NO_LIMIT));
+        self.linger.store(nanos.unwrap_or(NO_LIMIT), Ordering::Relaxed);
     }
 
     /// Two halves that borrow this stream, to read and to write at the same time within one task.
@@ -160,6 +173,39 @@ impl TcpStream {
     /// The stack has ended.
     pub async fn writable(&self) -> io::Result<()> {
         self.until(Connection::is_writable, |wakers| &mut wakers.write).await
+    }
+
+    /// Waits until the peer has acknowledged all that was written, and the end of it if this end is
+    /// shut down.
+    ///
+    /// # Errors
+    /// The reason of the connection's end, if it ends before; the stack has ended.
+    pub async fn delivered(&self) -> io::Result<()> {
+        let look = |endpoint: &mut Endpoint| {
+            let Some(connection) = endpoint.connection(self.handle) else {
+                return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+            };
+            match connection.error() {
+                Some(error) => Poll::Ready(Err(error.into())),
+                None if connection.has_undelivered() => Poll::Pending,
+                None => Poll::Ready(Ok(())),
+            }
+        };
+        self.wait(look, |wakers| &mut wakers.write).await
+    }
+
+    /// Waits until the connection ends by an error and gives that: the peer reset it or answers no
+    /// more, or the stack has ended. Of one that ends well nothing comes. Data that has arrived
+    /// before stays to be read.
+    pub async fn broken(&self) -> io::Error {
+        let look = |endpoint: &mut Endpoint| {
+            let error = endpoint.connection(self.handle).and_then(Connection::error);
+            error.map_or(Poll::Pending, |error| Poll::Ready(Ok(error)))
+        };
+        match self.wait(look, |wakers| &mut wakers.read).await {
+            Ok(error) => error.into(),
+            Err(ended) => ended,
+        }
     }
 
     async fn until(
@@ -330,8 +376,12 @@ impl TcpStream {
         self.poll(context, write, |wakers| &mut wakers.write)
     }
 
-    /// No more is written.
-    pub(super) fn close(&self) -> io::Result<()> {
+    /// No more is written; what was still arrives, and the end after it. As `poll_shutdown`, for
+    /// who shares the stream.
+    ///
+    /// # Errors
+    /// The stack has ended.
+    pub fn shutdown_write(&self) -> io::Result<()> {
         let mut state = self.shared.lock();
         state.check()?;
         state.endpoint.close(self.shared.now(), self.handle);
@@ -359,10 +409,13 @@ impl Drop for TcpStream {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         let wakers = state.wakers.remove(&self.handle);
-        if *self.zero_linger.get_mut() {
-            state.endpoint.abort(self.handle);
+        let now = self.shared.now();
+        match *self.linger.get_mut() {
+            0 => state.endpoint.abort(self.handle),
+            NO_LIMIT => {}
+            nanos => state.linger(now + Duration::from_nanos(nanos), self.handle),
         }
-        state.endpoint.release(self.shared.now(), self.handle);
+        state.endpoint.release(now, self.handle);
         drop(state);
         // Without the lock: a waker's end may run code of an application's.
         drop(wakers);

@@ -26,10 +26,7 @@ pub(super) struct Direction {
 impl Direction {
     /// Remembers the task that polls. The one before it is to be dropped without the lock.
     pub(super) fn on_poll(&mut self, waker: &Waker) -> Option<Waker> {
-        match &self.polled {
-            Some(known) if known.will_wake(waker) => None,
-            _ => self.polled.replace(waker.clone()),
-        }
+        remember(&mut self.polled, waker)
     }
 
     /// What tells all that wait in a future.
@@ -54,6 +51,47 @@ impl Wakers {
     }
 }
 
+/// The tasks that wait for a listener.
+#[derive(Debug, Default)]
+pub(super) struct Accepting {
+    /// The task that polled last.
+    polled: Option<Waker>,
+    /// Tasks that wait in a future.
+    waiting: Arc<Notify>,
+}
+
+impl Accepting {
+    /// Remembers the task that polls. The one before it is to be dropped without the lock.
+    pub(super) fn on_poll(&mut self, waker: &Waker) -> Option<Waker> {
+        remember(&mut self.polled, waker)
+    }
+
+    /// What tells one of those that wait in a future.
+    pub(super) fn waiting(&self) -> Arc<Notify> {
+        Arc::clone(&self.waiting)
+    }
+
+    /// There is one connection more.
+    pub(super) fn wake(&mut self, wakes: &mut Wakes) {
+        wakes.tasks.extend(self.polled.take());
+        wakes.one.push(Arc::clone(&self.waiting));
+    }
+
+    /// There will be none.
+    pub(super) fn wake_all(self, wakes: &mut Wakes) {
+        wakes.tasks.extend(self.polled);
+        wakes.all.push(self.waiting);
+    }
+}
+
+/// Remembers a task; the one before it.
+fn remember(polled: &mut Option<Waker>, waker: &Waker) -> Option<Waker> {
+    match polled {
+        Some(known) if known.will_wake(waker) => None,
+        _ => polled.replace(waker.clone()),
+    }
+}
+
 /// Tasks that are to be woken once the lock is free: they want it, and to wake or drop one may run
 /// code of an application's, such as a stream's end.
 #[derive(Debug, Default)]
@@ -64,16 +102,6 @@ pub(super) struct Wakes {
 }
 
 impl Wakes {
-    /// One of the tasks that wait for `notify`.
-    pub(super) fn one(&mut self, notify: &Arc<Notify>) {
-        self.one.push(Arc::clone(notify));
-    }
-
-    /// All of the tasks that wait for `notify`.
-    pub(super) fn all(&mut self, notify: Arc<Notify>) {
-        self.all.push(notify);
-    }
-
     /// Wakes them. Not with the lock held.
     pub(super) fn wake(&mut self) {
         self.tasks.drain(..).for_each(Waker::wake);

@@ -6,7 +6,7 @@ mod ipv6;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::phy::{Checksum, ChecksumCapabilities};
 use smoltcp::wire::{
     IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpPacket, TcpRepr,
     TcpSeqNumber, TcpTimestampRepr,
@@ -23,6 +23,10 @@ const LONGEST_HEADER: usize = 60;
 const IPV4_HEADER: usize = 20;
 /// Bytes of an IPv6 header without extensions.
 const IPV6_HEADER: usize = 40;
+/// Bytes of the largest packet: what the length field of an IPv4 header can say.
+pub(crate) const LARGEST_PACKET: usize = 65_535;
+/// The place of the checksum in a TCP header.
+const CHECKSUM_OFFSET: u16 = 16;
 
 /// The ECN field of the IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -204,6 +208,18 @@ pub fn set_ce(packet: &mut [u8]) {
 /// single host's. IPv6 extension headers are passed over, unless they ask for more than that (RFC
 /// 8200 section 4): then it is `None` as well.
 pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
+    parse_with(packet, &ChecksumCapabilities::default())
+}
+
+/// As [`parse`], of a packet whose TCP checksum is not complete because it never left this machine,
+/// or was checked by a device.
+pub(crate) fn parse_unchecked(packet: &[u8]) -> Option<Segment<'_>> {
+    let mut checksums = ChecksumCapabilities::default();
+    checksums.tcp = Checksum::None;
+    parse_with(packet, &checksums)
+}
+
+fn parse_with<'p>(packet: &'p [u8], checksums: &ChecksumCapabilities) -> Option<Segment<'p>> {
     match packet.first()? >> 4 {
         4 => {
             let ip = Ipv4Packet::new_checked(packet).ok()?;
@@ -217,7 +233,8 @@ pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
                 return None;
             }
             let fragments = (!ip.dont_frag()).then(|| ip.ident());
-            segment(from.into(), to.into(), Ecn::from_bits(ip.ecn()), fragments, ip.payload())
+            let ecn = Ecn::from_bits(ip.ecn());
+            segment(from.into(), to.into(), ecn, fragments, ip.payload(), checksums)
         }
         6 => {
             let ip = Ipv6Packet::new_checked(packet).ok()?;
@@ -227,22 +244,23 @@ pub fn parse(packet: &[u8]) -> Option<Segment<'_>> {
             }
             let ecn = Ecn::from_bits(ip.traffic_class());
             let tcp = ipv6::segment(ip.next_header().into(), ip.payload())?;
-            segment(from.into(), to.into(), ecn, None, tcp)
+            segment(from.into(), to.into(), ecn, None, tcp, checksums)
         }
         _ => None,
     }
 }
 
-fn segment(
+fn segment<'p>(
     from: IpAddr,
     to: IpAddr,
     ecn: Ecn,
     fragments: Option<u16>,
-    bytes: &[u8],
-) -> Option<Segment<'_>> {
+    bytes: &'p [u8],
+    checksums: &ChecksumCapabilities,
+) -> Option<Segment<'p>> {
     let tcp = TcpPacket::new_checked(bytes).ok()?;
-    let all = ChecksumCapabilities::default();
-    let repr = TcpRepr::parse(&tcp, &IpAddress::from(from), &IpAddress::from(to), &all).ok()?;
+    let ends = (IpAddress::from(from), IpAddress::from(to));
+    let repr = TcpRepr::parse(&tcp, &ends.0, &ends.1, checksums).ok()?;
     let header = Header {
         seq: repr.seq_number.0 as u32,
         ack: repr.ack_number.map(|ack| ack.0 as u32),
@@ -302,6 +320,65 @@ pub fn write(
     first.copy_from_slice(payload[0]);
     second.copy_from_slice(payload[1]);
     packet.fill_checksum(&from, &to);
+}
+
+/// A packet that stands for several segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Burst {
+    pub(crate) is_ipv4: bool,
+    /// Bytes of all headers.
+    pub(crate) headers: u16,
+    /// Bytes of data of each segment but the last, which may have fewer.
+    pub(crate) segment: u16,
+    /// The place from which the checksum counts, and that of the checksum behind it.
+    pub(crate) checksum_start: u16,
+    pub(crate) checksum_offset: u16,
+}
+
+/// True if the segments after a packet can have the flags of its header: none of them counts once.
+pub(crate) fn may_repeat_header(packet: &[u8]) -> bool {
+    let tcp = tcp_start(packet).and_then(|start| packet.get(start..));
+    tcp.and_then(|tcp| TcpPacket::new_checked(tcp).ok())
+        .is_some_and(|tcp| !tcp.cwr() && !tcp.syn() && !tcp.rst() && !tcp.fin())
+}
+
+/// The place of the TCP header in a packet that [`write`] made.
+fn tcp_start(packet: &[u8]) -> Option<usize> {
+    match packet.first()? >> 4 {
+        4 => Some(IPV4_HEADER),
+        6 => Some(IPV6_HEADER),
+        _ => None,
+    }
+}
+
+/// Makes the header of a packet that [`write`] made, and that has got more data, one for a device
+/// that cuts it into segments of `segment` bytes.
+pub(crate) fn make_burst(packet: &mut [u8], segment: u16, push: bool) -> Option<Burst> {
+    let start = tcp_start(packet)?;
+    let tcp_bytes = packet.len().checked_sub(start)?;
+    let is_ipv4 = start == IPV4_HEADER;
+    let addresses = if is_ipv4 {
+        let mut ip = Ipv4Packet::new_unchecked(&mut packet[..start]);
+        ip.set_total_len(u16::try_from(start + tcp_bytes).ok()?);
+        ip.fill_checksum();
+        &packet[12..20]
+    } else {
+        let mut ip = Ipv6Packet::new_unchecked(&mut packet[..start]);
+        ip.set_payload_len(u16::try_from(tcp_bytes).ok()?);
+        &packet[8..40]
+    };
+    // The sum of the pseudo-header (RFC 9293 section 3.1), without the complement: the device adds
+    // the rest.
+    let words = addresses.chunks_exact(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+    let sum = words.sum::<u32>() + u32::from(u8::from(IpProtocol::Tcp)) + tcp_bytes as u32;
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let folded = ((folded & 0xffff) + (folded >> 16)) as u16;
+    let mut header = TcpPacket::new_unchecked(&mut packet[start..]);
+    header.set_psh(push);
+    header.set_checksum(folded);
+    let headers = start as u16 + u16::from(header.header_len());
+    let (checksum_start, checksum_offset) = (start as u16, CHECKSUM_OFFSET);
+    Some(Burst { is_ipv4, headers, segment, checksum_start, checksum_offset })
 }
 
 fn write_ipv4(out: &mut [u8], from: Ipv4Addr, to: Ipv4Addr, header: &Header, payload_len: usize) {

@@ -136,6 +136,10 @@ pub(crate) struct Net {
     pub(crate) tells: bool,
     /// Packets that were larger.
     pub(crate) too_big: u64,
+    /// Both ends have a device with a virtio network header, which cuts what they send.
+    pub(crate) virtio: bool,
+    /// What such a device was given, or packets without one.
+    pub(crate) frames: u64,
     buffer: Vec<u8>,
     chunk: Vec<u8>,
 }
@@ -167,6 +171,8 @@ impl Net {
             carries: usize::MAX,
             tells: false,
             too_big: 0,
+            virtio: false,
+            frames: 0,
             buffer: Vec::new(),
             chunk: vec![0; 16_384],
         }
@@ -248,24 +254,67 @@ impl Net {
 
     fn send(&mut self, i: usize) {
         let mut buffer = core::mem::take(&mut self.buffer);
-        while self.ends[i].transmit(self.now, &mut buffer) {
-            if buffer.len() > self.carries {
-                self.too_big += 1;
-                if self.tells {
-                    self.ends[i].receive(self.now, &too_big(&buffer, self.carries as u16));
-                }
-                continue;
+        while match self.virtio {
+            true => self.ends[i].transmit_virtio(self.now, &mut buffer),
+            false => self.ends[i].transmit(self.now, &mut buffer),
+        } {
+            self.frames += 1;
+            match self.virtio {
+                true => cut(&buffer).into_iter().for_each(|packet| self.send_packet(i, packet)),
+                false => self.send_packet(i, buffer.clone()),
             }
-            let ecn = match buffer[1] & 3 {
-                2 => Ecn::Ect0,
-                1 => Ecn::Ect1,
-                _ => Ecn::NotEct,
-            };
-            let header = Header { wire_bytes: buffer.len() as u32, flow: 0, ecn };
-            let _ = self.paths[i].send(self.now, header, buffer.clone());
         }
         self.buffer = buffer;
     }
+
+    fn send_packet(&mut self, i: usize, packet: Vec<u8>) {
+        if packet.len() > self.carries {
+            self.too_big += 1;
+            if self.tells {
+                self.ends[i].receive(self.now, &too_big(&packet, self.carries as u16));
+            }
+            return;
+        }
+        let ecn = match packet[1] & 3 {
+            2 => Ecn::Ect0,
+            1 => Ecn::Ect1,
+            _ => Ecn::NotEct,
+        };
+        let header = Header { wire_bytes: packet.len() as u32, flow: 0, ecn };
+        let _ = self.paths[i].send(self.now, header, packet);
+    }
+}
+
+/// The packets that a device makes of a frame: TCP segmentation offload.
+pub(crate) fn cut(frame: &[u8]) -> Vec<Vec<u8>> {
+    let field = |at: usize| usize::from(u16::from_ne_bytes([frame[at], frame[at + 1]]));
+    let (headers, segment, start, offset) = (field(2), field(4), field(6), field(8));
+    let mut whole = frame[10..].to_vec();
+    if frame[0] & 1 == 0 {
+        assert_eq!(frame[1], 0, "a burst without a checksum to complete");
+        return vec![whole];
+    }
+    // The sum of the pseudo-header is there already.
+    let at = start + offset;
+    let even = whole.len().next_multiple_of(2) + start % 2;
+    let mut summed = whole[start..].to_vec();
+    summed.resize(even - start, 0);
+    let sum = checksum(&summed);
+    whole[at..at + 2].copy_from_slice(&sum);
+    let burst = wire::parse(&whole).expect("a packet with right checksums");
+    let mut packets = Vec::new();
+    for (i, data) in burst.payload.chunks(segment).enumerate() {
+        let is_last = (i + 1) * segment >= burst.payload.len();
+        let control = if is_last { burst.header.control } else { wire::Control::None };
+        let seq = burst.header.seq.wrapping_add((i * segment) as u32);
+        let fragments = burst.header.fragments.map(|ident| ident.wrapping_add(i as u16));
+        let header = wire::Header { seq, control, fragments, ..burst.header };
+        let mut packet = Vec::new();
+        wire::write(&mut packet, burst.from, burst.to, &header, [data, &[]]);
+        assert_eq!(packet.len() - data.len(), headers, "the headers' bytes");
+        packets.push(packet);
+    }
+    packets
 }
 
 /// The ICMP message of a router that `packet` is larger than `mtu` (RFC 1191 section 4).

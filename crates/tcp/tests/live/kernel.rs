@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tun_rs::SyncDevice;
 
-use crate::namespace::{in_namespace, kernel, ours, start};
+use crate::namespace::{in_namespace, in_namespace_with, kernel, ours, start};
 
 /// A device that loses, doubles, damages and delays packets in both directions, each with this
 /// probability.
@@ -179,6 +179,11 @@ fn a_good_device_carries_a_transfer_each_way() {
     in_namespace(|device| both_ways(device, 300_000_000));
 }
 
+/// Its packets stand for up to 64 KiB.
+fn a_device_with_offloads_carries_a_transfer_each_way() {
+    in_namespace_with(true, |device| both_ways(device, 100_000_000));
+}
+
 /// One per cent each is lost, damaged, doubled and reordered, in both directions.
 fn a_bad_device_carries_it_too() {
     in_namespace(|device| both_ways(bad(device, 0.01), 50_000_000));
@@ -301,7 +306,8 @@ fn curl_fetches_a_page() {
 }
 
 fullpipe_testkit::tests! {
-    [Root, Tun, Ip] nobody_listens, a_bad_device_carries_it_too;
+    [Root, Tun, Ip] nobody_listens, a_bad_device_carries_it_too,
+        a_device_with_offloads_carries_a_transfer_each_way;
     long [Root, Tun, Ip] a_good_device_carries_a_transfer_each_way, the_kernel_connects,
         a_peer_that_never_reads;
     long [Root, Tun, Ip, Curl] curl_fetches_a_page;

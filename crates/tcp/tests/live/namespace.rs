@@ -21,9 +21,15 @@ pub(crate) fn ours(port: u16) -> SocketAddr {
 
 /// Runs `work` in a namespace of its own, with a device in it. Needs `Root`, `Tun` and `Ip`.
 pub(crate) fn in_namespace(work: impl FnOnce(SyncDevice) + Send + 'static) {
-    fullpipe_testkit::in_namespace(|| {
+    in_namespace_with(false, work);
+}
+
+/// The same with a device that cuts and merges segments, or one without that.
+pub(crate) fn in_namespace_with(offload: bool, work: impl FnOnce(SyncDevice) + Send + 'static) {
+    fullpipe_testkit::in_namespace(move || {
         let device = DeviceBuilder::new()
             .name("user0")
+            .offload(offload)
             .ipv4(std::net::Ipv4Addr::from(KERNEL), 24, None)
             .enable(true)
             .build_sync()

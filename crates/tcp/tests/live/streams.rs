@@ -2,8 +2,8 @@
 
 use std::io::{self, IoSlice};
 
-use fullpipe_tcp::Config;
-use fullpipe_tcp::tokio::{Stack, TcpStream};
+use fullpipe_tcp::tokio::{Stack, TcpListener, TcpStream};
+use fullpipe_tcp::{Config, State};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::socket_pair::{
@@ -216,6 +216,76 @@ fn a_stream_without_linger_resets() {
     });
 }
 
+/// What was written has its time to arrive, and no more.
+fn a_stream_with_a_linger_resets_after_it() {
+    run(&runtime(), async {
+        // The peer reads nothing, so its window closes.
+        let Pair { client, server, .. } = pair().await;
+        let data = vec![1; 8 << 20];
+        let mut written = 0;
+        while written < data.len() && tokio::time::timeout(A_WHILE, client.writable()).await.is_ok()
+        {
+            written += client.try_write(&data[written..]).unwrap_or(0);
+        }
+        client.set_linger(Some(A_WHILE));
+        drop(client);
+        assert_eq!(server.broken().await.kind(), io::ErrorKind::ConnectionReset);
+        // What arrives in time is not disturbed.
+        let Pair { client, mut server, .. } = pair().await;
+        client.try_write(b"all").expect("there is room");
+        client.set_linger(Some(fullpipe_testkit::PATIENCE));
+        drop(client);
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).await.expect("it ends well");
+        assert_eq!(got, b"all");
+    });
+}
+
+fn a_task_can_wait_until_everything_has_arrived() {
+    run(&runtime(), async {
+        let config = Config { unsent: 0, ..config() };
+        let Pair { client, mut server, .. } = pair_with(&config).await;
+        client.delivered().await.expect("nothing was written");
+        for _ in 0..3 {
+            // At least a byte may wait unsent.
+            client.writable().await.expect("it goes on");
+            assert_eq!(client.try_write(b"xyz").expect("there is room"), 1);
+            client.delivered().await.expect("it goes on");
+            let info = client.info().expect("it is there");
+            assert_eq!(info.bytes_acked, info.bytes_sent);
+        }
+        client.shutdown_write().expect("it goes on");
+        client.delivered().await.expect("it goes on");
+        assert_eq!(client.info().expect("it is there").state, State::FinWait2);
+        server.set_zero_linger();
+        assert_eq!(server.read(&mut [0; 9]).await.expect("it goes on"), 3);
+        drop(server);
+        let error = client.broken().await;
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    });
+}
+
+/// As tokio's own: the last task that polls, and one connection.
+fn a_listener_can_be_polled() {
+    run(&runtime(), async {
+        let Pair { stacks, .. } = pair().await;
+        let config = config();
+        let port = |listener: &TcpListener| listener.local_addr().port();
+        let bind = || TcpListener::bind(&stacks[1], server(0), 4, &config).expect("a free port");
+        let (listener, another) = (bind(), bind());
+        assert!(port(&listener) >= 49_152 && port(&listener) != port(&another));
+        let accept = std::future::poll_fn(|context| listener.poll_accept(context));
+        let to = server(port(&listener));
+        let connect = async {
+            tokio::task::yield_now().await;
+            TcpStream::connect(&stacks[0], client(0), to, &config).await
+        };
+        let (accepted, connected) = tokio::join!(accept, connect);
+        let ((_, peer), connected) = (accepted.expect("one"), connected.expect("it listens"));
+        assert_eq!(peer, connected.local_addr().expect("its ends"));
+    });
+}
+
 /// Without buffers and keys.
 fn all_types_have_a_short_debug() {
     run(&runtime(), async {
@@ -240,5 +310,6 @@ fullpipe_testkit::tests! {
         owned_halves_work_in_two_tasks, borrowed_halves_work_in_one_task,
         halves_of_one_stream_become_it_again, a_peek_leaves_the_data, a_write_takes_several_parts,
         a_stream_that_is_dropped_with_unread_data_resets, a_stream_without_linger_resets,
-        all_types_have_a_short_debug;
+        a_stream_with_a_linger_resets_after_it, a_task_can_wait_until_everything_has_arrived,
+        a_listener_can_be_polled, all_types_have_a_short_debug;
 }

@@ -17,6 +17,7 @@ mod adversary;
 mod fuzz;
 mod interface;
 mod networks;
+mod offload;
 mod pair;
 mod path_mtu;
 mod paths;

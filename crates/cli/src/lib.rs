@@ -25,10 +25,13 @@ mod man;
 mod patience;
 mod peers;
 mod perf;
+mod proxy;
 mod run;
 mod serve;
+mod signals;
 mod survey;
 mod sweep;
+mod transport;
 mod tun;
 
 use std::io::{ErrorKind, Write, stderr, stdout};
@@ -69,6 +72,7 @@ enum Command {
     Serve(serve::Args),
     Get(get::Args),
     Perf(perf::Args),
+    Proxy(proxy::Args),
     Kernel(kernel::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -110,6 +114,7 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Perf(args) => perf::run(&args),
+        Command::Proxy(args) => proxy::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Judge(args) => judge::run(&args),
         Command::Peers(args) => peers::run(&args),

@@ -1,7 +1,6 @@
 //! `fullpipe perf`: goodput and application latency between two hosts over TCP.
 
 mod client;
-mod connection;
 mod message;
 mod receive;
 mod report;
@@ -16,10 +15,14 @@ use fullpipe_lab::units::{parse_bytes, parse_duration};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::transport::{self, Settings, Transport};
 use crate::tun::Tun;
 
 /// The least time between two lines of progress.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Bytes of our TCP's largest buffers: more than most paths can hold.
+const BUFFER_BYTES: usize = 64 << 20;
 
 /// Measure goodput and application latency over TCP between two hosts
 ///
@@ -56,7 +59,7 @@ pub(crate) struct Args {
     cc: Option<Cc>,
     /// The most that waits unsent at the sender (TCP_NOTSENT_LOWAT): more is latency, less than 10
     /// ms at the path's rate may cost goodput
-    #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = unsent)]
+    #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = transport::unsent)]
     unsent: u32,
     /// Take this program's own TCP in place of the kernel's, behind this TUN device; with the
     /// kernel's address on it, the device is made (root)
@@ -101,18 +104,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     outcome
 }
 
+/// The TCP that the switches ask for.
+fn transport_of(args: &Args) -> Result<Transport, Failure> {
+    let settings = Settings {
+        unsent: args.unsent,
+        buffer: BUFFER_BYTES,
+        connections: 64,
+        backlog: 16,
+        keep_alive: None,
+    };
+    Transport::of(args.tun.as_ref(), args.cc, settings)
+}
+
 fn bytes(text: &str) -> Result<u64, String> {
     match parse_bytes(text).map_err(|error| error.to_string())? {
         0 => Err("0 bytes are nothing to measure".to_owned()),
         bytes => Ok(bytes),
-    }
-}
-
-fn unsent(text: &str) -> Result<u32, String> {
-    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
-    match u32::try_from(bytes).ok().filter(|bytes| (1..=1 << 30).contains(bytes)) {
-        Some(bytes) => Ok(bytes),
-        None => Err("it is from 1B to 1GiB, like 128KiB".to_owned()),
     }
 }
 

@@ -4,7 +4,6 @@ mod congestion;
 mod limits;
 mod memory;
 mod metrics;
-mod signals;
 mod tcp;
 
 use std::io::Write;
@@ -19,10 +18,10 @@ use fullpipe_quic::{
 };
 
 use crate::failure::Failure;
+use crate::signals::{Signal, Signals};
 use congestion::Rule;
 use limits::LimitArgs;
 use metrics::Metrics;
-use signals::{Signal, Signals};
 use tcp::{TcpArgs, TcpServer};
 
 /// Serve the files under a directory over QUIC (HTTP/3 and hq-interop), and over TCP (HTTP/1.1) if
@@ -163,7 +162,7 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
                 };
                 tokio::select! {
                     () = finish => {}
-                    () = signals.stop() => {
+                    () = signals.end() => {
                         server.shutdown().await;
                         end(std::time::Duration::ZERO).await;
                     }

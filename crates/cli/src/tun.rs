@@ -64,6 +64,8 @@ impl Tun {
             )));
         }
         let builder = DeviceBuilder::new().name(name);
+        #[cfg(target_os = "linux")]
+        let builder = builder.offload(true);
         let builder = match self.kernel.map(|kernel| (kernel.addr(), kernel.prefix_len())) {
             None => builder.inherit_enable_state(),
             Some((IpAddr::V4(address), prefix)) => builder.ipv4(address, prefix, None),

@@ -8,13 +8,13 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::Args;
-use super::connection::{Connection, Transport};
 use super::message::{Amount, Hello, Message, Messages};
 use super::report::{Interval, Report};
-use super::{receive, send};
+use super::{receive, send, transport_of};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::say;
+use crate::transport::{Connection, Transport};
 
 /// The longest time for an answer to a connection attempt, and to the first message.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const GOODBYE: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(args: &Args, place: &str, interrupt: &Interrupt) -> Result<(), Failure> {
-    let transport = Transport::of(args)?;
+    let transport = transport_of(args)?;
     let connection = tokio::select! {
         connection = connect(args, &transport, place) => connection?,
         () = interrupt.wait() => return Err(Failure::interrupted(true)),

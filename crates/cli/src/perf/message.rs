@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use tokio_util::codec::{Decoder, LengthDelimitedCodec};
 
 use super::LEAST_INTERVAL;
-use super::connection::Connection;
 use super::report::Report;
+use crate::transport::Connection;
 
 /// Bytes of a block, with its length.
 pub(super) const BLOCK_BYTES: usize = 16 << 10;

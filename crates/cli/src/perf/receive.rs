@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{interval_at, sleep_until};
 
-use super::connection::Connection;
 use super::message::{BLOCK_BYTES, Message, Messages};
 use super::report::{Interval, Report};
 use super::send::SILENCE;
+use crate::transport::Connection;
 
 /// The least time between two answers. An answer acknowledges data as well, and answers to all
 /// blocks would change how the path's way back is used.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::time::{interval_at, sleep_until, timeout};
 
-use super::connection::Connection;
 use super::message::{self, Amount, BLOCK_BYTES, Message, Messages};
 use super::report::{Interval, Report, Times, mbps};
+use crate::transport::Connection;
 
 /// Round trips before the data, of which the shortest counts.
 const PINGS: usize = 10;

@@ -11,13 +11,13 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::Args;
-use super::connection::{Connection, Transport};
 use super::message::{Message, Messages};
 use super::report::Report;
-use super::{receive, send};
+use super::{receive, send, transport_of};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::say;
+use crate::transport::Connection;
 
 /// Clients at one time; others wait.
 const CLIENTS: usize = 16;
@@ -41,7 +41,7 @@ pub(super) async fn run(
     address: SocketAddr,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let transport = Transport::of(args)?;
+    let transport = transport_of(args)?;
     let listener = transport
         .listen(address)
         .map_err(|error| Failure::bad_input(format!("cannot listen on {address}: {error}")))?;

@@ -32,6 +32,7 @@ mod over_tcp_kernel;
 mod peers;
 mod perf;
 mod programs;
+mod proxy;
 mod relay;
 mod repeat;
 mod robust;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         peers::TESTS,
         perf::TESTS,
         programs::TESTS,
+        proxy::TESTS,
         relay::TESTS,
         repeat::TESTS,
         robust::TESTS,

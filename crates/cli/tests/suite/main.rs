@@ -21,6 +21,7 @@ mod own_algorithm;
 mod peers;
 mod perf;
 mod programs;
+mod proxy;
 mod relay;
 mod release;
 mod repeat;

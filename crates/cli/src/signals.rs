@@ -6,7 +6,7 @@ use crate::failure::Failure;
 
 /// A wish of whoever sent the signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Signal {
+pub(crate) enum Signal {
     /// SIGINT: the end, at once.
     Stop,
     /// SIGTERM: the end, when the answers that are on their way are done.
@@ -15,7 +15,7 @@ pub(super) enum Signal {
     Reload,
 }
 
-pub(super) struct Signals {
+pub(crate) struct Signals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     hang_up: unix::Signal,
@@ -23,7 +23,7 @@ pub(super) struct Signals {
 
 impl Signals {
     /// Takes the signals from now on.
-    pub(super) fn install() -> Result<Self, Failure> {
+    pub(crate) fn install() -> Result<Self, Failure> {
         let take = |kind| {
             unix::signal(kind)
                 .map_err(|error| Failure::run(format!("cannot listen for signals: {error}")))
@@ -35,7 +35,7 @@ impl Signals {
         })
     }
 
-    pub(super) async fn next(&mut self) -> Signal {
+    pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::Stop,
             _ = self.terminate.recv() => Signal::Finish,
@@ -43,8 +43,8 @@ impl Signals {
         }
     }
 
-    /// Ends when a server that is ending already is told again.
-    pub(super) async fn stop(&mut self) {
+    /// Ends when the user wants an end, or another one of a server that is ending already.
+    pub(crate) async fn end(&mut self) {
         while self.next().await == Signal::Reload {}
     }
 }

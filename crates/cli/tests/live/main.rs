@@ -43,6 +43,7 @@ mod soak;
 mod tcp;
 mod terminal;
 mod two_processes;
+mod vpn;
 
 fn main() -> ExitCode {
     fullpipe_testkit::main(&[
@@ -77,5 +78,6 @@ fn main() -> ExitCode {
         tcp::TESTS,
         terminal::TESTS,
         two_processes::TESTS,
+        vpn::TESTS,
     ])
 }

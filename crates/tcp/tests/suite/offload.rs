@@ -154,7 +154,8 @@ fn the_header_of_a_burst_fits_its_packet() {
         let mut both = [Endpoint::new([1; 16], 10), Endpoint::new([2; 16], 10)];
         both[1].listen(remote, 8, &Config::default()).expect("nobody listens");
         let mut now = Instant::default();
-        let client = both[0].connect(now, local, remote, &Config::default()).expect("it is free");
+        let config = Config { nagle: false, ..Config::default() };
+        let client = both[0].connect(now, local, remote, &config).expect("it is free");
         exchange(&mut both, &mut now, |ends, _| {
             !ends[0].connection(client).is_some_and(|c| c.state().is_synchronized())
         });
@@ -170,9 +171,12 @@ fn the_header_of_a_burst_fits_its_packet() {
         let packets = cut(&frame);
         assert!(packets.len() > 2, "{} packets", packets.len());
         let whole: usize = packets.iter().map(|p| p.len() - headers).sum();
-        assert_eq!(whole, frame.len() - 10 - headers);
+        assert_eq!([whole, frame.len() - 10 - headers], [14_000; 2]);
         for (i, packet) in packets.iter().enumerate() {
             let segment = wire::parse(packet).expect("its checksums are right");
+            // Nothing follows the last one.
+            let is_pushed = segment.header.control == wire::Control::Psh;
+            assert_eq!(is_pushed, i + 1 == packets.len());
             let is_full = packet.len() == 1500;
             assert!(is_full || i + 1 == packets.len(), "packet {i}: {} bytes", packet.len());
             assert!(segment.payload.iter().all(|byte| *byte == 7));

@@ -56,8 +56,11 @@ fn losses_of_small_responses_are_heard() {
         assert_eq!(u64::from(state.tail_losses), by_probe, "{state:?}");
         // Between responses nothing is in flight.
         assert!(state.restarts > 10, "{state:?}");
-        // The application was the limit of all that was sent.
-        assert!(state.inflight_longterm.is_none_or(|bytes| bytes > 8_600), "{state:?}");
+        // The application was the limit of all that was sent. A loss that is not found, as of a
+        // retransmission that was lost as well, is reported without saying so.
+        if not_found == 0 {
+            assert!(state.inflight_longterm.is_none_or(|bytes| bytes > 8_600), "{state:?}");
+        }
     }
 }
 

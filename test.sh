@@ -224,10 +224,10 @@ lab_page() {
 
 more_cases() {
     say "more generated cases"
-    PROPTEST_CASES=1000 FUZZ_EVENTS=1000000 STRANGERS=1000000 JUDGE_SEEDS=20 FUZZ_DATAGRAMS=1000000 \
+    PROPTEST_CASES=500 FUZZ_EVENTS=500000 STRANGERS=500000 JUDGE_SEEDS=20 FUZZ_DATAGRAMS=500000 \
         run_lane cases fast "$@" -E 'not binary(live) and (test(properties) or test(invariants) or test(fuzz)
             or test(hostile) or test(strangers) or test(verdicts) or test(judge))'
-    PROPTEST_CASES=10000 run_lane twin fast "$@" -E 'not binary(live) and (test(twin) or test(hostile))'
+    PROPTEST_CASES=5000 run_lane twin fast "$@" -E 'not binary(live) and (test(twin) or test(hostile))'
 }
 
 # The crates under everything once more with the assertions and overflow checks that the release

@@ -1,4 +1,4 @@
-//! What the command line says of the program, once for `fullpipe kernel` and for `fullpipe-bbr3`.
+//! Arguments and help of the program, once for `fullpipe kernel` and for `fullpipe-bbr3`.
 
 use std::path::PathBuf;
 
@@ -157,7 +157,7 @@ mod run {
         }
     }
 
-    /// What is said after loading.
+    /// The words after loading.
     pub fn loaded(all: &[Options]) -> String {
         let line = |options: &Options| {
             let default = if options.default { ", and the default of new connections" } else { "" };

@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     outcome
 }
 
-/// What every connection is passed on with.
+/// Settings with which every connection is passed on.
 struct Proxy {
     to: String,
     from: Option<IpAddr>,

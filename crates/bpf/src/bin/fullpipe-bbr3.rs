@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the command says when it is done.
+/// The words of the command when it is done.
 fn run(command: &Command) -> Result<String, Error> {
     Ok(match command {
         Command::Load(options) => {

@@ -182,7 +182,7 @@ fn unknown(types: &Btf<'_>) -> Vec<String> {
     names.filter(|name| !KNOWN.contains(&&**name)).collect()
 }
 
-/// Whether this kernel takes such a program.
+/// True if this kernel takes such a program.
 ///
 /// # Errors
 ///

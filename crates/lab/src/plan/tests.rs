@@ -441,7 +441,7 @@ fn what_only_few_flows_have_is_refused_of_many() {
     }
 }
 
-/// What a path says beside its links would be in no run.
+/// A field of the path beside its links would be in no run.
 #[test]
 fn a_field_that_nothing_takes_is_refused_with_its_line() {
     let links = "[[link]]\nrate = \"10mbit\"\ndelay = \"20ms\"\n";

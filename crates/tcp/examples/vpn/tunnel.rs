@@ -26,7 +26,7 @@ struct State {
     noise: Tunn,
     /// Where the peer was heard of last. It may change: the keys say who it is.
     peer: Option<SocketAddr>,
-    /// What leaves, and what has come.
+    /// Packets that leave, and packets that have come.
     sealed: Vec<u8>,
     packet: Vec<u8>,
 }

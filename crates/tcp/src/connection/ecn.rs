@@ -78,7 +78,7 @@ pub(super) struct Accurate {
     pending: u64,
     /// Nothing leaves as ECN-capable: the field is changed on the way, or the peer may not count.
     is_off: bool,
-    /// What the peer tells is not answered.
+    /// The peer's feedback is not answered.
     is_deaf: bool,
     /// A header after the handshake has come.
     has_feedback: bool,

@@ -1,4 +1,4 @@
-//! What routers and the peer's host say of packets that did not arrive.
+//! ICMP errors: reports of routers and of the peer's host about packets that did not arrive.
 
 use fullpipe_cc::Instant;
 

@@ -30,7 +30,7 @@ pub(crate) struct Late {
     /// The window on the wire, and its scale.
     window: u16,
     scale: u8,
-    /// What ACKs tell of marks.
+    /// Feedback about marks in ACKs.
     flags: u8,
     /// Its port is a chosen one.
     pub(crate) has_port: bool,
@@ -48,7 +48,7 @@ struct Clocks {
 }
 
 impl Connection {
-    /// What stays of a connection in TIME-WAIT that nobody has any more, when it has nothing to
+    /// The remains of a connection in TIME-WAIT that nobody has any more, when it has nothing to
     /// send.
     pub(crate) fn retire(&mut self) -> Option<Late> {
         let may_retire = self.state == State::TimeWait && self.detached && !self.acks.is_due();

@@ -177,7 +177,7 @@ fn receive(device: &impl Device, buffer: &mut [u8]) -> io::Result<Option<usize>>
     }
 }
 
-/// Whether there is a packet that may leave.
+/// True if there is a packet that may leave.
 fn transmit(shared: &Shared, has_header: bool, packet: &mut Vec<u8>) -> bool {
     let (endpoint, now) = (&mut shared.lock().endpoint, shared.now());
     match has_header {
@@ -186,7 +186,7 @@ fn transmit(shared: &Shared, has_header: bool, packet: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Whether the device took the packet. One that it refuses is lost, as on any network.
+/// True if the device took the packet. One that it refuses is lost, as on any network.
 fn send(device: &impl Device, packet: &[u8]) -> io::Result<bool> {
     loop {
         match device.send(packet) {

@@ -78,7 +78,7 @@ struct Share(Arc<Shared>);
 struct State {
     endpoint: Endpoint,
     wakers: HashMap<Handle, Wakers>,
-    /// What tells the tasks that wait to accept.
+    /// Notifies the tasks that wait to accept.
     listeners: HashMap<ListenerHandle, Accepting>,
     /// Connections whose streams were dropped, and the times at which they are reset if their peers
     /// do not have everything by then.

@@ -29,7 +29,7 @@ impl Direction {
         remember(&mut self.polled, waker)
     }
 
-    /// What tells all that wait in a future.
+    /// Notifies all that wait in a future.
     pub(super) fn waiting(&mut self) -> Arc<Notify> {
         Arc::clone(self.waiting.get_or_insert_default())
     }
@@ -66,7 +66,7 @@ impl Accepting {
         remember(&mut self.polled, waker)
     }
 
-    /// What tells one of those that wait in a future.
+    /// Notifies one of those that wait in a future.
     pub(super) fn waiting(&self) -> Arc<Notify> {
         Arc::clone(&self.waiting)
     }

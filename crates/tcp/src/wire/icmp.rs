@@ -19,7 +19,7 @@ pub struct Complaint {
     pub to: SocketAddr,
     /// SEG.SEQ.
     pub seq: u32,
-    /// What happened to it.
+    /// The reason why it did not arrive.
     pub cause: Cause,
 }
 

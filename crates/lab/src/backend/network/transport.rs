@@ -1,4 +1,4 @@
-//! What a stack has to be able to do.
+//! Interface of a stack in the network.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -46,7 +46,7 @@ pub(in crate::backend) struct RttSample {
     pub(in crate::backend) count: u64,
 }
 
-/// What a read brings.
+/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::backend) enum Read {
     /// So many bytes, one or more.

@@ -214,7 +214,7 @@ impl Transport for NoqEnds {
     }
 }
 
-/// What noq counted at the sender.
+/// noq's counters at the sender.
 fn counters(connection: &mut Connection) -> SenderStats {
     let stats = connection.path_stats(PathId::ZERO).unwrap_or_default();
     SenderStats {

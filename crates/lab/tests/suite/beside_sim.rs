@@ -41,3 +41,31 @@ pub(crate) fn assert_near(runs: &[RunResult; 2], name: &str, within: f64) {
 }
 
 pub(crate) const PATH: &str = "path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\" }\n";
+
+/// A download and an upload with bottlenecks of their own, cross traffic, and a longer way back:
+/// each flow has what it has in the simulator.
+pub(crate) fn data_goes_up_and_around(backend: BackendChoice, transport: &str) {
+    let flow = format!("[[flow]]\ntransport = \"{transport}\"\n");
+    let runs = both(
+        backend,
+        &format!(
+            "cc = \"cubic\"\nduration = \"10s\"\n\
+             path = {{ rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\", up = [{{ bottleneck = {{ \
+             rate = \"10mbit\", buffer = \"64kB\" }} }}] }}\n\
+             {flow}{flow}direction = \"up\"\nextra_rtt = \"10ms\"\n[[cross]]\nrate = \"5mbit\"\n"
+        ),
+    );
+    for i in 0..2 {
+        let [ours, simulated] =
+            [0, 1].map(|run: usize| figure(&runs[run].flows[i].metrics, "goodput_mbps"));
+        assert!((ours / simulated - 1.0).abs() < 0.1, "flow {i}: {ours} and {simulated} Mbit/s");
+    }
+}
+
+/// Loss, damage, copies and packets out of order: everything arrives all the same.
+pub(crate) fn a_bad_path_loses_nothing(backend: BackendChoice) {
+    let text = "cc = \"bbr3\"\nduration = \"60s\"\n[[flow]]\napp = { bytes = \"5MB\" }\n[path]\nrate = \"20mbit\"\n\
+        rtt = \"20ms\"\nbuffer = \"100kB\"\ndown = [{ loss = \"0.5%\" }, { corruption = \"0.5%\" }, { duplication = \"1%\" }, \
+        { reordering = { chance = \"1%\", delay = \"5ms\" } }]\n";
+    assert_eq!(figure(&run(backend, text).metrics, "completed_bytes"), 5e6);
+}

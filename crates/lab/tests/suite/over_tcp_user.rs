@@ -85,25 +85,12 @@ fn applications_do_what_they_do_in_the_simulator() {
 
 #[test]
 fn data_goes_up_and_around() {
-    let text = "cc = \"cubic\"\nduration = \"10s\"\n\
-        path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\", up = [{ bottleneck = { rate = \"10mbit\", buffer = \"64kB\" } }] }\n\
-        [[flow]]\ntransport = \"tcp\"\n[[flow]]\ntransport = \"tcp\"\ndirection = \"up\"\nextra_rtt = \"10ms\"\n[[cross]]\nrate = \"5mbit\"\n";
-    let runs = both(text);
-    for i in 0..2 {
-        let [ours, simulated] =
-            [0, 1].map(|run: usize| figure(&runs[run].flows[i].metrics, "goodput_mbps"));
-        assert!((ours / simulated - 1.0).abs() < 0.1, "flow {i}: {ours} and {simulated} Mbit/s");
-    }
+    beside_sim::data_goes_up_and_around(BackendChoice::TCP_USER, "tcp");
 }
 
-/// Loss, damage, copies and packets out of order: everything arrives all the same.
 #[test]
 fn a_bad_path_loses_nothing() {
-    let text = "cc = \"bbr3\"\nduration = \"60s\"\n[[flow]]\napp = { bytes = \"5MB\" }\n[path]\nrate = \"20mbit\"\n\
-        rtt = \"20ms\"\nbuffer = \"100kB\"\ndown = [{ loss = \"0.5%\" }, { corruption = \"0.5%\" }, { duplication = \"1%\" }, \
-        { reordering = { chance = \"1%\", delay = \"5ms\" } }]\n";
-    let run = run(BackendChoice::TCP_USER, text);
-    assert_eq!(figure(&run.metrics, "completed_bytes"), 5e6);
+    beside_sim::a_bad_path_loses_nothing(BackendChoice::TCP_USER);
 }
 
 #[test]

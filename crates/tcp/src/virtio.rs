@@ -18,10 +18,28 @@ const DATA_VALID: u8 = 2;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 
-/// The packet behind the header, and whether its checksum of TCP is somebody else's affair.
-pub(crate) fn split(frame: &[u8]) -> Option<(&[u8], bool)> {
+/// Set beside the kind of segments where one of the packets has CWR.
+const GSO_ECN: u8 = 0x80;
+
+/// A packet with the words of its header.
+pub(crate) struct Frame<'a> {
+    pub(crate) packet: &'a [u8],
+    /// Its checksum of TCP is somebody else's affair.
+    pub(crate) is_checked: bool,
+    /// The data of each segment of TCP that was merged into it; the last may have less.
+    pub(crate) segment_bytes: Option<u16>,
+}
+
+/// The packet behind the header. `None` if there is none.
+pub(crate) fn split(frame: &[u8]) -> Option<Frame<'_>> {
     let (header, packet) = frame.split_at_checked(HEADER)?;
-    Some((packet, header[0] & (NEEDS_CSUM | DATA_VALID) != 0))
+    let is_merged = matches!(header[1] & !GSO_ECN, GSO_TCPV4 | GSO_TCPV6);
+    let size = u16::from_ne_bytes([header[4], header[5]]);
+    Some(Frame {
+        packet,
+        is_checked: header[0] & (NEEDS_CSUM | DATA_VALID) != 0,
+        segment_bytes: (is_merged && size > 0).then_some(size),
+    })
 }
 
 /// Puts the header in front of a packet: without a burst one of zeros, whose packet is complete.

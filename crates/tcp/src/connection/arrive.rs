@@ -100,7 +100,7 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        self.note_marks(header, segment.payload);
+        self.note_marks(segment);
         self.take_data(now, segment, start);
     }
 

@@ -16,10 +16,12 @@ impl Connection {
     /// fits, is behind it. See [`Endpoint::transmit_virtio`](crate::Endpoint::transmit_virtio).
     pub fn transmit_virtio(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         let start = self.send.nxt;
+        // A duplicate is reported once (RFC 2883 section 4), and a burst would repeat the report.
+        let tells = self.acks.duplicate.is_some();
         if !self.transmit(now, out) {
             return false;
         }
-        let burst = self.extend(now, start, out);
+        let burst = if tells { None } else { self.extend(now, start, out) };
         virtio::put(out, burst);
         true
     }

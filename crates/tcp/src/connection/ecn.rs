@@ -6,7 +6,7 @@
 
 use super::{Connection, Send};
 use crate::options::Options;
-use crate::wire::{Ecn, Header};
+use crate::wire::{Ecn, Header, Segment};
 
 /// The first value of the counts, so that a field that was zeroed on the way shows (section 3.2.1).
 const FIRST_COUNT: u64 = 5;
@@ -281,15 +281,18 @@ impl Connection {
 
     /// The marks of a packet that came (RFC 3168 section 6.1.3; RFC 9768 sections 3.2 and
     /// 3.2.2.5.1).
-    pub(super) fn note_marks(&mut self, header: &Header, payload: &[u8]) {
+    pub(super) fn note_marks(&mut self, segment: &Segment<'_>) {
+        let Segment { header, payload, packets, .. } = segment;
         let is_marked = header.ecn == Ecn::Ce;
         if self.options.accurate_ecn {
             let is_change = is_marked && !self.marks.accurate.was_marked && !payload.is_empty();
             let has_data = !payload.is_empty() || self.acks.at().is_some();
             let marks = &mut self.marks.accurate;
             marks.was_marked = is_marked;
-            marks.received += u64::from(is_marked);
-            marks.unacked += u32::from(is_marked);
+            // Each packet of a merged segment was marked: a device merges those with equal codepoints.
+            let marked = if is_marked { *packets } else { 0 };
+            marks.received += u64::from(marked);
+            marks.unacked += marked;
             let most = if has_data { MARKS_WITH_DATA } else { MARKS_WITHOUT };
             if is_change || marks.unacked >= most {
                 self.acks.demand();

@@ -69,6 +69,11 @@ impl Connection {
         false
     }
 
+    /// Segments with an ACK or data that left so far.
+    pub(crate) fn segments_out(&self) -> u64 {
+        self.counts.segs_out
+    }
+
     /// True if the next segment is a reset.
     pub(crate) fn has_reset(&self) -> bool {
         self.reset.is_some()

@@ -16,8 +16,6 @@ impl Endpoint {
     /// is the caller's affair.
     pub fn receive(&mut self, now: Instant, packet: &[u8]) {
         if let Some(segment) = wire::parse(packet) {
-            self.counters.segments_in += 1;
-            self.counters.resets_in += u64::from(segment.header.control == Control::Rst);
             self.on_segment(now, &segment);
         } else if let Some(complaint) = wire::parse_icmp(packet) {
             self.counters.icmp_in += 1;
@@ -36,6 +34,8 @@ impl Endpoint {
     }
 
     pub(super) fn on_segment(&mut self, now: Instant, segment: &Segment<'_>) {
+        self.counters.segments_in += u64::from(segment.packets);
+        self.counters.resets_in += u64::from(segment.header.control == Control::Rst);
         let ends = Ends::new(segment.to, segment.from);
         let listener = self.listener_at(segment.to);
         // Nothing gives way to a SYN that nobody takes.

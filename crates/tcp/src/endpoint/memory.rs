@@ -22,8 +22,14 @@ impl Endpoint {
     /// sends it again (RFC 2018 section 8).
     pub fn set_memory_limit(&mut self, bytes: usize) {
         self.memory_limit = bytes;
+        // Without a limit nothing is counted, so that what was counted before is out of date.
+        self.held = 0;
         for index in 0..self.slots.len() as u32 {
+            self.slots[index as usize].held = 0;
             self.account(index);
+        }
+        for index in 0..self.slots.len() as u32 {
+            self.tell_of_memory(index);
         }
     }
 

@@ -390,6 +390,7 @@ impl Endpoint {
             slot.is_ready = false;
             let Some(connection) = slot.connection.as_deref_mut() else { continue };
             let is_reset = connection.has_reset();
+            let before = connection.segments_out();
             let left = match connection.numbers_packets() {
                 false => transmit(connection, None, out),
                 true => {
@@ -403,7 +404,8 @@ impl Endpoint {
                 }
             };
             if left {
-                self.counters.segments_out += 1;
+                // Of a handshake and of a reset the connection keeps no count.
+                self.counters.segments_out += (connection.segments_out() - before).max(1);
                 self.counters.resets_out += u64::from(is_reset);
                 self.touch(index);
                 return true;

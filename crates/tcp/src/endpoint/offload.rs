@@ -13,10 +13,18 @@ impl Endpoint {
     /// IFF_VNET_HDR, PACKET_VNET_HDR). Segments that the device has merged are taken in as one, and
     /// a checksum that the header says is incomplete or checked is not looked at.
     pub fn receive_virtio(&mut self, now: Instant, frame: &[u8]) {
-        let Some((packet, is_checked)) = virtio::split(frame) else { return };
+        let Some(virtio::Frame { packet, is_checked, segment_bytes }) = virtio::split(frame) else {
+            self.counters.packets_unread += 1;
+            return;
+        };
         let segment = if is_checked { wire::parse_unchecked(packet) } else { None };
         match segment {
-            Some(segment) => self.on_segment(now, &segment),
+            Some(mut segment) => {
+                if let Some(size) = segment_bytes {
+                    segment.packets = segment.payload.len().div_ceil(size.into()).max(1) as u32;
+                }
+                self.on_segment(now, &segment);
+            }
             None => self.receive(now, packet),
         }
     }

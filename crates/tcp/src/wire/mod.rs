@@ -166,6 +166,8 @@ pub struct Segment<'a> {
     pub header: Header,
     /// The data.
     pub payload: &'a [u8],
+    /// The packets that a device has merged into it; 1 of one that came as it was sent.
+    pub packets: u32,
 }
 
 impl Segment<'_> {
@@ -282,6 +284,7 @@ fn segment<'p>(
         to: SocketAddr::new(to, repr.dst_port),
         header,
         payload: repr.payload,
+        packets: 1,
     })
 }
 
@@ -435,7 +438,7 @@ mod tests {
             let mut out = Vec::new();
             let header = Header { fragments, ..header };
             write(&mut out, from, to, &header, [b"ab", b"cde"]);
-            let read = Segment { from, to, header, payload: b"abcde" };
+            let read = Segment { from, to, header, payload: b"abcde", packets: 1 };
             assert_eq!(parse(&out), Some(read));
             for byte in 0..out.len() {
                 let mut damaged = out.clone();

@@ -225,7 +225,7 @@ impl Soup {
             while self.end.transmit(self.now, &mut buffer) {
                 packets += 1;
                 assert!(packets < MAX_PACKETS, "an endless stream of packets");
-                let Segment { from, to, header, payload } =
+                let Segment { from, to, header, payload, .. } =
                     wire::parse(&buffer).expect("a packet that can be read");
                 let state = self.peers.entry((from, to)).or_default();
                 let length = payload.len() as u32 + header.control.len() as u32;

@@ -183,3 +183,91 @@ fn the_header_of_a_burst_fits_its_packet() {
         }
     }
 }
+
+/// Both ends, connected, with nothing under way: the endpoints, the client and the server.
+fn connected(config: &Config) -> ([Endpoint; 2], fullpipe_tcp::Handle, Instant) {
+    let [local, remote] = ends();
+    let mut both = [Endpoint::new([1; 16], 10), Endpoint::new([2; 16], 10)];
+    both[1].listen(remote, 8, config).expect("a port");
+    let mut now = Instant::default();
+    let client = both[0].connect(now, local, remote, config).expect("a port");
+    exchange(&mut both, &mut now, |ends, _| {
+        !ends[0].connection(client).is_some_and(|c| c.state().is_synchronized())
+    });
+    let mut frame = Vec::new();
+    while let Some(i) = (0..2).find(|&i| both[i].transmit_virtio(now, &mut frame)) {
+        both[1 - i].receive_virtio(now, &frame);
+    }
+    (both, client, now)
+}
+
+#[test]
+fn counters_count_the_segments_of_bursts() {
+    let (mut both, client, now) = connected(&Config::default());
+    let before = [both[0].counters().segments_out, both[1].counters().segments_in];
+    both[0].write(now, client, &[7; 14_000]).expect("room");
+    let (mut frame, mut frames) = (Vec::new(), 0);
+    while both[0].transmit_virtio(now, &mut frame) {
+        frames += 1;
+        both[1].receive_virtio(now, &frame);
+    }
+    let after = [both[0].counters().segments_out, both[1].counters().segments_in];
+    let [out, taken] = [after[0] - before[0], after[1] - before[1]];
+    // The rest waits for an ACK (Nagle).
+    assert_eq!((frames, out, taken), (1, 9, 9));
+    both[0].abort(client);
+    while both[0].transmit_virtio(now, &mut frame) {
+        both[1].receive_virtio(now, &frame);
+    }
+    assert_eq!(both[1].counters().resets_in, 1);
+    both[1].receive_virtio(now, &[0; 9]);
+    assert_eq!(both[1].counters().packets_unread, 1);
+}
+
+/// Each packet that a device has merged was marked (RFC 9768 section 3.2).
+#[test]
+fn marks_of_merged_segments_count_each() {
+    let config = Config {
+        ecn: true,
+        accurate_ecn: true,
+        algorithm: Algorithm::Bbr3,
+        nagle: false,
+        ..Config::default()
+    };
+    let told = [1, 4].map(|packets: usize| {
+        let (mut both, client, now) = connected(&config);
+        both[0].write(now, client, &vec![7; packets * 1_400]).expect("room");
+        let mut frame = Vec::new();
+        while let Some(i) = (0..2).find(|&i| both[i].transmit_virtio(now, &mut frame)) {
+            if i == 0 {
+                wire::set_ce(&mut frame[10..]);
+            }
+            both[1 - i].receive_virtio(now, &frame);
+        }
+        both[0].connection(client).expect("open").info().delivered_ce
+    });
+    assert!(told[0] >= 1 && told[1] >= 3, "{told:?}");
+}
+
+/// Nothing is counted without a limit: what was counted before is forgotten with it.
+#[test]
+fn a_memory_limit_that_was_lifted_counts_anew() {
+    let (mut both, client, mut now) = connected(&Config::default());
+    both[0].set_memory_limit(1_000_000);
+    both[0].write(now, client, &[7; 500_000]).expect("room");
+    both[0].set_memory_limit(usize::MAX);
+    both[0].abort(client);
+    both[0].release(now, client);
+    let mut packet = Vec::new();
+    while both[0].transmit(now, &mut packet) {
+        both[1].receive(now, &packet);
+    }
+    let [local, remote] = ends();
+    let client = both[0].connect(now, local, remote, &Config::default()).expect("a port");
+    exchange(&mut both, &mut now, |ends, _| {
+        !ends[0].connection(client).is_some_and(|c| c.state().is_synchronized())
+    });
+    both[0].set_memory_limit(1_000_000);
+    let taken = both[0].write(now, client, &[7; 300_000]).expect("room");
+    assert!(taken > 100_000, "{taken} bytes, and nothing was held");
+}

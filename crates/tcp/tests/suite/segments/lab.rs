@@ -71,7 +71,8 @@ impl Lab {
     pub(crate) fn passive(config: &Config, syn: Header) -> Self {
         let now = Instant::default() + MS.times(1000);
         let seeds = Seeds { isn: ISS, clock: CLOCK, cc: 1 };
-        let segment = Segment { from: remote(), to: local(), header: syn, payload: &[] };
+        let segment =
+            Segment { from: remote(), to: local(), header: syn, payload: &[], packets: 1 };
         let mut lab = Self::with(Connection::accept(now, &segment, config, seeds), now, ISS);
         lab.irs = syn.seq;
         lab
@@ -186,7 +187,7 @@ impl Lab {
             .timestamp
             .or_else(|| self.clock.map(|value| Timestamp { value, echo: self.echo }));
         let header = Header { timestamp, ..header };
-        let segment = Segment { from: remote(), to: local(), header, payload };
+        let segment = Segment { from: remote(), to: local(), header, payload, packets: 1 };
         self.tcp.on_segment(self.now, &segment);
     }
 

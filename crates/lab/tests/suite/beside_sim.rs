@@ -69,3 +69,20 @@ pub(crate) fn a_bad_path_loses_nothing(backend: BackendChoice) {
         { reordering = { chance = \"1%\", delay = \"5ms\" } }]\n";
     assert_eq!(figure(&run(backend, text).metrics, "completed_bytes"), 5e6);
 }
+
+/// A silence longer than any idle timeout, a stop, and short connections that are open at it bring
+/// what they bring in the simulator.
+pub(crate) fn silences_and_stops_are_what_the_file_says(backend: BackendChoice) {
+    let flow = |duration: &str, flow: &str| {
+        both(
+            backend,
+            &format!("cc = \"bbr3\"\nduration = \"{duration}\"\n{PATH}[[flow]]\n{flow}\n"),
+        )
+    };
+    let slow = "app = { request_response = { response = \"50kB\", think = \"40s\" } }";
+    let received = figures(&flow("130s", slow), "completed_bytes");
+    assert_eq!(received.0, received.1, "bytes of answers");
+    assert_near(&flow("20s", "stop = \"5s\""), "goodput_mbps", 0.1);
+    let short = "app = { short_flows = { bytes = \"2MB\", every = \"500ms\" } }\nstop = \"5s\"";
+    assert_near(&flow("20s", short), "goodput_mbps", 0.1);
+}

@@ -92,6 +92,11 @@ fn data_goes_up_and_around() {
 }
 
 #[test]
+fn silences_and_stops_are_what_the_file_says() {
+    beside_sim::silences_and_stops_are_what_the_file_says(BackendChoice::QUIC_VIRTUAL);
+}
+
+#[test]
 fn a_bad_path_loses_nothing() {
     beside_sim::a_bad_path_loses_nothing(BackendChoice::QUIC_VIRTUAL);
 }

@@ -89,6 +89,11 @@ fn data_goes_up_and_around() {
 }
 
 #[test]
+fn silences_and_stops_are_what_the_file_says() {
+    beside_sim::silences_and_stops_are_what_the_file_says(BackendChoice::TCP_USER);
+}
+
+#[test]
 fn a_bad_path_loses_nothing() {
     beside_sim::a_bad_path_loses_nothing(BackendChoice::TCP_USER);
 }

@@ -154,10 +154,11 @@ impl<T: Transport> Flow<T> {
         }
     }
 
-    /// The application falls silent for good.
+    /// The application falls silent for good. Short connections that have begun go on to their end.
     fn stop(&mut self) {
         (self.has_stopped, self.request) = (true, None);
-        if self.stamp != Stamp::ByApplication {
+        let is_short = matches!(self.config.application, Application::ShortFlows { .. });
+        if self.stamp != Stamp::ByApplication && !is_short {
             for connection in self.connections.iter_mut().flatten() {
                 connection.wanted = connection.written;
             }
@@ -188,11 +189,10 @@ impl<T: Transport> Flow<T> {
         let Some(connection) = &mut self.connections[place] else { return };
         connection.is_established = true;
         match self.config.application {
+            Application::ShortFlows { bytes, .. } => connection.wanted = bytes,
             _ if self.has_stopped => {}
             Application::Bulk => connection.wanted = u64::MAX,
-            Application::Bytes(_) | Application::ShortFlows { .. } => {
-                connection.wanted = connection.bytes.unwrap_or(0);
-            }
+            Application::Bytes(bytes) => connection.wanted = bytes,
             Application::RateLimited { .. } | Application::OnOff { .. } => {
                 self.wakes = Some(now);
                 self.on_wake(now);

@@ -60,10 +60,9 @@ struct Open {
     turn: usize,
     /// Those of them of which the peer has everything.
     acknowledged: usize,
-    /// Streams of the peer that may have data, those that were seen, and those that ended.
+    /// Streams of the peer that may have data, and the number of those that ended.
     readable: BTreeSet<StreamId>,
-    seen: usize,
-    ended: usize,
+    ended: u64,
     acks: u64,
     rtt: RttSample,
 }
@@ -133,7 +132,6 @@ impl End {
             turn: 0,
             acknowledged: 0,
             readable: BTreeSet::new(),
-            seen: 0,
             ended: 0,
             acks: 0,
             rtt: RttSample::default(),
@@ -223,7 +221,7 @@ impl End {
         }
         match bytes {
             1.. => Read::Data(bytes),
-            0 if open.is_lost || open.seen > 0 && open.ended == open.seen => Read::End,
+            0 if open.is_lost || open.ended == self.streams => Read::End,
             0 => Read::Nothing,
         }
     }
@@ -353,8 +351,11 @@ impl End {
         while let Some(event) = open.connection.poll() {
             open.on_event(event);
         }
-        if open.connection.is_drained() && open.is_released {
+        if open.connection.is_drained() && self.numbers.get(&open.handle) == Some(&number) {
+            // From here on noq may give the handle to another connection.
             self.numbers.remove(&open.handle);
+        }
+        if open.connection.is_drained() && open.is_released {
             self.open.remove(&number);
         } else if !open.is_changed {
             open.is_changed = true;
@@ -370,7 +371,6 @@ impl Open {
             Event::ConnectionLost { .. } => self.is_lost = true,
             Event::Stream(StreamEvent::Opened { dir }) => {
                 while let Some(id) = self.connection.streams().accept(dir) {
-                    self.seen += 1;
                     self.readable.insert(id);
                 }
             }

@@ -6,6 +6,7 @@
 mod end;
 mod ends;
 
+use fullpipe_cc::Duration;
 use fullpipe_quic::TransportSettings;
 use fullpipe_sim::Application;
 
@@ -16,6 +17,9 @@ use super::{Backend, Request, RunError, virtual_time};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use ends::{Identity, NoqEnds};
+
+/// Longer than any run.
+const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 
 /// noq under a virtual clock as a backend.
 pub(super) struct QuicNoq;
@@ -76,9 +80,15 @@ impl Backend for QuicNoq {
                 return Err(RunError::Lost);
             };
             let mut transport = transport;
-            if matches!(flow.application, Application::OnOff { .. }) {
-                // What noq takes beyond what the path holds would be sent in the pause.
+            if flow.stop.is_some() || matches!(flow.application, Application::OnOff { .. }) {
+                // What noq takes beyond what the path holds would be sent in the pause, or after
+                // the end.
                 transport.send_window = path.holds();
+            }
+            if !matches!(flow.application, Application::ShortFlows { .. }) {
+                // A flow is what the scenario says, also after a silence; a short connection whose
+                // close was lost has to end.
+                transport.idle_timeout = NO_TIMEOUT;
             }
             let streams = match flow.application {
                 // Data that has to stay in order.

@@ -88,8 +88,10 @@ summary() {
 formatting() {
     say "formatting"
     cargo fmt --all --check
-    cargo fmt --manifest-path crates/tcp/board/Cargo.toml --check
     local manifest
+    for manifest in crates/tcp/board/Cargo.toml crates/tcp/vpn/Cargo.toml; do
+        cargo fmt --manifest-path "$manifest" --check
+    done
     for manifest in python/Cargo.toml web/lab/Cargo.toml web/bindgen/Cargo.toml; do
         cargo fmt --manifest-path "$manifest" --check
         # A dependency of the lab that is new belongs into its lock file too.

@@ -1,9 +1,10 @@
-//! The example `vpn` of fullpipe-tcp: a WireGuard tunnel between TCP in user space and the kernel's
+//! `crates/tcp/vpn`: a WireGuard tunnel between TCP in user space and the kernel's
 //! behind a TUN device, over a link that loses packets.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use fullpipe_testkit::{in_namespace, until};
 use serde_json::Value;
@@ -11,23 +12,23 @@ use serde_json::Value;
 use crate::common::{Running, Said, first_line, fullpipe, run, text, write_file};
 
 fullpipe_testkit::tests! {
-    [Root, Tun, Ip, Curl] curl_gets_a_file_through_the_tunnel;
+    long [Root, Tun, Ip, Curl] curl_gets_a_file_through_the_tunnel;
     long timed [Root, Tun, Ip, Iperf3] bbr3_carries_several_times_what_the_kernels_cubic_does;
 }
 
-/// The example. `cargo test` builds it, unless it was asked for this test alone.
-fn example() -> PathBuf {
-    let command = PathBuf::from(env!("CARGO_BIN_EXE_fullpipe"));
-    let example = command.with_file_name("examples").join("vpn");
-    if !example.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--locked", "--quiet", "-p", "fullpipe-tcp"])
-            .args(["--example", "vpn"])
-            .status()
-            .expect("cargo runs");
-        assert!(built.success(), "the example does not compile");
-    }
-    example
+/// The program, which is no member of the workspace: built beside the command's folder.
+fn program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let command = Path::new(env!("CARGO_BIN_EXE_fullpipe"));
+        let target = command.ancestors().nth(2).expect("target/release/fullpipe").join("vpn");
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../tcp/vpn/Cargo.toml");
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--release", "--locked", "--quiet", "--manifest-path", manifest]);
+        let built = build.arg("--target-dir").arg(&target).status().expect("cargo runs");
+        assert!(built.success(), "{manifest} does not compile");
+        target.join("release/vpn")
+    })
 }
 
 /// The address of the end in user space.
@@ -37,7 +38,7 @@ const INSIDE: &str = "10.7.0.1";
 /// end in user space passes connections to port 80 of [`INSIDE`] on to a port of this machine.
 fn tunnel(dir: &Path, port: &str) -> [Running; 3] {
     let key = |name: &str| {
-        let mut make = Command::new(example());
+        let mut make = Command::new(program());
         make.arg("key").arg(dir.join(name));
         let said = Said::of(make);
         assert_eq!(said.code, Some(0), "{}", said.stderr);
@@ -49,7 +50,7 @@ fn tunnel(dir: &Path, port: &str) -> [Running; 3] {
         Running(child.expect("the command starts"))
     };
     let end = |role: &str, key: &str, peer: &str, more: &[&str]| {
-        let mut command = Command::new(example());
+        let mut command = Command::new(program());
         command.args([role, "--key", text(&dir.join(key)), "--peer", peer]).args(more);
         spawn(command)
     };
@@ -68,6 +69,7 @@ fn tunnel(dir: &Path, port: &str) -> [Running; 3] {
 }
 
 fn curl_gets_a_file_through_the_tunnel() {
+    program();
     in_namespace(|| {
         let dir = tempfile::tempdir().expect("a directory");
         write_file(&dir.path().join("file"), 2_000_000);
@@ -90,6 +92,7 @@ fn curl_gets_a_file_through_the_tunnel() {
 
 /// The end in user space sends with bbr3, the kernel with cubic, through the same tunnel.
 fn bbr3_carries_several_times_what_the_kernels_cubic_does() {
+    program();
     in_namespace(|| {
         let dir = tempfile::tempdir().expect("a directory");
         let mut server = Command::new("iperf3");

@@ -1,5 +1,5 @@
 //! The command with senders that have one defect each, those that
-//! `crates/lab/tests/suite/verdicts.rs` plants, to judge them over real packets:
+//! `crates/judge/tests/suite/verdicts.rs` plants, to judge them over real packets:
 //!
 //! ```text
 //! cargo run --release --example planted -- serve DIR --cc no-pacing &
@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-#[path = "../../lab/tests/planted/mod.rs"]
+#[path = "../../judge/tests/planted/mod.rs"]
 #[allow(dead_code, reason = "the names of the defects are for the test")]
 mod planted;
 

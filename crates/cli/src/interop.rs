@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
-use fullpipe_lab::RunError;
-use fullpipe_lab::interop::{
-    self, CASES, Case, Cell, ENDPOINT, Ends, Grade, InteropReport, MEASUREMENTS, Request, Role, Run,
+use fullpipe_interop::{
+    CASES, Case, Cell, ENDPOINT, Ends, Grade, InteropReport, MEASUREMENTS, Request, Role, Run,
 };
+use fullpipe_judge::peers::{self, Installed, Missing, Recipe};
+use fullpipe_judge::program::{self, ProgramPlace};
+use fullpipe_lab::RunError;
 use fullpipe_lab::output::{SCHEMA_VERSION, page};
-use fullpipe_lab::peers::{self, Installed, Missing, Recipe};
-use fullpipe_lab::program::{self, ProgramPlace};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -243,7 +243,7 @@ impl Args {
             }
             return Ok(CASES.iter().collect());
         }
-        interop::choose_cases(&self.cases).map_err(Failure::bad_input)
+        fullpipe_interop::choose_cases(&self.cases).map_err(Failure::bad_input)
     }
 
     fn chosen_recipes(&self) -> Result<Vec<&'static Recipe>, Failure> {
@@ -363,7 +363,7 @@ impl Args {
             stop,
             watch: &mut |progress| live.tick(&progress),
         };
-        let result = interop::run_case(request);
+        let result = fullpipe_interop::run_case(request);
         let is_kept = self.output.is_some()
             && (self.keep
                 || !matches!(result, Ok(Run { grade: Grade::Passed | Grade::Unsupported, .. })));
@@ -387,12 +387,16 @@ impl Args {
             let object = Json { schema_version: SCHEMA_VERSION, interop: report };
             print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
         } else {
-            print(&format!("{}\n{}", interop::table(report).to_text(), interop::notes(report)))?;
+            print(&format!(
+                "{}\n{}",
+                fullpipe_interop::table(report).to_text(),
+                fullpipe_interop::notes(report)
+            ))?;
         }
         if let Some(path) = &self.report {
             let place = std::path::absolute(path).map_err(Failure::run)?;
             let dir = place.parent().unwrap_or(Path::new("/"));
-            page::write_text(path, &interop::render(report, dir)).map_err(Failure::run)?;
+            page::write_text(path, &fullpipe_interop::render(report, dir)).map_err(Failure::run)?;
             let line = format!("report: {}", path.display());
             if self.json { say(&line) } else { print(&format!("{line}\n"))? }
         }

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fullpipe_judge::program::judge::{self, Company, Course, Grade, Judged, Limits, View, Views};
+use fullpipe_judge::program::{self, ProgramPlace, ProgramResult};
 use fullpipe_lab::output::{SCHEMA_VERSION, page};
-use fullpipe_lab::program::judge::{self, Company, Course, Grade, Judged, Limits, View, Views};
-use fullpipe_lab::program::{self, ProgramPlace, ProgramResult};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

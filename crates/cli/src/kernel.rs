@@ -80,8 +80,8 @@ mod linux {
 
     use fullpipe_bpf::arguments;
     use fullpipe_bpf::kernel::{self, Cost, Counting, Error, Loaded, Options, Verdict};
+    use fullpipe_figures::kernel::{self as kernel_figures, Campaign, Contender};
     use fullpipe_lab::KernelCc;
-    use fullpipe_lab::figures::kernel::{self as kernel_figures, Campaign, Contender};
 
     use super::{Action, Args};
     use crate::failure::Failure;

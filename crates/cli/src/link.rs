@@ -6,10 +6,10 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_lab::output::{SCHEMA_VERSION, page, table::number};
-use fullpipe_lab::program::{
+use fullpipe_judge::program::{
     self, PathOptions, ProgramPath, ProgramPlace, ProgramRequest, ProgramResult, Rebinding, Rebound,
 };
+use fullpipe_lab::output::{SCHEMA_VERSION, page, table::number};
 use fullpipe_lab::units::{self, Buffer};
 use fullpipe_lab::{Edition, EmuError, Options, Progress, RunError};
 use fullpipe_path::Probability;

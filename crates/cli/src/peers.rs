@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Subcommand;
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_lab::output::{SCHEMA_VERSION, page, table};
-use fullpipe_lab::peers::{
+use fullpipe_judge::peers::{
     self, Chosen, Installed, Missing, NotInstalled, PathPreset, PeerRun, PeersOptions, PeersReport,
     Sender,
 };
+use fullpipe_lab::output::{SCHEMA_VERSION, page, table};
 use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, check_machine, units};
 
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use fullpipe_cc::{Duration, Rate};
 
 /// Bits per second that make `bytes` in `time`; 0 in no time.
-pub(crate) fn bits_per_sec(bytes: u64, time: Duration) -> u64 {
+pub fn bits_per_sec(bytes: u64, time: Duration) -> u64 {
     if time == Duration::ZERO {
         0
     } else {
@@ -12,13 +12,13 @@ pub(crate) fn bits_per_sec(bytes: u64, time: Duration) -> u64 {
 }
 
 /// `part / whole`, and 0 of nothing.
-pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
+pub fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { round(part as f64 / whole as f64, 6) }
 }
 
 /// Jain's fairness index, (Σx)² / (n Σx²): 1 when all are equal, 1/n when one has everything. Flows
 /// that all got nothing were treated alike.
-pub(crate) fn jain(goodputs: impl IntoIterator<Item = u64>) -> f64 {
+pub fn jain(goodputs: impl IntoIterator<Item = u64>) -> f64 {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for x in goodputs {
         let x = x as f64;
@@ -31,24 +31,24 @@ pub(crate) fn jain(goodputs: impl IntoIterator<Item = u64>) -> f64 {
 
 /// The least value that `percent` of all do not exceed (nearest rank: the one at place `percent` ×
 /// n ÷ 100, rounded up, counted from 1); the least of all for 0, nothing of none. Sorts the values.
-pub(crate) fn percentile(values: &mut [f64], percent: usize) -> Option<f64> {
+pub fn percentile(values: &mut [f64], percent: usize) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() * percent).div_ceil(100).max(1);
     values.get(rank - 1).copied()
 }
 
 /// Milliseconds, to the microsecond.
-pub(crate) fn millis(d: Duration) -> f64 {
+pub fn millis(d: Duration) -> f64 {
     millis_of(d.as_nanos() as f64)
 }
 
 /// Nanoseconds as milliseconds, to the microsecond.
-pub(crate) fn millis_of(nanos: f64) -> f64 {
+pub fn millis_of(nanos: f64) -> f64 {
     round(nanos / 1e6, 3)
 }
 
 /// Seconds, to the tenth of a millisecond.
-pub(crate) fn seconds(d: Duration) -> f64 {
+pub fn seconds(d: Duration) -> f64 {
     round(d.as_nanos() as f64 / 1e9, 4)
 }
 

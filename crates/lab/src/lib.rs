@@ -1,8 +1,8 @@
 //! The lab: an experiment goes through it once, from left to right.
 //!
 //! scenario (a file, or options) -> plan (grid, expectations) -> backend -> observations -> metrics
-//! -> expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). `figures` and `explain` stand
-//! on that.
+//! -> expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). `explain` stands on that, and
+//! so do the crates `fullpipe-figures`, `fullpipe-survey`, `fullpipe-judge` and `fullpipe-interop`.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(feature = "transports"),
@@ -12,23 +12,16 @@
 pub mod backend;
 pub mod expect;
 pub mod explain;
-pub mod figures;
-mod formulas;
-#[cfg(feature = "transports")]
-pub mod interop;
+pub mod formulas;
 #[cfg(test)]
 mod invariants;
 pub mod metrics;
 pub mod observe;
 pub mod output;
 mod parts;
-#[cfg(feature = "transports")]
-pub mod peers;
 pub mod plan;
 #[cfg(feature = "transports")]
-mod process;
-#[cfg(feature = "transports")]
-pub mod program;
+pub mod process;
 pub mod run;
 pub mod scenario;
 pub mod suggest;

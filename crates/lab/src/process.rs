@@ -26,7 +26,7 @@ const SHOWN_LINES: usize = 3;
 const SHOWN_CHARS: usize = 400;
 
 /// A running command. It is killed when this is dropped.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     group: Pid,
     has_terminal: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a command in a process group of its own, which gets the terminal where this process
     /// has it: Ctrl-C then is the command's.
-    pub(crate) fn start(mut command: Command, output_on_stderr: bool) -> io::Result<Self> {
+    pub fn start(mut command: Command, output_on_stderr: bool) -> io::Result<Self> {
         command.process_group(0);
         if output_on_stderr {
             command.stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
@@ -55,7 +55,7 @@ impl Process {
     }
 
     /// Starts a command in a process group of its own that reads nothing and whose output is kept.
-    pub(crate) fn start_apart(mut command: Command) -> io::Result<(Self, Output)> {
+    pub fn start_apart(mut command: Command) -> io::Result<(Self, Output)> {
         let (reader, writer) = io::pipe()?;
         command.process_group(0).stdin(Stdio::null());
         command.stdout(writer.try_clone()?).stderr(writer);
@@ -66,7 +66,7 @@ impl Process {
     }
 
     /// Starts a command in a process group of its own that reads nothing and writes into a file.
-    pub(crate) fn start_logged(mut command: Command, log: File) -> io::Result<Self> {
+    pub fn start_logged(mut command: Command, log: File) -> io::Result<Self> {
         command.process_group(0).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log);
         let child = command.spawn()?;
@@ -75,12 +75,12 @@ impl Process {
     }
 
     /// The number of its first process.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// The status of a command that has ended.
-    pub(crate) fn poll(&mut self) -> io::Result<Option<ExitStatus>> {
+    pub fn poll(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             self.status = self.child.try_wait()?;
         }
@@ -107,14 +107,14 @@ impl Process {
     }
 
     /// Asks the whole group to end.
-    pub(crate) fn ask_to_end(&self) {
+    pub fn ask_to_end(&self) {
         let _ = killpg(self.group, Signal::SIGTERM);
         // One that is stopped hears nothing.
         let _ = killpg(self.group, Signal::SIGCONT);
     }
 
     /// Asks the whole group to end, waits a while, and kills what is left of it.
-    pub(crate) fn end(&mut self) -> io::Result<Option<ExitStatus>> {
+    pub fn end(&mut self) -> io::Result<Option<ExitStatus>> {
         self.ask_to_end();
         let deadline = Instant::now() + GRACE;
         while self.poll()?.is_none() && Instant::now() < deadline {
@@ -159,7 +159,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 /// The last of what a command has written to stdout and stderr.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Output(Arc<(Mutex<Kept>, Condvar)>);
+pub struct Output(Arc<(Mutex<Kept>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -194,7 +194,7 @@ impl Output {
     }
 
     /// The last lines in one, for a message: those so far.
-    pub(crate) fn last_lines(&self) -> String {
+    pub fn last_lines(&self) -> String {
         let text: Vec<u8> = self.lock().bytes.iter().copied().collect();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
@@ -205,7 +205,7 @@ impl Output {
     }
 
     /// The last lines of a command that has ended: with what is still in the pipe.
-    pub(crate) fn last_words(&self) -> String {
+    pub fn last_words(&self) -> String {
         let waited = self.0.1.wait_timeout_while(self.lock(), SETTLE, |kept| kept.is_open);
         drop(waited);
         self.last_lines()

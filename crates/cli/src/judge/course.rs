@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_lab::program::judge::{Company, Course};
-use fullpipe_lab::program::{
+use fullpipe_judge::program::judge::{Company, Course};
+use fullpipe_judge::program::{
     self, Beside, MOST_PACKETS, PORT_PLACE, ProgramPath, ProgramPlace, ProgramRequest,
     ProgramResult, RivalWay,
 };

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use fullpipe_lab::output::SCHEMA_VERSION;
-use fullpipe_lab::peers::{
+use fullpipe_judge::peers::{
     self, BulkFigures, BulkReport, BulkSender, Chosen, Missing, PeersOptions,
 };
+use fullpipe_lab::output::SCHEMA_VERSION;
 
 use super::{Folder, install, itself};
 use crate::failure::Failure;

@@ -48,7 +48,7 @@ fn client(name: &str) -> Result<Command, String> {
         _ => {
             program("gtlsclient").ok_or("apt-get install ngtcp2-client")?;
             let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-            Ok(Command::new(own.join("../lab/src/peers/programs/ngtcp2_interop.sh")))
+            Ok(Command::new(own.join("../judge/src/peers/programs/ngtcp2_interop.sh")))
         }
     }
 }

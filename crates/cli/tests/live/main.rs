@@ -15,6 +15,7 @@ mod action;
 mod aioquic;
 mod attacks;
 mod bad_input;
+mod browser;
 mod bulk_http3;
 mod compare;
 mod conformance;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         aioquic::TESTS,
         attacks::TESTS,
         bad_input::TESTS,
+        browser::TESTS,
         bulk_http3::TESTS,
         compare::TESTS,
         conformance::TESTS,

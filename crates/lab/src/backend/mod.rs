@@ -40,7 +40,7 @@ pub use error::RunError;
 pub use tcp_linux::retransmitted_segments;
 
 #[cfg(feature = "transports")]
-pub(crate) use link::RealPath;
+pub use link::RealPath;
 
 use crate::observe::{FlowSample, Observations, Progress, Sampling};
 use crate::parts::{NotBuilt, Part};

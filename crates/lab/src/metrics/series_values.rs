@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fullpipe_cc::State;
 
-use super::{Column, Condition, Count, Metric, Stat};
+use super::{Column, Condition, Count, Metric, RunResult, Stat};
 use crate::formulas::percentile;
 use crate::observe::SeriesRow;
 
@@ -32,6 +32,15 @@ const TICK_S: f64 = 1e-4;
 /// Until every flow stays within so much of its share, for so many round trips.
 const NEAR: f64 = 0.1;
 const NEAR_RTTS: f64 = 5.0;
+
+impl RunResult {
+    /// Seconds from `from` on until all flows have converged on a path of this round trip.
+    pub fn convergence_s(&self, from: f64, rtt_s: f64) -> Option<f64> {
+        let lives: Vec<_> = self.flows.iter().map(|f| (f.start_s, f.end_s)).collect();
+        SeriesValues::of(&self.series, &lives, None, from, f64::INFINITY)
+            .value(Metric::Convergence, rtt_s)
+    }
+}
 
 impl<'a> SeriesValues<'a> {
     /// `lives` are start and end of each flow of the run, in seconds.

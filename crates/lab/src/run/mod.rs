@@ -11,7 +11,7 @@ pub use pool::each;
 pub use sweep::{SweepError, SweepProgress, sweep, sweep_with};
 
 #[cfg(feature = "transports")]
-pub(crate) use point::arrivals;
+pub use point::arrivals;
 pub(crate) use point::observe;
 
 #[cfg(test)]

@@ -205,7 +205,7 @@ pub(crate) fn observe(
 
 /// Runs the first point of a plan in the simulator; what entered its first link and its way back,
 /// up to so many packets of each.
-pub(crate) fn arrivals(
+pub fn arrivals(
     plan: &Plan,
     most: usize,
     stop: &AtomicBool,

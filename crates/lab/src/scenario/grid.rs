@@ -251,7 +251,7 @@ impl Source<'_> {
 const BACKEND_TABLES: [(&str, &str); 2] = [("quic", "over_quic"), ("tcp", "over_tcp")];
 
 /// The backends for which a text has a table: those over which it says what of it runs.
-pub(crate) fn backends_with_tables(text: &str) -> Vec<&'static str> {
+pub fn backends_with_tables(text: &str) -> Vec<&'static str> {
     let root = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
     let has = |(_, table): &(&str, &str)| root.contains_key(*table);
     BACKEND_TABLES.into_iter().filter(has).map(|(backend, _)| backend).collect()

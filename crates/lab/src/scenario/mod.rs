@@ -27,7 +27,8 @@ pub use link::{LinkKind, UnknownLink};
 pub(crate) use build::{Flow, Scenario};
 pub(crate) use error::Wrong;
 pub(crate) use feature::{Feature, Need, Protocol, Receiver};
-pub(crate) use grid::{backends_with_tables, hex, locate};
+pub use grid::backends_with_tables;
+pub(crate) use grid::{hex, locate};
 #[cfg(all(feature = "transports", target_os = "linux"))]
 pub(crate) use program::{Sends, Values};
 

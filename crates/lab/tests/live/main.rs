@@ -3,19 +3,15 @@
 use std::process::ExitCode;
 
 mod beside_linux;
-mod browser;
 mod leaves_nothing;
 mod over_quic;
 mod over_user_tun;
-mod processes;
 
 fn main() -> ExitCode {
     fullpipe_testkit::main(&[
         over_quic::TESTS,
         over_user_tun::TESTS,
         leaves_nothing::TESTS,
-        processes::TESTS,
-        browser::TESTS,
         beside_linux::TESTS,
     ])
 }

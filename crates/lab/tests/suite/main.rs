@@ -8,4 +8,3 @@ mod over_sim;
 mod over_tcp_user;
 mod quiche;
 mod refusals;
-mod verdicts;

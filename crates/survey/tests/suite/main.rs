@@ -2,7 +2,7 @@
 
 mod drawing;
 mod finding;
-#[path = "../../../lab/tests/planted/mod.rs"]
+#[path = "../../../judge/tests/planted/mod.rs"]
 #[allow(dead_code, reason = "the names of the defects are for another test")]
 mod planted;
 mod resuming;

@@ -21,7 +21,7 @@ use super::RunError;
 use crate::observe::EmulatorRecord;
 use crate::scenario::{LinkKind, Scenario};
 
-pub(crate) use path::RealPath;
+pub use path::RealPath;
 
 /// The direction of the data at one moment.
 #[derive(Clone, Copy, Debug)]

@@ -9,11 +9,11 @@ use fullpipe_path::{
 };
 use fullpipe_sim::{Stream, stream_seed};
 
-use crate::scenario::Scenario;
+use crate::scenario::{Run, Scenario};
 
 /// A path both ways. Its times count from the first request.
 #[derive(Clone, Debug)]
-pub(crate) struct RealPath {
+pub struct RealPath {
     /// The way of the data: all links of a chain, one behind the other.
     downlink: PathConfig,
     uplink: PathConfig,
@@ -37,6 +37,14 @@ const HANDSHAKE_BYTES: u64 = 20_000;
 const LONGEST_DRAIN: Duration = Duration::from_secs(60);
 
 impl RealPath {
+    /// The path of a run.
+    ///
+    /// # Errors
+    /// The run's text is no scenario.
+    pub fn of_run(run: &Run) -> Result<Self, String> {
+        run.scenario().map(|scenario| Self::of(&scenario)).map_err(|wrong| wrong.to_string())
+    }
+
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let links = &scenario.config.links;
         let seed = |i: usize| stream_seed(scenario.seed, Stream::Cross, i as u64);
@@ -54,16 +62,17 @@ impl RealPath {
     }
 
     /// The way of the data of a link that starts so long before the first request.
-    pub(crate) fn downlink_after(&self, lead: Duration) -> PathConfig {
+    pub fn downlink_after(&self, lead: Duration) -> PathConfig {
         later(&self.downlink, lead)
     }
 
-    pub(crate) fn uplink_after(&self, lead: Duration) -> PathConfig {
+    /// The way back of a link that starts so long before the first request.
+    pub fn uplink_after(&self, lead: Duration) -> PathConfig {
         later(&self.uplink, lead)
     }
 
     /// The cross traffic of a link that starts so long before the first request.
-    pub(crate) fn cross_after(&self, lead: Duration) -> Vec<CrossSource> {
+    pub fn cross_after(&self, lead: Duration) -> Vec<CrossSource> {
         let later = |c: &CrossTraffic| CrossTraffic {
             start: c.start + lead,
             stop: c.stop.map(|stop| stop + lead),
@@ -78,7 +87,7 @@ impl RealPath {
     }
 
     /// The longest round trip without queues.
-    pub(crate) fn rtt(&self) -> Duration {
+    pub fn rtt(&self) -> Duration {
         self.downlink.least_delay() + self.uplink.least_delay() + self.extra_rtt
     }
 

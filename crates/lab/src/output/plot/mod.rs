@@ -145,28 +145,40 @@ impl Panel {
         Self { scales: (x, y), ..self }
     }
 
-    pub(crate) fn bands(self, bands: Vec<Band>) -> Self {
+    /// The same with these times behind its lines.
+    pub fn bands(self, bands: Vec<Band>) -> Self {
         Self { bands, ..self }
     }
 }
 
 impl CellTable {
-    pub(crate) fn new(header: &[&str]) -> Self {
+    /// A table with this header.
+    pub fn new(header: &[&str]) -> Self {
         Self { rows: vec![header.iter().map(|h| (*h).to_owned()).collect()] }
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 }
 
 impl Drawing {
+    /// An SVG file of a page's width.
+    ///
+    /// # Errors
+    /// The plotting library refuses the drawing, which is a bug.
+    pub fn to_svg(&self) -> Result<String, PlotError> {
+        svg::render(self, svg::Format::PAPER).map(|picture| picture.svg)
+    }
+
     /// Panels without tables.
     pub fn of(panels: Vec<Panel>) -> Self {
         Self { panels, tables: Vec::new() }
     }
 
-    pub(crate) fn table(mut self, table: CellTable) -> Self {
+    /// The same with a table more.
+    pub fn table(mut self, table: CellTable) -> Self {
         self.tables.push(table);
         self
     }

@@ -1,0 +1,155 @@
+//! A sender on a path: a scenario whose flows are its programs.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use super::NotInstalled;
+use super::install::prepare;
+use super::outcome::{PeerPath, PeerRun};
+use super::recipe::{Places, Recipe};
+use fullpipe_lab::Progress;
+use fullpipe_lab::backend::{BackendChoice, RunError};
+use fullpipe_lab::plan::Plan;
+use fullpipe_lab::run::{RunOptions, run_point};
+use fullpipe_lab::scenario::Edition;
+use fullpipe_lab::units::show_duration;
+
+/// Seconds that a client runs of which `judge` decides when it ends.
+const LONGER_THAN_JUDGED: &str = "100";
+
+/// Parts of the runs.
+#[derive(Clone, Debug)]
+pub struct PeersOptions<'a> {
+    /// Rate of the bottleneck, as a file has it.
+    pub rate: String,
+    /// Round-trip propagation delay.
+    pub rtt: String,
+    /// Time of each run.
+    pub duration: fullpipe_cc::Duration,
+    /// The folder of all peers.
+    pub root: &'a Path,
+    /// This program.
+    pub itself: &'a Path,
+}
+
+/// One of the paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathPreset {
+    /// Its name.
+    pub name: &'static str,
+    buffer: &'static str,
+    loss: &'static str,
+}
+
+impl PathPreset {
+    /// All of them; the first is that of two copies.
+    pub const ALL: [Self; 4] = [
+        Self { name: "clean", buffer: "2bdp", loss: "0%" },
+        Self { name: "deep", buffer: "8bdp", loss: "0%" },
+        Self { name: "lossy", buffer: "2bdp", loss: "1%" },
+        Self { name: "shallow", buffer: "0.5bdp", loss: "0%" },
+    ];
+
+    /// For the table.
+    pub fn described(&self, options: &PeersOptions<'_>) -> PeerPath {
+        let loss = if self.loss == "0%" { String::new() } else { format!(", {} loss", self.loss) };
+        let path = format!("{}, {}, buffer {}{loss}", options.rate, options.rtt, self.buffer);
+        PeerPath { name: self.name.to_owned(), path }
+    }
+}
+
+/// The scenario of so many copies of a sender on a path.
+///
+/// # Errors
+/// A rate or a time that is none.
+pub fn plan_of(
+    recipe: &Recipe,
+    cc: &str,
+    path: PathPreset,
+    copies: u64,
+    options: &PeersOptions<'_>,
+) -> Result<Plan, String> {
+    let places = Places { root: options.root, itself: options.itself, cc };
+    // A text of JSON is one of TOML.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let text = format!(
+        "name = {}\nduration = \"{}\"\npath = {{ rate = {}, rtt = {}, buffer = \"{}\", loss = \"{}\" }}\n\n\
+         [[flow]]\nname = {}\ncount = {copies}\n\n[flow.program]\nserver = {}\nclient = {}\nsends = \"{}\"\n",
+        quoted(&format!("{} {}", recipe.sender(cc), path.name)),
+        show_duration(options.duration),
+        quoted(&options.rate),
+        quoted(&options.rtt),
+        path.buffer,
+        path.loss,
+        quoted(&recipe.sender(cc)),
+        quoted(&recipe.filled(&recipe.server, places)),
+        quoted(&recipe.filled(&recipe.client, places)),
+        recipe.sends,
+    );
+    let plan = Plan::parse(&text, "peers", "peers", Path::new(""), Edition::default());
+    plan.map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))
+}
+
+/// The commands of a sender's server and client for `fullpipe judge`, which has `{host}` and
+/// `{port}` for places.
+pub fn commands_of(recipe: &Recipe, cc: &str, options: &PeersOptions<'_>) -> (String, Vec<String>) {
+    let places = Places { root: options.root, itself: options.itself, cc };
+    let filled = |command: &str| {
+        let filled = recipe.filled(command, places);
+        filled.replace("{server}", "{host}").replace("{duration}", LONGER_THAN_JUDGED)
+    };
+    let client = filled(&recipe.client);
+    (filled(&recipe.server), shlex::split(&client).unwrap_or_else(|| vec![client.clone()]))
+}
+
+/// Runs a plan of [`plan_of`]; once more if that fails.
+///
+/// # Errors
+/// It was stopped before there was a result. That a sender fails is a result.
+pub fn run_sender(
+    plan: &Plan,
+    path: PathPreset,
+    copies: u64,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<PeerRun, RunError> {
+    let options = RunOptions { backend: tcp()?, ..RunOptions::default() };
+    let run =
+        PeerRun { path: path.name.to_owned(), copies, result: None, error: None, before: None };
+    let mut attempt = || match run_point(plan, 0, &options, stop, watch) {
+        Ok(result) => Ok(Ok(result)),
+        Err(RunError::StoppedEarly) => Err(RunError::StoppedEarly),
+        Err(error) => Ok(Err(error.to_string())),
+    };
+    let before = match attempt()? {
+        Ok(result) => return Ok(PeerRun { result: Some(result), ..run }),
+        Err(before) => Some(before),
+    };
+    Ok(match attempt()? {
+        Ok(result) => PeerRun { result: Some(result), before, ..run },
+        Err(error) => PeerRun { error: Some(error), before, ..run },
+    })
+}
+
+impl PeersOptions<'_> {
+    /// Makes what all servers share.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn prepare(&self) -> Result<(), NotInstalled> {
+        Self::prepare_at(self.root)
+    }
+
+    /// The same in a folder.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn prepare_at(root: &Path) -> Result<(), NotInstalled> {
+        prepare(root)
+    }
+}
+
+/// The backend that has programs.
+fn tcp() -> Result<BackendChoice, RunError> {
+    "tcp".parse().map_err(|_| RunError::Scenario("programs as flows need Linux".to_owned()))
+}

@@ -1,0 +1,46 @@
+//! Programs of other people's on a path: in a namespace of their own behind a TUN link, or over UDP
+//! through a relay.
+//!
+//! The path model sees every packet, and nothing of the program: all figures are the wire's.
+
+pub mod judge;
+mod options;
+mod page;
+mod path;
+mod place;
+mod record;
+mod result;
+#[cfg(target_os = "linux")]
+mod rival;
+mod run;
+mod server;
+mod watch;
+
+pub use fullpipe_emu::{Rebinding, Rebound};
+pub use options::PathOptions;
+pub use page::page;
+pub use path::ProgramPath;
+pub use place::{Link, ProgramPlace, check, check_inside};
+pub use record::{Fate, MOST_PACKETS, WirePacket, WireRecord};
+pub use result::{Ended, PcapResult, ProgramResult, RelayResult, ServerResult, WayResult, table};
+#[cfg(target_os = "linux")]
+pub use rival::Rival;
+pub use run::{Beside, ProgramRequest, RivalWay, run, settle, surround};
+pub use server::listening;
+pub use watch::{ProgramSample, Watch};
+
+/// The variable of the command's environment that has the address behind the path: of this machine,
+/// inside another link of the outermost machine, or of the relay.
+pub const HOST_VARIABLE: &str = "FULLPIPE_HOST";
+
+/// Stands in the command's arguments for that address.
+pub const HOST_PLACE: &str = "{host}";
+
+/// The same for the address of IPv6, where the path is between namespaces.
+pub const HOST6_VARIABLE: &str = "FULLPIPE_HOST6";
+
+/// Stands in the command's arguments for that one.
+pub const HOST6_PLACE: &str = "{host6}";
+
+/// Stands in the command's arguments for the port of the relay.
+pub const PORT_PLACE: &str = "{port}";

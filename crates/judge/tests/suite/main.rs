@@ -1,0 +1,3 @@
+//! The judge under a virtual clock.
+
+mod verdicts;

@@ -13,10 +13,11 @@ use std::time::Duration;
 use fullpipe_cc::Duration as Time;
 use fullpipe_lab::units::parse_bytes;
 use fullpipe_lab::{Cc, KernelCc};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::lookup_host;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -30,6 +31,8 @@ use totals::Totals;
 const BACKLOG: u32 = 256;
 /// Pause after the system gave no connection, for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Descriptors that are no connections: the runtime's, the device's, the listener's.
+const OTHER_DESCRIPTORS: u64 = 32;
 /// Silence after which a probe asks whether an end is still there: a connection whose ends are gone
 /// would keep its place for ever.
 const KEEP_ALIVE: Time = Time::from_secs(60);
@@ -103,11 +106,27 @@ Examples:
   fullpipe proxy --listen 127.0.0.1:8080 --to example.org:80 --tun fp0=10.9.0.1/24 --from 10.9.0.2";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    raise_descriptors(args.max_connections);
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(proxy(args));
     runtime.shutdown_background();
     outcome
+}
+
+/// Raises the limit of open descriptors as far as this process may: a connection has two, and the
+/// usual 1024 would do for 505 of them.
+fn raise_descriptors(connections: usize) {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let wanted = 2 * connections as u64 + OTHER_DESCRIPTORS;
+    if soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard).is_err() {
+        return;
+    }
+    if hard < wanted {
+        say(&format!(
+            "note: {connections} connections need {wanted} descriptors, and this process may have {hard} (ulimit -Hn)"
+        ));
+    }
 }
 
 /// Settings with which every connection is passed on.
@@ -145,13 +164,19 @@ async fn proxy(args: &Args) -> Result<(), Failure> {
     ))?;
     let mut relays = JoinSet::new();
     let (stop, stopped) = watch::channel(false);
-    tokio::select! {
-        () = accept(&listener, &proxy, &mut relays, &stopped) => {}
-        _ = signals.end() => {}
-    }
+    let failed = tokio::select! {
+        () = accept(&listener, &proxy, &mut relays, &stopped) => None,
+        error = incoming.ended() => Some(error),
+        error = proxy.outgoing.ended() => Some(error),
+        _ = signals.end() => None,
+    };
     // The end of the listener resets whoever was not accepted.
     drop(listener);
-    let drained = async { while relays.join_next().await.is_some() {} };
+    let drained = async {
+        while relays.join_next().await.is_some() {}
+        // Both directions have ended, and our TCP may still have data of them.
+        tokio::join!(incoming.delivered(), proxy.outgoing.delivered());
+    };
     let is_late = tokio::select! {
         drained = timeout(args.shutdown_timeout.into(), drained) => drained.is_err(),
         _ = signals.end() => true,
@@ -160,15 +185,15 @@ async fn proxy(args: &Args) -> Result<(), Failure> {
         stop.send_replace(true);
         while relays.join_next().await.is_some() {}
     }
-    incoming.shutdown(GOODBYE).await;
-    proxy.outgoing.shutdown(GOODBYE).await;
+    tokio::join!(incoming.shutdown(GOODBYE), proxy.outgoing.shutdown(GOODBYE));
     let report = proxy.totals.report();
     match args.json {
         true => {
-            print(&format!("{}\n", serde_json::to_string_pretty(&report).map_err(Failure::run)?))
+            print(&format!("{}\n", serde_json::to_string_pretty(&report).map_err(Failure::run)?))?
         }
-        false => print(&format!("{report}\n")),
+        false => print(&format!("{report}\n"))?,
     }
+    failed.map_or(Ok(()), |error| Err(Failure::run(format!("the device is gone: {error}"))))
 }
 
 /// The transports of the side of --listen and that of --to.
@@ -258,7 +283,15 @@ impl Proxy {
         let _open = totals.on_accepted();
         let done = async {
             let near = End::new(near, &totals.retransmitted_to_clients);
-            match self.connect().await {
+            let connected = tokio::select! {
+                connected = self.connect() => connected,
+                error = near.broken() => {
+                    tracing::debug!(%peer, %error, "a client left before there was a connection");
+                    totals.on_reset();
+                    return;
+                }
+            };
+            match connected {
                 Ok(far) => {
                     let far = End::new(far, &totals.retransmitted_to_target);
                     relay::relay(near, far, totals).await;
@@ -275,22 +308,23 @@ impl Proxy {
         }
     }
 
-    /// Connects to the first address that answers.
+    /// Connects to the first address that answers. What is left of the time is parted among the
+    /// addresses that are left, so that one that drops everything does not take all of it.
     async fn connect(&self) -> io::Result<Connection> {
-        let connected = async {
-            let mut last = None;
-            for to in self.addresses().await? {
-                match self.outgoing.connect(self.from, to).await {
-                    Ok(connection) => return Ok(connection),
-                    Err(error) => last = Some(error),
-                }
+        let end = Instant::now() + self.connect_timeout;
+        let timed_out = || io::Error::from(io::ErrorKind::TimedOut);
+        let all = timeout_at(end, self.addresses()).await.map_err(|_| timed_out())??;
+        let mut last = io::ErrorKind::AddrNotAvailable.into();
+        for (i, to) in all.iter().enumerate() {
+            let left = u32::try_from(all.len() - i).unwrap_or(u32::MAX);
+            let time = end.saturating_duration_since(Instant::now()) / left;
+            match timeout(time, self.outgoing.connect(self.from, *to)).await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = timed_out(),
             }
-            Err(last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()))
-        };
-        match timeout(self.connect_timeout, connected).await {
-            Ok(connected) => connected,
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
+        Err(last)
     }
 
     /// The addresses of `to`, at least one.

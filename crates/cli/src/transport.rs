@@ -1,5 +1,6 @@
 //! Connections of the kernel's TCP, and of ours behind a TUN device, with one interface.
 
+use std::future::pending;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 
@@ -132,6 +133,21 @@ impl Transport {
                 let listener = own::TcpListener::bind(stack, at, backlog, config)?;
                 Ok(Listener::Own(listener, at))
             }
+        }
+    }
+
+    /// Ends when our TCP has, whose device is gone. The kernel's does not end.
+    pub(crate) async fn ended(&self) -> io::Error {
+        match self {
+            Self::Kernel { .. } => pending().await,
+            Self::Own { stack, .. } => stack.ended().await,
+        }
+    }
+
+    /// Waits until the peers have all that was written. The kernel sees to that by itself.
+    pub(crate) async fn delivered(&self) {
+        if let Self::Own { stack, .. } = self {
+            stack.delivered().await;
         }
     }
 

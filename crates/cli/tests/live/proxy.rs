@@ -1,15 +1,15 @@
 //! `fullpipe proxy` between sockets of the kernel's, and between curl, iperf3 and their servers.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use fullpipe_testkit::{PATIENCE, in_namespace, until};
+use fullpipe_testkit::{PATIENCE, in_namespace, skip, until};
 use serde_json::Value;
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::common::{Running, Said, first_line, fullpipe, run, text, write_file};
 
@@ -21,8 +21,12 @@ fullpipe_testkit::tests! {
         a_side_that_takes_nothing_stops_the_other,
         connections_beyond_the_limit_and_without_a_target_are_reset,
         what_is_on_its_way_ends_after_ctrl_c,
-        a_second_ctrl_c_resets;
+        a_second_ctrl_c_resets,
+        an_address_that_drops_everything_leaves_time_for_the_next,
+        a_client_that_leaves_before_there_is_a_connection_keeps_no_place;
     [Ip] both_sides_have_the_kernels_algorithm;
+    [Root, Tun, Ip] it_ends_with_its_device;
+    long [Root, Tun, Ip] what_our_tcp_has_to_deliver_is_delivered_after_ctrl_c;
     [Root, Tun, Ip, Curl] curl_gets_a_file_past_our_tcp;
     [Root, Tun, Ip, Iperf3] iperf3_goes_past_our_tcp;
 }
@@ -256,6 +260,83 @@ fn a_second_ctrl_c_resets() {
     proxy.process.interrupt();
     assert!(is_reset(&mut client) && is_reset(&mut server));
     assert_eq!(proxy.end()["reset"].as_u64(), Some(1));
+}
+
+/// A listener that drops what asks for a connection, and the connections that fill its queue.
+fn black_hole(at: SocketAddr) -> (Socket, Vec<Socket>) {
+    let domain = Domain::for_address(at);
+    let socket = || Socket::new(domain, Type::STREAM, None).expect("a socket");
+    let listener = socket();
+    listener.bind(&at.into()).expect("a free port");
+    listener.listen(0).expect("a socket");
+    let at = listener.local_addr().expect("it is bound");
+    let mut held = Vec::new();
+    loop {
+        let client = socket();
+        let refused = client.connect_timeout(&at, Duration::from_millis(300)).is_err();
+        held.push(client);
+        if refused {
+            return (listener, held);
+        }
+    }
+}
+
+fn an_address_that_drops_everything_leaves_time_for_the_next() {
+    let port = listener().local_addr().expect("a listener").port();
+    let name = format!("localhost:{port}");
+    let all: Vec<_> = name.to_socket_addrs().expect("localhost is known").collect();
+    let &[first, second, ..] = all.as_slice() else { skip("localhost has one address") };
+    let _hole = black_hole(first);
+    let listener = TcpListener::bind(second).expect("a free port");
+    let args = ["--listen", "127.0.0.1:0", "--to", &name, "--connect-timeout", "4s"];
+    let proxy = Proxy::start(&args);
+    proxy.connect(&listener);
+}
+
+fn a_client_that_leaves_before_there_is_a_connection_keeps_no_place() {
+    let (hole, _held) = black_hole(([127, 0, 0, 1], 0).into());
+    let to = hole.local_addr().expect("it is bound").as_socket().expect("an address").to_string();
+    let args = ["--listen", "127.0.0.1:0", "--to", &to, "--max-connections", "1"];
+    let proxy = Proxy::start(&[&args[..], &["--connect-timeout", "10m"]].concat());
+    reset(TcpStream::connect(proxy.address).expect("it listens"));
+    until("the next one has a place", || {
+        let mut client = TcpStream::connect(proxy.address).expect("it listens");
+        client.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
+        client.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    });
+}
+
+fn it_ends_with_its_device() {
+    in_namespace(|| {
+        let listener = listener();
+        let to = listener.local_addr().expect("a listener").to_string();
+        for side in SIDES {
+            let mut proxy = Proxy::start(&[side, &["--to", &to]].concat());
+            let device = &side[3][..3];
+            let gone = Command::new("ip").args(["link", "delete", device]).status();
+            assert!(gone.expect("the test names Need::Ip").success());
+            assert_eq!(proxy.process.end().code(), Some(1), "{}", proxy.process.stderr());
+        }
+    });
+}
+
+/// Its direction has ended, and the client reads what is on its way later than a second.
+fn what_our_tcp_has_to_deliver_is_delivered_after_ctrl_c() {
+    in_namespace(|| {
+        let listener = listener();
+        let to = listener.local_addr().expect("a listener").to_string();
+        let mut proxy = Proxy::start(&[SIDES[0], &["--to", &to]].concat());
+        let (mut client, mut server) = proxy.connect(&listener);
+        let all = data(12_000_000);
+        server.write_all(&all).expect("it is taken");
+        server.shutdown(Shutdown::Write).expect("it is open");
+        client.shutdown(Shutdown::Write).expect("it is open");
+        assert_eq!(read_all(&mut server), b"");
+        proxy.process.interrupt();
+        thread::sleep(Duration::from_secs(3));
+        assert!(read_all(&mut client) == all);
+        assert_eq!(proxy.end()["reset"].as_u64(), Some(0));
+    });
 }
 
 fn both_sides_have_the_kernels_algorithm() {

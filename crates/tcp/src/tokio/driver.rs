@@ -161,6 +161,7 @@ impl<D: Device> Drop for Driver<D> {
     fn drop(&mut self) {
         self.shared.lock().fail(self.reason, &mut self.wakes);
         self.wakes.wake();
+        self.shared.ended.notify_waiters();
     }
 }
 

@@ -35,12 +35,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time;
 
 use ::tokio::sync::Notify;
-use ::tokio::time::error::Elapsed;
 use ::tokio::time::{sleep, timeout};
 use fullpipe_cc::{Duration, Instant};
 
@@ -67,6 +67,8 @@ struct Shared {
     state: Mutex<State>,
     /// Somebody did something with the endpoint.
     work: Notify,
+    /// The task has ended.
+    ended: Notify,
     epoch: time::Instant,
     /// Stacks, listeners and streams: with the last one the task has nobody to work for.
     shares: AtomicUsize,
@@ -108,6 +110,7 @@ impl Stack {
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             work: Notify::new(),
+            ended: Notify::new(),
             epoch: time::Instant::now(),
             shares: AtomicUsize::new(1),
         });
@@ -119,25 +122,37 @@ impl Stack {
     /// connections are left.
     pub async fn shutdown(&self, grace: time::Duration) {
         // Whoever is late is reset.
-        let _ = self.wait_for(grace, |endpoint| endpoint.undelivered() == 0).await;
+        let _ = timeout(grace, self.delivered()).await;
         self.shared.lock().endpoint.abort_all();
         self.shared.work.notify_one();
-        let _ = self.wait_for(GOODBYE, |endpoint| endpoint.connections() == 0).await;
+        let _ = timeout(GOODBYE, self.until(|endpoint| endpoint.connections() == 0)).await;
     }
 
-    /// Ends when `done` holds, when the task has ended, or with an error after `time`.
-    async fn wait_for(
-        &self,
-        time: time::Duration,
-        done: impl Fn(&Endpoint) -> bool,
-    ) -> Result<(), Elapsed> {
-        let looks = async {
-            let is_over = |state: &State| state.failed.is_some() || done(&state.endpoint);
-            while !is_over(&self.shared.lock()) {
-                sleep(LOOK).await;
+    /// Waits until the peers have all that was written, or the stack has ended.
+    pub async fn delivered(&self) {
+        self.until(|endpoint| endpoint.undelivered() == 0).await;
+    }
+
+    /// Waits until `done` holds, or the task has ended.
+    async fn until(&self, done: impl Fn(&Endpoint) -> bool) {
+        let is_over = |state: &State| state.failed.is_some() || done(&state.endpoint);
+        while !is_over(&self.shared.lock()) {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Ends when the stack has: its device failed, or its runtime is gone. From then on every call
+    /// of it is this error.
+    pub async fn ended(&self) -> io::Error {
+        loop {
+            // It is registered before it looks, so that it misses no end.
+            let mut ended = pin!(self.shared.ended.notified());
+            ended.as_mut().enable();
+            if let Err(error) = self.shared.lock().check() {
+                return error;
             }
-        };
-        timeout(time, looks).await
+            ended.await;
+        }
     }
 
     /// Bytes of memory that the connections take up.

@@ -8,6 +8,7 @@ use std::time;
 use std::vec;
 use std::vec::Vec;
 
+use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 
 use super::timer::Timer;
@@ -21,6 +22,9 @@ const BURST: usize = 64;
 const FULL: time::Duration = time::Duration::from_millis(100);
 /// The largest IP packet, with a virtio network header.
 const LARGEST: usize = 65_536 + 10;
+
+/// A TUN device that was deleted has an error and is not readable.
+const TO_READ: Interest = Interest::READABLE.add(Interest::ERROR);
 
 struct Driver<D: Device> {
     device: D,
@@ -53,7 +57,7 @@ pub(super) fn spawn(device: impl Device, shared: Arc<Shared>) -> io::Result<()> 
         deprecated,
         reason = "the other way is unsafe; an OwnedFd keeps what that asks for: it stays open and the same"
     )]
-    let ready = AsyncFd::new(descriptor)?;
+    let ready = AsyncFd::with_interest(descriptor, TO_READ.add(Interest::WRITABLE))?;
     let driver = Driver {
         device,
         ready,
@@ -97,7 +101,7 @@ impl<D: Device> Driver<D> {
 
     async fn wait(&mut self, at: Option<time::Instant>, room: bool) -> io::Result<()> {
         ::tokio::select! {
-            ready = self.ready.readable() => ready?.clear_ready(),
+            ready = self.ready.ready(TO_READ) => ready?.clear_ready(),
             ready = self.ready.writable(), if room => ready?.clear_ready(),
             () = self.shared.work.notified() => {}
             due = self.timer.wait(at) => due?,

@@ -337,6 +337,7 @@ fn what_our_tcp_has_to_deliver_is_delivered_after_ctrl_c() {
         client.shutdown(Shutdown::Write).expect("it is open");
         assert_eq!(read_all(&mut server), b"");
         proxy.process.interrupt();
+        // Sleeps: the client takes nothing for longer than a goodbye.
         thread::sleep(Duration::from_secs(3));
         assert!(read_all(&mut client) == all);
         assert_eq!(proxy.end()["reset"].as_u64(), Some(0));

@@ -55,6 +55,10 @@ struct Open {
     is_released: bool,
     is_changed: bool,
     is_finished: bool,
+    /// It is in [`End::senders`].
+    may_send: bool,
+    /// Its place in [`End::timeouts`].
+    timeout: Option<NoqInstant>,
     /// Streams to write to, and the place of the next one's turn.
     writes: Vec<StreamId>,
     turn: usize,
@@ -76,6 +80,10 @@ pub(super) struct End {
     numbers: HashMap<ConnectionHandle, u64>,
     accepted: VecDeque<u64>,
     changed: VecDeque<u64>,
+    /// Connections that may have something to send: each sends a batch in its turn.
+    senders: VecDeque<u64>,
+    /// The next timeout of each connection that has one.
+    timeouts: BTreeSet<(NoqInstant, u64)>,
     /// Datagrams that may leave now, each with its connection's number.
     ready: VecDeque<(Vec<u8>, Ecn, u64)>,
     buffer: Vec<u8>,
@@ -101,6 +109,8 @@ impl End {
             numbers: HashMap::new(),
             accepted: VecDeque::new(),
             changed: VecDeque::new(),
+            senders: VecDeque::new(),
+            timeouts: BTreeSet::new(),
             ready: VecDeque::new(),
             buffer: Vec::new(),
         }
@@ -128,6 +138,8 @@ impl End {
             is_released: false,
             is_changed: false,
             is_finished: false,
+            may_send: false,
+            timeout: None,
             writes: Vec::new(),
             turn: 0,
             acknowledged: 0,
@@ -198,6 +210,7 @@ impl End {
                 _ => blocked += 1,
             }
         }
+        self.touch(number);
         bytes - left
     }
 
@@ -219,9 +232,11 @@ impl End {
             }
             let _goes_with_what_leaves_next = chunks.finalize();
         }
+        let is_over = open.is_lost || open.ended == self.streams;
+        self.touch(number);
         match bytes {
             1.. => Read::Data(bytes),
-            0 if open.is_lost || open.ended == self.streams => Read::End,
+            0 if is_over => Read::End,
             0 => Read::Nothing,
         }
     }
@@ -234,6 +249,7 @@ impl End {
             // It fails for one that the peer has stopped, and nobody here does.
             let _ = open.connection.send_stream(*id).finish();
         }
+        self.touch(number);
     }
 
     /// The application forgets a connection; the sender closes it as well.
@@ -289,10 +305,9 @@ impl End {
     }
 
     pub(super) fn on_timer(&mut self, now: NoqInstant) {
-        let is_due =
-            |open: &Open| open.connection.poll_timeout().is_some_and(|timeout| timeout <= now);
+        // Each once, whatever timeout it has then.
         let due: Vec<u64> =
-            self.open.iter().filter(|(_, open)| is_due(open)).map(|(number, _)| *number).collect();
+            self.timeouts.iter().take_while(|(at, _)| *at <= now).map(|(_, n)| *n).collect();
         for number in due {
             if let Some(open) = self.open.get_mut(&number) {
                 open.connection.handle_timeout(now);
@@ -302,7 +317,7 @@ impl End {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<NoqInstant> {
-        self.open.values().filter_map(|open| open.connection.poll_timeout()).min()
+        self.timeouts.first().map(|(at, _)| *at)
     }
 
     /// Writes the next datagram into `out`: its connection's number, and its codepoint.
@@ -316,12 +331,14 @@ impl End {
     }
 
     fn poll_transmit(&mut self, now: NoqInstant) {
-        let mut sent = None;
-        for (number, open) in &mut self.open {
+        while let Some(number) = self.senders.pop_front() {
+            let Some(open) = self.open.get_mut(&number) else { continue };
+            open.may_send = false;
             self.buffer.clear();
             let Some(Transmit { size, segment_size, ecn, .. }) =
                 open.connection.poll_transmit(now, BATCH, &mut self.buffer)
             else {
+                self.watch(number);
                 continue;
             };
             let ecn = match ecn {
@@ -331,12 +348,29 @@ impl End {
                 Some(EcnCodepoint::Ce) => Ecn::Ce,
             };
             let datagrams = self.buffer[..size].chunks(segment_size.unwrap_or(size));
-            self.ready.extend(datagrams.map(|datagram| (datagram.to_vec(), ecn, *number)));
-            sent = Some(*number);
-            break;
+            self.ready.extend(datagrams.map(|datagram| (datagram.to_vec(), ecn, number)));
+            return self.settle(number);
         }
-        if let Some(number) = sent {
-            self.settle(number);
+    }
+
+    /// Something was done with a connection: it may have something to send.
+    fn touch(&mut self, number: u64) {
+        if let Some(open) = self.open.get_mut(&number).filter(|open| !open.may_send) {
+            open.may_send = true;
+            self.senders.push_back(number);
+        }
+        self.watch(number);
+    }
+
+    /// Keeps a connection's timeout up to date.
+    fn watch(&mut self, number: u64) {
+        let Some(open) = self.open.get_mut(&number) else { return };
+        let timeout = open.connection.poll_timeout();
+        if timeout != open.timeout {
+            self.timeouts.extend(timeout.map(|at| (at, number)));
+            if let Some(old) = std::mem::replace(&mut open.timeout, timeout) {
+                self.timeouts.remove(&(old, number));
+            }
         }
     }
 
@@ -356,11 +390,17 @@ impl End {
             self.numbers.remove(&open.handle);
         }
         if open.connection.is_drained() && open.is_released {
+            if let Some(at) = open.timeout {
+                self.timeouts.remove(&(at, number));
+            }
             self.open.remove(&number);
-        } else if !open.is_changed {
+            return;
+        }
+        if !open.is_changed {
             open.is_changed = true;
             self.changed.push_back(number);
         }
+        self.touch(number);
     }
 }
 

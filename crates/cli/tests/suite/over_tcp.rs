@@ -61,7 +61,7 @@ fn a_link_that_a_backend_does_not_have_is_refused() {
     fs::create_dir(dir.path().join("fullpipe-report.html")).expect("a directory");
     for (line, why) in [
         ("--over tcp --link udp --cc linux:cubic", "write --link tun or --link netem"),
-        ("--over sim --link tun", "leave it out"),
+        ("--over sim --link tun", "leave --link tun out, or write --backend quic or"),
         ("--over quic --link netem", "write --link udp or --link tun"),
         ("--over tcp --link wire --cc linux:cubic", "there are udp, tun and netem"),
     ] {

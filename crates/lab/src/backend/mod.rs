@@ -179,8 +179,17 @@ impl BackendChoice {
         match asked {
             None => Ok(all.first().copied()),
             Some(link) if all.contains(&link) => Ok(Some(link)),
-            Some(_) if all.is_empty() => {
-                Err(format!("backend {} has no link to choose; leave it out", self.name()))
+            Some(link) if all.is_empty() => {
+                let has = |backend: &&&dyn Backend| backend.links().contains(&link);
+                let others: Vec<_> = BACKENDS.iter().filter(has).map(|b| b.name()).collect();
+                let instead = match others.join(" or ") {
+                    none if none.is_empty() => String::new(),
+                    others => format!(", or write --backend {others}"),
+                };
+                Err(format!(
+                    "backend {} has no link to choose; leave --link {link} out{instead}",
+                    self.name()
+                ))
             }
             Some(link) => {
                 let all: Vec<_> = all.iter().map(|l| format!("--link {l}")).collect();

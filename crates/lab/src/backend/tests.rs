@@ -128,7 +128,7 @@ fn a_link_that_a_backend_does_not_have_is_refused() {
     assert_eq!(backend("quic").link(None), Ok(Some(LinkKind::Udp)));
     assert_eq!(backend("sim").link(None), Ok(None));
     for (over, link, says) in [
-        ("sim", LinkKind::Tun, "leave it out"),
+        ("sim", LinkKind::Udp, "leave --link udp out, or write --backend quic"),
         ("quic", LinkKind::Netem, "--link udp or --link tun"),
     ] {
         let why = backend(over).link(Some(link)).expect_err(says);

@@ -30,7 +30,12 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
     let routes = doc.cross.iter().enumerate().filter(|(_, cross)| cross.route.is_some());
     let routes =
         routes.map(|(i, _)| Need { feature: Feature::Route, field: format!("cross[{i}].route") });
-    there.map(|(_, feature, field)| Need { feature, field }).chain(routes).collect()
+    let is_long =
+        |flow: &FlowTable| flow.extra_rtt.is_some_and(|t| net.rtt + t.0 > LONGEST_REAL_RTT);
+    let long = doc.flow.iter().enumerate().filter(|(_, flow)| is_long(flow));
+    let long = long
+        .map(|(i, _)| Need { feature: Feature::LongPath, field: format!("flow[{i}].extra_rtt") });
+    there.map(|(_, feature, field)| Need { feature, field }).chain(routes).chain(long).collect()
 }
 
 /// The settings of a flow's transport, and whether a table has each.

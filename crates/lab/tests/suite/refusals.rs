@@ -41,6 +41,16 @@ fn a_stack_refuses_what_it_does_not_have() {
 }
 
 #[test]
+fn a_handshake_is_not_asked_to_wait_for_a_flow_of_half_a_minute() {
+    let text =
+        "path = { rate = \"9mbit\", rtt = \"1s\" }\ncc = \"bbr3\"\n[[flow]]\nextra_rtt = \"25s\"\n";
+    let plan = Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default()).expect("sound");
+    let error = plan.check_backend(BackendChoice::QUIC_VIRTUAL, "x.toml").expect_err("too long");
+    let says = "x.toml:4: flow[0].extra_rtt: a round trip above 25s does not run over quic:noq";
+    assert!(error.to_string().starts_with(says), "{error}");
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn tcp_on_a_device_refuses_what_it_does_not_have() {
     for (flow, says) in [

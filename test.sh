@@ -2,10 +2,11 @@
 # Formatting, lints and tests, in lanes:
 #
 #   ./test.sh fast     # formatting, lints, and every test that needs no clock, no port and no rights
-#   ./test.sh          # that, the examples in the documentation, and a test in real time of each feature
-#   ./test.sh --long   # what takes longer or needs more, beside ./test.sh: all tests in real time, other programs
-#                      # and stacks, the kernel program, more generated cases, the Python package, the page in the
-#                      # browser, TCP on a board, packages, the oldest Rust
+#   ./test.sh          # formatting, these tests, the examples in the documentation, and a test in real time of
+#                      # each feature
+#   ./test.sh --long   # what takes longer or needs more, beside ./test.sh: lints, all tests in real time, other
+#                      # programs and stacks, the kernel program, more generated cases, the Python package, the page
+#                      # in the browser, TCP on a board, packages, the oldest Rust
 #
 # Needs Rust (rustup) and a C compiler. cargo-nextest is installed with cargo if it is not there: a
 # minute. As root on Debian, what else is needed is installed with apt-get; elsewhere the tests that
@@ -89,10 +90,8 @@ formatting() {
     say "formatting"
     cargo fmt --all --check
     local manifest
-    for manifest in crates/tcp/board/Cargo.toml crates/tcp/vpn/Cargo.toml; do
-        cargo fmt --manifest-path "$manifest" --check
-    done
-    for manifest in python/Cargo.toml web/lab/Cargo.toml web/bindgen/Cargo.toml; do
+    cargo fmt --manifest-path crates/tcp/board/Cargo.toml --check
+    for manifest in crates/tcp/vpn/Cargo.toml python/Cargo.toml web/lab/Cargo.toml web/bindgen/Cargo.toml; do
         cargo fmt --manifest-path "$manifest" --check
         # A dependency of the lab that is new belongs into its lock file too.
         cargo metadata --manifest-path "$manifest" --locked --format-version 1 >/dev/null
@@ -101,7 +100,7 @@ formatting() {
 
 lints() {
     say "lints"
-    cargo clippy --workspace --all-targets "${release[@]}" -- -D warnings
+    cargo clippy --workspace --all-targets "${release[@]}" "$@" -- -D warnings
 }
 
 fast_lane() {
@@ -158,6 +157,8 @@ features_alone() {
         cargo clippy "${release[@]}" -p fullpipe-cc --no-default-features --features "$features" -- -D warnings
     done
     cargo clippy "${release[@]}" -p fullpipe-lab --no-default-features --lib -- -D warnings
+    cargo clippy "${release[@]}" -p fullpipe-figures --lib -- -D warnings
+    cargo clippy "${release[@]}" --manifest-path crates/tcp/vpn/Cargo.toml --target-dir "$target/vpn" -- -D warnings
     # The command as `cargo run` builds it.
     cargo clippy "${release[@]}" -p fullpipe --bins -- -D warnings
     if has rustup && rustup target add "$bare"; then
@@ -255,24 +256,27 @@ for package in json.load(sys.stdin)["packages"]:
         print(package["name"], package["rust_version"])'
 }
 
-# Each crate that may be published is built from its package alone, as from the registry, and
-# checked with the oldest Rust that it needs.
+# Each crate that may be published is checked from its package alone, as from the registry, with the
+# oldest Rust that it needs.
 packages() {
-    say "packages"
-    local crate version names=()
+    say "packages, with the oldest Rust that each of them needs"
+    local crate version archive names=() alone="$target/package/alone"
     while read -r crate version; do
         names+=(-p "$crate")
     done < <(published)
-    # Cargo takes a crate of one version for the same for ever: what an earlier run extracted and
-    # built would be used in place of today's.
-    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/fullpipe-* "$target"/debug/.fingerprint/fullpipe-*
-    # Nobody debugs them.
-    CARGO_PROFILE_DEV_DEBUG=0 cargo package --allow-dirty --locked "${names[@]}"
-
-    say "the oldest Rust that each of them needs"
+    rm -rf "$target/package"
+    cargo package --allow-dirty --locked --no-verify "${names[@]}"
+    mkdir "$alone"
+    printf '[workspace]\nresolver = "3"\nmembers = ["fullpipe-*"]\n[patch.crates-io]\n' >"$alone/Cargo.toml"
+    for archive in "$target"/package/*.crate; do
+        tar -xzf "$archive" -C "$alone"
+        archive=$(basename "$archive" .crate)
+        echo "${archive%-*} = { path = \"$archive\" }" >>"$alone/Cargo.toml"
+    done
+    cp Cargo.lock "$alone"
     while read -r crate version; do
         if has rustup && rustup toolchain install "$version" --profile minimal --no-self-update; then
-            cargo "+$version" check --locked --target-dir "$target/msrv" -p "$crate"
+            (cd "$alone" && cargo "+$version" check --target-dir "$target/msrv" -p "$crate")
         else
             echo "not checked: $crate with Rust $version (rustup could not install it)"
         fi
@@ -289,7 +293,7 @@ dependencies() {
     if has cargo-deny; then
         local advisories=(advisories) manifest
         cargo deny fetch db || { advisories=(); echo "not checked: advisories (their database cannot be fetched)"; }
-        for manifest in Cargo.toml python/Cargo.toml web/lab/Cargo.toml web/bindgen/Cargo.toml; do
+        for manifest in Cargo.toml crates/tcp/vpn/Cargo.toml python/Cargo.toml web/lab/Cargo.toml web/bindgen/Cargo.toml; do
             cargo deny --manifest-path "$manifest" --config "$PWD/deny.toml" --all-features \
                 check --hide-inclusion-graph --allow duplicate "${advisories[@]}" licenses bans sources
         done
@@ -346,11 +350,10 @@ run_long() {
     local features=()
     if can_build_kernel; then
         features=(--features fullpipe/kernel,fullpipe-bpf/loader)
-        say "lints of the kernel program"
-        cargo clippy --workspace --all-targets "${release[@]}" "${features[@]}" -- -D warnings
     else
         echo "not built: the kernel program (clang-19, libelf-dev, zlib1g-dev, make and pkg-config)"
     fi
+    lints "${features[@]}"
     if [ -n "${BULK_HTTP3:-}" ]; then
         cargo build "${release[@]}" --features full
         # What cannot be installed is skipped, and said so.
@@ -389,7 +392,6 @@ case "$lane" in
     all)
         aioquic
         formatting
-        lints
         fast_lane
         say "examples in the documentation"
         cargo test --workspace --doc "${release[@]}" --quiet

@@ -7,6 +7,7 @@ mod totals;
 use std::future::pending;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,7 +107,7 @@ Examples:
   fullpipe proxy --listen 127.0.0.1:8080 --to example.org:80 --tun fp0=10.9.0.1/24 --from 10.9.0.2";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    raise_descriptors(args.max_connections);
+    raise_descriptors(args);
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(proxy(args));
@@ -114,17 +115,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     outcome
 }
 
-/// Raises the limit of open descriptors as far as this process may: a connection has two, and the
-/// usual 1024 would do for 505 of them.
-fn raise_descriptors(connections: usize) {
+/// Raises the limit of open descriptors as far as this process may: a connection has one on each
+/// side with the kernel's TCP, and the usual 1024 would do for 496 connections.
+fn raise_descriptors(args: &Args) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    let wanted = 2 * connections as u64 + OTHER_DESCRIPTORS;
-    if soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard).is_err() {
+    let each = if args.tun.is_some() { 1 } else { 2 };
+    let wanted = each * args.max_connections as u64 + OTHER_DESCRIPTORS;
+    if soft >= wanted {
         return;
     }
-    if hard < wanted {
+    let raised = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard);
+    let allowed = if raised.is_ok() { wanted.min(hard) } else { soft };
+    if allowed < wanted {
         say(&format!(
-            "note: {connections} connections need {wanted} descriptors, and this process may have {hard} (ulimit -Hn)"
+            "note: {} connections need {wanted} descriptors, and this process may have {allowed} (ulimit -n)",
+            args.max_connections
         ));
     }
 }
@@ -152,7 +157,11 @@ async fn proxy(args: &Args) -> Result<(), Failure> {
         places: Arc::new(Semaphore::new(args.max_connections)),
         totals: Totals::default(),
     });
-    proxy.addresses().await.map_err(|error| {
+    let looked_up = tokio::select! {
+        looked_up = proxy.addresses() => looked_up,
+        _ = signals.end() => return Ok(()),
+    };
+    looked_up.map_err(|error| {
         Failure::bad_input(format!("{} is no HOST:PORT to pass on to: {error}", args.to))
     })?;
     let cannot = |error| Failure::bad_input(format!("cannot listen on {}: {error}", args.listen));
@@ -164,11 +173,17 @@ async fn proxy(args: &Args) -> Result<(), Failure> {
     ))?;
     let mut relays = JoinSet::new();
     let (stop, stopped) = watch::channel(false);
-    let failed = tokio::select! {
-        () = accept(&listener, &proxy, &mut relays, &stopped) => None,
-        error = incoming.ended() => Some(error),
-        error = proxy.outgoing.ended() => Some(error),
+    let mut gone = pin!(async {
+        tokio::select! {
+            error = incoming.ended() => error,
+            error = proxy.outgoing.ended() => error,
+        }
+    });
+    let mut failed = tokio::select! {
+        biased;
+        error = &mut gone => Some(error),
         _ = signals.end() => None,
+        () = accept(&listener, &proxy, &mut relays, &stopped) => None,
     };
     // The end of the listener resets whoever was not accepted.
     drop(listener);
@@ -179,6 +194,10 @@ async fn proxy(args: &Args) -> Result<(), Failure> {
     };
     let is_late = tokio::select! {
         drained = timeout(args.shutdown_timeout.into(), drained) => drained.is_err(),
+        error = &mut gone, if failed.is_none() => {
+            failed = Some(error);
+            true
+        }
         _ = signals.end() => true,
     };
     if is_late {
@@ -308,7 +327,7 @@ impl Proxy {
         }
     }
 
-    /// Connects to the first address that answers. What is left of the time is parted among the
+    /// Connects to the first address that answers. What is left of the time is divided among the
     /// addresses that are left, so that one that drops everything does not take all of it.
     async fn connect(&self) -> io::Result<Connection> {
         let end = Instant::now() + self.connect_timeout;

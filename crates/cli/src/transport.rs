@@ -144,7 +144,8 @@ impl Transport {
         }
     }
 
-    /// Waits until the peers have all that was written. The kernel sees to that by itself.
+    /// Waits until the peers have all of the connections, which are all over. The kernel sees to
+    /// that by itself.
     pub(crate) async fn delivered(&self) {
         if let Self::Own { stack, .. } = self {
             stack.delivered().await;

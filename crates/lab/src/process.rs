@@ -36,6 +36,9 @@ pub struct Process {
 impl Process {
     /// Starts a command in a process group of its own, which gets the terminal where this process
     /// has it: Ctrl-C then is the command's.
+    ///
+    /// # Errors
+    /// It cannot be started.
     pub fn start(mut command: Command, output_on_stderr: bool) -> io::Result<Self> {
         command.process_group(0);
         if output_on_stderr {
@@ -55,6 +58,9 @@ impl Process {
     }
 
     /// Starts a command in a process group of its own that reads nothing and whose output is kept.
+    ///
+    /// # Errors
+    /// It cannot be started.
     pub fn start_apart(mut command: Command) -> io::Result<(Self, Output)> {
         let (reader, writer) = io::pipe()?;
         command.process_group(0).stdin(Stdio::null());
@@ -66,6 +72,9 @@ impl Process {
     }
 
     /// Starts a command in a process group of its own that reads nothing and writes into a file.
+    ///
+    /// # Errors
+    /// It cannot be started.
     pub fn start_logged(mut command: Command, log: File) -> io::Result<Self> {
         command.process_group(0).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log);
@@ -80,6 +89,9 @@ impl Process {
     }
 
     /// The status of a command that has ended.
+    ///
+    /// # Errors
+    /// The system does not tell.
     pub fn poll(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             self.status = self.child.try_wait()?;
@@ -114,6 +126,9 @@ impl Process {
     }
 
     /// Asks the whole group to end, waits a while, and kills what is left of it.
+    ///
+    /// # Errors
+    /// The system does not tell its status.
     pub fn end(&mut self) -> io::Result<Option<ExitStatus>> {
         self.ask_to_end();
         let deadline = Instant::now() + GRACE;

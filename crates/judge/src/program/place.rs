@@ -117,6 +117,9 @@ impl Link {
     }
 
     /// Lets packets cross, if they do not yet.
+    ///
+    /// # Errors
+    /// The link cannot begin.
     pub fn go(self) -> Result<Self, RunError> {
         match self {
             #[cfg(target_os = "linux")]
@@ -170,6 +173,9 @@ impl Link {
     }
 
     /// Does something where the command is.
+    ///
+    /// # Errors
+    /// The namespace cannot be entered.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         match self {
             #[cfg(target_os = "linux")]
@@ -181,6 +187,9 @@ impl Link {
     }
 
     /// Does something at the other end of the path.
+    ///
+    /// # Errors
+    /// The namespace cannot be entered.
     pub fn enter_server<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
         match self {
             #[cfg(target_os = "linux")]
@@ -206,6 +215,9 @@ impl Link {
     }
 
     /// Ends what the command and the server have left in their namespaces.
+    ///
+    /// # Errors
+    /// The namespaces cannot be looked at.
     pub fn end_processes(&self) -> Result<(), RunError> {
         match self {
             #[cfg(target_os = "linux")]

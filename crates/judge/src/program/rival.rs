@@ -27,6 +27,9 @@ pub struct Rival {
 
 impl Rival {
     /// Starts a flow between the command's end of a link and the other one.
+    ///
+    /// # Errors
+    /// A namespace cannot be entered, or the system gives no socket or thread.
     pub fn start(link: &Link, way: RivalWay) -> Result<Self, RunError> {
         let wrong =
             |source| RunError::Link(EmuError::Io { action: "start a flow of CUBIC", source });

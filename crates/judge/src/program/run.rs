@@ -202,6 +202,9 @@ fn start(
 }
 
 /// The environment of the command and of the server.
+///
+/// # Errors
+/// This process cannot be told from others.
 pub fn surround(command: &mut Command, link: &Link) -> Result<(), RunError> {
     command.env(HOST_VARIABLE, link.address().ip().to_string());
     command.envs(link.address6().map(|host6| (HOST6_VARIABLE, host6.to_string())));

@@ -6,12 +6,12 @@ mod pool;
 mod sweep;
 
 pub use journal::{Journal, JournalError, JournalOf};
-pub use point::{ROWS, RunOptions, check_machine, run_point, run_points, run_points_with};
+pub use point::{
+    ROWS, RunOptions, arrivals, check_machine, run_point, run_points, run_points_with,
+};
 pub use pool::each;
 pub use sweep::{SweepError, SweepProgress, sweep, sweep_with};
 
-#[cfg(feature = "transports")]
-pub use point::arrivals;
 pub(crate) use point::observe;
 
 #[cfg(test)]

@@ -205,6 +205,9 @@ pub(crate) fn observe(
 
 /// Runs the first point of a plan in the simulator; what entered its first link and its way back,
 /// up to so many packets of each.
+///
+/// # Errors
+/// The run is refused or was stopped, or kept no packets.
 pub fn arrivals(
     plan: &Plan,
     most: usize,

@@ -164,8 +164,8 @@ impl<D: Device> Driver<D> {
 impl<D: Device> Drop for Driver<D> {
     fn drop(&mut self) {
         self.shared.lock().fail(self.reason, &mut self.wakes);
-        self.wakes.wake();
         self.shared.ended.notify_waiters();
+        self.wakes.wake();
     }
 }
 

@@ -128,7 +128,8 @@ impl Stack {
         let _ = timeout(GOODBYE, self.until(|endpoint| endpoint.connections() == 0)).await;
     }
 
-    /// Waits until the peers have all that was written, or the stack has ended.
+    /// Waits until every connection has ended and its peer has all of it, or the stack has ended. A
+    /// connection that stays open is waited for.
     pub async fn delivered(&self) {
         self.until(|endpoint| endpoint.undelivered() == 0).await;
     }
@@ -141,8 +142,8 @@ impl Stack {
         }
     }
 
-    /// Ends when the stack has: its device failed, or its runtime is gone. From then on every call
-    /// of it is this error.
+    /// Waits until the stack's task has ended: its device failed, it panicked, or its runtime is
+    /// gone. Connecting, accepting, reading and writing then fail with this error.
     pub async fn ended(&self) -> io::Error {
         loop {
             // It is registered before it looks, so that it misses no end.

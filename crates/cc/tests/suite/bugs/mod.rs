@@ -4,8 +4,9 @@
 //!
 //! Most are in this crate, over the link of the unit tests and through the public interface alone;
 //! those that need a transport are in `crates/quic/tests` (`adapter.rs`, `virtual_clock`). Where a
-//! test beside the code, or one of the draft's cases (`crates/lab/tests/appendix.rs`), shows the
-//! property already, there is no second one:
+//! test beside the code, or one of the draft's cases
+//! (`crates/conformance/tests/suite/appendix.rs`), shows the property already, there is no second
+//! one:
 //!
 //! | | elsewhere | shown by |
 //! |---|---|---|

@@ -20,8 +20,7 @@ pub(crate) fn write_traces(dir: &Path) {
     }
 }
 
-/// How many cases a test runs: `PROPTEST_CASES`, as for the other property tests, or else
-/// `default`.
+/// Cases of a test: `PROPTEST_CASES`, as for the other property tests, or else `default`.
 pub(crate) fn cases(default: u64) -> u64 {
     std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }

@@ -21,7 +21,7 @@ use crate::cubic_linux::LinuxCubic;
 #[cfg(feature = "custom")]
 use crate::custom::Custom;
 use crate::fixed::Fixed;
-use crate::pacer::Pacer;
+use crate::pacer::{BurstLimits, Pacer};
 #[cfg(feature = "reno")]
 use crate::reno::Reno;
 use crate::sampler::{MAX_SIZE, PacketState};
@@ -208,7 +208,9 @@ impl Controller {
                 Algo::Custom(Custom::new(algorithm, &mut conn, now, &config))
             }
         };
-        let pacer = Pacer::new(now, config.pacing_granularity, conn.pacing_rate, conn.send_quantum);
+        let Conn { pacing_rate, send_quantum, .. } = conn;
+        let granularity = config.pacing_granularity;
+        let pacer = Pacer::new(now, granularity, pacing_rate, send_quantum, conn.smss);
         let last_state = each!(&algo, a => a.snapshot(&conn)).state;
         Self { conn, pacer, algo, hook: config.on_state_change, last_state }
     }
@@ -245,7 +247,7 @@ impl Controller {
             self.pacer.expect_nothing();
             return SendDecision::CwndLimited;
         }
-        self.pacer.note_arrival(now, || self.conn.sampler.min_rtt());
+        self.pacer.note_arrival(now, || burst_limits(&self.conn));
         let credit = self.pacer.available(now, self.conn.smss);
         if credit == 0 {
             let at = self.pacer.ready_at(self.conn.smss);
@@ -271,7 +273,7 @@ impl Controller {
     /// itself; this is for transports that ask [`Self::ready_at`] instead and keep the time.
     pub fn on_pacing_timer(&mut self, now: Instant, due: Instant) {
         self.pacer.expect(due);
-        self.pacer.note_arrival(now, || self.conn.sampler.min_rtt());
+        self.pacer.note_arrival(now, || burst_limits(&self.conn));
     }
 
     /// True if the algorithm answers CE marks. Where it does not, the transport must not mark its
@@ -471,8 +473,8 @@ impl Controller {
 
     #[inline]
     fn update_pacer(&mut self, now: Instant) {
-        let Conn { sampler, pacing_rate, send_quantum, .. } = &self.conn;
-        self.pacer.set_rate(now, *pacing_rate, *send_quantum, || sampler.min_rtt());
+        let conn = &self.conn;
+        self.pacer.set_rate(now, conn.pacing_rate, conn.send_quantum, || burst_limits(conn));
         if self.hook.is_some() {
             self.call_hook(now);
         }
@@ -488,6 +490,10 @@ impl Controller {
             (hook.call)(hook.flow, &StateChange { now, from, to, snapshot });
         }
     }
+}
+
+fn burst_limits(conn: &Conn) -> BurstLimits {
+    BurstLimits { min_rtt: conn.sampler.min_rtt(), smss: conn.smss }
 }
 
 impl fmt::Debug for Controller {

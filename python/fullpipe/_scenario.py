@@ -77,6 +77,7 @@ class FlowFields(TypedDict, total=False):
     receive_window_initial: Text
     extra_rtt: Text
     jitter: Text
+    pacer: Text
     handshake: Yes
     quick_acks: Whole
     reordering: Text

@@ -148,6 +148,16 @@ pub enum ReceiveWindow {
     },
 }
 
+/// Who turns the controller's pacing rate into departure times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PacedBy {
+    /// The controller, [`fullpipe_cc::Controller::can_send`], whose bursts are small.
+    #[default]
+    Core,
+    /// The token bucket of noq 1.4, of ten packets or what the rate gives in 10 ms.
+    Noq,
+}
+
 /// The rule by which a TCP segment counts as lost after later ones have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reordering {
@@ -228,6 +238,8 @@ pub struct FlowConfig {
     /// after a random part of this. Without it flows lock into phases with the queue, and
     /// differences of nanoseconds decide which flow finds it full (Floyd and Jacobson 1992).
     pub jitter: Duration,
+    /// The pacer that keeps the controller's rate.
+    pub pacer: PacedBy,
     /// True if the connection begins with a handshake of one round trip, which measures it.
     pub handshake: bool,
     /// Round-trip time of this flow above that of its links: added on its way back.
@@ -254,6 +266,7 @@ impl FlowConfig {
             acks: AckPolicy::default(),
             tcp: TcpConfig::default(),
             jitter: DEFAULT_JITTER,
+            pacer: PacedBy::Core,
             handshake: true,
             extra_rtt: Duration::ZERO,
             route: None,

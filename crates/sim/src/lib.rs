@@ -42,6 +42,7 @@ mod config;
 mod flight;
 mod flow;
 mod link;
+mod pacer;
 mod packet;
 mod random;
 mod receiver;
@@ -56,7 +57,7 @@ mod timers;
 mod window;
 
 pub use config::{
-    AckPolicy, Application, DEFAULT_JITTER, Direction, FlowConfig, IPV4_TCP_HEADER_BYTES,
+    AckPolicy, Application, DEFAULT_JITTER, Direction, FlowConfig, IPV4_TCP_HEADER_BYTES, PacedBy,
     ReceiveWindow, Reordering, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
 };
 pub use flow::{Flow, SenderStats, SentPacket};

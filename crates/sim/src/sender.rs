@@ -6,9 +6,10 @@ use fullpipe_cc::{
     Algorithm, Config, Controller, Duration, Instant, Prr, RttSample, SendDecision, Snapshot,
 };
 
-use crate::config::{Application, FlowConfig, ReceiveWindow};
+use crate::config::{Application, FlowConfig, PacedBy, ReceiveWindow};
 use crate::flight::{Flight, Losses};
 use crate::flow::{SenderStats, SentPacket};
+use crate::pacer::NoqPacer;
 use crate::packet::{Ack, Chunk, Named};
 
 use crate::receiver::Receiver;
@@ -96,6 +97,8 @@ pub(crate) struct Sender {
     /// Of a TCP recovery, where PRR governs it.
     prr: Option<Prr>,
     has_prr: bool,
+    /// The transport's own pacer, in place of the core's.
+    pacer: Option<NoqPacer>,
     pub(crate) stats: SenderStats,
 }
 
@@ -137,6 +140,10 @@ impl Sender {
             has_prr: config.is_tcp()
                 && config.tcp.prr
                 && matches!(config.algorithm, Algorithm::Cubic | Algorithm::Reno),
+            pacer: match config.pacer {
+                PacedBy::Core => None,
+                PacedBy::Noq => Some(NoqPacer::new(config.cc.smss, now)),
+            },
             stats: SenderStats::default(),
         }
     }
@@ -289,7 +296,11 @@ impl Sender {
                 self.cc.on_app_limited();
                 break None;
             }
-            let may_send = match self.cc.can_send(now) {
+            let decision = match self.cc.can_send(now) {
+                SendDecision::CwndLimited => SendDecision::CwndLimited,
+                decision => self.paced(now, decision),
+            };
+            let may_send = match decision {
                 // What PRR allows goes by what arrives, and is not paced.
                 SendDecision::CwndLimited => self.prr_allows(),
                 SendDecision::Now { .. } => self.prr.is_none() || self.prr_allows(),
@@ -306,6 +317,16 @@ impl Sender {
             (Some(paced), Some(alarm)) => Some(paced.min(alarm)),
             (paced, alarm) => paced.or(alarm),
         }
+    }
+
+    /// What the pacer says of a packet that the window allows.
+    #[inline]
+    fn paced(&mut self, now: Instant, of_core: SendDecision) -> SendDecision {
+        let (Some(pacer), Some(rate)) = (&mut self.pacer, self.cc.pacing_rate()) else {
+            return of_core;
+        };
+        let quantum = u64::from(self.payload + self.overhead);
+        pacer.wait(now, rate).map_or(SendDecision::Now { quantum }, SendDecision::At)
     }
 
     fn prr_allows(&self) -> bool {
@@ -336,6 +357,9 @@ impl Sender {
         self.last_sent_bytes = bytes;
         if let Some(prr) = &mut self.prr {
             prr.on_sent(u64::from(bytes));
+        }
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_sent(bytes);
         }
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(bytes);

@@ -192,6 +192,19 @@ fn every_flow_can_be_said() {
 }
 
 #[test]
+fn a_quic_flow_may_have_the_pacer_of_noq() {
+    let paced_by =
+        |flow: &str| setup(&format!("cc = \"bbr3\"\n{PATH}[[flow]]\n{flow}")).config.flows[0].pacer;
+    assert_eq!(paced_by(""), fullpipe_sim::PacedBy::Core);
+    assert_eq!(paced_by("pacer = \"core\""), fullpipe_sim::PacedBy::Core);
+    assert_eq!(paced_by("pacer = \"noq\""), fullpipe_sim::PacedBy::Noq);
+    let on_tcp =
+        "cc = \"bbr3\"\n".to_owned() + PATH + "[[flow]]\ntransport = \"tcp\"\npacer = \"noq\"\n";
+    let refusal = wrong(&on_tcp);
+    assert!(refusal.contains("flow[0].pacer: \"noq\" is a QUIC stack's"), "{refusal}");
+}
+
+#[test]
 fn a_flow_says_how_its_host_and_its_tcp_behave() {
     let text = format!(
         "cc = \"cubic\"\n{PATH}[[flow]]\ntransport = \"tcp\"\njitter = \"1ms\"\nhandshake = false\n\

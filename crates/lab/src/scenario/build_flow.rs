@@ -3,14 +3,14 @@
 use fullpipe_cc::{Algorithm, Amendments, CubicRules, Duration, StartupGains};
 use fullpipe_path::{Arrivals, CrossTraffic, Ecn, ElementConfig, MTU_BYTES};
 use fullpipe_sim::{
-    AckPolicy, Application, Direction, FlowConfig, ReceiveWindow, Reordering, RoutedTraffic,
-    TcpConfig,
+    AckPolicy, Application, Direction, FlowConfig, PacedBy, ReceiveWindow, Reordering,
+    RoutedTraffic, TcpConfig,
 };
 
 use super::build_net::Net;
 use super::error::Wrong;
 use super::quantity::Room;
-use super::schema::{App, CrossTable, Cubic, FlowTable, Late, Marks, Spacing, Way};
+use super::schema::{App, CrossTable, Cubic, FlowTable, Late, Marks, Pacer, Spacing, Way};
 use super::{Cc, Protocol};
 use crate::units::show_duration;
 
@@ -125,6 +125,14 @@ pub(super) fn flow_config(
         quick: table.quick_acks.unwrap_or(flow.acks.quick),
     };
     flow.jitter = table.jitter.map_or(flow.jitter, |t| t.0);
+    flow.pacer = match table.pacer {
+        Some(Pacer::Noq) if table.transport == Some(Protocol::Tcp) => {
+            let why = "\"noq\" is a QUIC stack's; leave it out";
+            return Err(Wrong::new(format!("{field}.pacer"), why));
+        }
+        Some(Pacer::Noq) => PacedBy::Noq,
+        Some(Pacer::Core) | None => PacedBy::Core,
+    };
     flow.handshake = table.handshake.unwrap_or(flow.handshake);
     flow.tcp = tcp_config(table, field)?;
     if flow.acks.every == 0 {

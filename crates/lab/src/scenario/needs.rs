@@ -39,7 +39,7 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
 }
 
 /// The settings of a flow's transport, and whether a table has each.
-pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 22] {
+pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 23] {
     [
         ("receiver", flow.receiver.is_some()),
         ("mss", flow.mss.is_some()),
@@ -57,6 +57,7 @@ pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 22] {
         ("receive_window", flow.receive_window.is_some()),
         ("extra_rtt", flow.extra_rtt.is_some()),
         ("jitter", flow.jitter.is_some()),
+        ("pacer", flow.pacer.is_some()),
         ("handshake", flow.handshake.is_some()),
         ("quick_acks", flow.quick_acks.is_some()),
         ("reordering", flow.reordering.is_some()),

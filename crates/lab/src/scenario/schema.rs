@@ -190,6 +190,7 @@ pub(super) struct FlowTable {
     pub(super) extra_rtt: Option<Time>,
     /// Largest delay by the sender's host.
     pub(super) jitter: Option<Time>,
+    pub(super) pacer: Option<Pacer>,
     pub(super) handshake: Option<bool>,
     pub(super) quick_acks: Option<u32>,
     pub(super) reordering: Option<Late>,
@@ -242,6 +243,7 @@ impl Default for FlowTable {
             receive_window_initial: None,
             extra_rtt: None,
             jitter: None,
+            pacer: None,
             handshake: None,
             quick_acks: None,
             reordering: None,
@@ -263,6 +265,14 @@ pub(super) enum Way {
     #[default]
     Down,
     Up,
+}
+
+/// The pacer of a QUIC flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Pacer {
+    Core,
+    Noq,
 }
 
 /// TCP's method to distinguish lost packets from late ones.

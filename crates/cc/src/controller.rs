@@ -492,6 +492,7 @@ impl Controller {
     }
 }
 
+#[inline]
 fn burst_limits(conn: &Conn) -> BurstLimits {
     BurstLimits { min_rtt: conn.sampler.min_rtt(), smss: conn.smss }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     jobs: Option<NonZeroUsize>,
     /// Run each point so many times, each with a seed of its own made from the file's: the table has
     /// the means and their 95 % confidence intervals, and expectations are judged on the means
-    #[arg(long, value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
+    #[arg(long, visible_alias = "seeds", value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     repeat: Option<NonZeroUsize>,
     /// Repeat with the seed of the file, in real time: then losses and probe times are the same, and
     /// the intervals tell of the machine alone

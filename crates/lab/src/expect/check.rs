@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Expectation, Expression, Function, Operator, Span, Term};
-use crate::metrics::Comparison;
+use crate::metrics::{Comparison, Interval};
 use crate::scenario::Grid;
 
 /// Result of an expectation.
@@ -295,6 +295,7 @@ impl Function {
             Self::Sum => Some(sum),
             Self::Mean => (n > 0).then(|| sum / n as f64),
             // Of an even number what lies between the two in the middle.
+            Self::HalfWidth => Interval::of(&all)?.half_width,
             Self::Median => Some((all.get(n.checked_sub(1)? / 2)? + all.get(n / 2)?) / 2.0),
         }
     }

@@ -58,6 +58,7 @@ enum Function {
     Mean,
     Median,
     Sum,
+    HalfWidth,
 }
 
 /// An axis, and perhaps the first and the last of its values that count.

@@ -5,7 +5,7 @@
 //! sum         = product { ( "+" | "-" ) product }
 //! product     = factor { ( "*" | "/" ) factor }
 //! factor      = number | term | "(" sum ")" | "axis(" axis ")" | function
-//! function    = ( "min" | "max" | "mean" | "median" | "sum" ) "(" sum "over" span { "," span } ")"
+//! function    = ( "min" | "max" | "mean" | "median" | "sum" | "half_width" ) "(" sum "over" span { "," span } ")"
 //! span        = axis [ "=" value ".." value ]
 //! term        = [ ( "flow" | "link" ) "[" which "]" "." ] metric [ "[" pick { "," pick } "]" ]
 //! metric      = name | ( "until_s" | "until_rounds" | "until_cycles" ) "(" condition ")"
@@ -58,12 +58,13 @@ pub(super) fn sentence(text: &str) -> Result<Sentence<'_>, String> {
     }
 }
 
-const FUNCTIONS: [(&str, Function); 5] = [
+const FUNCTIONS: [(&str, Function); 6] = [
     ("min(", Function::Min),
     ("max(", Function::Max),
     ("mean(", Function::Mean),
     ("median(", Function::Median),
     ("sum(", Function::Sum),
+    ("half_width(", Function::HalfWidth),
 ];
 
 /// Deeper brackets than anybody writes would only fill the stack.

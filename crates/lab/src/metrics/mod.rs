@@ -3,6 +3,7 @@
 
 mod measure;
 mod metric;
+mod paired;
 mod probe;
 mod repeat;
 mod result;
@@ -10,8 +11,11 @@ mod sampled;
 mod series_values;
 
 pub use metric::{Level, Metric, Stat};
+pub use paired::{Paired, paired};
 pub use probe::Comparison;
-pub use repeat::{COMPARED, Change, Interval, Repeated, changes, mean_probes, mean_rows, repeated};
+pub use repeat::{
+    COMPARED, Change, Interval, Repeated, changes, mean_probes, mean_rows, over_seeds, repeated,
+};
 pub use result::{Figures, FlowResult, RunResult};
 
 pub(crate) use measure::{Measurement, Place, moments};

@@ -30,6 +30,12 @@ pub struct Interval {
     pub n: usize,
     /// Their mean.
     pub mean: f64,
+    /// The smallest of them.
+    #[serde(default)]
+    pub min: f64,
+    /// The largest.
+    #[serde(default)]
+    pub max: f64,
     /// The sample's standard deviation; 0 of one run.
     pub deviation: f64,
     /// The mean of more runs lies within so much of this one, with 95 %: the half width of the
@@ -45,7 +51,9 @@ impl Interval {
         let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
         let deviation = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
         let half_width = student(n, ERROR).map(|t| t * deviation / (n as f64).sqrt());
-        (n > 0).then_some(Self { n, mean, deviation, half_width })
+        let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (n > 0).then_some(Self { n, mean, min, max, deviation, half_width })
     }
 
     /// Largest distance of the mean of `runs` more runs from this mean, if one in so many of
@@ -81,30 +89,55 @@ pub fn repeated(runs: &[RunResult]) -> Vec<Repeated> {
     for run in runs {
         points.entry(run.run).or_default().push(run);
     }
-    let point = |(run, runs): (usize, Vec<&RunResult>)| {
-        let names = runs.first().map_or_else(Vec::new, |r| r.metrics.keys().cloned().collect());
-        let interval = |name: String| {
-            let values: Option<Vec<f64>> =
-                runs.iter().map(|r| r.metrics.get(&name).copied().flatten()).collect();
-            Some((name, Interval::of(&values?)?))
-        };
-        let metrics = names.into_iter().filter_map(interval).collect();
-        let at = runs.first().map_or_else(Vec::new, |r| r.at.clone());
-        Repeated { run, at, metrics }
+    points.into_values().filter_map(|runs| together(&runs, runs.first()?.at.clone())).collect()
+}
+
+/// The runs that differ in nothing but their seed together: the axis `seed` of a file is one of
+/// replicates. In the order of the grid, without that axis in their place.
+pub fn over_seeds(runs: &[RunResult]) -> Vec<Repeated> {
+    let mut places: Vec<(Vec<(String, String)>, Vec<&RunResult>)> = Vec::new();
+    for run in runs {
+        let at = without(&run.at, &["seed"]);
+        match places.iter_mut().find(|(place, _)| *place == at) {
+            Some((_, runs)) => runs.push(run),
+            None => places.push((at, vec![run])),
+        }
+    }
+    places.into_iter().filter_map(|(at, runs)| together(&runs, at)).collect()
+}
+
+/// The place of a run without some of its axes.
+pub(super) fn without(at: &[(String, String)], axes: &[&str]) -> Vec<(String, String)> {
+    at.iter().filter(|(axis, _)| !axes.contains(&axis.as_str())).cloned().collect()
+}
+
+fn together(runs: &[&RunResult], at: Vec<(String, String)>) -> Option<Repeated> {
+    let first = runs.first()?;
+    let interval = |name: &String| {
+        let values: Option<Vec<f64>> =
+            runs.iter().map(|r| r.metrics.get(name).copied().flatten()).collect();
+        Some((name.clone(), Interval::of(&values?)?))
     };
-    points.into_iter().map(point).collect()
+    let metrics = first.metrics.keys().filter_map(interval).collect();
+    Some(Repeated { run: first.run, at, metrics })
 }
 
 /// For a table: of each point one row with the means, and one with the half widths of their
 /// intervals.
-pub fn mean_rows(runs: &[RunResult]) -> Vec<RunResult> {
+pub fn mean_rows(points: &[Repeated], runs: &[RunResult]) -> Vec<RunResult> {
     let mut rows = Vec::new();
-    for point in repeated(runs) {
+    for point in points {
         let Some(first) = runs.iter().find(|r| r.run == point.run) else { continue };
         let figures = |of: fn(&Interval) -> Option<f64>| -> Figures {
             point.metrics.iter().map(|(name, i)| (name.clone(), of(i))).collect()
         };
-        let plain = RunResult { series: Vec::new(), emulator: None, ..first.clone() };
+        let plain = RunResult {
+            at: point.at.clone(),
+            series: Vec::new(),
+            emulator: None,
+            interrupted: false,
+            ..first.clone()
+        };
         rows.push(RunResult { metrics: figures(|i| Some(i.mean)), ..plain.clone() });
         let at = vec![(String::new(), "  ± (95 %)".to_owned())];
         rows.push(RunResult { metrics: figures(|i| i.half_width), at, ..plain });
@@ -173,7 +206,7 @@ pub fn changes(before: &[RunResult], now: &[RunResult]) -> Vec<Change> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Five values, their interval from a table of Student's t: 2.776 of four degrees of freedom.
@@ -189,7 +222,22 @@ mod tests {
         assert_eq!(Interval::of(&[]), None);
     }
 
-    fn runs(goodputs: &[f64]) -> Vec<RunResult> {
+    #[test]
+    fn the_seeds_of_a_file_are_replicates() {
+        let mut each = runs(&[1.0, 2.0, 6.0, 4.0]);
+        let places = [("cubic", "1"), ("cubic", "2"), ("bbr3", "1"), ("bbr3", "2")];
+        for (n, (run, (cc, seed))) in each.iter_mut().zip(places).enumerate() {
+            run.run = n;
+            run.at = [("cc", cc), ("seed", seed)].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        }
+        let points = over_seeds(&each);
+        assert_eq!(points.len(), 2);
+        assert_eq!(points[1].at, [("cc".to_owned(), "bbr3".to_owned())]);
+        let goodput = points[1].metrics["goodput_mbps"];
+        assert_eq!((goodput.n, goodput.mean, goodput.min, goodput.max), (2, 5.0, 4.0, 6.0));
+    }
+
+    pub(in crate::metrics) fn runs(goodputs: &[f64]) -> Vec<RunResult> {
         let run = |goodput: &f64| RunResult {
             run: 0,
             repetition: 0,
@@ -226,7 +274,8 @@ mod tests {
     #[test]
     fn expectations_are_judged_on_the_means() {
         assert_eq!(mean_probes(&runs(&[1.0, 2.0, 6.0])), [vec![Some(3.0), None]]);
-        let rows = mean_rows(&runs(&[1.0, 2.0, 6.0]));
+        let three = runs(&[1.0, 2.0, 6.0]);
+        let rows = mean_rows(&repeated(&three), &three);
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[0].metrics["goodput_mbps"], Some(3.0));
         assert_eq!(rows[1].at[0].1, "  ± (95 %)");

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::expect::Verdict;
-use crate::metrics::{Change, Repeated, RunResult, mean_rows, repeated};
+use crate::metrics::{
+    Change, Paired, Repeated, RunResult, mean_rows, over_seeds, paired, repeated,
+};
 use crate::plan::Plan;
 
 /// The version of the JSON's form. It grows when a field changes its name or its meaning; fields
@@ -43,6 +45,12 @@ pub struct ScenarioReport {
     /// Of several runs of each point the mean of each metric, and its confidence interval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Repeated>,
+    /// Of a file with a list of seeds, the same over the seeds of each point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over_seeds: Vec<Repeated>,
+    /// Where each point has several runs, the differences of the algorithms to the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paired: Vec<Paired>,
     /// The verdicts on the expectations; of several runs of a point their means.
     pub expectations: Vec<Verdict>,
     /// Metrics outside the interval of the baseline; null if none was given.
@@ -120,24 +128,34 @@ impl ScenarioReport {
             link,
             runs: Vec::new(),
             intervals: Vec::new(),
+            over_seeds: Vec::new(),
+            paired: Vec::new(),
             expectations: Vec::new(),
             changes: None,
         }
     }
 
-    /// Puts the repetitions of each point together, where there are any.
+    /// Puts the repetitions of each point together, or the seeds of a file, where there are any.
     pub fn summarize(&mut self) {
         if self.runs.iter().any(|run| run.repetition > 0) {
             self.intervals = repeated(&self.runs);
+        } else if self.axes.iter().any(|axis| axis == "seed") {
+            self.over_seeds = over_seeds(&self.runs);
         }
+        self.paired = paired(&self.axes, &self.runs);
     }
 
-    /// The rows of a table: the runs, or of several of each point their means and intervals.
+    /// The rows of a table: the runs, or of several of each point their means and intervals; then
+    /// the means over the seeds of a file, and the differences of the algorithms.
     pub fn rows(&self) -> Vec<RunResult> {
-        match self.intervals.is_empty() {
+        let mut rows = match self.intervals.is_empty() {
             true => self.runs.clone(),
-            false => mean_rows(&self.runs),
-        }
+            false => mean_rows(&self.intervals, &self.runs),
+        };
+        rows.extend(mean_rows(&self.over_seeds, &self.runs));
+        let differences: Vec<Repeated> = self.paired.iter().map(Paired::as_point).collect();
+        rows.extend(mean_rows(&differences, &self.runs));
+        rows
     }
 
     /// The sentences about runs that began anew, one for each.

@@ -6,9 +6,9 @@ use ::parquet::record::Field;
 
 use super::{RunOptions, run_point};
 use crate::backend::RunError;
-use crate::metrics::{Figures, RunResult};
+use crate::metrics::{Figures, Interval, RunResult};
 use crate::observe::SeriesRow;
-use crate::output::{QlogDir, write};
+use crate::output::{QlogDir, ScenarioReport, write};
 use crate::plan::Plan;
 use crate::scenario::Edition;
 
@@ -489,4 +489,45 @@ fn a_trace_of_the_program_needs_no_file() {
         let utilization = figure(&outcomes(&p)[0].metrics, "utilization");
         assert!((0.5..=1.0).contains(&utilization), "{name}: {utilization}");
     }
+}
+
+/// Of forty intervals of twenty seeds each, 38 should hold the mean that many seeds have.
+#[test]
+fn an_interval_over_seeds_holds_the_mean_of_others() {
+    const TRIES: usize = 40;
+    let seeds: Vec<String> = (1..=20 * TRIES + 200).map(|seed| seed.to_string()).collect();
+    let p =
+        plan(&format!("cc = \"cubic\"\nduration = \"1s\"\nseed = [{}]\n{PATH}", seeds.join(", ")));
+    let goodputs: Vec<f64> =
+        outcomes(&p).iter().map(|run| figure(&run.metrics, "goodput_mbps")).collect();
+    let (tries, others) = goodputs.split_at(20 * TRIES);
+    let mean = others.iter().sum::<f64>() / others.len() as f64;
+    let holds = |seeds: &&[f64]| {
+        let interval = Interval::of(seeds).expect("values");
+        (interval.mean - mean).abs() <= interval.half_width.expect("several values")
+    };
+    let held = tries.chunks(20).filter(holds).count();
+    assert!((36..TRIES).contains(&held), "{held} of {TRIES} hold {mean}");
+}
+
+#[test]
+fn seeds_are_put_together_and_algorithms_compared_on_each() {
+    let p = plan(&format!(
+        "cc = [\"cubic\", \"bbr3\"]\nduration = \"1s\"\nseed = [1, 2, 3]\n{PATH}\
+         expect = [\"half_width(goodput_mbps[bbr3] over seed) <= 0.2 * mean(goodput_mbps[bbr3] over seed)\"]\n"
+    ));
+    let mut report = ScenarioReport::of(&p, None, None);
+    report.runs = outcomes(&p);
+    report.summarize();
+    assert_eq!((report.over_seeds.len(), report.paired.len()), (2, 1));
+    let goodput = |of: usize| report.over_seeds[of].metrics["goodput_mbps"];
+    let difference = report.paired[0].differences["goodput_mbps"];
+    assert!((difference.mean - (goodput(1).mean - goodput(0).mean)).abs() < 1e-9);
+    assert!(goodput(0).min < goodput(0).mean && goodput(0).mean < goodput(0).max);
+    let text = crate::output::table::runs("x", &report.rows()).to_text();
+    assert_eq!(text.matches("± (95 %)").count(), 3, "{text}");
+    assert!(text.contains("bbr3 - cubic"), "{text}");
+    let verdict = &p.judge_runs(&report.runs)[0];
+    let half = verdict.value.expect("a value");
+    assert!((half - goodput(1).half_width.expect("three")).abs() < 1e-9, "{verdict:?}");
 }

@@ -78,7 +78,7 @@ def virtual(file, backend, transport, folder):
         text = text.replace("[[flow]]\n", '[[flow]]\npacer = "noq"\n')
     if (backend, transport) == ("sim", "tcp"):
         # The kernel program has Linux's flavour.
-        text = re.sub(r'"(bbr3x?)"', r'"\1-linux"', text)
+        text = re.sub(r"\b(bbr3x?)\b", r"\1-linux", text)
     changed.write_text(text)
     found = goodputs(fullpipe("run", changed, "--backend", backend, "--json"))[0]
     return {cc.removesuffix("-linux"): values for cc, values in found.items()}

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
@@ -29,6 +29,43 @@ const SILENCE: time::Duration = time::Duration::from_millis(1);
 
 /// Longest sleep of an end between two checks whether to stop.
 pub(super) const NAP_MS: u16 = 20;
+
+/// The first flow's beginning, for those that begin with it.
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    zero: Mutex<Option<Duration>>,
+    opened: Condvar,
+}
+
+impl Opening {
+    /// The first flow began at `zero`, counted from the epoch.
+    pub(super) fn open(&self, zero: Duration) {
+        *self.zero.lock().unwrap_or_else(PoisonError::into_inner) = Some(zero);
+        self.opened.notify_all();
+    }
+
+    /// Waits for that time; `None` if the run ends before.
+    fn wait(&self, has_ended: impl Fn() -> bool) -> Option<Duration> {
+        let nap = time::Duration::from_millis(NAP_MS.into());
+        let mut zero = self.zero.lock().unwrap_or_else(PoisonError::into_inner);
+        while zero.is_none() && !has_ended() {
+            let woken = self.opened.wait_timeout(zero, nap);
+            zero = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *zero
+    }
+}
+
+/// A sender's time to connect and to begin, counted from the epoch.
+pub(super) enum Begin {
+    /// The first flow connects before its time, and makes the zero of all.
+    First(Duration),
+    /// Connects before its time too, and begins with the first: a handshake later it would find
+    /// the first one's queue.
+    WithFirst(Arc<Opening>),
+    /// Connects when its time has come.
+    At { start: Duration, zero: Duration },
+}
 
 /// State that both ends of a flow share.
 pub(super) struct TcpFlow {
@@ -90,31 +127,30 @@ impl TcpFlow {
         }
     }
 
-    /// Writes from `start` on, counted from the epoch. The first flow has no `zero` and makes it.
-    pub(super) fn send(&self, socket: Unconnected, start: Duration, zero: Option<Duration>) {
-        self.answer(self.try_send(socket, start, zero));
+    /// Connects, and writes from its beginning on.
+    pub(super) fn send(&self, socket: Unconnected, begin: &Begin) {
+        self.answer(self.try_send(socket, begin));
     }
 
-    fn try_send(
-        &self,
-        socket: Unconnected,
-        start: Duration,
-        zero: Option<Duration>,
-    ) -> io::Result<()> {
+    fn try_send(&self, socket: Unconnected, begin: &Begin) -> io::Result<()> {
         if !self.wait_for_servers() {
             return Ok(());
         }
-        // The first flow connects before its time comes, the others at theirs.
-        if zero.is_some() && !self.sleep_until(start) {
+        if let Begin::At { start, .. } = begin
+            && !self.sleep_until(*start)
+        {
             return Ok(());
         }
         let Some(sender) = socket.connect(self)? else { return Ok(()) };
-        if !self.sleep_until(start) {
-            return Ok(());
-        }
+        let zero = match begin {
+            Begin::First(start) => self.sleep_until(*start).then(|| self.now()),
+            Begin::WithFirst(opening) => opening.wait(|| self.has_ended()),
+            Begin::At { zero, .. } => (!self.has_ended()).then_some(*zero),
+        };
+        let Some(zero) = zero else { return Ok(()) };
         let stream = self.sender.get_or_init(|| sender);
         let begun = self.now();
-        self.zero.get_or_init(|| zero.unwrap_or(begun));
+        self.zero.get_or_init(|| zero);
         self.tell(Event::Started { flow: self.number, at: begun });
         match self.application {
             Application::Bytes(bytes) => self.write(stream, bytes, |_| true),

@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::control::Controls;
 use super::end::{Listener, Unconnected};
-use super::flow::TcpFlow;
+use super::flow::{Begin, Opening, TcpFlow};
 use super::latency::{Times, Writes};
 use super::program::{Places, Program};
 use super::short::Shorts;
@@ -70,6 +70,8 @@ pub(super) struct TcpTestbed {
     ways: Vec<usize>,
     /// Of the starts of each flow's short connections.
     seeds: Vec<u64>,
+    /// The first flow's beginning, which those that begin with it wait for connected.
+    opening: Arc<Opening>,
     /// Senders of flows that wait for the first one.
     waiting: Vec<(usize, Option<Unconnected>)>,
     threads: Vec<JoinHandle<()>>,
@@ -173,6 +175,7 @@ impl TcpTestbed {
             seeds: (0..flows as u64)
                 .map(|i| stream_seed(scenario.seed, Stream::Starts, i))
                 .collect(),
+            opening: Arc::default(),
             waiting,
             threads: Vec::new(),
             events,
@@ -191,6 +194,7 @@ impl TcpTestbed {
             })?;
         }
         testbed.start_sender(first, sender, lead, None)?;
+        testbed.connect_those_with_the_first()?;
         Ok(testbed)
     }
 
@@ -211,6 +215,23 @@ impl TcpTestbed {
             let places = Places { server: here.entry()?, client: there.entry()?, wire };
             let flow = self.flows[program.flow()].clone();
             self.spawn("fullpipe-program", move || program.run(&flow, &places))?;
+        }
+        Ok(())
+    }
+
+    /// Lets the flows connect that begin with the first one, but for programs and short flows, whose
+    /// connections are their own affair.
+    fn connect_those_with_the_first(&mut self) -> Result<(), RunError> {
+        for (i, sender) in std::mem::take(&mut self.waiting) {
+            let flow = self.flows[i].clone();
+            let has_one = !matches!(flow.application, Application::ShortFlows { .. });
+            match sender {
+                Some(sender) if self.starts[i] == Duration::ZERO && has_one => {
+                    let begin = Begin::WithFirst(self.opening.clone());
+                    self.spawn("fullpipe-send", move || flow.send(sender, &begin))?;
+                }
+                sender => self.waiting.push((i, sender)),
+            }
         }
         Ok(())
     }
@@ -236,7 +257,11 @@ impl TcpTestbed {
         let sender = sender.ok_or(RunError::Lost)?;
         let flow = self.flows[i].clone();
         let Application::ShortFlows { bytes, mean_interval } = flow.application else {
-            return self.spawn("fullpipe-send", move || flow.send(sender, at, zero));
+            let begin = match zero {
+                None => Begin::First(at),
+                Some(zero) => Begin::At { start: at, zero },
+            };
+            return self.spawn("fullpipe-send", move || flow.send(sender, &begin));
         };
         let (server, _) = self.link()?.namespaces().ok_or(RunError::Lost)?;
         let (entry, seed) = (server.entry()?, self.seeds[i]);
@@ -286,6 +311,7 @@ impl Testbed for TcpTestbed {
         if self.lead > Duration::ZERO && zero > self.lead + LATE {
             return Err(RunError::LateStart(self.lead));
         }
+        self.opening.open(zero);
         let senders: Vec<_> = self.waiting.drain(..).collect();
         for (i, sender) in senders {
             self.start_sender(i, sender, zero + self.starts[i], Some(zero))?;

@@ -127,12 +127,22 @@ impl Connection {
         if !self.has_unsent() && self.flight.is_empty() {
             self.restart_after_idle(now);
         }
-        if self.is_corked && !self.has_unsent() {
-            self.cork_until = Some(now + CORK_LIMIT);
-        }
         // Before the new data is queued: then there is still nothing to send.
         self.check_app_limited();
-        Ok(self.data.write(&data[..data.len().min(room)]))
+        let waited = self.unsent();
+        let count = self.data.write(&data[..data.len().min(room)]);
+        self.note_corked(now, waited);
+        Ok(count)
+    }
+
+    /// Data was written behind `waited` bytes that were never sent. If the last segment is another
+    /// one than before, its time to wait for more begins.
+    fn note_corked(&mut self, now: Instant, waited: usize) {
+        let full = self.options.payload() as usize;
+        let is_new = waited.is_multiple_of(full) || self.unsent() / full > waited / full;
+        if self.is_corked && is_new {
+            self.cork_until = Some(now + CORK_LIMIT);
+        }
     }
 
     /// Nothing was in flight, and data is about to be written.
@@ -260,9 +270,13 @@ impl Connection {
     }
 
     /// Lets the last segment wait until it is full, or ends that: for an application that writes
-    /// one thing in several pieces (Linux: TCP_CORK). A segment waits for at most 200 ms, and not
-    /// for the end of the stream.
-    pub fn set_cork(&mut self, is_corked: bool) {
+    /// one thing in several pieces (Linux: TCP_CORK). What waits already is held as well. A segment
+    /// waits for at most 200 ms from its first byte or the cork on, and not for the end of the
+    /// stream.
+    pub fn set_cork(&mut self, now: Instant, is_corked: bool) {
+        if is_corked && !self.is_corked && self.unsent() > 0 {
+            self.cork_until = Some(now + CORK_LIMIT);
+        }
         self.is_corked = is_corked;
         self.cork_until = self.cork_until.filter(|_| is_corked);
     }

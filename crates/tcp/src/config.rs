@@ -69,6 +69,13 @@ pub struct Config {
     pub ecn: bool,
     /// True to offer or accept feedback that counts marked packets where there is ECN (RFC 9768).
     pub accurate_ecn: bool,
+    /// True if the device that cuts bursts into packets leaves the flag CWR in each of them
+    /// ([`Endpoint::transmit_virtio`](crate::Endpoint::transmit_virtio)). It counts with
+    /// [`accurate_ecn`](Self::accurate_ecn) alone, where the flag is a bit of the count that every
+    /// packet tells (RFC 9768 section 3.2.2). Linux cuts as RFC 3168 wants it and clears the flag
+    /// from the second packet on, which would be another count: there packets leave one by one
+    /// while the bit is set, for two marked packets of four that came.
+    pub offload_keeps_cwr: bool,
 }
 
 impl Default for Config {
@@ -102,6 +109,7 @@ impl Default for Config {
             window_scaling: true,
             ecn: false,
             accurate_ecn: false,
+            offload_keeps_cwr: false,
         }
     }
 }

@@ -292,9 +292,9 @@ impl Connection {
         let mut header = self.header(now, span.start);
         if self.may_mark() {
             header.ecn = Ecn::Ect0;
-            if !self.options.accurate_ecn {
-                header.cwr = core::mem::take(&mut self.marks.reduced);
-            }
+        }
+        if !self.options.accurate_ecn {
+            header.cwr = core::mem::take(&mut self.marks.reduced);
         }
         let is_last = span.end - u64::from(fin) == self.data.end();
         header.control = control(fin, is_last);

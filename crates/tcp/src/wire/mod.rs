@@ -336,13 +336,17 @@ pub(crate) struct Burst {
     /// The place from which the checksum counts, and that of the checksum behind it.
     pub(crate) checksum_start: u16,
     pub(crate) checksum_offset: u16,
+    /// The packets have the flag CWR.
+    pub(crate) has_cwr: bool,
 }
 
 /// True if the segments after a packet can have the flags of its header: none of them counts once.
-pub(crate) fn may_repeat_header(packet: &[u8]) -> bool {
+/// With `keeps_cwr` CWR does not.
+pub(crate) fn may_repeat_header(packet: &[u8], keeps_cwr: bool) -> bool {
     let tcp = tcp_start(packet).and_then(|start| packet.get(start..));
-    tcp.and_then(|tcp| TcpPacket::new_checked(tcp).ok())
-        .is_some_and(|tcp| !tcp.cwr() && !tcp.syn() && !tcp.rst() && !tcp.fin())
+    let counts_once =
+        |tcp: TcpPacket<_>| tcp.cwr() && !keeps_cwr || tcp.syn() || tcp.rst() || tcp.fin();
+    tcp.and_then(|tcp| TcpPacket::new_checked(tcp).ok()).is_some_and(|tcp| !counts_once(tcp))
 }
 
 /// The place of the TCP header in a packet that [`write`] made.
@@ -381,7 +385,8 @@ pub(crate) fn make_burst(packet: &mut [u8], segment: u16, push: bool) -> Option<
     header.set_checksum(folded);
     let headers = start as u16 + u16::from(header.header_len());
     let (checksum_start, checksum_offset) = (start as u16, CHECKSUM_OFFSET);
-    Some(Burst { is_ipv4, headers, segment, checksum_start, checksum_offset })
+    let has_cwr = header.cwr();
+    Some(Burst { is_ipv4, headers, segment, checksum_start, checksum_offset, has_cwr })
 }
 
 fn write_ipv4(out: &mut [u8], from: Ipv4Addr, to: Ipv4Addr, header: &Header, payload_len: usize) {

@@ -65,11 +65,31 @@ impl TcpStream {
         remote: SocketAddr,
         config: &Config,
     ) -> io::Result<Self> {
+        let (stream, _) = Self::connect_with(stack, local, remote, config, &[]).await?;
+        Ok(stream)
+    }
+
+    /// As [`Self::connect`], and writes of `data` what there is room for before the SYN leaves; the
+    /// number of bytes is beside the stream. With [`Config::fast_open`] the first of them leave
+    /// with the SYN, once a cookie of the server's is known, and the others after the handshake;
+    /// without it nothing is written. Linux: MSG_FASTOPEN, TCP_FASTOPEN_CONNECT.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_with(
+        stack: &Stack,
+        local: SocketAddr,
+        remote: SocketAddr,
+        config: &Config,
+        data: &[u8],
+    ) -> io::Result<(Self, usize)> {
         let shared = stack.shared.clone();
-        let handle = {
-            let mut state = shared.lock();
+        let (handle, written) = {
+            let (mut state, now) = (shared.lock(), shared.now());
             state.check()?;
-            state.endpoint.connect(shared.now(), local, remote, config)?
+            let handle = state.endpoint.connect(now, local, remote, config)?;
+            // No room without Fast Open.
+            (handle, state.endpoint.write(now, handle, data).unwrap_or(0))
         };
         shared.work.notify_one();
         let stream = Self::new(shared, handle);
@@ -84,7 +104,7 @@ impl TcpStream {
             })
         };
         stream.wait(is_open, |wakers| &mut wakers.write).await?;
-        Ok(stream)
+        Ok((stream, written))
     }
 
     fn with<T>(&self, look: impl FnOnce(&Connection) -> T) -> io::Result<T> {

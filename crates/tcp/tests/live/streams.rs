@@ -309,6 +309,35 @@ fn a_stream_asks_whether_its_peer_is_there() {
     });
 }
 
+/// TCP Fast Open: the second connection brings its data with the SYN.
+fn a_stream_opens_with_data() {
+    run(&runtime(), async {
+        let config = Config { fast_open: true, ..config() };
+        let Pair { stacks, listener, client: _first, server: _first_server, .. } =
+            pair_with(&config).await;
+        let (from, to) = (client(0), server(80));
+        let connect = TcpStream::connect_with(&stacks[0], from, to, &config, b"question");
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.expect("it connects");
+            stream.read_exact(&mut [0; 8]).await.expect("it goes on");
+            stream.write_all(b"answer").await.expect("it goes on");
+            stream
+        };
+        let (connected, served) = tokio::join!(connect, serve);
+        let (mut stream, written) = connected.expect("it connects");
+        stream.read_exact(&mut [0; 6]).await.expect("it goes on");
+        assert_eq!(written, 8);
+        assert!(stream.info().expect("it is there").syn_data);
+        assert!(served.info().expect("it is there").syn_data);
+        assert_eq!(stacks[1].counters().fast_opens, 1);
+
+        // Without it nothing leaves before the handshake is over, nor is anything kept for it.
+        let off = self::config();
+        let connect = TcpStream::connect_with(&stacks[0], from, to, &off, b"question");
+        assert_eq!(connect.await.expect("it connects").1, 0);
+    });
+}
+
 /// As tokio's own: the last task that polls, and one connection.
 fn a_listener_can_be_polled() {
     run(&runtime(), async {
@@ -355,7 +384,7 @@ fullpipe_testkit::tests! {
         halves_of_one_stream_become_it_again, a_peek_leaves_the_data, a_write_takes_several_parts,
         a_stream_that_is_dropped_with_unread_data_resets, a_stream_without_linger_resets,
         a_stream_with_a_linger_resets_after_it, a_task_can_wait_until_everything_has_arrived,
-        a_stream_has_the_settings_of_a_socket, a_listener_can_be_polled,
+        a_stream_has_the_settings_of_a_socket, a_stream_opens_with_data, a_listener_can_be_polled,
         all_types_have_a_short_debug;
     long [] a_stream_asks_whether_its_peer_is_there;
 }

@@ -93,8 +93,8 @@ fn a_syn_has_what_fits_into_a_segment() {
     assert_eq!((info.bytes_acked, info.total_retrans, info.bytes_sent), (3000, 0, 3000));
 }
 
-/// Section 4.2.1: when a SYN with data is not answered, one without it and without the option leaves,
-/// and for a while no connection tries again (section 4.1.3.1).
+/// Section 4.2.1: when a SYN with data is not answered, one without it and without the option
+/// leaves, and for a while no connection tries again (section 4.1.3.1).
 #[test]
 fn a_syn_whose_data_is_dropped_leaves_without_it() {
     let mut pair = Pair::with_cookie();

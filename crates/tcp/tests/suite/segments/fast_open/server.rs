@@ -8,8 +8,8 @@ use fullpipe_tcp::{Config, Error, State};
 
 use super::{Out, Pair, client, config, server, with};
 
-/// Section 4.2.2: a cookie that is another client's, or too old, is none: the data is not taken, and
-/// a new cookie comes. One of the key before the newest counts and is renewed.
+/// Section 4.2.2: a cookie that is another client's, or too old, is none: the data is not taken,
+/// and a new cookie comes. One of the key before the newest counts and is renewed.
 #[test]
 fn an_old_cookie_is_renewed_and_a_strange_one_refused() {
     for (hours, is_taken, is_renewed) in [(1, true, false), (12, true, true), (24, false, true)] {

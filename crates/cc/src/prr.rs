@@ -37,10 +37,9 @@ impl Prr {
         }
     }
 
-    /// An ACK delivered so many bytes, found no further loss or did, and left `inflight`. A
-    /// transport that knows says `lost` of an ACK that does not advance as well (SafeACK, RFC 9937
-    /// section 6.2).
-    pub fn on_ack(&mut self, delivered: u64, lost: bool, inflight: u64, smss: u64) {
+    /// An ACK delivered so many bytes and left `inflight`. `is_safe`: it advances, by which the
+    /// recovery makes progress, and tells of no further loss (SafeACK, RFC 9937 section 6.2).
+    pub fn on_ack(&mut self, delivered: u64, is_safe: bool, inflight: u64, smss: u64) {
         self.delivered = self.delivered.saturating_add(delivered);
         let more = if inflight > self.ssthresh {
             let part = u128::from(self.delivered) * u128::from(self.ssthresh);
@@ -48,8 +47,7 @@ impl Prr {
             allowed.saturating_sub(self.out)
         } else {
             let mut most = self.delivered.saturating_sub(self.out).max(delivered);
-            if !lost && delivered > 0 {
-                // SafeACK: the recovery makes progress.
+            if is_safe && delivered > 0 {
                 most = most.saturating_add(smss);
             }
             most.min(self.ssthresh - inflight)
@@ -109,7 +107,7 @@ mod tests {
         let mut prr = Prr::new(10 * SMSS, 20 * SMSS, 5 * SMSS, SMSS);
         let (mut inflight, mut sent) = (5 * SMSS, 0);
         for delivered in core::iter::once(SMSS).chain([0; 20]) {
-            prr.on_ack(delivered, false, inflight, SMSS);
+            prr.on_ack(delivered, true, inflight, SMSS);
             while prr.may_send(inflight) {
                 prr.on_sent(SMSS);
                 inflight += SMSS;

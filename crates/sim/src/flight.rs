@@ -48,6 +48,8 @@ pub(crate) struct News {
     pub(crate) delivered_bytes: u64,
     /// TCP: a tail loss probe repaired a loss that is seen by this alone.
     pub(crate) repaired_loss: bool,
+    /// TCP: the cumulative number advances.
+    pub(crate) advances: bool,
 }
 
 /// The departure times of segments that a TCP ACK names for the first time, leaving out segments
@@ -171,7 +173,7 @@ impl Flight {
     ) -> News {
         self.acked.clear();
         let (largest, mut late, mut rtt) = (self.largest_acked, false, None);
-        let mut repaired_loss = false;
+        let (mut repaired_loss, mut advances) = (false, false);
         match ack.named {
             Named::Packets { range, upto, delay } => {
                 let Some(ranges) = receiver.ranges() else { return News::default() };
@@ -202,7 +204,7 @@ impl Flight {
                     }
                     late |= self.take_segment(now, segment, cc);
                 });
-                let advances = board.arrived_bytes > before;
+                advances = board.arrived_bytes > before;
                 if let Some(tcp) = &mut self.tcp {
                     if dsack.is_some() {
                         tcp.on_dsack(next);
@@ -229,7 +231,8 @@ impl Flight {
         let spurious = late && self.missing.is_empty();
         let size = |(i, _): &(usize, bool)| self.packets[*i].state.size();
         let delivered_bytes = self.acked.iter().map(size).sum();
-        News { any: !self.acked.is_empty(), spurious, rtt, delivered_bytes, repaired_loss }
+        let any = !self.acked.is_empty();
+        News { any, spurious, rtt, delivered_bytes, repaired_loss, advances }
     }
 
     /// The number of packets named, if they are exactly the oldest ones and no other packet's fate

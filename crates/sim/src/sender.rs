@@ -7,7 +7,7 @@ use fullpipe_cc::{
 };
 
 use crate::config::{Application, FlowConfig, PacedBy, ReceiveWindow};
-use crate::flight::{Flight, Losses};
+use crate::flight::{Flight, Losses, News};
 use crate::flow::{SenderStats, SentPacket};
 use crate::pacer::NoqPacer;
 use crate::packet::{Ack, Chunk, Named};
@@ -407,7 +407,7 @@ impl Sender {
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
         if self.has_prr {
-            self.reduce(flight, 0, losses);
+            self.reduce(flight, &News::default(), losses);
         }
         self.count(losses);
         false
@@ -475,7 +475,7 @@ impl Sender {
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
         if self.has_prr {
-            self.reduce(flight, news.delivered_bytes, losses);
+            self.reduce(flight, &news, losses);
         }
         if losses.packets > 0 {
             self.count(losses);
@@ -508,9 +508,9 @@ impl Sender {
         true
     }
 
-    /// Proportional rate reduction, before the losses of an ACK are counted: `flight` was in flight
-    /// before it, and it delivered so much.
-    fn reduce(&mut self, flight: u64, delivered: u64, losses: Losses) {
+    /// Proportional rate reduction, before the losses of an ACK with this news are counted: `flight`
+    /// was in flight before it.
+    fn reduce(&mut self, flight: u64, news: &News, losses: Losses) {
         let in_recovery = self.flight.tcp.as_ref().is_some_and(Tcp::in_recovery);
         let (inflight, smss) = (self.cc.inflight(), u64::from(self.payload));
         if !in_recovery {
@@ -520,7 +520,8 @@ impl Sender {
             }
         }
         if let Some(prr) = &mut self.prr {
-            prr.on_ack(delivered, losses.packets > 0, inflight, smss);
+            let is_safe = news.advances && losses.packets == 0;
+            prr.on_ack(news.delivered_bytes, is_safe, inflight, smss);
         }
     }
 

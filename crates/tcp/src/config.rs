@@ -69,10 +69,29 @@ pub struct Config {
     pub ecn: bool,
     /// True to offer or accept feedback that counts marked packets where there is ECN (RFC 9768).
     pub accurate_ecn: bool,
+    /// True to open with data where that is possible (TCP Fast Open, RFC 7413): a connection writes
+    /// before its handshake is over, and what fits into the SYN leaves with it once a cookie of the
+    /// server's is known; a listener gives cookies, and connections that have one can be accepted,
+    /// read and written when their SYN has come.
+    ///
+    /// A network that doubles a SYN, or delays one, may bring its data to the application twice
+    /// (RFC 7413 section 2.1): it is for requests that may be repeated.
+    pub fast_open: bool,
+    /// Connections of a listener that began with data and whose handshakes are not over, at most;
+    /// beyond that they open as without it (RFC 7413 section 5.1). Linux: TCP_FASTOPEN.
+    pub fast_open_pending: usize,
+    /// True if the device that cuts bursts into packets leaves the flag CWR in each of them
+    /// ([`Endpoint::transmit_virtio`](crate::Endpoint::transmit_virtio)). It counts with
+    /// [`accurate_ecn`](Self::accurate_ecn) alone, where the flag is a bit of the count that every
+    /// packet tells (RFC 9768 section 3.2.2). Linux cuts as RFC 3168 wants it and clears the flag
+    /// from the second packet on, which would be another count: there packets leave one by one
+    /// while the bit is set, for two marked packets of four that came.
+    pub offload_keeps_cwr: bool,
 }
 
 impl Default for Config {
-    /// BBRv3, 4 MiB and up to 6 MiB of buffer, an MTU of 1500, ECN off, all else on.
+    /// BBRv3, 4 MiB and up to 6 MiB of buffer, an MTU of 1500, ECN and Fast Open off, all else
+    /// on.
     fn default() -> Self {
         Self {
             algorithm: Algorithm::Bbr3,
@@ -102,6 +121,9 @@ impl Default for Config {
             window_scaling: true,
             ecn: false,
             accurate_ecn: false,
+            fast_open: false,
+            fast_open_pending: 16,
+            offload_keeps_cwr: false,
         }
     }
 }

@@ -63,9 +63,9 @@
 //! a receive buffer that grows with what is read, delayed ACKs, zero-window probes, keep-alive,
 //! Nagle's algorithm and corks, ECN (RFC 3168) and accurate ECN without its option (RFC 9768),
 //! protection from blind attacks (RFC 5961), initial sequence numbers that cannot be guessed (RFC
-//! 6528), SYN cookies that keep options in timestamps (RFC 4987), connections in place of those in
-//! TIME-WAIT (RFC 6191), path MTU discovery by probes and by ICMP (RFC 8899), and answers to what
-//! else ICMP says (RFC 5927).
+//! 6528), data in SYNs (TCP Fast Open, RFC 7413), SYN cookies that keep options in timestamps (RFC
+//! 4987), connections in place of those in TIME-WAIT (RFC 6191), path MTU discovery by probes and
+//! by ICMP (RFC 8899), and answers to what else ICMP says (RFC 5927).
 //!
 //! There is no urgent data (RFC 6093 advises against it; it is read as any other). Fragments of IP
 //! packets are not put together: this end's segments are no larger than the path carries, and a

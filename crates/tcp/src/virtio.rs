@@ -48,6 +48,7 @@ pub(crate) fn put(packet: &mut Vec<u8>, burst: Option<Burst>) {
     if let Some(burst) = burst {
         header[0] = NEEDS_CSUM;
         header[1] = if burst.is_ipv4 { GSO_TCPV4 } else { GSO_TCPV6 };
+        header[1] |= if burst.has_cwr { GSO_ECN } else { 0 };
         let fields = [burst.headers, burst.segment, burst.checksum_start, burst.checksum_offset];
         for (to, field) in header[2..].chunks_exact_mut(2).zip(fields) {
             to.copy_from_slice(&field.to_ne_bytes());

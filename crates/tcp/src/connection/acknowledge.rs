@@ -118,21 +118,22 @@ impl Connection {
             let verdict = self.recovery.on_dsack(span);
             self.apply(now, verdict);
         }
-        self.note_losses(now, flight, news.bytes, losses);
+        self.note_losses(now, flight, news.bytes, losses, ack > una);
     }
 
     /// An ACK or a timer delivered so many bytes and found these losses; `flight` was in flight
-    /// before. The window's reduction takes effect by proportional rate reduction (RFC 9937).
-    ///
-    /// Deviation: section 6.2 calls an ACK safe only if SND.UNA advances as well. Here and in the
-    /// simulator one that delivers something and tells of no loss is: both change together, or
-    /// `cubic` has 6 % more here on a clean path than there.
+    /// before, and SND.UNA advanced or did not. The window's reduction takes effect by proportional
+    /// rate reduction (RFC 9937), whose SafeACK (section 6.2) is one that advances and tells of no
+    /// loss, as in Linux. Without its first half `cubic` recovers too fast: it has up to 4 % less on
+    /// clean paths and sends a tenth to a quarter more again, and is 6 % off the simulator's if that
+    /// alone has it.
     pub(super) fn note_losses(
         &mut self,
         now: Instant,
         flight: u64,
         delivered: u64,
         losses: Losses,
+        advanced: bool,
     ) {
         self.judge_probe(now);
         let begins = losses.segments > 0 && !self.recovery.is_active();
@@ -146,7 +147,7 @@ impl Connection {
             self.prr = Some(Prr::new(self.cc.cwnd(), flight, inflight, mss));
         }
         if let Some(prr) = &mut self.prr {
-            prr.on_ack(delivered, losses.segments > 0, inflight, mss);
+            prr.on_ack(delivered, advanced && losses.segments == 0, inflight, mss);
         }
     }
 

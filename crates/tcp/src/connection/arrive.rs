@@ -22,7 +22,10 @@ impl Connection {
     /// Section 3.10.7.3.
     fn arrive_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>) {
         let header = &segment.header;
-        let is_ours = header.ack == Some(self.send.nxt as u32) && self.send.nxt > self.send.iss;
+        let place = header.ack.map(|ack| seq::place(self.send.una, ack));
+        let acked =
+            place.filter(|&ack| self.send.nxt > self.send.iss && self.acknowledges_syn(ack));
+        let is_ours = acked.is_some();
         if let Some(ack) = header.ack.filter(|_| !is_ours) {
             if header.control != Control::Rst {
                 self.reset = Some((ack, None));
@@ -35,9 +38,10 @@ impl Connection {
                 self.heard = now;
                 self.counts.segs_in += 1;
                 self.take_syn(now, header);
-                if is_ours {
-                    self.send.una = self.send.nxt;
-                    self.set_window(header, self.send.una, u64::from(header.window));
+                if let Some(ack) = acked {
+                    self.note_syn_acked(ack);
+                    self.note_syn_ack(header);
+                    self.set_window(header, ack, u64::from(header.window));
                     self.establish(now);
                     self.acks.demand();
                     self.take_data(now, segment, self.receive.next());
@@ -56,7 +60,7 @@ impl Connection {
         let start = seq::place(self.receive.next(), header.seq);
         if self.state == State::SynReceived
             && header.control == Control::Syn
-            && start + 1 == self.receive.next()
+            && start + 1 + self.opening.taken == self.receive.next()
         {
             return self.arrive_again(now, header);
         }
@@ -79,7 +83,7 @@ impl Connection {
         }
         let Some(ack) = header.ack.map(|ack| seq::place(self.send.una, ack)) else { return };
         if self.state == State::SynReceived {
-            if ack <= self.send.una || ack > self.send.nxt {
+            if ack <= self.send.una || !self.acknowledges_syn(ack) {
                 self.reset = Some((ack as u32, None));
                 return;
             }
@@ -107,10 +111,11 @@ impl Connection {
     /// A SYN or SYN-ACK once more, in SYN-RECEIVED.
     fn arrive_again(&mut self, now: Instant, header: &Header) {
         let ack = header.ack.map(|ack| seq::place(self.send.una, ack));
-        if ack.is_some_and(|ack| ack > self.send.una && ack <= self.send.nxt) {
+        let acked = ack.filter(|&ack| ack > self.send.una && self.acknowledges_syn(ack));
+        if let Some(ack) = acked {
             // The SYN-ACK of a peer that opens at the same time.
-            self.send.una = self.send.iss + 1;
-            self.set_window(header, self.send.una, u64::from(header.window));
+            self.note_syn_acked(ack);
+            self.set_window(header, ack, u64::from(header.window));
             self.establish(now);
             self.acks.demand();
         } else if header.ack.is_none() && !self.accepts_syn_again(header) {
@@ -173,7 +178,7 @@ impl Connection {
         }
         match self.state {
             State::TimeWait => {}
-            State::SynReceived => self.end(Some(Error::Refused)),
+            State::SynReceived if !self.is_early() => self.end(Some(Error::Refused)),
             State::Closing | State::LastAck => self.end(None),
             _ => self.end(Some(Error::Reset)),
         }

@@ -32,7 +32,10 @@ impl Connection {
         let first = Span { start, end: self.send.nxt };
         let size = first.end - first.start;
         let is_plain = self.flight.last().is_some_and(|s| s.span == first && !s.fin && !s.is_probe);
-        if !is_plain || size != u64::from(self.payload()) || !wire::may_repeat_header(out) {
+        // With accurate feedback CWR is no flag of its own but a bit of the count of marks.
+        let keeps_cwr = self.options.accurate_ecn && self.config.offload_keeps_cwr;
+        let may_repeat = wire::may_repeat_header(out, keeps_cwr);
+        if !is_plain || size != u64::from(self.payload()) || !may_repeat {
             return None;
         }
         if self.numbers_packets() {

@@ -91,6 +91,9 @@ pub struct Info {
     pub ecn: bool,
     /// True if ECN's feedback counts packets (RFC 9768).
     pub accurate_ecn: bool,
+    /// True if data of a SYN was taken (RFC 7413): by the peer, which said so in its SYN-ACK, or by
+    /// this end. Linux: TCPI_OPT_SYN_DATA.
+    pub syn_data: bool,
 }
 
 impl Connection {
@@ -143,6 +146,7 @@ impl Connection {
             wscale: self.options.window_scaling,
             ecn: self.options.ecn,
             accurate_ecn: self.options.accurate_ecn,
+            syn_data: self.opening.has_data(),
         }
     }
 

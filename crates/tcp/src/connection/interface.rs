@@ -46,17 +46,15 @@ impl Connection {
 
     /// Bytes that [`Self::write`] would take.
     pub fn writable(&self) -> usize {
-        match self.state {
-            State::Established | State::CloseWait if self.closing => 0,
-            State::Established | State::CloseWait if self.is_memory_short => {
-                let most = if self.data.len() == 0 { SMALL_WINDOW } else { 0 };
-                most.min(self.data.room())
-            }
-            State::Established | State::CloseWait => {
-                self.data.room().min(self.config.unsent.max(1).saturating_sub(self.unsent()))
-            }
-            _ => 0,
+        let is_open = matches!(self.state, State::Established | State::CloseWait);
+        if self.closing || !is_open && !self.writes_early() {
+            return 0;
         }
+        if self.is_memory_short {
+            let most = if self.data.len() == 0 { SMALL_WINDOW } else { 0 };
+            return most.min(self.data.room());
+        }
+        self.data.room().min(self.config.unsent.max(1).saturating_sub(self.unsent()))
     }
 
     /// True if an application that waits to write should go on: a third of what the bounds allow is
@@ -108,7 +106,8 @@ impl Connection {
     /// Writes as much of `data` as the buffer has room for; the number of bytes.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] when there is no room or the handshake is not over; [`Error::Closed`]
+    /// [`Error::WouldBlock`] when there is no room or the handshake is not over, unless
+    /// [`fast_open`](crate::Config::fast_open) lets data go before; [`Error::Closed`]
     /// after [`Self::close`]; the reason of the connection's end.
     pub fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, Error> {
         if self.state == State::Closed {
@@ -127,21 +126,35 @@ impl Connection {
         if !self.has_unsent() && self.flight.is_empty() {
             self.restart_after_idle(now);
         }
-        if self.is_corked && !self.has_unsent() {
-            self.cork_until = Some(now + CORK_LIMIT);
-        }
         // Before the new data is queued: then there is still nothing to send.
         self.check_app_limited();
-        Ok(self.data.write(&data[..data.len().min(room)]))
+        let waited = self.unsent();
+        let count = self.data.write(&data[..data.len().min(room)]);
+        self.note_corked(now, waited);
+        Ok(count)
+    }
+
+    /// Data was written behind `waited` bytes that were never sent. If the last segment is another
+    /// one than before, its time to wait for more begins.
+    fn note_corked(&mut self, now: Instant, waited: usize) {
+        let full = self.options.payload() as usize;
+        let is_new = waited.is_multiple_of(full) || self.unsent() / full > waited / full;
+        if self.is_corked && is_new {
+            self.cork_until = Some(now + CORK_LIMIT);
+        }
     }
 
     /// Nothing was in flight, and data is about to be written.
     fn restart_after_idle(&mut self, now: Instant) {
+        if !self.state.is_synchronized() {
+            // The SYN's time counts.
+            return;
+        }
         (self.started, self.waiting) = (now, now);
         // RFC 5681 section 4.1, halved for each timeout that passed as Linux does.
         let idle = now.since(self.last_sent).as_nanos();
         let timeouts = idle / self.rtt.base().as_nanos().max(1);
-        if timeouts > 0 && self.state.is_synchronized() {
+        if timeouts > 0 {
             let cwnd = self.cc.cwnd() >> timeouts.min(63);
             self.cc.on_idle(now, cwnd.max(self.cc.initial_cwnd().min(self.cc.cwnd())));
         }
@@ -154,13 +167,14 @@ impl Connection {
             return;
         }
         match self.state {
-            State::SynSent => self.end(None),
+            // What was written already leaves nevertheless.
+            State::SynSent if self.data.len() == 0 => self.end(None),
             State::Established => self.state = State::FinWait1,
             State::CloseWait => self.state = State::LastAck,
             // After the handshake, in `establish`.
             _ => {}
         }
-        if !self.has_unsent() && self.flight.is_empty() {
+        if !self.has_unsent() && self.flight.is_empty() && self.state.is_synchronized() {
             (self.started, self.waiting) = (now, now);
         }
         self.closing = true;
@@ -243,7 +257,7 @@ impl Connection {
     /// its window.
     pub fn set_congestion(&mut self, now: Instant, algorithm: Algorithm) {
         self.config.algorithm = algorithm;
-        if !self.state.is_synchronized() {
+        if !self.state.is_synchronized() && !self.is_early() {
             // `establish` begins with it.
             return;
         }
@@ -260,9 +274,13 @@ impl Connection {
     }
 
     /// Lets the last segment wait until it is full, or ends that: for an application that writes
-    /// one thing in several pieces (Linux: TCP_CORK). A segment waits for at most 200 ms, and not
-    /// for the end of the stream.
-    pub fn set_cork(&mut self, is_corked: bool) {
+    /// one thing in several pieces (Linux: TCP_CORK). What waits already is held as well. A segment
+    /// waits for at most 200 ms from its first byte or the cork on, and not for the end of the
+    /// stream.
+    pub fn set_cork(&mut self, now: Instant, is_corked: bool) {
+        if is_corked && !self.is_corked && self.unsent() > 0 {
+            self.cork_until = Some(now + CORK_LIMIT);
+        }
         self.is_corked = is_corked;
         self.cork_until = self.cork_until.filter(|_| is_corked);
     }

@@ -4,6 +4,7 @@ mod acknowledge;
 mod arrive;
 mod burst;
 pub(crate) mod ecn;
+mod fast_open;
 mod icmp;
 mod info;
 mod interface;
@@ -30,7 +31,9 @@ use crate::send_buffer::SendBuffer;
 use crate::seq;
 use crate::wire::{Header, Segment};
 use ecn::Marks;
+use fast_open::Opening;
 
+pub(crate) use fast_open::FastOpenNews;
 pub use info::Info;
 pub(crate) use late::Late;
 pub(crate) use timers::clock_at;
@@ -178,6 +181,7 @@ pub struct Connection {
     /// A SYN or SYN-ACK has to leave.
     syn_due: bool,
     syns: u32,
+    opening: Opening,
     /// The sequence number of a reset that has to leave, and what it acknowledges.
     reset: Option<(u32, Option<u32>)>,
     /// A tail loss probe, zero-window probe or keep-alive has to leave.
@@ -309,6 +313,7 @@ impl Connection {
             is_passive: false,
             syn_due: true,
             syns: 0,
+            opening: Opening::default(),
             reset: None,
             probe_due: None,
             head_due: false,
@@ -369,15 +374,22 @@ impl Connection {
         } else if self.syns > 1 {
             self.rtt.on_lost_syn();
         }
+        if !self.has_begun_early() {
+            self.begin(now);
+        }
+        self.rtt.reset_backoff();
+        self.soft_error = None;
+        (self.started, self.advanced, self.waiting, self.last_sent) = (now, now, now, now);
+        self.state = if self.closing { State::FinWait1 } else { State::Established };
+    }
+
+    /// Data may be transferred from now on.
+    fn begin(&mut self, now: Instant) {
         self.mtu = PathMtu::new(self.options.mss, self.remote.ip());
         self.cc_config.smss = self.options.payload();
         self.cc_config.has_selective_acks = self.options.sack;
         self.cc = Controller::new(self.config.algorithm, self.cc_config, now);
-        self.rtt.reset_backoff();
-        self.soft_error = None;
         self.tune = Autotune::new(now, self.cc_config.handshake_rtt, self.receive.places());
-        (self.started, self.advanced, self.waiting, self.last_sent) = (now, now, now, now);
-        self.state = if self.closing { State::FinWait1 } else { State::Established };
     }
 
     /// The path carries segments of another size.

@@ -126,7 +126,7 @@ impl Connection {
                 let (losses, next) = self.flight.detect(now, &self.rack, reo_wnd, &mut batch);
                 batch.finish();
                 self.reorder_at = next;
-                self.note_losses(now, flight, 0, losses);
+                self.note_losses(now, flight, 0, losses, false);
             }
             Alarm::Tail => self.probe_due = Some(Probe::Tail),
             Alarm::Timeout => self.time_out(now),

@@ -45,6 +45,11 @@ impl Connection {
                 self.transmit_syn(now, out);
                 return true;
             }
+            State::SynReceived if self.is_early() => {
+                if self.transmit_data(now, out) {
+                    return true;
+                }
+            }
             State::SynSent | State::SynReceived => {}
             _ if self.has_handshake_ack() => {}
             _ => {
@@ -107,10 +112,19 @@ impl Connection {
             ..Header::default()
         };
         header.set_flags(self.syn_flags(answers));
-        self.send.nxt = self.send.iss + 1;
+        if answers && self.has_begun_early() {
+            // The SYN's data takes up a part of it.
+            let window = self.receive.window(self.options.mss);
+            header.window = u16::try_from(window).unwrap_or(u16::MAX);
+        }
+        let span = self.put_fast_open(answers, &mut header);
+        self.send.nxt = self.send.nxt.max(self.send.iss + 1);
         (self.syn_due, self.started) = (false, now);
         self.syns += 1;
-        self.write_out(out, &header, Span::default());
+        if answers && span.end > span.start {
+            self.count_new(now, span, false);
+        }
+        self.write_out(out, &header, span);
     }
 
     /// The header of a segment that begins at `seq`, with all that an ACK says.
@@ -168,7 +182,9 @@ impl Connection {
         let start = self.send.nxt;
         let room = self.send.edge.saturating_sub(start);
         let unsent = self.unsent() as u64;
-        let wants_fin = self.closing && self.fin.is_none();
+        // After the handshake, whatever was transferred before.
+        let may_end = self.state != State::SynReceived;
+        let wants_fin = self.closing && self.fin.is_none() && may_end;
         if unsent == 0 {
             let fin = Span { start, end: start + 1 };
             return (wants_fin && room > 0).then_some((fin, true));
@@ -292,9 +308,9 @@ impl Connection {
         let mut header = self.header(now, span.start);
         if self.may_mark() {
             header.ecn = Ecn::Ect0;
-            if !self.options.accurate_ecn {
-                header.cwr = core::mem::take(&mut self.marks.reduced);
-            }
+        }
+        if !self.options.accurate_ecn {
+            header.cwr = core::mem::take(&mut self.marks.reduced);
         }
         let is_last = span.end - u64::from(fin) == self.data.end();
         header.control = control(fin, is_last);
@@ -304,7 +320,8 @@ impl Connection {
 
     /// A new segment leaves.
     pub(super) fn count_new(&mut self, now: Instant, span: Span, fin: bool) {
-        if self.flight.is_empty() {
+        // Until then the SYN-ACK's time counts.
+        if self.flight.is_empty() && self.state.is_synchronized() {
             (self.started, self.waiting) = (now, now);
         }
         self.advanced = now;

@@ -9,12 +9,15 @@ use siphasher::sip::SipHasher13;
 
 use crate::options::Options;
 use crate::recovery::before;
-use crate::wire::Header;
+use crate::wire::{FastOpen, Header};
 
 /// Segment sizes that a cookie can say.
 const SIZES: [u16; 8] = [64, 512, 536, 1024, 1220, 1440, 1460, 4312];
 /// The step of a cookie's clock. A cookie counts in its own step and in the next one.
 const STEP: Duration = Duration::from_secs(64);
+/// The time for which Fast Open cookies are made with one key. They count for as long again, and
+/// who comes with an old one is given a new one (RFC 7413 section 4.1.2).
+const FAST_OPEN_STEP: Duration = Duration::from_secs(12 * 3600);
 /// The clock of initial sequence numbers: RFC 6528 section 3.
 const ISN_TICK: Duration = Duration::from_micros(4);
 
@@ -40,6 +43,7 @@ enum Purpose {
     Port,
     Ident,
     Cookie(u64, u32),
+    FastOpen(u64),
 }
 
 /// A key, and the numbers made with it.
@@ -84,6 +88,31 @@ impl Secret {
     /// The number of a pair of addresses, for the identifications of packets between them.
     pub(super) fn pair(&self, local: IpAddr, remote: IpAddr) -> u64 {
         self.hash(&Purpose::Ident, SocketAddr::new(local, 0), SocketAddr::new(remote, 0), 0)
+    }
+
+    fn fast_open_at(&self, step: u64, local: IpAddr, remote: IpAddr) -> FastOpen {
+        let (local, remote) = (SocketAddr::new(local, 0), SocketAddr::new(remote, 0));
+        let hash = self.hash(&Purpose::FastOpen(step), local, remote, 0);
+        FastOpen::new(&hash.to_be_bytes()).unwrap_or_default()
+    }
+
+    /// The Fast Open cookie of a client: of 8 bytes, and bound to the addresses of both ends (RFC
+    /// 7413 section 4.1.2).
+    pub(super) fn fast_open(&self, now: Instant, local: IpAddr, remote: IpAddr) -> FastOpen {
+        self.fast_open_at(now.as_nanos() / FAST_OPEN_STEP.as_nanos(), local, remote)
+    }
+
+    /// True if `cookie` is one of this client's that still counts.
+    pub(super) fn is_fast_open(
+        &self,
+        now: Instant,
+        local: IpAddr,
+        remote: IpAddr,
+        cookie: &FastOpen,
+    ) -> bool {
+        let step = now.as_nanos() / FAST_OPEN_STEP.as_nanos();
+        let is_of = |step| self.fast_open_at(step, local, remote) == *cookie;
+        is_of(step) || step > 0 && is_of(step - 1)
     }
 
     fn cookie_at(

@@ -27,6 +27,11 @@ pub struct Counters {
     pub cookies_accepted: u64,
     /// ACKs that might have had a cookie, and did not.
     pub cookies_refused: u64,
+    /// Connections that listeners took with the data of their SYN (RFC 7413).
+    pub fast_opens: u64,
+    /// SYNs with a Fast Open cookie that was none of this end's or too old, or beyond the limit of
+    /// pending connections: these opened as without it.
+    pub fast_opens_refused: u64,
     /// Resets that arrived.
     pub resets_in: u64,
     /// Resets that left.

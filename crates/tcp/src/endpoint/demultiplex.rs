@@ -5,6 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use fullpipe_cc::Instant;
 
 use super::cookie::Secret;
+use super::fast_open::Decision;
 use super::{Endpoint, Ends};
 use crate::connection::{Connection, clock_at};
 use crate::options::Options;
@@ -49,6 +50,7 @@ impl Endpoint {
             }
             if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
                 connection.on_segment(now, segment);
+                self.note_fast_open(now, index);
                 self.touch(index);
             }
             return;
@@ -105,13 +107,38 @@ impl Endpoint {
         let Some(listener) = self.listeners.get(&id) else { return };
         let config = listener.config;
         if listener.may_keep_syn() {
+            let decision = self.decide_fast_open(now, id, &config, segment);
             let seeds = self.seeds(now, segment.to, segment.from);
-            let connection = Connection::accept(now, segment, &config, seeds);
-            if self.insert_half_open(connection, id).is_some() {
+            let mut connection = Connection::accept(now, segment, &config, seeds);
+            let kept = match decision {
+                Decision::Ignore => self.insert_half_open(connection, id),
+                Decision::Give(cookie) => {
+                    connection.answer_fast_open(Some(cookie));
+                    self.insert_half_open(connection, id)
+                }
+                Decision::Take(cookie) => {
+                    connection.answer_fast_open(cookie);
+                    connection.take_early(now, segment);
+                    self.insert_early(connection, id)
+                }
+            };
+            if kept.is_some() {
                 return;
             }
         }
         self.send_cookie(now, id, segment);
+    }
+
+    /// A connection that transfers data before its handshake is over.
+    fn insert_early(&mut self, connection: Connection, id: u64) -> Option<u32> {
+        let handle = self.insert(connection, Some(id), false)?;
+        self.counters.passive_opens += 1;
+        self.counters.fast_opens += 1;
+        self.slots[handle.index as usize].early_at = Some(id);
+        if let Some(listener) = self.listeners.get_mut(&id) {
+            listener.on_early(handle);
+        }
+        Some(handle.index)
     }
 
     fn insert_half_open(&mut self, connection: Connection, id: u64) -> Option<u32> {

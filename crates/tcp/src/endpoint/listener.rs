@@ -6,6 +6,7 @@ use core::net::IpAddr;
 use fullpipe_cc::{Duration, Instant};
 
 use super::Handle;
+use super::fast_open::Pending;
 use crate::config::Config;
 
 /// Time after the last cookie for which ACKs are searched for one.
@@ -20,6 +21,8 @@ pub(super) struct Listener {
     /// Connections whose handshake is over, and that nobody has accepted.
     queue: VecDeque<Handle>,
     last_cookie: Option<Instant>,
+    /// Those that began with data, and whose handshake is not over.
+    pub(super) pending: Pending,
 }
 
 impl Listener {
@@ -31,6 +34,7 @@ impl Listener {
             half_open: BTreeSet::new(),
             queue: VecDeque::new(),
             last_cookie: None,
+            pending: Pending::default(),
         }
     }
 
@@ -61,6 +65,12 @@ impl Listener {
 
     pub(super) fn on_established(&mut self, handle: Handle) {
         self.half_open.remove(&handle.index);
+        self.queue.push_back(handle);
+    }
+
+    /// A connection that began with data can be accepted before its handshake is over.
+    pub(super) fn on_early(&mut self, handle: Handle) {
+        self.pending.insert(handle);
         self.queue.push_back(handle);
     }
 

@@ -84,7 +84,8 @@ impl Endpoint {
             + self.waiting.len() * size_of::<(u64, u32)>()
             + self.replies.len() * size_of::<(SocketAddr, SocketAddr, Header)>()
             + self.ports.memory()
-            + self.idents.memory();
+            + self.idents.memory()
+            + self.cookies.memory();
         held + self.time_wait.memory() + tables
     }
 }

@@ -3,6 +3,7 @@
 mod cookie;
 mod counters;
 mod demultiplex;
+mod fast_open;
 mod ident;
 mod listener;
 mod memory;
@@ -24,6 +25,7 @@ use crate::receiver::SMALL_WINDOW;
 use crate::recovery::before as is_before;
 use crate::wire::{self, Control, Header, Segment};
 use cookie::Secret;
+use fast_open::Cookies;
 use ident::Idents;
 use listener::Listener;
 use ports::Ports;
@@ -79,6 +81,7 @@ pub struct Endpoint {
     replies: VecDeque<(SocketAddr, SocketAddr, Header)>,
     opened: u64,
     idents: Idents,
+    cookies: Cookies,
     /// But for what is counted in connections that are not over.
     counters: Counters,
     memory_limit: usize,
@@ -112,6 +115,7 @@ impl Endpoint {
             replies: VecDeque::new(),
             opened: 0,
             idents: Idents::default(),
+            cookies: Cookies::default(),
             counters: Counters::default(),
             memory_limit: usize::MAX,
             held: 0,
@@ -192,7 +196,9 @@ impl Endpoint {
         slot.listener.filter(|_| is_queued).map(ListenerHandle)
     }
 
-    /// Opens a connection. With port 0 in `local` a port is chosen (RFC 6056).
+    /// Opens a connection. With port 0 in `local` a port is chosen (RFC 6056). With
+    /// [`Config::fast_open`] what is written before the next [`Self::transmit`] may leave with the
+    /// SYN.
     ///
     /// # Errors
     /// [`Error::Address`] for ends that cannot have a connection, [`Error::InUse`] when there is
@@ -219,7 +225,10 @@ impl Endpoint {
             // Beyond the old connection's numbers, as in Linux.
             seeds.isn = sent.wrapping_add(NEW_NUMBERS);
         }
-        let connection = Connection::open(now, local, remote, config, seeds);
+        let mut connection = Connection::open(now, local, remote, config, seeds);
+        if config.fast_open {
+            self.begin_fast_open(now, &mut connection);
+        }
         let handle = self.insert(connection, None, has_port).ok_or(Error::TooMany)?;
         self.counters.active_opens += 1;
         Ok(handle)

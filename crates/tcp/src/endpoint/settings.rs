@@ -24,8 +24,8 @@ impl Endpoint {
     }
 
     /// As [`Connection::set_cork`].
-    pub fn set_cork(&mut self, handle: Handle, is_corked: bool) {
-        self.change(handle, |connection| connection.set_cork(is_corked));
+    pub fn set_cork(&mut self, now: Instant, handle: Handle, is_corked: bool) {
+        self.change(handle, |connection| connection.set_cork(now, is_corked));
     }
 
     /// As [`Connection::set_keep_alive`].

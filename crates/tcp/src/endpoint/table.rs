@@ -48,6 +48,8 @@ pub(super) struct Slot {
     waiting: u64,
     /// Counts for the listener's backlog.
     pub(super) is_half_open: bool,
+    /// The listener at which it began with data, while its handshake is not over.
+    pub(super) early_at: Option<u64>,
     /// Is among those that may have something to send, and among those that have changed. The next
     /// connection in this place inherits both.
     pub(super) is_ready: bool,
@@ -162,6 +164,10 @@ impl Endpoint {
             slot.waiting = self.waits;
             self.waiting.insert(self.waits, index);
         }
+        if slot.early_at.is_some() && (state.is_synchronized() || state == State::Closed) {
+            self.end_early(index, None);
+        }
+        let slot = &mut self.slots[index as usize];
         if slot.is_half_open && state.is_synchronized() {
             slot.is_half_open = false;
             let handle = Handle { index, generation: slot.generation };
@@ -220,6 +226,7 @@ impl Endpoint {
 
     pub(super) fn remove(&mut self, index: u32) {
         self.unlink(index);
+        self.end_early(index, None);
         let slot = &mut self.slots[index as usize];
         let Some(connection) = slot.connection.take() else { return };
         self.counters.add(connection.totals());

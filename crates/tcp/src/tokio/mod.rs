@@ -44,7 +44,7 @@ use ::tokio::sync::Notify;
 use ::tokio::time::{sleep, timeout};
 use fullpipe_cc::{Duration, Instant};
 
-use crate::{Endpoint, Error, Handle, ListenerHandle};
+use crate::{Counters, Endpoint, Error, Handle, ListenerHandle};
 use wakers::{Accepting, Wakers, Wakes};
 
 pub use device::Device;
@@ -159,6 +159,18 @@ impl Stack {
     /// Bytes of memory that the connections take up.
     pub fn memory(&self) -> usize {
         self.shared.lock().endpoint.memory()
+    }
+
+    /// Sets the most bytes that all connections hold together; see [`Endpoint::set_memory_limit`].
+    pub fn set_memory_limit(&self, bytes: usize) {
+        self.shared.lock().endpoint.set_memory_limit(bytes);
+        self.shared.work.notify_one();
+    }
+
+    /// The counters of all connections since the stack began, those that are over included. It
+    /// takes a look at each connection.
+    pub fn counters(&self) -> Counters {
+        self.shared.lock().endpoint.counters()
     }
 
     /// Connections that there are.

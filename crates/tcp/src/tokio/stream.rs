@@ -49,13 +49,15 @@ impl TcpStream {
 
     /// Connects `local`, an address of the stack whose port may be 0 for any, to `remote`.
     ///
-    /// It waits for [`Config::user_timeout`] at most, three minutes by default. Dropping the future
+    /// It waits for [`Config::connect_timeout`] at most, three minutes by default, or for
+    /// [`Config::user_timeout`] if that is shorter. Dropping the future
     /// gives up at once, so `tokio::time::timeout` around it is a shorter limit.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for addresses that are impossible, `AddrInUse` for a
     /// connection that there is or when no port is left, `QuotaExceeded` beyond the stack's number
-    /// of connections, `ConnectionRefused` by the peer, `TimedOut` without an answer; the stack has
+    /// of connections, `ConnectionRefused` by the peer, `TimedOut` without an answer,
+    /// `NetworkUnreachable` or `HostUnreachable` where a router said so meanwhile; the stack has
     /// ended.
     pub async fn connect(
         stack: &Stack,
@@ -63,11 +65,31 @@ impl TcpStream {
         remote: SocketAddr,
         config: &Config,
     ) -> io::Result<Self> {
+        let (stream, _) = Self::connect_with(stack, local, remote, config, &[]).await?;
+        Ok(stream)
+    }
+
+    /// As [`Self::connect`], and writes of `data` what there is room for before the SYN leaves; the
+    /// number of bytes is beside the stream. With [`Config::fast_open`] the first of them leave
+    /// with the SYN, once a cookie of the server's is known, and the others after the handshake;
+    /// without it nothing is written. Linux: MSG_FASTOPEN, TCP_FASTOPEN_CONNECT.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_with(
+        stack: &Stack,
+        local: SocketAddr,
+        remote: SocketAddr,
+        config: &Config,
+        data: &[u8],
+    ) -> io::Result<(Self, usize)> {
         let shared = stack.shared.clone();
-        let handle = {
-            let mut state = shared.lock();
+        let (handle, written) = {
+            let (mut state, now) = (shared.lock(), shared.now());
             state.check()?;
-            state.endpoint.connect(shared.now(), local, remote, config)?
+            let handle = state.endpoint.connect(now, local, remote, config)?;
+            // No room without Fast Open.
+            (handle, state.endpoint.write(now, handle, data).unwrap_or(0))
         };
         shared.work.notify_one();
         let stream = Self::new(shared, handle);
@@ -82,7 +104,7 @@ impl TcpStream {
             })
         };
         stream.wait(is_open, |wakers| &mut wakers.write).await?;
-        Ok(stream)
+        Ok((stream, written))
     }
 
     fn with<T>(&self, look: impl FnOnce(&Connection) -> T) -> io::Result<T> {
@@ -125,6 +147,36 @@ impl TcpStream {
     /// Lets small segments leave at once, or not: TCP_NODELAY.
     pub fn set_nodelay(&self, nodelay: bool) {
         self.shared.lock().endpoint.set_nagle(self.handle, !nodelay);
+        self.shared.work.notify_one();
+    }
+
+    /// Lets the last segment wait until it is full, or lets it leave: TCP_CORK, as
+    /// [`Connection::set_cork`] with its limit of 200 ms.
+    pub fn set_cork(&self, is_corked: bool) {
+        self.shared.lock().endpoint.set_cork(self.shared.now(), self.handle, is_corked);
+        self.shared.work.notify_one();
+    }
+
+    /// Asks the peer whether it is still there after `idle` without a segment, which is at least a
+    /// second, and every `interval` from then on, and ends the connection with `TimedOut` after
+    /// `probes` without an answer: SO_KEEPALIVE, TCP_KEEPIDLE, TCP_KEEPINTVL and TCP_KEEPCNT.
+    /// Without `idle` it never asks; without `interval` that is 75 seconds, or `idle` if it is
+    /// shorter. As [`Config::keep_alive`] and its neighbours, for this stream.
+    pub fn set_keep_alive(
+        &self,
+        idle: Option<time::Duration>,
+        interval: Option<time::Duration>,
+        probes: u32,
+    ) {
+        let (idle, interval) = (idle.map(Duration::from), interval.map(Duration::from));
+        self.shared.lock().endpoint.set_keep_alive(self.handle, idle, interval, probes);
+        self.shared.work.notify_one();
+    }
+
+    /// The time without an answer after which the connection ends with `TimedOut`, for what is
+    /// already waiting as well: TCP_USER_TIMEOUT, as [`Config::user_timeout`] for this stream.
+    pub fn set_user_timeout(&self, timeout: time::Duration) {
+        self.shared.lock().endpoint.set_user_timeout(self.handle, timeout.into());
         self.shared.work.notify_one();
     }
 

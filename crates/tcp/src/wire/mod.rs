@@ -1,5 +1,6 @@
 //! IP packets with a TCP segment in them, read and written by smoltcp.
 
+mod fast_open;
 mod icmp;
 mod ipv6;
 
@@ -12,6 +13,7 @@ use smoltcp::wire::{
     TcpSeqNumber, TcpTimestampRepr,
 };
 
+pub use fast_open::FastOpen;
 pub use icmp::{Cause, Complaint, parse_icmp};
 pub use smoltcp::wire::TcpControl as Control;
 
@@ -93,6 +95,8 @@ pub struct Header {
     pub sack: [Option<(u32, u32)>; 3],
     /// The timestamps option.
     pub timestamp: Option<Timestamp>,
+    /// The Fast Open option, in a SYN or SYN-ACK alone.
+    pub fast_open: Option<FastOpen>,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
     /// The identification of an IPv4 packet that routers may cut into fragments (RFC 6864); `None`
@@ -115,6 +119,7 @@ impl Default for Header {
             sack_permitted: false,
             sack: [None; 3],
             timestamp: None,
+            fast_open: None,
             ecn: Ecn::NotEct,
             fragments: None,
         }
@@ -124,7 +129,7 @@ impl Default for Header {
 impl Header {
     /// Bytes of the TCP header with its options.
     pub fn bytes(&self) -> usize {
-        self.repr(0, 0).header_len()
+        self.repr(0, 0).header_len() + self.fast_open.map_or(0, |option| option.len())
     }
 
     /// The flags AE, CWR and ECE as a number: the ACE field of RFC 9768 section 3.2.2.
@@ -276,6 +281,7 @@ fn segment<'p>(
         sack_permitted: repr.sack_permitted,
         sack: repr.sack_ranges,
         timestamp: repr.timestamp.map(|t| Timestamp { value: t.tsval, echo: t.tsecr }),
+        fast_open: fast_open::read(&tcp),
         ecn,
         fragments,
     };
@@ -300,10 +306,11 @@ pub fn write(
 ) {
     out.clear();
     let repr = header.repr(from.port(), to.port());
-    if repr.header_len() > LONGEST_HEADER {
+    let headers = header.bytes();
+    if headers > LONGEST_HEADER {
         return;
     }
-    let tcp_bytes = repr.header_len() + payload[0].len() + payload[1].len();
+    let tcp_bytes = headers + payload[0].len() + payload[1].len();
     let ip_bytes = ip_header_bytes(to.ip());
     out.resize(ip_bytes + tcp_bytes, 0);
     let (ip, tcp) = out.split_at_mut(ip_bytes);
@@ -316,6 +323,10 @@ pub fn write(
     let (from, to) = (IpAddress::from(from.ip()), IpAddress::from(to.ip()));
     // The payload is not there yet.
     repr.emit(&mut packet, &from, &to, &ChecksumCapabilities::ignored());
+    if let Some(option) = header.fast_open {
+        option.put(packet.into_inner(), repr.header_len());
+        packet = TcpPacket::new_unchecked(&mut *tcp);
+    }
     packet.set_ns(header.ae);
     packet.set_ece(header.ece);
     packet.set_cwr(header.cwr);
@@ -336,13 +347,17 @@ pub(crate) struct Burst {
     /// The place from which the checksum counts, and that of the checksum behind it.
     pub(crate) checksum_start: u16,
     pub(crate) checksum_offset: u16,
+    /// The packets have the flag CWR.
+    pub(crate) has_cwr: bool,
 }
 
 /// True if the segments after a packet can have the flags of its header: none of them counts once.
-pub(crate) fn may_repeat_header(packet: &[u8]) -> bool {
+/// With `keeps_cwr` CWR does not.
+pub(crate) fn may_repeat_header(packet: &[u8], keeps_cwr: bool) -> bool {
     let tcp = tcp_start(packet).and_then(|start| packet.get(start..));
-    tcp.and_then(|tcp| TcpPacket::new_checked(tcp).ok())
-        .is_some_and(|tcp| !tcp.cwr() && !tcp.syn() && !tcp.rst() && !tcp.fin())
+    let counts_once =
+        |tcp: TcpPacket<_>| tcp.cwr() && !keeps_cwr || tcp.syn() || tcp.rst() || tcp.fin();
+    tcp.and_then(|tcp| TcpPacket::new_checked(tcp).ok()).is_some_and(|tcp| !counts_once(tcp))
 }
 
 /// The place of the TCP header in a packet that [`write`] made.
@@ -381,7 +396,8 @@ pub(crate) fn make_burst(packet: &mut [u8], segment: u16, push: bool) -> Option<
     header.set_checksum(folded);
     let headers = start as u16 + u16::from(header.header_len());
     let (checksum_start, checksum_offset) = (start as u16, CHECKSUM_OFFSET);
-    Some(Burst { is_ipv4, headers, segment, checksum_start, checksum_offset })
+    let has_cwr = header.cwr();
+    Some(Burst { is_ipv4, headers, segment, checksum_start, checksum_offset, has_cwr })
 }
 
 fn write_ipv4(out: &mut [u8], from: Ipv4Addr, to: Ipv4Addr, header: &Header, payload_len: usize) {

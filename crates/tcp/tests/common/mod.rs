@@ -290,6 +290,7 @@ pub(crate) fn cut(frame: &[u8]) -> Vec<Vec<u8>> {
     let field = |at: usize| usize::from(u16::from_ne_bytes([frame[at], frame[at + 1]]));
     let (headers, segment, start, offset) = (field(2), field(4), field(6), field(8));
     let mut whole = frame[10..].to_vec();
+    // As a device for RFC 9768: CWR is in each of the packets.
     if frame[0] & 1 == 0 {
         assert_eq!(frame[1], 0, "a burst without a checksum to complete");
         return vec![whole];

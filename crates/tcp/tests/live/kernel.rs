@@ -1,8 +1,8 @@
 //! The driver against the kernel's TCP, in a namespace of the test's own.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener as KernelListener, TcpStream as KernelStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{SocketAddr, TcpListener as KernelListener, TcpStream as KernelStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{Device, TcpListener, TcpStream};
 use fullpipe_testkit::{Ended, until};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn, sendto, socket};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tun_rs::SyncDevice;
@@ -305,8 +306,65 @@ fn curl_fetches_a_page() {
     });
 }
 
+/// MSG_FASTOPEN of Linux's socket.h, which nix does not name.
+const MSG_FASTOPEN: i32 = 0x2000_0000;
+
+/// The kernel connects to `to`, and gives its SYN `data` if it has a cookie.
+fn open_with(to: SocketAddr, data: &[u8]) -> KernelStream {
+    let SocketAddr::V4(to) = to else { panic!("an IPv4 address") };
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
+    let socket = socket.expect("a socket");
+    let flags = MsgFlags::from_bits_retain(MSG_FASTOPEN);
+    let sent = sendto(socket.as_raw_fd(), data, &SockaddrIn::from(to), flags);
+    assert_eq!(sent, Ok(data.len()));
+    socket.into()
+}
+
+/// TCP Fast Open (RFC 7413) with Linux's at the other end: the first connection brings the cookie,
+/// the second one its data with the SYN.
+fn fast_open_each_way() {
+    in_namespace(|device| {
+        // Clients, and servers without a setting of their socket's.
+        std::fs::write("/proc/sys/net/ipv4/tcp_fastopen", "1027").expect("the namespace's own");
+        let (runtime, stack) = start(device);
+        let config = Config { fast_open: true, ..Config::default() };
+
+        let listener = KernelListener::bind(kernel(0)).expect("a port");
+        let to = listener.local_addr().expect("its address");
+        for is_taken in [false, true] {
+            let connect = TcpStream::connect_with(&stack, ours(0), to, &config, b"question");
+            let (stream, written) = runtime.block_on(connect).expect("it connects");
+            let mut got = [0; 8];
+            let (mut peer, _) = listener.accept().expect("a connection");
+            peer.read_exact(&mut got).expect("it goes on");
+            assert_eq!((written, &got), (8, b"question"));
+            assert_eq!(stream.info().expect("it is there").syn_data, is_taken);
+        }
+
+        let listener = runtime.block_on(async { TcpListener::bind(&stack, ours(80), 4, &config) });
+        let listener = listener.expect("nobody listens");
+        for fast_opens in [0, 1] {
+            let kernel = std::thread::spawn(|| open_with(ours(80), b"question"));
+            let mut got = [0; 8];
+            let stream = runtime.block_on(async {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                stream.read_exact(&mut got).await.expect("it goes on");
+                stream.write_all(b"answer").await.expect("it goes on");
+                stream
+            });
+            assert_eq!(&got, b"question");
+            let mut answer = [0; 6];
+            let mut kernel = kernel.join().expect("no panic");
+            kernel.read_exact(&mut answer).expect("it goes on");
+            assert_eq!(&answer, b"answer");
+            assert_eq!(stack.counters().fast_opens, fast_opens);
+            drop(stream);
+        }
+    });
+}
+
 fullpipe_testkit::tests! {
-    [Root, Tun, Ip] nobody_listens, a_bad_device_carries_it_too,
+    [Root, Tun, Ip] nobody_listens, fast_open_each_way, a_bad_device_carries_it_too,
         a_device_with_offloads_carries_a_transfer_each_way;
     long [Root, Tun, Ip] a_good_device_carries_a_transfer_each_way, the_kernel_connects,
         a_peer_that_never_reads;

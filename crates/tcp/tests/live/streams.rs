@@ -1,6 +1,7 @@
 //! Streams and listeners, as users of tokio's own expect them.
 
 use std::io::{self, IoSlice};
+use std::time::{Duration, Instant};
 
 use fullpipe_tcp::tokio::{Stack, TcpListener, TcpStream};
 use fullpipe_tcp::{Config, State};
@@ -80,6 +81,9 @@ fn a_stream_that_is_closed_for_writing_is_writable() {
         client.writable().await.expect("it goes on");
     });
 }
+
+/// The longest that a cork holds a segment.
+const CORK: Duration = Duration::from_millis(200);
 
 /// More than the buffers hold goes each way at the same time.
 const EACH_WAY: usize = 20_000_000;
@@ -265,6 +269,75 @@ fn a_task_can_wait_until_everything_has_arrived() {
     });
 }
 
+/// What a stream's settings do is tested in virtual time; here, that they reach the connection. All
+/// waits are for an event, and the times are the least.
+fn a_stream_has_the_settings_of_a_socket() {
+    run(&runtime(), async {
+        let Pair { stacks, devices, client, mut server, .. } = pair().await;
+        client.set_cork(true);
+        let since = Instant::now();
+        client.try_write(b"held").expect("there is room");
+        server.read_exact(&mut [0; 4]).await.expect("it goes on");
+        assert!(since.elapsed() >= CORK, "{:?}", since.elapsed());
+        client.set_cork(false);
+        assert!(client.info().expect("it is there").data_segs_out >= 1);
+
+        let [mine, theirs] = [0, 1].map(|i| stacks[i].counters());
+        assert_eq!((mine.active_opens, theirs.passive_opens), (1, 1));
+        assert!(mine.segments_out >= 3 && theirs.segments_in >= 3);
+        // Of the two ends' memory only one is bounded.
+        stacks[0].set_memory_limit(1 << 20);
+        let data = vec![7; 8 << 20];
+        let written = client.try_write(&data).expect("there is room");
+        assert!(written < 1 << 20, "{written} bytes");
+
+        // Nothing arrives any more.
+        devices[0].set(crate::socket_pair::Fault::Full);
+        client.set_user_timeout(Duration::from_millis(1));
+        assert_eq!(client.broken().await.kind(), io::ErrorKind::TimedOut);
+    });
+}
+
+/// A second is the least idle time, so this is one of the long tests.
+fn a_stream_asks_whether_its_peer_is_there() {
+    run(&runtime(), async {
+        let Pair { devices, client, server: _server, .. } = pair().await;
+        devices[1].set(crate::socket_pair::Fault::Full);
+        let idle = Duration::from_secs(1);
+        client.set_keep_alive(Some(idle), Some(idle), 1);
+        assert_eq!(client.broken().await.kind(), io::ErrorKind::TimedOut);
+    });
+}
+
+/// TCP Fast Open: the second connection brings its data with the SYN.
+fn a_stream_opens_with_data() {
+    run(&runtime(), async {
+        let config = Config { fast_open: true, ..config() };
+        let Pair { stacks, listener, client: _first, server: _first_server, .. } =
+            pair_with(&config).await;
+        let (from, to) = (client(0), server(80));
+        let connect = TcpStream::connect_with(&stacks[0], from, to, &config, b"question");
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.expect("it connects");
+            stream.read_exact(&mut [0; 8]).await.expect("it goes on");
+            stream.write_all(b"answer").await.expect("it goes on");
+            stream
+        };
+        let (connected, served) = tokio::join!(connect, serve);
+        let (mut stream, written) = connected.expect("it connects");
+        stream.read_exact(&mut [0; 6]).await.expect("it goes on");
+        assert_eq!(written, 8);
+        assert!(stream.info().expect("it is there").syn_data);
+        assert!(served.info().expect("it is there").syn_data);
+        assert_eq!(stacks[1].counters().fast_opens, 1);
+
+        // Without it nothing leaves before the handshake is over, nor is anything kept for it.
+        let off = self::config();
+        let connect = TcpStream::connect_with(&stacks[0], from, to, &off, b"question");
+        assert_eq!(connect.await.expect("it connects").1, 0);
+    });
+}
+
 /// As tokio's own: the last task that polls, and one connection.
 fn a_listener_can_be_polled() {
     run(&runtime(), async {
@@ -311,5 +384,7 @@ fullpipe_testkit::tests! {
         halves_of_one_stream_become_it_again, a_peek_leaves_the_data, a_write_takes_several_parts,
         a_stream_that_is_dropped_with_unread_data_resets, a_stream_without_linger_resets,
         a_stream_with_a_linger_resets_after_it, a_task_can_wait_until_everything_has_arrived,
-        a_listener_can_be_polled, all_types_have_a_short_debug;
+        a_stream_has_the_settings_of_a_socket, a_stream_opens_with_data, a_listener_can_be_polled,
+        all_types_have_a_short_debug;
+    long [] a_stream_asks_whether_its_peer_is_there;
 }

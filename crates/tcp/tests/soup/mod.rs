@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use fullpipe_cc::{Algorithm, Duration, Instant};
-use fullpipe_tcp::wire::{self, Control, Ecn, Header, Segment, Timestamp};
+use fullpipe_tcp::wire::{self, Control, Ecn, FastOpen, Header, Segment, Timestamp};
 use fullpipe_tcp::{Config, Connection, Endpoint, Handle, ListenerHandle};
 
 use crate::input::Bytes;
@@ -50,6 +50,8 @@ struct Soup {
     asks: bool,
     peers: BTreeMap<(SocketAddr, SocketAddr), Peer>,
     config: Config,
+    /// The newest Fast Open cookie that the endpoint has given: all peers have one address.
+    cookie: Option<FastOpen>,
     buffer: Vec<u8>,
 }
 
@@ -77,6 +79,8 @@ pub(crate) fn run(input: &[u8]) -> usize {
         window_scaling: is_set(2),
         ecn: is_set(3),
         accurate_ecn: b >> 2 & 1 == 1,
+        fast_open: b >> 3 & 1 == 1,
+        fast_open_pending: 2,
         nagle: is_set(4),
         keep_alive: is_set(5).then_some(Duration::from_secs(5)),
         time_wait: Duration::from_secs(2),
@@ -91,8 +95,9 @@ pub(crate) fn run(input: &[u8]) -> usize {
     let now = Instant::default() + Duration::from_secs(1);
     let (handles, peers, buffer) = (Vec::new(), BTreeMap::new(), Vec::new());
     let (most, asks) = (MAX_CONNECTIONS, is_set(6));
+    let cookie = None;
     let mut soup =
-        Soup { now, end, is_limited, listener, handles, most, asks, peers, config, buffer };
+        Soup { now, end, is_limited, listener, handles, most, asks, peers, config, cookie, buffer };
     let mut events = 0;
     while let Some(event) = bytes.next() {
         soup.apply(event, &mut bytes);
@@ -181,6 +186,13 @@ impl Soup {
             sack_permitted: has(5) && control == Control::Syn,
             sack: if control == Control::Syn { [None; 3] } else { sack },
             timestamp: state.echo.map(|echo| Timestamp { value, echo }),
+            fast_open: match bytes.byte() % 8 {
+                _ if control != Control::Syn => None,
+                0..=3 => self.cookie,
+                4 => Some(FastOpen::REQUEST),
+                5 => FastOpen::new(&[detail; 8]),
+                _ => None,
+            },
             ecn: if has(7) { Ecn::Ce } else { Ecn::Ect0 },
             fragments: None,
         };
@@ -205,6 +217,11 @@ impl Soup {
             window_scale: opens.then_some(2),
             sack_permitted: opens,
             timestamp: state.echo.map(|echo| Timestamp { value: state.clock, echo }),
+            fast_open: if opens && detail.is_multiple_of(2) {
+                FastOpen::new(&[detail; 8])
+            } else {
+                None
+            },
             ..Header::default()
         };
         let ends = *ends;
@@ -232,6 +249,8 @@ impl Soup {
                 state.expected = header.seq.wrapping_add(length);
                 state.acked = header.ack.unwrap_or(0);
                 state.echo = header.timestamp.map(|timestamp| timestamp.value);
+                let given = header.fast_open.filter(|_| header.ack.is_some());
+                self.cookie = given.or(self.cookie);
             }
             self.end.on_timer(self.now);
         }

@@ -140,7 +140,7 @@ fn disturb(dice: &mut Dice, net: &mut Net, limits: &mut [usize; 2]) {
     match dice.below(6) {
         0 => net.apps[i].holds = true,
         1 => net.apps[i].read_step = dice.between(100, 16_000) as usize,
-        2 => net.ends[i].set_cork(handle, dice.one_in(2)),
+        2 => net.ends[i].set_cork(net.now, handle, dice.one_in(2)),
         3 => {
             let algorithm = ALGORITHMS[dice.below(7) as usize];
             net.ends[i].set_congestion(net.now, handle, algorithm);

@@ -249,6 +249,59 @@ fn marks_of_merged_segments_count_each() {
     assert!(told[0] >= 1 && told[1] >= 3, "{told:?}");
 }
 
+/// The flag CWR is a bit of the count of marked packets (RFC 9768 section 3.2.2). A device that
+/// clears it from the second packet on, as RFC 3168 section 6.1.2 has it, would tell other counts.
+#[test]
+fn bursts_go_on_after_a_mark_where_the_device_keeps_the_flag() {
+    for offload_keeps_cwr in [false, true] {
+        let config = Config {
+            ecn: true,
+            accurate_ecn: true,
+            algorithm: Algorithm::Bbr3,
+            nagle: false,
+            offload_keeps_cwr,
+            ..Config::default()
+        };
+        let (mut both, client, now) = connected(&config);
+        let server = both[1].next_changed().expect("it is new");
+        let mut frame = Vec::new();
+        for marks in 1..=8_u64 {
+            // Not all of them: that would be no router (section 3.2.2.3).
+            for is_marked in [true, false] {
+                both[1].write(now, server, b"x").expect("room");
+                while both[1].transmit_virtio(now, &mut frame) {
+                    if is_marked {
+                        wire::set_ce(&mut frame[10..]);
+                    }
+                    both[0].receive_virtio(now, &frame);
+                }
+            }
+            both[0].write(now, client, &[7; 4 * 1448]).expect("room");
+            let mut frames = Vec::new();
+            while both[0].transmit_virtio(now, &mut frame) {
+                both[1].receive_virtio(now, &frame);
+                frames.push(frame.clone());
+            }
+            let has_cwr = (5 + marks) & 2 != 0;
+            let is_burst = frames.iter().any(|frame| frame[0] == 1);
+            assert_eq!(is_burst, !has_cwr || offload_keeps_cwr, "{marks} marks");
+            for frame in &frames {
+                // VIRTIO_NET_HDR_GSO_ECN.
+                assert_eq!(frame[1] & 0x80 != 0, has_cwr && frame[0] == 1, "{marks} marks");
+                for packet in cut(frame) {
+                    let header = wire::parse(&packet).expect("its checksums are right").header;
+                    assert_eq!(u64::from(header.flags()), (5 + marks) % 8);
+                }
+            }
+            while both[1].transmit_virtio(now, &mut frame) {
+                both[0].receive_virtio(now, &frame);
+            }
+            let told = both[1].connection(server).expect("open").info().delivered_ce;
+            assert_eq!(told, marks);
+        }
+    }
+}
+
 /// Nothing is counted without a limit: what was counted before is forgotten with it.
 #[test]
 fn a_memory_limit_that_was_lifted_counts_anew() {

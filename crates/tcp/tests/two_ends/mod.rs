@@ -87,6 +87,8 @@ impl World {
         let [flags, algorithm, badness, carries] = [(); 4].map(|()| bytes.byte());
         let is_set = |bit: u8| flags >> bit & 1 == 1;
         let buffers = [(); 2].map(|()| buffer(bytes));
+        // Where `carries` says nothing else.
+        let is_fast = !is_set(5) && carries >= 64;
         let config = |i: usize| Config {
             algorithm: ALGORITHMS[usize::from(algorithm) % ALGORITHMS.len()],
             send_buffer: buffers[i],
@@ -102,11 +104,15 @@ impl World {
             window_scaling: is_set(2),
             ecn: is_set(3),
             nagle: is_set(4),
+            fast_open: is_fast,
             ..Config::default()
         };
         let mut all = [Endpoint::new([1; 16], 8), Endpoint::new([2; 16], 8)];
         let [local, remote] = ends();
         let listener = all[1].listen(remote, 2, &config(1)).expect("nobody listens");
+        if is_fast {
+            give_cookie(&mut all, now, listener, &config(0));
+        }
         let handle = all[0].connect(now, local, remote, &config(0)).expect("a connection");
         // No more than so many round trips through a tiny buffer.
         let amounts =
@@ -347,4 +353,24 @@ fn buffer(bytes: &mut Bytes<'_>) -> usize {
         1 => 1 + size * 40,
         _ => 1 + size * 200,
     }
+}
+
+/// A connection before the one that counts: with its cookie that one begins with data.
+fn give_cookie(ends: &mut [Endpoint; 2], now: Instant, listener: ListenerHandle, config: &Config) {
+    let [local, remote] = self::ends();
+    let handle = ends[0].connect(now, local, remote, config).expect("a connection");
+    let mut packet = Vec::new();
+    let mut carry = |ends: &mut [Endpoint; 2]| {
+        while let Some(i) = (0..2).find(|&i| ends[i].transmit(now, &mut packet)) {
+            ends[1 - i].receive(now, &packet);
+        }
+    };
+    carry(ends);
+    ends[0].abort(handle);
+    ends[0].release(now, handle);
+    carry(ends);
+    let accepted = ends[1].accept(listener).expect("a connection");
+    ends[1].release(now, accepted);
+    carry(ends);
+    assert_eq!([0, 1].map(|i| ends[i].connections()), [0, 0]);
 }

@@ -81,3 +81,16 @@ fn an_algorithm_that_does_not_answer_is_not_capable() {
     lab.write(1);
     assert_eq!(lab.out().header.ecn, Ecn::NotEct);
 }
+
+/// Section 6.1.2: the peer waits for the answer to its echo, whatever answers marks from now on.
+#[test]
+fn an_echo_is_answered_after_a_change_of_the_algorithm() {
+    let mut lab = marked();
+    lab.fly(8);
+    lab.send(Header { ece: true, ..lab.header(0, 8000) }, &[]);
+    lab.tcp.set_congestion(lab.now, Algorithm::Bbr1);
+    lab.write(2);
+    let out = lab.after(50);
+    let told = |i: usize| (out[i].header.cwr, out[i].header.ecn);
+    assert_eq!([told(0), told(1)], [(true, Ecn::NotEct), (false, Ecn::NotEct)]);
+}

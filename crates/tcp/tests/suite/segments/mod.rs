@@ -7,6 +7,7 @@ mod closing;
 mod data;
 mod ecn;
 mod endpoint;
+mod fast_open;
 mod handshake;
 mod icmp;
 mod lab;

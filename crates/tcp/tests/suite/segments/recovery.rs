@@ -454,3 +454,27 @@ fn another_algorithm_takes_over() {
     assert_eq!((lab.tcp.info().unacked, lab.tcp.info().lost_bytes), (0, 0));
     assert_eq!(lab.tcp.info().timeouts, 0);
 }
+
+/// RFC 9937 section 6.2: an ACK that delivers something lets as much leave, and one segment more if
+/// it advances, by which the recovery makes progress (SafeACK).
+#[test]
+fn an_ack_that_does_not_advance_is_not_safe() {
+    let recovering = || {
+        let mut lab = flight(&reno());
+        lab.after(40);
+        // All but the last are lost, as the reordering window says; one leaves whatever arrived.
+        lab.sack(0, &[(9000, 10_000)]);
+        let out = lab.after(60);
+        assert_eq!(lab.ranges(&out), [(0, 1000)]);
+        lab
+    };
+    let mut lab = recovering();
+    // An original was late.
+    lab.sack(0, &[(5000, 6000), (9000, 10_000)]);
+    let out = lab.all();
+    assert_eq!(lab.ranges(&out), [(1000, 1000)]);
+    let mut lab = recovering();
+    lab.sack(1000, &[(9000, 10_000)]);
+    let out = lab.all();
+    assert_eq!(lab.ranges(&out), [(1000, 1000), (2000, 1000)]);
+}

@@ -76,17 +76,17 @@ fn a_cork_holds_the_last_segment() {
     let write =
         |lab: &mut Lab, bytes| assert_eq!(lab.tcp.write(lab.now, &vec![1; bytes]), Ok(bytes));
     let mut lab = Lab::established(&config());
-    lab.tcp.set_cork(true);
+    lab.tcp.set_cork(lab.now, true);
     write(&mut lab, 300);
     lab.quiet();
     write(&mut lab, 800);
     assert_eq!(lab.out().range(&lab), (0, 1000), "a full one leaves");
     lab.quiet();
-    lab.tcp.set_cork(false);
+    lab.tcp.set_cork(lab.now, false);
     assert_eq!(lab.out().range(&lab), (1000, 100));
     lab.ack(0, 1100);
 
-    lab.tcp.set_cork(true);
+    lab.tcp.set_cork(lab.now, true);
     write(&mut lab, 10);
     assert_eq!(lab.timer(), Some(200));
     assert_eq!(lab.after(199), []);
@@ -98,4 +98,44 @@ fn a_cork_holds_the_last_segment() {
     lab.quiet();
     lab.tcp.close(lab.now);
     assert_eq!(lab.out().range(&lab), (1110, 20), "the end does not wait");
+}
+
+/// What waits already when the cork is put in is held as well, for 200 ms from then on.
+#[test]
+fn a_cork_holds_what_waits_already() {
+    let mut lab = Lab::established(&config());
+    lab.window = 1500;
+    lab.ack(0, 0);
+    assert_eq!(lab.tcp.write(lab.now, &[1; 2500]), Ok(2500));
+    // The peer's window is too small for the second one.
+    let out = lab.all();
+    assert_eq!(lab.ranges(&out), [(0, 1000)]);
+    lab.tcp.set_cork(lab.now, true);
+    lab.after(50);
+    lab.window = 10_000;
+    lab.ack(0, 1000);
+    let out = lab.all();
+    assert_eq!(lab.ranges(&out), [(1000, 1000)], "the last half waits");
+    lab.ack(0, 2000);
+    assert_eq!(lab.after(149), []);
+    let out = lab.after(1);
+    assert_eq!(lab.ranges(&out), [(2000, 500)]);
+}
+
+/// The 200 ms are those of the segment that waits, and not of one before it that was filled.
+#[test]
+fn a_cork_counts_from_the_segment_that_waits() {
+    let mut lab = Lab::established(&config());
+    lab.tcp.set_cork(lab.now, true);
+    assert_eq!(lab.tcp.write(lab.now, &[1; 900]), Ok(900));
+    assert_eq!(lab.after(150), []);
+    // The same segment goes on waiting.
+    assert_eq!(lab.tcp.write(lab.now, &[1; 50]), Ok(50));
+    assert_eq!(lab.timer(), Some(50));
+    assert_eq!(lab.tcp.write(lab.now, &[1; 250]), Ok(250));
+    assert_eq!(lab.out().range(&lab), (0, 1000));
+    lab.ack(0, 1000);
+    assert_eq!(lab.after(199), []);
+    let out = lab.after(1);
+    assert_eq!(lab.ranges(&out), [(1000, 200)]);
 }

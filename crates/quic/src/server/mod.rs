@@ -208,11 +208,11 @@ impl Server {
         let address = socket.local_addr().map_err(ServeError::Socket)?;
         let secret = options.secret.map_or_else(Secret::random, Ok).map_err(ServeError::Secret)?;
         let keys = secret.at(address);
-        let guard = Guard::new(options.transport.idle_timeout.into());
+        let guard = Guard::new();
         let (versions, notes) = (options.versions.with_v1(), Notes::new());
         let crypto = tls.crypto(versions, &notes)?;
         let preferred_address = options.preferred_address;
-        let mut config = noq::ServerConfig::with_crypto(guard.watch(crypto));
+        let mut config = noq::ServerConfig::with_crypto(crypto);
         config
             .token_key(keys.token_key())
             .preferred_address_v4(preferred_address.v4)

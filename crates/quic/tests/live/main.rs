@@ -7,6 +7,7 @@ mod common;
 #[path = "../common/raw.rs"]
 mod raw;
 
+mod amplification;
 mod bounds;
 mod certificates;
 mod changing_files;
@@ -25,6 +26,7 @@ mod windows;
 
 fn main() -> ExitCode {
     fullpipe_testkit::main(&[
+        amplification::TESTS,
         bounds::TESTS,
         certificates::TESTS,
         changing_files::TESTS,

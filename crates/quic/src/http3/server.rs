@@ -1,5 +1,6 @@
 //! Requests over HTTP/3, and their answers.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,6 +22,9 @@ pub(crate) const UNI_STREAMS: u32 = 3;
 /// The longest DATA frame there is: of data that ends when the client has enough.
 const ENDLESS: u64 = (1 << 62) - 1;
 
+/// H3_MISSING_SETTINGS (RFC 9114 section 8.1).
+const MISSING_SETTINGS: VarInt = VarInt::from_u32(0x10a);
+
 /// More than a GOAWAY has.
 const GOAWAY_BYTES: u64 = 64;
 /// Longest time for a GOAWAY to arrive before the connection may be closed behind it.
@@ -35,7 +39,7 @@ pub(crate) async fn serve(
 ) {
     let window = Arc::new(shared.window(connection));
     let adapter = Connection::of_server(connection.clone());
-    let streams = adapter.streams();
+    let (streams, load) = (adapter.streams(), adapter.load());
     let mut builder = h3::server::builder();
     builder.max_field_section_size(MAX_REQUEST_BYTES as u64);
     let ended = async {
@@ -69,7 +73,20 @@ pub(crate) async fn serve(
         }
         Ok::<(), ConnectionError>(())
     };
-    if let Err(error) = ended.await {
+    // A client sends them first (RFC 9114 section 6.2.1); one that does not could leave them half
+    // sent for as long as it keeps the connection.
+    let late = async {
+        if tokio::time::timeout(shared.limits.request_timeout, load.has_settings()).await.is_err() {
+            connection.close(MISSING_SETTINGS, b"the settings took too long to arrive");
+        }
+        // The close ends the other.
+        std::future::pending::<Infallible>().await
+    };
+    let ended = tokio::select! {
+        ended = ended => ended,
+        never = late => match never {},
+    };
+    if let Err(error) = ended {
         let error = crate::log::Escaped(error);
         tracing::debug!(%peer, %error, "disconnected");
     }

@@ -8,6 +8,7 @@ mod common;
 mod raw;
 
 mod amplification;
+mod answers;
 mod bounds;
 mod certificates;
 mod changing_files;
@@ -21,12 +22,14 @@ mod refusals;
 mod serve_and_get;
 mod sessions;
 mod thrown_away;
+mod unfinished;
 mod versions;
 mod windows;
 
 fn main() -> ExitCode {
     fullpipe_testkit::main(&[
         amplification::TESTS,
+        answers::TESTS,
         bounds::TESTS,
         certificates::TESTS,
         changing_files::TESTS,
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         serve_and_get::TESTS,
         sessions::TESTS,
         thrown_away::TESTS,
+        unfinished::TESTS,
         versions::TESTS,
         windows::TESTS,
     ])

@@ -156,7 +156,7 @@ pub(super) async fn accept(endpoint: Endpoint, admission: Arc<Admission>, shared
             continue;
         }
         let validated = incoming.remote_address_validated();
-        match admission.decide(validated) {
+        match admission.decide(incoming.remote_address().ip(), validated) {
             Verdict::Accept(slot, handshake) => {
                 shared.counters.admitted.add(1);
                 tokio::spawn(serve(incoming, slot, handshake, shared.clone()));

@@ -17,7 +17,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::admission::Verdict;
 use super::answer::Outcome;
 use super::connection::Shared;
 use super::patient::Patient;
@@ -35,13 +34,14 @@ type Answer = Response<Either<Empty<Bytes>, Channel<Bytes, io::Error>>>;
 
 impl Server {
     /// Answers the requests that come on `stream`, which `peer` has opened, until it ends. The
-    /// limits are those of connections over QUIC; beyond their number the stream is closed.
+    /// limits are those of connections over QUIC, but for the number
+    /// [`Limits::tcp_connections`](crate::Limits::tcp_connections); beyond it the stream is closed.
     pub async fn converse<S>(&self, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let shared = &self.shared;
-        let Verdict::Accept(_slot, _) = self.admission.decide(true) else {
+        let Some(_slot) = self.admission.admit_tcp(peer.ip()) else {
             return shared.counters.refused.add(1);
         };
         shared.counters.admitted.add(1);

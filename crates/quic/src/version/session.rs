@@ -222,7 +222,7 @@ impl TlsSession {
         if version == V2 {
             self.negotiated.set_v2();
         }
-        self.first = hello.versions.map_or(begun, |versions| versions.chosen);
+        self.first = begun;
         let tls = if version == V2 { &waiting.v2 } else { &waiting.v1 };
         let parameters = encode(&waiting.parameters, version, waiting.versions);
         let connection = ServerConnection::new(tls.clone(), labels(version), parameters)
@@ -275,10 +275,18 @@ impl TlsSession {
 /// The version that a server chooses: that of the client's first packet, or version 2 if the client
 /// speaks it. A session is resumed in the version in which it began. A client that tells no
 /// versions has that of its first packet, `begun`, alone.
+///
+/// # Errors
+/// The client leaves its own version out of those that it speaks, which is malformed, or tells
+/// another one than its packets have (RFC 9368 section 4): somebody may have changed either.
 fn chosen(hello: &Hello, begun: u32, mine: QuicVersions) -> Result<u32, TransportError> {
     let Some(versions) = &hello.versions else { return Ok(begun) };
     if !versions.available.contains(&versions.chosen) {
-        return Err(version_error("the chosen version is not among the available ones"));
+        let code = TransportErrorCode::TRANSPORT_PARAMETER_ERROR;
+        return Err(error(code, "the chosen version is not among the available ones"));
+    }
+    if versions.chosen != begun {
+        return Err(version_error("the client tells another version than it sends"));
     }
     let offers_v2 = versions.available.contains(&V2) && !hello.resumes;
     let v2 = versions.chosen == V2 || offers_v2;
@@ -438,6 +446,7 @@ impl Session for TlsSession {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ServerTls;
     use crate::version::parameters::VersionInformation;
 
     #[test]
@@ -459,6 +468,60 @@ mod tests {
         ] {
             assert_eq!(chosen(hello, begun, mine).expect("a version"), version, "{hello:?}");
         }
-        assert!(chosen(&hello(V1, &[V2], false), V1, both).is_err(), "not among the available");
+        for (hello, begun, code) in [
+            (&hello(V1, &[V2], false), V1, TransportErrorCode::TRANSPORT_PARAMETER_ERROR),
+            (&hello(V2, &[V2, V1], false), V1, version_error("").code),
+            (&hello(V1, &[V2, V1], false), V2, version_error("").code),
+            (&hello(RESERVED, &[RESERVED, V1], false), V1, version_error("").code),
+        ] {
+            let error = chosen(hello, begun, both).expect_err("no version");
+            assert_eq!(error.code, code, "{hello:?} in {begun:#x}");
+        }
+    }
+
+    /// A version that nobody speaks (RFC 9000 section 15).
+    const RESERVED: u32 = 0x0a0a_0a0a;
+
+    /// What a server makes of a ClientHello that tells one version, in packets of another.
+    fn answer(told: u32, begun: u32) -> Result<bool, TransportError> {
+        let tls = ServerTls::self_signed(&["localhost"]).expect("a certificate");
+        let notes = Notes::new();
+        let crypto = tls.crypto(QuicVersions::V1AndV2, &notes).expect("TLS");
+        // initial_source_connection_id, which a client always sends.
+        let parameters = |side| {
+            let mut bytes = &[0x0f, 1, 7][..];
+            TransportParameters::read(side, &mut bytes).expect("valid")
+        };
+        let id = ConnectionId::new(&[1; 8]);
+        if begun == V2 {
+            notes.begins_with_v2(id);
+        }
+        let mut server = crypto.start_session(V1, &parameters(Side::Server));
+        let _keys = server.initial_keys(id, Side::Server);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("TLS 1.3")
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+        config.alpn_protocols = vec![crate::ALPN.to_vec()];
+        let name = ServerName::try_from("localhost").expect("a name");
+        let told = encode(&parameters(Side::Client), told, QuicVersions::V1AndV2);
+        let client = ClientConnection::new(Arc::new(config), labels(begun), name, told);
+        let mut hello = Vec::new();
+        let _none_yet = client.expect("a client").write_hs(&mut hello);
+        server.read_handshake(&hello)
+    }
+
+    /// RFC 9368 section 4.
+    #[test]
+    fn a_client_has_to_tell_the_version_of_its_packets() {
+        for (told, begun) in [(V1, V1), (V2, V2)] {
+            assert!(answer(told, begun).is_ok(), "{told:#x} in {begun:#x}");
+        }
+        for (told, begun) in [(V2, V1), (V1, V2)] {
+            let error = answer(told, begun).expect_err("another version");
+            assert_eq!(error.code, version_error("").code, "{told:#x} in {begun:#x}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod admission;
 mod answer;
 mod by_name;
+mod conditions;
 mod configs;
 mod connection;
 mod http;
@@ -26,7 +27,7 @@ use noq::{AsyncUdpSocket, Connection, Endpoint, Runtime, VarInt};
 pub(crate) use answer::give;
 pub use configs::Arrival;
 pub(crate) use connection::Shared;
-pub(crate) use http::{refusal_of, respond};
+pub(crate) use http::{has_body, refusal_of, respond};
 pub use limits::Limits;
 pub(crate) use open::Entry;
 pub use stats::ServerStats;

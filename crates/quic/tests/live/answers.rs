@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{fetch, loopback};
+use crate::common::{fetch, frame, headers, length, loopback};
 use fullpipe_quic::noq::crypto::rustls::QuicServerConfig;
 use fullpipe_quic::noq::{Connection, Endpoint, ServerConfig};
 use fullpipe_quic::{Alpn, Client, ClientError, ClientOptions, Verify};
@@ -48,27 +48,6 @@ async fn serve(connection: Connection, control: &[u8], answer: &[u8]) {
         open.push(send);
     }
     drop(stream);
-}
-
-/// A variable-length integer of four bytes (RFC 9000 section 16).
-fn length(bytes: usize) -> [u8; 4] {
-    (bytes as u32 | 0x8000_0000).to_be_bytes()
-}
-
-fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
-    [&[kind][..], &length(payload.len()), payload].concat()
-}
-
-/// A HEADERS frame of literal fields (RFC 9204 section 4.5.6).
-fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut section = vec![0, 0];
-    for (name, value) in fields {
-        section.extend_from_slice(&[0x27, name.len() as u8 - 7]);
-        section.extend_from_slice(name.as_bytes());
-        section.push(value.len() as u8);
-        section.extend_from_slice(value.as_bytes());
-    }
-    frame(1, &section)
 }
 
 fn status(code: &str) -> Vec<u8> {

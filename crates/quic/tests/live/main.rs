@@ -19,6 +19,7 @@ mod http3;
 mod migration;
 mod preferred;
 mod refusals;
+mod semantics;
 mod serve_and_get;
 mod sessions;
 mod thrown_away;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         migration::TESTS,
         preferred::TESTS,
         refusals::TESTS,
+        semantics::TESTS,
         serve_and_get::TESTS,
         sessions::TESTS,
         thrown_away::TESTS,

@@ -44,7 +44,8 @@ const REQUESTS: usize = 100;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// https://HOST:PORT/PATH, or tcp://HOST:PORT/PATH, which has no TLS
+    /// https://HOST[:PORT]/PATH, with port 443 if none is said, or tcp://HOST:PORT/PATH, which has
+    /// no TLS
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
     /// Write to FILE instead of the last part of the URL's path, "-" for stdout; for one URL

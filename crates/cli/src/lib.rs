@@ -9,6 +9,7 @@ mod colour;
 mod compare;
 mod completions;
 mod conformance;
+mod descriptors;
 mod experiment;
 mod explain;
 mod failure;

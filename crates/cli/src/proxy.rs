@@ -14,7 +14,6 @@ use std::time::Duration;
 use fullpipe_cc::Duration as Time;
 use fullpipe_lab::units::parse_bytes;
 use fullpipe_lab::{Cc, KernelCc};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::lookup_host;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -24,7 +23,7 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::transport::{self, Connection, Listener, Settings, Transport};
 use crate::tun::Tun;
-use crate::{print, say};
+use crate::{descriptors, print, say};
 use relay::End;
 use totals::Totals;
 
@@ -115,17 +114,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     outcome
 }
 
-/// Raises the limit of open descriptors as far as this process may: a connection has one on each
-/// side with the kernel's TCP, and the usual 1024 would do for 496 connections.
+/// A connection has a descriptor on each side with the kernel's TCP, and the usual limit of 1024
+/// would do for 496 connections.
 fn raise_descriptors(args: &Args) {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     let each = if args.tun.is_some() { 1 } else { 2 };
     let wanted = each * args.max_connections as u64 + OTHER_DESCRIPTORS;
-    if soft >= wanted {
-        return;
-    }
-    let raised = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard);
-    let allowed = if raised.is_ok() { wanted.min(hard) } else { soft };
+    let allowed = descriptors::raise(wanted);
     if allowed < wanted {
         say(&format!(
             "note: {} connections need {wanted} descriptors, and this process may have {allowed} (ulimit -n)",

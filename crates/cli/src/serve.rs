@@ -116,12 +116,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Failure> {
     let mut signals = Signals::install()?;
     let (choose, choose_by_name) = congestion::choose(&args.cc_for);
+    let limits = args.limits.limits(args.tcp.is_the_kernels());
     let options = ServerOptions {
         congestion: args.cc,
         choose,
         choose_by_name,
         transport: args.limits.transport(),
-        limits: args.limits.limits(),
+        limits,
         secret: args.state.as_deref().map(secret).transpose()?,
         versions: args.quic_versions,
         preferred_address: args.preferred_address.unwrap_or_default(),
@@ -132,7 +133,6 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
     let content = Content::Dir(args.dir.clone());
     let server = Server::bind(args.listen, tls, content, options).map_err(Failure::bad_input)?;
     let server = Arc::new(server);
-    let limits = args.limits.limits();
     let tcp = args.tcp.start(&server, &limits, args.cc, &args.cc_for).await?;
     memory::give_back_after_peaks(server.clone());
     let metrics = match args.metrics {

@@ -9,7 +9,7 @@ use fullpipe_tcp::tokio::{self as own, Stack};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Request, Response, header};
+use hyper::{Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -130,7 +130,8 @@ impl Client {
             request.body(Empty::new()).map_err(|error| FetchError::Tcp(error.to_string()))?;
         let response = requests.send_request(request).await.map_err(lost)?;
         match response.status() {
-            status if status.is_success() => Ok(response),
+            // A part is no answer to who did not ask for one (RFC 9110 section 15.3.7).
+            status if status.is_success() && status != StatusCode::PARTIAL_CONTENT => Ok(response),
             status => Err(FetchError::status(status.as_u16())),
         }
     }

@@ -52,8 +52,13 @@ impl Target {
             Some(Host::Ipv6(ip)) => ip.to_string(),
             None => return Err(format!("the URL {text:?} has no host; {EXAMPLE}")),
         };
-        let port = explicit_port(text, &url)
-            .ok_or_else(|| format!("the URL {text:?} has no port; {EXAMPLE}"))?;
+        let port = match (explicit_port(text, &url), scheme) {
+            (Some(port), _) => port,
+            (None, Scheme::Https) => HTTPS_PORT,
+            (None, Scheme::Tcp) => {
+                return Err(format!("the URL {text:?} has no port; {EXAMPLE}"));
+            }
+        };
         let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
         Ok(Self { scheme, host, port, path: format!("{}{query}", url.path()) })
     }
@@ -76,8 +81,13 @@ impl Target {
         let path = self.path.split_once('?').map_or(self.path.as_str(), |(path, _)| path);
         let last = path.rsplit('/').next().unwrap_or_default();
         let name = percent_decode_str(last).decode_utf8().unwrap_or_default();
-        if matches!(name.as_ref(), "" | "." | "..") || name.contains(['/', '\\', '\0']) {
+        if matches!(name.as_ref(), "" | "." | "..") || name.contains(['/', '\\']) {
             return Err("the URL does not end with a file name; choose one with -o FILE".to_owned());
+        }
+        if name.contains(is_hidden) {
+            return Err(format!(
+                "the file name {name:?} has characters that steer a terminal; choose one with -o FILE"
+            ));
         }
         Ok(name.into_owned())
     }
@@ -85,8 +95,19 @@ impl Target {
 
 const EXAMPLE: &str = "it should be like https://localhost:4433/file or tcp://localhost:80/file";
 
-/// The port that is written. `Url` forgets one that is the scheme's default, but there is no
-/// default here: that people who leave it out mean 443 is a guess.
+/// Characters that nobody sees in a list of files and that change what is seen of others: control
+/// characters, of which escape sequences are made, and marks of the direction of text.
+fn is_hidden(character: char) -> bool {
+    let marks = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}'];
+    character.is_control()
+        || marks.contains(&character)
+        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The default port of https (RFC 9110 section 4.2.2).
+const HTTPS_PORT: u16 = 443;
+
+/// The port that is written. `Url` forgets one that is the default of https, and tcp has none.
 fn explicit_port(text: &str, url: &Url) -> Option<u16> {
     let authority = text.split_once("://")?.1;
     let authority = authority.split(['/', '?', '#', '\\']).next()?;
@@ -131,6 +152,9 @@ mod tests {
             ("https://[::1]:4433/a/b?c=d#e", target("::1", 4433, "/a/b?c=d")),
             ("HTTPS://Example.ORG:65535/a b/é", target("example.org", 65535, "/a%20b/%C3%A9")),
             ("https://h:1/a/../b", target("h", 1, "/b")),
+            ("https://localhost/f", target("localhost", 443, "/f")),
+            ("https://localhost:/f", target("localhost", 443, "/f")),
+            ("https://[::443]/f:1", target("::443", 443, "/f:1")),
         ] {
             assert_eq!(Target::parse(url), Ok(expected), "{url}");
         }
@@ -139,11 +163,10 @@ mod tests {
     #[test]
     fn anything_else_is_answered_with_what_would_be_right() {
         for (url, reason) in [
-            ("https://localhost/f", "no port"),
-            ("https://localhost:/f", "no port"),
-            ("https://[::1]/f", "no port"),
-            ("https://[::443]/f", "no port"),
-            ("https://localhost/f:443", "no port"),
+            ("tcp://localhost/f", "no port"),
+            ("tcp://localhost:/f", "no port"),
+            ("tcp://[::443]/f", "no port"),
+            ("tcp://localhost/f:443", "no port"),
             ("http://localhost:4433/f", "https://"),
             ("ftp://localhost:4433/f", "https://"),
             ("localhost:4433/f", "https://"),
@@ -174,6 +197,11 @@ mod tests {
             ("https://h:1/..%2fb", None),
             ("https://h:1/a%5cb", None),
             ("https://h:1/%00", None),
+            ("https://h:1/%1b[2Jname", None),
+            ("https://h:1/a%0ab", None),
+            ("https://h:1/%c2%9b31m", None),
+            ("https://h:1/gpj.%e2%80%aeexe", None),
+            ("https://h:1/%d7%a9%d7%9c%d7%95%d7%9d", Some("שלום")),
             ("https://h:1/%ff", None),
         ] {
             let found = Target::parse(url).expect(url).file_name().ok();

@@ -4,15 +4,30 @@ use fullpipe_cc::Duration;
 use fullpipe_lab::units;
 use fullpipe_quic::{Limits, TransportSettings};
 
-use crate::{INITIAL_RTT, parse_timeout};
+use crate::{INITIAL_RTT, descriptors, parse_timeout};
+
+/// Descriptors for everything but files and connections over TCP: sockets, timers, the runtime,
+/// logs.
+const OTHER_DESCRIPTORS: u64 = 64;
+/// Files open at one time, unless the user says otherwise, and those that there are in any case.
+const MOST_FILES: usize = 1024;
+const LEAST_FILES: usize = 8;
 
 /// The limits that a user can set; without one, it is as `Limits` has it.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct LimitArgs {
-    /// Connections at one time; further ones are refused [default: 4096]
+    /// Connections over QUIC at one time; further ones are refused [default: 4096]
     #[arg(long, value_name = "COUNT")]
     max_connections: Option<usize>,
+    /// Connections over TCP at one time, with --tcp; further ones are closed [default: 1024, or
+    /// less if the process may open less]
+    #[arg(long, value_name = "COUNT")]
+    max_tcp_connections: Option<usize>,
+    /// Connections at one time from one IPv4 address or one /64 of IPv6, over QUIC and as many over
+    /// TCP [default: 512]
+    #[arg(long, value_name = "COUNT")]
+    max_per_address: Option<usize>,
     /// Handshakes at one time with clients whose address is not validated; further ones must first
     /// return a token (Retry), and with 0 all [default: 64]
     #[arg(long, value_name = "COUNT")]
@@ -46,8 +61,25 @@ pub(super) struct LimitArgs {
 }
 
 impl LimitArgs {
-    pub(super) fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
+    /// The limits; `has_tcp` if the kernel's TCP takes a descriptor for each connection. Raises what
+    /// this process may open to what they need, or they are less.
+    pub(super) fn limits(&self, has_tcp: bool) -> Limits {
+        let usual = Limits::default();
+        let files = self.max_files.unwrap_or(MOST_FILES) as u64;
+        let tcp = self.max_tcp_connections.unwrap_or(usual.tcp_connections);
+        let tcp = if has_tcp { tcp as u64 } else { 0 };
+        let allowed = descriptors::raise(files + tcp + OTHER_DESCRIPTORS);
+        let for_both = allowed.saturating_sub(OTHER_DESCRIPTORS);
+        // A connection over TCP has one, and another one for its file.
+        let tcp = tcp.min(for_both / 2);
+        let mut limits = usual;
+        limits.open_files = count(for_both - tcp).clamp(LEAST_FILES, MOST_FILES);
+        if has_tcp {
+            limits.tcp_connections = count(tcp);
+        } else {
+            set(&mut limits.tcp_connections, self.max_tcp_connections);
+        }
+        set(&mut limits.per_address, self.max_per_address);
         set(&mut limits.connections, self.max_connections);
         set(&mut limits.unvalidated_handshakes, self.retry_above);
         set(&mut limits.requests, self.max_requests);
@@ -69,6 +101,10 @@ impl LimitArgs {
         set(&mut transport.idle_timeout, self.idle_timeout);
         transport
     }
+}
+
+fn count(descriptors: u64) -> usize {
+    usize::try_from(descriptors).unwrap_or(usize::MAX)
 }
 
 fn set<T>(limit: &mut T, given: Option<T>) {

@@ -47,6 +47,11 @@ pub(super) struct TcpServer {
 }
 
 impl TcpArgs {
+    /// True if connections are the kernel's, each with a descriptor.
+    pub(super) fn is_the_kernels(&self) -> bool {
+        self.tcp.is_some() && self.tun.is_none()
+    }
+
     /// Listens as the switches say; `None` without them.
     pub(super) async fn start(
         &self,
@@ -77,7 +82,7 @@ impl TcpArgs {
         for rule in rules.iter().map(Rule::congestion).chain([congestion]) {
             algorithm(rule)?;
         }
-        let (stack, mtu) = tun.start(limits.connections.saturating_add(BACKLOG))?;
+        let (stack, mtu) = tun.start(limits.tcp_connections.saturating_add(BACKLOG))?;
         let config = Config { algorithm: algorithm(congestion)?, mtu, ..config(limits) };
         let listener = own::TcpListener::bind(&stack, address, BACKLOG, &config).map_err(cannot)?;
         tokio::spawn(accept_own(listener, server.clone(), rules));
@@ -101,9 +106,9 @@ impl TcpServer {
     }
 }
 
-/// All connections together hold no more than they may over QUIC.
+/// All connections over TCP together hold no more than those over QUIC may.
 fn config(limits: &Limits) -> Config {
-    let part = limits.send_memory / limits.connections.max(1) as u64;
+    let part = limits.send_memory / limits.tcp_connections.max(1) as u64;
     Config {
         send_buffer: usize::try_from(OWN_BYTES.saturating_add(part)).unwrap_or(usize::MAX),
         receive_buffer: RECEIVE_BUFFER,

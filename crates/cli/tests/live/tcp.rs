@@ -17,6 +17,7 @@ fullpipe_testkit::tests! {
         who_takes_nothing_or_sends_nothing_is_cut_off,
         a_file_that_is_cut_off_is_an_error,
         connections_beyond_the_limit_are_closed,
+        the_soft_limit_of_descriptors_is_raised,
         what_cannot_be_is_one_line,
         an_answer_on_its_way_arrives_when_the_server_ends;
     [Root, Tun, Ip] get_fetches_files_over_our_tcp;
@@ -219,14 +220,46 @@ fn a_file_that_is_cut_off_is_an_error() {
 
 fn connections_beyond_the_limit_are_closed() {
     let dir = files();
-    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0", "--max-connections", "1"]);
+    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0", "--max-tcp-connections", "1"]);
     let mut first = TcpStream::connect(tcp(&serve)).expect("a connection");
     first.write_all(b"GET /small HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
     first.read_exact(&mut [0; 12]).expect("an answer");
     let mut second = TcpStream::connect(tcp(&serve)).expect("a connection");
     assert!(matches!(second.read(&mut [0; 1]), Ok(0) | Err(_)));
+    // QUIC has places of its own.
+    let said = run(fullpipe(dir.path(), &["get", &serve.url("/small"), "-o", "-", "--insecure"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
     first.shutdown(Shutdown::Both).expect("open");
 }
+
+/// The soft limit of open descriptors of a process.
+#[cfg(target_os = "linux")]
+fn soft_limit(process: u32) -> u64 {
+    let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).expect("a process");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
+    line.split_whitespace().nth(3).and_then(|soft| soft.parse().ok()).expect("a number")
+}
+
+#[cfg(target_os = "linux")]
+fn the_soft_limit_of_descriptors_is_raised() {
+    let dir = files();
+    let script = r#"ulimit -S -n 100; exec "$0" "$@""#;
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_fullpipe"), "serve", "."]);
+    command.args(["--listen", "127.0.0.1:0", "--tcp", "127.0.0.1:0"]).current_dir(dir.path());
+    command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    command.stdout(std::process::Stdio::piped());
+    let mut process = crate::common::Running(command.spawn().expect("a shell"));
+    crate::common::first_line(&mut process);
+    // 1024 files, as many connections over TCP, and others.
+    let raised = soft_limit(process.0.id());
+    let (_, hard) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)
+        .expect("a limit");
+    assert_eq!(raised, hard.min(2112));
+}
+
+#[cfg(not(target_os = "linux"))]
+fn the_soft_limit_of_descriptors_is_raised() {}
 
 fn what_cannot_be_is_one_line() {
     let dir = files();

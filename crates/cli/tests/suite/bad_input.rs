@@ -74,7 +74,7 @@ fn of_get() {
         dir.path(),
         &[
             (&["get"], &["URL"]),
-            (&["get", "https://localhost/f"], &["no port", "https://localhost:4433/file"]),
+            (&["get", "tcp://localhost/f"], &["no port", "https://localhost:4433/file"]),
             (&["get", "http://localhost:4433/f"], &["https://"]),
             (&["get", "localhost:4433/f"], &["https://"]),
             (&["get", "nonsense"], &["no URL"]),
@@ -191,7 +191,7 @@ fn of_all_commands_and_files() {
         (&["kernel", "laod"], &["did you mean load?"]),
         (&["clean", "all"], &["unexpected argument 'all'"]),
         (&["serve", ".", "--listen", "4433"], &["127.0.0.1:4433"]),
-        (&["get", "https://localhost/f"], &["no port", "https://localhost:4433/file"]),
+        (&["get", "tcp://localhost/f"], &["no port", "https://localhost:4433/file"]),
     ];
     assert!(rows.len() >= 30, "{} rows", rows.len());
     refused_with(dir.path(), rows);

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
 #[cfg(any(test, not(target_os = "linux")))]
@@ -49,8 +49,17 @@ pub(crate) struct OpenFile {
     pub(crate) bytes: u64,
     /// The first byte of it that is wanted; `bytes` count from here.
     pub(crate) from: u64,
+    /// Of the whole file.
+    pub(crate) stamp: Stamp,
     pub(crate) disk: Disk,
     _descriptor: OwnedSemaphorePermit,
+}
+
+/// What tells a file's content from that of another one, or from its own at another time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) modified: SystemTime,
+    pub(crate) bytes: u64,
 }
 
 /// Runs calls that may wait for a disk on a few threads; few, because each thread keeps its memory.
@@ -107,9 +116,9 @@ impl Directory {
         };
         let root = self.root.clone();
         let opened = self.disk.run(move || open_regular(&root, &relative)).await;
-        let (file, bytes) = opened.ok_or(Refusal::Internal)??;
-        let (file, disk) = (Arc::new(file), self.disk.clone());
-        Ok(Body::File(OpenFile { file, bytes, from: 0, disk, _descriptor: permit }))
+        let (file, stamp) = opened.ok_or(Refusal::Internal)??;
+        let (file, disk, bytes) = (Arc::new(file), self.disk.clone(), stamp.bytes);
+        Ok(Body::File(OpenFile { file, bytes, from: 0, stamp, disk, _descriptor: permit }))
     }
 }
 
@@ -143,7 +152,7 @@ fn open_by_names(root: &OwnedFd, relative: &Path, flags: OFlag) -> Result<OwnedF
 
 /// Opens a regular file and nothing else. The type is asked of the descriptor, which no renaming
 /// changes, and `O_NONBLOCK` opens a FIFO without a writer.
-fn open_regular(root: &OwnedFd, relative: &Path) -> Result<(File, u64), Refusal> {
+fn open_regular(root: &OwnedFd, relative: &Path) -> Result<(File, Stamp), Refusal> {
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut opened = Err(Errno::EAGAIN);
     for _ in 0..ATTEMPTS {
@@ -157,7 +166,9 @@ fn open_regular(root: &OwnedFd, relative: &Path) -> Result<(File, u64), Refusal>
     if !metadata.is_file() {
         return Err(Refusal::Forbidden);
     }
-    Ok((file, metadata.len()))
+    let modified = metadata.modified().map_err(|_| Refusal::Internal)?;
+    let stamp = Stamp { modified, bytes: metadata.len() };
+    Ok((file, stamp))
 }
 
 fn refusal_for(errno: Errno) -> Refusal {

@@ -12,6 +12,7 @@ use dir::{Directory, Disk, OpenFile};
 use crate::ServeError;
 use crate::hq::Refusal;
 
+pub(crate) use dir::Stamp;
 pub(crate) use send::{BLOCK_BYTES, SendError, Sending, read};
 
 /// Source of the server's answers.
@@ -80,6 +81,14 @@ impl Body {
             Self::File(file) => Some(file.bytes),
             Self::Bulk { bytes } => Some(*bytes).filter(|bytes| *bytes < u64::MAX),
             Self::Rate { .. } | Self::OnOff { .. } => None,
+        }
+    }
+
+    /// What tells its content from another one, if it is a file's.
+    pub(crate) fn stamp(&self) -> Option<&Stamp> {
+        match self {
+            Self::File(file) => Some(&file.stamp),
+            Self::Bulk { .. } | Self::Rate { .. } | Self::OnOff { .. } => None,
         }
     }
 

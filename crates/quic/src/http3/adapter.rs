@@ -12,6 +12,7 @@ use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, Wri
 use noq::{ConnectionError, ReadError, VarInt, WriteError};
 
 use super::NO_ERROR;
+use super::whole::{Load, TooMuch, Whole};
 use crate::client::Early;
 
 /// Most bytes that are read of a client's request: h3 keeps a header until it is complete.
@@ -33,6 +34,7 @@ pub(super) struct Connection {
     bounded: bool,
     /// Of a client that began before its handshake was done.
     early: Option<Early>,
+    load: Load,
 }
 
 impl Connection {
@@ -45,10 +47,21 @@ impl Connection {
     }
 
     fn new(connection: noq::Connection, bounded: bool, early: Option<Early>) -> Self {
-        let opener =
-            Opener { connection, early: early.clone(), opening_bi: None, opening_uni: None };
+        let load = Load::of(connection.clone());
+        let opener = Opener {
+            connection,
+            early: early.clone(),
+            opening_bi: None,
+            opening_uni: None,
+            load: load.clone(),
+        };
         let streams = Streams::default();
-        Self { opener, accepting_bi: None, accepting_uni: None, streams, bounded, early }
+        Self { opener, accepting_bi: None, accepting_uni: None, streams, bounded, early, load }
+    }
+
+    /// What its streams share.
+    pub(super) fn load(&self) -> Load {
+        self.load.clone()
     }
 
     /// The streams of the requests that arrive.
@@ -98,7 +111,8 @@ impl<B: Buf> quic::Connection<B> for Connection {
         let accepted = ready!(accepting.as_mut().poll(cx));
         self.accepting_uni = None;
         let most = self.bounded.then_some(MOST_OF_CONTROL);
-        Poll::Ready(accepted.map(|recv| RecvStream::new(recv, most)).map_err(of_connection))
+        let of_uni = |recv| RecvStream::new(recv, most, Whole::of_uni(self.load.clone()));
+        Poll::Ready(accepted.map(of_uni).map_err(of_connection))
     }
 
     fn poll_accept_bidi(
@@ -115,7 +129,8 @@ impl<B: Buf> quic::Connection<B> for Connection {
         let (send, recv) = accepted.map_err(of_connection)?;
         let send = SendStream::new(send, Some(self.streams.clone()));
         self.streams.map().insert(send.id, send.slot.clone());
-        let recv = RecvStream::new(recv, self.bounded.then_some(MOST_OF_A_REQUEST));
+        let most = self.bounded.then_some(MOST_OF_A_REQUEST);
+        let recv = RecvStream::new(recv, most, Whole::of_request(self.load.clone()));
         Poll::Ready(Ok(BidiStream { send, recv }))
     }
 
@@ -153,12 +168,14 @@ pub(crate) struct Opener {
     early: Option<Early>,
     opening_bi: Option<Waiting<Pair>>,
     opening_uni: Option<Waiting<noq::SendStream>>,
+    load: Load,
 }
 
 impl Clone for Opener {
     fn clone(&self) -> Self {
         let (connection, early) = (self.connection.clone(), self.early.clone());
-        Self { connection, early, opening_bi: None, opening_uni: None }
+        let load = self.load.clone();
+        Self { connection, early, opening_bi: None, opening_uni: None, load }
     }
 }
 
@@ -178,7 +195,8 @@ impl<B: Buf> quic::OpenStreams<B> for Opener {
         let opened = ready!(opening.as_mut().poll(cx));
         self.opening_bi = None;
         let (send, recv) = opened.map_err(of_stream)?;
-        let (send, recv) = (SendStream::new(send, None), RecvStream::new(recv, None));
+        let recv = RecvStream::new(recv, None, Whole::of_request(self.load.clone()));
+        let send = SendStream::new(send, None);
         Poll::Ready(Ok(BidiStream { send, recv }))
     }
 
@@ -341,11 +359,21 @@ pub(crate) struct RecvStream {
     /// Bytes that may still be read.
     left: Option<u64>,
     ended: bool,
+    frames: Whole,
 }
 
 impl RecvStream {
-    fn new(stream: noq::RecvStream, left: Option<u64>) -> Self {
-        Self { stream, left, ended: false }
+    fn new(stream: noq::RecvStream, left: Option<u64>, frames: Whole) -> Self {
+        Self { stream, left, ended: false, frames }
+    }
+
+    /// What has arrived of complete frames; empty if that is nothing.
+    fn take(&mut self, chunk: Bytes) -> Result<Bytes, TooMuch> {
+        if let Some(left) = &mut self.left {
+            let rest = left.checked_sub(chunk.len() as u64);
+            *left = rest.ok_or(TooMuch("too much on one stream"))?;
+        }
+        self.frames.take(chunk)
     }
 }
 
@@ -356,22 +384,29 @@ impl quic::RecvStream for RecvStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Self::Buf>, StreamErrorIncoming>> {
-        let read = ready!(pin!(self.stream.read_chunk(usize::MAX)).poll(cx)).map_err(of_read)?;
-        match (&read, &mut self.left) {
-            (None, _) => self.ended = true,
-            (Some(chunk), Some(left)) => match left.checked_sub(chunk.len() as u64) {
-                Some(rest) => *left = rest,
+        while !self.ended {
+            let read = pin!(self.stream.read_chunk(usize::MAX)).poll(cx);
+            let taken = match ready!(read).map_err(of_read)? {
+                Some(chunk) => self.take(chunk),
                 None => {
+                    self.ended = true;
+                    Ok(self.frames.rest())
+                }
+            };
+            match taken {
+                Ok(bytes) if bytes.is_empty() => {}
+                Ok(bytes) => return Poll::Ready(Ok(Some(bytes))),
+                Err(too_much) => {
+                    self.frames.close_connection(&too_much);
                     let connection_error =
-                        ConnectionErrorIncoming::InternalError("too much on one stream".to_owned());
+                        ConnectionErrorIncoming::InternalError(too_much.0.to_owned());
                     return Poll::Ready(Err(StreamErrorIncoming::ConnectionErrorIncoming {
                         connection_error,
                     }));
                 }
-            },
-            (Some(_), None) => {}
+            }
         }
-        Poll::Ready(Ok(read))
+        Poll::Ready(Ok(None))
     }
 
     fn stop_sending(&mut self, error_code: u64) {

@@ -9,13 +9,17 @@ use bytes::{Buf, Bytes};
 use h3::ConnectionState;
 use h3::client::{RequestStream, SendRequest};
 use h3::error::StreamError;
-use http::Request;
 use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::task::JoinHandle;
 
 use super::adapter::{BidiStream, Connection, Opener};
+use super::whole::{Load, MOST_OF_A_FRAME, TooMuch};
 use crate::ClientError;
 use crate::client::{Early, Judge};
+
+/// Interim responses (1xx) before the one that counts.
+const MOST_INTERIM: usize = 16;
 
 type Requests = SendRequest<Opener, Bytes>;
 
@@ -36,6 +40,7 @@ pub(crate) struct Http3 {
 struct Running {
     requests: Requests,
     driver: JoinHandle<()>,
+    load: Load,
 }
 
 impl Running {
@@ -44,18 +49,21 @@ impl Running {
         early: Option<Early>,
     ) -> Result<Self, ClientError> {
         let adapter = Connection::of_client(connection.clone(), early);
+        let load = adapter.load();
+        let end = End { connection: connection.clone(), load: load.clone() };
         let mut builder = h3::client::builder();
         // Without a stream of nonsense: when the server allows none, h3 0.0.8 loses the frames of
         // the control stream, and so a GOAWAY, while it waits for one (connection.rs,
         // `poll_control`).
         builder.send_grease(false);
+        builder.max_field_section_size(MOST_OF_A_FRAME as u64);
         let (mut driver, requests) =
-            builder.build(adapter).await.map_err(|error| of_connection(connection, &error))?;
+            builder.build(adapter).await.map_err(|error| end.of_connection(&error))?;
         let driver = tokio::spawn(async move {
             let error = crate::log::Escaped(poll_fn(|cx| driver.poll_close(cx)).await);
             tracing::debug!(%error, "the end of HTTP/3 on a connection");
         });
-        Ok(Self { requests, driver })
+        Ok(Self { requests, driver, load })
     }
 }
 
@@ -107,8 +115,12 @@ impl Http3 {
             Some(early) => early.begin().await,
             None => None,
         };
-        let requests = lock(&self.running).requests.clone();
-        let answer = self.ask(requests, request).await;
+        let (requests, end) = {
+            let running = lock(&self.running);
+            let end = End { connection: self.connection.clone(), load: running.load.clone() };
+            (running.requests.clone(), end)
+        };
+        let answer = ask(requests, request, end).await;
         match (answer, &self.early, guard) {
             (Err(error), Some(early), Some(guard)) => {
                 drop(guard);
@@ -118,24 +130,62 @@ impl Http3 {
             (answer, ..) => answer,
         }
     }
+}
 
-    async fn ask(
-        &self,
-        mut requests: Requests,
-        request: Request<()>,
-    ) -> Result<Answer, ClientError> {
-        let lost = |error| of_stream(&self.connection, error);
-        let mut stream = requests.send_request(request).await.map_err(lost)?;
-        stream.finish().await.map_err(lost)?;
-        let response = stream.recv_response().await.map_err(lost)?;
-        let status = response.status();
-        if !status.is_success() {
-            return Err(ClientError::Status { code: status.as_u16() });
-        }
-        let length = response.headers().get(CONTENT_LENGTH);
-        let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        Ok(Answer { stream, connection: self.connection.clone(), left })
+async fn ask(
+    mut requests: Requests,
+    request: Request<()>,
+    end: End,
+) -> Result<Answer, ClientError> {
+    let lost = |error| end.of_stream(error);
+    let mut stream = requests.send_request(request).await.map_err(lost)?;
+    stream.finish().await.map_err(lost)?;
+    let response = final_response(&mut stream, lost).await?;
+    let status = response.status();
+    // A part is no answer to who did not ask for one (RFC 9110 section 15.3.7).
+    if !status.is_success() || status == StatusCode::PARTIAL_CONTENT {
+        return Err(ClientError::Status { code: status.as_u16() });
     }
+    let left = content_length(response.headers())?;
+    Ok(Answer { stream, end, left })
+}
+
+/// The response behind any number of interim ones (RFC 9114 section 4.1), but for a server that
+/// sends nothing else.
+async fn final_response(
+    stream: &mut RequestStream<BidiStream<Bytes>, Bytes>,
+    lost: impl Fn(StreamError) -> ClientError,
+) -> Result<Response<()>, ClientError> {
+    for _ in 0..=MOST_INTERIM {
+        let response = stream.recv_response().await.map_err(&lost)?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            // RFC 9114 section 4.5.
+            return Err(ClientError::Http3("the answer has status 101".to_owned()));
+        }
+        if !response.status().is_informational() {
+            return Ok(response);
+        }
+    }
+    Err(ClientError::Http3(format!("more than {MOST_INTERIM} interim answers")))
+}
+
+/// The length that an answer says, if it says one. It may say the same several times (RFC 9110
+/// section 8.6).
+fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ClientError> {
+    let mut length = None;
+    for value in headers.get_all(CONTENT_LENGTH) {
+        for part in value.to_str().unwrap_or_default().split(',') {
+            let part = part.trim_matches([' ', '\t']);
+            let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            let number = part.parse().ok().filter(|_| is_number);
+            if number.is_none() || length.is_some() && length != number {
+                let error = format!("content-length {value:?} is no length");
+                return Err(ClientError::Http3(error));
+            }
+            length = number;
+        }
+    }
+    Ok(length)
 }
 
 /// Begins HTTP/3 anew if the server did not take what was sent before the handshake was done.
@@ -165,7 +215,7 @@ async fn judge(mut verdict: Judge, running: Weak<Mutex<Running>>, connection: no
 /// The body of an answer.
 pub(crate) struct Answer {
     stream: RequestStream<BidiStream<Bytes>, Bytes>,
-    connection: noq::Connection,
+    end: End,
     /// Bytes that are still to come, if the server said how many there are.
     left: Option<u64>,
 }
@@ -175,7 +225,7 @@ impl Answer {
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
             let received = self.stream.recv_data().await;
-            let received = received.map_err(|error| of_stream(&self.connection, error))?;
+            let received = received.map_err(|error| self.end.of_stream(error))?;
             let Some(mut data) = received else {
                 return if self.left.is_none_or(|left| left == 0) {
                     Ok(None)
@@ -195,16 +245,26 @@ impl Answer {
     }
 }
 
-/// The end of the connection says more than what HTTP/3 makes of it.
-fn of_connection(connection: &noq::Connection, error: &dyn fmt::Display) -> ClientError {
-    connection
-        .close_reason()
-        .map_or_else(|| ClientError::Http3(error.to_string()), ClientError::Lost)
+/// What tells why a connection has ended.
+struct End {
+    connection: noq::Connection,
+    load: Load,
 }
 
-fn of_stream(connection: &noq::Connection, error: StreamError) -> ClientError {
-    match error {
-        StreamError::RemoteTerminate { code, .. } => ClientError::Reset { code: code.value() },
-        error => of_connection(connection, &error),
+impl End {
+    /// The end of the connection says more than what HTTP/3 makes of it.
+    fn of_connection(&self, error: &dyn fmt::Display) -> ClientError {
+        if let Some(TooMuch(reason)) = self.load.too_much() {
+            return ClientError::Http3(reason.to_owned());
+        }
+        let reason = self.connection.close_reason();
+        reason.map_or_else(|| ClientError::Http3(error.to_string()), ClientError::Lost)
+    }
+
+    fn of_stream(&self, error: StreamError) -> ClientError {
+        match error {
+            StreamError::RemoteTerminate { code, .. } => ClientError::Reset { code: code.value() },
+            error => self.of_connection(&error),
+        }
     }
 }

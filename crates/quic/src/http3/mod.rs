@@ -3,6 +3,7 @@
 mod adapter;
 pub(crate) mod client;
 pub(crate) mod server;
+mod whole;
 
 use noq::VarInt;
 

@@ -1,25 +1,30 @@
 //! Requests over HTTP/3, and their answers.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use h3::error::{ConnectionError, StreamError};
+use h3::error::{Code, ConnectionError, StreamError};
 use h3::server::{RequestResolver, RequestStream};
-use http::Response;
+use http::header::{HOST, TE};
+use http::{HeaderValue, Request, Response};
 use noq::{PathId, VarInt};
 
 use super::adapter::{BidiStream, Connection, Streams};
 use crate::hq::{MAX_REQUEST_BYTES, Refusal};
-use crate::server::{Entry, Shared, Window, give, refusal_of, respond};
+use crate::server::{Entry, Shared, Window, give, has_body, refusal_of, respond};
 
 /// Unidirectional streams that a client of HTTP/3 must be allowed (RFC 9114 section 6.2).
 pub(crate) const UNI_STREAMS: u32 = 3;
 
 /// The longest DATA frame there is: of data that ends when the client has enough.
 const ENDLESS: u64 = (1 << 62) - 1;
+
+/// H3_MISSING_SETTINGS (RFC 9114 section 8.1).
+const MISSING_SETTINGS: VarInt = VarInt::from_u32(0x10a);
 
 /// More than a GOAWAY has.
 const GOAWAY_BYTES: u64 = 64;
@@ -35,7 +40,7 @@ pub(crate) async fn serve(
 ) {
     let window = Arc::new(shared.window(connection));
     let adapter = Connection::of_server(connection.clone());
-    let streams = adapter.streams();
+    let (streams, load) = (adapter.streams(), adapter.load());
     let mut builder = h3::server::builder();
     builder.max_field_section_size(MAX_REQUEST_BYTES as u64);
     let ended = async {
@@ -69,7 +74,20 @@ pub(crate) async fn serve(
         }
         Ok::<(), ConnectionError>(())
     };
-    if let Err(error) = ended.await {
+    // A client sends them first (RFC 9114 section 6.2.1); one that does not could leave them half
+    // sent for as long as it keeps the connection.
+    let late = async {
+        if tokio::time::timeout(shared.limits.request_timeout, load.has_settings()).await.is_err() {
+            connection.close(MISSING_SETTINGS, b"the settings took too long to arrive");
+        }
+        // The close ends the other.
+        std::future::pending::<Infallible>().await
+    };
+    let ended = tokio::select! {
+        ended = ended => ended,
+        never = late => match never {},
+    };
+    if let Err(error) = ended {
         let error = crate::log::Escaped(error);
         tracing::debug!(%peer, %error, "disconnected");
     }
@@ -93,6 +111,11 @@ async fn answer(
         }
     };
     let line = format!("{} {}", request.method(), request.uri().path());
+    if let Some(malformed) = malformed(&request) {
+        stream.stop_stream(Code::H3_MESSAGE_ERROR);
+        stream.stop_sending(Code::H3_MESSAGE_ERROR);
+        return shared.refused(peer, &line, Refusal::BadRequest, &malformed);
+    }
     let (response, body) = respond(&request, shared).await;
     let (status, sent) = (response.status(), send_head(&mut stream, response));
     match tokio::time::timeout(shared.limits.stall_timeout, sent).await {
@@ -109,7 +132,7 @@ async fn answer(
             return;
         }
     }
-    if status.is_success() {
+    if has_body(status) {
         let mut given = 0;
         let outcome = give(&mut send, body, window, shared, &mut given, reset_code).await;
         shared.answered(peer, &line, given, start, &outcome);
@@ -117,6 +140,29 @@ async fn answer(
         // That the stream is closed already is no news.
         let _ = send.finish();
         shared.refused(peer, &line, refusal_of(status), &status);
+    }
+}
+
+/// Why a request is malformed that h3 has let through: fields of a connection (RFC 9114 section
+/// 4.2), or no authority, or two of them (section 4.3.1).
+fn malformed(request: &Request<()>) -> Option<&'static str> {
+    let headers = request.headers();
+    let of_a_connection =
+        ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+    if of_a_connection.iter().any(|name| headers.contains_key(*name)) {
+        return Some("a field that is about a connection");
+    }
+    if headers.get_all(TE).iter().any(|te| te != "trailers") {
+        return Some("TE has more than trailers");
+    }
+    let mut hosts = headers.get_all(HOST).iter();
+    let (host, second) = (hosts.next(), hosts.next());
+    let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+    match (authority, host.map(HeaderValue::as_bytes)) {
+        (Some(authority), Some(host)) if authority != host => Some("another Host than :authority"),
+        (None, None | Some(b"")) => Some("neither :authority nor Host"),
+        _ if second.is_some() => Some("two Hosts"),
+        _ => None,
     }
 }
 

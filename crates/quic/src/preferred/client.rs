@@ -26,6 +26,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::scope::may_lead;
 use super::{Offer, offer};
 use crate::layer::{Layer, Layered, PacketKeys, number_bytes, protect};
 use crate::socket::frames::{PATH_CHALLENGE, only_asks, responses};
@@ -253,7 +254,8 @@ impl Layer for Move {
         state.offer = offer(&bytes);
         let same_family = |address: &SocketAddr| address.is_ipv4() == self.0.server.is_ipv4();
         let offered = state.offer.and_then(|offer| offer.address.all().find(same_family));
-        state.address = offered.filter(|address| *address != self.0.server);
+        let server = self.0.server;
+        state.address = offered.filter(|to| *to != server && may_lead(server, *to));
     }
 }
 
@@ -403,6 +405,76 @@ impl UdpSender for Sender {
         match self.moving.phase() {
             Phase::Probing => NonZeroUsize::MIN,
             Phase::Waiting | Phase::Moved | Phase::Stays => self.inner.max_transmit_segments(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noq::Side;
+
+    use super::*;
+
+    /// Where a client of this server goes that is offered this address.
+    fn goes(server: &str, offered: &str) -> Option<SocketAddr> {
+        let mut value = Vec::new();
+        let offered: SocketAddr = offered.parse().expect("an address");
+        let (mut v4, mut v6) = ([0; 6], [0; 18]);
+        let place = match offered {
+            SocketAddr::V4(address) => {
+                v4[..4].copy_from_slice(&address.ip().octets());
+                &mut v4[4..]
+            }
+            SocketAddr::V6(address) => {
+                v6[..16].copy_from_slice(&address.ip().octets());
+                &mut v6[16..]
+            }
+        };
+        place.copy_from_slice(&offered.port().to_be_bytes());
+        value.extend_from_slice(&v4);
+        value.extend_from_slice(&v6);
+        value.extend_from_slice(&[8, 1, 2, 3, 4, 5, 6, 7, 8]);
+        value.extend_from_slice(&[3; 16]);
+        let mut parameters = &[&[0x0d, value.len() as u8][..], &value].concat()[..];
+        let parameters = TransportParameters::read(Side::Client, &mut parameters).expect("valid");
+        let moving = Move::new(server.parse().expect("an address"));
+        moving.parameters(&parameters);
+        moving.state().address
+    }
+
+    #[test]
+    fn a_server_leads_nobody_further_inside_than_it_is_itself() {
+        for (server, offered, goes_there) in [
+            ("203.0.113.1:443", "203.0.113.2:443", true),
+            ("203.0.113.1:443", "127.0.0.1:443", false),
+            ("203.0.113.1:443", "127.255.0.9:443", false),
+            ("203.0.113.1:443", "0.1.2.3:443", false),
+            ("203.0.113.1:443", "10.0.0.1:443", false),
+            ("203.0.113.1:443", "172.16.0.1:443", false),
+            ("203.0.113.1:443", "192.168.1.1:53", false),
+            ("203.0.113.1:443", "100.64.0.1:443", false),
+            ("203.0.113.1:443", "169.254.169.254:80", false),
+            ("203.0.113.1:443", "224.0.0.251:5353", false),
+            ("203.0.113.1:443", "255.255.255.255:443", false),
+            ("203.0.113.1:443", "203.0.113.2:0", false),
+            ("10.0.0.1:443", "192.168.1.1:443", true),
+            ("10.0.0.1:443", "203.0.113.1:443", true),
+            ("10.0.0.1:443", "169.254.0.1:443", false),
+            ("10.0.0.1:443", "127.0.0.1:443", false),
+            ("127.0.0.1:443", "127.0.0.2:443", true),
+            ("127.0.0.1:443", "10.0.0.1:443", true),
+            ("[2001:db8::1]:443", "[2001:db8::2]:443", true),
+            ("[2001:db8::1]:443", "[::1]:443", false),
+            ("[2001:db8::1]:443", "[fe80::1]:443", false),
+            ("[2001:db8::1]:443", "[fd00::1]:443", false),
+            ("[2001:db8::1]:443", "[ff02::1]:443", false),
+            ("[2001:db8::1]:443", "[::ffff:127.0.0.1]:443", false),
+            ("[fd00::1]:443", "[fd00::2]:443", true),
+            ("[fd00::1]:443", "[::1]:443", false),
+            ("[::1]:443", "[fd00::2]:443", true),
+        ] {
+            let expected = goes_there.then(|| offered.parse().expect("an address"));
+            assert_eq!(goes(server, offered), expected, "{server} offers {offered}");
         }
     }
 }

@@ -12,6 +12,7 @@
 //!   connection ID.
 
 pub(crate) mod client;
+mod scope;
 pub(crate) mod server;
 
 use std::fmt;

@@ -1,16 +1,18 @@
 //! Admission of connections and handshakes.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Limits;
 
 /// Counts the connections and the handshakes of a server.
 #[derive(Debug)]
 pub(super) struct Admission {
-    connections: usize,
+    quic: Places,
+    tcp: Places,
     unvalidated: usize,
-    open: AtomicUsize,
     handshakes: AtomicUsize,
 }
 
@@ -25,9 +27,20 @@ pub(super) enum Verdict {
     Refuse,
 }
 
+/// What carries a connection. Each has places of its own, so that neither keeps the other out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Transport {
+    Quic,
+    Tcp,
+}
+
 /// The place of a connection.
 #[derive(Debug)]
-pub(super) struct Slot(Arc<Admission>);
+pub(super) struct Slot {
+    admission: Arc<Admission>,
+    transport: Transport,
+    from: Network,
+}
 
 /// The place of a handshake with a client whose address is not validated.
 #[derive(Debug)]
@@ -35,29 +48,111 @@ pub(super) struct HandshakeSlot(Arc<Admission>);
 
 impl Admission {
     pub(super) fn new(limits: &Limits) -> Arc<Self> {
+        let places =
+            |most| Places { most, per_address: limits.per_address, taken: Mutex::default() };
         Arc::new(Self {
-            connections: limits.connections,
+            quic: places(limits.connections),
+            tcp: places(limits.tcp_connections),
             unvalidated: limits.unvalidated_handshakes,
-            open: AtomicUsize::new(0),
             handshakes: AtomicUsize::new(0),
         })
     }
 
-    /// Connections, and handshakes with clients that are not validated.
+    /// Connections over both transports, and handshakes with clients that are not validated.
     pub(super) fn now(&self) -> (usize, usize) {
-        (self.open.load(Ordering::Relaxed), self.handshakes.load(Ordering::Relaxed))
+        let connections = self.quic.taken().all + self.tcp.taken().all;
+        (connections, self.handshakes.load(Ordering::Relaxed))
     }
 
-    /// `validated`: the client returned a token, so it receives at its address.
-    pub(super) fn decide(self: &Arc<Self>, validated: bool) -> Verdict {
+    /// A connection over QUIC. `validated`: the client returned a token, so it receives at its
+    /// address.
+    pub(super) fn decide(self: &Arc<Self>, from: IpAddr, validated: bool) -> Verdict {
         if !validated && !take(&self.handshakes, self.unvalidated) {
             return Verdict::Retry;
         }
         let handshake = (!validated).then(|| HandshakeSlot(self.clone()));
-        if !take(&self.open, self.connections) {
-            return Verdict::Refuse;
+        match self.slot(Transport::Quic, from) {
+            Some(slot) => Verdict::Accept(slot, handshake),
+            None => Verdict::Refuse,
         }
-        Verdict::Accept(Slot(self.clone()), handshake)
+    }
+
+    /// A connection over TCP, whose handshake has validated the address; `None` if it has no place.
+    pub(super) fn admit_tcp(self: &Arc<Self>, from: IpAddr) -> Option<Slot> {
+        self.slot(Transport::Tcp, from)
+    }
+
+    fn slot(self: &Arc<Self>, transport: Transport, from: IpAddr) -> Option<Slot> {
+        let from = Network::of(from);
+        let taken = self.places(transport).take(from);
+        taken.then(|| Slot { admission: self.clone(), transport, from })
+    }
+
+    fn places(&self, transport: Transport) -> &Places {
+        match transport {
+            Transport::Quic => &self.quic,
+            Transport::Tcp => &self.tcp,
+        }
+    }
+}
+
+/// What one client has to itself: an IPv4 address, or the /64 of an IPv6 one, within which a host
+/// can have any address (RFC 7136, RFC 8981).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Network {
+    V4(Ipv4Addr),
+    V6([u16; 4]),
+}
+
+impl Network {
+    fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => Self::V4(v4),
+            IpAddr::V6(v6) => {
+                let [a, b, c, d, ..] = v6.segments();
+                Self::V6([a, b, c, d])
+            }
+        }
+    }
+}
+
+/// The places of one transport.
+#[derive(Debug)]
+struct Places {
+    most: usize,
+    per_address: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by: HashMap<Network, usize>,
+}
+
+impl Places {
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, from: Network) -> bool {
+        let mut taken = self.taken();
+        let own = taken.by.get(&from).copied().unwrap_or(0);
+        let free = taken.all < self.most && own < self.per_address;
+        if free {
+            taken.all += 1;
+            taken.by.insert(from, own + 1);
+        }
+        free
+    }
+
+    fn give_back(&self, from: Network) {
+        let mut taken = self.taken();
+        taken.all = taken.all.saturating_sub(1);
+        match taken.by.get_mut(&from) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(taken.by.remove(&from)),
+        }
     }
 }
 
@@ -69,7 +164,7 @@ fn take(count: &AtomicUsize, most: usize) -> bool {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.admission.places(self.transport).give_back(self.from);
     }
 }
 
@@ -83,25 +178,58 @@ impl Drop for HandshakeSlot {
 mod tests {
     use super::*;
 
+    const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
     #[test]
     fn beyond_the_limits_there_is_first_a_retry_and_then_a_refusal() {
         let limits = Limits { connections: 3, unvalidated_handshakes: 2, ..Limits::default() };
         let admission = Admission::new(&limits);
-        let first = admission.decide(false);
+        let first = admission.decide(ADDRESS, false);
         assert!(matches!(&first, Verdict::Accept(_, Some(_))));
-        let Verdict::Accept(_slot, handshake) = admission.decide(false) else { panic!() };
-        assert!(matches!(admission.decide(false), Verdict::Retry));
-        let third = admission.decide(true);
+        let Verdict::Accept(_slot, handshake) = admission.decide(ADDRESS, false) else { panic!() };
+        assert!(matches!(admission.decide(ADDRESS, false), Verdict::Retry));
+        let third = admission.decide(ADDRESS, true);
         assert!(matches!(&third, Verdict::Accept(_, None)));
-        assert!(matches!(admission.decide(true), Verdict::Refuse));
+        assert!(matches!(admission.decide(ADDRESS, true), Verdict::Refuse));
         drop(handshake);
-        assert!(matches!(admission.decide(false), Verdict::Refuse), "it is full");
+        assert!(matches!(admission.decide(ADDRESS, false), Verdict::Refuse), "it is full");
         drop(third);
         assert!(
-            matches!(admission.decide(false), Verdict::Accept(_, Some(_))),
+            matches!(admission.decide(ADDRESS, false), Verdict::Accept(_, Some(_))),
             "and has room again"
         );
         drop(first);
-        assert!(matches!(admission.decide(true), Verdict::Accept(_, None)));
+        assert!(matches!(admission.decide(ADDRESS, true), Verdict::Accept(_, None)));
+    }
+
+    #[test]
+    fn neither_a_transport_nor_an_address_takes_the_places_of_others() {
+        let limits =
+            Limits { connections: 4, tcp_connections: 3, per_address: 2, ..Limits::default() };
+        let admission = Admission::new(&limits);
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let tcp = |text| admission.admit_tcp(address(text));
+        let quic = |text| match admission.decide(address(text), true) {
+            Verdict::Accept(slot, _) => Some(slot),
+            _ => None,
+        };
+        // An IPv4 address by either of its names, and a /64.
+        let first = tcp("192.0.2.1");
+        let _second = tcp("::ffff:192.0.2.1").expect("a place");
+        assert!(tcp("192.0.2.1").is_none());
+        let _third = tcp("2001:db8::1").expect("a place of another's");
+        assert!(tcp("2001:db8:0:1::1").is_none(), "TCP is full");
+        assert_eq!(admission.now().0, 3);
+        drop(first);
+        let fourth = tcp("2001:db8::2:0:0:1").expect("of the same network");
+        assert_eq!(admission.tcp.taken().by.len(), 2);
+        drop(fourth);
+        // QUIC has all of its own.
+        let _own = ["192.0.2.1", "192.0.2.1"].map(|one| quic(one).expect("a place"));
+        assert!(quic("192.0.2.1").is_none());
+        let others = ["2001:db8::1", "2001:db8::2"].map(|one| quic(one).expect("a place"));
+        assert!(quic("2001:db8:1::1").is_none(), "QUIC is full");
+        drop(others);
+        assert_eq!(admission.quic.taken().by.len(), 1, "nothing is kept of who is gone");
     }
 }

@@ -156,12 +156,9 @@ pub(super) async fn accept(endpoint: Endpoint, admission: Arc<Admission>, shared
             continue;
         }
         let validated = incoming.remote_address_validated();
-        match admission.decide(validated) {
+        match admission.decide(incoming.remote_address().ip(), validated) {
             Verdict::Accept(slot, handshake) => {
                 shared.counters.admitted.add(1);
-                if validated {
-                    shared.guard.validated(incoming.remote_address());
-                }
                 tokio::spawn(serve(incoming, slot, handshake, shared.clone()));
             }
             Verdict::Retry => {
@@ -188,6 +185,7 @@ async fn serve(
 ) {
     let peer = incoming.remote_address();
     let config = shared.configs.of(&incoming);
+    let (config, guarded) = shared.guard.admit(&config, peer, incoming.remote_address_validated());
     let mut connecting = match incoming.accept_with(config) {
         Ok(connecting) => connecting,
         Err(error) => return shared.failed(peer, &error),
@@ -202,7 +200,11 @@ async fn serve(
         return tracing::error!("noq gives no server connection before its handshake is done");
     };
     let entry = shared.open.enter(&connection, http3);
-    let handshake = finish_handshake(peer, &connection, complete, handshake, &shared);
+    let handshake = async {
+        if finish_handshake(peer, &connection, complete, handshake, &shared).await {
+            guarded.handshake_done();
+        }
+    };
     let requests = async {
         if http3 {
             http3::server::serve(peer, &connection, &shared, entry).await;
@@ -220,30 +222,35 @@ async fn is_http3(connecting: &mut Connecting) -> Result<bool, ConnectionError> 
     Ok(data.is_ok_and(|data| data.protocol.as_deref() == Some(http3::ALPN)))
 }
 
+/// True if the handshake came to its end.
 async fn finish_handshake(
     peer: SocketAddr,
     connection: &Connection,
     complete: ZeroRttAccepted,
     slot: Option<HandshakeSlot>,
     shared: &Shared,
-) {
+) -> bool {
     let complete = tokio::time::timeout(shared.limits.handshake_timeout, complete).await;
     drop(slot);
     // The future's value says only whether there was early data. The connection says whether the
     // handshake failed; a close by the client's application comes after the handshake.
     match (complete, connection.close_reason()) {
         (Ok(_), None | Some(ConnectionError::ApplicationClosed(_))) => {}
-        (Ok(_), Some(error)) => return shared.failed(peer, &error),
+        (Ok(_), Some(error)) => {
+            shared.failed(peer, &error);
+            return false;
+        }
         (Err(_), _) => {
             connection.close(VarInt::from_u32(0), b"the handshake took too long");
-            return shared.failed(peer, &"it took too long");
+            shared.failed(peer, &"it took too long");
+            return false;
         }
     }
-    shared.guard.validated(peer);
     tracing::debug!(%peer, "connected");
     if let Some(on_accept) = &shared.on_accept {
         on_accept(connection.clone());
     }
+    true
 }
 
 async fn serve_requests(peer: SocketAddr, connection: &Connection, shared: &Arc<Shared>) {

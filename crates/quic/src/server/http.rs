@@ -1,9 +1,14 @@
 //! The meaning of a request, whichever version of HTTP carries it (RFC 9110): method, range,
 //! status.
 
-use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, IF_RANGE, RANGE};
+use std::time::SystemTime;
+
+use http::header::{
+    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE,
+};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
+use super::conditions::{Decision, Validator};
 use super::connection::Shared;
 use super::range::{Wanted, wanted};
 use crate::content::Body;
@@ -11,6 +16,13 @@ use crate::hq::Refusal;
 
 /// The header of the answer to a request, and its body. The body of the request counts for nothing.
 pub(crate) async fn respond<T>(request: &Request<T>, shared: &Shared) -> (Response<()>, Body) {
+    let (mut response, body) = answer(request, shared).await;
+    // RFC 9110 section 6.6.1.
+    insert(&mut response, DATE, &httpdate::fmt_http_date(SystemTime::now()));
+    (response, body)
+}
+
+async fn answer<T>(request: &Request<T>, shared: &Shared) -> (Response<()>, Body) {
     let get = match *request.method() {
         Method::GET => true,
         Method::HEAD => false,
@@ -36,9 +48,32 @@ pub(crate) async fn respond<T>(request: &Request<T>, shared: &Shared) -> (Respon
         *response.status_mut() = StatusCode::OK;
         return (response, if get { body } else { Body::EMPTY });
     };
-    // There is no validator that If-Range could be equal to, so it asks for the whole.
-    let range = request.headers().get(RANGE).and_then(|range| range.to_str().ok());
-    let range = range.filter(|_| get && !request.headers().contains_key(IF_RANGE));
+    let headers = request.headers();
+    let validator = body.stamp().map(|stamp| Validator::of(stamp, SystemTime::now()));
+    let decision = validator.as_ref().map_or(Decision::Proceed, |known| known.decide(headers));
+    let validate = |response: &mut Response<()>| {
+        if let Some(validator) = &validator {
+            insert(response, ETAG, &validator.entity_tag());
+            insert(response, LAST_MODIFIED, &validator.last_modified());
+        }
+    };
+    match decision {
+        Decision::Proceed => {}
+        Decision::NotModified => {
+            let mut response = Response::new(());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            validate(&mut response);
+            return (response, Body::EMPTY);
+        }
+        Decision::Failed => return (empty(StatusCode::PRECONDITION_FAILED), Body::EMPTY),
+    }
+    // What has no validator is equal to nothing.
+    let allowed = match &validator {
+        Some(validator) => validator.allows_range(headers),
+        None => !headers.contains_key(IF_RANGE),
+    };
+    let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
+    let range = range.filter(|_| get && allowed);
     let (mut response, body, bytes) = match wanted(range, length) {
         Wanted::Whole => (empty(StatusCode::OK), body, length),
         Wanted::Part { from, bytes } => {
@@ -53,6 +88,7 @@ pub(crate) async fn respond<T>(request: &Request<T>, shared: &Shared) -> (Respon
             return (response, Body::EMPTY);
         }
     };
+    validate(&mut response);
     response.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     insert(&mut response, CONTENT_LENGTH, &bytes.to_string());
     (response, if get { body } else { Body::EMPTY })
@@ -70,6 +106,11 @@ fn insert(response: &mut Response<()>, name: http::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }
+}
+
+/// True if a status is no refusal: it comes with a body, which may be empty.
+pub(crate) fn has_body(status: StatusCode) -> bool {
+    status.is_success() || status == StatusCode::NOT_MODIFIED
 }
 
 /// The refusal behind a status that is no success.

@@ -7,7 +7,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::http::{Request, Response};
+use ::http::header::HOST;
+use ::http::uri::Authority;
+use ::http::{Request, Response, StatusCode, Version};
 use bytes::Bytes;
 use http_body_util::channel::{Channel, Sender};
 use http_body_util::{Either, Empty};
@@ -17,13 +19,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::admission::Verdict;
 use super::answer::Outcome;
 use super::connection::Shared;
 use super::patient::Patient;
-use super::{Server, refusal_of, respond};
+use super::{Server, has_body, refusal_of, respond};
 use crate::bulk::bulk_block;
 use crate::content::{BLOCK_BYTES, Body, SendError, read};
+use crate::hq::Refusal;
 
 /// Bytes of a request's header, or of answers that wait to be written: the least that hyper takes.
 const BUFFER_BYTES: usize = 8192;
@@ -35,13 +37,14 @@ type Answer = Response<Either<Empty<Bytes>, Channel<Bytes, io::Error>>>;
 
 impl Server {
     /// Answers the requests that come on `stream`, which `peer` has opened, until it ends. The
-    /// limits are those of connections over QUIC; beyond their number the stream is closed.
+    /// limits are those of connections over QUIC, but for the number
+    /// [`Limits::tcp_connections`](crate::Limits::tcp_connections); beyond it the stream is closed.
     pub async fn converse<S>(&self, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let shared = &self.shared;
-        let Verdict::Accept(_slot, _) = self.admission.decide(true) else {
+        let Some(_slot) = self.admission.admit_tcp(peer.ip()) else {
             return shared.counters.refused.add(1);
         };
         shared.counters.admitted.add(1);
@@ -90,13 +93,19 @@ async fn answer(peer: SocketAddr, request: &Request<Incoming>, shared: &Arc<Shar
     let start = Instant::now();
     let answering = shared.answering();
     let line = format!("{} {}", request.method(), request.uri().path());
+    if !has_host(request) {
+        let mut head = Response::new(Either::Left(Empty::new()));
+        *head.status_mut() = StatusCode::BAD_REQUEST;
+        shared.refused(peer, &line, Refusal::BadRequest, &"no Host, or more than one");
+        return head;
+    }
     let (mut head, body) = respond(request, shared).await;
     if matches!(body, Body::Rate { .. } | Body::OnOff { .. }) {
         // They are for measurements of QUIC.
-        *head.status_mut() = ::http::StatusCode::NOT_FOUND;
+        *head.status_mut() = StatusCode::NOT_FOUND;
     }
     let status = head.status();
-    if !status.is_success() {
+    if !has_body(status) {
         shared.refused(peer, &line, refusal_of(status), &status);
         return head.map(|()| Either::Left(Empty::new()));
     }
@@ -113,6 +122,16 @@ async fn answer(peer: SocketAddr, request: &Request<Incoming>, shared: &Arc<Shar
         drop(answering);
     });
     head.map(|()| Either::Right(channel))
+}
+
+/// True if a request says which host it is for, as one of HTTP/1.1 has to (RFC 9112 section 3.2).
+fn has_host<T>(request: &Request<T>) -> bool {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().is_ok_and(|host| host.parse::<Authority>().is_ok()),
+        (None, None) => request.version() < Version::HTTP_11,
+        _ => false,
+    }
 }
 
 /// Hands a body over to the connection, a block at a time as it is taken.

@@ -17,8 +17,16 @@ const OTHER_DESCRIPTORS: u64 = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at one time, handshakes included. Further ones are refused (CONNECTION_REFUSED).
+    /// Connections over QUIC at one time, handshakes included. Further ones are refused
+    /// (CONNECTION_REFUSED).
     pub connections: usize,
+    /// Connections of [`Server::converse`](crate::Server::converse) at one time, which are TCP's.
+    /// Further ones are closed.
+    pub tcp_connections: usize,
+    /// Connections at one time from one IPv4 address, or from one /64 of IPv6, over QUIC and as many
+    /// over TCP. It should be more than `unvalidated_handshakes`, which anybody can begin in
+    /// somebody else's name.
+    pub per_address: usize,
     /// Handshakes of clients that have not shown that they receive at their address. Further ones
     /// must first return the token of a Retry (RFC 9000 section 8.1.2), for which the server keeps
     /// nothing. 0: all of them.
@@ -47,6 +55,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            tcp_connections: 1024,
+            per_address: 512,
             unvalidated_handshakes: 64,
             handshake_timeout: Duration::from_secs(20),
             requests: 100,

@@ -3,6 +3,7 @@
 mod admission;
 mod answer;
 mod by_name;
+mod conditions;
 mod configs;
 mod connection;
 mod http;
@@ -26,7 +27,7 @@ use noq::{AsyncUdpSocket, Connection, Endpoint, Runtime, VarInt};
 pub(crate) use answer::give;
 pub use configs::Arrival;
 pub(crate) use connection::Shared;
-pub(crate) use http::{refusal_of, respond};
+pub(crate) use http::{has_body, refusal_of, respond};
 pub use limits::Limits;
 pub(crate) use open::Entry;
 pub use stats::ServerStats;
@@ -208,11 +209,11 @@ impl Server {
         let address = socket.local_addr().map_err(ServeError::Socket)?;
         let secret = options.secret.map_or_else(Secret::random, Ok).map_err(ServeError::Secret)?;
         let keys = secret.at(address);
-        let guard = Guard::new(options.transport.idle_timeout.into());
+        let guard = Guard::new();
         let (versions, notes) = (options.versions.with_v1(), Notes::new());
         let crypto = tls.crypto(versions, &notes)?;
         let preferred_address = options.preferred_address;
-        let mut config = noq::ServerConfig::with_crypto(guard.watch(crypto));
+        let mut config = noq::ServerConfig::with_crypto(crypto);
         config
             .token_key(keys.token_key())
             .preferred_address_v4(preferred_address.v4)

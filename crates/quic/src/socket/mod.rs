@@ -6,35 +6,30 @@ pub(crate) mod frames;
 mod guard;
 pub(crate) mod header;
 mod paths;
+mod peer;
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use noq::udp::{RecvMeta, Transmit};
-use noq::{AsyncUdpSocket, UdpSender, crypto};
+use noq::{AsyncUdpSocket, UdpSender};
 
 use crate::version::V1;
 pub(crate) use guard::Guard;
 use guard::Permit;
 use header::{MIN_INITIAL_BYTES, long_version};
+pub(crate) use peer::Peer;
 
 impl Guard {
     /// The socket with this guard before it.
     pub(crate) fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
-        Box::new(Socket { inner: socket, guard: self.clone() })
-    }
-
-    /// The server's TLS, so that the guard sees when a path is validated.
-    pub(crate) fn watch(
-        &self,
-        tls: Arc<dyn crypto::ServerConfig>,
-    ) -> Arc<dyn crypto::ServerConfig> {
-        Arc::new(paths::Crypto { inner: tls, guard: self.clone() })
+        Box::new(Socket { inner: socket, guard: self.clone(), senders: AtomicUsize::new(0) })
     }
 }
 
@@ -42,14 +37,21 @@ impl Guard {
 struct Socket {
     inner: Box<dyn AsyncUdpSocket>,
     guard: Guard,
+    /// Senders so far.
+    senders: AtomicUsize,
 }
 
 impl AsyncUdpSocket for Socket {
+    /// noq makes one for the endpoint, for what is of no connection, and then one for each
+    /// connection. A Retry of the endpoint's has a random connection ID that may be a connection's
+    /// by chance, so whose a sender is cannot be told by what it sends alone.
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
         Box::pin(Sender {
             inner: self.inner.create_sender(),
             guard: self.guard.clone(),
-            validated: None,
+            is_endpoints: self.senders.fetch_add(1, Ordering::Relaxed) == 0,
+            peer: None,
+            open: None,
         })
     }
 
@@ -121,33 +123,36 @@ fn is_acceptable(datagram: &[u8]) -> bool {
 struct Sender {
     inner: Pin<Box<dyn UdpSender>>,
     guard: Guard,
+    is_endpoints: bool,
+    /// The connection, once it has sent something.
+    peer: Option<Arc<Peer>>,
     /// The address that everything may be sent to, and until which generation.
-    validated: Option<(SocketAddr, u64)>,
+    open: Option<(SocketAddr, u64)>,
 }
 
 impl Sender {
-    /// A datagram of a handshake. It waits until the client may be sent more.
+    /// A datagram of a handshake, or of no connection. It waits until the peer may be sent more.
+    /// `None`: the handshake is over.
     fn send_or_wait(
         &mut self,
         transmit: &Transmit<'_>,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        let (to, waker) = (transmit.destination, Some(cx.waker()));
-        let permit = self.guard.permit(to, transmit.contents, waker);
-        let contents = match &permit {
-            Permit::Validated(generation) => {
-                self.validated = Some((to, *generation));
-                return self.inner.as_mut().poll_send(transmit, cx);
-            }
-            Permit::Counted => transmit.contents,
-            Permit::Instead(small) => small,
-            Permit::No => return Poll::Pending,
-        };
-        let sent = self.inner.as_mut().poll_send(&Transmit { contents, ..*transmit }, cx);
+    ) -> Option<Poll<io::Result<()>>> {
+        let (to, contents) = (transmit.destination, transmit.contents);
+        let is_over =
+            |peer: &Option<Arc<Peer>>| peer.as_ref().is_some_and(|p| !p.is_in_handshake());
+        if is_over(&self.peer) {
+            return None;
+        }
+        if !self.guard.permit(to, contents, cx.waker()) {
+            // It may have ended before there was somebody to be woken.
+            return (!is_over(&self.peer)).then_some(Poll::Pending);
+        }
+        let sent = self.inner.as_mut().poll_send(transmit, cx);
         if sent.is_pending() {
             self.guard.take_back(to, contents);
         }
-        sent
+        Some(sent)
     }
 
     /// Sends datagrams of a connection that is validated on another path and must not wait for this
@@ -160,15 +165,11 @@ impl Sender {
     ) -> Poll<io::Result<()>> {
         let size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
         for datagram in transmit.contents.chunks(size) {
-            let permit = self.guard.permit(transmit.destination, datagram, None);
+            let permit = self.peer.as_ref().and_then(|p| p.permit(transmit.destination, datagram));
             let contents = match &permit {
-                Permit::Validated(generation) => {
-                    self.validated = Some((transmit.destination, *generation));
-                    datagram
-                }
-                Permit::Counted => datagram,
-                Permit::Instead(small) => small,
-                Permit::No => continue,
+                Some(Permit::Yes) => datagram,
+                Some(Permit::Instead(small)) => small,
+                Some(Permit::No) | None => continue,
             };
             let one = Transmit { contents, segment_size: None, ..*transmit };
             // One that the system does not take now is lost as well.
@@ -186,23 +187,30 @@ impl UdpSender for Sender {
         transmit: &Transmit<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.peer.is_none() && !self.is_endpoints {
+            self.peer = self.guard.sender_of(transmit.contents);
+        }
         let to = transmit.destination;
-        match self.validated {
-            Some(known) if known == (to, self.guard.generation()) => {
-                self.inner.as_mut().poll_send(transmit, cx)
-            }
-            Some(_) if self.guard.is_validated(to) => {
-                self.validated = Some((to, self.guard.generation()));
-                self.inner.as_mut().poll_send(transmit, cx)
-            }
-            Some(_) => self.send_or_lose(transmit, cx),
-            None => self.send_or_wait(transmit, cx),
+        if let (Some((known, generation)), Some(peer)) = (self.open, &self.peer)
+            && known == to
+            && peer.is_still_open(generation)
+        {
+            return self.inner.as_mut().poll_send(transmit, cx);
+        }
+        let open = self.peer.as_ref().and_then(|peer| peer.open_to(to));
+        self.open = open.map(|generation| (to, generation));
+        if open.is_some() {
+            return self.inner.as_mut().poll_send(transmit, cx);
+        }
+        match self.send_or_wait(transmit, cx) {
+            Some(sent) => sent,
+            None => self.send_or_lose(transmit, cx),
         }
     }
 
-    /// One at a time until the peer is validated, so that each can be counted and held back.
+    /// One at a time unless everything may be sent, so that each can be counted and held back.
     fn max_transmit_segments(&self) -> NonZeroUsize {
-        match self.validated {
+        match self.open {
             Some(_) => self.inner.max_transmit_segments(),
             None => NonZeroUsize::MIN,
         }

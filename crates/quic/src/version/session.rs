@@ -222,7 +222,7 @@ impl TlsSession {
         if version == V2 {
             self.negotiated.set_v2();
         }
-        self.first = hello.versions.map_or(begun, |versions| versions.chosen);
+        self.first = begun;
         let tls = if version == V2 { &waiting.v2 } else { &waiting.v1 };
         let parameters = encode(&waiting.parameters, version, waiting.versions);
         let connection = ServerConnection::new(tls.clone(), labels(version), parameters)
@@ -275,10 +275,18 @@ impl TlsSession {
 /// The version that a server chooses: that of the client's first packet, or version 2 if the client
 /// speaks it. A session is resumed in the version in which it began. A client that tells no
 /// versions has that of its first packet, `begun`, alone.
+///
+/// # Errors
+/// The client leaves its own version out of those that it speaks, which is malformed, or tells
+/// another one than its packets have (RFC 9368 section 4): somebody may have changed either.
 fn chosen(hello: &Hello, begun: u32, mine: QuicVersions) -> Result<u32, TransportError> {
     let Some(versions) = &hello.versions else { return Ok(begun) };
     if !versions.available.contains(&versions.chosen) {
-        return Err(version_error("the chosen version is not among the available ones"));
+        let code = TransportErrorCode::TRANSPORT_PARAMETER_ERROR;
+        return Err(error(code, "the chosen version is not among the available ones"));
+    }
+    if versions.chosen != begun {
+        return Err(version_error("the client tells another version than it sends"));
     }
     let offers_v2 = versions.available.contains(&V2) && !hello.resumes;
     let v2 = versions.chosen == V2 || offers_v2;
@@ -436,29 +444,5 @@ impl Session for TlsSession {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::version::parameters::VersionInformation;
-
-    #[test]
-    fn the_version_is_that_of_the_first_packet_unless_the_client_offers_another() {
-        let hello = |chosen, available: &[u32], resumes| {
-            let available = available.to_vec();
-            Hello { versions: Some(VersionInformation { chosen, available }), resumes }
-        };
-        let both = QuicVersions::V1AndV2;
-        let silent = Hello::default();
-        for (hello, begun, mine, version) in [
-            (&silent, V1, both, V1),
-            (&silent, V2, both, V2),
-            (&hello(V1, &[V2, V1], false), V1, both, V2),
-            (&hello(V1, &[V2, V1], false), V1, QuicVersions::V1, V1),
-            (&hello(V1, &[V2, V1], true), V1, both, V1),
-            (&hello(V2, &[V2], true), V2, both, V2),
-            (&hello(V1, &[V1], false), V1, both, V1),
-        ] {
-            assert_eq!(chosen(hello, begun, mine).expect("a version"), version, "{hello:?}");
-        }
-        assert!(chosen(&hello(V1, &[V2], false), V1, both).is_err(), "not among the available");
-    }
-}
+#[path = "session_tests.rs"]
+mod tests;

@@ -61,3 +61,28 @@ pub fn write_file(path: &Path, bytes: usize) -> Vec<u8> {
     std::fs::write(path, &data).expect("a file");
     data
 }
+
+/// A variable-length integer of four bytes (RFC 9000 section 16).
+pub fn length(bytes: usize) -> [u8; 4] {
+    (bytes as u32 | 0x8000_0000).to_be_bytes()
+}
+
+pub fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    [&[kind][..], &length(payload.len()), payload].concat()
+}
+
+/// A HEADERS frame of literal fields (RFC 9204 section 4.5.6).
+pub fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut section = vec![0, 0];
+    for (name, value) in fields {
+        // The length has three bits, or these and a byte.
+        match (name.len() as u8).checked_sub(7) {
+            None => section.push(0x20 | name.len() as u8),
+            Some(more) => section.extend_from_slice(&[0x27, more]),
+        }
+        section.extend_from_slice(name.as_bytes());
+        section.push(value.len() as u8);
+        section.extend_from_slice(value.as_bytes());
+    }
+    frame(1, &section)
+}

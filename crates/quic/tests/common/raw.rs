@@ -60,13 +60,18 @@ impl ServerCertVerifier for Believe {
 
 /// What the client allows the server, which is as much as it can, and how it pads.
 pub fn config(initial_mtu: u16) -> ClientConfig {
+    config_of(b"hq-interop", initial_mtu, false)
+}
+
+/// The same for a protocol; with all datagrams of one length, if they are padded.
+pub fn config_of(alpn: &[u8], initial_mtu: u16, padded: bool) -> ClientConfig {
     let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("TLS 1.3")
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Believe))
         .with_no_client_auth();
-    tls.alpn_protocols = vec![b"hq-interop".to_vec()];
+    tls.alpn_protocols = vec![alpn.to_vec()];
     let mut config =
         ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("a cipher suite")));
     let mut transport = TransportConfig::default();
@@ -74,6 +79,7 @@ pub fn config(initial_mtu: u16) -> ClientConfig {
         .stream_receive_window(VarInt::from_u32(1 << 30))
         .receive_window(VarInt::from_u32(1 << 30))
         .initial_mtu(initial_mtu)
+        .pad_to_mtu(padded)
         .mtu_discovery_config(None::<MtuDiscoveryConfig>);
     config.transport_config(Arc::new(transport));
     config
@@ -121,6 +127,38 @@ impl RawClient {
         assert!(client.connected, "no connection: {:?}", client.lost);
         client.drive(Duration::from_millis(50));
         client
+    }
+
+    /// A connection of HTTP/3 whose handshake is done; its datagrams are padded.
+    pub fn connect_http3(server: SocketAddr) -> Self {
+        let mut client = Self::new(server, config_of(b"h3", 1452, true));
+        client.drive_until(PATIENCE, |client| client.connected);
+        assert!(client.connected, "no connection: {:?}", client.lost);
+        client
+    }
+
+    /// Opens a unidirectional stream, once the server allows one.
+    pub fn open_uni(&mut self) -> StreamId {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(id) = self.connection.streams().open(Dir::Uni) {
+                return id;
+            }
+            assert!(Instant::now() < end, "no stream");
+            self.drive(Duration::from_millis(1));
+        }
+    }
+
+    /// Writes a byte and sends it in a datagram of its own, when it may.
+    pub fn byte(&mut self, stream: StreamId, byte: u8) {
+        let (end, before) = (Instant::now() + PATIENCE, self.sent);
+        let mut written = false;
+        while self.lost.is_none() && (!written || self.sent == before) {
+            assert!(Instant::now() < end, "no room for a byte");
+            written = written || self.connection.send_stream(stream).write(&[byte]) == Ok(1);
+            self.transmit();
+            self.receive();
+        }
     }
 
     /// The datagrams that the connection wants to send now.

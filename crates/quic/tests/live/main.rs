@@ -7,6 +7,8 @@ mod common;
 #[path = "../common/raw.rs"]
 mod raw;
 
+mod amplification;
+mod answers;
 mod bounds;
 mod certificates;
 mod changing_files;
@@ -17,14 +19,18 @@ mod http3;
 mod migration;
 mod preferred;
 mod refusals;
+mod semantics;
 mod serve_and_get;
 mod sessions;
 mod thrown_away;
+mod unfinished;
 mod versions;
 mod windows;
 
 fn main() -> ExitCode {
     fullpipe_testkit::main(&[
+        amplification::TESTS,
+        answers::TESTS,
         bounds::TESTS,
         certificates::TESTS,
         changing_files::TESTS,
@@ -35,9 +41,11 @@ fn main() -> ExitCode {
         migration::TESTS,
         preferred::TESTS,
         refusals::TESTS,
+        semantics::TESTS,
         serve_and_get::TESTS,
         sessions::TESTS,
         thrown_away::TESTS,
+        unfinished::TESTS,
         versions::TESTS,
         windows::TESTS,
     ])

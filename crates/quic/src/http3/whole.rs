@@ -1,0 +1,308 @@
+//! Frames of HTTP/3 as wholes (RFC 9114 section 7). h3 keeps the pieces in which an unfinished frame
+//! arrives, and each piece keeps the whole datagram: a peer that sends a byte a datagram makes it
+//! hold a thousand times what it sent. So pieces are copied together here, up to a bound, and h3
+//! gets frames that are complete. DATA goes to it as it comes.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use noq::VarInt;
+use tokio::sync::Notify;
+
+use crate::socket::header::Reader;
+
+/// Bytes of unfinished frames that all streams of a connection hold together: a few of the largest
+/// that each may have.
+const MOST_HELD: usize = 256 * 1024;
+/// Bytes of the largest frame. That is more than any header that either end takes.
+pub(super) const MOST_OF_A_FRAME: usize = 64 * 1024;
+
+const DATA: usize = 0x0;
+const SETTINGS: usize = 0x4;
+/// The type of a control stream (RFC 9114 section 6.2.1).
+const CONTROL: usize = 0x0;
+/// H3_EXCESSIVE_LOAD (RFC 9114 section 8.1).
+const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x107);
+
+/// What the streams of one connection share.
+#[derive(Clone, Debug)]
+pub(super) struct Load(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    connection: Option<noq::Connection>,
+    held: AtomicUsize,
+    has_settings: AtomicBool,
+    settings: Notify,
+    /// Why the connection was closed.
+    too_much: OnceLock<TooMuch>,
+}
+
+impl Load {
+    pub(super) fn of(connection: noq::Connection) -> Self {
+        Self::new(Some(connection))
+    }
+
+    fn new(connection: Option<noq::Connection>) -> Self {
+        let (held, has_settings) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (settings, too_much) = (Notify::new(), OnceLock::new());
+        Self(Arc::new(Inner { connection, held, has_settings, settings, too_much }))
+    }
+
+    /// Why the connection was closed, if the peer sent too much.
+    pub(super) fn too_much(&self) -> Option<TooMuch> {
+        self.0.too_much.get().copied()
+    }
+
+    /// Ends when the peer's SETTINGS have come.
+    pub(super) async fn has_settings(&self) {
+        let notified = self.0.settings.notified();
+        if !self.0.has_settings.load(Ordering::Relaxed) {
+            notified.await;
+        }
+    }
+}
+
+/// The peer sends too much of something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TooMuch(pub(super) &'static str);
+
+/// What comes next on a stream.
+#[derive(Debug)]
+enum Next {
+    /// The type of a unidirectional stream.
+    Type,
+    /// A frame.
+    Frame,
+    /// So many bytes of a DATA frame.
+    Data(usize),
+    /// What h3 does not read as frames.
+    Anything,
+}
+
+/// The frames of one stream.
+#[derive(Debug)]
+pub(super) struct Whole {
+    next: Next,
+    is_control: bool,
+    load: Load,
+    /// The beginning of something that is not complete.
+    held: Vec<u8>,
+    /// The bytes that it takes to know more.
+    needed: usize,
+}
+
+impl Whole {
+    /// The frames of a request, or of its answer.
+    pub(super) fn of_request(load: Load) -> Self {
+        Self { next: Next::Frame, is_control: false, load, held: Vec::new(), needed: 0 }
+    }
+
+    /// A unidirectional stream.
+    pub(super) fn of_uni(load: Load) -> Self {
+        Self { next: Next::Type, is_control: false, load, held: Vec::new(), needed: 0 }
+    }
+
+    /// Takes what has arrived, and gives what h3 may have; empty if that is nothing yet.
+    ///
+    /// # Errors
+    /// A frame is too long, or the connection's streams hold too much.
+    pub(super) fn take(&mut self, arrived: Bytes) -> Result<Bytes, TooMuch> {
+        let mut all = if self.held.is_empty() {
+            arrived
+        } else {
+            self.hold(&arrived)?;
+            if self.held.len() < self.needed {
+                return Ok(Bytes::new());
+            }
+            self.release()
+        };
+        let complete = self.complete(&all)?;
+        let ready = all.split_to(complete);
+        self.hold(&all)?;
+        Ok(ready)
+    }
+
+    /// What is left at the end of the stream, complete or not.
+    pub(super) fn rest(&mut self) -> Bytes {
+        self.release()
+    }
+
+    /// Closes the connection: the peer sends more than anybody needs (RFC 9114 section 10.5).
+    pub(super) fn close_connection(&self, reason: &TooMuch) {
+        if let Some(connection) = &self.load.0.connection
+            && connection.close_reason().is_none()
+        {
+            self.load.0.too_much.get_or_init(|| *reason);
+            connection.close(EXCESSIVE_LOAD, reason.0.as_bytes());
+        }
+    }
+
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), TooMuch> {
+        let before = self.load.0.held.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.held.extend_from_slice(bytes);
+        if before + bytes.len() > MOST_HELD {
+            return Err(TooMuch("too much of unfinished frames"));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) -> Bytes {
+        self.load.0.held.fetch_sub(self.held.len(), Ordering::Relaxed);
+        std::mem::take(&mut self.held).into()
+    }
+
+    /// The bytes that belong to what is complete.
+    fn complete(&mut self, all: &[u8]) -> Result<usize, TooMuch> {
+        let mut rest = Reader(all);
+        let mut done = 0;
+        while !rest.0.is_empty() {
+            let left = rest.0.len();
+            match self.next {
+                Next::Anything => return Ok(all.len()),
+                Next::Data(bytes) => {
+                    let here = bytes.min(left);
+                    rest.take(here);
+                    self.next = if here < bytes { Next::Data(bytes - here) } else { Next::Frame };
+                }
+                Next::Type => {
+                    let Some(kind) = rest.integer() else {
+                        self.needed = left + 1;
+                        break;
+                    };
+                    self.is_control = kind == CONTROL;
+                    self.next = if self.is_control { Next::Frame } else { Next::Anything };
+                }
+                Next::Frame => {
+                    let (Some(kind), Some(length)) = (rest.integer(), rest.integer()) else {
+                        self.needed = left + 1;
+                        break;
+                    };
+                    if kind == DATA && !self.is_control {
+                        if length > 0 {
+                            self.next = Next::Data(length);
+                        }
+                    } else if length > MOST_OF_A_FRAME {
+                        return Err(TooMuch("a frame is too long"));
+                    } else if rest.take(length).is_none() {
+                        self.needed = left - rest.0.len() + length;
+                        break;
+                    } else if kind == SETTINGS && self.is_control {
+                        self.load.0.has_settings.store(true, Ordering::Relaxed);
+                        self.load.0.settings.notify_waiters();
+                    }
+                }
+            }
+            done = all.len() - rest.0.len();
+        }
+        Ok(done)
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Datagrams that are kept.
+    static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+    struct Datagram(Vec<u8>);
+
+    impl AsRef<[u8]> for Datagram {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    impl Drop for Datagram {
+        fn drop(&mut self) {
+            KEPT.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// One byte of a datagram.
+    fn byte_of_a_datagram(byte: u8) -> Bytes {
+        KEPT.fetch_add(1, Ordering::Relaxed);
+        Bytes::from_owner(Datagram(vec![byte; 1200])).slice(600..601)
+    }
+
+    fn load() -> Load {
+        Load::new(None)
+    }
+
+    #[test]
+    fn an_unfinished_frame_keeps_its_bytes_and_no_datagram() {
+        let load = load();
+        let mut stream = Whole::of_uni(load.clone());
+        // A control stream with SETTINGS of 10,000 bytes.
+        for byte in [&[0, 4, 0x67, 0x10][..], &[7; 9_999]].concat() {
+            let ready = stream.take(byte_of_a_datagram(byte)).expect("within the bounds");
+            assert!(ready.len() <= 1, "the type alone");
+        }
+        assert_eq!(KEPT.load(Ordering::Relaxed), 0);
+        assert_eq!(load.0.held.load(Ordering::Relaxed), 10_002);
+        let whole = stream.take(byte_of_a_datagram(7)).expect("within the bounds");
+        assert_eq!(whole.len(), 10_003);
+        assert_eq!(load.0.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_h3_gets_is_what_came() {
+        // HEADERS, DATA in two frames, one of them empty, an unknown frame, and the beginning of
+        // HEADERS.
+        let stream = [
+            &[1, 3, 9, 9, 9, 0, 4, 8, 8][..],
+            &[8, 8, 0, 0, 0x40, 0x21, 2, 7, 7],
+            &[1, 0x40, 90, 6, 6],
+        ]
+        .concat();
+        for size in 1..stream.len() {
+            let mut whole = Whole::of_request(load());
+            let mut got = Vec::new();
+            for piece in stream.chunks(size) {
+                let ready = whole.take(Bytes::copy_from_slice(piece)).expect("within the bounds");
+                got.extend_from_slice(&ready);
+            }
+            assert_eq!(got, stream[..18], "pieces of {size}");
+            got.extend_from_slice(&whole.rest());
+            assert_eq!(got, stream);
+        }
+    }
+
+    #[test]
+    fn data_and_other_peoples_streams_are_not_held() {
+        let mut request = Whole::of_request(load());
+        // DATA of 2^61 bytes.
+        let begin = Bytes::from_static(&[0, 0xe0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]);
+        assert_eq!(request.take(begin.clone()), Ok(begin));
+        let more = Bytes::from_static(&[4; 1000]);
+        assert_eq!(request.take(more.clone()), Ok(more));
+        let mut encoder = Whole::of_uni(load());
+        let begin = Bytes::from_static(&[2, 1, 0x7f]);
+        assert_eq!(encoder.take(begin.clone()), Ok(begin));
+    }
+
+    #[test]
+    fn there_is_a_bound_for_a_frame_and_for_all_streams() {
+        let length = [0x80, 1, 0, 1];
+        let mut long = Whole::of_request(load());
+        let frame = Bytes::from([&[1][..], &length].concat());
+        assert_eq!(long.take(frame), Err(TooMuch("a frame is too long")));
+        let load = load();
+        let frame = Bytes::from([&[1, 0x80, 0, 0xff, 0xff][..], &[0; 50_000]].concat());
+        let mut streams: Vec<_> = (0..6).map(|_| Whole::of_request(load.clone())).collect();
+        let taken: Vec<_> = streams.iter_mut().map(|one| one.take(frame.clone()).is_ok()).collect();
+        assert_eq!(taken, [true, true, true, true, true, false]);
+        drop(streams);
+        assert_eq!(load.0.held.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,197 @@
+use super::*;
+use crate::socket::peer::Challenge;
+
+fn packet(kind: u8, destination: &[u8], source: &[u8], bytes: usize) -> Vec<u8> {
+    let mut packet = vec![0xc0 | kind << 4, 0, 0, 0, 1, destination.len() as u8];
+    packet.extend_from_slice(destination);
+    packet.push(source.len() as u8);
+    packet.extend_from_slice(source);
+    if kind == 0 {
+        packet.push(0);
+    }
+    let rest = (bytes - packet.len() - 2) as u16;
+    packet.extend_from_slice(&(0x4000 | rest).to_be_bytes());
+    packet.resize(bytes, 0);
+    packet
+}
+
+/// A packet with a short header.
+fn data(destination: &[u8], bytes: usize) -> Vec<u8> {
+    let mut packet = [&[0x40][..], destination].concat();
+    packet.resize(bytes, 7);
+    packet
+}
+
+const CLIENT: [u8; 8] = [1; 8];
+const SERVER: [u8; 8] = [2; 8];
+const SECOND: [u8; 8] = [3; 8];
+
+fn address(port: u16) -> SocketAddr {
+    ([192, 0, 2, 1], port).into()
+}
+
+fn permit(guard: &Guard, to: SocketAddr, datagram: &[u8]) -> bool {
+    guard.permit(to, datagram, Waker::noop())
+}
+
+/// A connection from this address with these connection IDs of the server.
+fn peer(guard: &Guard, first: SocketAddr, ids: &[Cid]) -> Arc<Peer> {
+    let peer = Arc::new(Peer::new(guard.clone(), first));
+    ids.iter().for_each(|id| peer.enter(*id));
+    peer
+}
+
+fn validated_peer(guard: &Guard, first: SocketAddr, ids: &[Cid]) -> Arc<Peer> {
+    let peer = peer(guard, first, ids);
+    peer.handshake_done();
+    peer
+}
+
+fn challenge(data: u8, small: usize, added: bool) -> Challenge {
+    Challenge { data: [data; 8], small: Some(vec![9; small]), number: 7, loses: true, added }
+}
+
+#[test]
+fn three_times_and_not_a_byte_more() {
+    let guard = Guard::new();
+    let (now, from) = (Instant::now(), address(1));
+    guard.received(from, &packet(0, &SERVER, &CLIENT, 1252), now);
+    let answer = packet(0, &CLIENT, &SERVER, 1200);
+    for _ in 0..3 {
+        assert!(permit(&guard, from, &answer));
+    }
+    assert!(!permit(&guard, from, &answer));
+    assert!(permit(&guard, from, &packet(0, &CLIENT, &SERVER, 156)));
+    assert!(!permit(&guard, from, &packet(0, &CLIENT, &SERVER, 30)));
+    // More from there gives more, also when the connection is known by then.
+    let peer = peer(&guard, from, &[SERVER]);
+    guard.received(from, &packet(0, &SERVER, &CLIENT, 1200), now);
+    assert_eq!(peer.permit(from, &answer), None, "the guard counts in a handshake");
+    assert!(permit(&guard, from, &answer));
+}
+
+#[test]
+fn a_handshake_packet_with_the_servers_connection_id_validates_its_own_address_only() {
+    let guard = Guard::new();
+    let (now, from, other) = (Instant::now(), address(1), address(2));
+    let peer = peer(&guard, from, &[SERVER]);
+    // Guessed, or from elsewhere, or an Initial, which is not proof enough here.
+    guard.received(from, &packet(2, &[9; 8], &CLIENT, 50), now);
+    guard.received(other, &packet(2, &SERVER, &CLIENT, 50), now);
+    guard.received(from, &packet(0, &SERVER, &CLIENT, 50), now);
+    assert!(peer.is_in_handshake());
+    // Behind an Initial in the same datagram.
+    let both = [packet(0, &SERVER, &CLIENT, 60), packet(2, &SERVER, &CLIENT, 60)].concat();
+    guard.received(from, &both, now);
+    assert!(!peer.is_in_handshake());
+    assert_eq!(peer.permit(from, &[0; 3000]), Some(Permit::Yes));
+    assert_eq!(peer.permit(other, &[0; 30]), Some(Permit::No));
+}
+
+#[test]
+fn an_address_is_validated_by_one_connection_and_for_no_other() {
+    let guard = Guard::new();
+    let (now, from, other) = (Instant::now(), address(1), address(2));
+    let theirs = validated_peer(&guard, from, &[SERVER]);
+    let attackers = validated_peer(&guard, other, &[SECOND]);
+    // What the other connection gets from there is not the attacker's either.
+    guard.received(from, &data(&SERVER, 1200), now);
+    assert_eq!(attackers.permit(from, &[0; 30]), Some(Permit::No));
+    guard.received(from, &data(&SECOND, 29), now);
+    assert_eq!(attackers.permit(from, &[0; 1200]), Some(Permit::No));
+    assert_eq!(attackers.permit(from, &[0; 87]), Some(Permit::Yes));
+    assert_eq!(attackers.permit(from, &[0; 1]), Some(Permit::No));
+    assert_eq!(theirs.permit(from, &[0; 60_000]), Some(Permit::Yes));
+    // Nor for a handshake in its name.
+    let third = peer(&guard, from, &[[4; 8]]);
+    guard.received(from, &packet(0, &[5; 8], &CLIENT, 1200), now);
+    assert_eq!(third.permit(from, &[0; 3601]), None);
+    assert!(!permit(&guard, from, &[0; 3601]));
+}
+
+#[test]
+fn a_challenge_takes_an_address_that_a_client_returns_to_for_new() {
+    let guard = Guard::new();
+    let (now, first, second) = (Instant::now(), address(1), address(2));
+    let peer = validated_peer(&guard, first, &[SERVER]);
+    let generation = peer.open_to(first).expect("validated");
+    guard.received(second, &data(&SERVER, 40), now);
+    assert!(peer.has_moved());
+    peer.challenge([8; 16], challenge(1, 60, false));
+    assert_eq!(peer.open_to(first), None, "whoever sends looks for the challenge");
+    let large = [vec![0; 1184], vec![8; 16]].concat();
+    assert_eq!(peer.permit(second, &large), Some(Permit::Instead(vec![9; 60])));
+    assert_eq!(peer.open_to(first), Some(generation));
+    peer.validated(second);
+    assert!(peer.open_to(second).is_some());
+    // The attacker speaks for whoever has the first address now.
+    guard.received(first, &data(&SERVER, 29), now);
+    peer.challenge([8; 16], challenge(2, 60, false));
+    assert_eq!(peer.permit(first, &large), Some(Permit::Instead(vec![9; 60])));
+    assert_eq!(peer.open_to(first), None);
+    assert!(!peer.is_still_open(generation));
+    assert!(peer.open_to(second).is_some());
+}
+
+#[test]
+fn the_answer_to_a_probe_takes_no_address_in_use_for_new() {
+    let guard = Guard::new();
+    let (now, first, second) = (Instant::now(), address(1), address(2));
+    let peer = validated_peer(&guard, first, &[SERVER]);
+    peer.validated(second);
+    assert!(peer.open_to(second).is_some());
+    for (to, stays) in [(second, true), (first, false)] {
+        guard.received(to, &data(&SERVER, 50), now);
+        peer.challenge([8; 16], challenge(1, 60, true));
+        let large = [vec![0; 1184], vec![8; 16]].concat();
+        let sent = peer.permit(to, &large).expect("after the handshake");
+        assert_eq!(sent == Permit::Yes, stays);
+        assert!(peer.open_to(second).is_some(), "data goes on");
+    }
+    assert_eq!(peer.open_to(first), None);
+}
+
+#[test]
+fn the_first_packets_with_a_new_connection_id_count_for_their_connection() {
+    let guard = Guard::new();
+    let (now, first, second) = (Instant::now(), address(1), address(2));
+    let peer = validated_peer(&guard, first, &[SERVER]);
+    guard.received(second, &data(&SECOND, 100), now);
+    assert_eq!(peer.permit(second, &[0; 30]), Some(Permit::No));
+    peer.opened(&data(&SECOND, 12));
+    assert_eq!(peer.permit(second, &[0; 300]), Some(Permit::Yes));
+    assert_eq!(peer.permit(second, &[0; 1]), Some(Permit::No));
+    assert!(!permit(&guard, second, &[0; 1]), "nobody else may send for them");
+}
+
+#[test]
+fn what_is_forgotten_never_gets_more() {
+    let guard = Guard::new();
+    let now = Instant::now();
+    let peer = validated_peer(&guard, address(1), &[SERVER]);
+    for _round in 0..3 {
+        for port in 2..40 {
+            guard.received(address(port), &data(&SERVER, 30), now);
+            assert_eq!(peer.permit(address(port), &[0; 90]), Some(Permit::Yes));
+            assert_eq!(peer.permit(address(port), &[0; 1]), Some(Permit::No));
+        }
+    }
+    assert!(peer.open_to(address(1)).is_some());
+    for id in 10..100 {
+        peer.enter([id; 8]);
+    }
+    assert!(guard.known().peers.len() <= 32);
+    drop(peer);
+    assert_eq!(guard.known().peers.len(), 0);
+}
+
+#[test]
+fn an_address_that_says_nothing_for_long_is_forgotten() {
+    let guard = Guard::new();
+    let now = Instant::now();
+    guard.received(address(1), &data(&SERVER, 1200), now);
+    for minute in 1..3 {
+        guard.received(address(2), &data(&SERVER, 30), now + Duration::from_secs(60 * minute));
+    }
+    assert!(!permit(&guard, address(1), &[0; 30]));
+}

@@ -1,0 +1,130 @@
+//! Answers over HTTP/3 that the own server never gives.
+
+use std::sync::Arc;
+
+use crate::common::{fetch, frame, headers, length, loopback};
+use fullpipe_quic::noq::crypto::rustls::QuicServerConfig;
+use fullpipe_quic::noq::{Connection, Endpoint, ServerConfig};
+use fullpipe_quic::{Alpn, Client, ClientError, ClientOptions, Verify};
+use fullpipe_testkit::PATIENCE;
+
+/// A control stream with empty SETTINGS.
+const CONTROL: &[u8] = &[0, 4, 0];
+
+/// A server that says this on its control stream, and gives this answer to every request, or none.
+fn server(control: Vec<u8>, answer: Vec<u8>) -> Endpoint {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let key = rustls_pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.into()], key.into())
+        .expect("a certificate with its key");
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let tls = QuicServerConfig::try_from(tls).expect("TLS for QUIC");
+    let config = ServerConfig::with_crypto(Arc::new(tls));
+    let endpoint = Endpoint::server(config, loopback()).expect("a server");
+    let accepting = endpoint.clone();
+    tokio::spawn(async move {
+        let incoming = accepting.accept().await.expect("a client");
+        serve(incoming.await.expect("a connection"), &control, &answer).await;
+    });
+    endpoint
+}
+
+/// The client may be gone at any time, and the test asks the client.
+async fn serve(connection: Connection, control: &[u8], answer: &[u8]) {
+    let Ok(mut stream) = connection.open_uni().await else { return };
+    let _ = stream.write_all(control).await;
+    let mut open = Vec::new();
+    while let Ok((mut send, mut recv)) = connection.accept_bi().await {
+        let _ = recv.read_to_end(10_000).await;
+        if !answer.is_empty() {
+            let _ = send.write_all(answer).await;
+            let _ = send.finish();
+        }
+        open.push(send);
+    }
+    drop(stream);
+}
+
+fn status(code: &str) -> Vec<u8> {
+    headers(&[(":status", code)])
+}
+
+/// What a client makes of it.
+async fn outcome(control: &[u8], answer: &[Vec<u8>]) -> Result<Vec<u8>, ClientError> {
+    let server = server(control.to_vec(), answer.concat());
+    let address = server.local_addr().expect("an address");
+    let options = ClientOptions { alpn: Alpn::H3, ..ClientOptions::default() };
+    let client = Client::connect(address, "localhost", &Verify::Insecure, options).await;
+    let client = client.expect("a connection");
+    tokio::time::timeout(PATIENCE, fetch(&client, "/f")).await.expect("it ends")
+}
+
+#[tokio::main]
+async fn a_server_that_says_too_much_gets_no_more_memory() {
+    let long = |kind| [&[kind][..], &length(1_000_000)].concat();
+    // SETTINGS and headers that never end.
+    let control = [&[0][..], &long(4), &[0x40; 1000]].concat();
+    let error = outcome(&control, &[]).await.expect_err("no answer").to_string();
+    assert!(error.contains("too long"), "{error}");
+    let error = outcome(CONTROL, &[long(1), vec![0; 1000]]).await.expect_err("no answer");
+    assert!(error.to_string().contains("too long"), "{error}");
+    // A short frame of a long header: each byte is a field of QPACK's static table.
+    let many = frame(1, &[&[0, 0][..], &[0xd9; 50_000]].concat());
+    let error = outcome(CONTROL, &[many]).await.expect_err("no answer");
+    assert!(matches!(error, ClientError::Http3(_)), "{error}");
+}
+
+/// RFC 9114 section 4.1.
+#[tokio::main]
+async fn interim_answers_are_none() {
+    let (early, ok, data) = (status("103"), status("200"), frame(0, b"abc"));
+    let answer = [early.clone(), status("100"), ok.clone(), data.clone()];
+    assert_eq!(outcome(CONTROL, &answer).await.expect("an answer"), b"abc");
+    let endless = [early.repeat(1000), ok.clone(), data.clone()];
+    let error = outcome(CONTROL, &endless).await.expect_err("no answer");
+    assert!(error.to_string().contains("interim"), "{error}");
+    let error = outcome(CONTROL, &[status("101"), ok, data]).await.expect_err("no answer");
+    assert!(error.to_string().contains("101"), "{error}");
+}
+
+#[tokio::main]
+async fn a_part_that_nobody_asked_for_is_no_file() {
+    let part = headers(&[(":status", "206"), ("content-range", "bytes 0-2/9")]);
+    let error = outcome(CONTROL, &[part, frame(0, b"abc")]).await.expect_err("no answer");
+    assert!(matches!(error, ClientError::Status { code: 206 }), "{error}");
+}
+
+/// RFC 9110 section 8.6.
+#[tokio::main]
+async fn a_length_is_checked_however_often_it_is_said() {
+    let answer = |lengths: &[&str], body: &[u8]| {
+        let lengths = lengths.iter().map(|length| ("content-length", *length));
+        let fields: Vec<_> = [(":status", "200")].into_iter().chain(lengths).collect();
+        [headers(&fields), frame(0, body)]
+    };
+    for lengths in [&["3"][..], &["3, 3"], &["3", "3"], &["3,3", "3"]] {
+        let body = outcome(CONTROL, &answer(lengths, b"abc")).await;
+        assert_eq!(body.expect("an answer"), b"abc", "{lengths:?}");
+        for wrong in [&b"ab"[..], b"abcd"] {
+            let error = outcome(CONTROL, &answer(lengths, wrong)).await.expect_err("wrong");
+            assert!(matches!(error, ClientError::Incomplete), "{lengths:?}: {error}");
+        }
+    }
+    for lengths in [&["3, 4"][..], &["3", "4"], &["+3"], &["3,"], &["x"], &["99999999999999999999"]]
+    {
+        let error = outcome(CONTROL, &answer(lengths, b"abc")).await.expect_err("no length");
+        assert!(error.to_string().contains("content-length"), "{lengths:?}: {error}");
+    }
+}
+
+fullpipe_testkit::tests! {
+    [] a_server_that_says_too_much_gets_no_more_memory;
+    [] interim_answers_are_none;
+    [] a_part_that_nobody_asked_for_is_no_file;
+    [] a_length_is_checked_however_often_it_is_said;
+}

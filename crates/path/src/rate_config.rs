@@ -165,6 +165,11 @@ pub struct MahimahiReader {
 }
 
 impl MahimahiReader {
+    /// Reads what comes behind so many lines, which errors count.
+    pub fn after(lines: usize) -> Self {
+        Self { times: Vec::new(), lines }
+    }
+
     /// Takes the next line.
     ///
     /// # Errors

@@ -46,6 +46,13 @@ impl<V> Series<V> {
         self.period
     }
 
+    /// The same times with other values.
+    #[must_use]
+    pub fn map<W>(&self, of: impl Fn(&V) -> W) -> Series<W> {
+        let steps = self.steps.iter().map(|(at, value)| (*at, of(value))).collect();
+        Series { steps, period: self.period, start: self.start }
+    }
+
     /// The time at which it starts; until then the first value holds.
     pub fn start(&self) -> Duration {
         self.start

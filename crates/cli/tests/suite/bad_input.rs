@@ -223,6 +223,7 @@ fn every_command_has_examples() {
         "run",
         "serve",
         "sweep",
+        "trace",
     ] {
         let said = run(fullpipe(dir.path(), &[command, "--help"]));
         let text = String::from_utf8_lossy(&said.stdout);

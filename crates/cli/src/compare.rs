@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     rtt: Option<Duration>,
-    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB or 700pkts [default: 1bdp]
+    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB, 700pkts or 100ms (of the rate) [default: 1bdp]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     buffer: Option<Buffer>,
     /// Random loss, like 0.1% or 0.001 [default: 0%]

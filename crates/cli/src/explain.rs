@@ -24,7 +24,7 @@ use crate::print;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A scenario file to take a flow of, in place of the options about cc and path
-    #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed", "trace", "queue", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
+    #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed", "trace", "queue", "loss_model", "policer", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
     file: Option<PathBuf>,
     /// Which of the file's runs, from 0, where its lists make several
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, allow_negative_numbers = true)]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms, or that of --trace]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     rtt: Option<Duration>,
-    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB or 700pkts
+    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB, 700pkts or 100ms (of the rate)
     #[arg(long, value_name = "SIZE", default_value = "1bdp", allow_hyphen_values = true)]
     buffer: Buffer,
     /// Random loss, like 0.1% or 0.001

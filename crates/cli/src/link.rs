@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// Round-trip propagation delay, like 60ms [default: 40ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     rtt: Option<Duration>,
-    /// The buffer of each direction's bottleneck, like 2bdp (rate x rtt), 64kB or 25pkts [default:
+    /// The buffer of each direction's bottleneck, like 2bdp (rate x rtt), 64kB, 25pkts or 100ms (of the rate) [default:
     /// 1bdp]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     buffer: Option<Buffer>,
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     /// Take the path of a scenario file: its links are passed by what the command receives, its way
     /// back by what it sends, and its times count from the start of the command. Flows and
     /// expectations in it are not used
-    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["rate", "rtt", "buffer", "loss", "seed", "trace", "queue", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["rate", "rtt", "buffer", "loss", "seed", "trace", "queue", "loss_model", "policer", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
     scenario: Option<PathBuf>,
     /// Let what the command sends pass the links of the scenario file, and what it receives its way
     /// back

@@ -18,6 +18,13 @@ pub(crate) struct PathArgs {
     /// scenario file, '{ codel = { target = "5ms" } }'
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: Option<String>,
+    /// Losses in bursts, as Gilbert and Elliott have them: from good to bad, from bad to good, and
+    /// the loss in each of the two [default: 0% and 100%], like ge:0.1%,10% or ge:0.1%,10%,0%,50%
+    #[arg(long, value_name = "MODEL", value_parser = parse_loss_model, allow_hyphen_values = true)]
+    pub(crate) loss_model: Option<String>,
+    /// Drop what comes faster than a rate and is more than a bucket holds, like 25mbit,100kB
+    #[arg(long, value_name = "RATE,SIZE", value_parser = parse_policer, allow_hyphen_values = true)]
+    pub(crate) policer: Option<String>,
     /// Delay each packet by anything up to this, in order, like 2ms
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     pub(crate) jitter: Option<Duration>,
@@ -45,6 +52,8 @@ impl PathArgs {
         PathExtras {
             trace: self.trace.clone(),
             queue: self.queue.clone(),
+            loss_model: self.loss_model.clone(),
+            policer: self.policer.clone(),
             jitter: self.jitter.map(units::show_duration),
             reorder: self.reorder.clone(),
             up_rate: self.up_rate.map(units::show_rate),
@@ -75,6 +84,37 @@ fn parse_reorder(text: &str) -> Result<String, String> {
     Ok(format!("{{ chance = \"{chance}\", delay = \"{delay}\" }}"))
 }
 
+/// `25mbit,100kB` as the table of a scenario file.
+fn parse_policer(text: &str) -> Result<String, String> {
+    let like = "write a rate and a bucket, as 25mbit,100kB";
+    let (rate, bucket) = text.split_once(',').ok_or_else(|| format!("no comma; {like}"))?;
+    let rate = units::parse_rate(rate).map_err(|e| format!("{e}; {like}"))?;
+    let bucket = units::parse_bytes(bucket).map_err(|e| format!("{e}; {like}"))?;
+    let (rate, bucket) = (units::show_rate(rate), units::show_bytes(bucket));
+    Ok(format!("{{ rate = \"{rate}\", bucket = \"{bucket}\" }}"))
+}
+
+/// `ge:0.1%,10%` as an element of a scenario file.
+fn parse_loss_model(text: &str) -> Result<String, String> {
+    let like = "write ge: and two to four shares, as ge:0.1%,10%";
+    let shares = text.strip_prefix("ge:").ok_or_else(|| format!("no such model; {like}"))?;
+    let share = |text: &str| match text.trim() {
+        // No loss of a path, but the one of its bad state.
+        "100%" | "1" => Ok("100%".to_owned()),
+        text => units::parse_loss(text)
+            .map(|p| units::show_loss(p.as_f64()))
+            .map_err(|e| format!("{e}; {like}")),
+    };
+    let shares = shares.split(',').map(share).collect::<Result<Vec<_>, _>>()?;
+    if !(2..=4).contains(&shares.len()) {
+        return Err(format!("{} shares; {like}", shares.len()));
+    }
+    let names = ["to_bad", "to_good", "good", "bad"];
+    let fields: Vec<String> =
+        names.iter().zip(shares).map(|(name, share)| format!("{name} = \"{share}\"")).collect();
+    Ok(format!("{{ gilbert_elliott = {{ {} }} }}", fields.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +129,25 @@ mod tests {
             assert!(why.is_none_or(|why| why.contains("1%,3ms")), "{wrong}");
         }
         assert!(parse_reorder("x,3ms").is_err() && parse_reorder("1%").is_err());
+    }
+
+    #[test]
+    fn losses_in_bursts_and_a_policer_are_tables_of_a_file() {
+        let model = |text| parse_loss_model(text).expect(text);
+        assert_eq!(
+            model("ge:0.1%,100%"),
+            "{ gilbert_elliott = { to_bad = \"0.1%\", to_good = \"100%\" } }"
+        );
+        assert!(model("ge:0.001,10%,0%,50%").contains("good = \"0%\", bad = \"50%\""));
+        for wrong in ["", "0.1%", "ge:", "ge:1%", "ge:1%,2%,3%,4%,5%", "ge:x,1%"] {
+            assert!(parse_loss_model(wrong).expect_err(wrong).contains("ge:0.1%,10%"), "{wrong}");
+        }
+        assert_eq!(
+            parse_policer("25mbit,100kB").expect("one"),
+            "{ rate = \"25mbit\", bucket = \"100kB\" }"
+        );
+        for wrong in ["", "25mbit", "25,100kB", "25mbit,big"] {
+            assert!(parse_policer(wrong).expect_err(wrong).contains("25mbit,100kB"), "{wrong}");
+        }
     }
 }

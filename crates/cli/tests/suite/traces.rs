@@ -181,6 +181,10 @@ fn what_is_no_trace_gets_one_line() {
         (&["explain", "--trace", "all.csv", "--loss", "1%"], &["--loss: the trace has losses too"]),
         (&["explain", "--queue", "codl"], &["--queue", "did you mean codel?"]),
         (&["explain", "--reorder", "1%"], &["--reorder", "1%,3ms"]),
+        (&["explain", "--loss-model", "ge:1%"], &["--loss-model", "ge:0.1%,10%"]),
+        (&["explain", "--policer", "25mbit"], &["--policer", "25mbit,100kB"]),
+        (&["explain", "--policer", "25mbit,1kB"], &["--policer", "at least 1500"]),
+        (&["explain", "--buffer", "1us"], &["--buffer: '1us' is 12 bytes here (of 100mbit)"]),
         (
             &["explain", "--up-buffer", "9pkts"],
             &["--up-buffer", "write --up-rate or --up-trace too"],

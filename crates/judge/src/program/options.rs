@@ -32,7 +32,7 @@ const OPTIONS: [(&str, &str); 8] = [
     ("path.loss", "--loss"),
     ("path.trace", "--trace"),
     ("path.queue", "--queue"),
-    ("path.down", "--jitter or --reorder"),
+    ("path.down", "--loss-model, --policer, --jitter or --reorder"),
     ("path.up", "--up-rate, --up-trace, --up-loss, --up-buffer and --buffer"),
 ];
 

@@ -49,6 +49,10 @@ pub struct PathExtras {
     pub trace: Option<TraceText>,
     /// The queue's discipline: its name, or its table with parameters.
     pub queue: Option<String>,
+    /// A model of losses: an element of `down` as a file has it.
+    pub loss_model: Option<String>,
+    /// The table of `policer`.
+    pub policer: Option<String>,
     /// Each packet is delayed by up to this.
     pub jitter: Option<String>,
     /// Packets that are held back, so that others overtake them: the table of `reordering`.
@@ -81,6 +85,8 @@ impl PathExtras {
         let parts = [
             self.trace.as_ref().map(|trace| trace.name.clone()),
             self.queue.as_ref().map(|queue| bare(queue)),
+            self.loss_model.as_ref().map(|_| "bursts of loss".to_owned()),
+            self.policer.as_ref().map(|_| "policer".to_owned()),
             self.jitter.as_ref().map(|jitter| format!("jitter {jitter}")),
             self.reorder.as_ref().map(|_| "reordering".to_owned()),
             up.or(self.up_rate.clone()).map(|rate| format!("up {rate}")),
@@ -93,7 +99,9 @@ impl PathExtras {
     pub fn elements(&self) -> Vec<String> {
         let jitter = self.jitter.as_ref().map(|jitter| format!("{{ jitter = \"{jitter}\" }}"));
         let reorder = self.reorder.as_ref().map(|table| format!("{{ reordering = {table} }}"));
-        jitter.into_iter().chain(reorder).collect()
+        let policer = self.policer.as_ref().map(|table| format!("{{ policer = {table} }}"));
+        let loss = self.loss_model.clone();
+        [loss, policer, jitter, reorder].into_iter().flatten().collect()
     }
 
     /// The queue's discipline as a value in TOML.

@@ -171,6 +171,10 @@ fn options_say_the_whole_path() {
         extras: PathExtras {
             trace: Some(trace()),
             queue: Some("{ codel = { target = \"9ms\" } }".to_owned()),
+            loss_model: Some(
+                "{ gilbert_elliott = { to_bad = \"1%\", to_good = \"50%\" } }".to_owned(),
+            ),
+            policer: Some("{ rate = \"9mbit\", bucket = \"90kB\" }".to_owned()),
             jitter: Some("2ms".to_owned()),
             reorder: Some("{ every = 9, delay = \"3ms\" }".to_owned()),
             up_rate: Some("1mbit".to_owned()),
@@ -181,13 +185,19 @@ fn options_say_the_whole_path() {
         ..Options::default()
     };
     let plan = options.plan().expect("a plan");
-    assert_eq!(plan.name, "1bdp t.csv codel jitter 2ms reordering up 1mbit up 1%");
+    assert_eq!(
+        plan.name,
+        "1bdp t.csv codel bursts of loss policer jitter 2ms reordering up 1mbit up 1%"
+    );
     let config = plan.grid.runs[0].scenario().expect("sound").config;
     let kinds = |path: &PathConfig| {
         let name = |e: &ElementConfig| format!("{e:?}").split(['(', ' ']).next().map(str::to_owned);
         path.row.iter().filter_map(name).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(kinds(&config.links[0]), "Jitter Reordering Loss Bottleneck DelaySeries");
+    assert_eq!(
+        kinds(&config.links[0]),
+        "Loss Policer Jitter Reordering Loss Bottleneck DelaySeries"
+    );
     assert_eq!(kinds(&config.uplink), "Loss Bottleneck DelaySeries");
     let error = Options {
         extras: PathExtras { up_buffer: Some("9pkts".to_owned()), ..PathExtras::default() },

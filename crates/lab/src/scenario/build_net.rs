@@ -115,7 +115,9 @@ impl Net {
         let bytes = match room.0 {
             Buffer::Bytes(n) => Some(n),
             Buffer::Packets(n) => Some(n * u64::from(MTU_BYTES)),
-            Buffer::Bdp(_) => self.rate.and_then(|rate| room.0.bytes_on(rate, self.rtt)),
+            Buffer::Bdp(_) | Buffer::Time(_) => {
+                self.rate.and_then(|rate| room.0.bytes_on(rate, self.rtt))
+            }
         };
         let wrong = |why: &str| Wrong::new(field, format!("'{}' {why}; write 4MB", room.0));
         match bytes {

@@ -213,7 +213,7 @@ fn in_bytes_or_packets(room: Room, field: &str) -> Result<QueueLimit, Wrong> {
     match room.0 {
         Buffer::Bytes(n) => Ok(QueueLimit::Bytes(n)),
         Buffer::Packets(n) => Ok(QueueLimit::Packets(n)),
-        Buffer::Bdp(_) => {
+        Buffer::Bdp(_) | Buffer::Time(_) => {
             Err(Wrong::new(field, format!("'{}' needs a rate; write 64kB or 40pkts", room.0)))
         }
     }
@@ -229,7 +229,9 @@ fn buffer_limit(
     let Some(rate) = rate else { return in_bytes_or_packets(room, field) };
     let limit = room.0.limit_on(rate, frame.rtt);
     match (room.0, limit) {
-        (Buffer::Bdp(_), QueueLimit::Bytes(bytes)) if bytes < u64::from(MTU_BYTES) => {
+        (Buffer::Bdp(_) | Buffer::Time(_), QueueLimit::Bytes(bytes))
+            if bytes < u64::from(MTU_BYTES) =>
+        {
             let why = format!(
                 "'{}' is {bytes} bytes here{}, below one packet of {MTU_BYTES}; write a higher rate, a longer \
                  rtt, or a buffer like 64kB or 40pkts",

@@ -250,6 +250,7 @@ fn no_field_of_a_flow_is_dropped_in_silence() {
         ("mss", "900"),
         ("initial_cwnd", "\"60kB\""),
         ("paced", "false"),
+        ("pacer", "\"noq\""),
         ("ack_aggregation", "false"),
         ("cubic", "\"linux\""),
         ("bbr3x_without", "\"ignore_small_loss\""),

@@ -78,6 +78,7 @@ fn convert(trace: &Trace, format: Format) -> Result<(), Failure> {
         Format::Csv => trace.write_csv(&mut out),
     };
     match written.and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => Err(Failure::bad_input(e)),
         // Whoever closed it has read enough.
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::run(format!("cannot write to stdout: {e}")))

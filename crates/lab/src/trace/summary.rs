@@ -199,9 +199,10 @@ impl Trace {
     /// a series that ends with an outage.
     ///
     /// # Errors
-    /// There is no rate, or it cannot be written.
+    /// There is no rate, it is longer than 49 days, or it cannot be written.
     pub fn write_mahimahi(&self, out: &mut impl Write) -> io::Result<()> {
-        let none = || io::Error::new(io::ErrorKind::InvalidInput, "it has no rate");
+        let wrong = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let none = || wrong("it has no rate");
         let rate = self.rate.as_ref().ok_or_else(none)?;
         let series = match rate {
             RateConfig::Series(series) => series,
@@ -213,6 +214,9 @@ impl Trace {
             _ => return Err(none()),
         };
         let end = self.notes.length.as_nanos().max(1_000_000).div_ceil(1_000_000);
+        if end > u64::from(u32::MAX) {
+            return Err(wrong("it is longer than 49 days, the most of that format"));
+        }
         let packet = u128::from(MTU_BYTES) * 1_000_000_000;
         let steps = series.steps();
         let (mut place, mut now, mut credit, mut last) = (0, 0, 0_u128, 0);

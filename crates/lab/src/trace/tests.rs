@@ -334,4 +334,67 @@ fn a_trace_is_written_in_either_format_and_read_again() {
     assert_eq!(written(&plain("1\n1\n50\n"), true), "time_s,rate_mbps\n0,0.72\n");
     let rtts = plain("time,rtt_ms\n0,1\n");
     assert!(rtts.write_mahimahi(&mut Vec::new()).is_err());
+    let days = plain("time,mbps\n0,1\n4000000,0\n5000000,1\n");
+    assert!(days.write_mahimahi(&mut Vec::new()).is_err());
+}
+
+/// Whatever is in a file, it is a trace that a path can take, or one line.
+#[test]
+fn a_file_that_somebody_changed_is_a_trace_or_one_line() {
+    use fullpipe_path::{ElementConfig, LossConfig, PathConfig, QueueLimit};
+    use rand_pcg::Pcg64Mcg;
+    use rand_pcg::rand_core::{Rng, SeedableRng};
+
+    let table = "time,mbps,rtt_ms,loss\n0,8,40,0.02\n0.5,0,60,0\n1,16,41,0\n";
+    let bases: [Vec<u8>; 6] = [
+        table.into(),
+        "1577836800000\t1.5\n1577836800100\t0\n1577836800200\t7\n".into(),
+        "1\n2\n2\n50\n".into(),
+        "seq,rtt_us,lost\n0,31914,0\n1,31217,1\n".into(),
+        gzip(table),
+        zstd(table),
+    ];
+    let bytes = b"0123456789.,;\t -+eE\n\r\"#nai\x00\xff\x1b";
+    let mut traces = 0;
+    for case in 0..4000 {
+        let mut chance = Pcg64Mcg::seed_from_u64(case);
+        let mut below = |n: usize| (chance.next_u64() % n as u64) as usize;
+        let mut file = bases[below(bases.len())].clone();
+        for _ in 0..below(6) {
+            let (at, byte) = (below(file.len() + 1), bytes[below(bytes.len())]);
+            match below(3) {
+                0 => file.insert(at, byte),
+                1 if at < file.len() => file[at] = byte,
+                _ if at < file.len() => drop(file.remove(at)),
+                _ => {}
+            }
+        }
+        let options = TraceOptions {
+            repeat: [None, Some(false)][below(2)],
+            interval: [None, None, Some(Duration::from_millis(10))][below(3)],
+            interpolation: [None, Some(Interpolation::Linear)][below(2)],
+            ..TraceOptions::default()
+        };
+        let trace = match read(file, &options) {
+            Ok(trace) => trace,
+            Err(error) => {
+                assert!(!error.to_string().contains(char::is_control), "case {case}: {error:?}");
+                continue;
+            }
+        };
+        traces += 1;
+        let queue = QueueLimit::Bytes(9000);
+        let rate = trace.rate.clone();
+        let row = [
+            rate.map(|rate| ElementConfig::Bottleneck { rate, queue: queue.into() }),
+            trace.rtt.clone().map(ElementConfig::DelaySeries),
+            trace.loss.clone().map(|loss| ElementConfig::Loss(LossConfig::Series(loss))),
+        ];
+        let config = PathConfig { row: row.into_iter().flatten().collect(), seed: 1 };
+        assert_eq!(config.validate(), Ok(()), "case {case}");
+        let summary = trace.summary();
+        let mean = summary.rate_mbps.or(summary.rtt_ms).or(summary.loss).map_or(0.0, |s| s.mean);
+        assert!(mean.is_finite(), "case {case}: {summary:?}");
+    }
+    assert!(traces > 400, "only {traces} of 4000 were traces");
 }

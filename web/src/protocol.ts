@@ -47,7 +47,7 @@ export interface Verdict {
 export interface Story {
   cc: string;
   path: string;
-  truth: { carries_bps: number; min_rtt_ms: number; bdp_bytes: number };
+  truth: { carries_bps: number; min_rtt_ms: number; bdp_bytes: number; changes: boolean };
   elapsed_s: number;
   received_bytes: number;
   chapters: Chapter[];

@@ -87,7 +87,7 @@ export function storyOf(story: Story): Node[] {
   const intro = make(
     "p",
     {},
-    `${story.cc} on ${story.path}: the path carries ${number(truth.carries_bps / 1e6)} Mbit/s, its shortest round trip is ` +
+    `${story.cc} on ${story.path}: the path carries ${number(truth.carries_bps / 1e6)} Mbit/s${truth.changes ? " on average" : ""}, its shortest round trip is ` +
       `${number(truth.min_rtt_ms)} ms, and so ${bytes(truth.bdp_bytes)} fill it. In flight were ${bytes(whereabouts.inflight_bytes)} ` +
       `on average, ${bytes(whereabouts.queue_bytes)} of them in the queue.`,
   );

@@ -12,6 +12,7 @@ use fullpipe_path::Probability;
 use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::path_args::PathArgs;
 use crate::say;
 
 /// Where the report goes when nothing else is said.
@@ -23,7 +24,8 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 /// Compare congestion control algorithms on one path, or on two
 ///
 /// Each algorithm runs alone, one after the other, on a fresh path with the same seed. Without
-/// --rate, --rtt, --buffer, --loss, --flows, --stagger and --bytes there are two paths, both of
+/// --rate, --rtt, --buffer, --loss, --flows, --stagger, --bytes and what else says of the path there
+/// are two paths, both of
 /// 100 Mbit/s and 40 ms: a buffer of 6 BDP without loss, then one of 1 BDP with 1 % random loss.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -65,7 +67,7 @@ pub(crate) struct Args {
     /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     rtt: Option<Duration>,
-    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB or 700pkts [default: 1bdp]
+    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB, 700pkts or 100ms (of the rate) [default: 1bdp]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     buffer: Option<Buffer>,
     /// Random loss, like 0.1% or 0.001 [default: 0%]
@@ -83,6 +85,8 @@ pub(crate) struct Args {
     /// Run until each flow has received this much, like 100MB (10^8 bytes) or 1GiB (2^30)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, allow_hyphen_values = true, conflicts_with = "duration")]
     bytes: Option<u64>,
+    #[command(flatten)]
+    more: PathArgs,
     /// Seed of everything random
     #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
@@ -102,6 +106,7 @@ Examples:
   fullpipe compare --cc bbr3,noq:bbr3
   fullpipe compare --backend quic:quinn --cc bbr3,quinn:bbr,quinn:cubic
   fullpipe compare --backend quic:s2n --cc bbr3,s2n:bbr,s2n:cubic
+  fullpipe compare --trace drive.csv --rtt 50ms --up-rate 2mbit --queue codel
   fullpipe compare --rate 50mbit --rtt 80ms --buffer 2bdp --loss 0.1% --duration 20s
   sudo fullpipe compare --backend tcp --cc bbr3,linux:bbr,linux:cubic
   sudo fullpipe compare --backend tcp --cc linux:bbr --program 'mine = { server = \"my-server {port}\", client = \"my-client {server} {port}\", sends = \"server\" }'
@@ -172,12 +177,14 @@ impl Args {
     /// The scenario that the arguments describe, or the two paths when they describe none.
     fn options(&self) -> Options {
         let usual = Options::default();
+        let extras = self.more.extras();
         let show = |text: Option<String>, usual: String| text.unwrap_or(usual);
         let own = Options {
             cc: self.algorithms(),
             programs: self.program.clone(),
-            rate: show(self.rate.map(units::show_rate), usual.rate),
-            rtt: show(self.rtt.map(units::show_duration), usual.rtt),
+            // What a trace has is not said a second time.
+            rate: self.rate.map(units::show_rate).or(usual.rate.filter(|_| !extras.has_rate())),
+            rtt: self.rtt.map(units::show_duration).or(usual.rtt.filter(|_| !extras.has_rtt())),
             buffer: show(self.buffer.map(|b| b.to_string()), usual.buffer),
             loss: show(self.loss.map(|p| units::show_loss(p.as_f64())), usual.loss),
             flows: self.flows.unwrap_or(usual.flows),
@@ -186,6 +193,7 @@ impl Args {
             bytes: self.bytes.map(units::show_bytes),
             seed: self.seed,
             paths: Vec::new(),
+            extras,
         };
         if self.describes_a_path() {
             return own;
@@ -210,6 +218,7 @@ impl Args {
             || self.flows.is_some()
             || self.stagger.is_some()
             || self.bytes.is_some()
+            || self.more.is_any()
     }
 
     fn report_path(&self) -> Option<PathBuf> {

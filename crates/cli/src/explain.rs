@@ -11,6 +11,7 @@ use fullpipe_path::Probability;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::path_args::PathArgs;
 use crate::patience::AtWork;
 use crate::print;
 
@@ -23,7 +24,7 @@ use crate::print;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A scenario file to take a flow of, in place of the options about cc and path
-    #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed"])]
+    #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed", "trace", "queue", "loss_model", "policer", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
     file: Option<PathBuf>,
     /// Which of the file's runs, from 0, where its lists make several
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, allow_negative_numbers = true)]
@@ -44,18 +45,21 @@ pub(crate) struct Args {
     /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno or fixed:RATE
     #[arg(long, short = 'c', value_name = "NAME", default_value = "bbr3")]
     cc: Cc,
-    /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
-    #[arg(long, value_parser = units::parse_rate, default_value = "100mbit", allow_hyphen_values = true)]
-    rate: Rate,
-    /// Round-trip propagation delay, like 40ms, 1s or 200us
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, default_value = "40ms", allow_hyphen_values = true)]
-    rtt: Duration,
-    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB or 700pkts
+    /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit [default:
+    /// 100mbit, or that of --trace]
+    #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
+    rate: Option<Rate>,
+    /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms, or that of --trace]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
+    rtt: Option<Duration>,
+    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB, 700pkts or 100ms (of the rate)
     #[arg(long, value_name = "SIZE", default_value = "1bdp", allow_hyphen_values = true)]
     buffer: Buffer,
     /// Random loss, like 0.1% or 0.001
     #[arg(long, value_parser = units::parse_loss, default_value = "0%", allow_hyphen_values = true)]
     loss: Probability,
+    #[command(flatten)]
+    more: PathArgs,
     /// Duration of the run
     #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, default_value = "10s", allow_hyphen_values = true)]
     duration: Duration,
@@ -71,6 +75,7 @@ const EXAMPLES: &str = "\
 Examples:
   fullpipe explain
   fullpipe explain --cc cubic --rate 20mbit --loss 0.1%
+  fullpipe explain --trace lte --duration 20s
   fullpipe explain scenarios/fairness.toml --flow 1";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -122,14 +127,18 @@ fn check_without_file(args: &Args) -> Result<(), String> {
 }
 
 fn options(args: &Args) -> Options {
+    let usual = Options::default();
+    let extras = args.more.extras();
     Options {
         cc: vec![args.cc],
-        rate: units::show_rate(args.rate),
-        rtt: units::show_duration(args.rtt),
+        // What a trace has is not said a second time.
+        rate: args.rate.map(units::show_rate).or(usual.rate.filter(|_| !extras.has_rate())),
+        rtt: args.rtt.map(units::show_duration).or(usual.rtt.filter(|_| !extras.has_rtt())),
         buffer: args.buffer.to_string(),
         loss: units::show_loss(args.loss.as_f64()),
         duration: units::show_duration(args.duration),
         seed: args.seed,
+        extras,
         ..Options::default()
     }
 }

@@ -23,6 +23,7 @@ mod link;
 mod live;
 mod log;
 mod man;
+mod path_args;
 mod patience;
 mod peers;
 mod perf;
@@ -32,6 +33,7 @@ mod serve;
 mod signals;
 mod survey;
 mod sweep;
+mod trace;
 mod transport;
 mod tun;
 
@@ -65,6 +67,7 @@ enum Command {
     Run(run::Args),
     Sweep(sweep::Args),
     Survey(survey::Args),
+    Trace(trace::Args),
     Link(link::Args),
     Judge(judge::Args),
     Peers(peers::Args),
@@ -116,6 +119,7 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Get(args) => get::run(&args),
         Command::Perf(args) => perf::run(&args),
         Command::Proxy(args) => proxy::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Link(args) => link::run(&args),
         Command::Judge(args) => judge::run(&args),
         Command::Peers(args) => peers::run(&args),

@@ -18,6 +18,7 @@ use nix::sys::termios::{LocalFlags, tcgetattr};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
+use crate::path_args::PathArgs;
 use crate::patience::PATIENCE;
 use crate::{print, run, say};
 
@@ -39,7 +40,8 @@ use crate::{print, run, say};
 /// has the path, and the command, if there is one, runs beside it. Each client has a socket of its
 /// own towards the server.
 ///
-/// Rate, buffer and loss hold in both directions. At the end a table of both directions goes to
+/// Rate, buffer, loss, queue, jitter and reordering hold in both directions, and so does the rate of
+/// a trace; --up-... is for what the command sends alone. At the end a table of both directions goes to
 /// stderr: stdout is the command's. Goodput is what was delivered behind the headers of IP and of
 /// TCP or UDP, from the first packet to the last; its middle is the rate at which the second and
 /// third quarter of the bytes arrived, without handshake, start and end. Without --udp it needs
@@ -50,19 +52,18 @@ pub(crate) struct Args {
     /// Rate of each direction's bottleneck, IP headers included, like 20mbit [default: 100mbit]
     #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
     rate: Option<Rate>,
-    /// Another rate for what the command sends [default: that of --rate]
-    #[arg(long, value_name = "RATE", value_parser = units::parse_rate, allow_hyphen_values = true)]
-    up_rate: Option<Rate>,
     /// Round-trip propagation delay, like 60ms [default: 40ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     rtt: Option<Duration>,
-    /// The buffer of each direction's bottleneck, like 2bdp (rate x rtt), 64kB or 25pkts [default:
+    /// The buffer of each direction's bottleneck, like 2bdp (rate x rtt), 64kB, 25pkts or 100ms (of the rate) [default:
     /// 1bdp]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     buffer: Option<Buffer>,
     /// Random loss in each direction, like 0.1% or 0.001 [default: 0%]
     #[arg(long, value_parser = units::parse_loss, allow_hyphen_values = true)]
     loss: Option<Probability>,
+    #[command(flatten)]
+    more: PathArgs,
     /// Seed of everything random
     #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
@@ -85,7 +86,7 @@ pub(crate) struct Args {
     /// Take the path of a scenario file: its links are passed by what the command receives, its way
     /// back by what it sends, and its times count from the start of the command. Flows and
     /// expectations in it are not used
-    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["rate", "up_rate", "rtt", "buffer", "loss", "seed"])]
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["rate", "rtt", "buffer", "loss", "seed", "trace", "queue", "loss_model", "policer", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
     scenario: Option<PathBuf>,
     /// Let what the command sends pass the links of the scenario file, and what it receives its way
     /// back
@@ -120,6 +121,7 @@ Examples (with iperf3 -s running on this machine):
   sudo fullpipe link --rate 20mbit --rtt 60ms --loss 1% -- iperf3 -c {host} -R
   sudo fullpipe link --rate 5mbit --up-rate 1mbit -- curl -o /dev/null http://{host}:8000/file
   fullpipe link --rate 20mbit --rtt 60ms --server 'iperf3 -s' -- iperf3 -c {host}
+  sudo fullpipe link --trace drive.csv --rtt 50ms --up-rate 2mbit --queue codel -- curl -O http://{host}:8000/file
   sudo fullpipe link --scenario scenarios/quickstart.toml --json -- sh -c 'iperf3 -c $FULLPIPE_HOST'
   sudo fullpipe link --rate 10mbit -- bash
   sudo fullpipe link --rate 10mbit --pcap both-ends.pcapng -- curl -O http://{host}:8000/file
@@ -266,16 +268,18 @@ impl Args {
 
     fn options(&self) -> PathOptions {
         let usual = Options::default();
+        let extras = self.more.extras();
         PathOptions {
-            rate: self.rate.map_or(usual.rate, units::show_rate),
-            up_rate: self.up_rate.map(units::show_rate),
-            rtt: self.rtt.map_or(usual.rtt, units::show_duration),
+            // What a trace has is not said a second time.
+            rate: self.rate.map(units::show_rate).or(usual.rate.filter(|_| !extras.has_rate())),
+            rtt: self.rtt.map(units::show_duration).or(usual.rtt.filter(|_| !extras.has_rtt())),
             buffer: self.buffer.map_or(usual.buffer, |buffer| buffer.to_string()),
             loss: self
                 .loss
                 .filter(|p| *p > Probability::ZERO)
                 .map(|p| units::show_loss(p.as_f64())),
             seed: self.seed,
+            extras,
         }
     }
 }

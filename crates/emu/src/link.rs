@@ -489,6 +489,7 @@ impl Link {
             kernel_drops: self.shared.kernel_drops(),
             endpoint_drops: self.shared.endpoints.drops(),
             capture: self.capture.map(Capture::finish),
+            began: self.active.began(),
             active: self.active.lasted(),
             ran: self.clock.now().since(self.started),
             cpu: thread_cpu_time(),

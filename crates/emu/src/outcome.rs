@@ -110,6 +110,11 @@ impl Active {
         self.to = self.to.max(at);
     }
 
+    /// The time of the first packet, since the zero of the link's clock.
+    pub(crate) fn began(self) -> Duration {
+        self.from.map_or(Duration::ZERO, |from| from.since(Instant::default()))
+    }
+
     pub(crate) fn lasted(self) -> Duration {
         self.from.map_or(Duration::ZERO, |from| self.to.since(from))
     }

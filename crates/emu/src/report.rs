@@ -93,6 +93,8 @@ pub struct LinkReport {
     pub endpoint_drops: u64,
     /// The file of the packets, when asked for.
     pub capture: Option<CaptureReport>,
+    /// Time of the first packet that came, in either direction, since the link's start.
+    pub began: Duration,
     /// Time from the first packet that came, in either direction, to the last that left.
     pub active: Duration,
     /// Duration of the model's run.
@@ -217,6 +219,7 @@ mod tests {
             kernel_drops: 0,
             endpoint_drops: 0,
             capture: None,
+            began: Duration::ZERO,
             active: Duration::ZERO,
             ran: Duration::ZERO,
             cpu: Duration::ZERO,

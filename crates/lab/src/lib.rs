@@ -25,6 +25,7 @@ pub mod process;
 pub mod run;
 pub mod scenario;
 pub mod suggest;
+pub mod trace;
 pub mod units;
 
 #[cfg(all(feature = "transports", target_os = "linux"))]

@@ -149,13 +149,15 @@ pub enum Buffer {
     Packets(u64),
     /// This many times rate x rtt.
     Bdp(f64),
+    /// As much as the rate carries in this time.
+    Time(Duration),
 }
 
 impl FromStr for Buffer {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        const LIKE: &str = "a buffer like 1bdp, 6MB or 700pkts";
+        const LIKE: &str = "a buffer like 1bdp, 6MB, 700pkts or 100ms";
         let (number, unit) = split(text).ok_or_else(|| wrong(text, "is not a buffer", LIKE))?;
         match unit.to_ascii_lowercase().as_str() {
             "bdp" => Ok(Self::Bdp(number)),
@@ -167,6 +169,9 @@ impl FromStr for Buffer {
                 Ok(Self::Packets(n))
             }
             "k" | "m" | "g" | "t" => Err(wrong(text, "could mean powers of 1000 or of 1024", LIKE)),
+            "ns" | "us" | "µs" | "μs" | "ms" | "s" | "sec" | "min" => {
+                parse_duration(text).map(Self::Time)
+            }
             // Packets, bytes and BDP are all usual.
             "" if number != 0.0 => Err(wrong(text, "has no unit", LIKE)),
             _ => {
@@ -182,6 +187,7 @@ impl fmt::Display for Buffer {
             Self::Bytes(n) => f.write_str(&show_bytes(*n)),
             Self::Packets(n) => write!(f, "{n}pkts"),
             Self::Bdp(x) => write!(f, "{x}bdp"),
+            Self::Time(time) => f.write_str(&show_duration(*time)),
         }
     }
 }
@@ -194,6 +200,7 @@ impl Buffer {
             Self::Bytes(n) => Some(n),
             Self::Packets(_) => None,
             Self::Bdp(x) => Some((rate.bytes_in(rtt) as f64 * x).round() as u64),
+            Self::Time(time) => Some(rate.bytes_in(time)),
         }
     }
 
@@ -202,6 +209,7 @@ impl Buffer {
     pub(crate) fn origin(self, rate: Rate, rtt: Duration) -> String {
         match self {
             Self::Bdp(_) => format!(" ({} x {})", show_rate(rate), show_duration(rtt)),
+            Self::Time(_) => format!(" (of {})", show_rate(rate)),
             Self::Bytes(_) | Self::Packets(_) => String::new(),
         }
     }

@@ -108,11 +108,18 @@ fn buffers() {
         ("700pkts", Buffer::Packets(700)),
         ("700p", Buffer::Packets(700)),
         ("1 packet", Buffer::Packets(1)),
+        ("100ms", Buffer::Time(Duration::from_millis(100))),
+        ("1.5s", Buffer::Time(Duration::from_millis(1500))),
     ] {
         assert_eq!(text.parse(), Ok(buffer), "{text}");
         assert_eq!(buffer.to_string().parse(), Ok(buffer), "{text}");
     }
-    for text in ["", "bdp", "1.5pkts", "6M", "-1bdp", "big", "99999999999999999999p"] {
+    let second = Buffer::Time(Duration::from_secs(1));
+    assert_eq!(
+        second.bytes_on(Rate::from_bits_per_sec(8_000_000), Duration::ZERO),
+        Some(1_000_000)
+    );
+    for text in ["", "bdp", "1.5pkts", "6M", "20m", "-1bdp", "big", "99999999999999999999p"] {
         one_line_with_an_example(text, text.parse::<Buffer>());
     }
 }

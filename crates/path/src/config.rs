@@ -2,7 +2,7 @@
 
 use fullpipe_cc::{Duration, Rate};
 
-use crate::{Count, MTU_BYTES, Probability, QueueConfig, RateConfig};
+use crate::{Count, MTU_BYTES, Probability, QueueConfig, RateConfig, Series};
 
 /// A description that no path can be built from.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
@@ -51,6 +51,9 @@ pub enum ConfigError {
     /// At most 0 losses in a row.
     #[error("at most 0 losses in a row are none: give at least 1")]
     NoneInARow,
+    /// A series that begins again before its last value has begun.
+    #[error("the period is over before the last value begins: give a longer one")]
+    ShortPeriod,
     /// An overflow that is over at once.
     #[error("an overflow of 0 loses nothing: give a time above 0")]
     NoTime,
@@ -169,6 +172,8 @@ pub enum LossConfig {
         /// The most in a row, at least 1.
         in_a_row: u32,
     },
+    /// Each with the probability that holds at its time.
+    Series(Series<Probability>),
     /// Losses from a shallow buffer shared with other traffic: a packet may find it full, and then
     /// it stays full for a time, however many packets come. A burst counted in packets would
     /// outlast every timeout of a flow that has one packet left to send.
@@ -248,6 +253,8 @@ pub enum ElementConfig {
     /// From each of these times on, packets that come are delayed by this much; the first time is 0. A
     /// packet never overtakes one that came before it.
     DelaySteps(Vec<(Duration, Duration)>),
+    /// The same with a series, which may begin again and again.
+    DelaySeries(Series<Duration>),
     /// Each packet is delayed by anything from nothing to this, equally likely, but never overtakes
     /// one that came before it: what is drawn for that one counts for those close behind it too.
     Jitter(Duration),
@@ -293,6 +300,7 @@ impl ElementConfig {
             | Self::Marking(_)
             | Self::Duplication(_)
             | Self::Delay(_)
+            | Self::DelaySeries(_)
             | Self::Jitter(_) => Ok(()),
         }
     }

@@ -2,6 +2,7 @@
 
 use fullpipe_cc::{Duration, Instant};
 
+use crate::Series;
 use crate::line::Line;
 use crate::pool::Key;
 use crate::probability::Dice;
@@ -34,6 +35,10 @@ impl Delay {
 
     pub(crate) fn steps(steps: &[(Duration, Duration)]) -> Self {
         Self::new(Law::Steps(Schedule::new(steps)))
+    }
+
+    pub(crate) fn series(series: &Series<Duration>) -> Self {
+        Self::new(Law::Steps(Schedule::of(series)))
     }
 
     pub(crate) fn jitter(most: Duration, dice: Dice) -> Self {

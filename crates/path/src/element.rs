@@ -69,6 +69,7 @@ impl Element {
             }
             ElementConfig::Delay(delay) => Self::Delay(Delay::fixed(delay)),
             ElementConfig::DelaySteps(ref steps) => Self::Delay(Delay::steps(steps)),
+            ElementConfig::DelaySeries(ref series) => Self::Delay(Delay::series(series)),
             ElementConfig::Jitter(most) => Self::Delay(Delay::jitter(most, dice)),
             ElementConfig::Reordering { packets, delay } => {
                 Self::Reordering(Box::new(Reordering::new(Chooser::new(packets, dice), delay)))
@@ -176,6 +177,9 @@ impl ElementConfig {
             Self::Delay(delay) => *delay,
             Self::DelaySteps(steps) => {
                 steps.iter().map(|(_, delay)| *delay).min().unwrap_or(Duration::ZERO)
+            }
+            Self::DelaySeries(series) => {
+                series.steps().iter().map(|(_, delay)| *delay).min().unwrap_or(Duration::ZERO)
             }
             _ => Duration::ZERO,
         }

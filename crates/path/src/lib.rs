@@ -113,6 +113,7 @@ mod rate_config;
 mod reordering;
 mod row;
 mod schedule;
+mod series;
 mod shaper;
 mod stats;
 mod token_bucket;
@@ -128,7 +129,8 @@ pub use probability::Probability;
 pub use queue_config::{
     CoDelConfig, DualPi2Config, FqCoDelConfig, PieConfig, QueueConfig, RedConfig, StepConfig,
 };
-pub use rate_config::{RateConfig, TraceError};
+pub use rate_config::{MahimahiReader, RateConfig, TraceError};
+pub use series::Series;
 pub use stats::{Count, DropReason, ElementStats, PathSample, PathStats, Queue};
 
 /// Bytes that IPv4 (20) and UDP (8) add to a UDP payload. On the link a packet counts with them.

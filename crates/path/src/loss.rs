@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fullpipe_cc::{Duration, Instant};
 
 use crate::probability::Dice;
+use crate::schedule::Schedule;
 use crate::{LossConfig, Probability};
 
 /// Loses packets without looking at them: by chance, by number or by time.
@@ -20,6 +21,8 @@ pub(crate) enum Loss {
     Bursts { every: u64, length: u64, count: u64 },
     /// Each by itself, up to so many in a row; `lost` right before.
     Limited { probability: Probability, in_a_row: u32, lost: u32, dice: Dice },
+    /// Each with the probability of its time.
+    OverTime(Box<Schedule<Probability>>, Dice),
     /// All for a while from one that began it; the end of the last one.
     Overflows { begins: Probability, lasts: Duration, until: Instant, dice: Dice },
 }
@@ -59,6 +62,7 @@ impl Loss {
             LossConfig::Limited { probability, in_a_row } => {
                 Self::Limited { probability, in_a_row, lost: 0, dice }
             }
+            LossConfig::Series(ref series) => Self::OverTime(Box::new(Schedule::of(series)), dice),
             LossConfig::Overflows { begins, lasts } => {
                 Self::Overflows { begins, lasts, until: Instant::default(), dice }
             }
@@ -87,6 +91,7 @@ impl Loss {
                 *lost = if hit { *lost + 1 } else { 0 };
                 hit
             }
+            Self::OverTime(schedule, dice) => dice.says(schedule.at(now)),
             Self::Overflows { begins, lasts, until, dice } => {
                 if now >= *until && dice.says(*begins) {
                     *until = now + *lasts;

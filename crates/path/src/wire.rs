@@ -81,8 +81,12 @@ impl Wire {
                 let mut schedule = Schedule::new(steps);
                 wire(schedule.at(Instant::default()), Change::Steps(schedule))
             }
+            RateConfig::Series(series) => {
+                let mut schedule = Schedule::of(series);
+                wire(schedule.at(Instant::default()), Change::Steps(schedule))
+            }
             RateConfig::Trace(times) => {
-                let times = times.as_slice().into();
+                let times = times.clone();
                 let trace = Opportunities { times, next: 0, rounds: 0, left: 0 };
                 wire(Rate::ZERO, Change::Trace(trace))
             }

@@ -73,7 +73,16 @@ pub(crate) fn run_all(document: &str, real: bool) {
         if is_real(&command) != real {
             continue;
         }
-        let args: Vec<&str> = command.split_whitespace().skip(1).collect();
+        // What stands between single quotes is one word, as in a shell.
+        let args: Vec<&str> = command
+            .split('\'')
+            .enumerate()
+            .flat_map(|(i, part)| match i % 2 {
+                1 => vec![part],
+                _ => part.split_whitespace().collect(),
+            })
+            .skip(1)
+            .collect();
         let said = run(fullpipe(dir.path(), &args));
         assert_eq!(said.code, Some(0), "{document}: {command}\n{}", said.stderr);
         count += 1;

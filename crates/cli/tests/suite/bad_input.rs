@@ -170,7 +170,7 @@ fn of_all_commands_and_files() {
         (&["run", "field.toml"], &["field.toml:3: path.rt", "did you mean rtt?"]),
         (&["run", "cc.toml"], &["cc.toml:1: cc", "did you mean bbr3?"]),
         (&["run", "queue.toml"], &["did you mean fq_codel?"]),
-        (&["run", "buffer.toml"], &["'3' has no unit", "1bdp, 6MB or 700pkts"]),
+        (&["run", "buffer.toml"], &["'3' has no unit", "1bdp, 6MB, 700pkts or 100ms"]),
         (&["run", "unit.toml"], &["'10' has no unit", "100mbit"]),
         (&["run", "none.toml"], &["write path ="]),
         (&["run", "flows.toml"], &["write 10000 or fewer"]),
@@ -223,6 +223,7 @@ fn every_command_has_examples() {
         "run",
         "serve",
         "sweep",
+        "trace",
     ] {
         let said = run(fullpipe(dir.path(), &[command, "--help"]));
         let text = String::from_utf8_lossy(&said.stdout);

@@ -18,6 +18,11 @@ fn every_simulation_of_the_guide_runs() {
 }
 
 #[test]
+fn every_example_of_the_page_about_files_runs() {
+    run_all("docs/files.md", false);
+}
+
+#[test]
 fn every_command_of_the_readmes_table_exists() {
     let text = fs::read_to_string(root().join("README.md")).expect("README.md");
     let table = text.split("## Which command do I need?").nth(1).expect("the table's section");

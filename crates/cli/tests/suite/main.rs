@@ -30,3 +30,4 @@ mod scenarios;
 mod shell;
 mod surveys;
 mod sweeps;
+mod traces;

@@ -345,6 +345,7 @@ impl Worker {
             kernel_drops,
             endpoint_drops,
             capture: self.capture.map(Capture::finish),
+            began: self.active.began(),
             active: self.active.lasted(),
             ran: self.clock.now().since(self.started),
             cpu: thread_cpu_time(),

@@ -1,6 +1,6 @@
 //! The path of a program: that of a scenario.
 
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_cc::Duration;
 use fullpipe_path::{CrossSource, ElementConfig, PathConfig, RateConfig};
 
 use fullpipe_lab::backend::RealPath;
@@ -58,14 +58,10 @@ impl ProgramPath {
     }
 }
 
-/// Rate of the first bottleneck, where it has one that stays the same.
-pub(super) fn constant_rate(path: &PathConfig) -> Option<Rate> {
-    let mut rates = path.row.iter().filter_map(|element| match element {
+/// Rate of the first bottleneck, where there is one.
+pub(super) fn first_rate(path: &PathConfig) -> Option<&RateConfig> {
+    path.row.iter().find_map(|element| match element {
         ElementConfig::Bottleneck { rate, .. } => Some(rate),
         _ => None,
-    });
-    match rates.next() {
-        Some(RateConfig::Constant(rate)) => Some(*rate),
-        _ => None,
-    }
+    })
 }

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_cc::Duration;
 use fullpipe_emu::{CaptureReport, DirectionReport, LinkReport};
+use fullpipe_path::RateConfig;
 use serde::{Deserialize, Serialize};
 
-use super::path::{ProgramPath, constant_rate};
+use super::path::{ProgramPath, first_rate};
 use super::record::WireRecord;
 use super::watch::ProgramSample;
 use fullpipe_lab::formulas::ratio;
@@ -169,7 +170,13 @@ pub struct WayResult {
 }
 
 impl WayResult {
-    fn of(report: &DirectionReport, rate: Option<Rate>, active: Duration) -> Self {
+    /// The figures of one direction, for the time from `began` on, as long as it was active.
+    fn of(
+        report: &DirectionReport,
+        rate: Option<&RateConfig>,
+        began: Duration,
+        active: Duration,
+    ) -> Self {
         let stats = &report.stats;
         let mbps = |bytes: u64| ratio(bytes.saturating_mul(8_000), active.as_nanos());
         let offered = stats.arrived.packets + stats.duplicated.packets;
@@ -184,8 +191,8 @@ impl WayResult {
             ("policer", stats.policed),
             ("thinned", stats.thinned),
         ];
-        let carried = |rate: Rate| {
-            let room = rate.bytes_in(active);
+        let carried = |rate: &RateConfig| {
+            let room = rate.bytes_between(began, began + active);
             (room > 0).then(|| ratio(stats.carried.bytes, room))
         };
         let metrics = [
@@ -199,7 +206,10 @@ impl WayResult {
             ("queue_ms.max", queue_ms(report.queue_delay.max())),
         ];
         Self {
-            rate_mbps: rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),
+            rate_mbps: match rate {
+                Some(RateConfig::Constant(rate)) => Some(rate.as_bits_per_sec() as f64 / 1e6),
+                _ => None,
+            },
             sent_packets: stats.arrived.packets,
             delivered_packets: stats.delivered.packets,
             delivered_bytes: stats.delivered.bytes,
@@ -226,7 +236,7 @@ impl ProgramResult {
     ) -> Self {
         let seconds = |d: Duration| d.as_nanos() as f64 / 1e9;
         let way = |report_of: &DirectionReport, config| {
-            WayResult::of(report_of, constant_rate(config), report.active)
+            WayResult::of(report_of, first_rate(config), report.began, report.active)
         };
         Self {
             path: path.name.clone(),
@@ -287,4 +297,44 @@ pub fn table(result: &ProgramResult) -> Table {
         row
     };
     Table { header, rows: vec![row("down", &result.down), row("up", &result.up)] }
+}
+
+#[cfg(test)]
+mod tests {
+    use fullpipe_cc::Rate;
+    use fullpipe_path::{Count, PathStats};
+    use hdrhistogram::Histogram;
+
+    use super::*;
+
+    /// What was carried of what could have been, in the time in which packets went.
+    #[test]
+    fn a_rate_that_changes_has_a_utilization_too() {
+        let ms = Duration::from_millis;
+        let fast = Rate::from_bytes_per_sec(1_000_000);
+        let steps = RateConfig::Steps(vec![(ms(0), fast), (ms(500), Rate::ZERO), (ms(1500), fast)]);
+        let trace = RateConfig::mahimahi("3\n").expect("a trace");
+        let stats = PathStats { carried: Count { packets: 200, bytes: 300_000 }, ..<_>::default() };
+        let report = DirectionReport {
+            stats,
+            queue_delay: Histogram::new(3).expect("a histogram"),
+            payload_bytes: 0,
+            middle_half: None,
+            corrupted_packets: 0,
+            send_failures: Count::default(),
+            arrivals: Vec::new(),
+        };
+        let share = |rate: &RateConfig, began, active| {
+            let way = WayResult::of(&report, Some(rate), ms(began), ms(active));
+            way.metrics["utilization"].map(|share| (share * 1e4).round() / 1e4)
+        };
+        assert_eq!(
+            share(&steps, 100, 1900),
+            Some(0.3333),
+            "400 ms before the outage, 500 after it"
+        );
+        assert_eq!(share(&trace, 30, 1200), Some(0.5));
+        assert_eq!(share(&steps, 600, 100), None, "nothing could be carried");
+        assert_eq!(share(&fast.into(), 0, 300), Some(1.0));
+    }
 }

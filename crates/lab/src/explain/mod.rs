@@ -27,6 +27,9 @@ pub struct Truth {
     pub min_rtt_ms: f64,
     /// The product of the two, in bytes.
     pub bdp_bytes: u64,
+    /// True if the path changes while it runs: then the rate is the mean over the run, and the
+    /// round trip the shortest of all times.
+    pub changes: bool,
 }
 
 /// The queue in front of the bottleneck at one moment.

@@ -32,7 +32,7 @@ pub enum ExplainError {
 /// shows every few milliseconds.
 ///
 /// # Errors
-/// There is no such point or flow, the path changes while it runs, or it cannot be run.
+/// There is no such point or flow, the path has no rate, or it cannot be run.
 pub fn tell(
     plan: &Plan,
     run: usize,
@@ -49,7 +49,7 @@ pub fn tell(
         let last = scenario.flows.len() - 1;
         ExplainError::Input(format!("flow {flow} of 0 to {last}; write --flow {last}"))
     })?;
-    let truth = truth(&scenario.config, flow).map_err(ExplainError::Input)?;
+    let truth = truth(&scenario.config, flow, scenario.duration).map_err(ExplainError::Input)?;
     let cc = label.cc.to_string();
     let path = in_words(plan, run, flow, &scenario);
     match backend.is_realtime() {
@@ -149,8 +149,9 @@ fn watch(
     Ok(Story { interrupted, ..narrator.finish(cc, path, received) })
 }
 
-/// True properties of a flow's path; the error says why there are none.
-fn truth(config: &SimConfig, flow: usize) -> Result<Truth, String> {
+/// True properties of a flow's path, as means over the run where they change; the error says why
+/// there are none.
+fn truth(config: &SimConfig, flow: usize, end: Option<Duration>) -> Result<Truth, String> {
     let flow = &config.flows[flow];
     let headers = match flow.cc.transport {
         Transport::Tcp => IPV4_TCP_HEADER_BYTES,
@@ -160,16 +161,26 @@ fn truth(config: &SimConfig, flow: usize) -> Result<Truth, String> {
     let on_the_wire = counted + u64::from(headers);
     let route = flow.route.map_or(0..config.links.len(), |r| r.first..r.last + 1);
     let links = &config.links[route];
-    let mut rate = None;
+    let mean = |rate: &RateConfig| match (rate, end) {
+        (RateConfig::Constant(rate), _) => *rate,
+        (rate, Some(end)) => {
+            let bytes = u128::from(rate.bytes_between(Duration::ZERO, end)) * 1_000_000_000;
+            let mean = bytes / u128::from(end.as_nanos().max(1));
+            Rate::from_bytes_per_sec(u64::try_from(mean).unwrap_or(u64::MAX))
+        }
+        (rate, None) => rate.nominal(),
+    };
+    let (mut rate, mut changes) = (None, false);
     for element in links.iter().flat_map(|link: &PathConfig| &link.row) {
         let own = match element {
-            ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. }
-            | ElementConfig::Policer { rate, .. }
-            | ElementConfig::Shaper { rate, .. } => *rate,
-            ElementConfig::Bottleneck { .. } | ElementConfig::DelaySteps(_) => {
-                return Err("the path changes while it runs, so that nothing stays true of it; \
-                            leave out steps and trace"
-                    .to_owned());
+            ElementConfig::Bottleneck { rate, .. } => {
+                changes |= !matches!(rate, RateConfig::Constant(_));
+                mean(rate)
+            }
+            ElementConfig::Policer { rate, .. } | ElementConfig::Shaper { rate, .. } => *rate,
+            ElementConfig::DelaySteps(_) | ElementConfig::DelaySeries(_) => {
+                changes = true;
+                continue;
             }
             _ => continue,
         };
@@ -185,5 +196,6 @@ fn truth(config: &SimConfig, flow: usize) -> Result<Truth, String> {
         carries_bps: carries.as_bits_per_sec(),
         min_rtt_ms: millis(min_rtt),
         bdp_bytes: carries.bytes_in(min_rtt),
+        changes,
     })
 }

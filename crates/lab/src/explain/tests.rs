@@ -13,7 +13,7 @@ fn of_options(options: &Options, stop: bool) -> Story {
 fn story(cc: &str, buffer: f64, loss: f64) -> Story {
     let options = Options {
         cc: vec![cc.parse().expect(cc)],
-        rate: "50mbit".to_owned(),
+        rate: Some("50mbit".to_owned()),
         buffer: format!("{buffer}bdp"),
         loss: loss.to_string(),
         duration: "12s".to_owned(),
@@ -152,13 +152,29 @@ fn a_late_flow_begins_with_its_start_and_what_is_not_there_is_said() {
     let stop = AtomicBool::new(false);
     let late = tell(&plan(two), 0, 1, BackendChoice::SIM, &stop).expect("a story");
     assert_eq!((late.chapters[0].state, late.elapsed_s), ("Startup", 6.0));
-    let steps = "cc = \"bbr3\"\n[path]\nrate = \"1mbit\"\nrtt = \"40ms\"\n\
-        steps = [{ at = \"1s\", rate = \"2mbit\" }]\n";
-    for (text, run, flow, says) in
-        [(two, 1, 0, "run 1 of 0 to 0"), (two, 0, 2, "flow 2 of 0 to 1"), (steps, 0, 0, "changes")]
-    {
+    for (run, flow, says) in [(1, 0, "run 1 of 0 to 0"), (0, 2, "flow 2 of 0 to 1")] {
         let error =
-            tell(&plan(text), run, flow, BackendChoice::SIM, &stop).expect_err(says).to_string();
+            tell(&plan(two), run, flow, BackendChoice::SIM, &stop).expect_err(says).to_string();
         assert!(error.contains(says) && error.contains("; "), "{error}");
     }
+}
+
+#[test]
+fn on_a_path_that_changes_what_is_true_is_the_mean_over_the_run() {
+    let stop = AtomicBool::new(false);
+    let told = |path: &str| {
+        let text =
+            format!("cc = \"bbr3\"\nduration = \"4s\"\npath = {{ {path}, rtt = \"40ms\" }}\n");
+        tell(&plan(&text), 0, 0, BackendChoice::SIM, &stop).expect(path)
+    };
+    let steps = told("rate = \"1mbit\", steps = [{ at = \"1s\", rate = \"2mbit\" }]");
+    let share = 1452.0 / 1480.0;
+    let wanted = 1.75e6 * share;
+    assert!((steps.truth.carries_bps as f64 - wanted).abs() < 100.0, "{:?}", steps.truth);
+    let text = steps.to_text();
+    assert!(text.contains("of what bbr3 counts on average, because the path changes;"), "{text}");
+    let trace = told("trace = \"lte\"");
+    assert!(trace.truth.changes && trace.received_bytes > 100_000, "{:?}", trace.truth);
+    let constant = told("rate = \"1mbit\"");
+    assert!(!constant.truth.changes && !constant.to_text().contains("on average, because"));
 }

@@ -42,11 +42,12 @@ impl Story {
         let truth = &self.truth;
         let _ = write!(
             out,
-            "{} on {}\nTrue: the link carries {} of what {} counts; the shortest round trip is {}; a BDP is {}.\n\n",
+            "{} on {}\nTrue: the link carries {} of what {} counts{}; the shortest round trip is {}; a BDP is {}.\n\n",
             self.cc,
             self.path,
             mbit(truth.carries_bps),
             self.cc,
+            if truth.changes { " on average, because the path changes" } else { "" },
             millis(truth.min_rtt_ms),
             bytes(truth.bdp_bytes),
         );

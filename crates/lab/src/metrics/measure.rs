@@ -357,31 +357,9 @@ fn mbps(bytes: u64, time: Duration) -> f64 {
 
 /// Capacity of a link's first bottleneck between two moments; `None` without a bottleneck.
 fn capacity_bytes(link: &PathConfig, from: Duration, to: Duration) -> Option<u64> {
-    let rate = link.row.iter().find_map(|element| match element {
+    let mut rates = link.row.iter().filter_map(|element| match element {
         ElementConfig::Bottleneck { rate, .. } => Some(rate),
         _ => None,
-    })?;
-    match rate {
-        RateConfig::Constant(rate) => Some(rate.bytes_in(to - from)),
-        RateConfig::Steps(steps) => {
-            let ends = steps.iter().skip(1).map(|s| s.0).chain([to]);
-            let parts = steps.iter().zip(ends).map(|(&(start, rate), end)| {
-                let (start, end) = (start.max(from), end.min(to));
-                if start < end { rate.bytes_in(end - start) } else { 0 }
-            });
-            Some(parts.sum())
-        }
-        RateConfig::Trace(times) => {
-            let period = times.last().filter(|t| **t > Duration::ZERO)?.as_nanos();
-            let until = |t: Duration| {
-                let rest = Duration::from_nanos(t.as_nanos() % period);
-                let started = times.partition_point(|at| *at <= rest) as u64;
-                t.as_nanos() / period * times.len() as u64 + started
-            };
-            // Those at the very start of a run are in it.
-            let before = if from == Duration::ZERO { 0 } else { until(from) };
-            Some((until(to) - before) * u64::from(MTU_BYTES))
-        }
-        _ => None,
-    }
+    });
+    rates.next().map(|rate| rate.bytes_between(from, to))
 }

@@ -179,6 +179,12 @@ impl Hold {
                 ElementConfig::DelaySteps(steps) => {
                     hold.delay += steps.iter().map(|(_, d)| seconds(*d)).fold(0.0, f64::max);
                 }
+                ElementConfig::DelaySeries(series) => {
+                    hold.own
+                        .push((16.0 * series.steps().len() as f64, "the trace is long".to_owned()));
+                    hold.delay +=
+                        series.steps().iter().map(|(_, d)| seconds(*d)).fold(0.0, f64::max);
+                }
                 ElementConfig::Reordering { packets, delay } => {
                     let any = !matches!(packets, Selection::Random(p) if p.as_f64() == 0.0);
                     hold.delay += if any { seconds(*delay) } else { 0.0 };
@@ -196,9 +202,13 @@ impl Hold {
             RateConfig::Steps(steps) => {
                 steps.iter().map(|(_, rate)| bytes_per_sec(*rate)).fold(0.0, f64::max)
             }
+            RateConfig::Series(series) => {
+                self.own.push((16.0 * series.steps().len() as f64, "the trace is long".to_owned()));
+                series.steps().iter().map(|(_, rate)| bytes_per_sec(*rate)).fold(0.0, f64::max)
+            }
             RateConfig::Trace(times) => {
-                // The configuration, its copy in the path, and those of the checks.
-                self.own.push((32.0 * times.len() as f64, "the trace is long".to_owned()));
+                // One that all share, and in real time one that is later by the lead.
+                self.own.push((16.0 * times.len() as f64, "the trace is long".to_owned()));
                 f64::from(MTU_BYTES) / seconds(rate.packet_time())
             }
             _ => f64::INFINITY,

@@ -1,5 +1,6 @@
 //! The plan of a command: the grid of a scenario, and the expectations of its runs.
 
+mod extras;
 mod memory;
 mod options;
 
@@ -7,6 +8,7 @@ use std::path::Path;
 
 use fullpipe_sim::FlowConfig;
 
+pub use extras::{PathExtras, TraceText};
 pub use options::Options;
 
 use crate::backend::BackendChoice;
@@ -128,3 +130,5 @@ impl Plan {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trace_tests;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::Plan;
+use super::{PathExtras, Plan};
 use crate::scenario::{Cc, Edition, FileError};
 
 /// Algorithms one after the other on one path. Quantities are written as in a file.
@@ -13,10 +13,10 @@ pub struct Options {
     pub cc: Vec<Cc>,
     /// Programs beside them: name, and the table of its commands as a file has it.
     pub programs: Vec<(String, String)>,
-    /// Rate of the bottleneck, IP and UDP headers included.
-    pub rate: String,
-    /// Round-trip propagation delay.
-    pub rtt: String,
+    /// Rate of the bottleneck, IP and UDP headers included; none where a trace has it.
+    pub rate: Option<String>,
+    /// Round-trip propagation delay; none where a trace has it.
+    pub rtt: Option<String>,
     /// The queue in front of the bottleneck.
     pub buffer: String,
     /// Random loss in the direction of the data.
@@ -33,6 +33,8 @@ pub struct Options {
     pub seed: u64,
     /// Other values of `buffer` and `loss`: two paths in place of one.
     pub paths: Vec<(String, String)>,
+    /// What else the path has.
+    pub extras: PathExtras,
 }
 
 impl Default for Options {
@@ -43,8 +45,8 @@ impl Default for Options {
         Self {
             cc: vec![ours(Bbr3), ours(Cubic)],
             programs: Vec::new(),
-            rate: "100mbit".to_owned(),
-            rtt: "40ms".to_owned(),
+            rate: Some("100mbit".to_owned()),
+            rtt: Some("40ms".to_owned()),
             buffer: "1bdp".to_owned(),
             loss: "0%".to_owned(),
             flows: 1,
@@ -53,16 +55,23 @@ impl Default for Options {
             bytes: None,
             seed: 1,
             paths: Vec::new(),
+            extras: PathExtras::default(),
         }
     }
 }
 
 /// Which option a field of the scenario is made of.
-const OPTIONS: [(&str, &str); 10] = [
+const OPTIONS: [(&str, &str); 16] = [
     ("path.rate", "--rate"),
     ("path.rtt", "--rtt"),
     ("path.buffer", "--buffer"),
     ("path.loss", "--loss"),
+    ("path.trace", "--trace"),
+    ("path.queue", "--queue"),
+    ("path.down[0]", "--loss-model, --policer, --jitter or --reorder"),
+    ("path.down[1]", "--policer, --jitter or --reorder"),
+    ("path.up[0]", "--up-rate, --up-trace, --up-buffer or --up-loss"),
+    ("path.up[1]", "--up-rate, --up-trace or --up-buffer"),
     ("flow[0].count", "--flows"),
     ("flow[0].every", "--stagger"),
     ("flow[0].app", "--bytes"),
@@ -80,7 +89,36 @@ impl Options {
 
     fn path_name(&self, buffer: &str, loss: &str) -> String {
         let loss = if loss == "0%" { String::new() } else { format!(" {loss}") };
-        format!("{} {} {buffer}{loss}", self.rate, self.rtt)
+        let shown =
+            |text: &Option<String>| text.as_ref().map_or(String::new(), |t| format!("{t} "));
+        let extras = self.extras.name();
+        let name = format!("{}{}{buffer}{loss}{extras}", shown(&self.rate), shown(&self.rtt));
+        name.replace(['"', '\\'], "'")
+    }
+
+    /// The lines of `path`.
+    fn path_toml(&self) -> String {
+        let line = |name: &str, value: &Option<String>| {
+            value.as_ref().map_or(String::new(), |value| format!("{name} = {value}\n"))
+        };
+        let text = |value: &Option<String>| value.as_ref().map(|text| format!("\"{text}\""));
+        let list =
+            |items: Vec<String>| (!items.is_empty()).then(|| format!("[{}]", items.join(", ")));
+        let (rate, rtt) = (line("rate", &text(&self.rate)), line("rtt", &text(&self.rtt)));
+        let extras = &self.extras;
+        let has_loss = extras.trace.as_ref().is_some_and(|trace| trace.has.loss);
+        // The loss of none is not said beside that of a trace.
+        let loss = match self.loss.as_str() {
+            "0%" if has_loss => String::new(),
+            loss => format!("loss = \"{loss}\"\n"),
+        };
+        let more = [
+            line("trace", &extras.trace.as_ref().map(|trace| trace.toml.clone())),
+            line("queue", &extras.queue_toml()),
+            line("down", &list(extras.elements())),
+            line("up", &list(extras.up().unwrap_or_default())),
+        ];
+        format!("[path]\n{rate}{rtt}buffer = \"{}\"\n{loss}{}", self.buffer, more.concat())
     }
 
     /// The text of a scenario file.
@@ -99,9 +137,11 @@ impl Options {
             None => &self.duration,
         };
         let mut text = format!(
-            "name = \"{name}\"\ncc = {cc}\nduration = \"{duration}\"\nseed = {}\n\n[path]\nrate = \"{}\"\n\
-             rtt = \"{}\"\nbuffer = \"{}\"\nloss = \"{}\"\n\n[[flow]]\ncount = {}\nevery = \"{}\"\n",
-            self.seed, self.rate, self.rtt, self.buffer, self.loss, self.flows, self.stagger
+            "name = \"{name}\"\ncc = {cc}\nduration = \"{duration}\"\nseed = {}\n\n{}\n[[flow]]\ncount = {}\nevery = \"{}\"\n",
+            self.seed,
+            self.path_toml(),
+            self.flows,
+            self.stagger
         );
         // Text is written to text without fail.
         if let Some(bytes) = &self.bytes {
@@ -128,17 +168,23 @@ impl Options {
     /// # Errors
     /// The mistake in an option, in one line that names it.
     pub fn plan(&self) -> Result<Plan, String> {
+        self.extras.up()?;
         let edition = Edition::default();
         Plan::parse(&self.to_toml(), "options", "compare", Path::new(""), edition)
             .map_err(Self::of_option)
     }
 
-    /// The error of a field, as an error of its option.
+    /// The error of a field, or of a field in it, as an error of its option.
     pub fn of_option(error: FileError) -> String {
         let is_program = error.field.starts_with("program");
         let option = is_program.then_some("--program").or_else(|| {
-            OPTIONS.iter().find(|(field, _)| *field == error.field).map(|(_, option)| *option)
+            OPTIONS.iter().find(|(field, _)| is_of(&error.field, field)).map(|(_, option)| *option)
         });
         format!("{}: {}", option.unwrap_or(&error.field), error.message)
     }
+}
+
+/// True if it is this field, or one in it.
+fn is_of(field: &str, option: &str) -> bool {
+    field.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -256,7 +256,7 @@ fn one_link_is_the_one_that_compare_makes() {
     let ours = setup(text).config;
     let options = Options {
         cc: vec!["bbr3".parse().expect("a name")],
-        rtt: "41ms".to_owned(),
+        rtt: Some("41ms".to_owned()),
         buffer: "2bdp".to_owned(),
         loss: "1%".to_owned(),
         seed: 5,
@@ -284,13 +284,13 @@ fn what_is_wrong_with_an_option_names_it_on_one_line() {
     for (said, wanted) in [
         (says(|o| o.cc.clear()), "--cc: "),
         (says(|o| o.cc.push(o.cc[0])), "--cc: 'bbr3' is named twice"),
-        (says(|o| o.rate = "0".to_owned()), "--rate: '0' carries nothing"),
+        (says(|o| o.rate = Some("0".to_owned())), "--rate: '0' carries nothing"),
         (says(|o| o.buffer = "1499B".to_owned()), "--buffer: "),
         (
             says(|o| o.buffer = "0.002bdp".to_owned()),
             "--buffer: '0.002bdp' is 1000 bytes here (100mbit x 40ms)",
         ),
-        (says(|o| o.rtt = "0s".to_owned()), "is 0 bytes here (100mbit x 0ns)"),
+        (says(|o| o.rtt = Some("0s".to_owned())), "is 0 bytes here (100mbit x 0ns)"),
         (says(|o| o.buffer = "0pkts".to_owned()), "--buffer: "),
         (says(|o| o.flows = 0), "--flows: 0 flows are none"),
         (

@@ -1,7 +1,9 @@
 //! The network of a scenario: its links, the way back, and what quantities in BDP refer to.
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_path::{ConfigError, ElementConfig, MTU_BYTES, PathConfig, RateConfig};
+use fullpipe_path::{
+    ConfigError, ElementConfig, LossConfig, MTU_BYTES, PathConfig, Probability, RateConfig, Series,
+};
 use fullpipe_sim::{Route, Stream, stream_seed};
 
 use super::elements::{Element, Frame, Wire};
@@ -41,11 +43,6 @@ impl Net {
     }
 
     fn one(path: &PathTable, seed: u64, traces: &Traces) -> Result<Self, Wrong> {
-        if path.rtt.is_none() && !path.down.iter().any(Element::is_delay) {
-            let why = "no rtt; write rtt = \"40ms\" (\"0ms\" for none)";
-            return Err(Wrong::new("path", why));
-        }
-        let frame = Frame { rtt: path.rtt.map_or(Duration::ZERO, |t| t.0), traces };
         let wire = Wire {
             rate: path.rate,
             steps: path.steps.clone(),
@@ -53,10 +50,22 @@ impl Net {
             buffer: path.buffer,
             queue: path.queue,
         };
-        let half = Duration::from_nanos(frame.rtt.as_nanos() / 2);
-        let row = row(&path.down, path.loss, &wire, half, "path", frame)?;
+        let over_time = OverTime::of(&wire, "path", path.loss, traces)?;
+        if over_time.rtt.is_some() && path.rtt.is_some() {
+            let why = "the trace has round-trip times too; leave rtt out, or name the trace's other columns: \
+                       { file = \"…\", columns = { time = \"…\", rate = \"…\" } }";
+            return Err(Wrong::new("path.rtt", why));
+        }
+        let mean = over_time.rtt.as_ref().map(Series::mean_time).or(path.rtt.map(|t| t.0));
+        if mean.is_none() && !path.down.iter().any(Element::is_delay) {
+            let why = "no rtt; write rtt = \"40ms\" (\"0ms\" for none)";
+            return Err(Wrong::new("path", why));
+        }
+        let frame = Frame { rtt: mean.unwrap_or(Duration::ZERO), traces };
+        let [half, rest] = Distance::halves(over_time.rtt.as_ref(), frame.rtt);
+        let row = row(&path.down, path.loss, &wire, &over_time, &half, "path", frame)?;
         let links = vec![PathConfig { row, seed: stream_seed(seed, Stream::Link, 0) }];
-        let uplink = uplink(&path.up, frame.rtt - half, seed, frame)?;
+        let uplink = uplink(&path.up, &rest, seed, frame)?;
         Ok(Self { links, uplink, rate: wire.nominal(traces), rtt: frame.rtt })
     }
 
@@ -86,11 +95,18 @@ impl Net {
                 queue: link.queue,
             };
             let field = format!("link[{i}]");
-            let row = row(&link.down, link.loss, &wire, delay_of(link), &field, frame)?;
+            let over_time = OverTime::of(&wire, &field, link.loss, traces)?;
+            if over_time.rtt.is_some() {
+                let why = "the trace has round-trip times, and a link of a chain has a delay; name the trace's other \
+                           columns: { file = \"…\", columns = { time = \"…\", rate = \"…\" } }";
+                return Err(Wrong::new(format!("{field}.trace"), why));
+            }
+            let delay = Distance::Fixed(delay_of(link));
+            let row = row(&link.down, link.loss, &wire, &over_time, &delay, &field, frame)?;
             first_rate = first_rate.or(wire.nominal(traces));
             links.push(PathConfig { row, seed: stream_seed(seed, Stream::Link, i as u64) });
         }
-        let uplink = uplink(up, rtt - there, seed, frame)?;
+        let uplink = uplink(up, &Distance::Fixed(rtt - there), seed, frame)?;
         Ok(Self { links, uplink, rate: first_rate, rtt })
     }
 
@@ -99,7 +115,9 @@ impl Net {
         let bytes = match room.0 {
             Buffer::Bytes(n) => Some(n),
             Buffer::Packets(n) => Some(n * u64::from(MTU_BYTES)),
-            Buffer::Bdp(_) => self.rate.and_then(|rate| room.0.bytes_on(rate, self.rtt)),
+            Buffer::Bdp(_) | Buffer::Time(_) => {
+                self.rate.and_then(|rate| room.0.bytes_on(rate, self.rtt))
+            }
         };
         let wrong = |why: &str| Wrong::new(field, format!("'{}' {why}; write 4MB", room.0));
         match bytes {
@@ -137,36 +155,86 @@ fn is_limit(element: &ElementConfig) -> bool {
     )
 }
 
+/// What a link's trace has beside a rate.
+struct OverTime {
+    rtt: Option<Series<Duration>>,
+    loss: Option<Series<Probability>>,
+}
+
+impl OverTime {
+    fn of(wire: &Wire, field: &str, loss: Option<Chance>, traces: &Traces) -> Result<Self, Wrong> {
+        if wire.trace.is_none() {
+            return Ok(Self { rtt: None, loss: None });
+        }
+        let trace = wire.traced(field, traces)?;
+        if trace.loss.is_some() && loss.is_some() {
+            let why = "the trace has losses too; write one of them";
+            return Err(Wrong::new(format!("{field}.loss"), why));
+        }
+        Ok(Self { rtt: trace.rtt.clone(), loss: trace.loss.clone() })
+    }
+}
+
+/// The delay of one direction.
+enum Distance {
+    Fixed(Duration),
+    OverTime(Series<Duration>),
+}
+
+impl Distance {
+    /// The two directions of a round trip.
+    fn halves(over_time: Option<&Series<Duration>>, rtt: Duration) -> [Self; 2] {
+        let half = |rtt: Duration| Duration::from_nanos(rtt.as_nanos() / 2);
+        match over_time {
+            None => [Self::Fixed(half(rtt)), Self::Fixed(rtt - half(rtt))],
+            Some(series) => [
+                Self::OverTime(series.map(|rtt| half(*rtt))),
+                Self::OverTime(series.map(|rtt| *rtt - half(*rtt))),
+            ],
+        }
+    }
+
+    fn element(&self) -> Option<ElementConfig> {
+        match self {
+            Self::Fixed(Duration::ZERO) => None,
+            Self::Fixed(delay) => Some(ElementConfig::Delay(*delay)),
+            Self::OverTime(series) => Some(ElementConfig::DelaySeries(series.clone())),
+        }
+    }
+}
+
 /// A link's elements: those of `down`, the random loss, the bottleneck, the delay.
 fn row(
     down: &[Element],
     loss: Option<Chance>,
     wire: &Wire,
-    delay: Duration,
+    over_time: &OverTime,
+    delay: &Distance,
     field: &str,
     frame: Frame<'_>,
 ) -> Result<Vec<ElementConfig>, Wrong> {
-    let mut row = Vec::with_capacity(down.len() + 3);
+    let mut row = Vec::with_capacity(down.len() + 4);
     for (i, element) in down.iter().enumerate() {
         row.push(checked(element.config(&format!("{field}.down[{i}]"), frame)?, field, Some(i))?);
     }
     if let Some(loss) = loss {
         row.push(ElementConfig::Loss(loss.0.into()));
     }
+    if let Some(loss) = &over_time.loss {
+        row.push(ElementConfig::Loss(LossConfig::Series(loss.clone())));
+    }
     let is_bare = wire.buffer.is_none() && wire.queue.is_none() && wire.steps.is_empty();
-    let own = wire.rate.is_some() || wire.trace.is_some();
+    let own = wire.rate.is_some() || wire.nominal(frame.traces).is_some();
     if own || !is_bare || !row.iter().any(is_limit) {
         row.push(checked(wire.config(field, frame)?, field, None)?);
     }
-    if delay > Duration::ZERO {
-        row.push(ElementConfig::Delay(delay));
-    }
+    row.extend(delay.element());
     Ok(row)
 }
 
 fn uplink(
     up: &[Element],
-    delay: Duration,
+    delay: &Distance,
     seed: u64,
     frame: Frame<'_>,
 ) -> Result<PathConfig, Wrong> {
@@ -177,9 +245,7 @@ fn uplink(
         validate(&element).map_err(|e| Wrong::new(field, e))?;
         row.push(element);
     }
-    if delay > Duration::ZERO {
-        row.push(ElementConfig::Delay(delay));
-    }
+    row.extend(delay.element());
     Ok(PathConfig { row, seed: stream_seed(seed, Stream::Uplink, 0) })
 }
 

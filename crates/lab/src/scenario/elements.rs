@@ -1,5 +1,7 @@
 //! The elements of a path as they stand in a file: a variant here and an arm below make a new one.
 
+use std::sync::Arc;
+
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
     CoDelConfig, DualPi2Config, ElementConfig, FqCoDelConfig, LossConfig, MTU_BYTES, PieConfig,
@@ -10,6 +12,8 @@ use super::error::Wrong;
 use super::input::Traces;
 use super::quantity::{Chance, Room, Share, Size, Speed, Time, by_name};
 use super::schema::RateStep;
+use super::trace_field::TraceField;
+use crate::trace::Trace;
 use crate::units::Buffer;
 
 /// One element: a table of one name, `{ delay = "20ms" }`.
@@ -28,7 +32,7 @@ pub(super) enum Element {
     Duplication(Share),
     Policer { rate: Speed, bucket: Size },
     Shaper { rate: Speed, bucket: Size, buffer: Room },
-    Bottleneck(Wire),
+    Bottleneck(Box<Wire>),
     Delay(Time),
     DelaySteps(Vec<DelayStep>),
     Jitter(Time),
@@ -57,8 +61,7 @@ pub(super) struct Wire {
     pub(super) rate: Option<Speed>,
     #[serde(default)]
     pub(super) steps: Vec<RateStep>,
-    /// A file in Mahimahi's format.
-    pub(super) trace: Option<String>,
+    pub(super) trace: Option<TraceField>,
     pub(super) buffer: Option<Room>,
     #[serde(default, deserialize_with = "some_queue")]
     pub(super) queue: Option<Queue>,
@@ -174,7 +177,7 @@ impl Element {
                     &format!("{field}.shaper.buffer"),
                 )?,
             },
-            Self::Bottleneck(wire) => wire.config(&format!("{field}.bottleneck"), frame)?,
+            Self::Bottleneck(wire) => wire.alone(&format!("{field}.bottleneck"), frame)?,
             Self::Delay(time) => ElementConfig::Delay(time.0),
             Self::DelaySteps(steps) => {
                 ElementConfig::DelaySteps(steps.iter().map(|s| (s.at.0, s.delay.0)).collect())
@@ -210,7 +213,7 @@ fn in_bytes_or_packets(room: Room, field: &str) -> Result<QueueLimit, Wrong> {
     match room.0 {
         Buffer::Bytes(n) => Ok(QueueLimit::Bytes(n)),
         Buffer::Packets(n) => Ok(QueueLimit::Packets(n)),
-        Buffer::Bdp(_) => {
+        Buffer::Bdp(_) | Buffer::Time(_) => {
             Err(Wrong::new(field, format!("'{}' needs a rate; write 64kB or 40pkts", room.0)))
         }
     }
@@ -226,7 +229,9 @@ fn buffer_limit(
     let Some(rate) = rate else { return in_bytes_or_packets(room, field) };
     let limit = room.0.limit_on(rate, frame.rtt);
     match (room.0, limit) {
-        (Buffer::Bdp(_), QueueLimit::Bytes(bytes)) if bytes < u64::from(MTU_BYTES) => {
+        (Buffer::Bdp(_) | Buffer::Time(_), QueueLimit::Bytes(bytes))
+            if bytes < u64::from(MTU_BYTES) =>
+        {
             let why = format!(
                 "'{}' is {bytes} bytes here{}, below one packet of {MTU_BYTES}; write a higher rate, a longer \
                  rtt, or a buffer like 64kB or 40pkts",
@@ -242,16 +247,33 @@ fn buffer_limit(
 impl Wire {
     /// The rate that a BDP is computed from: the first one, or the mean of a trace.
     pub(super) fn nominal(&self, traces: &Traces) -> Option<Rate> {
-        let Some(name) = &self.trace else { return self.rate.map(|r| r.0) };
         // What is wrong with a trace is told by who makes a wire of it.
-        match traces.get(name).ok()? {
-            RateConfig::Trace(times) => {
-                let bytes = times.len() as u128 * u128::from(MTU_BYTES) * 1_000_000_000;
-                let mean = bytes / u128::from(times.last()?.as_nanos().max(1));
-                Some(Rate::from_bytes_per_sec(u64::try_from(mean).ok()?))
+        let trace = self.trace.as_ref().and_then(|field| traces.get(field).ok());
+        let of_trace = trace.and_then(|trace| trace.rate.as_ref().map(RateConfig::nominal));
+        of_trace.or(self.rate.map(|r| r.0))
+    }
+
+    /// The trace, which is there.
+    pub(super) fn traced(&self, field: &str, traces: &Traces) -> Result<Arc<Trace>, Wrong> {
+        let Some(trace) = &self.trace else { return Err(Wrong::new(field, "no trace")) };
+        let name: String = trace.file.escape_debug().collect();
+        traces.get(trace).map_err(|e| Wrong::new(format!("{field}.trace"), format!("{name}: {e}")))
+    }
+
+    /// A bottleneck among other elements, whose trace may have nothing but a rate.
+    fn alone(&self, field: &str, frame: Frame<'_>) -> Result<ElementConfig, Wrong> {
+        if self.trace.is_some() {
+            let trace = self.traced(field, frame.traces)?;
+            let other = [("rtt", trace.rtt.is_some()), ("loss", trace.loss.is_some())];
+            if let Some((name, _)) = other.into_iter().find(|(_, is_there)| *is_there) {
+                let why = format!(
+                    "it has a column of {name} too, which a bottleneck has not; name the others: {{ file = \"…\", \
+                     columns = {{ time = \"…\", rate = \"…\" }} }}"
+                );
+                return Err(Wrong::new(format!("{field}.trace"), why));
             }
-            _ => None,
         }
+        self.config(field, frame)
     }
 
     /// The bottleneck as the path takes it.
@@ -262,7 +284,11 @@ impl Wire {
     }
 
     fn rate_config(&self, field: &str, traces: &Traces) -> Result<RateConfig, Wrong> {
-        match (&self.trace, self.rate) {
+        let traced = match &self.trace {
+            Some(_) => self.traced(field, traces)?.rate.clone(),
+            None => None,
+        };
+        match (traced, self.rate) {
             (Some(_), Some(_)) => {
                 Err(Wrong::new(format!("{field}.trace"), "there is a rate too; write one of them"))
             }
@@ -270,10 +296,11 @@ impl Wire {
                 let why = "they change a rate, and there is a trace; write one of them";
                 Err(Wrong::new(format!("{field}.steps"), why))
             }
-            (Some(name), None) => {
-                let wrong = |e| Wrong::new(format!("{field}.trace"), format!("{name}: {e}"));
-                traces.get(name).map_err(wrong)
-            }
+            (Some(rate), None) => Ok(rate),
+            (None, None) if self.trace.is_some() => Err(Wrong::new(
+                format!("{field}.trace"),
+                "it has no rate, and nothing would limit the flows; write a rate beside it",
+            )),
             (None, None) => Err(Wrong::new(
                 field,
                 "no rate, and nothing would limit the flows; write a rate like 100mbit",

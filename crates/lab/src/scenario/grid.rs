@@ -17,6 +17,7 @@ use super::build::{self, Scenario};
 use super::error::{FileError, Wrong};
 use super::input::{MAX_FILE_BYTES, Traces, read_text};
 use super::tree::{self, GridAxis};
+use super::unused::Settings;
 use super::{MAX_NAME, MAX_RUNS, schema};
 use crate::suggest::{did_you_mean, nearest};
 
@@ -154,6 +155,7 @@ impl ScenarioFile {
         let points = points(root.get_ref()).map_err(|w| source.of_wrong(&w, root.get_ref()))?;
         let (axes, names) = short_names(&points);
         let traces = Arc::new(Traces::of(dir));
+        let mut settings = Settings::default();
         let mut runs = Vec::with_capacity(points.iter().map(Points::len).sum());
         for part in &points {
             for i in 0..part.len() {
@@ -162,8 +164,12 @@ impl ScenarioFile {
                 let document = read(&source, &tree)?;
                 let run = Run { at, document, traces: traces.clone() };
                 run.scenario().map_err(|w| source.of_wrong(&w, &tree))?;
+                settings.note(&run.document);
                 runs.push(run);
             }
+        }
+        if let Some(wrong) = settings.unused() {
+            return Err(source.of_wrong(&wrong, root.get_ref()));
         }
         let about = runs.first().and_then(|run| run.document.about.clone());
         let name = runs.first().and_then(|run| run.document.name.clone());

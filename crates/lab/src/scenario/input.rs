@@ -1,22 +1,19 @@
-//! The files that are read: scenarios and traces, both of bounded size.
+//! The files that are read: scenarios, of bounded size, and the traces that they name.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use fullpipe_cc::Duration;
-use fullpipe_path::RateConfig;
+use fullpipe_path::{RateConfig, Series};
 use sha2::{Digest, Sha256};
 
+use super::trace_field::TraceField;
 use super::traces;
+use crate::trace::{Trace, TraceOptions};
 
 /// The most bytes of a scenario file.
 pub const MAX_FILE_BYTES: u64 = 4 << 20;
-
-/// The most bytes of a trace: about an hour of 15 Mbit/s.
-const MAX_TRACE_BYTES: u64 = 32 << 20;
 
 /// Reads a text of at most so many bytes.
 ///
@@ -36,7 +33,7 @@ pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
 #[derive(Debug)]
 pub(super) struct Traces {
     dir: PathBuf,
-    read: Mutex<BTreeMap<String, Result<RateConfig, String>>>,
+    read: Mutex<BTreeMap<TraceField, Result<Arc<Trace>, String>>>,
 }
 
 impl Traces {
@@ -45,50 +42,68 @@ impl Traces {
         Self { dir: dir.to_owned(), read: Mutex::default() }
     }
 
-    pub(super) fn get(&self, name: &str) -> Result<RateConfig, String> {
+    pub(super) fn get(&self, field: &TraceField) -> Result<Arc<Trace>, String> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if !read.contains_key(name) {
-            read.insert(name.to_owned(), self.load(name));
+        if !read.contains_key(field) {
+            read.insert(field.clone(), self.load(field).map(Arc::new));
         }
-        read[name].clone()
+        read[field].clone()
     }
 
-    fn load(&self, name: &str) -> Result<RateConfig, String> {
-        if let Some(trace) = traces::trace(name) {
-            return Ok(trace);
+    fn load(&self, field: &TraceField) -> Result<Trace, String> {
+        let TraceField { file, options } = field;
+        if let Some(trace) = traces::trace(file) {
+            if *options != TraceOptions::default() {
+                return Err(
+                    "it is in the program, and nothing says how to read it; write its name alone"
+                        .to_owned(),
+                );
+            }
+            return Ok(Trace::of_rate(trace));
         }
-        let path = self.dir.join(name);
-        // A pipe would be waited for, and a device may never end.
-        let found = std::fs::metadata(&path).map_err(|e| {
+        let path = self.dir.join(file);
+        if let Err(e) = std::fs::metadata(&path) {
             let there_are = traces::TRACES.join(" and ");
-            format!("{e}; write a file's name, or one of those that are there: {there_are}")
-        })?;
-        if !found.is_file() {
-            return Err("no regular file; write the name of one".to_owned());
+            return Err(format!(
+                "{e}; write a file's name, or one of those that are there: {there_are}"
+            ));
         }
-        let file = File::open(&path).map_err(|e| e.to_string())?;
-        let text = read_text(file, MAX_TRACE_BYTES).map_err(|e| e.to_string())?;
-        RateConfig::mahimahi(&text).map_err(|e| e.to_string())
+        Trace::load(&path, options).map_err(|e| e.to_string())
     }
 
     /// The names of those that are files.
     pub(super) fn files(&self) -> Vec<String> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        read.keys().filter(|name| traces::trace(name).is_none()).cloned().collect()
+        let names = read.keys().map(|field| &field.file);
+        let mut names: Vec<String> =
+            names.filter(|name| traces::trace(name).is_none()).cloned().collect();
+        names.dedup();
+        names
     }
 
     /// Adds what the traces hold to a fingerprint.
     pub(super) fn digest(&self, hash: &mut Sha256) {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, trace) in read.iter() {
-            hash.update((name.len() as u64).to_le_bytes());
-            hash.update(name);
-            if let Ok(RateConfig::Trace(times)) = trace {
-                times
-                    .iter()
-                    .copied()
-                    .map(Duration::as_nanos)
-                    .for_each(|ns| hash.update(ns.to_le_bytes()));
+        for (field, trace) in read.iter() {
+            hash.update((field.file.len() as u64).to_le_bytes());
+            hash.update(&field.file);
+            let Ok(trace) = trace else { continue };
+            let mut add = |number: u64| hash.update(number.to_le_bytes());
+            match &trace.rate {
+                Some(RateConfig::Trace(times)) => times.iter().for_each(|t| add(t.as_nanos())),
+                Some(RateConfig::Series(series)) => series.steps().iter().for_each(|(at, rate)| {
+                    add(at.as_nanos());
+                    add(rate.as_bytes_per_sec());
+                }),
+                _ => {}
+            }
+            for (at, rtt) in trace.rtt.iter().flat_map(Series::steps) {
+                add(at.as_nanos());
+                add(rtt.as_nanos());
+            }
+            for (at, loss) in trace.loss.iter().flat_map(Series::steps) {
+                add(at.as_nanos());
+                add(loss.as_f64().to_bits());
             }
         }
     }

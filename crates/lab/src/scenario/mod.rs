@@ -15,14 +15,17 @@ mod needs;
 mod program;
 mod quantity;
 mod schema;
+mod trace_field;
 mod traces;
 mod tree;
+mod unused;
 
 pub use cc::{Cc, KernelCc, StackAlgorithm, UnknownCc};
 pub use error::{FileError, shortened};
 pub use grid::{Edition, Expected, Grid, Run, ScenarioFile};
 pub use input::{MAX_FILE_BYTES, read_text};
 pub use link::{LinkKind, UnknownLink};
+pub use trace_field::TracedColumns;
 
 pub(crate) use build::{Flow, Scenario};
 pub(crate) use error::Wrong;
@@ -31,6 +34,7 @@ pub use grid::backends_with_tables;
 pub(crate) use grid::{hex, locate};
 #[cfg(all(feature = "transports", target_os = "linux"))]
 pub(crate) use program::{Sends, Values};
+pub(crate) use trace_field::{Described, describe_trace, quoted, read_trace};
 
 /// The most characters of a name, and of a value in a list.
 const MAX_NAME: usize = 300;

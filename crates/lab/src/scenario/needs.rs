@@ -1,7 +1,7 @@
 //! Features that the fields of a scenario need and that not every backend has.
 
 use fullpipe_cc::Duration;
-use fullpipe_path::{ElementConfig, RateConfig};
+use fullpipe_path::{ElementConfig, LossConfig, RateConfig};
 
 use super::build_net::Net;
 use super::schema::{Document, FlowTable, Marks, Way};
@@ -14,7 +14,12 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
     let of_path =
         if doc.path.as_ref().is_some_and(|p| p.trace.is_some()) { "path" } else { "link[0]" };
     let is_trace = |e: &ElementConfig| {
-        matches!(e, ElementConfig::Bottleneck { rate: RateConfig::Trace(_), .. })
+        matches!(
+            e,
+            ElementConfig::Bottleneck { rate: RateConfig::Trace(_) | RateConfig::Series(_), .. }
+                | ElementConfig::DelaySeries(_)
+                | ElementConfig::Loss(LossConfig::Series(_))
+        )
     };
     let all = [
         (net.links.len() > 1, Feature::Chain, "link[1]".to_owned()),

@@ -73,7 +73,7 @@ quantities! {
     /// A probability that may be certainty.
     Share(Probability) = share, "a probability like 1% or 0.01";
     Factor(Gain) = factor, "a gain like 2.89";
-    Room(Buffer) = str::parse::<Buffer>, "a buffer like 1bdp, 6MB or 700pkts";
+    Room(Buffer) = str::parse::<Buffer>, "a buffer like 1bdp, 6MB, 700pkts or 100ms";
 }
 
 fn length(text: &str) -> Result<Option<Duration>, ParseError> {

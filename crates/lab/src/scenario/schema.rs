@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 use super::elements::{Element, Queue};
 use super::program::ProgramTable;
 use super::quantity::{Chance, Factor, Length, Room, Size, Speed, SpeedOrNone, Time, by_name};
+use super::trace_field::TraceField;
 use super::{Cc, Protocol, Receiver};
 
 /// One point of a file's grid: every list is one value by now.
@@ -96,7 +97,7 @@ pub(super) struct PathTable {
     pub(super) rate: Option<Speed>,
     #[serde(default)]
     pub(super) steps: Vec<RateStep>,
-    pub(super) trace: Option<String>,
+    pub(super) trace: Option<TraceField>,
     pub(super) buffer: Option<Room>,
     #[serde(default, deserialize_with = "some_by_name")]
     pub(super) queue: Option<Queue>,
@@ -134,7 +135,7 @@ pub(super) struct LinkTable {
     pub(super) rate: Option<Speed>,
     #[serde(default)]
     pub(super) steps: Vec<RateStep>,
-    pub(super) trace: Option<String>,
+    pub(super) trace: Option<TraceField>,
     pub(super) buffer: Option<Room>,
     #[serde(default, deserialize_with = "some_by_name")]
     pub(super) queue: Option<Queue>,

@@ -36,8 +36,8 @@ pub(super) const TRACES: [&str; 2] = ["lte", "wifi"];
 /// The trace of this name; nothing where there is none.
 pub(super) fn trace(name: &str) -> Option<RateConfig> {
     match name {
-        "lte" => Some(RateConfig::Trace(lte(1))),
-        "wifi" => Some(RateConfig::Trace(wifi(1))),
+        "lte" => Some(RateConfig::Trace(lte(1).into())),
+        "wifi" => Some(RateConfig::Trace(wifi(1).into())),
         _ => None,
     }
 }
@@ -146,7 +146,7 @@ mod tests {
             let lowest = seconds.iter().copied().fold(f64::INFINITY, f64::min);
             let highest = seconds.iter().copied().fold(0.0, f64::max);
             assert!(highest > 2.0 * lowest, "{name}: {lowest} to {highest} Mbit/s");
-            assert!(TRACES.contains(&name) && trace(name) == Some(RateConfig::Trace(times)));
+            assert!(TRACES.contains(&name) && trace(name) == Some(RateConfig::Trace(times.into())));
         }
         assert_eq!(trace("3g"), None);
     }

@@ -12,7 +12,7 @@ fn held() -> (usize, usize) {
 
 fn a_run_leaves_no_thread_and_no_socket() {
     let options = Options {
-        rate: "20mbit".to_owned(),
+        rate: Some("20mbit".to_owned()),
         flows: 3,
         duration: "500ms".to_owned(),
         ..Options::default()

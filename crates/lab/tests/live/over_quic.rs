@@ -10,8 +10,8 @@ use fullpipe_lab::{
 
 fn options() -> Options {
     Options {
-        rate: "20mbit".to_owned(),
-        rtt: "20ms".to_owned(),
+        rate: Some("20mbit".to_owned()),
+        rtt: Some("20ms".to_owned()),
         buffer: "2bdp".to_owned(),
         duration: "2s".to_owned(),
         ..Options::default()

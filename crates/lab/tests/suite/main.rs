@@ -1,6 +1,7 @@
 //! The lab under a virtual clock, and what needs none.
 
 mod beside_sim;
+mod fields;
 mod hostile;
 mod metrics;
 mod over_quic_noq;
@@ -8,3 +9,4 @@ mod over_sim;
 mod over_tcp_user;
 mod quiche;
 mod refusals;
+mod traces;

@@ -427,6 +427,10 @@ fn a_trace_that_makes_no_sense_is_refused_with_its_line() {
         line("1\nx\n"),
         "line 2: \"x\" is no time: give whole milliseconds, one time a line"
     );
+    assert_eq!(
+        line("1\n\u{1b}[31mred\n"),
+        "line 2: \"\\u{1b}[31mred\" is no time: give whole milliseconds, one time a line"
+    );
     assert_eq!(line("5\n4\n"), "line 2: 4 ms is before the line above: times never decrease");
     let empty = TraceError::Config(ConfigError::EmptyTrace);
     assert_eq!(RateConfig::mahimahi("# nothing\n").expect_err("empty"), empty);

@@ -6,3 +6,4 @@ mod oracles;
 mod path;
 mod properties;
 mod queues;
+mod series;

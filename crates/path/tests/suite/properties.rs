@@ -4,7 +4,7 @@ use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
     CoDelConfig, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header, Link, LossConfig,
     Path, PathConfig, PathStats, PieConfig, Probability, QueueConfig, QueueLimit, RateConfig,
-    RedConfig, Selection, StepConfig,
+    RedConfig, Selection, Series, StepConfig,
 };
 use proptest::prelude::*;
 
@@ -65,7 +65,14 @@ fn rate_config() -> impl Strategy<Value = RateConfig> {
         let times = times.into_iter().chain([last, last]).map(Duration::from_nanos);
         RateConfig::Trace(times.collect())
     });
-    prop_oneof![4 => rate().prop_map(RateConfig::from), 1 => steps, 1 => trace]
+    let series = (rate(), times(), 1..100_000_000_u64).prop_map(|(first, times, more)| {
+        let rates = [Rate::ZERO, first].into_iter().cycle();
+        let period = times.last().map_or(more, |last| last + more);
+        let steps = times.into_iter().map(Duration::from_nanos).zip(rates);
+        let steps: Vec<_> = [(Duration::ZERO, first)].into_iter().chain(steps).collect();
+        RateConfig::Series(Series::new(steps, Some(Duration::from_nanos(period))).expect("valid"))
+    });
+    prop_oneof![4 => rate().prop_map(RateConfig::from), 1 => steps, 1 => trace, 1 => series]
 }
 
 fn codel() -> impl Strategy<Value = CoDelConfig> {
@@ -128,6 +135,11 @@ fn loss() -> impl Strategy<Value = LossConfig> {
         prop::collection::btree_set(0..200_u64, 0..20)
             .prop_map(|numbers| LossConfig::Listed(numbers.into_iter().collect())),
         (2..20_u64, 1..2_u64).prop_map(|(every, length)| LossConfig::Bursts { every, length }),
+        (probability(), probability(), 1..400_000_000_u64).prop_map(|(a, b, step)| {
+            let steps = [(Duration::ZERO, a), (Duration::from_nanos(step), b)];
+            let period = Some(Duration::from_nanos(2 * step));
+            LossConfig::Series(Series::new(steps, period).expect("valid"))
+        }),
         (probability(), 1..9_000_000_u64).prop_map(|(begins, lasts)| LossConfig::Overflows {
             begins,
             lasts: Duration::from_nanos(lasts),
@@ -158,6 +170,11 @@ fn element() -> impl Strategy<Value = ElementConfig> {
         delay().prop_map(ElementConfig::Delay),
         (delay(), delay(), 1..400_000_000_u64).prop_map(|(a, b, step)| {
             ElementConfig::DelaySteps(vec![(Duration::ZERO, a), (Duration::from_nanos(step), b)])
+        }),
+        (delay(), delay(), 1..400_000_000_u64).prop_map(|(a, b, step)| {
+            let steps = [(Duration::ZERO, a), (Duration::from_nanos(step), b)];
+            let period = Some(Duration::from_nanos(2 * step));
+            ElementConfig::DelaySeries(Series::new(steps, period).expect("valid"))
         }),
         delay().prop_map(ElementConfig::Jitter),
         (selection(), delay())

@@ -1,11 +1,13 @@
 //! A scenario's network as one path there and one back, and what the ends have to know of it.
 
+use std::sync::Arc;
+
 use fullpipe_cc::{Duration, Rate};
 #[cfg(target_os = "linux")]
 use fullpipe_emu::netem::NetemConfig;
 use fullpipe_path::{
-    CrossSource, CrossTraffic, ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit,
-    RateConfig,
+    CrossSource, CrossTraffic, ElementConfig, LossConfig, MTU_BYTES, PathConfig, QueueConfig,
+    QueueLimit, RateConfig,
 };
 use fullpipe_sim::{Stream, stream_seed};
 
@@ -112,8 +114,10 @@ impl RealPath {
                 e,
                 ElementConfig::Blackhole(_)
                     | ElementConfig::DelaySteps(_)
+                    | ElementConfig::DelaySeries(_)
+                    | ElementConfig::Loss(LossConfig::Series(_))
                     | ElementConfig::Bottleneck {
-                        rate: RateConfig::Steps(_) | RateConfig::Trace(_),
+                        rate: RateConfig::Steps(_) | RateConfig::Trace(_) | RateConfig::Series(_),
                         ..
                     }
             )
@@ -134,8 +138,11 @@ impl RealPath {
             ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } => {
                 steps.iter().map(|(_, rate)| *rate).collect()
             }
-            ElementConfig::Bottleneck { rate: RateConfig::Trace(times), .. } => {
-                mean_rate(times).into_iter().collect()
+            ElementConfig::Bottleneck { rate: rate @ RateConfig::Trace(_), .. } => {
+                vec![rate.nominal()]
+            }
+            ElementConfig::Bottleneck { rate: RateConfig::Series(series), .. } => {
+                series.steps().iter().map(|(_, rate)| *rate).collect()
             }
             _ => Vec::new(),
         })
@@ -184,7 +191,16 @@ fn later(path: &PathConfig, lead: Duration) -> PathConfig {
             }
             ElementConfig::DelaySteps(steps) => shift(steps, lead),
             ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } => shift(steps, lead),
-            ElementConfig::Bottleneck { rate: RateConfig::Trace(times), .. } => rotate(times, lead),
+            ElementConfig::Bottleneck { rate: RateConfig::Trace(times), .. } => {
+                *times = rotated(times, lead);
+            }
+            ElementConfig::Bottleneck { rate: RateConfig::Series(series), .. } => {
+                *series = series.clone().later(lead);
+            }
+            ElementConfig::DelaySeries(series) => *series = series.clone().later(lead),
+            ElementConfig::Loss(LossConfig::Series(series)) => {
+                *series = series.clone().later(lead);
+            }
             _ => {}
         }
     }
@@ -192,26 +208,24 @@ fn later(path: &PathConfig, lead: Duration) -> PathConfig {
 }
 
 /// A trace begins again at its end: later by the lead is rotated by it.
-fn rotate(times: &mut Vec<Duration>, lead: Duration) {
-    let Some(period) = times.last().map(|t| t.as_nanos()).filter(|n| *n > 0) else { return };
-    let moved = |t: &mut Duration| {
+fn rotated(times: &Arc<[Duration]>, lead: Duration) -> Arc<[Duration]> {
+    let period = times.last().map_or(0, |t| t.as_nanos());
+    // What is not moved is not copied: it may be large.
+    if period == 0 || lead.as_nanos().is_multiple_of(period) {
+        return times.clone();
+    }
+    let moved = |t: &Duration| {
         // The end of the period is the beginning of the next, and the last time has to stay there.
         let at = (t.as_nanos() + lead.as_nanos()) % period;
-        *t = Duration::from_nanos(if at == 0 { period } else { at });
+        Duration::from_nanos(if at == 0 { period } else { at })
     };
-    times.iter_mut().for_each(moved);
+    let mut times: Vec<Duration> = times.iter().map(moved).collect();
     times.sort();
     // What was somewhere in the period has no opportunity at its end, which says how long it is.
     if times.last().is_none_or(|last| last.as_nanos() < period) {
         times.push(Duration::from_nanos(period));
     }
-}
-
-/// Mean rate of a trace.
-fn mean_rate(times: &[Duration]) -> Option<Rate> {
-    let period = times.last().filter(|t| **t > Duration::ZERO)?;
-    let bits = times.len() as u128 * u128::from(MTU_BYTES) * 8 * 1_000_000_000;
-    u64::try_from(bits / u128::from(period.as_nanos())).ok().map(Rate::from_bits_per_sec)
+    times.into()
 }
 
 /// All but the first, which is what holds from the beginning.
@@ -253,15 +267,16 @@ mod tests {
     #[test]
     fn a_trace_is_rotated_and_keeps_its_period() {
         let ms = Duration::from_millis;
-        let trace = path(RateConfig::Trace(vec![ms(10), ms(40), ms(100)]));
+        let trace = path(RateConfig::Trace([ms(10), ms(40), ms(100)].into()));
         // Three packets in 100 ms.
         assert_eq!(trace.slowest(), Some(Rate::from_bits_per_sec(360_000)));
         assert!(trace.lead() > Duration::ZERO);
-        let mut times = vec![ms(10), ms(40), ms(100)];
-        rotate(&mut times, ms(270));
-        assert_eq!(times, [ms(10), ms(70), ms(80), ms(100)]);
-        rotate(&mut times, ms(30));
-        assert_eq!(times, [ms(10), ms(30), ms(40), ms(100)]);
+        let times: Arc<[Duration]> = [ms(10), ms(40), ms(100)].into();
+        let times = rotated(&times, ms(270));
+        assert_eq!(*times, [ms(10), ms(70), ms(80), ms(100)]);
+        let times = rotated(&times, ms(30));
+        assert_eq!(*times, [ms(10), ms(30), ms(40), ms(100)]);
+        assert!(Arc::ptr_eq(&times, &rotated(&times, ms(200))));
     }
 
     #[test]

@@ -1,0 +1,70 @@
+//! Settings of flows that no algorithm of the file has. A list of algorithms may have one that is
+//! for some of them alone; what is for none of them would be dropped in silence.
+
+use std::collections::BTreeMap;
+
+use fullpipe_cc::{Algorithm, Amendments};
+
+use super::Cc;
+use super::error::Wrong;
+use super::schema::{Document, FlowTable, Sender};
+
+/// The settings of all runs, by their fields: whether any run uses one, and what it is for.
+#[derive(Default)]
+pub(super) struct Settings(BTreeMap<String, (bool, &'static str)>);
+
+impl Settings {
+    /// Notes what a run has.
+    pub(super) fn note(&mut self, doc: &Document) {
+        for (i, table) in doc.flow.iter().enumerate() {
+            for (name, is_used, what) in of_flow(doc, table) {
+                let place = self.0.entry(format!("flow[{i}].{name}")).or_insert((false, what));
+                place.0 |= is_used;
+            }
+        }
+    }
+
+    /// The first that no run uses.
+    pub(super) fn unused(self) -> Option<Wrong> {
+        let (field, (_, what)) = self.0.into_iter().find(|(_, (is_used, _))| !is_used)?;
+        Some(Wrong::new(field, format!("{what}, and no run here has such a flow; leave it out")))
+    }
+}
+
+/// The settings that a flow has, whether its algorithm has them, and whose they are.
+fn of_flow(doc: &Document, table: &FlowTable) -> Vec<(&'static str, bool, &'static str)> {
+    let algorithm = match table.cc.as_ref().or(doc.cc.as_ref()) {
+        Some(Sender::Cc(cc)) if table.program.is_none() => Cc::algorithm(*cc),
+        _ => None,
+    };
+    // What other people's algorithms have is told by their backends.
+    let Some(algorithm) = algorithm else { return Vec::new() };
+    let is_custom = matches!(algorithm, Algorithm::Custom(_));
+    let is_fixed = matches!(algorithm, Algorithm::Fixed(_));
+    let is_cubic = algorithm == Algorithm::Cubic;
+    let amended = table.bbr3x_without.filter(|without| without.0 != Amendments::NONE);
+    let all = [
+        (
+            "paced",
+            table.paced.is_some(),
+            is_cubic || algorithm == Algorithm::Reno,
+            "only cubic and reno can be without pacing",
+        ),
+        (
+            "ack_aggregation",
+            table.ack_aggregation.is_some(),
+            algorithm == Algorithm::Bbr1,
+            "only bbr1 has this estimate",
+        ),
+        ("cubic", table.cubic.is_some(), is_cubic, "only cubic has these two kinds"),
+        (
+            "bbr3x_without",
+            amended.is_some(),
+            matches!(algorithm, Algorithm::Bbr3x | Algorithm::Bbr3xLinux),
+            "only bbr3x has amendments",
+        ),
+        ("initial_cwnd", table.initial_cwnd.is_some(), !is_fixed, "a fixed rate has no window"),
+    ];
+    let there = all.into_iter().filter(|(_, is_there, ..)| *is_there);
+    there.map(|(name, _, has, what)| (name, has || is_custom, what)).collect()
+}

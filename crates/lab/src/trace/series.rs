@@ -1,0 +1,161 @@
+//! The rows of a table as series over time.
+
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::{ConfigError, Probability, RateConfig, Series};
+
+use super::header::Role;
+use super::{Interpolation, Notes, Trace, TraceFileError, TraceOptions, wrong};
+
+/// Between two rows a value that changes evenly does so in steps of this.
+const LINEAR_STEP: u64 = 10_000_000;
+
+/// The most steps between two rows.
+const LINEAR_STEPS: u64 = 100;
+
+/// Values of a column; those that are missing are NaN.
+type Values = Option<Vec<f64>>;
+
+/// The rows so far: times in nanoseconds, and the columns that are there.
+pub(super) struct Rows {
+    pub(super) times: Vec<u64>,
+    rate: Values,
+    rtt: Values,
+    loss: Values,
+}
+
+impl Rows {
+    pub(super) fn with(has: impl Fn(Role) -> bool) -> Self {
+        let values = |role| has(role).then(Vec::new);
+        Self {
+            times: Vec::new(),
+            rate: values(Role::Rate),
+            rtt: values(Role::Rtt),
+            loss: values(Role::Loss),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    pub(super) fn pop(&mut self) {
+        self.times.pop();
+        for values in [&mut self.rate, &mut self.rtt, &mut self.loss].into_iter().flatten() {
+            values.pop();
+        }
+    }
+
+    pub(super) fn push(&mut self, role: Role, value: f64) {
+        let values = match role {
+            Role::Time => return,
+            Role::Rate => &mut self.rate,
+            Role::Rtt => &mut self.rtt,
+            Role::Loss => &mut self.loss,
+        };
+        if let Some(values) = values {
+            values.push(value);
+        }
+    }
+
+    pub(super) fn push_missing(&mut self, role: Role) {
+        self.push(role, f64::NAN);
+    }
+}
+
+/// Where nothing was measured holds what was measured before, and at the beginning the first value.
+fn fill(values: &mut [f64]) -> bool {
+    let Some(mut last) = values.iter().copied().find(|value| !value.is_nan()) else { return false };
+    for value in values {
+        if value.is_nan() {
+            *value = last;
+        }
+        last = *value;
+    }
+    true
+}
+
+/// The steps of a column; equal values behind each other are one.
+fn steps<V: PartialEq>(
+    times: &[u64],
+    values: &[f64],
+    interpolation: Interpolation,
+    of: impl Fn(f64) -> V,
+) -> Vec<(Duration, V)> {
+    let mut steps: Vec<(Duration, V)> = Vec::new();
+    let mut push = |at: u64, value: f64| {
+        let value = of(value);
+        if steps.last().is_none_or(|(_, before)| *before != value) {
+            steps.push((Duration::from_nanos(at), value));
+        }
+    };
+    for (i, (at, value)) in times.iter().zip(values).enumerate() {
+        match (interpolation, times.get(i + 1).zip(values.get(i + 1))) {
+            (Interpolation::Linear, Some((next_at, next))) => {
+                let length = next_at - at;
+                let count = (length / LINEAR_STEP).clamp(1, LINEAR_STEPS);
+                for n in 0..count {
+                    // The value in the middle of the step: then the area below is the same.
+                    let part = (n as f64 + 0.5) / count as f64;
+                    push(at + length * n / count, value + (next - value) * part);
+                }
+            }
+            _ => push(*at, *value),
+        }
+    }
+    steps.shrink_to_fit();
+    steps
+}
+
+/// The series of a table's columns.
+pub(super) fn trace(
+    mut rows: Rows,
+    notes: Notes,
+    options: &TraceOptions,
+) -> Result<Trace, TraceFileError> {
+    let interpolation = options.interpolation.unwrap_or_default();
+    let is_endless = notes.length == Duration::ZERO || options.repeat == Some(false);
+    let period = (!is_endless).then_some(notes.length);
+    let error = |e: ConfigError| TraceFileError(e.to_string());
+    let times = std::mem::take(&mut rows.times);
+    let prepared = |role: Role, values: &mut Values| -> Result<Values, TraceFileError> {
+        let Some(mut values) = values.take() else { return Ok(None) };
+        if fill(&mut values) {
+            return Ok(Some(values));
+        }
+        wrong(format!("no row has a value in the column of the {}", role.name()))
+    };
+    let rate = match prepared(Role::Rate, &mut rows.rate)? {
+        None => None,
+        Some(values) => {
+            let of = |v: f64| Rate::from_bytes_per_sec(v.round() as u64);
+            let steps = steps(&times, &values, interpolation, of);
+            if steps.iter().all(|(_, rate)| *rate == Rate::ZERO) {
+                return wrong("every rate is 0, and nothing would ever arrive");
+            }
+            let ends = steps.last().is_some_and(|(_, rate)| *rate == Rate::ZERO);
+            if ends && is_endless {
+                return wrong(
+                    "the last rate is 0 and would hold for ever; leave out repeat = false, or end with one above 0",
+                );
+            }
+            Some(RateConfig::Series(Series::new(steps, period).map_err(error)?))
+        }
+    };
+    let rtt = match prepared(Role::Rtt, &mut rows.rtt)? {
+        None => None,
+        Some(values) => {
+            let of = |v: f64| Duration::from_nanos(v.round() as u64);
+            let steps = steps(&times, &values, interpolation, of);
+            Some(Series::new(steps, period).map_err(error)?)
+        }
+    };
+    let loss = match prepared(Role::Loss, &mut rows.loss)? {
+        None => None,
+        Some(values) => {
+            let of = |v: f64| Probability::new(v).unwrap_or(Probability::ONE);
+            let steps = steps(&times, &values, interpolation, of);
+            Some(Series::new(steps, period).map_err(error)?)
+        }
+    };
+    Ok(Trace { rate, rtt, loss, notes })
+}

@@ -1,0 +1,313 @@
+//! No field of a file is dropped in silence: with another value of any one the results are others,
+//! or the file is refused, or the field is on the list below with its reason.
+//!
+//! The names come from the schema itself, so that a new field has to have its row here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_lab::metrics::RunResult;
+use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+
+const TABLE: &str = "time,mbps,rtt_ms,loss,other\n0,8,40,0.02,3\n0.4,0,60,0,9\n0.8,16,40,0,5\n";
+const RTTS: &str = "ms,rtt_us\n0,30000\n300,50000\n600,40000\n";
+
+/// The results of a file, or why it is refused.
+fn outcome(dir: &Path, text: &str) -> Result<RunResult, String> {
+    let plan = Plan::parse(text, "x.toml", "x", dir, Edition::default());
+    let plan = plan.map_err(|e| e.to_string())?;
+    plan.check_backend(BackendChoice::SIM, "x.toml").map_err(|e| e.to_string())?;
+    let options = RunOptions { rows: Some(20), ..RunOptions::default() };
+    let run = run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ());
+    run.map_err(|e| e.to_string())
+}
+
+/// A table of a file: the text around it, and its fields with their values.
+struct Table {
+    name: &'static str,
+    before: &'static str,
+    after: &'static str,
+    fields: Vec<(&'static str, &'static str)>,
+}
+
+impl Table {
+    fn text(&self, changed: Option<(&str, &str)>) -> String {
+        let mut fields: BTreeMap<&str, &str> = self.fields.iter().copied().collect();
+        fields.extend(changed);
+        let fields: Vec<String> =
+            fields.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        format!("{}{{ {} }}{}", self.before, fields.join(", "), self.after)
+    }
+
+    /// The fields that the schema has, as its error about another one lists them.
+    fn known(&self, dir: &Path) -> Vec<String> {
+        let error =
+            outcome(dir, &self.text(Some(("no_such_field", "1")))).expect_err("no such field");
+        let list =
+            error.split_once("expected").unwrap_or_else(|| panic!("{}: {error}", self.name)).1;
+        list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+}
+
+/// For each field of each table another value than it has. `silent` are those that may change
+/// nothing, each with its reason.
+fn check(tables: &[Table], values: &[(&str, &str)], silent: &[(&str, &str, &str)]) {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("t.csv"), TABLE).expect("a file");
+    std::fs::write(dir.path().join("rtt.csv"), RTTS).expect("a file");
+    let mut used = vec![false; silent.len()];
+    let mut dropped = Vec::new();
+    for table in tables {
+        let base = outcome(dir.path(), &table.text(None));
+        let base = base.unwrap_or_else(|e| panic!("{}: {e}: {}", table.name, table.text(None)));
+        for field in table.known(dir.path()) {
+            let Some((_, value)) = values.iter().find(|(name, _)| *name == field) else {
+                panic!("{}: no value of '{field}' to try; write one here", table.name)
+            };
+            let text = table.text(Some((&field, value)));
+            let is_same = outcome(dir.path(), &text).is_ok_and(|result| result == base);
+            let reason = silent
+                .iter()
+                .position(|(of, name, _)| *name == field && (*of == table.name || *of == "all"));
+            match (is_same, reason) {
+                (true, None) => dropped.push(format!("{}: {field} = {value}", table.name)),
+                (true, Some(place)) => used[place] = true,
+                (false, _) => {}
+            }
+        }
+    }
+    assert!(dropped.is_empty(), "dropped in silence:\n{}", dropped.join("\n"));
+    let idle = silent.iter().zip(used).filter(|(_, used)| !used).map(|(row, _)| row);
+    assert_eq!(idle.collect::<Vec<_>>(), Vec::<&(&str, &str, &str)>::new(), "rows without a use");
+}
+
+const HEAD: &str = "cc = \"cubic\"\nduration = \"2s\"\npath = ";
+
+#[test]
+fn no_field_of_a_path_is_dropped_in_silence() {
+    let path = |name, fields| Table { name, before: HEAD, after: "\n", fields };
+    let shaper = "[{ shaper = { rate = \"5mbit\", bucket = \"30kB\", buffer = \"30kB\" } }]";
+    let tables = [
+        path("rate", vec![("rate", "\"10mbit\""), ("rtt", "\"40ms\"")]),
+        path("trace", vec![("trace", "\"lte\""), ("rtt", "\"40ms\"")]),
+        path("table", vec![("trace", "\"t.csv\"")]),
+        path("rtts", vec![("trace", "\"rtt.csv\""), ("rate", "\"10mbit\"")]),
+        path("shaper", vec![("down", shaper), ("rtt", "\"40ms\"")]),
+        Table {
+            name: "chain",
+            before: HEAD,
+            after: "\n[[link]]\nrate = \"10mbit\"\ndelay = \"20ms\"\n",
+            fields: vec![("rtt", "\"40ms\"")],
+        },
+    ];
+    let values = [
+        ("rtt", "\"60ms\""),
+        ("rate", "\"5mbit\""),
+        ("steps", "[{ at = \"500ms\", rate = \"2mbit\" }]"),
+        ("trace", "\"wifi\""),
+        ("buffer", "\"8pkts\""),
+        ("queue", "\"codel\""),
+        ("loss", "\"5%\""),
+        ("down", "[{ delay = \"9ms\" }]"),
+        ("up", "[{ delay = \"9ms\" }]"),
+    ];
+    check(&tables, &values, &[]);
+}
+
+#[test]
+fn no_field_of_a_link_is_dropped_in_silence() {
+    let before = "cc = \"cubic\"\nduration = \"2s\"\nlink = [";
+    let link = |name, fields| Table { name, before, after: "]\n", fields };
+    let policer = "[{ policer = { rate = \"5mbit\", bucket = \"30kB\" } }]";
+    let tables = [
+        link("rate", vec![("rate", "\"10mbit\""), ("delay", "\"20ms\"")]),
+        link("trace", vec![("trace", "\"lte\""), ("delay", "\"20ms\"")]),
+        link("policer", vec![("down", policer), ("delay", "\"20ms\"")]),
+        Table {
+            name: "before another",
+            before,
+            after: ", { rate = \"9mbit\", delay = \"10ms\" }]\n",
+            fields: vec![("rate", "\"10mbit\""), ("delay", "\"20ms\"")],
+        },
+    ];
+    let values = [
+        ("delay", "\"30ms\""),
+        ("rate", "\"5mbit\""),
+        ("steps", "[{ at = \"500ms\", rate = \"2mbit\" }]"),
+        ("trace", "\"wifi\""),
+        ("buffer", "\"8pkts\""),
+        ("queue", "\"codel\""),
+        ("loss", "\"5%\""),
+        ("down", "[{ delay = \"9ms\" }]"),
+    ];
+    check(&tables, &values, &[]);
+}
+
+#[test]
+fn no_field_of_a_trace_is_dropped_in_silence() {
+    let before = "cc = \"cubic\"\nduration = \"2s\"\npath = { rtt = \"40ms\", trace = ";
+    let named = ("columns", "{ time = \"time\", rate = \"mbps\" }");
+    let trace = |name, fields| Table { name, before, after: " }\n", fields };
+    let tables = [
+        trace("table", vec![("file", "\"t.csv\""), named]),
+        trace("in the program", vec![("file", "\"lte\"")]),
+    ];
+    let values = [
+        ("file", "\"wifi\""),
+        ("columns", "{ time = \"time\", rate = \"other\" }"),
+        ("time_unit", "\"ms\""),
+        ("interval", "\"10ms\""),
+        ("repeat", "false"),
+        ("interpolation", "\"linear\""),
+    ];
+    check(&tables, &values, &[]);
+}
+
+#[test]
+fn no_field_of_a_queue_is_dropped_in_silence() {
+    let before = "cc = \"cubic\"\nduration = \"3s\"\nflow = [{ ecn = \"classic\" }, { ecn = \"l4s\", cc = \"bbr3-linux\" }]\n\
+                  path = { rate = \"10mbit\", rtt = \"40ms\", buffer = \"100kB\", queue = { ";
+    let queues = [
+        ("codel = ", vec![]),
+        ("fq_codel = ", vec![]),
+        ("pie = ", vec![]),
+        ("dualpi2 = ", vec![]),
+        ("red = ", vec![("min", "\"5kB\""), ("max", "\"30kB\"")]),
+        ("step = ", vec![("mark_above", "\"20pkts\"")]),
+    ];
+    let tables = queues.map(|(name, fields)| Table {
+        name,
+        before: Box::leak(format!("{before}{name}").into_boxed_str()),
+        after: " } }\n",
+        fields,
+    });
+    let values = [
+        ("target", "\"30ms\""),
+        ("interval", "\"20ms\""),
+        ("ecn", "true"),
+        ("ce_threshold", "\"1ms\""),
+        ("queues", "1"),
+        ("quantum", "300"),
+        ("update", "\"30ms\""),
+        ("max_burst", "\"1s\""),
+        ("rtt_max", "\"400ms\""),
+        ("ramp_from", "\"5ms\""),
+        ("ramp_range", "\"5ms\""),
+        ("min", "\"10kB\""),
+        ("max", "\"60kB\""),
+        ("max_probability", "\"50%\""),
+        ("weight", "\"2%\""),
+        ("mark_above", "\"5pkts\""),
+    ];
+    let silent = [
+        ("codel = ", "ecn", "true is what it is"),
+        ("fq_codel = ", "ecn", "true is what it is"),
+        ("pie = ", "ecn", "true is what it is"),
+        ("red = ", "ecn", "true is what it is"),
+    ];
+    check(&tables, &values, &silent);
+}
+
+#[test]
+fn no_field_of_a_flow_is_dropped_in_silence() {
+    let before = "cc = \"bbr3\"\nduration = \"3s\"\npath = { rate = \"8mbit\", rtt = \"40ms\", buffer = \"30pkts\", \
+                  queue = { codel = { ecn = true } }, loss = \"0.5%\", down = [{ reordering = { every = 50, delay = \"8ms\" } }, { marking = \"1%\" }] }\n\
+                  flow = [";
+    let flow = |name, fields| Table { name, before, after: "]\n", fields };
+    let tcp = ("transport", "\"tcp\"");
+    let tables = [
+        flow("bbr3", vec![]),
+        flow("bbr1", vec![("cc", "\"bbr1\"")]),
+        flow("bbr3x", vec![("cc", "\"bbr3x\"")]),
+        flow("cubic", vec![("cc", "\"cubic\"")]),
+        flow("fixed", vec![("cc", "\"fixed:6mbit\"")]),
+        flow("cubic over tcp", vec![("cc", "\"cubic\""), tcp]),
+        flow(
+            "cubic with pauses",
+            vec![
+                ("cc", "\"cubic\""),
+                tcp,
+                ("app", "{ on_off = { on = \"300ms\", off = \"700ms\" } }"),
+            ],
+        ),
+        flow(
+            "short flows",
+            vec![("app", "{ short_flows = { bytes = \"90kB\", every = \"300ms\" } }")],
+        ),
+    ];
+    let values = [
+        ("name", "\"mine\""),
+        ("cc", "\"reno\""),
+        ("count", "2"),
+        ("start", "\"300ms\""),
+        ("every", "\"100ms\""),
+        ("stop", "\"900ms\""),
+        ("app", "{ bytes = \"500kB\" }"),
+        ("program", "{ client = \"true\" }"),
+        ("transport", "\"tcp\""),
+        ("receiver", "\"user\""),
+        ("mss", "900"),
+        ("initial_cwnd", "\"60kB\""),
+        ("paced", "false"),
+        ("pacer", "\"noq\""),
+        ("ack_aggregation", "false"),
+        ("cubic", "\"linux\""),
+        ("bbr3x_without", "\"ignore_small_loss\""),
+        ("startup_pacing_gain", "4.0"),
+        ("startup_cwnd_gain", "4.0"),
+        ("ack_every", "8"),
+        ("ack_delay", "\"3ms\""),
+        ("ecn", "\"classic\""),
+        ("send_buffer", "\"6kB\""),
+        ("receive_window", "\"15kB\""),
+        ("receive_window_initial", "\"5kB\""),
+        ("extra_rtt", "\"20ms\""),
+        ("jitter", "\"4ms\""),
+        ("handshake", "false"),
+        ("quick_acks", "60"),
+        ("reordering", "\"threshold\""),
+        ("rto_min", "\"900ms\""),
+        ("idle_restart", "false"),
+        ("prr", "false"),
+        ("route", "\"0\""),
+        ("direction", "\"up\""),
+        ("in_fairness", "false"),
+        ("background", "true"),
+    ];
+    let silent = [
+        ("all", "every", "one flow has no next one, and a list of counts may begin with 1"),
+        ("all", "route", "the only link"),
+        ("all", "in_fairness", "a flow alone is as fair with it as without"),
+        ("cubic over tcp", "transport", "it is what it is"),
+        ("cubic with pauses", "transport", "it is what it is"),
+        ("cubic over tcp", "cubic", "TCP's is Linux's"),
+        ("cubic with pauses", "cubic", "TCP's is Linux's"),
+        ("bbr1", "ecn", "it does not answer marks"),
+        ("fixed", "ecn", "it answers nothing"),
+        (
+            "cubic with pauses",
+            "send_buffer",
+            "in the simulator for bulk and bytes alone, as the docs say",
+        ),
+        ("cubic over tcp", "rto_min", "no timeout"),
+        ("cubic over tcp", "idle_restart", "no pause"),
+    ];
+    check(&tables, &values, &silent);
+}
+
+#[test]
+fn no_field_of_cross_traffic_is_dropped_in_silence() {
+    let before = "cc = \"cubic\"\nduration = \"2s\"\nlink = [{ rate = \"10mbit\", delay = \"5ms\" }, \
+                  { rate = \"9mbit\", delay = \"5ms\" }]\ncross = [";
+    let cross = |name, fields| Table { name, before, after: "]\n", fields };
+    let values = [
+        ("rate", "\"2mbit\""),
+        ("packet", "\"400B\""),
+        ("arrivals", "\"poisson\""),
+        ("start", "\"500ms\""),
+        ("stop", "\"500ms\""),
+        ("route", "\"1\""),
+    ];
+    check(&[cross("cross", vec![("rate", "\"3mbit\"")])], &values, &[]);
+}

@@ -1,0 +1,91 @@
+//! Rates, delays and losses over time that begin again.
+
+use crate::common::{at, drain, ns, path, times};
+use fullpipe_cc::{Duration, Rate};
+use fullpipe_path::{
+    ConfigError, ElementConfig, LossConfig, PathConfig, Probability, QueueLimit, RateConfig, Series,
+};
+
+fn series<V>(steps: Vec<(u64, V)>, period: u64) -> Series<V> {
+    let steps: Vec<_> = steps.into_iter().map(|(at, value)| (ns(at), value)).collect();
+    Series::new(steps, Some(ns(period))).expect("a series")
+}
+
+fn bottleneck(rate: RateConfig) -> Vec<ElementConfig> {
+    vec![ElementConfig::Bottleneck { rate, queue: QueueLimit::Packets(1_000).into() }]
+}
+
+/// Zeros at both ends of the series: the outage lasts over its end.
+#[test]
+fn a_rate_that_begins_again_is_what_its_rounds_are_one_after_the_other() {
+    let (fast, slow) =
+        (Rate::from_bytes_per_sec(1_000_000_000), Rate::from_bytes_per_sec(300_000_000));
+    let round = [(0, Rate::ZERO), (700, fast), (2_000, slow), (4_000, Rate::ZERO)];
+    let period = 5_000;
+    let unrolled = (0..30_u64).flat_map(|n| round.map(|(t, rate)| (ns(n * period + t), rate)));
+    let unrolled: Vec<_> = unrolled.chain([(ns(30 * period), fast)]).collect();
+    let looped = RateConfig::Series(series(round.to_vec(), period));
+    let mut each = [looped.clone(), RateConfig::Steps(unrolled.clone())].map(|rate| {
+        let mut path = path(bottleneck(rate));
+        // Bursts, pauses longer than a round, and a packet in the middle of an outage.
+        for (i, now) in [0, 0, 10, 1_200, 4_100, 4_500, 21_000, 44_100, 90_000].iter().enumerate() {
+            let _ = path.poll(at(*now));
+            path.send(at(*now), 1_400, i as u64).expect("room");
+        }
+        drain(&mut path).0
+    });
+    assert!(!each[0].is_empty());
+    let steps = std::mem::take(&mut each[1]);
+    assert_eq!(each[0], steps);
+    let (from, to) = (ns(1_700), ns(17_300));
+    let counted = RateConfig::Steps(unrolled).bytes_between(from, to);
+    assert_eq!(looped.bytes_between(from, to), counted);
+    // 1300 ns of 1 byte/ns and 2000 of 0.3 in 5000.
+    assert_eq!(looped.nominal(), Rate::from_bytes_per_sec(380_000_000));
+}
+
+#[test]
+fn a_delay_that_begins_again_lets_nothing_overtake() {
+    let delays = series(vec![(0, ns(100)), (50, ns(10))], 200);
+    let mut path = path(vec![ElementConfig::DelaySeries(delays.clone())]);
+    for now in [0, 49, 50, 60, 140, 199, 200, 1_040, 1_060] {
+        path.send(at(now), 100, now).expect("nothing is lost");
+    }
+    let out = times(&drain(&mut path).0);
+    assert_eq!(out, [100, 149, 149, 149, 150, 209, 300, 1_140, 1_140]);
+    let config = PathConfig { row: vec![ElementConfig::DelaySeries(delays.clone())], seed: 1 };
+    assert_eq!((config.least_delay(), delays.mean_time()), (ns(10), ns(32)));
+}
+
+#[test]
+fn a_loss_over_time_is_that_of_its_time() {
+    let [all, none] = [Probability::ONE, Probability::ZERO];
+    let losses = series(vec![(0, none), (30, all), (60, none)], 100);
+    let mut path = path(vec![ElementConfig::Loss(LossConfig::Series(losses))]);
+    let passes = |now: &u64| path.send(at(*now), 100, *now).is_ok();
+    let passed: Vec<u64> =
+        [0, 29, 30, 59, 60, 99, 130, 159, 160, 7_045, 7_060].into_iter().filter(passes).collect();
+    assert_eq!(passed, [0, 29, 60, 99, 160, 7_060]);
+}
+
+#[test]
+fn a_series_under_which_nothing_more_arrives_is_refused() {
+    let rate = Rate::from_bytes_per_sec(1_000);
+    let refused = |steps: Vec<(u64, Rate)>, period: Option<u64>| {
+        let steps: Vec<_> = steps.into_iter().map(|(at, value)| (ns(at), value)).collect();
+        let rate = RateConfig::Series(Series::new(steps, period.map(ns)).expect("a series"));
+        PathConfig { row: bottleneck(rate), seed: 1 }.validate()
+    };
+    assert_eq!(refused(vec![(0, rate), (1, Rate::ZERO)], None), Err(ConfigError::EndlessOutage));
+    assert_eq!(refused(vec![(0, Rate::ZERO)], Some(9)), Err(ConfigError::EndlessOutage));
+    assert_eq!(refused(vec![(0, rate), (1, Rate::ZERO)], Some(9)), Ok(()));
+}
+
+#[test]
+fn a_trace_carries_1500_bytes_at_each_of_its_times() {
+    let ms = Duration::from_millis;
+    let trace = RateConfig::mahimahi("1\n1\n").expect("a trace");
+    assert_eq!(trace.nominal(), Rate::from_bits_per_sec(24_000_000));
+    assert_eq!(trace.bytes_between(ms(0), ms(10)), 30_000);
+    assert_eq!(trace.bytes_between(ms(10), ms(12)), 6_000);
+}

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::repeat::{Interval, Repeated, without};
+use super::repeat::{Interval, Place, Repeated, without};
 use super::{COMPARED, RunResult};
 
 /// An algorithm against the first of the file, at a place of the grid.
@@ -29,6 +29,9 @@ pub struct Paired {
     run: usize,
 }
 
+/// An algorithm, a place, and there the runs of it and of the first with the same seeds.
+type Group<'a> = (String, Place, Vec<[&'a RunResult; 2]>);
+
 /// The comparisons of the algorithms of a grid, where each ran more than once at a place. None where
 /// the grid has no axis of algorithms, or more than one.
 pub fn paired(axes: &[String], runs: &[RunResult]) -> Vec<Paired> {
@@ -40,7 +43,7 @@ pub fn paired(axes: &[String], runs: &[RunResult]) -> Vec<Paired> {
     let pair = |run: &RunResult| (without(&run.at, &[axis]), run.repetition);
     let place = |run: &RunResult| without(&run.at, &[axis, "seed"]);
     let base: Vec<_> = runs.iter().filter(|r| cc(r).as_ref() == Some(&against)).collect();
-    let mut groups: Vec<(String, Vec<(String, String)>, Vec<[&RunResult; 2]>)> = Vec::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for run in runs {
         let Some(own) = cc(run).filter(|own| *own != against) else { continue };
         let Some(other) = base.iter().find(|other| pair(other) == pair(run)) else { continue };
@@ -50,7 +53,7 @@ pub fn paired(axes: &[String], runs: &[RunResult]) -> Vec<Paired> {
             None => groups.push((own, at, vec![[run, other]])),
         }
     }
-    let comparison = |(cc, at, pairs): (String, _, Vec<[&RunResult; 2]>)| {
+    let comparison = |(cc, at, pairs): Group<'_>| {
         let run = pairs.first()?[0].run;
         let difference = |metric: &&str| {
             let of = |run: &RunResult| run.metrics.get(*metric).copied().flatten();

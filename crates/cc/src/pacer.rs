@@ -6,8 +6,8 @@
 //! - the send quantum, at least two packets: at low rates that is more than the times below give;
 //! - what the rate gives in [`crate::Config::pacing_granularity`], 2 ms unless the transport says
 //!   otherwise, or in a quarter of the shortest round trip if that is shorter;
-//! - what the rate gives in the lateness of this host, or in [`MAX_LATENESS`] if that is shorter: up
-//!   to [`LATE_PACKETS`] whatever the round trip is, and above that in no more than half of the
+//! - what the rate gives in the lateness of this host, or in [`MAX_LATENESS`] if that is shorter:
+//!   up to [`LATE_PACKETS`] whatever the round trip is, and above that in no more than half of the
 //!   shortest round trip.
 //!
 //! A timer that comes late by less than the depth loses nothing; one that comes later loses rate
@@ -44,6 +44,8 @@ const LATE_MIN_RTT_DIVISOR: u64 = 2;
 /// Measured with the simulator, 200 Mbit/s, 3 ms, a buffer of 0.2 BDP, a host up to 5 ms late:
 /// bbr3x has 40.1 Mbit/s with it and 10.5 without, bbr3 40.7 and 34.2.
 const LATE_PACKETS: u64 = 10;
+/// And no more bytes than these, or two packets: RFC 9002 section 7.2.
+const LATE_BYTES: u64 = 14_720;
 
 /// The longest lateness that is made up for. Longer than the 15.6 ms of a coarse timer.
 const MAX_LATENESS: Duration = Duration::from_millis(20);
@@ -143,7 +145,8 @@ impl Pacer {
         if self.lateness > self.granularity {
             // And the packet that was waited for.
             let missed = self.rate.bytes_in(Duration::from_nanos(self.lateness.into()));
-            credit = credit.max((missed + limits.smss).min(LATE_PACKETS * limits.smss));
+            let initial_window = (LATE_PACKETS * limits.smss).min(LATE_BYTES.max(2 * limits.smss));
+            credit = credit.max((missed + limits.smss).min(initial_window));
         }
         self.depth = credit.max(self.quantum.into()).min(i64::MAX as u64);
         self.credit = self.credit.min(self.depth as i64);

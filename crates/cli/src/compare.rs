@@ -24,9 +24,9 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 /// Compare congestion control algorithms on one path, or on two
 ///
 /// Each algorithm runs alone, one after the other, on a fresh path with the same seed. Without
-/// --rate, --rtt, --buffer, --loss, --flows, --stagger, --bytes and what else says of the path there
-/// are two paths, both of
-/// 100 Mbit/s and 40 ms: a buffer of 6 BDP without loss, then one of 1 BDP with 1 % random loss.
+/// --rate, --rtt, --buffer, --loss, --flows, --stagger, --bytes and what else says of the path
+/// there are two paths, both of 100 Mbit/s and 40 ms: a buffer of 6 BDP without loss, then one of 1
+/// BDP with 1 % random loss.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -67,7 +67,8 @@ pub(crate) struct Args {
     /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     rtt: Option<Duration>,
-    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB, 700pkts or 100ms (of the rate) [default: 1bdp]
+    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB, 700pkts or 100ms (of the rate)
+    /// [default: 1bdp]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     buffer: Option<Buffer>,
     /// Random loss, like 0.1% or 0.001 [default: 0%]

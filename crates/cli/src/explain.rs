@@ -45,8 +45,8 @@ pub(crate) struct Args {
     /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno or fixed:RATE
     #[arg(long, short = 'c', value_name = "NAME", default_value = "bbr3")]
     cc: Cc,
-    /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit [default:
-    /// 100mbit, or that of --trace]
+    /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
+    /// [default: 100mbit, or that of --trace]
     #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
     rate: Option<Rate>,
     /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms, or that of --trace]

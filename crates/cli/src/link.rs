@@ -40,11 +40,11 @@ use crate::{print, run, say};
 /// has the path, and the command, if there is one, runs beside it. Each client has a socket of its
 /// own towards the server.
 ///
-/// Rate, buffer, loss, queue, jitter and reordering hold in both directions, and so does the rate of
-/// a trace; --up-... is for what the command sends alone. At the end a table of both directions goes to
-/// stderr: stdout is the command's. Goodput is what was delivered behind the headers of IP and of
-/// TCP or UDP, from the first packet to the last; its middle is the rate at which the second and
-/// third quarter of the bytes arrived, without handshake, start and end. Without --udp it needs
+/// Rate, buffer, loss, queue, jitter and reordering hold in both directions, and so does the rate
+/// of a trace; --up-... is for what the command sends alone. At the end a table of both directions
+/// goes to stderr: stdout is the command's. Goodput is what was delivered behind the headers of IP
+/// and of TCP or UDP, from the first packet to the last; its middle is the rate at which the second
+/// and third quarter of the bytes arrived, without handshake, start and end. Without --udp it needs
 /// Linux, and root unless there is --server.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -55,8 +55,8 @@ pub(crate) struct Args {
     /// Round-trip propagation delay, like 60ms [default: 40ms]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     rtt: Option<Duration>,
-    /// The buffer of each direction's bottleneck, like 2bdp (rate x rtt), 64kB, 25pkts or 100ms (of the rate) [default:
-    /// 1bdp]
+    /// The buffer of each direction's bottleneck, like 2bdp (rate x rtt), 64kB, 25pkts or 100ms (of
+    /// the rate) [default: 1bdp]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     buffer: Option<Buffer>,
     /// Random loss in each direction, like 0.1% or 0.001 [default: 0%]

@@ -13,9 +13,9 @@ use crate::print;
 
 /// Show what is understood of a trace file, or convert it
 ///
-/// A trace is a file in Mahimahi's format (a time in milliseconds a line), or a table with a rate, a
-/// round-trip time or a loss over time: CSV, or columns between tabs, semicolons or spaces; as text,
-/// gzip or zstd. --trace and the field trace of a scenario file take the same files.
+/// A trace is a file in Mahimahi's format (a time in milliseconds a line), or a table with a rate,
+/// a round-trip time or a loss over time: CSV, or columns between tabs, semicolons or spaces; as
+/// text, gzip or zstd. --trace and the field trace of a scenario file take the same files.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -508,8 +508,8 @@ impl Sender {
         true
     }
 
-    /// Proportional rate reduction, before the losses of an ACK with this news are counted: `flight`
-    /// was in flight before it.
+    /// Proportional rate reduction, before the losses of an ACK with this news are counted:
+    /// `flight` was in flight before it.
     fn reduce(&mut self, flight: u64, news: &News, losses: Losses) {
         let in_recovery = self.flight.tcp.as_ref().is_some_and(Tcp::in_recovery);
         let (inflight, smss) = (self.cc.inflight(), u64::from(self.payload));

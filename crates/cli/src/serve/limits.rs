@@ -61,19 +61,21 @@ pub(super) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// The limits; `has_tcp` if the kernel's TCP takes a descriptor for each connection. Raises what
-    /// this process may open to what they need, or they are less.
+    /// The limits; `has_tcp` if the kernel's TCP takes a descriptor for each connection. Raises
+    /// what this process may open to what they need, or they are less.
     pub(super) fn limits(&self, has_tcp: bool) -> Limits {
         let usual = Limits::default();
         let files = self.max_files.unwrap_or(MOST_FILES) as u64;
         let tcp = self.max_tcp_connections.unwrap_or(usual.tcp_connections);
         let tcp = if has_tcp { tcp as u64 } else { 0 };
-        let allowed = descriptors::raise(files + tcp + OTHER_DESCRIPTORS);
+        let allowed =
+            descriptors::raise(files.saturating_add(tcp).saturating_add(OTHER_DESCRIPTORS));
         let for_both = allowed.saturating_sub(OTHER_DESCRIPTORS);
         // A connection over TCP has one, and another one for its file.
         let tcp = tcp.min(for_both / 2);
         let mut limits = usual;
-        limits.open_files = count(for_both - tcp).clamp(LEAST_FILES, MOST_FILES);
+        let most_files = self.max_files.unwrap_or(MOST_FILES);
+        limits.open_files = count(for_both - tcp).clamp(LEAST_FILES, most_files.max(LEAST_FILES));
         if has_tcp {
             limits.tcp_connections = count(tcp);
         } else {
@@ -83,7 +85,7 @@ impl LimitArgs {
         set(&mut limits.connections, self.max_connections);
         set(&mut limits.unvalidated_handshakes, self.retry_above);
         set(&mut limits.requests, self.max_requests);
-        set(&mut limits.open_files, self.max_files);
+        limits.open_files = limits.open_files.min(most_files);
         set(&mut limits.send_memory, self.max_memory);
         set(&mut limits.handshake_timeout, self.handshake_timeout.map(Into::into));
         set(&mut limits.request_timeout, self.request_timeout.map(Into::into));

@@ -32,8 +32,8 @@ pub struct Paired {
 /// An algorithm, a place, and there the runs of it and of the first with the same seeds.
 type Group<'a> = (String, Place, Vec<[&'a RunResult; 2]>);
 
-/// The comparisons of the algorithms of a grid, where each ran more than once at a place. None where
-/// the grid has no axis of algorithms, or more than one.
+/// The comparisons of the algorithms of a grid, where each ran more than once at a place. None
+/// where the grid has no axis of algorithms, or more than one.
 pub fn paired(axes: &[String], runs: &[RunResult]) -> Vec<Paired> {
     let of_cc = |axis: &&String| axis.as_str() == "cc" || axis.ends_with(".cc");
     let [axis] = axes.iter().filter(of_cc).collect::<Vec<_>>()[..] else { return Vec::new() };

@@ -12,6 +12,7 @@ use h3::server::{RequestResolver, RequestStream};
 use http::header::{HOST, TE};
 use http::{HeaderValue, Request, Response};
 use noq::{PathId, VarInt};
+use tokio::sync::watch;
 
 use super::adapter::{BidiStream, Connection, Streams};
 use crate::hq::{MAX_REQUEST_BYTES, Refusal};
@@ -31,12 +32,14 @@ const GOAWAY_BYTES: u64 = 64;
 /// Longest time for a GOAWAY to arrive before the connection may be closed behind it.
 const MOST_OF_GOAWAY: Duration = Duration::from_millis(250);
 
-/// Answers the requests of a connection until it ends.
+/// Answers the requests of a connection until it ends. Early ones come before the handshake is
+/// done.
 pub(crate) async fn serve(
     peer: SocketAddr,
     connection: &noq::Connection,
     shared: &Arc<Shared>,
     mut entry: Entry,
+    mut handshake_is_done: watch::Receiver<bool>,
 ) {
     let window = Arc::new(shared.window(connection));
     let adapter = Connection::of_server(connection.clone());
@@ -77,7 +80,10 @@ pub(crate) async fn serve(
     // A client sends them first (RFC 9114 section 6.2.1); one that does not could leave them half
     // sent for as long as it keeps the connection.
     let late = async {
-        if tokio::time::timeout(shared.limits.request_timeout, load.has_settings()).await.is_err() {
+        // One that fails closes the connection.
+        let _ = handshake_is_done.wait_for(|is_done| *is_done).await;
+        let settings = tokio::time::timeout(shared.limits.request_timeout, load.has_settings());
+        if settings.await.is_err() {
             connection.close(MISSING_SETTINGS, b"the settings took too long to arrive");
         }
         // The close ends the other.

@@ -1,7 +1,7 @@
-//! Frames of HTTP/3 as wholes (RFC 9114 section 7). h3 keeps the pieces in which an unfinished frame
-//! arrives, and each piece keeps the whole datagram: a peer that sends a byte a datagram makes it
-//! hold a thousand times what it sent. So pieces are copied together here, up to a bound, and h3
-//! gets frames that are complete. DATA goes to it as it comes.
+//! Frames of HTTP/3 as wholes (RFC 9114 section 7). h3 keeps the pieces in which an unfinished
+//! frame arrives, and each piece keeps the whole datagram: a peer that sends a byte a datagram
+//! makes it hold a thousand times what it sent. So pieces are copied together here, up to a bound,
+//! and h3 gets frames that are complete. DATA goes to it as it comes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -38,8 +38,10 @@ pub(super) enum Decision {
 impl Validator {
     pub(super) fn of(stamp: &Stamp, now: SystemTime) -> Self {
         let since = stamp.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let tag = format!("\"{:x}-{:x}\"", stamp.bytes, since.as_nanos());
         let is_strong = now.duration_since(stamp.modified).is_ok_and(|age| age >= SETTLED);
+        // Not the tag of later: by then the file may have other content, and still this time.
+        let is_new = if is_strong { "" } else { "-new" };
+        let tag = format!("\"{:x}-{:x}{is_new}\"", stamp.bytes, since.as_nanos());
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs());
         Self { tag, is_strong, modified }
     }
@@ -49,9 +51,10 @@ impl Validator {
         if self.is_strong { self.tag.clone() } else { format!("W/{}", self.tag) }
     }
 
-    /// The value of Last-Modified.
-    pub(super) fn last_modified(&self) -> String {
-        httpdate::fmt_http_date(self.modified)
+    /// The value of Last-Modified: none while the file may change within the same second, which a
+    /// time in the future is as well (RFC 9110 section 8.8.2.1).
+    pub(super) fn last_modified(&self) -> Option<String> {
+        self.is_strong.then(|| httpdate::fmt_http_date(self.modified))
     }
 
     /// The preconditions in their order (RFC 9110 section 13.2.2), for GET and HEAD.
@@ -60,15 +63,20 @@ impl Validator {
             if !self.is_listed(headers, IF_MATCH, true) {
                 return Decision::Failed;
             }
-        } else if date(headers, IF_UNMODIFIED_SINCE).is_some_and(|date| self.modified > date) {
+        } else if date(headers, IF_UNMODIFIED_SINCE).is_some_and(|date| !self.is_of(date)) {
             return Decision::Failed;
         }
         let has_it = if headers.contains_key(IF_NONE_MATCH) {
             self.is_listed(headers, IF_NONE_MATCH, false)
         } else {
-            date(headers, IF_MODIFIED_SINCE).is_some_and(|date| self.modified <= date)
+            date(headers, IF_MODIFIED_SINCE).is_some_and(|date| self.is_of(date))
         };
         if has_it { Decision::NotModified } else { Decision::Proceed }
+    }
+
+    /// True if the content of that second is still there.
+    fn is_of(&self, date: SystemTime) -> bool {
+        self.modified < date || self.modified == date && self.is_strong
     }
 
     /// True if a Range counts: there is no If-Range, or it names these bytes (RFC 9110 section
@@ -134,6 +142,7 @@ mod tests {
     }
 
     const TAG: &str = "\"20-de0b6b3c5316500\"";
+    const NEW: &str = "W/\"20-de0b6b3c5316500-new\"";
     const DATE: &str = "Sun, 09 Sep 2001 01:46:40 GMT";
     const BEFORE: &str = "Sun, 09 Sep 2001 01:46:39 GMT";
 
@@ -147,11 +156,15 @@ mod tests {
 
     #[test]
     fn a_file_that_was_changed_just_now_has_a_weak_validator() {
-        assert_eq!(validator(2).entity_tag(), TAG);
-        assert_eq!(validator(1).entity_tag(), format!("W/{TAG}"));
-        assert_eq!(validator(1).last_modified(), DATE);
-        let future = Stamp { modified: modified(), bytes: 0 };
-        assert!(!Validator::of(&future, SystemTime::UNIX_EPOCH).is_strong);
+        assert_eq!(
+            (validator(2).entity_tag().as_str(), validator(2).last_modified().as_deref()),
+            (TAG, Some(DATE))
+        );
+        assert_eq!((validator(1).entity_tag().as_str(), validator(1).last_modified()), (NEW, None));
+        // A file of the year 12000 has a date that HTTP cannot write.
+        let far = SystemTime::UNIX_EPOCH + Duration::from_secs(316_600_000_000);
+        let future = Validator::of(&Stamp { modified: far, bytes: 0 }, SystemTime::now());
+        assert_eq!((future.is_strong, future.last_modified()), (false, None));
     }
 
     #[test]
@@ -162,7 +175,11 @@ mod tests {
         for (fields, strong, settled) in [
             (&[][..], Proceed, true),
             (&[(IF_NONE_MATCH, TAG)], NotModified, true),
-            (&[(IF_NONE_MATCH, TAG)], NotModified, false),
+            (&[(IF_NONE_MATCH, TAG)], Proceed, false),
+            (&[(IF_NONE_MATCH, NEW)], NotModified, false),
+            (&[(IF_NONE_MATCH, NEW)], Proceed, true),
+            (&[(IF_MODIFIED_SINCE, DATE)], Proceed, false),
+            (&[(IF_UNMODIFIED_SINCE, DATE)], Failed, false),
             (&[(IF_NONE_MATCH, &weak)], NotModified, true),
             (&[(IF_NONE_MATCH, &listed)], NotModified, true),
             (&[(IF_NONE_MATCH, "*")], NotModified, true),

@@ -200,14 +200,16 @@ async fn serve(
         return tracing::error!("noq gives no server connection before its handshake is done");
     };
     let entry = shared.open.enter(&connection, http3);
+    let (done, is_done) = watch::channel(false);
     let handshake = async {
         if finish_handshake(peer, &connection, complete, handshake, &shared).await {
             guarded.handshake_done();
+            done.send_replace(true);
         }
     };
     let requests = async {
         if http3 {
-            http3::server::serve(peer, &connection, &shared, entry).await;
+            http3::server::serve(peer, &connection, &shared, entry, is_done).await;
         } else {
             serve_requests(peer, &connection, &shared).await;
         }

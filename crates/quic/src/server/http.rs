@@ -54,7 +54,9 @@ async fn answer<T>(request: &Request<T>, shared: &Shared) -> (Response<()>, Body
     let validate = |response: &mut Response<()>| {
         if let Some(validator) = &validator {
             insert(response, ETAG, &validator.entity_tag());
-            insert(response, LAST_MODIFIED, &validator.last_modified());
+            if let Some(modified) = validator.last_modified() {
+                insert(response, LAST_MODIFIED, &modified);
+            }
         }
     };
     match decision {

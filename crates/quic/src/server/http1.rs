@@ -128,7 +128,10 @@ async fn answer(peer: SocketAddr, request: &Request<Incoming>, shared: &Arc<Shar
 fn has_host<T>(request: &Request<T>) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().is_ok_and(|host| host.parse::<Authority>().is_ok()),
+        // Empty where the target has no authority, and never with userinfo.
+        (Some(host), None) => host.to_str().is_ok_and(|host| {
+            host.is_empty() || !host.contains('@') && host.parse::<Authority>().is_ok()
+        }),
         (None, None) => request.version() < Version::HTTP_11,
         _ => false,
     }

@@ -23,8 +23,8 @@ pub struct Limits {
     /// Connections of [`Server::converse`](crate::Server::converse) at one time, which are TCP's.
     /// Further ones are closed.
     pub tcp_connections: usize,
-    /// Connections at one time from one IPv4 address, or from one /64 of IPv6, over QUIC and as many
-    /// over TCP. It should be more than `unvalidated_handshakes`, which anybody can begin in
+    /// Connections at one time from one IPv4 address, or from one /64 of IPv6, over QUIC and as
+    /// many over TCP. It should be more than `unvalidated_handshakes`, which anybody can begin in
     /// somebody else's name.
     pub per_address: usize,
     /// Handshakes of clients that have not shown that they receive at their address. Further ones

@@ -137,8 +137,9 @@ impl Peer {
         let was_in_handshake = state.addresses.is_empty();
         state.entry(address).validated = true;
         if state.addresses.iter().filter(|one| one.validated).count() > MOST_VALIDATED {
+            let kept = [address, state.current, state.used];
             let mut others = state.addresses.iter_mut();
-            if let Some(oldest) = others.find(|one| one.validated && one.address != address) {
+            if let Some(oldest) = others.find(|one| one.validated && !kept.contains(&one.address)) {
                 oldest.validated = false;
                 self.generation.fetch_add(1, Ordering::Relaxed);
             }

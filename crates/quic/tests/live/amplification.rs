@@ -75,5 +75,5 @@ async fn who_was_validated_by_another_connection_gets_no_more_than_three_times()
 }
 
 fullpipe_testkit::tests! {
-    [] who_was_validated_by_another_connection_gets_no_more_than_three_times;
+    timed [] who_was_validated_by_another_connection_gets_no_more_than_three_times;
 }

@@ -89,6 +89,8 @@ async fn http_1_1_needs_one_host() {
         ("1.1", "", "400"),
         ("1.1", "host: x\r\nhost: x\r\n", "400"),
         ("1.1", "host: a b\r\n", "400"),
+        ("1.1", "host:\r\n", "200"),
+        ("1.1", "host: user@x\r\n", "400"),
     ] {
         let request = format!("GET /bulk/1 HTTP/{version}\r\nconnection: close\r\n{host}\r\n");
         let answer = ask(&server, &request).await;

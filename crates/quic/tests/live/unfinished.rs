@@ -67,6 +67,6 @@ async fn a_byte_a_datagram_costs_a_byte() {
 }
 
 fullpipe_testkit::tests! {
-    [] settings_that_do_not_come_end_the_connection;
+    timed [] settings_that_do_not_come_end_the_connection;
     long timed [] a_byte_a_datagram_costs_a_byte;
 }

@@ -124,9 +124,9 @@ impl Connection {
     /// An ACK or a timer delivered so many bytes and found these losses; `flight` was in flight
     /// before, and SND.UNA advanced or did not. The window's reduction takes effect by proportional
     /// rate reduction (RFC 9937), whose SafeACK (section 6.2) is one that advances and tells of no
-    /// loss, as in Linux. Without its first half `cubic` recovers too fast: it has up to 4 % less on
-    /// clean paths and sends a tenth to a quarter more again, and is 6 % off the simulator's if that
-    /// alone has it.
+    /// loss, as in Linux. Without its first half `cubic` recovers too fast: it has up to 4 % less
+    /// on clean paths and sends a tenth to a quarter more again, and is 6 % off the simulator's if
+    /// that alone has it.
     pub(super) fn note_losses(
         &mut self,
         now: Instant,

@@ -13,7 +13,8 @@ pub(crate) enum FastOpenNews {
     /// A cookie for the next connections, and the segment size that the server asked for (section
     /// 4.1.3).
     Cookie { cookie: FastOpen, mss: u16 },
-    /// The server gave no cookie, or was silent until a SYN left without data (section 4.1.3.1).
+    /// The server gave no cookie, or was silent until a SYN left without data or to the end
+    /// (section 4.1.3.1).
     Failed,
 }
 
@@ -158,6 +159,13 @@ impl Connection {
             None if is_silent || asked.is_request() => Some(FastOpenNews::Failed),
             None => None,
         };
+    }
+
+    /// The server did not answer at all, or a router refused what was sent (section 4.1.3.1).
+    pub(super) fn note_no_answer(&mut self) {
+        if self.state == State::SynSent && self.opening.sent > 0 {
+            self.opening.news = Some(FastOpenNews::Failed);
+        }
     }
 
     /// What this end has learned of its server, once.

@@ -21,7 +21,10 @@ impl Connection {
         }
         match cause {
             Cause::TooBig(mtu) => self.on_too_big(now, mtu),
-            Cause::Hard(error) if self.state == State::SynSent => self.end(Some(error)),
+            Cause::Hard(error) if self.state == State::SynSent => {
+                self.note_no_answer();
+                self.end(Some(error));
+            }
             Cause::Hard(error) | Cause::Soft(error) => self.soft_error = Some(error),
         }
     }

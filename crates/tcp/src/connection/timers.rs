@@ -212,6 +212,7 @@ impl Connection {
     /// The peer does not answer. The application hears what a router said, if one did (RFC 9293
     /// section 3.9.2.2).
     fn give_up(&mut self) {
+        self.note_no_answer();
         self.end(Some(self.soft_error.unwrap_or(Error::TimedOut)));
     }
 

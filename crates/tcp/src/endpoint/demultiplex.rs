@@ -30,6 +30,7 @@ impl Endpoint {
         let Some(&index) = self.by_ends.get(&Ends::new(said.from, said.to)) else { return };
         if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
             connection.on_icmp(now, said.seq, said.cause);
+            self.note_fast_open(now, index);
             self.touch(index);
         }
     }

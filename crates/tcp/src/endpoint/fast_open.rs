@@ -6,8 +6,8 @@ use core::net::IpAddr;
 use fullpipe_cc::{Duration, Instant};
 
 use super::{Endpoint, Handle};
-use crate::config::{Config, Error};
-use crate::connection::{Connection, FastOpenNews};
+use crate::config::Config;
+use crate::connection::{Connection, FastOpenNews, State};
 use crate::wire::{FastOpen, Segment};
 
 /// Servers whose cookies are remembered. The one that was heard of first is forgotten for another.
@@ -166,13 +166,14 @@ impl Endpoint {
         }
     }
 
-    /// After a segment: remembers what a connection has learned of its server, and that the peer
-    /// has reset one that began with data.
+    /// After a segment or a timer: remembers what a connection has learned of its server, and that
+    /// one that began with data is over before its handshake: it keeps its place for a while, or
+    /// whoever ends them soon could have any number of requests answered (section 5.1).
     pub(super) fn note_fast_open(&mut self, now: Instant, index: u32) {
         let slot = &mut self.slots[index as usize];
         let is_early = slot.early_at.is_some();
         let Some(connection) = slot.connection.as_deref_mut() else { return };
-        if is_early && connection.error() == Some(Error::Reset) {
+        if is_early && connection.state() == State::Closed {
             return self.end_early(index, Some(now));
         }
         if let Some(news) = connection.take_fast_open_news() {

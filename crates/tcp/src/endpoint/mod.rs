@@ -440,6 +440,7 @@ impl Endpoint {
             self.set_timer(index, None);
             if let Some(connection) = self.slots[index as usize].connection.as_deref_mut() {
                 connection.on_timer(now);
+                self.note_fast_open(now, index);
                 self.touch(index);
             }
         }

@@ -42,6 +42,18 @@ fn outcome<T>(result: Result<T, Error>) -> Poll<io::Result<T>> {
     }
 }
 
+/// A stream whose handshake is not over. Given up, nothing of it may arrive later: what was written
+/// for Fast Open would leave with the next SYN.
+struct Connecting(Option<TcpStream>);
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        if let Some(stream) = &self.0 {
+            stream.shared.lock().endpoint.abort(stream.handle);
+        }
+    }
+}
+
 impl TcpStream {
     pub(super) fn new(shared: Share, handle: Handle) -> Self {
         Self { shared, handle, linger: AtomicU64::new(NO_LIMIT) }
@@ -50,8 +62,8 @@ impl TcpStream {
     /// Connects `local`, an address of the stack whose port may be 0 for any, to `remote`.
     ///
     /// It waits for [`Config::connect_timeout`] at most, three minutes by default, or for
-    /// [`Config::user_timeout`] if that is shorter. Dropping the future
-    /// gives up at once, so `tokio::time::timeout` around it is a shorter limit.
+    /// [`Config::user_timeout`] if that is shorter. Dropping the future gives up at once, so
+    /// `tokio::time::timeout` around it is a shorter limit.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for addresses that are impossible, `AddrInUse` for a
@@ -92,7 +104,7 @@ impl TcpStream {
             (handle, state.endpoint.write(now, handle, data).unwrap_or(0))
         };
         shared.work.notify_one();
-        let stream = Self::new(shared, handle);
+        let mut connecting = Connecting(Some(Self::new(shared, handle)));
         let is_open = |endpoint: &mut Endpoint| {
             let connection = endpoint.connection(handle);
             outcome(match connection.map(Connection::state) {
@@ -103,7 +115,10 @@ impl TcpStream {
                 Some(_) => Ok(()),
             })
         };
-        stream.wait(is_open, |wakers| &mut wakers.write).await?;
+        if let Some(stream) = &connecting.0 {
+            stream.wait(is_open, |wakers| &mut wakers.write).await?;
+        }
+        let stream = connecting.0.take().ok_or(io::ErrorKind::NotConnected)?;
         Ok((stream, written))
     }
 

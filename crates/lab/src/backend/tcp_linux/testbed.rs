@@ -219,8 +219,8 @@ impl TcpTestbed {
         Ok(())
     }
 
-    /// Lets the flows connect that begin with the first one, but for programs and short flows, whose
-    /// connections are their own affair.
+    /// Lets the flows connect that begin with the first one, but for programs and short flows,
+    /// whose connections are their own affair.
     fn connect_those_with_the_first(&mut self) -> Result<(), RunError> {
         for (i, sender) in std::mem::take(&mut self.waiting) {
             let flow = self.flows[i].clone();

@@ -117,6 +117,21 @@ fn a_syn_whose_data_is_dropped_leaves_without_it() {
     assert_eq!(syn.header.fast_open, Some(FastOpen::REQUEST), "the server is asked once more");
 }
 
+/// Section 4.1.3.1: no answer at all is one as well.
+#[test]
+fn a_server_that_never_answers_gets_no_data_in_the_next_syn() {
+    let mut pair = Pair::with_cookie();
+    let (handle, _) = pair.open(b"question");
+    for _ in 0..300 {
+        pair.after(Duration::from_secs(1));
+        pair.client_sends();
+    }
+    let error = pair.client.connection(handle).and_then(|c| c.error());
+    assert!(error.is_some(), "it gave up");
+    let (_, syn) = pair.open(b"another");
+    assert_eq!((syn.payload.len(), syn.header.fast_open), (0, None), "it is avoided");
+}
+
 /// The answer to the first SYN counts although a second one has left, without the data.
 #[test]
 fn a_late_answer_to_the_data_counts() {

@@ -27,7 +27,7 @@ class PathFields(TypedDict, total=False):
     rtt: Text
     rate: Text
     steps: list[dict[str, str]]
-    trace: Text
+    trace: Free
     buffer: Text
     queue: Free
     loss: Free
@@ -41,7 +41,7 @@ class LinkFields(TypedDict, total=False):
     delay: Text
     rate: Text
     steps: list[dict[str, str]]
-    trace: Text
+    trace: Free
     buffer: Text
     queue: Free
     loss: Free

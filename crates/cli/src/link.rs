@@ -40,12 +40,12 @@ use crate::{print, run, say};
 /// has the path, and the command, if there is one, runs beside it. Each client has a socket of its
 /// own towards the server.
 ///
-/// Rate, buffer, loss, queue, jitter and reordering hold in both directions, and so does the rate
-/// of a trace; --up-... is for what the command sends alone. At the end a table of both directions
-/// goes to stderr: stdout is the command's. Goodput is what was delivered behind the headers of IP
-/// and of TCP or UDP, from the first packet to the last; its middle is the rate at which the second
-/// and third quarter of the bytes arrived, without handshake, start and end. Without --udp it needs
-/// Linux, and root unless there is --server.
+/// Rate, buffer, loss, queue, jitter, reordering and policer hold in both directions, and so does
+/// the rate of a trace; --up-... is for what the command sends alone. At the end a table of both
+/// directions goes to stderr: stdout is the command's. Goodput is what was delivered behind the
+/// headers of IP and of TCP or UDP, from the first packet to the last; its middle is the rate at
+/// which the second and third quarter of the bytes arrived, without handshake, start and end.
+/// Without --udp it needs Linux, and root unless there is --server.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -97,17 +97,25 @@ impl<V> Series<V> {
         before + self.sum(end.saturating_sub(start), &of)
     }
 
-    /// The mean of `of(value)` over one period, or up to the last value.
+    /// The sum of `of(value)` times nanoseconds over one period, or over none.
+    pub(crate) fn work_of_a_round(&self, of: impl Fn(&V) -> u64) -> u128 {
+        let end = self.period.map_or(0, Duration::as_nanos);
+        self.sum(end, &|value, nanos| u128::from(of(value)) * u128::from(nanos))
+    }
+
+    /// The mean of `of(value)` over one period. Without one the last value counts as long as the
+    /// others do on average, and not for ever.
     pub(crate) fn mean(&self, of: impl Fn(&V) -> u64) -> u64 {
-        let last = self.steps.last().map_or(Duration::ZERO, |(at, _)| *at);
-        let end = self.period.unwrap_or(last).as_nanos().max(1);
+        let last = self.steps.last().map_or(0, |(at, _)| at.as_nanos());
+        let each = last / (self.steps.len() as u64 - 1).max(1);
+        let end = self.period.map_or(last.saturating_add(each), Duration::as_nanos).max(1);
         let sum = self.sum(end, &|value, nanos| u128::from(of(value)) * u128::from(nanos));
         u64::try_from(sum / u128::from(end)).unwrap_or(u64::MAX)
     }
 }
 
 impl Series<Duration> {
-    /// The mean over one period, or up to the last value.
+    /// The mean over one period; without one the last value counts as long as the others on average.
     pub fn mean_time(&self) -> Duration {
         Duration::from_nanos(self.mean(|time| time.as_nanos()))
     }
@@ -147,6 +155,6 @@ mod tests {
         assert_eq!([5, 7, 12, 27].map(|end| by_ms(&later, end)), [5, 7, 12, 47]);
         assert_eq!(series.mean(|value| *value), 2);
         let once = Series::new([(ms(0), 1_u64), (ms(10), 3)], None).expect("a series");
-        assert_eq!((by_ms(&once, 110), once.mean(|value| *value)), (310, 1));
+        assert_eq!((by_ms(&once, 110), once.mean(|value| *value)), (310, 2));
     }
 }

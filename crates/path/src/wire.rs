@@ -6,7 +6,7 @@ use fullpipe_cc::units::NANOS_PER_SEC;
 use fullpipe_cc::{Duration, Instant, Rate};
 
 use crate::schedule::Schedule;
-use crate::{MTU_BYTES, RateConfig};
+use crate::{MTU_BYTES, RateConfig, Series};
 
 /// The exact time at which the wire is free again, `nanos + fraction / rate`.
 ///
@@ -23,8 +23,18 @@ pub(crate) struct Wire {
 #[derive(Clone, Debug)]
 enum Change {
     Never,
-    Steps(Schedule<Rate>),
+    Steps(Schedule<Rate>, Option<Round>),
     Trace(Opportunities),
+}
+
+/// A round of a series that begins again.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// The start of the first, in nanoseconds, and the length of each.
+    start: u64,
+    nanos: u64,
+    /// What the wire does in one, in bytes/s times nanoseconds; above 0.
+    work: u128,
 }
 
 /// Moments at which one full packet's bytes can leave at once, repeated for ever.
@@ -79,11 +89,11 @@ impl Wire {
             RateConfig::Constant(rate) => wire(*rate, Change::Never),
             RateConfig::Steps(steps) => {
                 let mut schedule = Schedule::new(steps);
-                wire(schedule.at(Instant::default()), Change::Steps(schedule))
+                wire(schedule.at(Instant::default()), Change::Steps(schedule, None))
             }
             RateConfig::Series(series) => {
                 let mut schedule = Schedule::of(series);
-                wire(schedule.at(Instant::default()), Change::Steps(schedule))
+                wire(schedule.at(Instant::default()), Change::Steps(schedule, round_of(series)))
             }
             RateConfig::Trace(times) => {
                 let times = times.clone();
@@ -130,7 +140,7 @@ impl Wire {
     /// A free wire does nothing while the rate is 0: its time is the end of that.
     #[cold]
     fn pass_by_outage(&mut self) {
-        let Change::Steps(schedule) = &mut self.change else { return };
+        let Change::Steps(schedule, _) = &mut self.change else { return };
         while schedule.at(Instant::from_nanos(self.nanos)) == Rate::ZERO {
             let Some(step) = schedule.next_step() else { return };
             (self.nanos, self.fraction) = (step.as_nanos(), 0);
@@ -172,8 +182,17 @@ impl Wire {
     fn carry_changing(&mut self, bytes: u64) {
         match &mut self.change {
             Change::Never => {}
-            Change::Steps(schedule) => {
+            Change::Steps(schedule, round) => {
                 let mut todo = work(bytes) + u128::from(self.fraction);
+                // Whole rounds at once: a round can be of nanoseconds, or do next to nothing.
+                if let Some(round) = round
+                    && self.nanos >= round.start
+                {
+                    let rounds = todo.saturating_sub(1) / round.work;
+                    todo -= rounds * round.work;
+                    let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
+                    self.nanos = self.nanos.saturating_add(rounds.saturating_mul(round.nanos));
+                }
                 loop {
                     self.rate = schedule.at(Instant::from_nanos(self.nanos)).as_bytes_per_sec();
                     let Some(step) = schedule.next_step() else { break };
@@ -207,6 +226,13 @@ impl Wire {
     pub(crate) fn free_at(&self) -> Instant {
         Instant::from_nanos(self.nanos) + Duration::from_nanos(u64::from(self.fraction > 0))
     }
+}
+
+/// `None` if it never begins again.
+fn round_of(series: &Series<Rate>) -> Option<Round> {
+    let (start, nanos) = (series.start().as_nanos(), series.period()?.as_nanos());
+    let work = series.work_of_a_round(|rate| rate.as_bytes_per_sec());
+    (work > 0).then_some(Round { start, nanos, work })
 }
 
 fn work(bytes: u64) -> u128 {

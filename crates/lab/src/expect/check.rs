@@ -294,8 +294,8 @@ impl Function {
             Self::Max => all.last().copied(),
             Self::Sum => Some(sum),
             Self::Mean => (n > 0).then(|| sum / n as f64),
-            // Of an even number what lies between the two in the middle.
             Self::HalfWidth => Interval::of(&all)?.half_width,
+            // Of an even number what lies between the two in the middle.
             Self::Median => Some((all.get(n.checked_sub(1)? / 2)? + all.get(n / 2)?) / 2.0),
         }
     }

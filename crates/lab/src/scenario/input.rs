@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fullpipe_cc::Duration;
 use fullpipe_path::{RateConfig, Series};
 use sha2::{Digest, Sha256};
 
@@ -91,20 +92,33 @@ impl Traces {
             let mut add = |number: u64| hash.update(number.to_le_bytes());
             match &trace.rate {
                 Some(RateConfig::Trace(times)) => times.iter().for_each(|t| add(t.as_nanos())),
-                Some(RateConfig::Series(series)) => series.steps().iter().for_each(|(at, rate)| {
-                    add(at.as_nanos());
-                    add(rate.as_bytes_per_sec());
-                }),
+                Some(RateConfig::Series(series)) => {
+                    add_series(&mut add, 1, series, |rate| rate.as_bytes_per_sec());
+                }
                 _ => {}
             }
-            for (at, rtt) in trace.rtt.iter().flat_map(Series::steps) {
-                add(at.as_nanos());
-                add(rtt.as_nanos());
+            if let Some(rtts) = &trace.rtt {
+                add_series(&mut add, 2, rtts, |rtt| rtt.as_nanos());
             }
-            for (at, loss) in trace.loss.iter().flat_map(Series::steps) {
-                add(at.as_nanos());
-                add(loss.as_f64().to_bits());
+            if let Some(losses) = &trace.loss {
+                add_series(&mut add, 3, losses, |loss| loss.as_f64().to_bits());
             }
         }
+    }
+}
+/// A column with its number, so that no two say the same: how many steps, when it begins again,
+/// and the steps.
+fn add_series<V>(
+    add: &mut impl FnMut(u64),
+    column: u64,
+    series: &Series<V>,
+    of: impl Fn(&V) -> u64,
+) {
+    add(column);
+    add(series.steps().len() as u64);
+    add(series.period().map_or(0, Duration::as_nanos));
+    for (at, value) in series.steps() {
+        add(at.as_nanos());
+        add(of(value));
     }
 }

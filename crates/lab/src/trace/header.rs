@@ -125,12 +125,27 @@ const RATE_UNITS: [(&[&str], f64, &str); 4] = [
     (&["bps", "bit", "bits"], 1.0 / 8.0, "bit/s"),
 ];
 
-/// Bytes a second, which differ from bits in a capital letter.
-const BYTE_UNITS: [(&[&str], f64, &str); 4] = [
+/// Units that differ in capital letters, or that words of letters and digits would cut in two.
+const EXACT_UNITS: [(&[&str], f64, &str); 11] = [
+    (&["GiB/s"], 1_073_741_824.0, "GiB/s"),
+    (&["MiB/s"], 1_048_576.0, "MiB/s"),
+    (&["KiB/s", "kiB/s"], 1024.0, "KiB/s"),
     (&["GB/s", "GBps"], 1e9, "GB/s"),
     (&["MB/s", "MBps"], 1e6, "MB/s"),
     (&["kB/s", "KB/s", "kBps", "KBps"], 1e3, "kB/s"),
     (&["B/s", "Bps"], 1.0, "B/s"),
+    (&["Gb/s", "gb/s"], 1e9 / 8.0, "Gbit/s"),
+    (&["Mb/s", "mb/s"], 1e6 / 8.0, "Mbit/s"),
+    (&["Kb/s", "kb/s"], 1e3 / 8.0, "kbit/s"),
+    (&["b/s"], 1.0 / 8.0, "bit/s"),
+];
+
+/// Bytes in full; `per second` goes without saying.
+const BYTE_WORDS: [(&[&str], f64, &str); 4] = [
+    (&["gbyte", "gbytes", "gigabytes"], 1e9, "GB/s"),
+    (&["mbyte", "mbytes", "megabytes"], 1e6, "MB/s"),
+    (&["kbyte", "kbytes", "kilobytes"], 1e3, "kB/s"),
+    (&["byte", "bytes"], 1.0, "B/s"),
 ];
 
 /// Of the other direction: not the rate where there is another one.
@@ -142,7 +157,9 @@ fn role_of(name: &str) -> Option<Role> {
     let rates = ["rate", "throughput", "bandwidth", "bw", "goodput", "capacity", "tput", "speed"];
     let is_rate_unit = || {
         RATE_UNITS.iter().any(|(names, ..)| has(&words, names))
-            || BYTE_UNITS.iter().any(|(names, ..)| names.iter().any(|unit| name.contains(unit)))
+            || EXACT_UNITS.iter().any(|(names, ..)| names.iter().any(|unit| name.contains(unit)))
+            || BYTE_WORDS.iter().any(|(names, ..)| has(&words, names))
+                && has(&words, &["s", "sec", "second", "per"])
     };
     let times = ["time", "t", "timestamp", "ts", "epoch", "date", "datetime", "elapsed"];
     match () {
@@ -166,11 +183,16 @@ fn unit_of(role: Role, name: &str) -> (Option<f64>, &'static str) {
             None => (None, ""),
         },
         Role::Rate => {
-            let bytes =
-                BYTE_UNITS.iter().find(|(names, ..)| names.iter().any(|u| name.contains(u)));
+            let exact =
+                EXACT_UNITS.iter().find(|(names, ..)| names.iter().any(|u| name.contains(u)));
             let bits = || RATE_UNITS.iter().find(|(names, ..)| has(&words, names));
-            let (_, scale, unit) = bytes.or_else(bits).unwrap_or(&RATE_UNITS[1]);
-            (Some(*scale), unit)
+            let bytes = || BYTE_WORDS.iter().find(|(names, ..)| has(&words, names));
+            match exact.or_else(bits).or_else(bytes) {
+                Some((_, scale, unit)) => (Some(*scale), unit),
+                // A unit that is not known, and not one that goes without saying.
+                None if name.contains('/') || has(&words, &["per", "sec"]) => (None, ""),
+                None => (Some(RATE_UNITS[1].1), RATE_UNITS[1].2),
+            }
         }
         Role::Rtt => {
             let unit = TimeUnit::of_words(&words).unwrap_or(TimeUnit::Millis);
@@ -287,6 +309,13 @@ impl Header {
             return wrong(format!(
                 "no column is known as a rate, an RTT or a loss: they are {}; write {LIKE}",
                 list(names)
+            ));
+        }
+        let has_no_unit = |c: &&Column| c.role == Role::Rate && c.scale.is_none();
+        if let Some(column) = self.columns.iter().find(has_no_unit) {
+            return wrong(format!(
+                "the unit of '{}' is not known; call the column mbps, kbps, or rate (MB/s)",
+                column.name.escape_debug()
             ));
         }
         if options.interval.is_some() {

@@ -38,10 +38,15 @@ impl Rows {
         self.times.len()
     }
 
-    pub(super) fn pop(&mut self) {
+    /// The last two rows have one time: the values of the second hold, where it has any.
+    pub(super) fn merge_last(&mut self) {
         self.times.pop();
         for values in [&mut self.rate, &mut self.rtt, &mut self.loss].into_iter().flatten() {
-            values.pop();
+            if let (Some(second), Some(first)) = (values.pop(), values.last_mut())
+                && !second.is_nan()
+            {
+                *first = second;
+            }
         }
     }
 
@@ -96,7 +101,8 @@ fn steps<V: PartialEq>(
                 for n in 0..count {
                     // The value in the middle of the step: then the area below is the same.
                     let part = (n as f64 + 0.5) / count as f64;
-                    push(at + length * n / count, value + (next - value) * part);
+                    let after = u128::from(length) * u128::from(n) / u128::from(count);
+                    push(at + after as u64, value + (next - value) * part);
                 }
             }
             _ => push(*at, *value),

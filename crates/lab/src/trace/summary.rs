@@ -6,7 +6,8 @@ use fullpipe_cc::Duration;
 use fullpipe_path::{MTU_BYTES, RateConfig, Series};
 use serde::Serialize;
 
-use super::Trace;
+use super::table::MAX_ROWS;
+use super::{MAX_OPPORTUNITIES, Trace};
 use crate::formulas::seconds;
 
 /// Windows over which the rate of a trace in Mahimahi's format is counted.
@@ -213,9 +214,23 @@ impl Trace {
             }
             _ => return Err(none()),
         };
-        let end = self.notes.length.as_nanos().max(1_000_000).div_ceil(1_000_000);
+        // One that never changes is as long as a hundred packets take, and a second at the least.
+        let length = match self.notes.length.as_nanos() {
+            0 => {
+                let rate = series.steps().first().map(|(_, rate)| *rate).ok_or_else(none)?;
+                rate.time_for(100 * u64::from(MTU_BYTES)).as_nanos().max(1_000_000_000)
+            }
+            length => length,
+        };
+        let end = length.max(1_000_000).div_ceil(1_000_000);
         if end > u64::from(u32::MAX) {
             return Err(wrong("it is longer than 49 days, the most of that format"));
+        }
+        let bytes = rate.bytes_between(Duration::ZERO, Duration::from_nanos(length));
+        if bytes / u64::from(MTU_BYTES) > MAX_OPPORTUNITIES as u64 {
+            return Err(wrong(
+                "it has more than 64 million packets, the most that is read again; convert a part",
+            ));
         }
         let packet = u128::from(MTU_BYTES) * 1_000_000_000;
         let steps = series.steps();
@@ -251,7 +266,7 @@ impl Trace {
                 series.steps().iter().map(|(at, rate)| (*at, mbps(*rate))).collect()
             }
             rate => {
-                let window = WINDOW.as_nanos();
+                let window = window_of(self.notes.length);
                 let each = windows(rate, self.notes.length).into_iter().enumerate();
                 each.map(|(i, (value, _))| (Duration::from_nanos(i as u64 * window), value))
                     .collect()
@@ -273,6 +288,11 @@ impl Trace {
         // The end of the last row is known by the time from row to row.
         let last = self.notes.length.as_nanos().saturating_sub(self.notes.step.as_nanos());
         all.extend((!self.notes.is_mahimahi).then_some(Duration::from_nanos(last)));
+        // So that the time from row to row is known again although equal values are one step.
+        let step = self.notes.step.as_nanos();
+        if !self.notes.is_mahimahi && step > 0 && last / step < MAX_ROWS as u64 {
+            all.extend((0..=last / step).map(|row| Duration::from_nanos(row * step)));
+        }
         all.sort_unstable();
         all.dedup();
         write!(out, "time_s")?;
@@ -294,9 +314,14 @@ impl Trace {
     }
 }
 
-/// Rates of a trace in windows of 100 ms, in Mbit/s, and their lengths in seconds.
+/// 100 ms, and of a long trace so much that there are no more than some 100,000 windows.
+fn window_of(length: Duration) -> u64 {
+    WINDOW.as_nanos().max(length.as_nanos() / 100_000)
+}
+
+/// Rates of a trace in windows, in Mbit/s, and their lengths in seconds.
 fn windows(rate: &RateConfig, length: Duration) -> Vec<(f64, f64)> {
-    let (window, end) = (WINDOW.as_nanos(), length.as_nanos().max(1));
+    let (window, end) = (window_of(length), length.as_nanos().max(1));
     let each = (0..end.div_ceil(window)).map(|i| {
         let (from, to) = (i * window, ((i + 1) * window).min(end));
         let bytes = rate.bytes_between(Duration::from_nanos(from), Duration::from_nanos(to));

@@ -8,7 +8,7 @@ use super::series::{self, Rows};
 use super::{Columns, Gaps, Notes, Trace, TraceFileError, TraceOptions, wrong};
 
 /// The most rows: a day with a row each 10 ms has 8.6 million.
-const MAX_ROWS: usize = 10_000_000;
+pub(super) const MAX_ROWS: usize = 10_000_000;
 
 /// Cells that say that there is no value.
 const MISSING: [&str; 8] = ["", "nan", "na", "n/a", "null", "none", "-", "--"];
@@ -17,6 +17,8 @@ const MISSING: [&str; 8] = ["", "nan", "na", "n/a", "null", "none", "-", "--"];
 pub(super) struct Table<'a> {
     options: &'a TraceOptions,
     separator: Separator,
+    /// Cells of the first line.
+    cells: usize,
     header: Header,
     /// The first time, in its own unit, and the unit's nanoseconds.
     zero: Option<(f64, f64)>,
@@ -113,7 +115,7 @@ impl<'a> Table<'a> {
         }
         let notes = Notes { unused: header.unused.clone(), ..Notes::default() };
         let rows = Rows::with(|role| header.column(role).is_some());
-        Ok(Self { options, separator, header, zero: None, rows, notes, first })
+        Ok(Self { options, separator, cells: cells.len(), header, zero: None, rows, notes, first })
     }
 
     /// Reads the rows.
@@ -140,6 +142,13 @@ impl<'a> Table<'a> {
 
     fn row(&mut self, line: &str) -> Result<(), TraceFileError> {
         let cells = self.separator.split(line);
+        if cells.iter().skip(self.cells).any(|cell| !cell.is_empty()) {
+            return wrong(format!(
+                "{} cells where the first line has {}; a comma inside of a number needs another separator between them",
+                cells.len(),
+                self.cells
+            ));
+        }
         let time = match self.options.interval {
             Some(interval) => {
                 // Rows that were taken in place of others do not occur without times.
@@ -147,15 +156,10 @@ impl<'a> Table<'a> {
             }
             None => self.time(&cells)?,
         };
-        if let Some(last) = self.rows.times.last() {
-            if time < *last {
-                return wrong("its time is before that of the row above; put the rows in order");
-            }
-            if time == *last && self.options.interval.is_none() {
-                self.rows.pop();
-                self.notes.repeated_times += 1;
-            }
+        if self.rows.times.last().is_some_and(|last| time < *last) {
+            return wrong("its time is before that of the row above; put the rows in order");
         }
+        let repeats = self.rows.times.last() == Some(&time) && self.options.interval.is_none();
         self.rows.times.push(time);
         for i in 0..self.header.columns.len() {
             let column = &self.header.columns[i];
@@ -170,6 +174,10 @@ impl<'a> Table<'a> {
             }
             let value = value(column, cell)?;
             self.rows.push(column.role, value);
+        }
+        if repeats {
+            self.rows.merge_last();
+            self.notes.repeated_times += 1;
         }
         Ok(())
     }
@@ -272,7 +280,7 @@ fn value(column: &Column, cell: &str) -> Result<f64, TraceFileError> {
             "a loss of {value} is more than 1, which is everything; if these are percent, call the column loss_percent"
         )),
         Role::Rate if scaled > 1e15 => {
-            wrong(format!("a rate of {value} {} is too fast", column.unit))
+            wrong(format!("a rate of {value:e} {} is too fast", column.unit))
         }
         Role::Rtt if scaled > 60e9 => {
             wrong(format!("an RTT of {value} {} is more than a minute", column.unit))

@@ -398,3 +398,63 @@ fn a_file_that_somebody_changed_is_a_trace_or_one_line() {
     }
     assert!(traces > 400, "only {traces} of 4000 were traces");
 }
+
+/// Units that a name can have; what it is in Mbit/s where the file says 8.
+#[test]
+fn the_unit_of_a_rate_is_that_of_its_name_or_asked_for() {
+    for (name, mbps) in [
+        ("rate (kb/s)", Some(0.008)),
+        ("rate (Mb/s)", Some(8.0)),
+        ("rate (Gb/s)", Some(8000.0)),
+        ("rate (kB/s)", Some(0.064)),
+        ("rate (MB/s)", Some(64.0)),
+        ("rate (KiB/s)", Some(0.065_536)),
+        ("Throughput (MBytes/sec)", Some(64.0)),
+        ("throughput_kbytes_per_sec", Some(0.064)),
+        ("mbps", Some(8.0)),
+        ("rate", Some(8.0)),
+        ("rate (packets/s)", None),
+    ] {
+        let read = read(format!("time,{name}\n0,8\n1,8\n"), &TraceOptions::default());
+        match mbps {
+            Some(mbps) => {
+                let rate = read.expect("a trace").rate.expect("a rate");
+                let bytes = rate.bytes_between(Duration::ZERO, Duration::from_secs(1));
+                let off = (bytes as f64 * 8e-6 - mbps).abs();
+                assert!(off <= 1e-4 * mbps + 1e-5, "{name}: {bytes} bytes in a second");
+            }
+            None => {
+                let error = read.expect_err("no unit").to_string();
+                assert!(error.contains("unit of 'rate (packets/s)' is not known"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_that_do_not_fit_are_refused_and_parts_of_a_row_are_put_together() {
+    let error = read("time,mbps\n0,12,5\n1,13,5\n", &TraceOptions::default())
+        .expect_err("two columns")
+        .to_string();
+    assert!(error.contains("line 2: 3 cells where the first line has 2"), "{error}");
+    let parts = plain("time,mbps,rtt_ms\n0,5,\n0,,30\n1,6,\n1,,31\n2,7,40\n");
+    let Some(RateConfig::Series(rates)) = &parts.rate else { panic!("a series") };
+    let mbps: Vec<u64> =
+        rates.steps().iter().map(|(_, rate)| rate.as_bits_per_sec() / 1_000_000).collect();
+    assert_eq!(mbps, [5, 6, 7]);
+    let long = "time,mbps\n0,1\n1e9,2\n2e9,3\n";
+    let linear =
+        TraceOptions { interpolation: Some(Interpolation::Linear), ..TraceOptions::default() };
+    assert!(read(long, &linear).is_ok());
+}
+
+/// What is written is the same trace, although equal values are one step.
+#[test]
+fn a_table_that_is_written_again_is_as_long() {
+    let text = "time,mbps\n0,1\n1,1\n2,1\n3,1\n4,1\n5,2\n6,2\n7,2\n8,2\n9,2\n";
+    let trace = plain(text);
+    let mut written = Vec::new();
+    trace.write_csv(&mut written).expect("written");
+    let again = plain(written);
+    assert_eq!((again.rate, again.notes.length), (trace.rate, trace.notes.length));
+}

@@ -44,6 +44,17 @@ fn a_rate_that_begins_again_is_what_its_rounds_are_one_after_the_other() {
     assert_eq!(looped.nominal(), Rate::from_bytes_per_sec(380_000_000));
 }
 
+/// Rounds of two nanoseconds with 1 and 2 bytes a second: a packet takes half a million of millions
+/// of them.
+#[test]
+fn a_packet_passes_any_number_of_rounds_at_once() {
+    let rates = [1, 2].map(Rate::from_bytes_per_sec);
+    let looped = series(vec![(0, rates[0]), (1, rates[1])], 2);
+    let mut path = path(bottleneck(RateConfig::Series(looped)));
+    path.send(at(0), 1_500, 0).expect("room");
+    assert_eq!(times(&drain(&mut path).0), [1_000_000_000_000]);
+}
+
 #[test]
 fn a_delay_that_begins_again_lets_nothing_overtake() {
     let delays = series(vec![(0, ns(100)), (50, ns(10))], 200);

@@ -33,7 +33,7 @@ struct Round {
     /// The start of the first, in nanoseconds, and the length of each.
     start: u64,
     nanos: u64,
-    /// What the wire does in one, in bytes/s times nanoseconds; above 0.
+    /// Work of the wire in one, in bytes/s times nanoseconds; above 0.
     work: u128,
 }
 

@@ -319,7 +319,7 @@ impl Sender {
         }
     }
 
-    /// What the pacer says of a packet that the window allows.
+    /// The pacer's decision on a packet that the window allows.
     #[inline]
     fn paced(&mut self, now: Instant, of_core: SendDecision) -> SendDecision {
         let (Some(pacer), Some(rate)) = (&mut self.pacer, self.cc.pacing_rate()) else {

@@ -19,7 +19,7 @@ pub struct PathOptions {
     pub loss: Option<String>,
     /// Seed of everything random.
     pub seed: u64,
-    /// What else the path has. Queue, jitter and reordering hold in each direction, and so does a
+    /// The rest of the path. Queue, jitter and reordering hold in each direction, and so does a
     /// trace, unless the direction from the command has a rate or a trace of its own.
     pub extras: PathExtras,
 }

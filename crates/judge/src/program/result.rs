@@ -307,7 +307,7 @@ mod tests {
 
     use super::*;
 
-    /// What was carried of what could have been, in the time in which packets went.
+    /// The part that was carried of what could have been, in the time in which packets went.
     #[test]
     fn a_rate_that_changes_has_a_utilization_too() {
         let ms = Duration::from_millis;

@@ -15,7 +15,7 @@ pub struct TraceText {
     pub rate_alone: String,
     /// The file's name without its folder, for the name of a path.
     pub name: String,
-    /// What the file has over time.
+    /// The quantities that the file has over time.
     pub has: TracedColumns,
 }
 
@@ -33,7 +33,7 @@ impl FromStr for TraceText {
 }
 
 impl TraceText {
-    /// What the file holds.
+    /// Content of the file.
     ///
     /// # Errors
     /// It is no trace any more.
@@ -78,7 +78,7 @@ impl PathExtras {
         self.trace.as_ref().is_some_and(|trace| trace.has.rtt)
     }
 
-    /// What the name of a path says of them: a space and a word for each.
+    /// Their part of a path's name: a space and a word for each.
     pub fn name(&self) -> String {
         let up = self.up_trace.as_ref().map(|trace| trace.name.clone());
         let loss = self.up_loss.as_ref().filter(|loss| loss.as_str() != "0%");

@@ -33,7 +33,7 @@ pub struct Options {
     pub seed: u64,
     /// Other values of `buffer` and `loss`: two paths in place of one.
     pub paths: Vec<(String, String)>,
-    /// What else the path has.
+    /// The rest of the path.
     pub extras: PathExtras,
 }
 

@@ -155,7 +155,7 @@ fn is_limit(element: &ElementConfig) -> bool {
     )
 }
 
-/// What a link's trace has beside a rate.
+/// The parts of a link's trace beside its rate.
 struct OverTime {
     rtt: Option<Series<Duration>>,
     loss: Option<Series<Probability>>,

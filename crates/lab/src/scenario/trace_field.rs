@@ -19,7 +19,7 @@ pub(super) struct TraceField {
     pub(super) options: TraceOptions,
 }
 
-/// What a trace has over time.
+/// The quantities that a trace has over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TracedColumns {
     /// A rate.
@@ -30,7 +30,7 @@ pub struct TracedColumns {
     pub loss: bool,
 }
 
-/// What an option says of a trace: the file's name, what it has, and the value of the field `trace`
+/// A trace as an option: the file's name, what it has, and the value of the field `trace`
 /// that names nothing but its rate.
 pub(crate) struct Described {
     pub(crate) file: String,

@@ -15,7 +15,7 @@ const MAX_LINE: usize = 64 << 10;
 /// Bytes that are read at a time.
 const CHUNK: usize = 64 << 10;
 
-/// How a file is packed.
+/// Compression of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
     /// gzip.
@@ -152,7 +152,7 @@ impl Lines {
 /// The frames of a zstd file, one behind the other.
 struct Frames<R: BufRead> {
     decoder: Option<Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>>,
-    /// What is left of the file, while no frame is being read.
+    /// The rest of the file, while no frame is being read.
     source: Option<R>,
 }
 

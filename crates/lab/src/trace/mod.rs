@@ -37,7 +37,7 @@ pub(crate) fn wrong<T>(why: impl Into<String>) -> Result<T, TraceFileError> {
     Err(TraceFileError(why.into()))
 }
 
-/// How values between two rows are found.
+/// The rule for values between two rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Interpolation {
@@ -78,7 +78,7 @@ impl Columns {
     }
 }
 
-/// How to read a file; what is left out is found out.
+/// Options for reading a file; those left out are found out.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct TraceOptions {
     /// The columns; with any of them only those that are named are read.
@@ -89,11 +89,11 @@ pub struct TraceOptions {
     pub interval: Option<Duration>,
     /// False if the last row holds for ever; else the trace begins again.
     pub repeat: Option<bool>,
-    /// How values between two rows are found.
+    /// The rule for values between two rows.
     pub interpolation: Option<Interpolation>,
 }
 
-/// What a file holds, as a path takes it.
+/// Content of a file, as a path takes it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trace {
     /// Rate over time.
@@ -102,11 +102,11 @@ pub struct Trace {
     pub rtt: Option<Series<Duration>>,
     /// Loss over time.
     pub loss: Option<Series<Probability>>,
-    /// How the file was read.
+    /// Notes on its reading.
     pub notes: Notes,
 }
 
-/// How a file was read.
+/// Notes on the reading of a file.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Notes {
     /// Compression of the file.

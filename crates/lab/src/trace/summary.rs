@@ -1,4 +1,4 @@
-//! What is in a trace: for people, and in other formats.
+//! The content of a trace: for people, and in other formats.
 
 use std::io::{self, Write};
 
@@ -64,12 +64,12 @@ impl Spread {
     }
 }
 
-/// What was understood of a file.
+/// A file as it was understood.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
     /// `mahimahi` or `table`.
     pub format: &'static str,
-    /// How the file is packed, if it is.
+    /// Compression of the file, if it has one.
     pub compression: Option<&'static str>,
     /// Rows, or opportunities of 1500 bytes in Mahimahi's format.
     pub rows: usize,
@@ -142,7 +142,7 @@ fn course(values: &[(f64, f64)]) -> Vec<f64> {
 }
 
 impl Trace {
-    /// What is in it.
+    /// Its content.
     pub fn summary(&self) -> Summary {
         let notes = &self.notes;
         let length = notes.length;

@@ -28,7 +28,7 @@ pub(super) struct Table<'a> {
     first: Option<(String, usize)>,
 }
 
-/// What stands between two cells.
+/// The character between two cells.
 #[derive(Clone, Copy, Debug)]
 enum Separator {
     Char(char),

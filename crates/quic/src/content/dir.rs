@@ -55,7 +55,7 @@ pub(crate) struct OpenFile {
     _descriptor: OwnedSemaphorePermit,
 }
 
-/// What tells a file's content from that of another one, or from its own at another time.
+/// A stamp that tells a file's content from that of another one, or from its own at another time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     pub(crate) modified: SystemTime,

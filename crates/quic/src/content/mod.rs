@@ -84,7 +84,7 @@ impl Body {
         }
     }
 
-    /// What tells its content from another one, if it is a file's.
+    /// The stamp that tells its content from another one, if it is a file's.
     pub(crate) fn stamp(&self) -> Option<&Stamp> {
         match self {
             Self::File(file) => Some(&file.stamp),

@@ -59,7 +59,7 @@ impl Connection {
         Self { opener, accepting_bi: None, accepting_uni: None, streams, bounded, early, load }
     }
 
-    /// What its streams share.
+    /// State that its streams share.
     pub(super) fn load(&self) -> Load {
         self.load.clone()
     }
@@ -367,7 +367,7 @@ impl RecvStream {
         Self { stream, left, ended: false, frames }
     }
 
-    /// What has arrived of complete frames; empty if that is nothing.
+    /// Bytes of complete frames that have arrived; empty if that is nothing.
     fn take(&mut self, chunk: Bytes) -> Result<Bytes, TooMuch> {
         if let Some(left) = &mut self.left {
             let rest = left.checked_sub(chunk.len() as u64);

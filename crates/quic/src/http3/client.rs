@@ -245,7 +245,7 @@ impl Answer {
     }
 }
 
-/// What tells why a connection has ended.
+/// The reason of a connection's end.
 struct End {
     connection: noq::Connection,
     load: Load,

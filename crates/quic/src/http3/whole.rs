@@ -25,7 +25,7 @@ const CONTROL: usize = 0x0;
 /// H3_EXCESSIVE_LOAD (RFC 9114 section 8.1).
 const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x107);
 
-/// What the streams of one connection share.
+/// State that the streams of one connection share.
 #[derive(Clone, Debug)]
 pub(super) struct Load(Arc<Inner>);
 
@@ -68,7 +68,7 @@ impl Load {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooMuch(pub(super) &'static str);
 
-/// What comes next on a stream.
+/// The next piece of a stream.
 #[derive(Debug)]
 enum Next {
     /// The type of a unidirectional stream.
@@ -77,7 +77,7 @@ enum Next {
     Frame,
     /// So many bytes of a DATA frame.
     Data(usize),
-    /// What h3 does not read as frames.
+    /// Bytes that h3 does not read as frames.
     Anything,
 }
 
@@ -124,7 +124,7 @@ impl Whole {
         Ok(ready)
     }
 
-    /// What is left at the end of the stream, complete or not.
+    /// The rest at the end of the stream, complete or not.
     pub(super) fn rest(&mut self) -> Bytes {
         self.release()
     }

@@ -1,4 +1,4 @@
-//! How far an address reaches. A server must not make its clients send to hosts that it cannot
+//! The reach of an address. A server must not make its clients send to hosts that it cannot
 //! reach itself (RFC 9000 section 21.5.3), so a preferred address has no narrower scope than the
 //! one at which the client found the server.
 

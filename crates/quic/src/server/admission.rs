@@ -27,7 +27,7 @@ pub(super) enum Verdict {
     Refuse,
 }
 
-/// What carries a connection. Each has places of its own, so that neither keeps the other out.
+/// The transport of a connection. Each has places of its own, so that neither keeps the other out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Transport {
     Quic,
@@ -96,7 +96,7 @@ impl Admission {
     }
 }
 
-/// What one client has to itself: an IPv4 address, or the /64 of an IPv6 one, within which a host
+/// The addresses that one client has to itself: an IPv4 address, or the /64 of an IPv6 one, within which a host
 /// can have any address (RFC 7136, RFC 8981).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Network {

@@ -13,7 +13,7 @@ use crate::content::Stamp;
 /// tick of the file system's clock, or within the second that a date has, leaves it the same time.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What tells one content of a file from another.
+/// The mark that tells one content of a file from another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Validator {
     /// The opaque tag, with its quotation marks.
@@ -24,7 +24,7 @@ pub(super) struct Validator {
     modified: SystemTime,
 }
 
-/// What a request's preconditions say.
+/// The outcome of a request's preconditions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Decision {
     /// Do as it asks.

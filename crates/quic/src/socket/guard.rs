@@ -39,7 +39,7 @@ pub(crate) struct Guard(Arc<Mutex<Known>>);
 struct Known {
     /// Connections by the connection IDs that the server chose.
     peers: HashMap<Cid, Weak<Peer>>,
-    /// What is of no connection, or of a handshake.
+    /// Datagrams of no connection, or of a handshake.
     addresses: Aging<SocketAddr, Unvalidated>,
     /// Bytes that came with a connection ID that nobody has used yet: when a client moves to a new
     /// address with a new one, its first packets are known as its own when they are opened.
@@ -164,8 +164,8 @@ impl Guard {
         }
     }
 
-    /// Whether a datagram of no connection, or of a handshake, may be sent now; it counts as sent
-    /// if so. Whoever is refused is woken when more was received from there.
+    /// True if a datagram of no connection, or of a handshake, may be sent now; it then counts as
+    /// sent. Whoever is refused is woken when more was received from there.
     pub(super) fn permit(&self, to: SocketAddr, datagram: &[u8], waker: &Waker) -> bool {
         let mut known = self.known();
         // Nobody sends to an address that nothing came from.

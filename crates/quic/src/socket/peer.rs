@@ -1,4 +1,4 @@
-//! What the server's socket knows of one connection: the peer's addresses, which of them it has
+//! The server's socket on one connection: the peer's addresses, which of them it has
 //! validated, and what it may send to the others (RFC 9000 sections 8 and 9.3.1).
 
 use std::net::SocketAddr;
@@ -212,7 +212,7 @@ impl Peer {
         self.pending.store(state.challenges.len(), Ordering::Relaxed);
     }
 
-    /// Whether everything may be sent to an address; in which generation.
+    /// The generation in which everything may be sent to an address; `None` if not everything may.
     pub(super) fn open_to(&self, to: SocketAddr) -> Option<u64> {
         let mut state = self.state();
         if !state.challenges.is_empty() || !state.addresses.iter().any(|one| one.is_open(to)) {
@@ -228,8 +228,8 @@ impl Peer {
             && self.pending.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether this datagram may be sent now; it counts as sent if so. `None` in a handshake, which
-    /// the guard counts.
+    /// The permission to send this datagram now; it then counts as sent. `None` in a handshake,
+    /// which the guard counts.
     pub(super) fn permit(&self, to: SocketAddr, datagram: &[u8]) -> Option<Permit> {
         let mut state = self.state();
         if state.addresses.is_empty() {

@@ -7,7 +7,7 @@ use crate::options::TCP_HEADER;
 use crate::receiver::Span;
 use crate::wire::{FastOpen, Header, Segment};
 
-/// What a client has learned of a server.
+/// News of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FastOpenNews {
     /// A cookie for the next connections, and the segment size that the server asked for (section
@@ -168,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// What this end has learned of its server, once.
+    /// The news of this end's server, once.
     pub(crate) fn take_fast_open_news(&mut self) -> Option<FastOpenNews> {
         self.opening.news.take()
     }

@@ -19,7 +19,7 @@ const AVOIDED: Duration = Duration::from_secs(3600);
 /// are pending: else whoever forges resets could have any number of them (section 5.1). Linux's.
 const RESET_COUNTS: Duration = Duration::from_secs(60);
 
-/// What is known of a server (section 4.1.3).
+/// A server as a client knows it (section 4.1.3).
 #[derive(Clone, Copy, Debug)]
 struct Server {
     cookie: Option<FastOpen>,
@@ -29,7 +29,7 @@ struct Server {
     order: u64,
 }
 
-/// What a client remembers, for each pair of addresses: a cookie is bound to its own.
+/// A client's memory, for each pair of addresses: a cookie is bound to its own.
 #[derive(Debug, Default)]
 pub(super) struct Cookies {
     servers: BTreeMap<(IpAddr, IpAddr), Server>,
@@ -102,7 +102,7 @@ impl Pending {
     }
 }
 
-/// What a listener does about the Fast Open option of a SYN.
+/// A listener's decision on the Fast Open option of a SYN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Decision {
     /// Nothing: as if it were not there.
@@ -115,7 +115,7 @@ pub(super) enum Decision {
 }
 
 impl Endpoint {
-    /// What to do about a SYN for a listener with `config` (section 4.2.2).
+    /// The decision on a SYN for a listener with `config` (section 4.2.2).
     pub(super) fn decide_fast_open(
         &mut self,
         now: Instant,

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use fullpipe_cc::Amendments;
-use fullpipe_conformance::{CASES, Case, CaseResult, Subject};
+use fullpipe_conformance::{CASES, Case, CaseResult, Stack, Subject};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// The algorithm: bbr3, or bbr3x with its amendments
     #[arg(long, value_name = "NAME", default_value = "bbr3", value_parser = subject)]
     cc: Subject,
+    /// The stack that carries it: sim, or quic:noq for both ends of noq under a virtual clock
+    #[arg(long, value_name = "NAME", default_value = "sim", value_parser = stack)]
+    backend: Stack,
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
@@ -39,6 +42,7 @@ Examples:
   fullpipe conformance
   fullpipe conformance 3 startup_ends_on_a_plateau
   fullpipe conformance --cc bbr3x
+  fullpipe conformance --backend quic:noq
   fullpipe conformance --json";
 
 #[derive(Serialize)]
@@ -67,12 +71,25 @@ fn subject(name: &str) -> Result<Subject, String> {
     }
 }
 
+fn stack(name: &str) -> Result<Stack, String> {
+    match name {
+        "sim" => Ok(Stack::Sim),
+        "quic:noq" => Ok(Stack::Noq),
+        _ => Err("the cases run in the simulator and over noq: write sim or quic:noq".to_owned()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.backend == Stack::Noq && args.cc != Subject::Bbr3 {
+        return Err(Failure::bad_input(
+            "quic:noq has no amendments to switch off, which the cases of bbr3x need: write --cc bbr3",
+        ));
+    }
     let cases: Vec<&Case> =
         if args.cases.is_empty() { CASES.iter().collect() } else { args.cases.clone() };
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
-    let results = run_all(&cases, args.cc, &stop, |result| {
+    let results = run_all(&cases, (args.cc, args.backend), &stop, |result| {
         if !args.json && written.is_ok() {
             written = print(&line(result));
         }
@@ -113,7 +130,7 @@ fn line(result: &CaseResult) -> String {
 /// through. Returns what was through, in order.
 fn run_all(
     cases: &[&Case],
-    subject: Subject,
+    (subject, stack): (Subject, Stack),
     stop: &AtomicBool,
     mut tell: impl FnMut(&CaseResult),
 ) -> Vec<CaseResult> {
@@ -129,7 +146,7 @@ fn run_all(
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(case) = cases.get(place) else { return };
-                    let Some(result) = case.run(subject, stop) else { return };
+                    let Some(result) = case.run(subject, stack, stop) else { return };
                     if done.send((place, result)).is_err() {
                         return;
                     }

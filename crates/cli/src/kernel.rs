@@ -43,10 +43,10 @@ enum Action {
     Handle(Handle),
     /// Say what this machine can do, what it lacks, and what is in the way
     Doctor,
-    /// Measure it beside linux:bbr and linux:cubic on eight paths and on loopback: some eleven
-    /// minutes
+    /// Measure bbr3 and bbr3x beside linux:bbr and linux:cubic on eight paths and on loopback:
+    /// a quarter of an hour
     ///
-    /// It is loaded for this under a name of its own. The table is markdown on stdout. A path's
+    /// They are loaded for this under names of their own. The table is markdown on stdout. A path's
     /// figures are one run's; (!) marks those of a link that was late. Wants a quiet machine.
     Figures {
         /// Duration of each run on a path
@@ -143,9 +143,13 @@ mod linux {
             return Err(Failure::bad_input(why));
         }
         let stop = Interrupt::install()?.flag();
-        let name = format!("bbr3_{}", std::process::id());
-        let options = Options { name: name.clone(), ..Options::default() };
-        let loaded = kernel::load(&options).map_err(fail)?;
+        // The name, the program, and its cost so far.
+        let load = |amended, prefix| -> Result<_, Failure> {
+            let name = format!("{prefix}_{}", std::process::id());
+            let options = Options { name: name.clone(), amended, ..Options::default() };
+            Ok((name, kernel::load(&options).map_err(fail)?, Cost::default()))
+        };
+        let mut programs = [load(false, "bbr3")?, load(true, "bbr3x")?];
         let _counting = Counting::start().map_err(fail)?;
         let contender = |label: &str, name: &str| {
             let cc =
@@ -153,15 +157,15 @@ mod linux {
             Ok(Contender { label: label.to_owned(), cc })
         };
         let contenders = vec![
-            contender("bbr3-linux", &name)?,
+            contender("bbr3-linux", &programs[0].0)?,
+            contender("bbr3x-linux", &programs[1].0)?,
             contender("linux:bbr", "bbr")?,
             contender("linux:cubic", "cubic")?,
         ];
         let campaign = Campaign { contenders, duration, loopback: LOOPBACK };
-        let mut before = Cost::default();
-        let mut cost = |contender: &Contender| match contender.cc.name() == name {
-            true => cost_since(&loaded, &mut before),
-            false => "-".to_owned(),
+        let mut cost = |contender: &Contender| {
+            let own = programs.iter_mut().find(|(name, ..)| contender.cc.name() == name);
+            own.map_or("-".to_owned(), |(_, loaded, before)| cost_since(loaded, before))
         };
         let tell = &mut |line: &str| say(line);
         let table = kernel_figures::run(&campaign, "cong_control ns", &mut cost, &stop, tell);

@@ -19,7 +19,8 @@ const SUB_PACKET: [Corner; 5] = [
 /// "Correctly Managing Sub-Packet BDPs".
 pub(super) fn sub_packet_bdp(lab: &Lab<'_>) -> Outcome {
     let (mut used, mut cwnd) = (Span::default(), Span::default());
-    for corner in SUB_PACKET {
+    let corners = lab.corners(&SUB_PACKET);
+    for &corner in &corners {
         let mut fixture = lab.fixture(corner, 1)?;
         let bdp = fixture.rate.bytes_in(fixture.rtt);
         fixture.check(1, bdp < DATAGRAM, "a BDP below a packet", bdp)?;
@@ -47,7 +48,7 @@ pub(super) fn sub_packet_bdp(lab: &Lab<'_>) -> Outcome {
         fixture.check(4, share > 0.9, "more than 90 % of the link", share)?;
         used.add(100.0 * share);
     }
-    Ok(format!("{used:.0} % of the link at {} corners, cwnd {cwnd:.0} packets", SUB_PACKET.len()))
+    Ok(format!("{used:.0} % of the link at {} corners, cwnd {cwnd:.0} packets", corners.len()))
 }
 
 /// From a tenth of these: the low rates where a round trip lets UP come between two ProbeRTTs.
@@ -63,7 +64,8 @@ const GROWING: [Corner; 6] = [
 /// "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached".
 pub(super) fn ten_times_the_bandwidth(lab: &Lab<'_>) -> Outcome {
     let mut rounds = Span::default();
-    for corner in GROWING {
+    let corners = lab.corners(&GROWING);
+    for &corner in &corners {
         for bounded in [false, true] {
             let mut fixture = lab.fixture((corner.0 / 10, corner.1), 20)?;
             fixture.to(1, State::ProbeBwCruise)?;
@@ -86,7 +88,7 @@ pub(super) fn ten_times_the_bandwidth(lab: &Lab<'_>) -> Outcome {
             rounds.add(f64::from(took));
         }
     }
-    Ok(format!("0.9 of the new rate after {rounds} rounds of probing at {} corners", GROWING.len()))
+    Ok(format!("0.9 of the new rate after {rounds} rounds of probing at {} corners", corners.len()))
 }
 
 /// Step 3: each round of a probe that uses inflight_longterm up takes half as many bytes for one
@@ -125,7 +127,8 @@ const SHRINKING: [Corner; 7] = [
 pub(super) fn a_tenth_of_the_bandwidth(lab: &Lab<'_>) -> Outcome {
     let mut times = Span::default();
     let (mut lowest, mut cycles) = (Span::default(), Span::default());
-    for corner in SHRINKING {
+    let corners = lab.corners(&SHRINKING);
+    for &corner in &corners {
         let mut fixture = lab.fixture(corner, 1)?;
         fixture.to(1, State::ProbeBwCruise)?;
         fixture.set_rate(corner.0 / 10)?;
@@ -155,7 +158,7 @@ pub(super) fn a_tenth_of_the_bandwidth(lab: &Lab<'_>) -> Outcome {
     Ok(format!(
         "bw_shortterm down to {lowest:.0} % before the next probe at {} corners, max_bw at the new \
          rate after {cycles} cycles, {times:.1} s",
-        SHRINKING.len()
+        corners.len()
     ))
 }
 
@@ -202,12 +205,13 @@ const LOSING: [Corner; 5] = [
 /// "Handling Loss During PROBE_UP After inflight_longterm is Set".
 pub(super) fn loss_in_up(lab: &Lab<'_>) -> Outcome {
     let mut left = Span::default();
-    for corner in LOSING {
+    let corners = lab.corners(&LOSING);
+    for &corner in &corners {
         left.add(loses_in_up(&mut lab.fixture(corner, 4)?)?);
     }
     Ok(format!(
         "DOWN at once at {} corners, inflight_longterm at {left:.2} of before",
-        LOSING.len()
+        corners.len()
     ))
 }
 
@@ -263,7 +267,8 @@ fn loses_in_up(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
 /// "Handling Application-Limited Sending During PROBE_REFILL".
 pub(super) fn limited_in_refill(lab: &Lab<'_>) -> Outcome {
     let (mut low, mut share) = (Span::default(), Span::default());
-    for corner in LOSING {
+    let corners = lab.corners(&LOSING);
+    for &corner in &corners {
         let mut fixture = lab.fixture(corner, 2)?;
         let mut rounds = 0;
         fixture.to(1, State::ProbeBwRefill)?;
@@ -302,6 +307,6 @@ pub(super) fn limited_in_refill(lab: &Lab<'_>) -> Outcome {
     }
     Ok(format!(
         "max_bw kept beside samples of {low:.0} % at {} corners; {share:.1} % of the link later",
-        LOSING.len()
+        corners.len()
     ))
 }

@@ -20,10 +20,11 @@ const PATHS: [Corner; 7] = [
 /// "Exiting DRAIN Based on Inflight".
 pub(super) fn on_inflight(lab: &Lab<'_>) -> Outcome {
     let mut rounds = Span::default();
-    for corner in PATHS {
+    let corners = lab.corners(&PATHS);
+    for &corner in &corners {
         rounds.add(without_probe_rtt(lab, corner, 3, drains_to_inflight)? as f64);
     }
-    Ok(format!("on the very ACK at {} corners, after {rounds} rounds", PATHS.len()))
+    Ok(format!("on the very ACK at {} corners, after {rounds} rounds", corners.len()))
 }
 
 /// The rounds that Drain took.
@@ -88,10 +89,11 @@ const WIDE: [Corner; 5] = [
 /// "Exiting DRAIN Based on Time".
 pub(super) fn on_time(lab: &Lab<'_>) -> Outcome {
     let mut above = Span::default();
-    for corner in WIDE {
+    let corners = lab.corners(&WIDE);
+    for &corner in &corners {
         above.add(without_probe_rtt(lab, corner, 100, gives_up)?);
     }
-    Ok(format!("after 3 rounds at {} corners, with {above:.1} BDP in flight", WIDE.len()))
+    Ok(format!("after 3 rounds at {} corners, with {above:.1} BDP in flight", corners.len()))
 }
 
 /// The BDPs in flight when Drain ended.

@@ -7,9 +7,12 @@ use fullpipe_cc::{BbrSnapshot, Duration, Instant, Rate, Snapshot, State};
 use fullpipe_path::{
     ConfigError, ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection,
 };
+use fullpipe_lab::RunError;
+use fullpipe_lab::backend::NoqFlow;
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
 
-use super::Subject;
+use super::flow::{Flow, OfNoq};
+use super::{Stack, Subject};
 
 /// Full datagrams without and with IP and UDP.
 pub(super) const DATAGRAM: u64 = 1452;
@@ -23,6 +26,9 @@ pub(super) const GBIT: u64 = 1_000_000_000;
 pub(super) const US: u64 = 1;
 pub(super) const MS: u64 = 1_000;
 pub(super) const S: u64 = 1_000_000;
+
+/// The seed of the randomised probe times.
+const SEED: u64 = 1;
 
 /// A path: bit/s, and microseconds of round trip.
 pub(super) type Corner = (u64, u64);
@@ -59,10 +65,19 @@ pub(super) enum Broken {
     /// The case describes an invalid simulation.
     #[error(transparent)]
     Sim(#[from] SimError),
+    /// The stack does not begin.
+    #[error(transparent)]
+    Stack(#[from] RunError),
     /// The run was stopped early.
     #[error("stopped early")]
     Stopped,
 }
+
+/// The highest rate of a case over a real stack, which encrypts each packet: at 10 Gbit/s the 22
+/// cases would take hours.
+const MOST_OF_STACK: u64 = GBIT;
+/// And the most bytes that such a path holds.
+const MOST_BDP: u64 = 12_500_000;
 
 /// The result of a case: the figures seen.
 pub(super) type Outcome = Result<String, Broken>;
@@ -93,9 +108,25 @@ impl Display for Span {
 pub(super) struct Lab<'a> {
     pub(super) stop: &'a AtomicBool,
     pub(super) subject: Subject,
+    pub(super) stack: Stack,
 }
 
 impl<'a> Lab<'a> {
+    /// A path of a case as the stack can run it: all in the simulator; over a real stack with at
+    /// most 1 Gbit/s, and as many bytes in flight as without this bound, if those are not too many.
+    pub(super) fn corner(&self, (rate, rtt): Corner) -> Option<Corner> {
+        if self.stack == Stack::Sim || rate <= MOST_OF_STACK {
+            return Some((rate, rtt));
+        }
+        let longer = rate / MOST_OF_STACK * rtt;
+        (MOST_OF_STACK / 8 * longer / S <= MOST_BDP).then_some((MOST_OF_STACK, longer))
+    }
+
+    /// The paths of a case that the stack can run: see [`Self::corner`].
+    pub(super) fn corners(&self, all: &[Corner]) -> Vec<Corner> {
+        all.iter().filter_map(|corner| self.corner(*corner)).collect()
+    }
+
     /// A bulk flow on a path whose bottleneck queues `buffer_bdp` times rate and round trip, and 40
     /// packets at least.
     pub(super) fn fixture(&self, corner: Corner, buffer_bdp: u64) -> Result<Fixture<'a>, Broken> {
@@ -118,33 +149,81 @@ impl<'a> Lab<'a> {
         downlink.row.splice(0..0, data);
         let mut uplink = PathConfig::from(Link { delay, ..Link::default() });
         uplink.row.splice(0..0, acks);
-        // The case is the controller's: its host is exact, and the connection is there.
+        let flow: Box<dyn Flow> = match self.stack {
+            Stack::Sim => Box::new(self.sim(downlink, uplink)?),
+            Stack::Noq => {
+                let algorithm = self.subject.algorithm();
+                let flow = NoqFlow::new(downlink, uplink, algorithm, DATAGRAM as u16, SEED)?;
+                Box::new(OfNoq::new(flow))
+            }
+        };
+        let (now, at) = (flow.snapshot(), flow.now());
+        let mut fixture = Fixture {
+            flow,
+            rate,
+            rtt,
+            before: now,
+            after: now,
+            handshake: Vec::new(),
+            lowered: at,
+            steps: 0,
+            stop: self.stop,
+        };
+        fixture.connect()?;
+        Ok(fixture)
+    }
+
+    /// The case is the controller's: its host is exact, and the connection is there.
+    fn sim(&self, downlink: PathConfig, uplink: PathConfig) -> Result<Sim, SimError> {
         let mut flow = FlowConfig {
             jitter: Duration::ZERO,
             handshake: false,
-            ..FlowConfig::bulk(self.subject.algorithm(), 1)
+            ..FlowConfig::bulk(self.subject.algorithm(), SEED)
         };
         flow.cc.bbr3x_without = self.subject.without();
-        let flows = vec![flow];
-        let sim = Sim::new(&SimConfig::new(downlink, uplink, flows))?;
-        let now = sim.flow(0).snapshot();
-        Ok(Fixture { sim, rate, rtt, before: now, after: now, steps: 0, stop: self.stop })
+        Sim::new(&SimConfig::new(downlink, uplink, vec![flow]))
     }
 }
 
 /// One flow on one path.
 pub(super) struct Fixture<'a> {
-    sim: Sim,
+    flow: Box<dyn Flow>,
     pub(super) rate: Rate,
     pub(super) rtt: Duration,
     /// The flow before and after the last event.
     pub(super) before: Snapshot,
     pub(super) after: Snapshot,
+    /// The events of the handshake: the time, and the flow after it. None in the simulator.
+    pub(super) handshake: Vec<(Instant, Snapshot)>,
+    /// The time of the last event that lowered BBR.probe_rtt_min_delay, or of the beginning.
+    pub(super) lowered: Instant,
     steps: u64,
     stop: &'a AtomicBool,
 }
 
 impl Fixture<'_> {
+    /// Until the connection is there: data leaves with the next event.
+    fn connect(&mut self) -> Step {
+        while !self.flow.is_connected() {
+            self.check(0, self.flow.next_event().is_some(), "a connection", "silence")?;
+            if self.handshake.is_empty() {
+                self.handshake.push((self.now(), self.after));
+            }
+            self.flow.step();
+            self.look();
+            self.handshake.push((self.now(), self.after));
+        }
+        Ok(())
+    }
+
+    /// True once a round trip is over in which there was nothing but data: that of the end of the
+    /// handshake is another one.
+    pub(super) fn is_past_handshake(&self) -> bool {
+        let rounds = |at: &(Instant, Snapshot)| model(&at.1).round_count + 1;
+        self.bbr().round_count > self.handshake.last().map_or(0, rounds)
+            || self.handshake.is_empty()
+    }
+
     /// Checks that a step of the text came true.
     pub(super) fn check(&self, step: u32, ok: bool, expected: &str, seen: impl Display) -> Step {
         if ok {
@@ -163,7 +242,7 @@ impl Fixture<'_> {
     }
 
     pub(super) fn now(&self) -> Instant {
-        self.sim.now()
+        self.flow.now()
     }
 
     pub(super) fn state(&self) -> State {
@@ -220,11 +299,11 @@ impl Fixture<'_> {
     }
 
     pub(super) fn received(&self) -> u64 {
-        self.sim.flow(0).received()
+        self.flow.received()
     }
 
     pub(super) fn lost_packets(&self) -> u64 {
-        self.sim.flow(0).stats().lost_packets
+        self.flow.lost_packets()
     }
 
     /// A round trip when the queue is as long as BBR's probing makes it.
@@ -246,13 +325,17 @@ impl Fixture<'_> {
         }
         let bbr = self.bbr();
         self.check(step, self.now() < limit, waiting_for, format_args!("{bbr:?}"))?;
-        self.sim.step();
+        self.flow.step();
         self.look();
         Ok(())
     }
 
     fn look(&mut self) {
-        self.before = std::mem::replace(&mut self.after, self.sim.flow(0).snapshot());
+        self.before = std::mem::replace(&mut self.after, self.flow.snapshot());
+        let delay = |bbr: BbrSnapshot| bbr.probe_rtt_min_delay.unwrap_or(Duration::MAX);
+        if delay(self.bbr()) < delay(self.bbr_before()) {
+            self.lowered = self.now();
+        }
     }
 
     /// Lets things happen until `reached`, for `rounds` long round trips and ten seconds at most.
@@ -293,7 +376,7 @@ impl Fixture<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(Broken::Stopped);
             }
-            self.sim.run_until(end.min(self.now() + slice));
+            self.flow.run_until(end.min(self.now() + slice));
         }
         self.look();
         Ok(())
@@ -311,48 +394,48 @@ impl Fixture<'_> {
             self.step(step, "the end of the wait", end + time)?;
             each(self)?;
         }
-        self.sim.run_until(end);
+        self.flow.run_until(end);
         Ok(())
     }
 
     /// The link's rate from now on.
     pub(super) fn set_rate(&mut self, bits_per_sec: u64) -> Step {
         self.rate = Rate::from_bits_per_sec(bits_per_sec);
-        Ok(self.sim.set_rate(0, self.rate)?)
+        Ok(self.flow.set_rate(self.rate)?)
     }
 
     /// The data's random loss from now on.
     pub(super) fn set_loss(&mut self, probability: f64, seed: u64) -> Step {
-        self.sim.set_loss(0, Probability::new(probability)?, seed);
+        self.flow.set_loss(Probability::new(probability)?, seed);
         Ok(())
     }
 
     /// Sets the packets that the data's reordering holds back from now on.
     pub(super) fn set_reordered(&mut self, packets: Selection) -> Step {
-        Ok(self.sim.set_reordered(0, packets)?)
+        Ok(self.flow.set_reordered(packets)?)
     }
 
     /// The application has nothing more to send.
     pub(super) fn pause(&mut self) {
-        self.sim.pause(0);
+        self.flow.pause();
         self.look();
     }
 
     /// The application has data without an end again.
     pub(super) fn resume(&mut self) {
-        self.sim.resume(0);
+        self.flow.resume();
         self.look();
     }
 
     /// The application writes `bytes`.
     pub(super) fn write(&mut self, bytes: u64) {
-        self.sim.write(0, bytes);
+        self.flow.write(bytes);
         self.look();
     }
 
     /// The time of the next event.
     pub(super) fn next_event(&self) -> Option<Instant> {
-        self.sim.next_event()
+        self.flow.next_event()
     }
 
     /// A round trip in which the application, which is paused, writes a little.
@@ -379,7 +462,7 @@ impl Fixture<'_> {
                 return Ok(());
             }
         }
-        self.sim.run_until(end);
+        self.flow.run_until(end);
         Ok(())
     }
 }

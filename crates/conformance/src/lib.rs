@@ -10,6 +10,7 @@ mod aggregation;
 mod changes;
 mod drain;
 mod fixture;
+mod flow;
 mod policer;
 mod probe_bw;
 mod probe_rtt;
@@ -48,6 +49,17 @@ impl Subject {
             Self::Bbr3x(without) => without,
         }
     }
+}
+
+/// The stack that carries the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stack {
+    /// The simulator's sender.
+    #[default]
+    Sim,
+    /// noq, both ends of it, under a virtual clock. Paths of more than 1 Gbit/s have that rate and
+    /// a round trip that is as much longer, or are left out if more than 12.5 MB are in flight.
+    Noq,
 }
 
 /// A case of the draft.
@@ -131,22 +143,22 @@ impl Case {
 
     /// Runs it; `None` when `stop` was set before it was through. A case of [`CHANGES`] runs twice
     /// with `bbr3x`: with the amendments that are on, and without those that change it.
-    pub fn run(&self, subject: Subject, stop: &AtomicBool) -> Option<CaseResult> {
-        let (passed, detail) = self.outcome(subject, stop)?;
+    pub fn run(&self, subject: Subject, stack: Stack, stop: &AtomicBool) -> Option<CaseResult> {
+        let (passed, detail) = self.outcome(subject, stack, stop)?;
         let result = CaseResult { id: self.id, name: self.name, passed, changed_by: None, detail };
         let change = CHANGES.iter().find(|change| change.case == self.id);
         match (change, subject) {
             (Some(change), Subject::Bbr3x(without)) => {
                 let draft = Subject::Bbr3x(change.also_without(without));
-                Some(change.judge(result, self.outcome(draft, stop)?))
+                Some(change.judge(result, self.outcome(draft, stack, stop)?))
             }
             _ => Some(result),
         }
     }
 
     /// True if every step came true, with the figures seen or the step that failed.
-    fn outcome(&self, subject: Subject, stop: &AtomicBool) -> Option<(bool, String)> {
-        match (self.run)(&Lab { stop, subject }) {
+    fn outcome(&self, subject: Subject, stack: Stack, stop: &AtomicBool) -> Option<(bool, String)> {
+        match (self.run)(&Lab { stop, subject, stack }) {
             Ok(detail) => Some((true, detail)),
             Err(Broken::Stopped) => None,
             Err(broken) => Some((false, broken.to_string())),

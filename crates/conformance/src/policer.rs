@@ -22,7 +22,8 @@ const POLICED: [Corner; 8] = [
 /// "Handling Token Bucket Policers".
 pub(super) fn token_bucket(lab: &Lab<'_>) -> Outcome {
     let (mut lost, mut got) = (Span::default(), Span::default());
-    for corner in POLICED {
+    let corners = lab.corners(&POLICED);
+    for &corner in &corners {
         let rate = Rate::from_bits_per_sec(corner.0 / 4);
         let bucket_bytes = rate.bytes_in(Duration::from_micros(corner.1)).max(30_000);
         let policer = ElementConfig::Policer { rate, bucket_bytes };
@@ -50,5 +51,5 @@ pub(super) fn token_bucket(lab: &Lab<'_>) -> Outcome {
         lost.add(loss);
         got.add(100.0 * share);
     }
-    Ok(format!("{got:.0} % of the token rate at {} corners, {lost:.1} % lost", POLICED.len()))
+    Ok(format!("{got:.0} % of the token rate at {} corners, {lost:.1} % lost", corners.len()))
 }

@@ -24,7 +24,8 @@ const CYCLES: u32 = 12;
 /// "Exiting PROBE_UP on Bandwidth Plateau".
 pub(super) fn up_ends_on_a_plateau(lab: &Lab<'_>) -> Outcome {
     let (mut rounds, mut inflight) = (Span::default(), Span::default());
-    for corner in PATHS {
+    let corners = lab.corners(&PATHS);
+    for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         let mut cycle = 0;
         let took = loop {
@@ -39,7 +40,7 @@ pub(super) fn up_ends_on_a_plateau(lab: &Lab<'_>) -> Outcome {
         inflight.add(fixture.inflight() as f64 / fixture.bbr().bdp as f64);
         fixture.check(2, fixture.lost_packets() == 0, "no loss", fixture.lost_packets())?;
     }
-    Ok(format!("after {rounds} rounds at {} corners", PATHS.len()))
+    Ok(format!("after {rounds} rounds at {} corners", corners.len()))
 }
 
 /// Follows UP to its end; `None` when that was ProbeRTT.
@@ -85,7 +86,8 @@ fn check_down(fixture: &Fixture<'_>, step: u32) -> Step {
 /// "Exiting PROBE_UP on Loss When Application-Limited".
 pub(super) fn up_ends_on_loss_when_application_limited(lab: &Lab<'_>) -> Outcome {
     let mut lost = Span::default();
-    for corner in PATHS {
+    let corners = lab.corners(&PATHS);
+    for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         let before = loop {
             if let Some(before) = loses_in_limited_up(&mut fixture)? {
@@ -119,7 +121,7 @@ pub(super) fn up_ends_on_loss_when_application_limited(lab: &Lab<'_>) -> Outcome
             format_args!("{bound:?}"),
         )?;
     }
-    Ok(format!("with {lost:.0} % lost at {} corners, inflight_longterm left alone", PATHS.len()))
+    Ok(format!("with {lost:.0} % lost at {} corners, inflight_longterm left alone", corners.len()))
 }
 
 /// Limits the application in UP, then loses packets until UP ends: the snapshot from before the
@@ -158,18 +160,19 @@ fn loses_in_limited_up(fixture: &mut Fixture<'_>) -> Result<Option<Snapshot>, Br
 /// "Exiting PROBE_DOWN on Inflight".
 pub(super) fn down_ends_on_inflight(lab: &Lab<'_>) -> Outcome {
     let mut rounds = Span::default();
-    for corner in PATHS {
+    let corners = lab.corners(&PATHS);
+    for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         rounds.add(drained_down(&mut fixture, |fixture| fixture.to(1, State::ProbeBwUp))? as f64);
     }
     // The same under a long-term bound, which a lossy probe leaves behind.
-    for corner in [(100 * MBIT, 40 * MS), (GBIT, 10 * MS)] {
+    for corner in lab.corners(&[(100 * MBIT, 40 * MS), (GBIT, 10 * MS)]) {
         let mut fixture = lab.fixture(corner, 3)?;
         rounds.add(drained_down(&mut fixture, set_long_term_bound)? as f64);
         let bound = fixture.bbr().inflight_longterm;
         fixture.check(3, bound.is_some(), "a long-term bound", "none")?;
     }
-    Ok(format!("on the very ACK at {} corners, after {rounds} rounds", PATHS.len() + 2))
+    Ok(format!("on the very ACK at {} corners, after {rounds} rounds", corners.len() + 2))
 }
 
 /// A probe that loses a packet in five, which sets inflight_longterm.
@@ -225,13 +228,13 @@ pub(super) fn down_ends_after_its_longest_time(lab: &Lab<'_>) -> Outcome {
     let mut waits = Span::default();
     // A queue outlasts bw_probe_wait of 2 s where a round trip is long; where it is short, the 63
     // rounds of "Time Scale for Bandwidth Probing" are the longest time.
-    for corner in [
+    for corner in lab.corners(&[
         (100 * MBIT, 100 * MS),
         (10 * GBIT, 500 * US),
         (MBIT, 100 * MS),
         (GBIT, 50 * MS),
         (100 * MBIT, 10 * MS),
-    ] {
+    ]) {
         let mut fixture = lab.fixture(corner, 30)?;
         waits.add(waited_in_down(&mut fixture)?.as_nanos() as f64 / 1e9);
     }

@@ -12,7 +12,8 @@ const GROWTH: u64 = 125;
 /// "Exiting STARTUP on Bandwidth Plateau".
 pub(super) fn plateau(lab: &Lab<'_>) -> Outcome {
     let mut share = Span::default();
-    for corner in CORNERS {
+    let corners = lab.corners(&CORNERS);
+    for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         let gains = fixture.bbr();
         let gains = (gains.pacing_gain.as_percent(), gains.cwnd_gain.as_percent());
@@ -50,7 +51,7 @@ pub(super) fn plateau(lab: &Lab<'_>) -> Outcome {
     }
     Ok(format!(
         "full_bw_reached after 3 rounds at {} corners; max_bw {share:.1} % of the link",
-        CORNERS.len()
+        corners.len()
     ))
 }
 
@@ -69,11 +70,11 @@ fn check_plateau_round(fixture: &Fixture<'_>, undisturbed: bool) -> Step {
     let grown = |rate: fullpipe_cc::Rate| {
         rate.as_bytes_per_sec() * 100 >= before.full_bw.as_bytes_per_sec() * GROWTH
     };
-    let limited = fixture.after.app_limited && undisturbed;
+    let limited = fixture.after.app_limited && undisturbed && fixture.is_past_handshake();
     fixture.check(2, !limited, "a sender with data", "it app-limited")?;
     if after.full_bw == before.full_bw && after.full_bw_count == before.full_bw_count {
         // The first round left before there was data, so to speak: its samples count as limited.
-        let known = undisturbed && after.round_count > 2;
+        let known = undisturbed && after.round_count > 2 && fixture.is_past_handshake();
         return fixture.check(4, !known, "a look at the rate each round", "none");
     }
     if after.full_bw_count == 0 {
@@ -102,7 +103,8 @@ const LOSSY: [Corner; 5] = [
 /// "Exiting STARTUP on Loss When Application-Limited".
 pub(super) fn loss_when_application_limited(lab: &Lab<'_>) -> Outcome {
     let mut rate = Span::default();
-    for corner in LOSSY {
+    let corners = lab.corners(&LOSSY);
+    for &corner in &corners {
         let mut fixture = limited_in_startup(lab, corner)?;
         fixture.set_loss(0.1, 3)?;
         let (delivered, lost) = (fixture.after.delivered, fixture.after.lost);
@@ -168,7 +170,7 @@ pub(super) fn loss_when_application_limited(lab: &Lab<'_>) -> Outcome {
     fixture.check(4, fixture.lost_packets() > 50, "losses all the same", fixture.lost_packets())?;
     Ok(format!(
         "out of Startup with {rate:.1} % lost at {} corners; not with four ranges, not with 0.5 %",
-        LOSSY.len()
+        corners.len()
     ))
 }
 
@@ -211,7 +213,8 @@ fn tick(fixture: &mut Fixture<'_>, step: u32) -> Step {
 
 /// "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss".
 pub(super) fn never_when_application_limited(lab: &Lab<'_>) -> Outcome {
-    for corner in CORNERS {
+    let corners = lab.corners(&CORNERS);
+    for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         fixture.pause();
         for _ in 0..60 {
@@ -231,7 +234,8 @@ pub(super) fn never_when_application_limited(lab: &Lab<'_>) -> Outcome {
         fixture.check(3, !fixture.bbr().full_bw_reached, "no full pipe", "full_bw_reached")?;
     }
     let mut rounds = Span::default();
-    for corner in PROBE_RTT_FAR {
+    let far = lab.corners(&PROBE_RTT_FAR);
+    for &corner in &far {
         let mut fixture = lab.fixture(corner, 3)?;
         fixture.to(1, State::ProbeBwUp)?;
         fixture.pause();
@@ -248,8 +252,8 @@ pub(super) fn never_when_application_limited(lab: &Lab<'_>) -> Outcome {
     }
     Ok(format!(
         "60 limited rounds in Startup at {} corners, {rounds} in UP at {}",
-        CORNERS.len(),
-        PROBE_RTT_FAR.len()
+        corners.len(),
+        far.len()
     ))
 }
 
@@ -274,7 +278,8 @@ const SLOW_STARTS: [Corner; 6] = [
 
 /// "Entering and Exiting PROBE_RTT During STARTUP".
 pub(super) fn probe_rtt_within_startup(lab: &Lab<'_>) -> Outcome {
-    for corner in SLOW_STARTS {
+    let corners = lab.corners(&SLOW_STARTS);
+    for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         fixture.pause();
         let limit = fixture.limit(100);
@@ -305,6 +310,6 @@ pub(super) fn probe_rtt_within_startup(lab: &Lab<'_>) -> Outcome {
     }
     Ok(format!(
         "ProbeRTT gave Startup back at {} corners; then the link was found",
-        SLOW_STARTS.len()
+        corners.len()
     ))
 }

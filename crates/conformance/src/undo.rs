@@ -3,6 +3,7 @@
 use fullpipe_cc::{BbrSnapshot, Duration, State};
 use fullpipe_path::{ElementConfig, Probability, Selection};
 
+use super::Stack;
 use super::fixture::{
     Broken, Corner, DATAGRAM, Fixture, GBIT, KBIT, Lab, MBIT, MS, Outcome, Span, Step, US,
 };
@@ -19,6 +20,11 @@ const PATHS: [Corner; 7] = [
     (100 * MBIT, 40 * MS),
     (100 * MBIT, 20 * MS),
 ];
+
+/// noq's receiver drops a packet that is more than 128 packet numbers late. That are one and a half
+/// round trips of 28 packets at Startup's rate; six ranges are lost there if half of them are late.
+const PATHS_OF_NOQ: [Corner; 4] =
+    [(5 * MBIT, 66 * MS), (10 * MBIT, 33 * MS), (20 * MBIT, 16 * MS), (100 * MBIT, 3300 * US)];
 
 /// The round trips at which UP comes between two ProbeRTTs: at a second none does.
 const TIMED_OUT: [Corner; 8] = [
@@ -108,7 +114,11 @@ fn lost_and_undone(
 /// "Handling Spurious Fast Recovery".
 pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
     let mut late = Span::default();
-    for corner in PATHS {
+    let (corners, share) = match lab.stack {
+        Stack::Sim => (&PATHS[..], 0.2),
+        Stack::Noq => (&PATHS_OF_NOQ[..], 0.5),
+    };
+    for &corner in corners {
         // Late enough for the round in which Startup judges its losses to be over.
         let late_by = Duration::from_nanos(corner.1 * 1_500);
         let half = Duration::from_nanos(corner.1 * 500);
@@ -121,7 +131,7 @@ pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
             })?;
             fixture.to(1, state)?;
             let lost = fixture.lost_packets();
-            fixture.set_reordered(Selection::Random(Probability::new(0.2)?))?;
+            fixture.set_reordered(Selection::Random(Probability::new(share)?))?;
             let end = fixture.now() + half;
             fixture.until(1, "a reordering", 50, |fixture| fixture.now() >= end)?;
             fixture.set_reordered(Selection::Random(Probability::ZERO))?;
@@ -137,7 +147,7 @@ pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
     }
     Ok(format!(
         "{late:.0} packets late at {} corners; Startup and UP were taken up again",
-        PATHS.len()
+        corners.len()
     ))
 }
 
@@ -146,7 +156,8 @@ pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
 /// going meanwhile.
 pub(super) fn rto_recovery(lab: &Lab<'_>) -> Outcome {
     let mut windows = Span::default();
-    for corner in TIMED_OUT {
+    let corners = lab.corners(&TIMED_OUT);
+    for &corner in &corners {
         let rtt = Duration::from_micros(corner.1);
         let held = Duration::from_nanos((rtt + Duration::from_millis(30)).as_nanos() * 7 / 2);
         let mut fixture = reordering(lab, corner, held + rtt.times(2))?;
@@ -174,6 +185,6 @@ pub(super) fn rto_recovery(lab: &Lab<'_>) -> Outcome {
     }
     Ok(format!(
         "cwnd down to {windows:.0} packets and back at {} corners; UP was taken up again",
-        TIMED_OUT.len()
+        corners.len()
     ))
 }

@@ -40,6 +40,9 @@ pub struct TransportSettings {
     /// the default, is noq's 333 ms (RFC 9002 section 6.2.2). Where handshake packets are lost,
     /// less saves much time.
     pub initial_rtt: Option<Duration>,
+    /// Bytes of a full datagram on a path that is known to take them, 1200 or more. `None`, the
+    /// default, begins with 1200 and searches for more (RFC 8899).
+    pub datagram_bytes: Option<u16>,
 }
 
 impl Default for TransportSettings {
@@ -51,6 +54,7 @@ impl Default for TransportSettings {
             idle_timeout: Duration::from_secs(30),
             keep_alive: None,
             initial_rtt: None,
+            datagram_bytes: None,
         }
     }
 }
@@ -70,6 +74,9 @@ impl TransportSettings {
             .congestion_controller_factory(crate::congestion::factory(congestion, seed));
         if let Some(rtt) = self.initial_rtt {
             config.initial_rtt(rtt.into());
+        }
+        if let Some(bytes) = self.datagram_bytes {
+            config.initial_mtu(bytes).mtu_discovery_config(None);
         }
         config
     }

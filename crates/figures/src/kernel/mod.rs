@@ -76,7 +76,7 @@ pub fn run(
     let options = RunOptions { backend: BackendChoice::TCP, ..RunOptions::default() };
     check_machine(&plan, &options)?;
     let mut table = format!(
-        "| path | | Mbit/s | sent again % | RTT ms: median | 95 % | queue ms: 95 % | {other} |\n\
+        "| path | | Mbit/s | retransmitted % | RTT ms: median | 95 % | queue ms: 95 % | {other} |\n\
          |---|---|---|---|---|---|---|---|\n"
     );
     // The last list of the file is that of the algorithms.

@@ -41,6 +41,8 @@ pub use tcp_linux::retransmitted_segments;
 
 #[cfg(feature = "transports")]
 pub use link::RealPath;
+#[cfg(feature = "transports")]
+pub use quic_noq::NoqFlow;
 
 use crate::observe::{FlowSample, Observations, Progress, Sampling};
 use crate::parts::{NotBuilt, Part};

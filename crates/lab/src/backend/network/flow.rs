@@ -165,6 +165,28 @@ impl<T: Transport> Flow<T> {
         }
     }
 
+    /// The application has nothing more to send, until [`Self::offer`].
+    pub(super) fn withhold(&mut self) {
+        self.stop();
+    }
+
+    /// The application has so many bytes more to send; the largest number is data without an end.
+    pub(super) fn offer(&mut self, now: Instant, bytes: u64) {
+        let Some(connection) = self.only() else { return };
+        connection.wanted = connection.wanted.saturating_add(bytes);
+        if let Some(place) = self.newest {
+            self.fill(now, place);
+        }
+    }
+
+    pub(super) fn peek(&self) -> &T {
+        &self.transport
+    }
+
+    pub(super) fn transport(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
     /// The connection of an application that has one.
     fn only(&mut self) -> Option<&mut Connection<T::Handle>> {
         self.connections.get_mut(self.newest?)?.as_mut()

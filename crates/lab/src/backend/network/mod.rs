@@ -6,6 +6,7 @@
 
 mod connection;
 mod flow;
+mod steps;
 mod transport;
 mod world;
 

@@ -21,7 +21,7 @@ const MAX_SPARE: usize = 1 << 16;
 
 /// A packet on its way.
 #[derive(Clone, Debug)]
-struct Parcel {
+pub(super) struct Parcel {
     to: To,
     /// The packet; cross traffic has no bytes.
     bytes: Vec<u8>,
@@ -69,10 +69,10 @@ struct Ways {
 /// A running network of flows.
 #[derive(Debug)]
 pub(in crate::backend) struct Network<T: Transport> {
-    now: Instant,
-    links: Vec<Link<Parcel>>,
+    pub(super) now: Instant,
+    pub(super) links: Vec<Link<Parcel>>,
     uplink: Path<Parcel>,
-    flows: Vec<Flow<T>>,
+    pub(super) flows: Vec<Flow<T>>,
     ways: Vec<Ways>,
     /// By flow: packets on a return path that is longer than the path's.
     way_back: Vec<VecDeque<(Instant, Vec<u8>, Ecn)>>,
@@ -146,7 +146,7 @@ impl<T: Transport> Network<T> {
     /// The time of the next event in nanoseconds, and its source: a link by its index, the way back
     /// after them, then the timers. Events at the same time are processed in this order: a timer
     /// must not fire for a packet that is just arriving.
-    fn next(&self) -> (u64, usize) {
+    pub(super) fn next(&self) -> (u64, usize) {
         let nanos = |at: Option<Instant>| at.map_or(NEVER, Instant::as_nanos);
         let n = self.links.len();
         let due = self.links.iter().enumerate().map(|(i, link)| (nanos(link.path.next_event()), i));
@@ -154,7 +154,7 @@ impl<T: Transport> Network<T> {
         due.chain(others).min().unwrap_or((NEVER, n))
     }
 
-    fn happen(&mut self, at: u64, source: usize) {
+    pub(super) fn happen(&mut self, at: u64, source: usize) {
         self.now = self.now.max(Instant::from_nanos(at));
         if source < self.links.len() {
             let Some(Event::Delivered(d)) = self.links[source].path.poll(self.now) else { return };
@@ -244,7 +244,7 @@ impl<T: Transport> Network<T> {
     }
 
     /// Lets one end of a flow work and send all that may leave, and arms its timer for the rest.
-    fn pump(&mut self, i: usize, end: usize) {
+    pub(super) fn pump(&mut self, i: usize, end: usize) {
         let now = self.now;
         let mut packet = std::mem::take(&mut self.packet);
         loop {

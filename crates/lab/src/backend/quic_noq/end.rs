@@ -223,11 +223,12 @@ impl End {
             loop {
                 match chunks.next(usize::MAX) {
                     Ok(Some(chunk)) => bytes += chunk.bytes.len() as u64,
-                    Err(ReadError::Blocked) => break,
-                    Ok(None) | Err(_) => {
+                    Ok(None) => {
                         open.ended += 1;
                         break;
                     }
+                    // The sender may open others in place of one that it abandoned.
+                    Err(ReadError::Blocked | ReadError::Reset(_)) => break,
                 }
             }
             let _goes_with_what_leaves_next = chunks.finalize();
@@ -239,6 +240,16 @@ impl End {
             0 if is_over => Read::End,
             0 => Read::Nothing,
         }
+    }
+
+    /// Throws away what was written and has not left. What is lost from now on is not sent again.
+    pub(super) fn abandon(&mut self, number: u64) {
+        let Some(open) = self.open.get_mut(&number) else { return };
+        for id in open.writes.drain(..) {
+            // It fails for one that the peer has stopped, and nobody here does.
+            let _ = open.connection.send_stream(id).reset(0_u32.into());
+        }
+        self.touch(number);
     }
 
     /// Everything was written.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
 use fullpipe_quic::{CongestionControl, NoqController, TransportSettings};
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, SenderStats, SentPacket, Stream, stream_seed};
@@ -102,6 +102,20 @@ impl NoqEnds {
             newest_packet: None,
             left: 0,
         })
+    }
+}
+
+impl NoqEnds {
+    /// See [`End::abandon`].
+    pub(super) fn abandon(&mut self, number: u64) {
+        self.ends[SENDER].abandon(number);
+    }
+
+    /// The sender's model of the path; `None` where the controller is none of ours.
+    pub(super) fn snapshot(&self, number: u64) -> Option<Snapshot> {
+        let controller = self.ends[SENDER].peek(number)?.congestion_state(PathId::ZERO)?;
+        let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
+        ours.map(|ours| ours.snapshot())
     }
 }
 

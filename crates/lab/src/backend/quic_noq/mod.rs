@@ -5,6 +5,7 @@
 
 mod end;
 mod ends;
+mod one_flow;
 
 use fullpipe_cc::Duration;
 use fullpipe_quic::TransportSettings;
@@ -17,6 +18,8 @@ use super::{Backend, Request, RunError, virtual_time};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use ends::{Identity, NoqEnds};
+
+pub use one_flow::NoqFlow;
 
 /// Longer than any run.
 const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);

@@ -81,7 +81,6 @@ ldd "$fullpipe" | grep -o '/[^ ]*' | while read -r library; do
     cp -L "$library" "$root$library"
 done
 # In the order in which they need each other: a module's dependencies come before it.
-release=$(basename packages/lib/modules/*)
 order=0
 unpacked() { case $1 in *.zst) zstd -dcq "$1" ;; *) xz -dcf "$1" ;; esac }
 add() {
@@ -115,9 +114,12 @@ INIT
 chmod +x $root/init
 (cd $root && find . | cpio -o -H newc --quiet | gzip -1) >initrd
 
+# In /boot, or beside the modules.
+image=$(find packages -name 'vmlinuz*' -type f | head -1)
+[ -n "$image" ] || die "there is no vmlinuz in ${parts:-the package}"
 # One nanosecond an instruction, and no time passes while nothing is to do.
 qemu-system-x86_64 -accel tcg -icount shift=0,sleep=off -cpu max -smp 1 -m 2048 -display none -nodefaults \
-    -serial file:console -no-reboot -kernel "packages/boot/vmlinuz-$release" -initrd initrd \
+    -serial file:console -no-reboot -kernel "$image" -initrd initrd \
     -append "console=ttyS0 panic=-1 mitigations=off quiet" &
 machine=$!
 touch console

@@ -24,7 +24,10 @@ const FAR: [(Corner, f64); 3] =
     [((64 * KBIT, S), 1.0), ((10 * MBIT, S), 1.0), ((100 * MBIT, S), 1.0)];
 
 /// Those that the subject's stack can run.
-fn bursty_paths<'a>(lab: &Lab<'_>, all: impl Iterator<Item = &'a (Corner, f64)>) -> Vec<(Corner, f64)> {
+fn bursty_paths<'a>(
+    lab: &Lab<'_>,
+    all: impl Iterator<Item = &'a (Corner, f64)>,
+) -> Vec<(Corner, f64)> {
     all.filter_map(|(corner, silence)| Some((lab.corner(*corner)?, *silence))).collect()
 }
 

@@ -4,11 +4,11 @@ use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::{BbrSnapshot, Duration, Instant, Rate, Snapshot, State};
+use fullpipe_lab::RunError;
+use fullpipe_lab::backend::NoqFlow;
 use fullpipe_path::{
     ConfigError, ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection,
 };
-use fullpipe_lab::RunError;
-use fullpipe_lab::backend::NoqFlow;
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
 
 use super::flow::{Flow, OfNoq};
@@ -153,7 +153,10 @@ impl<'a> Lab<'a> {
             Stack::Sim => Box::new(self.sim(downlink, uplink)?),
             Stack::Noq => {
                 let algorithm = self.subject.algorithm();
-                let flow = NoqFlow::new(downlink, uplink, algorithm, DATAGRAM as u16, SEED)?;
+                // No packet of the handshake is to be sent again for an answer that is on its way.
+                let rtt = rtt + rate.time_for(4 * ON_THE_WIRE);
+                let datagram = DATAGRAM as u16;
+                let flow = NoqFlow::new(downlink, uplink, algorithm, datagram, rtt, SEED)?;
                 Box::new(OfNoq::new(flow))
             }
         };
@@ -216,12 +219,11 @@ impl Fixture<'_> {
         Ok(())
     }
 
-    /// True once a round trip is over in which there was nothing but data: that of the end of the
-    /// handshake is another one.
+    /// True once the rounds are over that the end of the handshake has a part in: packets of the
+    /// first data left before there was any, so to speak, and their samples count as limited.
     pub(super) fn is_past_handshake(&self) -> bool {
-        let rounds = |at: &(Instant, Snapshot)| model(&at.1).round_count + 1;
-        self.bbr().round_count > self.handshake.last().map_or(0, rounds)
-            || self.handshake.is_empty()
+        let rounds = |at: &(Instant, Snapshot)| model(&at.1).round_count + 2;
+        self.handshake.last().is_none_or(|end| self.bbr().round_count > rounds(end))
     }
 
     /// Checks that a step of the text came true.

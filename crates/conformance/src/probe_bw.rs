@@ -19,7 +19,7 @@ const PATHS: [Corner; 6] = [
 ];
 
 /// Cycles in which to wait for one that no ProbeRTT disturbs.
-const CYCLES: u32 = 12;
+const CYCLES: u32 = 40;
 
 /// "Exiting PROBE_UP on Bandwidth Plateau".
 pub(super) fn up_ends_on_a_plateau(lab: &Lab<'_>) -> Outcome {

@@ -140,5 +140,8 @@ pub(super) fn idleness_is_as_good(lab: &Lab<'_>) -> Outcome {
         }
         fixture.check(5, acks > 3, "data again", acks)?;
     }
-    Ok(format!("no ProbeRTT after 6 s of silence at {} corners, pacing {pace:.2} bw", corners.len()))
+    Ok(format!(
+        "no ProbeRTT after 6 s of silence at {} corners, pacing {pace:.2} bw",
+        corners.len()
+    ))
 }

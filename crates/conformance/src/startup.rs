@@ -308,8 +308,5 @@ pub(super) fn probe_rtt_within_startup(lab: &Lab<'_>) -> Outcome {
         let share = fixture.max_bw_share();
         fixture.check(3, share > 0.94, "max_bw at the link's rate in the end", share)?;
     }
-    Ok(format!(
-        "ProbeRTT gave Startup back at {} corners; then the link was found",
-        corners.len()
-    ))
+    Ok(format!("ProbeRTT gave Startup back at {} corners; then the link was found", corners.len()))
 }

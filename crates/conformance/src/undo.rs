@@ -3,7 +3,6 @@
 use fullpipe_cc::{BbrSnapshot, Duration, State};
 use fullpipe_path::{ElementConfig, Probability, Selection};
 
-use super::Stack;
 use super::fixture::{
     Broken, Corner, DATAGRAM, Fixture, GBIT, KBIT, Lab, MBIT, MS, Outcome, Span, Step, US,
 };
@@ -20,11 +19,6 @@ const PATHS: [Corner; 7] = [
     (100 * MBIT, 40 * MS),
     (100 * MBIT, 20 * MS),
 ];
-
-/// noq's receiver drops a packet that is more than 128 packet numbers late. That are one and a half
-/// round trips of 28 packets at Startup's rate; six ranges are lost there if half of them are late.
-const PATHS_OF_NOQ: [Corner; 4] =
-    [(5 * MBIT, 66 * MS), (10 * MBIT, 33 * MS), (20 * MBIT, 16 * MS), (100 * MBIT, 3300 * US)];
 
 /// The round trips at which UP comes between two ProbeRTTs: at a second none does.
 const TIMED_OUT: [Corner; 8] = [
@@ -114,11 +108,8 @@ fn lost_and_undone(
 /// "Handling Spurious Fast Recovery".
 pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
     let mut late = Span::default();
-    let (corners, share) = match lab.stack {
-        Stack::Sim => (&PATHS[..], 0.2),
-        Stack::Noq => (&PATHS_OF_NOQ[..], 0.5),
-    };
-    for &corner in corners {
+    let corners = lab.corners(&PATHS);
+    for &corner in &corners {
         // Late enough for the round in which Startup judges its losses to be over.
         let late_by = Duration::from_nanos(corner.1 * 1_500);
         let half = Duration::from_nanos(corner.1 * 500);
@@ -131,7 +122,7 @@ pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
             })?;
             fixture.to(1, state)?;
             let lost = fixture.lost_packets();
-            fixture.set_reordered(Selection::Random(Probability::new(share)?))?;
+            fixture.set_reordered(Selection::Random(Probability::new(0.2)?))?;
             let end = fixture.now() + half;
             fixture.until(1, "a reordering", 50, |fixture| fixture.now() >= end)?;
             fixture.set_reordered(Selection::Random(Probability::ZERO))?;

@@ -48,7 +48,8 @@ cases! {
 
 fn passes(test: &str) {
     let case = CASES.iter().find(|case| case.test_name() == test).expect("a case");
-    let run = |subject| case.run(subject, Stack::Sim, &AtomicBool::new(false)).expect("nobody stops it");
+    let run =
+        |subject| case.run(subject, Stack::Sim, &AtomicBool::new(false)).expect("nobody stops it");
     let result = run(Subject::Bbr3);
     println!("{test}: {}", result.detail);
     assert!(result.passed, "{}", result.detail);

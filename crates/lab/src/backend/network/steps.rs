@@ -32,7 +32,12 @@ impl<T: Transport> Network<T> {
     }
 
     /// The random loss of a link's data from now on.
-    pub(in crate::backend) fn set_loss(&mut self, link: usize, probability: Probability, seed: u64) {
+    pub(in crate::backend) fn set_loss(
+        &mut self,
+        link: usize,
+        probability: Probability,
+        seed: u64,
+    ) {
         self.links[link].path.set_loss(self.now, probability, seed);
     }
 

@@ -33,7 +33,8 @@ pub struct NoqFlow {
 
 impl NoqFlow {
     /// A flow that has just begun its handshake, and whose application has nothing to send. Full
-    /// datagrams have `datagram_bytes`, and none other is tried.
+    /// datagrams have `datagram_bytes`, and none other is tried; the timers of the handshake begin
+    /// with `initial_rtt`.
     ///
     /// # Errors
     /// Fails for a path that makes no sense, and without an identity for TLS.
@@ -42,10 +43,10 @@ impl NoqFlow {
         uplink: PathConfig,
         algorithm: Algorithm,
         datagram_bytes: u16,
+        initial_rtt: Duration,
         seed: u64,
     ) -> Result<Self, RunError> {
-        let flow =
-            FlowConfig { jitter: Duration::ZERO, ..FlowConfig::bulk(algorithm, seed) };
+        let flow = FlowConfig { jitter: Duration::ZERO, ..FlowConfig::bulk(algorithm, seed) };
         let config = SimConfig::new(downlink, uplink, vec![flow]);
         let identity = Identity::new()?;
         let settings = TransportSettings {
@@ -53,12 +54,12 @@ impl NoqFlow {
             receive_window: WINDOW,
             idle_timeout: NO_TIMEOUT,
             datagram_bytes: Some(datagram_bytes),
+            initial_rtt: Some(initial_rtt),
             ..TransportSettings::default()
         };
         let cc = CongestionControl::Fullpipe(algorithm);
-        let mut network = Network::new(&config, |_, flow| {
-            NoqEnds::new(flow, cc, settings, STREAMS, &identity)
-        })?;
+        let mut network =
+            Network::new(&config, |_, flow| NoqEnds::new(flow, cc, settings, STREAMS, &identity))?;
         network.withhold(FLOW);
         // The application opens its connection.
         network.step();

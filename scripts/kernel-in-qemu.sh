@@ -63,10 +63,18 @@ if [ "$kernel" = list ]; then
     images '[0-9]' | sed 's/^linux-image-//'
     exit
 fi
-image=$(images "${kernel//./\\.}\\." | tail -1)
-[ -n "$image" ] || die "the archive has no linux-image-$kernel.*-cloud-amd64: KERNEL=list shows what it has"
-# Newer ones are in several packages.
-parts=$(apt-cache "${own[@]}" show "$image" | grep -oE 'linux-(binary|modules)-[^ ]+' | sort -u || true)
+# Newer ones are in several packages, not all of which stay in the archive as long as the image.
+image='' parts=''
+for candidate in $(images "${kernel//./\\.}\\." | tac); do
+    parts=$(apt-cache "${own[@]}" show "$candidate" | sed -n 's/^Depends: //p' |
+        grep -oE 'linux-(binary|modules)-[^ ,]+' | sort -u || true)
+    # shellcheck disable=SC2086 # They are several words.
+    if apt-get "${own[@]}" download --print-uris "$candidate" $parts >/dev/null 2>&1; then
+        image=$candidate
+        break
+    fi
+done
+[ -n "$image" ] || die "the archive has no whole linux-image-$kernel.*-cloud-amd64: KERNEL=list shows what it has"
 # shellcheck disable=SC2086 # They are several words.
 apt-get "${own[@]}" download -qq "$image" $parts busybox-static || die "cannot download $image and busybox-static"
 for package in *.deb; do dpkg-deb -x "$package" packages; done

@@ -4,7 +4,7 @@
 #   ./test.sh fast     # formatting, lints, and every test that needs no clock, no port and no rights
 #   ./test.sh          # formatting, these tests, the examples in the documentation, and a test in real time of
 #                      # each feature
-#   ./test.sh --long   # what takes longer or needs more, beside ./test.sh: lints, all tests in real time, other
+#   ./test.sh --long   # what takes longer or needs more, beside ./test.sh: all tests in real time, other
 #                      # programs and stacks, the kernel program, more generated cases, the Python package, the page
 #                      # in the browser, TCP on a board, packages, the oldest Rust
 #
@@ -351,7 +351,6 @@ run_long() {
     else
         echo "not built: the kernel program (clang-19, libelf-dev, zlib1g-dev, make and pkg-config)"
     fi
-    lints "${features[@]}"
     if [ -n "${BULK_HTTP3:-}" ]; then
         cargo build "${release[@]}" --features full
         # What cannot be installed is skipped, and said so.

@@ -100,7 +100,7 @@ formatting() {
 
 lints() {
     say "lints"
-    cargo clippy --workspace --all-targets "${release[@]}" "$@" -- -D warnings
+    cargo clippy --workspace --all-targets "${release[@]}" -- -D warnings
 }
 
 fast_lane() {

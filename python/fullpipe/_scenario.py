@@ -77,6 +77,10 @@ class FlowFields(TypedDict, total=False):
     receive_window_initial: Text
     extra_rtt: Text
     jitter: Text
+    receiver_delay: Text
+    swift_target: Text
+    swift_range: Text
+    swift_endpoint: Text
     pacer: Text
     handshake: Yes
     quick_acks: Whole

@@ -54,11 +54,13 @@ impl NoqAlgorithm {
 
 impl CongestionControl {
     /// The names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 10 + cfg!(feature = "bbr-swift") as usize] = [
         "bbr3",
         "bbr3x",
         "bbr3-linux",
         "bbr3x-linux",
+        #[cfg(feature = "bbr-swift")]
+        "bbr-swift",
         "bbr1",
         "cubic",
         "reno",
@@ -85,7 +87,8 @@ impl fmt::Display for CongestionControl {
 /// The name is none of [`CongestionControl::NAMES`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "unknown algorithm {0:?}; there are bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno, and noq's own noq:bbr3, noq:cubic and noq:reno"
+    "unknown algorithm {0:?}; there are {ours}, and noq's own noq:bbr3, noq:cubic and noq:reno",
+    ours = Algorithm::NAMES.join(", ")
 )]
 pub struct UnknownCongestionControl(pub String);
 

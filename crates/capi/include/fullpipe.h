@@ -281,6 +281,11 @@ enum fullpipe_status fullpipe_ack_rtt(struct fullpipe_controller *cc,
 // section 3).
 enum fullpipe_status fullpipe_ack_rtt_ambiguous(struct fullpipe_controller *cc);
 
+// The part of this ACK's round trip that the newest acknowledged packet, or its ACK, spent in the
+// receiver's host: QUIC's ACK Delay, as far as that was measured. `bbr-swift` takes the round trip
+// without it for the network's; the others ignore it.
+enum fullpipe_status fullpipe_ack_receiver_delay(struct fullpipe_controller *cc, uint64_t delay);
+
 // `packets` more packets were marked with CE (RFC 3168).
 enum fullpipe_status fullpipe_ack_ce(struct fullpipe_controller *cc, uint64_t packets);
 

@@ -147,6 +147,15 @@ pub unsafe extern "C" fn fullpipe_ack_rtt_ambiguous(cc: *mut Handle) -> Status {
     unsafe { in_batch(cc, |ack| ack.rtt(RttSample::Ambiguous)) }
 }
 
+/// The part of this ACK's round trip that the newest acknowledged packet, or its ACK, spent in the
+/// receiver's host: QUIC's ACK Delay, as far as that was measured. `bbr-swift` takes the round trip
+/// without it for the network's; the others ignore it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fullpipe_ack_receiver_delay(cc: *mut Handle, delay: u64) -> Status {
+    // SAFETY: the caller's guarantee for `cc`.
+    unsafe { in_batch(cc, |ack| ack.receiver_delay(Duration::from_nanos(delay))) }
+}
+
 /// `packets` more packets were marked with CE (RFC 3168).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_ack_ce(cc: *mut Handle, packets: u64) -> Status {

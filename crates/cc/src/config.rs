@@ -25,6 +25,11 @@ pub enum Algorithm {
     /// computes.
     #[cfg(feature = "bbr3x-linux")]
     Bbr3xLinux,
+    /// BBR version 3 of the draft with Swift's law (SIGCOMM 2020): delays against targets, the
+    /// receiver's apart from the network's ([`crate::AckBatch::receiver_delay`]), and windows below
+    /// one packet. For data centres; [`Config::swift`] has their distances.
+    #[cfg(feature = "bbr-swift")]
+    BbrSwift,
     /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
     #[cfg(feature = "bbr1")]
     Bbr1,
@@ -54,6 +59,8 @@ impl Algorithm {
         "bbr3-linux",
         #[cfg(feature = "bbr3x-linux")]
         "bbr3x-linux",
+        #[cfg(feature = "bbr-swift")]
+        "bbr-swift",
         #[cfg(feature = "bbr1")]
         "bbr1",
         #[cfg(feature = "cubic")]
@@ -73,6 +80,8 @@ impl Algorithm {
             Self::Bbr3Linux => "bbr3-linux",
             #[cfg(feature = "bbr3x-linux")]
             Self::Bbr3xLinux => "bbr3x-linux",
+            #[cfg(feature = "bbr-swift")]
+            Self::BbrSwift => "bbr-swift",
             #[cfg(feature = "bbr1")]
             Self::Bbr1 => "bbr1",
             #[cfg(feature = "cubic")]
@@ -125,6 +134,8 @@ impl FromStr for Algorithm {
             "bbr3-linux" => Ok(Self::Bbr3Linux),
             #[cfg(feature = "bbr3x-linux")]
             "bbr3x-linux" => Ok(Self::Bbr3xLinux),
+            #[cfg(feature = "bbr-swift")]
+            "bbr-swift" => Ok(Self::BbrSwift),
             #[cfg(feature = "bbr1")]
             "bbr1" => Ok(Self::Bbr1),
             #[cfg(feature = "cubic")]
@@ -309,6 +320,45 @@ pub enum CubicRules {
     Linux,
 }
 
+/// The options of [`Algorithm::BbrSwift`]: its delays' targets. Each counts up to 4.29 s, which 32
+/// bits of nanoseconds hold.
+///
+/// Swift's paper gives the meaning of each and few values. Those here are for a data centre with
+/// round trips of some 25 us and are guesses; an operator sets them by the distances in the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct SwiftOptions {
+    /// The network RTT at which a flow with a large window is content, over one hop: the distance,
+    /// and a queue that keeps the link busy.
+    pub base_target: Duration,
+    /// The part of the target for each hop, Swift's h.
+    pub hop_delay: Duration,
+    /// The switches between the ends. Swift takes them from each packet's TTL.
+    pub hops: u8,
+    /// The most that the flow scaling adds to the target, for windows of 0.1 packets and less.
+    pub flow_scaling_range: Duration,
+    /// The receiver's delay at which a flow is content.
+    pub endpoint_target: Duration,
+    /// The longest receiver's delay that is believed: the peer's max_ack_delay (RFC 9000 section
+    /// 18.2).
+    pub max_receiver_delay: Duration,
+}
+
+impl SwiftOptions {
+    /// For round trips of some 25 us: a base target of 25 us, five hops (three tiers of switches)
+    /// of 3.8 us, which is the base over 6.55 as in csg-htsim, a range of five bases as there, 100
+    /// us at the receiver, and QUIC's 25 ms.
+    pub const DATA_CENTER: Self = Self {
+        base_target: Duration::from_micros(25),
+        hop_delay: Duration::from_nanos(3_800),
+        hops: 5,
+        flow_scaling_range: Duration::from_micros(125),
+        endpoint_target: Duration::from_micros(100),
+        max_receiver_delay: Duration::from_millis(25),
+    };
+}
+
 /// The receiver's ACK frequency, where it was asked to acknowledge less often than RFC 9000 section
 /// 13.2 recommends (draft-ietf-quic-ack-frequency). `bbr3` keeps that much more in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -389,6 +439,8 @@ pub struct Config {
     /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise. To the
     /// other algorithms a mark is congestion in any case.
     pub ecn: bool,
+    /// The targets of `bbr-swift`. Others ignore it.
+    pub swift: SwiftOptions,
 }
 
 impl Config {
@@ -412,6 +464,7 @@ impl Config {
             paced: true,
             cubic: CubicRules::Rfc9438,
             ecn: false,
+            swift: SwiftOptions::DATA_CENTER,
         }
     }
 

@@ -9,9 +9,10 @@ use crate::bbr1::Bbr1;
     feature = "bbr3",
     feature = "bbr3x",
     feature = "bbr3-linux",
-    feature = "bbr3x-linux"
+    feature = "bbr3x-linux",
+    feature = "bbr-swift"
 ))]
-use crate::bbr3::{Bbr3, Draft, DraftAmended, Linux, LinuxAmended};
+use crate::bbr3::{Bbr3, Draft, DraftAmended, DraftSwift, Linux, LinuxAmended};
 use crate::config::{AckFrequency, Algorithm, Config, CubicRules};
 use crate::conn::{Conn, MAX_QUANTUM};
 #[cfg(feature = "cubic")]
@@ -58,6 +59,8 @@ enum Algo {
     Bbr3Linux(Bbr3<Linux>),
     #[cfg(feature = "bbr3x-linux")]
     Bbr3xLinux(Bbr3<LinuxAmended>),
+    #[cfg(feature = "bbr-swift")]
+    BbrSwift(Bbr3<DraftSwift>),
     #[cfg(feature = "bbr1")]
     Bbr1(Bbr1),
     #[cfg(feature = "cubic")]
@@ -83,6 +86,8 @@ macro_rules! each {
             Algo::Bbr3Linux($a) => $call,
             #[cfg(feature = "bbr3x-linux")]
             Algo::Bbr3xLinux($a) => $call,
+            #[cfg(feature = "bbr-swift")]
+            Algo::BbrSwift($a) => $call,
             #[cfg(feature = "bbr1")]
             Algo::Bbr1($a) => $call,
             #[cfg(feature = "cubic")]
@@ -192,6 +197,8 @@ impl Controller {
             Algorithm::Bbr3Linux => Algo::Bbr3Linux(Bbr3::new(&mut conn, now, &config)),
             #[cfg(feature = "bbr3x-linux")]
             Algorithm::Bbr3xLinux => Algo::Bbr3xLinux(Bbr3::new(&mut conn, now, &config)),
+            #[cfg(feature = "bbr-swift")]
+            Algorithm::BbrSwift => Algo::BbrSwift(Bbr3::new(&mut conn, now, &config)),
             #[cfg(feature = "bbr1")]
             Algorithm::Bbr1 => Algo::Bbr1(Bbr1::new(&mut conn, now, &config)),
             #[cfg(feature = "cubic")]
@@ -226,6 +233,8 @@ impl Controller {
             Algo::Bbr3Linux(_) => Algorithm::Bbr3Linux,
             #[cfg(feature = "bbr3x-linux")]
             Algo::Bbr3xLinux(_) => Algorithm::Bbr3xLinux,
+            #[cfg(feature = "bbr-swift")]
+            Algo::BbrSwift(_) => Algorithm::BbrSwift,
             #[cfg(feature = "bbr1")]
             Algo::Bbr1(_) => Algorithm::Bbr1,
             #[cfg(feature = "cubic")]

@@ -11,9 +11,10 @@ use crate::bbr1::Bbr1;
     feature = "bbr3",
     feature = "bbr3x",
     feature = "bbr3-linux",
-    feature = "bbr3x-linux"
+    feature = "bbr3x-linux",
+    feature = "bbr-swift"
 ))]
-use crate::bbr3::{Bbr3, Draft, DraftAmended, Linux, LinuxAmended};
+use crate::bbr3::{Bbr3, Draft, DraftAmended, DraftSwift, Linux, LinuxAmended};
 use crate::config::{Algorithm, Config, CubicRules};
 use crate::conn::Conn;
 #[cfg(feature = "cubic")]
@@ -112,6 +113,8 @@ pub fn built_in(
         Algorithm::Bbr3Linux => Box::new(Bbr3::<Linux>::new(conn, now, config)),
         #[cfg(feature = "bbr3x-linux")]
         Algorithm::Bbr3xLinux => Box::new(Bbr3::<LinuxAmended>::new(conn, now, config)),
+        #[cfg(feature = "bbr-swift")]
+        Algorithm::BbrSwift => Box::new(Bbr3::<DraftSwift>::new(conn, now, config)),
         #[cfg(feature = "bbr1")]
         Algorithm::Bbr1 => Box::new(Bbr1::new(conn, now, config)),
         #[cfg(feature = "cubic")]

@@ -23,6 +23,8 @@
 //!
 //! - `bbr3`, `bbr3x`, `bbr3-linux`, `bbr3x-linux`, `bbr1`, `cubic`, `reno`: an algorithm each, all
 //!   on by default. A [`Controller`] is as large as the largest that is on.
+//! - `bbr-swift`: an algorithm for data centres, and [`AckBatch::receiver_delay`] with an effect.
+//!   Off by default: the others' ACKs then carry no receiver's delay.
 //! - `custom`: algorithms of other crates (`CustomAlgorithm`). Needs an allocator.
 //! - `serde`: serialisation of units, configuration, decisions and snapshots. An [`Instant`] and a
 //!   [`Duration`] are nanoseconds, a [`Rate`] is bytes per second, a [`Gain`] is in 1/25600;
@@ -37,6 +39,7 @@
         feature = "bbr3x",
         feature = "bbr3-linux",
         feature = "bbr3x-linux",
+        feature = "bbr-swift",
         feature = "bbr1",
         feature = "cubic",
         feature = "reno"
@@ -52,7 +55,13 @@ extern crate std;
 mod algo;
 #[cfg(feature = "bbr1")]
 mod bbr1;
-#[cfg(any(feature = "bbr3", feature = "bbr3x", feature = "bbr3-linux", feature = "bbr3x-linux"))]
+#[cfg(any(
+    feature = "bbr3",
+    feature = "bbr3x",
+    feature = "bbr3-linux",
+    feature = "bbr3x-linux",
+    feature = "bbr-swift"
+))]
 mod bbr3;
 mod config;
 mod conn;
@@ -84,7 +93,7 @@ pub mod units;
 pub use algo::{Congestion, CongestionControl, Marks};
 pub use config::{
     AckFrequency, Algorithm, Amendment, Amendments, CREDIT_TIME, Config, CubicRules, StartupGains,
-    Transport, UnknownAlgorithm, UnknownAmendment,
+    SwiftOptions, Transport, UnknownAlgorithm, UnknownAmendment,
 };
 pub use conn::Conn;
 pub use controller::{AckBatch, Controller, SendDecision};

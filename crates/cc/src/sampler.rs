@@ -263,6 +263,9 @@ pub struct RateSample {
     pub lost: u64,
     /// C.inflight before this ACK removed anything.
     pub prior_inflight: u64,
+    /// The part of the round trip that the receiver's host took, as the transport said.
+    #[cfg(feature = "bbr-swift")]
+    pub receiver_delay: Duration,
 }
 
 impl RateSample {
@@ -270,6 +273,21 @@ impl RateSample {
     #[inline]
     pub fn rtt(&self) -> Option<Duration> {
         (self.rtt != Duration::MAX).then_some(self.rtt)
+    }
+
+    /// [`Self::receiver_delay`], in a build that has it.
+    pub(crate) const fn receiver_delay(&self) -> Duration {
+        #[cfg(feature = "bbr-swift")]
+        return self.receiver_delay;
+        #[cfg(not(feature = "bbr-swift"))]
+        Duration::ZERO
+    }
+
+    pub(crate) const fn set_receiver_delay(&mut self, _delay: Duration) {
+        #[cfg(feature = "bbr-swift")]
+        {
+            self.receiver_delay = _delay;
+        }
     }
 }
 
@@ -444,6 +462,8 @@ impl Sampler {
             newly_acked: 0,
             newly_acked_after_recovery: 0,
             prior_inflight: 0,
+            #[cfg(feature = "bbr-swift")]
+            receiver_delay: Duration::ZERO,
         }
     }
 }

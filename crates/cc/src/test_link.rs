@@ -57,6 +57,10 @@ pub(crate) struct Link {
     pub(crate) mark_above: Duration,
     /// ACKs come at multiples of this.
     pub(crate) clump: Duration,
+    /// The time that the receiver takes for each packet, and what it says of it if that is not
+    /// true.
+    pub(crate) receiver_delay: Duration,
+    pub(crate) told_delay: Option<Duration>,
     pub(crate) busy: bool,
     pub(crate) delivered: u64,
     pub(crate) lost: u64,
@@ -81,6 +85,8 @@ impl Link {
             policer: None,
             mark_above: Duration::MAX,
             clump: Duration::from_nanos(1),
+            receiver_delay: Duration::ZERO,
+            told_delay: None,
             busy: true,
             delivered: 0,
             lost: 0,
@@ -124,7 +130,8 @@ impl Link {
             self.free = self.free.max(now) + self.rate.time_for(size);
         }
         let clump = self.clump.as_nanos();
-        let nanos = (self.free.max(now) + self.rtt).as_nanos().div_ceil(clump) * clump;
+        let there = self.free.max(now) + self.rtt + self.receiver_delay;
+        let nanos = there.as_nanos().div_ceil(clump) * clump;
         let ack = Instant::from_nanos(nanos);
         self.flight.push_back(Flight { ack, packet, lost, marked });
     }
@@ -142,6 +149,7 @@ impl Link {
             return;
         }
         let mut batch = self.cc.ack(self.now);
+        batch.receiver_delay(self.told_delay.unwrap_or(self.receiver_delay));
         while self.flight.front().is_some_and(|f| f.ack == next) {
             let Some(f) = self.flight.pop_front() else { break };
             if f.lost || lose() {

@@ -238,6 +238,11 @@ pub struct FlowConfig {
     /// after a random part of this. Without it flows lock into phases with the queue, and
     /// differences of nanoseconds decide which flow finds it full (Floyd and Jacobson 1992).
     pub jitter: Duration,
+    /// Largest delay of the receiver's host: it gets to each packet a random part of this after its
+    /// arrival, in order. Each ACK says how long the newest packet that it names was there, and the
+    /// controller hears of it ([`fullpipe_cc::AckBatch::receiver_delay`]), as if with timestamps of
+    /// the network interface.
+    pub receiver_delay: Duration,
     /// The pacer that keeps the controller's rate.
     pub pacer: PacedBy,
     /// True if the connection begins with a handshake of one round trip, which measures it.
@@ -266,6 +271,7 @@ impl FlowConfig {
             acks: AckPolicy::default(),
             tcp: TcpConfig::default(),
             jitter: DEFAULT_JITTER,
+            receiver_delay: Duration::ZERO,
             pacer: PacedBy::Core,
             handshake: true,
             extra_rtt: Duration::ZERO,

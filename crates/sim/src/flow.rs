@@ -1,10 +1,13 @@
 //! One flow: its two ends, and what its application does when.
 
+use std::collections::VecDeque;
+
 use fullpipe_cc::{Duration, Instant, Snapshot};
 use fullpipe_path::{Ecn, Exponential};
 use hdrhistogram::Histogram;
 
 use crate::config::{Application, Direction, FlowConfig, Route};
+use crate::packet::Data;
 use crate::random::Jitter;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
@@ -70,6 +73,37 @@ pub(crate) enum Wish {
 pub(crate) struct Seeds {
     pub(crate) starts: u64,
     pub(crate) jitter: u64,
+    pub(crate) receiver: u64,
+}
+
+/// Packets that have arrived at the receiver's host, and that it has not got to.
+#[derive(Debug)]
+pub(crate) struct Host {
+    delay: Jitter,
+    /// Each with its arrival time and the time at which the host gets to it.
+    held: VecDeque<(Instant, Instant, Data, Ecn)>,
+}
+
+impl Host {
+    /// Takes a packet in; the time at which the host gets to it: not before the one ahead of it.
+    pub(crate) fn hold(&mut self, now: Instant, data: Data, ecn: Ecn) -> Instant {
+        let ahead = self.held.back().map_or(now, |(_, due, ..)| *due);
+        let due = self.delay.after(now).max(ahead);
+        self.held.push_back((now, due, data, ecn));
+        due
+    }
+
+    /// The time at which the host gets to its next packet.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.held.front().map(|(_, due, ..)| *due)
+    }
+
+    /// The next packet that the host has got to, with its arrival time.
+    pub(crate) fn take(&mut self, now: Instant) -> Option<(Instant, Data, Ecn)> {
+        self.due().filter(|due| *due <= now)?;
+        let (arrived, _, data, ecn) = self.held.pop_front()?;
+        Some((arrived, data, ecn))
+    }
 }
 
 /// The request at hand of [`Application::RequestResponse`], at the receiver.
@@ -110,6 +144,8 @@ pub struct Flow {
     pub(crate) start: Instant,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
+    /// The receiver's host, if it takes time.
+    pub(crate) host: Option<Box<Host>>,
     /// For a connection of [`Application::ShortFlows`]: the flow that it belongs to.
     pub(crate) parent: Option<u32>,
     /// Statistics of its short connections that have ended.
@@ -154,6 +190,10 @@ impl Flow {
             start,
             sender,
             receiver: Receiver::new(&config),
+            host: (config.receiver_delay > Duration::ZERO).then(|| {
+                let delay = Jitter::new(config.receiver_delay, seeds.receiver);
+                Box::new(Host { delay, held: VecDeque::new() })
+            }),
             parent: None,
             over: SenderStats::default(),
             received: 0,

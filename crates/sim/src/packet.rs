@@ -72,6 +72,8 @@ pub(crate) struct Ack {
     pub(crate) max_data: u64,
     /// Packets that arrived with CE, in all.
     pub(crate) ce_packets: u64,
+    /// Time between the newest packet's arrival at the receiver's host and this ACK.
+    pub(crate) receiver_delay: Duration,
     pub(crate) named: Named,
 }
 

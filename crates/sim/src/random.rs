@@ -24,6 +24,8 @@ pub enum Stream {
     Jitter,
     /// A whole run that repeats another with a seed of its own.
     Repetition,
+    /// A flow's receiver: [`crate::FlowConfig::receiver_delay`].
+    Receiver,
 }
 
 /// The seed of one stream of a run: a hash of the run's seed, the kind and the index of its kind.
@@ -82,11 +84,14 @@ mod tests {
 
     #[test]
     fn no_two_streams_of_any_two_seeds_are_one() {
-        use Stream::{Connection, Controller, Cross, Jitter, Link, Repetition, Starts, Uplink};
+        use Stream::{
+            Connection, Controller, Cross, Jitter, Link, Receiver, Repetition, Starts, Uplink,
+        };
         let mut seen = std::collections::HashSet::new();
         for seed in 0..200 {
-            for stream in [Link, Uplink, Controller, Starts, Connection, Cross, Jitter, Repetition]
-            {
+            for stream in [
+                Link, Uplink, Controller, Starts, Connection, Cross, Jitter, Repetition, Receiver,
+            ] {
                 for index in 0..100 {
                     assert!(
                         seen.insert(stream_seed(seed, stream, index)),

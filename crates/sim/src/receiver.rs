@@ -32,8 +32,9 @@ pub(crate) struct Receiver {
     ce_packets: u64,
     /// Packets that are still acknowledged one by one.
     quick: u32,
-    /// Arrival time of the newest packet.
+    /// Arrival time of the newest packet, for quick ACKs, and at the host.
     newest: Option<Instant>,
+    arrived: Instant,
     ack_deadline: Option<Instant>,
     /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is
     /// missing.
@@ -60,6 +61,7 @@ impl Receiver {
             ce_packets: 0,
             quick: config.acks.quick,
             newest: None,
+            arrived: Instant::default(),
             ack_deadline: None,
             ahead: VecDeque::new(),
             next_chunk: 0,
@@ -69,11 +71,11 @@ impl Receiver {
 
     /// Takes a packet in; returns the ACK that it causes at once. `read` hears of each chunk that
     /// the application reads now: its bytes, and when they were written. `rtt` is the connection's,
-    /// for the window.
+    /// for the window; `arrived` the packet's arrival at the host.
     #[inline]
     pub(crate) fn on_packet(
         &mut self,
-        now: Instant,
+        (now, arrived): (Instant, Instant),
         data: &Data,
         ecn: Ecn,
         rtt: Duration,
@@ -83,6 +85,7 @@ impl Receiver {
             Report::Quic(ranges) => ranges.on_packet(data.pn),
             Report::Tcp(sack) => sack.on_segment(data, self.next_chunk),
         };
+        self.arrived = arrived;
         self.read(data.chunk, read);
         if let Report::Tcp(sack) = &mut self.report {
             sack.cut(self.next_chunk);
@@ -160,7 +163,12 @@ impl Receiver {
             }
             Report::Tcp(sack) => sack.acknowledge(self.next_chunk),
         };
-        Ack { max_data: self.window.max_data(), ce_packets: self.ce_packets, named }
+        Ack {
+            max_data: self.window.max_data(),
+            ce_packets: self.ce_packets,
+            receiver_delay: now.since(self.arrived),
+            named,
+        }
     }
 
     /// The receiver's log of packets, which QUIC's ACKs point into.
@@ -188,7 +196,7 @@ mod tests {
     }
 
     fn take(r: &mut Receiver, pn: u64, id: u64) -> Option<Ack> {
-        r.on_packet(NOW, &packet(pn, id), Ecn::NotEct, Duration::ZERO, |_, _| {})
+        r.on_packet((NOW, NOW), &packet(pn, id), Ecn::NotEct, Duration::ZERO, |_, _| {})
     }
 
     fn receiver() -> Receiver {
@@ -222,7 +230,7 @@ mod tests {
         let mut acked = |pn: u64, ms| {
             let now = NOW + Duration::from_millis(ms);
             let rtt = Duration::from_millis(40);
-            r.on_packet(now, &packet(pn, pn), Ecn::NotEct, rtt, |_, _| {}).is_some()
+            r.on_packet((now, now), &packet(pn, pn), Ecn::NotEct, rtt, |_, _| {}).is_some()
         };
         let start: Vec<bool> = (0..6).map(|pn| acked(pn, pn)).collect();
         assert_eq!(start, [true, true, true, false, true, false]);

@@ -464,6 +464,7 @@ impl Sender {
         if let Some(rtt) = news.rtt {
             batch.rtt(RttSample::Exact(rtt));
         }
+        batch.receiver_delay(ack.receiver_delay);
         batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
         if news.repaired_loss {
@@ -502,6 +503,7 @@ impl Sender {
         self.flight.measure(now, packets - 1, delay);
         let mut batch = self.cc.ack(now);
         self.flight.take_oldest(packets, &mut batch);
+        batch.receiver_delay(ack.receiver_delay);
         batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
         batch.finish();

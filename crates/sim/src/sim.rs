@@ -116,7 +116,11 @@ impl Sim {
             flow.validate()?;
             let start = Instant::default() + flow.start;
             let seed = |stream| stream_seed(config.seed, stream, i as u64);
-            let seeds = Seeds { starts: seed(Stream::Starts), jitter: seed(Stream::Jitter) };
+            let seeds = Seeds {
+                starts: seed(Stream::Starts),
+                jitter: seed(Stream::Jitter),
+                receiver: seed(Stream::Receiver),
+            };
             sim.flows.push(Flow::new(*flow, Route::checked(flow.route, n)?, start, seeds));
             sim.arm(Timer::Application, i as u32, start);
         }

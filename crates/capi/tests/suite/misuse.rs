@@ -152,6 +152,7 @@ fn no_function_follows_a_null_pointer() {
             fullpipe_ack_timeout(none),
             fullpipe_ack_rtt(none, 1, 0),
             fullpipe_ack_rtt_ambiguous(none),
+            fullpipe_ack_receiver_delay(none, 1),
             fullpipe_ack_ce(none, 1),
             fullpipe_ack_resync_inflight(none, 0),
             fullpipe_ack_finish(none),

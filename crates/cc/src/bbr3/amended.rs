@@ -272,6 +272,8 @@ impl<F: Flavour> Bbr3<F> {
             Some(Amended { is_without_margin: true, .. }) if self.state == State::ProbeBwCruise => {
                 Gain::ONE
             }
+            // Swift's law drains queues.
+            _ if F::swift(&self.own).is_some() => Gain::ONE,
             _ => PACING_MARGIN,
         }
     }

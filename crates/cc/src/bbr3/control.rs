@@ -27,6 +27,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn set_pacing_rate_with_gain(&mut self, conn: &mut Conn, pacing_gain: Gain) {
         let rate = self.pacing_margin().of_rate(pacing_gain.of_rate(self.bw));
         if rate > Rate::ZERO && (self.full_bw_reached || rate > conn.pacing_rate) {
+            let rate = rate.min(self.swift_rate(conn));
             conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, rate));
         }
     }
@@ -87,7 +88,7 @@ impl<F: Flavour> Bbr3<F> {
             let halvings = (self.min_rtt.as_nanos() / QUANTUM_HALVING.as_nanos()).min(63);
             (conn.pacing_rate.as_bytes_per_sec() >> 10) + (MAX_QUANTUM >> halvings)
         } else {
-            conn.pacing_rate.bytes_in(QUANTUM_TIME)
+            conn.pacing_rate.bytes_in(QUANTUM_TIME.min(self.quantum_time_for_swift()))
         };
         conn.send_quantum = quantum.min(MAX_QUANTUM).max(2 * conn.smss);
     }
@@ -136,7 +137,8 @@ impl<F: Flavour> Bbr3<F> {
                 self.extra_acked.min(self.bw.bytes_in(EXTRA_ACKED_TIME))
             }
         };
-        self.max_inflight = self.quantization_budget(conn, cap.saturating_add(extra_acked));
+        let cap = cap.saturating_add(extra_acked).saturating_add(self.volume_at_receiver());
+        self.max_inflight = self.quantization_budget(conn, cap);
     }
 
     /// SaveCwnd(), "Modulating cwnd in Loss Recovery".
@@ -169,6 +171,7 @@ impl<F: Flavour> Bbr3<F> {
         if self.inflight_longterm.min(self.inflight_shortterm) != INFINITE {
             self.bound_cwnd_for_model(conn);
         }
+        self.bound_cwnd_for_swift(conn);
     }
 
     /// The window grows whatever the model says: in the draft until the initial window is

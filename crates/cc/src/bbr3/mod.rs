@@ -13,7 +13,7 @@
 //! - [`startup`]: Startup and Drain. [`probe_bw`]: the cycle of ProbeBW. [`probe_rtt`]: ProbeRTT
 //!   and the restart from idle.
 //! - [`congestion`]: what losses do to the model, and how that is undone. [`ecn`]: what marks do,
-//!   in Linux's flavour.
+//!   in Linux's flavour. [`swift`]: what delays do, in `bbr-swift`.
 //! - [`control`]: from the model to pacing rate, quantum and window.
 
 mod amended;
@@ -29,6 +29,9 @@ mod params;
 mod probe_bw;
 mod probe_rtt;
 mod startup;
+mod swift;
+#[cfg(all(test, feature = "bbr-swift"))]
+mod swift_tests;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +43,7 @@ use crate::sampler::{PacketIndex, PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
 use params::Flavour;
-pub(crate) use params::{Draft, DraftAmended, Linux, LinuxAmended};
+pub(crate) use params::{Draft, DraftAmended, DraftSwift, Linux, LinuxAmended};
 
 /// BBR.ack_phase: what the ACKs that come in now say about the probing for bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -274,6 +277,13 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
     /// UpdateOnACK(), section "Per-ACK Steps": UpdateModelAndState(), then
     /// UpdateControlParameters(). The rate sample is made already.
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
+        let network;
+        let rs = if F::swift(&self.own).is_some() {
+            network = self.network_sample(conn, rs);
+            &network
+        } else {
+            rs
+        };
         self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
         self.update_ack_aggregation(conn, rs);
@@ -283,6 +293,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         if self.loss_round_start {
             self.check_startup_high_loss(conn, rs);
         }
+        self.follow_swift(conn, rs);
         if matches!(self.state, State::Startup | State::Drain) {
             self.check_startup_done();
             self.check_drain_done(conn, rs);
@@ -367,7 +378,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             max_bw: self.max_bw,
             bw: self.bw,
             bw_shortterm: rate(self.bw_shortterm),
-            inflight_shortterm: volume(self.inflight_shortterm),
+            inflight_shortterm: volume(self.inflight_shortterm.min(self.swift_inflight())),
             inflight_longterm: volume(self.inflight_longterm),
             min_rtt: time(self.min_rtt),
             bdp: self.bdp_multiple(conn, self.bw, Gain::ONE),

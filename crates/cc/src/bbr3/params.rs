@@ -2,6 +2,7 @@
 
 use crate::bbr3::amended::Amended;
 use crate::bbr3::ecn::Ecn;
+use crate::bbr3::swift::Swift;
 use crate::config::{Config, StartupGains};
 use crate::filter::{RoundMax, WindowedMax};
 use crate::units::{Duration, Gain};
@@ -114,6 +115,18 @@ pub(crate) trait Flavour: Clone {
     fn amended_mut(_own: &mut Self::Own) -> Option<&mut Amended> {
         None
     }
+
+    /// The state of Swift's law, in the flavour that has it.
+    #[inline]
+    fn swift(_own: &Self::Own) -> Option<&Swift> {
+        None
+    }
+
+    /// As [`Self::swift`], to be changed.
+    #[inline]
+    fn swift_mut(_own: &mut Self::Own) -> Option<&mut Swift> {
+        None
+    }
 }
 
 /// draft-ietf-ccwg-bbr.
@@ -173,6 +186,31 @@ impl Flavour for DraftAmended {
 
     #[inline]
     fn amended_mut(own: &mut Amended) -> Option<&mut Amended> {
+        Some(own)
+    }
+}
+
+/// The draft with the law of [`super::swift`].
+#[derive(Clone, Debug)]
+pub(crate) struct DraftSwift;
+
+impl Flavour for DraftSwift {
+    const NAME: &'static str = "bbr-swift";
+    const P: Params = Draft::P;
+    type Own = Swift;
+    type ExtraAcked = RoundMax<EXTRA_ACKED_ROUNDS>;
+
+    fn own(config: &Config) -> Swift {
+        Swift::new(&config.swift)
+    }
+
+    #[inline]
+    fn swift(own: &Swift) -> Option<&Swift> {
+        Some(own)
+    }
+
+    #[inline]
+    fn swift_mut(own: &mut Swift) -> Option<&mut Swift> {
         Some(own)
     }
 }
@@ -387,6 +425,39 @@ pub(super) const ECN_THRESH: Gain = Gain::percent(50);
 pub(super) const ECN_FULL_ROUNDS: u32 = 2;
 /// Linux: above this min_rtt marks are not taken for those of a low-latency network.
 pub(super) const ECN_MAX_RTT: Duration = Duration::from_millis(5);
+
+/// Swift: beta_md of its law, 0.8 as simulators of it have it (csg-htsim's `swift.cpp`).
+pub(super) const SWIFT_BETA: Gain = Gain::percent(80);
+/// Swift: max_mdf, the most that a window loses in a round trip; 0.5 as there.
+pub(super) const SWIFT_MAX_DECREASE: Gain = Gain::percent(50);
+/// Swift: fs_min_cwnd in thousandths of a packet, and fs_max_cwnd in packets: the windows between
+/// which the flow scaling falls from its range to nothing. 0.1 and 100 as there.
+pub(super) const FLOW_SCALING_MIN_MILLIPACKETS: u64 = 100;
+pub(super) const FLOW_SCALING_MAX_PACKETS: u64 = 100;
+/// Swift: the least window is this part of a packet, or one packet in this time if that is more: the
+/// same at 25 us. The part is that of simulators; htsim marks its own of ten bytes as a guess, and
+/// so is this.
+pub(super) const LEAST_WINDOW_DIVISOR: u64 = 1_000;
+pub(super) const LEAST_RATE_INTERVAL: Duration = Duration::from_millis(25);
+/// bbr-swift: the target is at least min_rtt and this binary fraction of it, where the options' own
+/// targets reach that far: 1/8. A flow that begins behind the others' queue takes it for distance;
+/// a small fraction lets their windows' ups and downs show it less, until it is gone.
+pub(super) const NEAR_SHIFT: u32 = 3;
+/// bbr-swift: the same on a path that is longer than the options know, 1/2: UP, which sends a
+/// quarter more for up to three rounds, just reaches it.
+pub(super) const FAR_SHIFT: u32 = 1;
+/// bbr-swift: windows of a packet and more are paced so much faster than they say, so that they are
+/// the limit. RFC 9002 section 7.7 has the same.
+pub(super) const SWIFT_PACING_GAIN: Gain = Gain::percent(125);
+/// bbr-swift: C.send_quantum is what the rate gives in this part of min_rtt: the pacer's own bound
+/// for its credit.
+pub(super) const QUANTUM_RTT_DIVISOR: u64 = 4;
+/// bbr-swift: the receiver's delay of late falls by this binary fraction of it, 1/16, with each ACK
+/// that has a shorter one.
+pub(super) const RECEIVER_DELAY_SHIFT: u32 = 4;
+/// bbr-swift: rounds between probes are up to so many fewer than [`RENO_ROUNDS`], by chance: flows
+/// that began together do not probe together.
+pub(super) const PROBE_ROUNDS_RANDOM: u64 = 32;
 
 #[cfg(test)]
 mod tests {

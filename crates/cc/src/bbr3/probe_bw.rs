@@ -1,7 +1,9 @@
 //! ProbeBW: down a little, level for seconds, fill the pipe, up for a moment, and again.
 //! Section "ProbeBW", with "ProbeBW Algorithm Details".
 
-use super::params::{Flavour, MAX_PROBE_UP_ROUNDS, PROBE_WAIT_RANDOM, RENO_ROUNDS};
+use super::params::{
+    Flavour, MAX_PROBE_UP_ROUNDS, PROBE_ROUNDS_RANDOM, PROBE_WAIT_RANDOM, RENO_ROUNDS,
+};
 use super::{AckPhase, Bbr3, TooHigh};
 use crate::conn::{Conn, INFINITE};
 use crate::sampler::RateSample;
@@ -42,6 +44,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn start_probe_bw_refill(&mut self, conn: &Conn) {
         self.end_cruise_for_amendments(conn);
         self.reset_short_term_model();
+        self.refill_for_swift();
         self.bw_probe_up_rounds = 0;
         self.bw_probe_up_acked = 0;
         self.prev_probe_precautionary = false;
@@ -148,18 +151,24 @@ impl<F: Flavour> Bbr3<F> {
 
     /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters".
     fn pick_probe_wait(&mut self) {
-        self.rounds_since_probe_up = self.rng.below(2) as u32;
+        let rounds = if F::swift(&self.own).is_some() { PROBE_ROUNDS_RANDOM } else { 2 };
+        self.rounds_since_probe_up = self.rng.below(rounds) as u32;
         let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);
         self.bw_probe_wait = self.probe_wait_base() + Duration::from_nanos(random);
     }
 
     /// IsRenoCoexistenceProbeTime(). The pseudo-code compares bytes with rounds; rounds are packets
     /// here, and at least one.
+    ///
+    /// `bbr-swift` waits for the rounds alone: where a flow's share of the path is a few packets,
+    /// it would probe in every few rounds, and so would all the others.
     fn is_reno_coexistence_probe_time(&self, conn: &Conn) -> bool {
         // "rounds >= target / smss" without the division, which every ACK would pay.
         let rounds = u64::from(self.rounds_since_probe_up);
         rounds >= RENO_ROUNDS
-            || (rounds >= 1 && self.target_inflight(conn) < (rounds + 1) * conn.smss)
+            || (rounds >= 1
+                && F::swift(&self.own).is_none()
+                && self.target_inflight(conn) < (rounds + 1) * conn.smss)
     }
 
     /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd.

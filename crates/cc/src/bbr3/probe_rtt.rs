@@ -122,8 +122,10 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// BBR.MinPipeCwnd in bytes.
+    /// BBR.MinPipeCwnd in bytes. In `bbr-swift` one packet, and less by pacing: four packets of each
+    /// of a thousand flows are a queue that no law can empty.
     pub(super) fn min_pipe_cwnd(&self, conn: &Conn) -> u64 {
-        MIN_PIPE_PACKETS * conn.smss
+        let packets = if F::swift(&self.own).is_some() { 1 } else { MIN_PIPE_PACKETS };
+        packets * conn.smss
     }
 }

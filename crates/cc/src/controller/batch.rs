@@ -3,7 +3,7 @@
 use super::{Algo, Controller};
 use crate::algo::{Congestion, CongestionControl, Marks};
 use crate::sampler::{MAX_TX_IN_FLIGHT, PacketState, RateSample, RttSample, SendOrder};
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 
 /// One ACK, or one firing of the loss timer: say everything that it said, in any order, then
 /// [`finish`](Self::finish). The order in which the draft wants it is made here.
@@ -30,6 +30,9 @@ struct Said {
     rtt: Option<RttSample>,
     inflight: Option<u64>,
     timeout: bool,
+    /// The part of the round trip that the receiver's host took.
+    #[cfg(feature = "bbr-swift")]
+    receiver_delay: Duration,
     /// More was said than which packets are acknowledged.
     has_more: bool,
 }
@@ -49,6 +52,8 @@ impl<'a> AckBatch<'a> {
             rtt: None,
             inflight: None,
             timeout: false,
+            #[cfg(feature = "bbr-swift")]
+            receiver_delay: Duration::ZERO,
             has_more: false,
         };
         Self { cc, said }
@@ -148,6 +153,36 @@ impl<'a> AckBatch<'a> {
         self.said.rtt = Some(rtt);
     }
 
+    /// The part of this ACK's round trip that the newest acknowledged packet, or its ACK, spent in
+    /// the receiver's host and not in the network: from the packet's arrival at the network
+    /// interface to the departure of the ACK. QUIC's ACK Delay (RFC 9000 section 19.3, as RFC 9002
+    /// section 5.3 takes it out of the round trip) is it as far as the receiver measures it; Swift
+    /// calls it the endpoint's delay, measured with timestamps of the interface.
+    ///
+    /// `bbr-swift` takes the round trip without it, up to [`crate::SwiftOptions`]'
+    /// `max_receiver_delay` and never below the connection's shortest round trip, for the network's.
+    /// The others ignore it, as does a build without the feature `bbr-swift`. Without this call the
+    /// receiver took no time.
+    ///
+    /// ```
+    /// # use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant};
+    /// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), Instant::default());
+    /// # let packet = cc.on_sent(Instant::default(), 1200);
+    /// let mut ack = cc.ack(Instant::from_nanos(80_000));
+    /// ack.acked(&packet);
+    /// ack.receiver_delay(Duration::from_micros(50)); // 30 us in the network
+    /// ack.finish();
+    /// ```
+    #[inline]
+    pub fn receiver_delay(&mut self, delay: Duration) {
+        #[cfg(feature = "bbr-swift")]
+        {
+            self.said.receiver_delay = delay;
+        }
+        #[cfg(not(feature = "bbr-swift"))]
+        let _ = delay;
+    }
+
     /// `packets` more packets were marked with CE (RFC 3168).
     #[inline]
     pub fn ce(&mut self, packets: u64) {
@@ -229,6 +264,8 @@ impl Controller {
         rs.newly_acked = said.newly_acked;
         rs.newly_acked_after_recovery = said.newly_acked - said.acked_before_recovery;
         rs.prior_inflight = said.prior_inflight;
+        #[cfg(feature = "bbr-swift")]
+        rs.set_receiver_delay(said.receiver_delay);
         rs
     }
 

@@ -189,6 +189,10 @@ impl Flow {
             late.iter().for_each(|p| ack.acked_after_loss(p));
             ack.ce(marks);
             rtt.into_iter().for_each(|rtt| ack.rtt(RttSample::Exact(rtt)));
+            // Any part of the round trip, and sometimes more than that.
+            if flags & 128 == 128 {
+                ack.receiver_delay(Duration::from_nanos(u64::from(count) << (from % 32)));
+            }
         });
         self.count_acked(&packets);
         self.count_lost(gone);
@@ -385,8 +389,11 @@ impl Flow {
         self.cc.algorithm().name().starts_with("bbr1")
     }
 
-    /// BBR.MinPipeCwnd, or RFC 9002's kMinimumWindow.
+    /// BBR.MinPipeCwnd, which is one packet in bbr-swift, or RFC 9002's kMinimumWindow.
     pub(super) fn floor(&self) -> u64 {
+        if self.cc.algorithm().name() == "bbr-swift" {
+            return self.smss;
+        }
         if self.is_bbr() { 4 * self.smss } else { 2 * self.smss }
     }
 }

@@ -54,7 +54,10 @@ impl Flow {
         let least = match self.last {
             _ if self.conserves_packets() => self.smss,
             Last::Ack if self.is_bbr() => self.floor(),
-            Last::Timeout if self.cc.algorithm().name().starts_with("bbr3") => {
+            Last::Timeout
+                if self.cc.algorithm().name().starts_with("bbr3")
+                    || self.cc.algorithm().name() == "bbr-swift" =>
+            {
                 self.cc.inflight().saturating_add(self.smss)
             }
             _ if self.is_bbr() => 1,

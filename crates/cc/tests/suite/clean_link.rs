@@ -155,9 +155,11 @@ fn bound(link: &Link) -> u64 {
     let srtt = link.cc.snapshot().srtt.unwrap_or(link.rtt);
     let smoothing = 8 * srtt.as_nanos().div_ceil(link.rtt.as_nanos());
     match link.cc.algorithm() {
-        Algorithm::Bbr3 | Algorithm::Bbr3x | Algorithm::Bbr3Linux | Algorithm::Bbr3xLinux => {
-            2 * (63 + 20) + SPAN
-        }
+        Algorithm::Bbr3
+        | Algorithm::Bbr3x
+        | Algorithm::Bbr3Linux
+        | Algorithm::Bbr3xLinux
+        | Algorithm::BbrSwift => 2 * (63 + 20) + SPAN,
         Algorithm::Bbr1 => bbr1_policer_rounds(link) + 64 + SPAN,
         Algorithm::Reno => bdp_packets + smoothing + SPAN,
         _ => bdp_packets * 17 / 9 + smoothing + SPAN,

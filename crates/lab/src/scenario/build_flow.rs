@@ -1,6 +1,6 @@
 //! A flow of a scenario, and cross traffic.
 
-use fullpipe_cc::{Algorithm, Amendments, CubicRules, Duration, StartupGains};
+use fullpipe_cc::{Algorithm, Amendments, CubicRules, Duration, StartupGains, SwiftOptions};
 use fullpipe_path::{Arrivals, CrossTraffic, Ecn, ElementConfig, MTU_BYTES};
 use fullpipe_sim::{
     AckPolicy, Application, Direction, FlowConfig, PacedBy, ReceiveWindow, Reordering,
@@ -9,7 +9,7 @@ use fullpipe_sim::{
 
 use super::build_net::Net;
 use super::error::Wrong;
-use super::quantity::Room;
+use super::quantity::{Room, Time};
 use super::schema::{App, CrossTable, Cubic, FlowTable, Late, Marks, Pacer, Spacing, Way};
 use super::{Cc, Protocol};
 use crate::units::show_duration;
@@ -125,6 +125,8 @@ pub(super) fn flow_config(
         quick: table.quick_acks.unwrap_or(flow.acks.quick),
     };
     flow.jitter = table.jitter.map_or(flow.jitter, |t| t.0);
+    flow.receiver_delay = table.receiver_delay.map_or(Duration::ZERO, |t| t.0);
+    flow.cc.swift = swift(table, algorithm, field)?;
     flow.pacer = match table.pacer {
         Some(Pacer::Noq) if table.transport == Some(Protocol::Tcp) => {
             let why = "\"noq\" is a QUIC stack's; leave it out";
@@ -164,6 +166,32 @@ pub(super) fn flow_config(
         }
     };
     Ok(flow)
+}
+
+/// Reads bbr-swift's targets. The first has the hops in it.
+fn swift(table: &FlowTable, algorithm: Algorithm, field: &str) -> Result<SwiftOptions, Wrong> {
+    let fields = [
+        ("swift_target", table.swift_target),
+        ("swift_range", table.swift_range),
+        ("swift_endpoint", table.swift_endpoint),
+    ];
+    let standard = SwiftOptions::DATA_CENTER;
+    let Some((name, _)) = fields.iter().find(|(_, time)| time.is_some()) else {
+        return Ok(standard);
+    };
+    if algorithm != Algorithm::BbrSwift {
+        let why = "only bbr-swift has it; write cc = \"bbr-swift\" too, or leave it out";
+        return Err(Wrong::new(format!("{field}.{name}"), why));
+    }
+    let of = |time: Option<Time>, standard| time.map_or(standard, |t| t.0);
+    let hops = if table.swift_target.is_some() { 0 } else { standard.hops };
+    Ok(SwiftOptions {
+        base_target: of(table.swift_target, standard.base_target),
+        hops,
+        flow_scaling_range: of(table.swift_range, standard.flow_scaling_range),
+        endpoint_target: of(table.swift_endpoint, standard.endpoint_target),
+        ..standard
+    })
 }
 
 /// Reads the settings that only TCP has.

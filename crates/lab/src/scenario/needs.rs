@@ -44,7 +44,7 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
 }
 
 /// The settings of a flow's transport, and whether a table has each.
-pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 23] {
+pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 27] {
     [
         ("receiver", flow.receiver.is_some()),
         ("mss", flow.mss.is_some()),
@@ -62,6 +62,10 @@ pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 23] {
         ("receive_window", flow.receive_window.is_some()),
         ("extra_rtt", flow.extra_rtt.is_some()),
         ("jitter", flow.jitter.is_some()),
+        ("receiver_delay", flow.receiver_delay.is_some()),
+        ("swift_target", flow.swift_target.is_some()),
+        ("swift_range", flow.swift_range.is_some()),
+        ("swift_endpoint", flow.swift_endpoint.is_some()),
         ("pacer", flow.pacer.is_some()),
         ("handshake", flow.handshake.is_some()),
         ("quick_acks", flow.quick_acks.is_some()),

@@ -191,6 +191,13 @@ pub(super) struct FlowTable {
     pub(super) extra_rtt: Option<Time>,
     /// Largest delay by the sender's host.
     pub(super) jitter: Option<Time>,
+    /// Largest delay by the receiver's host.
+    pub(super) receiver_delay: Option<Time>,
+    /// bbr-swift's targets: network RTT of a large window, what the flow scaling adds at most, and
+    /// the receiver's delay.
+    pub(super) swift_target: Option<Time>,
+    pub(super) swift_range: Option<Time>,
+    pub(super) swift_endpoint: Option<Time>,
     pub(super) pacer: Option<Pacer>,
     pub(super) handshake: Option<bool>,
     pub(super) quick_acks: Option<u32>,
@@ -244,6 +251,10 @@ impl Default for FlowTable {
             receive_window_initial: None,
             extra_rtt: None,
             jitter: None,
+            receiver_delay: None,
+            swift_target: None,
+            swift_range: None,
+            swift_endpoint: None,
             pacer: None,
             handshake: None,
             quick_acks: None,

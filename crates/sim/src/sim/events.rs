@@ -8,7 +8,7 @@ use fullpipe_path::{Delivered, Ecn, Event, Header, IPV4_UDP_HEADER_BYTES};
 use super::upwards::ANSWERS;
 use super::{CROSS, Sim, Timer};
 use crate::REQUEST_BYTES;
-use crate::config::{Application, FlowConfig, Route};
+use crate::config::{Application, Direction, FlowConfig, Route};
 use crate::flow::{Flow, Seeds, Wish};
 use crate::packet::{Chunk, Data, Up};
 use crate::random::{Stream, stream_seed};
@@ -111,9 +111,38 @@ impl Sim {
             let bytes = flow.config.handshake_bytes();
             return self.send_back(data.flow, bytes, Up::Handshake);
         }
+        if let Some(host) = &mut flow.host {
+            let due = host.hold(now, *data, ecn);
+            return self.arm(Timer::Receiver, data.flow, due);
+        }
+        self.take_in::<UP>(data, ecn, now);
+    }
+
+    /// The receiver's host gets to the packets whose time has come.
+    #[cold]
+    fn serve_host(&mut self, i: u32) {
+        let now = self.now;
+        while let Some(flow) = self.alive(i)
+            && let Some((arrived, data, ecn)) = flow.host.as_mut().and_then(|host| host.take(now))
+        {
+            match flow.config.direction {
+                Direction::Down => self.take_in::<false>(&data, ecn, arrived),
+                Direction::Up => self.take_in::<true>(&data, ecn, arrived),
+            }
+        }
+        if let Some(due) = self.alive(i).and_then(|flow| flow.host.as_ref()?.due()) {
+            self.arm(Timer::Receiver, i, due);
+        }
+    }
+
+    /// The receiver takes a packet in that arrived at its host at `arrived`.
+    #[inline]
+    fn take_in<const UP: bool>(&mut self, data: &Data, ecn: Ecn, arrived: Instant) {
+        let now = self.now;
+        let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
         let rtt = flow.sender.smoothed_rtt();
         let latency = self.latency_ns.of(flow.parent.unwrap_or(data.flow) as usize);
-        let ack = flow.receiver.on_packet(now, data, ecn, rtt, |_, written| {
+        let ack = flow.receiver.on_packet((now, arrived), data, ecn, rtt, |_, written| {
             latency.record(now.since(written).as_nanos());
         });
         let before = flow.received;
@@ -228,6 +257,10 @@ impl Sim {
             Timer::Sender => {}
             Timer::Receiver => {
                 let Some(flow) = self.alive(i) else { return };
+                if flow.host.is_some() {
+                    self.serve_host(i);
+                }
+                let Some(flow) = self.alive(i) else { return };
                 if flow.receiver.deadline().is_some_and(|due| due <= now) {
                     let (bytes, ack) = (flow.ack_bytes, flow.receiver.acknowledge(now));
                     self.send_back(i, bytes, Up::Ack(ack));
@@ -295,7 +328,9 @@ impl Sim {
         };
         config.cc.seed = stream_seed(config.cc.seed, Stream::Connection, number as u64);
         let jitter = stream_seed(config.cc.seed, Stream::Jitter, 0);
-        let mut flow = Flow::new(config, template.route, self.now, Seeds { starts: 0, jitter });
+        let receiver = stream_seed(config.cc.seed, Stream::Receiver, 0);
+        let seeds = Seeds { starts: 0, jitter, receiver };
+        let mut flow = Flow::new(config, template.route, self.now, seeds);
         flow.parent = Some(parent);
         self.short.push(Some(Box::new(flow)));
         self.parents.push(parent);

@@ -326,6 +326,7 @@ fn an_algorithm_that_wants_ecn_answers_marks() {
         (Algorithm::Bbr3Linux, true, true),
         (Algorithm::Bbr3xLinux, false, false),
         (Algorithm::Bbr3xLinux, true, true),
+        (Algorithm::BbrSwift, false, true),
         (Algorithm::Bbr1, false, false),
         (Algorithm::Cubic, false, true),
         (Algorithm::Reno, false, true),

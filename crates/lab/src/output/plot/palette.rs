@@ -15,7 +15,7 @@ const OTHER: &str = "#888888";
 
 /// Algorithms have the same colour everywhere. Two share one where they never stand beside each
 /// other.
-const COLOURS: [(&str, &str); 26] = [
+const COLOURS: [(&str, &str); 27] = [
     ("bbr3", BLUE),
     ("bbr1", GREEN),
     ("cubic", ORANGE),
@@ -23,6 +23,7 @@ const COLOURS: [(&str, &str); 26] = [
     ("bbr3-linux", SKY),
     ("bbr3x", "#882255"),
     ("bbr3x-linux", AMBER),
+    ("bbr-swift", YELLOW),
     ("noq:bbr3", SKY),
     ("noq:cubic", AMBER),
     ("noq:reno", GREEN),
@@ -82,7 +83,7 @@ mod tests {
             assert!(COLOURS[..i].iter().all(|(other, _)| other != name), "{name} is named twice");
         }
         for together in [
-            &["bbr3", "bbr1", "cubic", "reno", "bbr3-linux", "bbr3x"][..],
+            &["bbr3", "bbr1", "cubic", "reno", "bbr3-linux", "bbr3x", "bbr-swift"][..],
             &["bbr3", "cubic", "noq:bbr3", "noq:cubic", "noq:reno"],
             &["bbr3", "cubic", "quinn:bbr", "quinn:cubic", "quinn:reno"],
             &["bbr3", "cubic", "s2n:bbr", "s2n:cubic"],

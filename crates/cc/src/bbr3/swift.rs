@@ -1,0 +1,446 @@
+//! Swift's law (Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
+//! Datacenter", SIGCOMM 2020), in the flavour `bbr-swift`. `docs/bbr-swift.md` says what of it is
+//! published, what is ours, and what was measured.
+//!
+//! Swift compares delays with targets. The round trip without the time in the receiver's host, the
+//! network RTT, governs the fabric window; the time in the receiver's host governs the endpoint
+//! window; the smaller of both windows is what may be in flight. Below its target a window grows by
+//! a packet a round trip; above it, at most once a round trip, it shrinks by a part that follows
+//! the excess. A window of less than a packet is kept by pacing: one packet in several round trips.
+//!
+//! Swift's code at Google is not public, nor is its BBR.Swift. What joins the law to BBR's model is
+//! ours:
+//!
+//! - BBR's RTT is the network RTT, in min_rtt and everything that follows from it. The volume in
+//!   flight may be larger by what waits in the receiver's host.
+//! - Both windows bound C.cwnd and the pacing rate after BBR's own bounds: they are short-term
+//!   bounds, which a snapshot shows as inflight_shortterm. A window comes into force with the first
+//!   delay above its target, at what was in flight then, and goes out of force when BBR's model
+//!   allows no more than it.
+//! - Startup ends with a round of which the shortest network RTT is above the target: each packet
+//!   waited, so the pipe is full. The fabric window is the estimated BDP from there.
+//! - In UP a network RTT above the target is an inflight that is too high, as too many losses are.
+//! - REFILL raises the fabric window to the estimated BDP, in place of BBR's reset: that much makes
+//!   no queue. REFILL and UP double the window while the network RTT is below the target.
+//! - A target is never below one and a half times min_rtt. Swift's operators know the distances in
+//!   their network; here it is measured, so that a path which is longer than the options say works.
+//! - There is no pacing margin: it is there to drain queues, which the law does.
+
+use super::params::{
+    FAR_SHIFT, FLOW_SCALING_MAX_PACKETS, FLOW_SCALING_MIN_MILLIPACKETS, Flavour,
+    LEAST_RATE_INTERVAL, LEAST_WINDOW_DIVISOR, NEAR_SHIFT, QUANTUM_RTT_DIVISOR, RECEIVER_DELAY_SHIFT,
+    SWIFT_BETA, SWIFT_MAX_DECREASE, SWIFT_PACING_GAIN,
+};
+use super::Bbr3;
+use crate::config::SwiftOptions;
+use crate::conn::{Conn, INFINITE};
+use crate::sampler::RateSample;
+use crate::snapshot::State;
+use crate::units::{Duration, Instant, Rate, mul_div};
+
+/// Windows are in units of a byte's binary fraction 2^-10: a thousandth of a packet is a few bytes.
+const UNIT_SHIFT: u32 = 10;
+
+/// Fixed point of [`inverse_sqrt`].
+const INVERSE_SHIFT: u32 = 20;
+
+/// State of Swift's law.
+#[derive(Clone, Debug)]
+pub(crate) struct Swift {
+    fabric: Window,
+    endpoint: Window,
+    /// The options in nanoseconds: base target with the hops, range of the flow scaling, the
+    /// endpoint's target, and the longest delay that a receiver is believed.
+    base_target: u32,
+    scaling_range: u32,
+    endpoint_target: u32,
+    max_receiver_delay: u32,
+    /// The longest receiver's delay of late, in nanoseconds.
+    receiver_delay: u32,
+    /// The shortest network RTT of this round in nanoseconds; [`u32::MAX`] before one.
+    least_rtt: u32,
+}
+
+impl Swift {
+    pub(super) fn new(options: &SwiftOptions) -> Self {
+        let hops = options.hop_delay.times(options.hops.into());
+        Self {
+            fabric: Window::NONE,
+            endpoint: Window::NONE,
+            base_target: nanos(options.base_target + hops),
+            scaling_range: nanos(options.flow_scaling_range),
+            endpoint_target: nanos(options.endpoint_target),
+            max_receiver_delay: nanos(options.max_receiver_delay),
+            receiver_delay: 0,
+            least_rtt: u32::MAX,
+        }
+    }
+
+    /// The smaller of both windows; [`INFINITE`] if none is in force.
+    fn window(&self) -> u64 {
+        self.fabric.size.min(self.endpoint.size)
+    }
+
+    /// The fabric's target for a flow with a window of `size` and the distance `min_rtt`.
+    fn fabric_target(&self, size: u64, smss: u64, min_rtt: Duration) -> Duration {
+        let (min_rtt, base) = (min_rtt.as_nanos(), u64::from(self.base_target));
+        let is_far = min_rtt > base + u64::from(self.scaling_range);
+        let shift = if is_far { FAR_SHIFT } else { NEAR_SHIFT };
+        let base = base.max(min_rtt.saturating_add(min_rtt >> shift));
+        let scaling = flow_scaling(size, smss, self.scaling_range.into());
+        Duration::from_nanos(base.saturating_add(scaling))
+    }
+}
+
+/// A window of Swift's law.
+#[derive(Clone, Debug)]
+struct Window {
+    /// In 2^-10 bytes; [`INFINITE`] if it is not in force.
+    size: u64,
+    /// It does not shrink again before this.
+    next_cut: Instant,
+}
+
+impl Window {
+    const NONE: Self = Self { size: INFINITE, next_cut: Instant::from_nanos(0) };
+
+    fn is_in_force(&self) -> bool {
+        self.size != INFINITE
+    }
+
+    /// Grows for `acked` bytes whose delay was below the target; out of force above `most` bytes.
+    ///
+    /// By a packet a round trip: SMSS * acked / window, Swift's ai of one. Below one packet Swift
+    /// adds ai for each packet acknowledged, which makes a window of a twentieth of a packet one of
+    /// a whole one at once, and of a thousand such flows as many packets. Here it is that times the
+    /// window in packets, so that both rules are the same at one packet: an ACK there doubles the
+    /// window at most.
+    fn grow(&mut self, acked: u64, smss: u64, doubles: bool, most: u64) {
+        if !self.is_in_force() {
+            return;
+        }
+        let packet = smss << UNIT_SHIFT;
+        let added = if self.size < packet {
+            mul_div(self.size, acked.min(smss), smss)
+        } else if doubles {
+            acked.saturating_mul(1 << UNIT_SHIFT)
+        } else {
+            // In units: (SMSS * acked / bytes) * 2^10.
+            mul_div(smss, acked.saturating_mul(1 << (2 * UNIT_SHIFT)), self.size)
+        };
+        self.size = self.size.saturating_add(added);
+        if self.size >= most.saturating_mul(1 << UNIT_SHIFT) {
+            self.size = INFINITE;
+        }
+    }
+
+    /// Shrinks for a `delay` above `target`: by the factor max(1 - beta * (delay - target) / delay,
+    /// 1 - max_mdf), from what was in flight if that was less, and to no less than `least`.
+    fn shrink(&mut self, flight: u64, delay: Duration, target: Duration, least: u64) {
+        let size = self.size.min(flight.saturating_mul(1 << UNIT_SHIFT));
+        let excess = (delay - target).as_nanos();
+        let part = SWIFT_BETA.of(mul_div(size, excess, delay.as_nanos()));
+        self.size = (size - part.min(SWIFT_MAX_DECREASE.of(size))).max(least);
+    }
+}
+
+/// The time that the flow scaling adds to the target of a flow with a window of `size`, of at most
+/// `range` nanoseconds: clamp(alpha / sqrt(window) + beta, 0, range), window in packets.
+///
+/// Of n flows that arrive at random the mean queue grows as the square root of n, and n goes as 1 /
+/// window: a target that grows alike does not punish a flow for the number of flows.
+fn flow_scaling(size: u64, smss: u64, range: u64) -> u64 {
+    let packets = mul_div(size, 1 << (INVERSE_SHIFT - UNIT_SHIFT), smss);
+    let packets = packets.min(1 << 52);
+    let least = inverse_sqrt(FLOW_SCALING_MAX_PACKETS << INVERSE_SHIFT);
+    let most = inverse_sqrt((FLOW_SCALING_MIN_MILLIPACKETS << INVERSE_SHIFT) / 1_000);
+    let above = inverse_sqrt(packets).saturating_sub(least);
+    mul_div(range, above, most - least).min(range)
+}
+
+/// 2^20 / sqrt(packets), with `packets` in units of 2^-20.
+const fn inverse_sqrt(packets: u64) -> u64 {
+    let sqrt = packets.isqrt(); // in 2^-10
+    let sqrt = if sqrt == 0 { 1 } else { sqrt };
+    (1 << (INVERSE_SHIFT + INVERSE_SHIFT / 2)) / sqrt
+}
+
+/// The least window in its unit. A thousandth of a packet, Swift's least window as simulators have
+/// it, is one packet in 25 ms where the RTT is 25 us. On longer paths a thousandth would be seconds
+/// without a packet, and so without news; there it is that same packet in 25 ms, and from that
+/// distance on one packet in each round trip.
+fn least_window(smss: u64, rtt: Duration) -> u64 {
+    let packet = smss << UNIT_SHIFT;
+    let by_time = mul_div(packet, rtt.as_nanos(), LEAST_RATE_INTERVAL.as_nanos());
+    by_time.clamp((packet / LEAST_WINDOW_DIVISOR).max(1), packet)
+}
+
+fn nanos(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
+}
+
+impl<F: Flavour> Bbr3<F> {
+    /// The sample with the network RTT: without the time that the packet, or its ACK, spent in the
+    /// receiver's host, and never below the connection's shortest round trip (RFC 9002 section 5.3:
+    /// a receiver that tells of more delay than there was must not make the path look shorter).
+    #[inline]
+    pub(super) fn network_sample(&self, conn: &Conn, rs: &RateSample) -> RateSample {
+        let (Some(swift), Some(rtt)) = (F::swift(&self.own), rs.rtt()) else { return *rs };
+        let most = Duration::from_nanos(swift.max_receiver_delay.into());
+        let held = rs.receiver_delay().min(most).min(rtt);
+        let network = (rtt - held).max(conn.sampler.min_rtt().min(rtt));
+        let mut sample = *rs;
+        sample.rtt = network;
+        sample.set_receiver_delay(held);
+        sample
+    }
+
+    /// Swift's law for one ACK. `rs` is the network's sample.
+    pub(super) fn follow_swift(&mut self, conn: &Conn, rs: &RateSample) {
+        let (min_rtt, smss, round_start) = (self.min_rtt, conn.smss, self.round_start);
+        let Some(swift) = F::swift_mut(&mut self.own) else { return };
+        let Some(rtt) = rs.rtt() else { return };
+        let (held, now) = (rs.receiver_delay(), rs.now);
+        let peak = swift.receiver_delay - (swift.receiver_delay >> RECEIVER_DELAY_SHIFT);
+        let receiver_delay = nanos(held).max(peak);
+        self.is_model_new |= receiver_delay != swift.receiver_delay;
+        swift.receiver_delay = receiver_delay;
+
+        let flight = rs.tx_in_flight;
+        let size = swift.fabric.size.min(flight.saturating_mul(1 << UNIT_SHIFT));
+        let target = swift.fabric_target(size, smss, min_rtt.min(rtt));
+        let endpoint_target = Duration::from_nanos(swift.endpoint_target.into());
+        let least = least_window(smss, rtt + held);
+        let next_cut = now + rtt + held;
+        let doubles =
+            matches!(self.state, State::Startup | State::ProbeBwRefill | State::ProbeBwUp);
+        let most = self.max_inflight;
+        if held <= endpoint_target {
+            swift.endpoint.grow(rs.newly_acked, smss, doubles, most);
+        } else if now >= swift.endpoint.next_cut {
+            swift.endpoint.shrink(flight, held, endpoint_target, least);
+            swift.endpoint.next_cut = next_cut;
+        }
+        // The rate follows the windows and the newest RTT, and the window that went out of force
+        // leaves it to the model.
+        self.is_model_new = true;
+        let least_rtt = swift.least_rtt;
+        swift.least_rtt = if round_start { nanos(rtt) } else { least_rtt.min(nanos(rtt)) };
+        if rtt <= target {
+            swift.fabric.grow(rs.newly_acked, smss, doubles, most);
+        } else if !self.full_bw_reached {
+            let is_over = round_start && least_rtt != u32::MAX;
+            if is_over && Duration::from_nanos(least_rtt.into()) > target {
+                self.end_startup_for_swift(conn, rs);
+            }
+        } else if now >= swift.fabric.next_cut {
+            swift.fabric.shrink(flight, rtt, target, least);
+            swift.fabric.next_cut = next_cut;
+            if self.state == State::ProbeBwUp {
+                self.end_probe_for_swift(conn, now);
+            }
+        }
+    }
+
+    /// A network RTT above the target in UP: HandleInflightTooHigh(), but for inflight_longterm,
+    /// which stays as losses left it. The fabric window is that bound here, and has no headroom for
+    /// others below it: with headroom a flow to a slow receiver had 0.9 of a link.
+    #[cold]
+    fn end_probe_for_swift(&mut self, conn: &Conn, now: Instant) {
+        self.prev_probe_too_high = true;
+        self.is_bw_probe_sample = false;
+        self.start_probe_bw_down(conn, now);
+    }
+
+    /// Each packet of a round of Startup waited for longer than the target: the pipe is full. What
+    /// follows is the exit by a plateau, and Drain.
+    #[cold]
+    fn end_startup_for_swift(&mut self, conn: &Conn, rs: &RateSample) {
+        self.full_bw_now = true;
+        self.full_bw_reached = true;
+        self.is_model_new = true;
+        let distance = self.min_rtt.min(rs.rtt);
+        let bdp = self.max_bw.bytes_in(distance).saturating_mul(1 << UNIT_SHIFT);
+        if let Some(swift) = F::swift_mut(&mut self.own) {
+            swift.fabric.size = bdp.max(least_window(conn.smss, rs.rtt));
+            swift.fabric.next_cut = rs.now + rs.rtt;
+        }
+    }
+
+    /// REFILL begins: the fabric window is the estimated BDP at least, which makes no queue.
+    pub(super) fn refill_for_swift(&mut self) {
+        let bdp = self.max_bw.bytes_in(self.min_rtt).saturating_mul(1 << UNIT_SHIFT);
+        if let Some(swift) = F::swift_mut(&mut self.own) {
+            swift.fabric.size = swift.fabric.size.max(bdp);
+            self.is_model_new = true;
+        }
+    }
+
+    /// The most that both windows let this flow send in: [`Rate::MAX`] without one.
+    ///
+    /// Below a packet it is the window in a round trip, exactly: that is how such a window is kept.
+    /// Above it a quarter more, so that the window is the limit and the pacer spreads it.
+    pub(super) fn swift_rate(&self, conn: &Conn) -> Rate {
+        let window = F::swift(&self.own).map_or(INFINITE, Swift::window);
+        let (true, Some(rtt)) = (window != INFINITE, conn.latest_rtt()) else { return Rate::MAX };
+        let units = Rate::from_volume(window, rtt).as_bytes_per_sec();
+        let rate = Rate::from_bytes_per_sec(units >> UNIT_SHIFT);
+        if window < conn.smss << UNIT_SHIFT { rate } else { SWIFT_PACING_GAIN.of_rate(rate) }
+    }
+
+    /// Bounds C.cwnd by both windows; below one packet it is one, and the pacer does the rest.
+    #[inline]
+    pub(super) fn bound_cwnd_for_swift(&self, conn: &mut Conn) {
+        if let Some(swift) = F::swift(&self.own) {
+            let window = (swift.window() >> UNIT_SHIFT).max(self.min_pipe_cwnd(conn));
+            conn.cwnd = conn.cwnd.min(window);
+        }
+    }
+
+    /// The windows as a short-term bound in bytes, for a snapshot; at least 1, [`INFINITE`] for
+    /// none.
+    pub(super) fn swift_inflight(&self) -> u64 {
+        match F::swift(&self.own).map_or(INFINITE, Swift::window) {
+            INFINITE => INFINITE,
+            window => (window >> UNIT_SHIFT).max(1),
+        }
+    }
+
+    /// Bytes that wait in the receiver's host: they are in flight, and not in the network.
+    pub(super) fn volume_at_receiver(&self) -> u64 {
+        let Some(swift) = F::swift(&self.own) else { return 0 };
+        self.bw.bytes_in(Duration::from_nanos(swift.receiver_delay.into()))
+    }
+
+    /// The time at the pacing rate that C.send_quantum is, where min_rtt decides: a burst of a
+    /// millisecond is many round trips of a data centre, and no pacing.
+    pub(super) fn quantum_time_for_swift(&self) -> Duration {
+        match F::swift(&self.own) {
+            Some(_) => Duration::from_nanos(self.min_rtt.as_nanos() / QUANTUM_RTT_DIVISOR),
+            None => Duration::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SMSS: u64 = 1_452;
+    const PACKET: u64 = SMSS << UNIT_SHIFT;
+
+    fn micros(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    fn window(size: u64) -> Window {
+        Window { size, ..Window::NONE }
+    }
+
+    /// Against the formula in the reals: alpha / sqrt(w) + beta, in thousandths of the range.
+    #[test]
+    fn the_flow_scaling_is_that_of_the_formula() {
+        // 1/sqrt(0.1) = 3.16228, 1/sqrt(100) = 0.1; (1/sqrt(w) - 0.1) / 3.06228.
+        let known = [
+            (1u64, 1_000), // 0.001 packets: the range is the most
+            (100, 1_000),  // 0.1
+            (200, 698),    // 2.23607
+            (500, 429),    // 1.41421
+            (1_000, 294),  // 1
+            (2_150, 190),  // 0.68199
+            (10_000, 71),  // 0.31623
+            (100_000, 0),  // 100
+            (10_000_000, 0),
+        ];
+        for (millipackets, expected) in known {
+            let size = PACKET * millipackets / 1_000;
+            let scaled = flow_scaling(size, SMSS, 1_000_000).div_ceil(1_000);
+            assert!(scaled.abs_diff(expected) <= 2, "{millipackets}: {scaled}, {expected}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_never_below_one_and_a_half_distances() {
+        let swift = Swift::new(&SwiftOptions::DATA_CENTER);
+        let far = |distance| swift.fabric_target(200 * PACKET, SMSS, distance);
+        assert_eq!(far(micros(20)), micros(44));
+        assert_eq!(far(micros(80)), micros(90));
+        assert_eq!(far(micros(40_000)), micros(60_000));
+        let many = swift.fabric_target(PACKET / 20, SMSS, micros(20));
+        assert_eq!(many, micros(44 + 125));
+    }
+
+    #[test]
+    fn a_window_grows_by_a_packet_a_round_trip() {
+        let mut w = window(10 * PACKET);
+        (0..10).for_each(|_| w.grow(SMSS, SMSS, false, u64::MAX));
+        assert!(w.size.abs_diff(11 * PACKET) < PACKET / 20, "{}", w.size);
+        w.grow(11 * SMSS, SMSS, true, u64::MAX);
+        assert!(w.size.abs_diff(22 * PACKET) < PACKET / 10, "twice in REFILL and UP");
+        w.grow(SMSS, SMSS, false, 20 * SMSS);
+        assert_eq!(w.size, INFINITE, "the model allows less");
+    }
+
+    #[test]
+    fn a_window_below_one_packet_is_doubled_at_most() {
+        for size in [PACKET / 1_000, PACKET / 20, PACKET / 2, PACKET - 1] {
+            let mut w = window(size);
+            w.grow(SMSS, SMSS, true, u64::MAX);
+            assert_eq!(w.size, 2 * size);
+        }
+    }
+
+    #[test]
+    fn a_window_shrinks_by_the_excess_and_by_no_more_than_half() {
+        let shrunk = |delay, flight| {
+            let mut w = window(100 * PACKET);
+            w.shrink(flight, micros(delay), micros(100), 1);
+            w.size
+        };
+        // 1 - 0.8 * 25 / 125 = 0.84.
+        assert_eq!(shrunk(125, u64::MAX), 84 * PACKET);
+        assert_eq!(shrunk(100, u64::MAX), 100 * PACKET);
+        assert_eq!(shrunk(1_000_000, u64::MAX), 50 * PACKET);
+        assert_eq!(shrunk(1_000_000, 10 * SMSS), 5 * PACKET, "half of what was in flight");
+    }
+
+    #[test]
+    fn the_least_window_is_a_packet_in_25_ms_and_at_most_a_packet() {
+        assert_eq!(least_window(SMSS, micros(25)), PACKET / 1_000);
+        assert_eq!(least_window(SMSS, micros(1)), PACKET / 1_000);
+        assert_eq!(least_window(SMSS, micros(5_000)), PACKET / 5);
+        assert_eq!(least_window(SMSS, micros(80_000)), PACKET);
+        assert_eq!(least_window(1, micros(1)), 1);
+    }
+
+    proptest! {
+        /// Nothing overflows, and a window in force is never below its least one nor zero.
+        #[test]
+        fn the_law_keeps_its_bounds(
+            size in prop_oneof![1u64..1 << 20, any::<u64>()],
+            smss in 1u64..65_536,
+            (acked, flight, most) in any::<(u64, u64, u64)>(),
+            (delay, target) in any::<(u64, u64)>(),
+            range in any::<u32>(),
+        ) {
+            let scaled = flow_scaling(size, smss, range.into());
+            prop_assert!(scaled <= u64::from(range));
+            prop_assert!(flow_scaling(size / 2, smss, range.into()) >= scaled, "smaller is more");
+            let (mut grown, mut cut) = (window(size), window(size));
+            grown.grow(acked, smss, acked % 2 == 0, most);
+            prop_assert!(grown.size >= size);
+            let (delay, target) = (Duration::from_nanos(delay), Duration::from_nanos(target));
+            let least = least_window(smss, delay);
+            cut.shrink(flight, delay, target.min(delay), least);
+            prop_assert!(cut.size >= least && least > 0);
+            prop_assert!(cut.size <= size.max(least));
+        }
+
+        #[test]
+        fn the_square_root_is_exact(n in any::<u64>()) {
+            let root = u128::from(n.isqrt());
+            prop_assert!(root * root <= u128::from(n) && (root + 1) * (root + 1) > u128::from(n));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `bbr-swift` over a link, and what of BBR it changes.
+
+use super::State;
+use crate::test_link::{Link, MS};
+use crate::{Algorithm, Config, Duration, SendDecision, SwiftOptions};
+
+const RTT: Duration = Duration::from_micros(25);
+/// Of [`SwiftOptions::DATA_CENTER`], with its hops.
+const TARGET: Duration = Duration::from_micros(44);
+
+fn data_center(mbit: u64) -> Link {
+    let config = Config { smss: 1_452, handshake_rtt: Some(RTT), ..Config::new(1) };
+    Link::with(Algorithm::BbrSwift, mbit, RTT, config)
+}
+
+/// The share of the link that is carried in `time`, and the longest queue.
+fn measure(link: &mut Link, time: Duration) -> (u64, Duration) {
+    let (end, before, mut longest) = (link.now + time, link.delivered, Duration::ZERO);
+    while link.now < end {
+        link.step(&mut || false);
+        longest = longest.max(link.free.since(link.now));
+    }
+    ((link.delivered - before) * 1_000 / link.rate.bytes_in(time), longest)
+}
+
+#[test]
+fn one_flow_fills_the_link_and_keeps_its_target() {
+    for mbit in [1_000, 10_000, 100_000] {
+        let mut link = data_center(mbit);
+        link.run(MS.times(5));
+        let (permille, longest) = measure(&mut link, MS.times(20));
+        assert!(permille >= 970, "{mbit} Mbit/s: {permille}");
+        let most = TARGET + link.rate.time_for(link.cc.burst_bound());
+        assert!(longest <= most, "{mbit} Mbit/s: {longest}");
+    }
+}
+
+/// Startup ends when a round's shortest network RTT is above the target, and not after three rounds
+/// of a plateau.
+#[test]
+fn startup_ends_with_a_round_above_the_target() {
+    let mut link = data_center(1_000);
+    link.run_to(State::Drain);
+    let drained = link.bbr();
+    assert!(drained.full_bw_count < 3, "{drained:?}");
+    let window = drained.inflight_shortterm.expect("the fabric window");
+    let bdp = link.rate.bytes_in(RTT);
+    assert!((bdp / 2..=2 * bdp).contains(&window), "{window} of {bdp}");
+}
+
+/// The queue of others alone is ten times the target: the window shrinks to a thousandth of a
+/// packet and no further, and packets leave all the same. When the others are gone the flow has the
+/// link again.
+#[test]
+fn a_window_below_one_packet_is_kept_by_pacing() {
+    let mut link = data_center(10_000);
+    link.run(MS.times(5));
+    let end = link.now + Duration::from_secs(1);
+    let (mut packets, mut least) = (0, u64::MAX);
+    while link.now < end {
+        link.free = link.free.max(link.now + TARGET.times(10));
+        let before = link.delivered;
+        link.step(&mut || false);
+        packets += (link.delivered - before) / link.size;
+        least = least.min(link.bbr().inflight_shortterm.unwrap_or(u64::MAX));
+        assert!(link.cc.cwnd() >= link.size);
+    }
+    assert!(least <= 1_452 / 50, "{least} bytes");
+    // A packet in 25 ms is the least; probes let a few more pass.
+    assert!((30..3_000).contains(&packets), "{packets} packets");
+    link.run(MS.times(100));
+    let (permille, _) = measure(&mut link, MS.times(20));
+    assert!(permille >= 900, "{permille}");
+}
+
+/// However small the window, a packet leaves at the time that the pacer names.
+#[test]
+fn a_flow_with_the_least_window_is_never_stuck() {
+    let mut link = data_center(10_000);
+    for _ in 0..3_000 {
+        link.free = link.now + TARGET.times(20);
+        link.step(&mut || false);
+    }
+    while !link.flight.is_empty() {
+        link.busy = false;
+        link.step(&mut || false);
+    }
+    match link.cc.can_send(link.now) {
+        SendDecision::Now { .. } => {}
+        SendDecision::At(at) => {
+            assert!(at.since(link.now) <= MS.times(30), "{}", at.since(link.now));
+            assert!(matches!(link.cc.can_send(at), SendDecision::Now { .. }));
+        }
+        SendDecision::CwndLimited => panic!("nothing is in flight: {:?}", link.cc),
+    }
+}
+
+/// A receiver that takes three times the round trip and says so makes no difference to the network
+/// window, and with room for what it holds none to the rate.
+#[test]
+fn a_busy_receiver_does_not_slow_the_network_window() {
+    let mut link = data_center(10_000);
+    link.receiver_delay = RTT.times(3);
+    link.run(MS.times(5));
+    let (permille, longest) = measure(&mut link, MS.times(20));
+    assert!(permille >= 970, "{permille}");
+    assert!(longest <= TARGET, "{longest}");
+    let min_rtt = link.bbr().min_rtt.expect("measured");
+    assert!(min_rtt <= RTT + Duration::from_micros(2), "{min_rtt}");
+}
+
+/// What is in the receiver's host longer than its target shrinks the endpoint window.
+#[test]
+fn a_receiver_above_its_target_shrinks_the_endpoint_window() {
+    let cwnd_of = |endpoint_target| {
+        let swift = SwiftOptions { endpoint_target, ..SwiftOptions::DATA_CENTER };
+        let config = Config { handshake_rtt: Some(RTT), swift, ..Config::new(1) };
+        let mut link = Link::with(Algorithm::BbrSwift, 10_000, RTT, config);
+        link.receiver_delay = Duration::from_micros(200);
+        link.run(MS.times(20));
+        link.cc.cwnd()
+    };
+    let (below, above) = (cwnd_of(Duration::from_micros(300)), cwnd_of(Duration::from_micros(100)));
+    assert!(above * 4 < below, "{above} and {below}");
+}
+
+/// RFC 9002 section 5.3: more delay than there was does not make the path look shorter than the
+/// shortest round trip.
+#[test]
+fn a_receiver_cannot_make_the_path_shorter() {
+    let mut link = data_center(10_000);
+    link.told_delay = Some(Duration::from_secs(1));
+    link.run(MS.times(5));
+    assert!(link.bbr().min_rtt.expect("measured") >= RTT);
+}
+
+/// The other algorithms do the same whatever the receiver's delay is.
+#[test]
+fn others_ignore_the_receivers_delay() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux, Algorithm::Bbr1] {
+        let sent = |told| {
+            let mut link = Link::new(algorithm, 50, MS.times(10));
+            link.told_delay = told;
+            link.run(Duration::from_secs(2));
+            (link.delivered, link.states, link.cc.snapshot())
+        };
+        let (silent, told) = (sent(None), sent(Some(MS.times(3))));
+        assert_eq!(silent.0, told.0, "{algorithm}");
+        assert_eq!(silent.1, told.1, "{algorithm}");
+        assert_eq!(std::format!("{:?}", silent.2), std::format!("{:?}", told.2), "{algorithm}");
+    }
+}

@@ -123,7 +123,8 @@ impl<F: Flavour> Bbr3<F> {
 
     /// Inflight(bw, gain), "Computing BBR.max_inflight".
     pub(super) fn inflight(&self, conn: &Conn, bw: Rate, gain: Gain) -> u64 {
-        self.quantization_budget(conn, self.bdp_multiple(conn, bw, gain))
+        let cap = self.bdp_multiple(conn, bw, gain).saturating_add(self.volume_at_receiver());
+        self.quantization_budget(conn, cap)
     }
 
     /// UpdateMaxInflight(), "Computing BBR.max_inflight".

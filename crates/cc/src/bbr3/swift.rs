@@ -22,13 +22,16 @@
 //! - In UP a network RTT above the target is an inflight that is too high, as too many losses are.
 //! - REFILL raises the fabric window to the estimated BDP, in place of BBR's reset: that much makes
 //!   no queue. REFILL and UP double the window while the network RTT is below the target.
-//! - A target is never below one and a half times min_rtt. Swift's operators know the distances in
-//!   their network; here it is measured, so that a path which is longer than the options say works.
+//! - Targets are absolute, as Swift's: operators know the distances in their network. A flow that
+//!   begins behind the others' queue takes it for distance; a target that followed min_rtt would
+//!   keep that queue, and a thousand flows filled any buffer. Only where min_rtt is far above
+//!   anything that the options know, it is one and a half times min_rtt at least: on long paths the
+//!   flow works, which is all.
 //! - There is no pacing margin: it is there to drain queues, which the law does.
 
 use super::params::{
-    FAR_SHIFT, FLOW_SCALING_MAX_PACKETS, FLOW_SCALING_MIN_MILLIPACKETS, Flavour,
-    LEAST_RATE_INTERVAL, LEAST_WINDOW_DIVISOR, NEAR_SHIFT, QUANTUM_RTT_DIVISOR, RECEIVER_DELAY_SHIFT,
+    FAR_SHIFT, FAR_TARGETS, FLOW_SCALING_MAX_PACKETS, FLOW_SCALING_MIN_MILLIPACKETS, Flavour,
+    LEAST_RATE_INTERVAL, LEAST_WINDOW_DIVISOR, QUANTUM_RTT_DIVISOR, RECEIVER_DELAY_SHIFT,
     SWIFT_BETA, SWIFT_MAX_DECREASE, SWIFT_PACING_GAIN,
 };
 use super::Bbr3;
@@ -81,12 +84,25 @@ impl Swift {
         self.fabric.size.min(self.endpoint.size)
     }
 
+    /// The distance that is believed of `min_rtt`: no more than the base target on a path that is
+    /// not far, where the rest is a queue.
+    fn distance(&self, min_rtt: Duration) -> Duration {
+        let (base, range) = (u64::from(self.base_target), u64::from(self.scaling_range));
+        let is_far = min_rtt.as_nanos() > FAR_TARGETS * (base + range);
+        if is_far { min_rtt } else { min_rtt.min(Duration::from_nanos(base)) }
+    }
+
+    /// The estimated BDP at that distance, in units of a window: it makes no queue.
+    fn bdp(&self, max_bw: Rate, min_rtt: Duration) -> u64 {
+        max_bw.bytes_in(self.distance(min_rtt)).saturating_mul(1 << UNIT_SHIFT)
+    }
+
     /// The fabric's target for a flow with a window of `size` and the distance `min_rtt`.
     fn fabric_target(&self, size: u64, smss: u64, min_rtt: Duration) -> Duration {
-        let (min_rtt, base) = (min_rtt.as_nanos(), u64::from(self.base_target));
-        let is_far = min_rtt > base + u64::from(self.scaling_range);
-        let shift = if is_far { FAR_SHIFT } else { NEAR_SHIFT };
-        let base = base.max(min_rtt.saturating_add(min_rtt >> shift));
+        let distance = self.distance(min_rtt).as_nanos();
+        let is_far = distance > self.base_target.into();
+        let distance = if is_far { distance.saturating_add(distance >> FAR_SHIFT) } else { 0 };
+        let base = u64::from(self.base_target).max(distance);
         let scaling = flow_scaling(size, smss, self.scaling_range.into());
         Duration::from_nanos(base.saturating_add(scaling))
     }
@@ -259,19 +275,18 @@ impl<F: Flavour> Bbr3<F> {
         self.full_bw_now = true;
         self.full_bw_reached = true;
         self.is_model_new = true;
-        let distance = self.min_rtt.min(rs.rtt);
-        let bdp = self.max_bw.bytes_in(distance).saturating_mul(1 << UNIT_SHIFT);
+        let (max_bw, min_rtt) = (self.max_bw, self.min_rtt.min(rs.rtt));
         if let Some(swift) = F::swift_mut(&mut self.own) {
-            swift.fabric.size = bdp.max(least_window(conn.smss, rs.rtt));
+            swift.fabric.size = swift.bdp(max_bw, min_rtt).max(least_window(conn.smss, rs.rtt));
             swift.fabric.next_cut = rs.now + rs.rtt;
         }
     }
 
     /// REFILL begins: the fabric window is the estimated BDP at least, which makes no queue.
     pub(super) fn refill_for_swift(&mut self) {
-        let bdp = self.max_bw.bytes_in(self.min_rtt).saturating_mul(1 << UNIT_SHIFT);
+        let (max_bw, min_rtt) = (self.max_bw, self.min_rtt);
         if let Some(swift) = F::swift_mut(&mut self.own) {
-            swift.fabric.size = swift.fabric.size.max(bdp);
+            swift.fabric.size = swift.fabric.size.max(swift.bdp(max_bw, min_rtt));
             self.is_model_new = true;
         }
     }
@@ -361,11 +376,11 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_never_below_one_and_a_half_distances() {
+    fn a_target_follows_the_distance_on_long_paths_alone() {
         let swift = Swift::new(&SwiftOptions::DATA_CENTER);
         let far = |distance| swift.fabric_target(200 * PACKET, SMSS, distance);
         assert_eq!(far(micros(20)), micros(44));
-        assert_eq!(far(micros(80)), micros(90));
+        assert_eq!(far(micros(1_000)), micros(44), "a queue, or options of another network");
         assert_eq!(far(micros(40_000)), micros(60_000));
         let many = swift.fabric_target(PACKET / 20, SMSS, micros(20));
         assert_eq!(many, micros(44 + 125));

@@ -89,9 +89,9 @@ mod tests {
         };
         let mut seen = std::collections::HashSet::new();
         for seed in 0..200 {
-            for stream in [
-                Link, Uplink, Controller, Starts, Connection, Cross, Jitter, Repetition, Receiver,
-            ] {
+            for stream in
+                [Link, Uplink, Controller, Starts, Connection, Cross, Jitter, Repetition, Receiver]
+            {
                 for index in 0..100 {
                     assert!(
                         seen.insert(stream_seed(seed, stream, index)),

@@ -29,12 +29,12 @@
 //!   flow works, which is all.
 //! - There is no pacing margin: it is there to drain queues, which the law does.
 
+use super::Bbr3;
 use super::params::{
     FAR_SHIFT, FAR_TARGETS, FLOW_SCALING_MAX_PACKETS, FLOW_SCALING_MIN_MILLIPACKETS, Flavour,
     LEAST_RATE_INTERVAL, LEAST_WINDOW_DIVISOR, QUANTUM_RTT_DIVISOR, RECEIVER_DELAY_SHIFT,
     SWIFT_BETA, SWIFT_MAX_DECREASE, SWIFT_PACING_GAIN,
 };
-use super::Bbr3;
 use crate::config::SwiftOptions;
 use crate::conn::{Conn, INFINITE};
 use crate::sampler::RateSample;

@@ -57,14 +57,15 @@ fn measure(mut sim: Sim, from: u64, to: u64) -> (f64, f64) {
 }
 
 /// A BDP is 21 packets here: 200 flows have a tenth of a packet each. With windows of four packets
-/// they keep 800 in a buffer of 690.
+/// they keep 800 in a buffer of 690. The first windows do not fit either; their losses are known
+/// after a timeout.
 #[test]
 fn more_flows_than_packets_share_a_port_without_loss() {
-    let (goodput, lost) = measure(incast(Algorithm::BbrSwift, 200), 10_000, 30_000);
+    let (goodput, lost) = measure(incast(Algorithm::BbrSwift, 200), 50_000, 70_000);
     println!("bbr-swift: {goodput:.3}, lost {lost:.6}");
     assert!(goodput >= 0.9, "{goodput}");
     assert!(lost < 1e-4, "{lost}");
-    let (goodput, lost) = measure(incast(Algorithm::Bbr3, 200), 10_000, 30_000);
+    let (goodput, lost) = measure(incast(Algorithm::Bbr3, 200), 50_000, 70_000);
     println!("bbr3: {goodput:.3}, lost {lost:.6}");
     assert!(lost > 0.01, "{lost}");
 }

@@ -17,7 +17,10 @@ pub(super) fn has(setting: &str) -> bool {
     // Both ends are ours here. It has no other rule for reordering, no recovery without PRR, no
     // pause without a smaller window, no connection without a handshake, and no receiver that takes
     // its time.
-    !matches!(setting, "receiver" | "receiver_delay" | "handshake" | "reordering" | "idle_restart" | "prr")
+    !matches!(
+        setting,
+        "receiver" | "receiver_delay" | "handshake" | "reordering" | "idle_restart" | "prr"
+    )
 }
 
 /// Refuses what only the value of a setting shows.

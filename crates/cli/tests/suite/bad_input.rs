@@ -7,6 +7,7 @@ const ALGORITHMS: &[&str] = &[
     "unknown algorithm",
     "bbr3",
     "bbr3-linux",
+    "bbr-swift",
     "bbr1",
     "cubic",
     "reno",

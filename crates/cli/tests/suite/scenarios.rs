@@ -214,6 +214,15 @@ fn each_limit_of_bbr3x_is_met_or_known_not_to_be() {
     ]);
 }
 
+/// The files of bbr-swift that take little time; those of 1000 and 5000 flows are run by hand.
+#[test]
+fn each_limit_of_bbr_swift_is_met_or_known_not_to_be() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/bbr-swift");
+    let files = ["one-flow.toml", "incast.toml", "busy-receiver.toml"];
+    let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+}
+
 #[test]
 fn qlogs_go_where_they_can_and_a_bad_directory_is_told_before_anything_runs() {
     let dir = tempfile::tempdir().expect("a directory");

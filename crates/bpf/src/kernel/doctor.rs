@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 
 use super::inventory::Held;
+use super::variant::Variant;
 use super::{
     DEFAULT_NAME, DEFAULT_NAME_AMENDED, Status, cgroup, check, error, pins, status, sysctl,
     unknown_operations,
@@ -87,8 +88,14 @@ fn of_kernel() -> Vec<Finding> {
         Ok(()) => good(format!("Linux {release} can have it")),
         Err(error) => bad(error.to_string()),
     }];
+    findings.extend(Variant::of_this_kernel().ok().and_then(of_variant));
     findings.extend(of_operations(&unknown_operations().unwrap_or_default()));
     findings
+}
+
+fn of_variant(variant: Variant) -> Option<Finding> {
+    let kernels = variant.never_run_on()?;
+    Some(poor(format!("the variant of the program for {kernels} was never run: none was at hand")))
 }
 
 fn of_operations(unknown: &[String]) -> Option<Finding> {
@@ -213,6 +220,13 @@ mod tests {
         assert_eq!(finding.verdict, Verdict::Poor);
         assert!(finding.text.contains("--name"), "{finding}");
         assert_eq!(of_names(&names[..1], Some(&Status::default())), []);
+    }
+
+    #[test]
+    fn a_variant_that_was_never_run_is_a_warning() {
+        let said: Vec<_> = Variant::ALL.into_iter().filter_map(of_variant).collect();
+        let [finding] = &said[..] else { panic!("one: {said:?}") };
+        assert!(finding.text.contains("6.4 to 6.9"), "{finding}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ const IN_EACH: [(&str, Arguments); 7] = [
     ("sndbuf_expand", SOCK),
 ];
 
-/// Members of tcp_congestion_ops up to Linux 7.1. One that is not among them may have taken over a
+/// Members of tcp_congestion_ops up to Linux 7.3. One that is not among them may have taken over a
 /// part of another one's work, as cwnd_event_tx_start() did.
 const KNOWN: [&str; 19] = [
     "name",
@@ -99,6 +99,11 @@ impl Variant {
             Self::Since6_10 => "bbr3_ops_7_0",
             Self::Since6_4 => "bbr3_ops_6_9",
         }
+    }
+
+    /// The kernels that it is for, if it was never run on one of them.
+    pub(super) fn never_run_on(self) -> Option<&'static str> {
+        (self == Self::Since6_4).then_some("Linux 6.4 to 6.9")
     }
 
     /// The one that this kernel takes.

@@ -25,19 +25,11 @@ use fullpipe_adapter::{Timer, Timers};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use crate::path::{Leave, Path};
+use crate::pacing::{Grant, Pacing, Permit};
 
 thread_local! {
     /// Permission of the next batch on this thread.
     static GRANT: RefCell<Option<Grant>> = const { RefCell::new(None) };
-}
-
-/// A permission to send a part of a batch.
-struct Grant {
-    path: Arc<Path>,
-    /// Bytes at the beginning of the batch that have left.
-    gone: u64,
-    bytes: u64,
 }
 
 #[derive(Debug)]
@@ -52,23 +44,21 @@ impl PacedSocket {
     }
 
     /// Sends the part of a batch that may leave.
-    fn send_part(&self, transmit: &Transmit<'_>, grant: &Grant) -> io::Result<()> {
-        let whole = transmit.contents.len();
-        let segment = transmit.segment_size.unwrap_or(whole).max(1);
-        let begin = usize::try_from(grant.gone).unwrap_or(whole).min(whole);
-        let most = usize::try_from(grant.bytes).unwrap_or(whole);
-        let end = (begin + (most / segment).max(1) * segment).min(whole);
-        let part = &transmit.contents[begin..end];
+    fn send_part(&self, transmit: &Transmit<'_>, grant: Grant) -> io::Result<()> {
+        let (whole, segment) = (transmit.contents.len(), transmit.segment_size);
+        let range = grant.part(whole, segment);
+        let end = range.end;
+        let part = &transmit.contents[range];
         // Over a short path the answer can be there before the system call returns.
         let now = self.timers.now();
         self.socket.try_send(&Transmit {
             destination: transmit.destination,
-            ecn: transmit.ecn.filter(|_| grant.path.wants_ecn()),
+            ecn: transmit.ecn.filter(|_| grant.wants_ecn()),
             contents: part,
-            segment_size: transmit.segment_size.filter(|_| part.len() > segment),
+            segment_size: segment.filter(|segment| part.len() > *segment),
             src_ip: transmit.src_ip,
         })?;
-        grant.path.have_left(now, part.chunks(segment).map(<[u8]>::len));
+        grant.have_left(now, whole, segment);
         if end < whole { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
     }
 }
@@ -79,13 +69,13 @@ impl AsyncUdpSocket for PacedSocket {
             poller: self.socket.clone().create_io_poller(),
             timer: self.timers.timer(self.timers.now()),
             timers: self.timers.clone(),
-            path: None,
+            pacing: Pacing::new(),
         })
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         match GRANT.take() {
-            Some(grant) => self.send_part(transmit, &grant),
+            Some(grant) => self.send_part(transmit, grant),
             None => self.socket.try_send(transmit),
         }
     }
@@ -121,31 +111,24 @@ struct PacedPoller {
     poller: Pin<Box<dyn UdpPoller>>,
     timers: Timers,
     timer: Timer,
-    /// The path for which the connection made datagrams last.
-    path: Option<Arc<Path>>,
+    pacing: Pacing,
 }
 
 impl UdpPoller for PacedPoller {
     fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if let Some(path) = Path::take_made() {
-            this.path = Some(path);
-        }
+        this.pacing.look();
         let grant = loop {
-            let Some(path) = &this.path else { break None };
-            match path.may_leave(this.timers.now()) {
-                Leave::Now { gone, bytes } => {
-                    break Some(Grant { path: path.clone(), gone, bytes });
-                }
-                Leave::Unpaced => break None,
-                Leave::At(time) => {
+            match this.pacing.permit(this.timers.now()) {
+                Permit::Now(grant) => break grant,
+                Permit::At(time) => {
                     this.timer.reset(time);
                     ready!(this.timer.poll(cx));
                 }
             }
         };
         ready!(this.poller.as_mut().poll_writable(cx))?;
-        GRANT.set(grant);
+        GRANT.set(Some(grant));
         Poll::Ready(Ok(()))
     }
 }
@@ -163,6 +146,7 @@ mod tests {
     use std::sync::Mutex;
     use std::task::Waker;
 
+    use crate::path::Path;
     use fullpipe_cc::{Algorithm, Rate};
 
     /// A socket that notes the length and the segment size of what it is given.

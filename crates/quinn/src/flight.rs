@@ -124,6 +124,7 @@ impl Flight {
         if bytes == 0 {
             return lost;
         }
+        self.forget_older_than_lost(newest, bytes);
         let mut left = bytes;
         let mut fits = |packet: &PacketState| {
             let fits = packet.size() <= left;
@@ -146,6 +147,26 @@ impl Flight {
         }
         self.small.retain(|(made, packet)| *made > newest || !fits(packet));
         lost
+    }
+
+    /// Lets go of the oldest that cannot be among so many lost bytes, of which the newest packet was
+    /// made at `newest`: quinn no longer knows them, as those of a number space whose keys are gone.
+    /// Else each would be taken for a lost packet, and the lost one for the next.
+    fn forget_older_than_lost(&mut self, newest: Instant, bytes: u64) {
+        let older = self.full.iter().take_while(|group| group.made < newest);
+        let mut older: u64 = older.flat_map(|group| &group.packets).map(PacketState::size).sum();
+        let place = self.full.binary_search_by_key(&newest, |group| group.made);
+        let lost = place.ok().and_then(|i| self.full.get(i)?.packets.front());
+        let room = bytes.saturating_sub(lost.map_or(0, PacketState::size));
+        while let Some(oldest) = self.full.front_mut().filter(|_| older > room) {
+            match oldest.packets.pop_front() {
+                Some(packet) => {
+                    older -= packet.size();
+                    self.full_bytes -= packet.size();
+                }
+                None => drop(self.full.pop_front()),
+            }
+        }
     }
 
     /// Lets go of what was made before `time`: nobody will ask for it.
@@ -210,6 +231,20 @@ mod tests {
         assert!(flight.take_acked(at(1), 1200).is_none());
         assert!(flight.take_acked(at(2), 1200).is_some());
         assert_eq!(flight.take_lost(at(3), 3 * 1200 + 40).len(), 4);
+    }
+
+    #[test]
+    fn what_quinn_no_longer_knows_is_not_taken_for_what_was_lost() {
+        let mut flight = flight();
+        // Of those of 1 ms nobody hears any more.
+        for ms in [2, 2, 3, 3] {
+            assert!(flight.take_acked(at(ms), 1200).is_some());
+        }
+        let times =
+            |lost: Vec<PacketState>| lost.iter().map(PacketState::send_time).collect::<Vec<_>>();
+        assert_eq!(times(flight.take_lost(at(2), 1200)), [at(2)]);
+        assert_eq!(times(flight.take_lost(at(3), 1200)), [at(3)]);
+        assert_eq!(flight.full_bytes, 0);
     }
 
     #[test]

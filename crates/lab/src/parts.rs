@@ -3,7 +3,7 @@
 /// A part that a cargo feature stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The backend quic:quinn.
+    /// The backends quic:quinn and quic:quinn-virtual.
     Quinn,
     /// The backend quic:s2n.
     S2n,

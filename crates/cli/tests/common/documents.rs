@@ -56,7 +56,8 @@ fn work_dir() -> tempfile::TempDir {
 fn is_real(command: &str) -> bool {
     let over = command.split(" --over ").nth(1).or(command.split(" --backend ").nth(1));
     let backend = over.and_then(|rest| rest.split(' ').next());
-    backend.is_some_and(|backend| !["sim", "quic:noq", "tcp:user"].contains(&backend))
+    let virtual_ones = ["sim", "quic:noq", "quic:quinn-virtual", "tcp:user"];
+    backend.is_some_and(|backend| !virtual_ones.contains(&backend))
 }
 
 /// Runs the commands of a document that run in real time, or the others.

@@ -14,7 +14,7 @@ mod network;
 #[cfg(feature = "transports")]
 mod quic;
 #[cfg(feature = "transports")]
-mod quic_noq;
+mod quic_virtual;
 #[cfg(feature = "transports")]
 mod realtime;
 mod sim;
@@ -42,7 +42,7 @@ pub use tcp_linux::retransmitted_segments;
 #[cfg(feature = "transports")]
 pub use link::RealPath;
 #[cfg(feature = "transports")]
-pub use quic_noq::NoqFlow;
+pub use quic_virtual::NoqFlow;
 
 use crate::observe::{FlowSample, Observations, Progress, Sampling};
 use crate::parts::{NotBuilt, Part};
@@ -54,7 +54,7 @@ static BACKENDS: &[&dyn Backend] = &[
     #[cfg(feature = "transports")]
     &quic::NOQ,
     #[cfg(feature = "transports")]
-    &quic_noq::QuicNoq,
+    &quic_virtual::NOQ,
     #[cfg(all(feature = "transports", target_os = "linux"))]
     &tcp_linux::TcpLinux,
     #[cfg(feature = "transports")]
@@ -63,6 +63,8 @@ static BACKENDS: &[&dyn Backend] = &[
     &tcp_linux::TcpUserTun,
     #[cfg(feature = "quinn")]
     &quic::QUINN,
+    #[cfg(feature = "quinn")]
+    &quic_virtual::QUINN,
     #[cfg(feature = "s2n")]
     &quic::S2N,
     #[cfg(test)]
@@ -72,7 +74,7 @@ static BACKENDS: &[&dyn Backend] = &[
 /// The backends that a build may leave out. Without `transports` there is only the simulator, and
 /// nobody misses one of these.
 const OPTIONAL: &[(&str, Part)] = if cfg!(feature = "transports") {
-    &[("quic:quinn", Part::Quinn), ("quic:s2n", Part::S2n)]
+    &[("quic:quinn", Part::Quinn), ("quic:quinn-virtual", Part::Quinn), ("quic:s2n", Part::S2n)]
 } else {
     &[]
 };
@@ -140,10 +142,13 @@ impl BackendChoice {
     /// QUIC by noq.
     pub const QUIC: Self = Self(&quic::NOQ);
     /// QUIC by noq, under a virtual clock.
-    pub const QUIC_VIRTUAL: Self = Self(&quic_noq::QuicNoq);
+    pub const QUIC_VIRTUAL: Self = Self(&quic_virtual::NOQ);
     /// QUIC by quinn.
     #[cfg(feature = "quinn")]
     pub const QUINN: Self = Self(&quic::QUINN);
+    /// QUIC by quinn, under a virtual clock.
+    #[cfg(feature = "quinn")]
+    pub const QUINN_VIRTUAL: Self = Self(&quic_virtual::QUINN);
     /// QUIC by s2n-quic.
     #[cfg(feature = "s2n")]
     pub const S2N: Self = Self(&quic::S2N);

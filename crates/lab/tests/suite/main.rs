@@ -5,6 +5,7 @@ mod fields;
 mod hostile;
 mod metrics;
 mod over_quic_noq;
+mod over_quic_quinn;
 mod over_sim;
 mod over_tcp_user;
 mod quiche;

@@ -13,7 +13,7 @@ mod clients;
 mod flow;
 mod noq;
 #[cfg(feature = "quinn")]
-mod quinn;
+pub(super) mod quinn;
 #[cfg(feature = "s2n")]
 mod s2n;
 mod short;

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fullpipe_quic::bulk_block;
+use fullpipe_quic::{TransportSettings, bulk_block};
 use fullpipe_quinn::{QuinnController, controllers_with_seed};
 use fullpipe_sim::SenderStats;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
@@ -90,11 +90,11 @@ fn certificate(error: impl std::error::Error + Send + Sync + 'static) -> RunErro
     RunError::Certificate(Box::new(error))
 }
 
-fn transport(
-    settings: &Settings,
+/// quinn's configuration with these settings.
+pub(in crate::backend) fn transport(
+    of: &TransportSettings,
     controllers: Arc<dyn ControllerFactory + Send + Sync>,
 ) -> TransportConfig {
-    let of = &settings.transport;
     let idle_ms = VarInt::from_u64(of.idle_timeout.as_nanos() / 1_000_000);
     let mut config = TransportConfig::default();
     config
@@ -103,11 +103,25 @@ fn transport(
         .send_window(of.send_window)
         .max_idle_timeout(Some(IdleTimeout::from(idle_ms.unwrap_or(VarInt::MAX))))
         .congestion_controller_factory(controllers);
+    if let Some(bytes) = of.datagram_bytes {
+        config.initial_mtu(bytes).mtu_discovery_config(None);
+    }
+    config
+}
+
+/// As [`transport`], for an end that sends requests and acknowledgements: probes for larger packets
+/// would be most of it.
+pub(in crate::backend) fn receiving(of: &TransportSettings) -> TransportConfig {
+    let mut config = transport(of, Arc::new(CubicConfig::default()));
+    config.mtu_discovery_config(None);
     config
 }
 
 /// The factory of a congestion control; nothing for one that does not run over quinn.
-fn controllers(cc: Cc, seed: u64) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
+pub(in crate::backend) fn controllers(
+    cc: Cc,
+    seed: u64,
+) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
     match cc {
         Cc::Stack(StackAlgorithm::QuinnBbr) => Some(Arc::new(BbrConfig::default())),
         Cc::Stack(StackAlgorithm::QuinnCubic) => Some(Arc::new(CubicConfig::default())),
@@ -122,7 +136,7 @@ async fn accept_all(endpoint: Endpoint, config: ServerConfig, flows: Arc<Flows<C
         let Some((flow, cc, seed)) = flows.of(&incoming.orig_dst_cid()) else { continue };
         let Some(controllers) = controllers(cc, seed) else { continue };
         let mut config = config.clone();
-        config.transport_config(Arc::new(transport(&flows.settings, controllers)));
+        config.transport_config(Arc::new(transport(&flows.settings.transport, controllers)));
         let flows = flows.clone();
         // A connection that fails is seen by its client.
         tokio::spawn(async move { answer_all(incoming, config, flow, &flows).await.ok() });
@@ -182,11 +196,7 @@ impl stack::Dialer for Dialer {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone())?;
         let mut config = ClientConfig::with_root_certificates(Arc::new(roots))?;
-        let mut transport = transport(&self.settings, Arc::new(CubicConfig::default()));
-        // A client sends requests and acknowledgements: probes for larger packets would be most of
-        // it.
-        transport.mtu_discovery_config(None);
-        config.transport_config(Arc::new(transport));
+        config.transport_config(Arc::new(receiving(&self.settings.transport)));
         config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&first_connection_id)));
         let connecting = over.connect_with(config, server, server_name)?;
         let timeout = self.settings.handshake_timeout;

@@ -6,7 +6,8 @@ use fullpipe_quic::{CongestionControl, TransportSettings};
 use fullpipe_sim::{FlowConfig, SimConfig};
 
 use super::NO_TIMEOUT;
-use super::ends::{Identity, NoqEnds};
+use super::ends::Identity;
+use super::noq::NoqEnds;
 use crate::backend::RunError;
 use crate::backend::network::{Network, Transport};
 use crate::backend::virtual_time::World;

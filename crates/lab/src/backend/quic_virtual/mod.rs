@@ -1,11 +1,17 @@
-//! noq under a virtual clock: both ends are the whole of noq without its sockets, and between them
-//! are the links of the simulator. What TLS draws at random changes no size and no time, so the
-//! same seed gives the same figures; noq's own BBRv3 draws its probe times where nobody can seed
-//! it.
+//! QUIC stacks under a virtual clock: both ends are the whole of a stack without its sockets, and
+//! between them are the links of the simulator. What TLS draws at random changes no size and no
+//! time, so the same seed gives the same figures; noq's own BBRv3 draws its probe times, and
+//! quinn's BBR the phase of its gain cycle, where nobody can seed them.
 
 mod end;
 mod ends;
+mod noq;
 mod one_flow;
+#[cfg(feature = "quinn")]
+mod quinn;
+mod stack;
+
+use std::marker::PhantomData;
 
 use fullpipe_cc::Duration;
 use fullpipe_quic::TransportSettings;
@@ -17,19 +23,29 @@ use super::quic::{settings, streams};
 use super::{Backend, Request, RunError, virtual_time};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
-use ends::{Identity, NoqEnds};
+use ends::{Ends, Identity};
+use noq::Noq;
+#[cfg(feature = "quinn")]
+use quinn::Quinn;
+use stack::Stack;
 
 pub use one_flow::NoqFlow;
 
 /// Longer than any run.
 const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 
-/// noq under a virtual clock as a backend.
-pub(super) struct QuicNoq;
+/// A QUIC stack under a virtual clock as a backend.
+pub(super) struct QuicVirtual<S>(PhantomData<S>);
 
-impl Backend for QuicNoq {
+/// noq as a backend.
+pub(super) static NOQ: QuicVirtual<Noq> = QuicVirtual(PhantomData);
+/// quinn as a backend.
+#[cfg(feature = "quinn")]
+pub(super) static QUINN: QuicVirtual<Quinn> = QuicVirtual(PhantomData);
+
+impl<S: Stack> Backend for QuicVirtual<S> {
     fn name(&self) -> &'static str {
-        "quic:noq"
+        S::NAME
     }
 
     fn is_realtime(&self) -> bool {
@@ -41,7 +57,7 @@ impl Backend for QuicNoq {
     }
 
     fn algorithm(&self, cc: Cc) -> Option<Cc> {
-        matches!(cc, Cc::Program(_)).then_some(cc)
+        S::control(cc).map(|_| cc)
     }
 
     fn has(&self, feature: &Feature) -> bool {
@@ -79,12 +95,11 @@ impl Backend for QuicNoq {
         let transport: TransportSettings = settings(&path).transport;
         let identity = Identity::new()?;
         let mut network = Network::new(&scenario.config, |i, flow| {
-            let Some(Cc::Program(cc)) = scenario.flows.get(i).map(|flow| flow.cc) else {
-                return Err(RunError::Lost);
-            };
+            let cc = scenario.flows.get(i).and_then(|flow| S::control(flow.cc));
+            let cc = cc.ok_or(RunError::Lost)?;
             let mut transport = transport;
             if flow.stop.is_some() || matches!(flow.application, Application::OnOff { .. }) {
-                // What noq takes beyond what the path holds would be sent in the pause, or after
+                // What the stack takes beyond what the path holds would be sent in the pause, or after
                 // the end.
                 transport.send_window = path.holds();
             }
@@ -102,7 +117,7 @@ impl Backend for QuicNoq {
                     streams(&path)
                 }
             };
-            NoqEnds::new(flow, cc, transport, streams, &identity)
+            Ends::<S>::new(flow, cc, transport, streams, &identity)
         })?;
         virtual_time::run(scenario, &mut network, request)
     }

@@ -1,55 +1,46 @@
-//! One end of a flow: an endpoint of noq and its connections.
+//! One end of a flow: an endpoint and its connections.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::Ecn;
-use noq_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint,
-    EndpointConfig, Event, FourTuple, Incoming, PathId, ReadError, ServerConfig, StreamEvent,
-    StreamId, Transmit,
-};
 
-use super::ends::sample;
+use super::stack::{Arrival, Batch, Leave, News, Stack};
 use crate::backend::network::{Read, RttSample, Seen};
 
-type NoqInstant = std::time::Instant;
-
-/// Datagrams that noq's own driver asks for at a time.
-const BATCH: NonZeroUsize = NonZeroUsize::new(10).unwrap();
+type StackInstant = std::time::Instant;
 
 /// The bytes to write: streams take turns with so many.
 static ZEROS: [u8; 1 << 14] = [0; 1 << 14];
 
 /// Where each end sees the other.
-const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
+pub(super) const PEER: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
 
-/// noq's clock, which begins when the run does.
+/// The clock of a stack, which begins when the run does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times(NoqInstant);
+pub(super) struct Times(StackInstant);
 
 impl Times {
     pub(super) fn start() -> Self {
-        Self(NoqInstant::now())
+        Self(StackInstant::now())
     }
 
-    pub(super) fn of(self, at: Instant) -> NoqInstant {
+    pub(super) fn of(self, at: Instant) -> StackInstant {
         self.0 + std::time::Duration::from_nanos(at.as_nanos())
     }
 
-    pub(super) fn to(self, at: NoqInstant) -> Instant {
+    pub(super) fn to(self, at: StackInstant) -> Instant {
         Instant::default() + Duration::from(at.saturating_duration_since(self.0))
     }
 }
 
-#[derive(Debug)]
-struct Open {
-    handle: ConnectionHandle,
-    connection: Connection,
+struct Open<S: Stack> {
+    handle: S::Handle,
+    connection: S::Connection,
     is_established: bool,
     is_lost: bool,
     is_released: bool,
@@ -58,51 +49,49 @@ struct Open {
     /// It is in [`End::senders`].
     may_send: bool,
     /// Its place in [`End::timeouts`].
-    timeout: Option<NoqInstant>,
+    timeout: Option<StackInstant>,
+    pacing: S::Pacing,
+    /// Datagrams of which the last have not left.
+    waiting: Option<(Batch, Vec<u8>)>,
+    /// The time for which they wait.
+    due: Option<StackInstant>,
     /// Streams to write to, and the place of the next one's turn.
-    writes: Vec<StreamId>,
+    writes: Vec<S::StreamId>,
     turn: usize,
     /// Those of them of which the peer has everything.
     acknowledged: usize,
     /// Streams of the peer that may have data, and the number of those that ended.
-    readable: BTreeSet<StreamId>,
+    readable: BTreeSet<S::StreamId>,
     ended: u64,
     acks: u64,
     rtt: RttSample,
 }
 
-pub(super) struct End {
-    endpoint: Endpoint,
-    server: Option<Arc<ServerConfig>>,
+pub(super) struct End<S: Stack> {
+    endpoint: S::Endpoint,
+    server: Option<Arc<S::ServerConfig>>,
     /// Streams of a connection.
     streams: u64,
-    open: BTreeMap<u64, Open>,
-    numbers: HashMap<ConnectionHandle, u64>,
+    open: BTreeMap<u64, Open<S>>,
+    numbers: HashMap<S::Handle, u64>,
     accepted: VecDeque<u64>,
     changed: VecDeque<u64>,
     /// Connections that may have something to send: each sends a batch in its turn.
     senders: VecDeque<u64>,
     /// The next timeout of each connection that has one.
-    timeouts: BTreeSet<(NoqInstant, u64)>,
+    timeouts: BTreeSet<(StackInstant, u64)>,
     /// Datagrams that may leave now, each with its connection's number.
     ready: VecDeque<(Vec<u8>, Ecn, u64)>,
+    /// For the datagrams of a connection of which none wait.
     buffer: Vec<u8>,
 }
 
-impl std::fmt::Debug for End {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("End").field("connections", &self.open.len()).finish_non_exhaustive()
-    }
-}
-
-impl End {
-    pub(super) fn new(seed: u64, server: Option<Arc<ServerConfig>>, streams: u64) -> Self {
-        let mut config = EndpointConfig::default();
+impl<S: Stack> End<S> {
+    pub(super) fn new(seed: u64, server: Option<Arc<S::ServerConfig>>, streams: u64) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        config.rng_seed(Some(bytes));
         Self {
-            endpoint: Endpoint::new(Arc::new(config), server.clone(), true),
+            endpoint: S::endpoint(bytes, server.clone()),
             server,
             streams,
             open: BTreeMap::new(),
@@ -118,17 +107,17 @@ impl End {
 
     pub(super) fn connect(
         &mut self,
-        now: NoqInstant,
+        now: StackInstant,
         number: u64,
-        config: ClientConfig,
+        config: S::ClientConfig,
         name: &str,
     ) -> Option<()> {
-        let (handle, connection) = self.endpoint.connect(now, config, PEER, name).ok()?;
+        let (handle, connection) = S::connect(&mut self.endpoint, now, config, name)?;
         self.add(number, handle, connection);
         Some(())
     }
 
-    fn add(&mut self, number: u64, handle: ConnectionHandle, connection: Connection) {
+    fn add(&mut self, number: u64, handle: S::Handle, connection: S::Connection) {
         self.numbers.insert(handle, number);
         let open = Open {
             handle,
@@ -140,6 +129,9 @@ impl End {
             is_finished: false,
             may_send: false,
             timeout: None,
+            pacing: S::Pacing::default(),
+            waiting: None,
+            due: None,
             writes: Vec::new(),
             turn: 0,
             acknowledged: 0,
@@ -176,16 +168,16 @@ impl End {
         })
     }
 
-    pub(super) fn peek(&self, number: u64) -> Option<&Connection> {
+    pub(super) fn peek(&self, number: u64) -> Option<&S::Connection> {
         self.open.get(&number).map(|open| &open.connection)
     }
 
-    pub(super) fn connection(&mut self, number: u64) -> Option<&mut Connection> {
+    pub(super) fn connection(&mut self, number: u64) -> Option<&mut S::Connection> {
         self.open.get_mut(&number).map(|open| &mut open.connection)
     }
 
     /// The connections that the application has not released.
-    pub(super) fn kept(&mut self) -> impl Iterator<Item = &mut Connection> {
+    pub(super) fn kept(&mut self) -> impl Iterator<Item = &mut S::Connection> {
         self.open.values_mut().filter(|open| !open.is_released).map(|open| &mut open.connection)
     }
 
@@ -193,7 +185,7 @@ impl End {
         let streams = if self.server.is_some() { 1 } else { self.streams };
         let Some(open) = self.open.get_mut(&number) else { return 0 };
         while (open.writes.len() as u64) < streams {
-            let Some(id) = open.connection.streams().open(Dir::Uni) else { break };
+            let Some(id) = S::open(&mut open.connection) else { break };
             open.writes.push(id);
         }
         let (mut left, mut blocked) = (bytes, 0);
@@ -201,13 +193,12 @@ impl End {
             let id = open.writes[open.turn % open.writes.len()];
             open.turn += 1;
             let piece = left.min(ZEROS.len() as u64) as usize;
-            let mut chunk = [Bytes::from_static(&ZEROS[..piece])];
-            match open.connection.send_stream(id).write_chunks(&mut &mut chunk[..]) {
-                Ok(written @ 1..) => {
+            match S::write(&mut open.connection, id, Bytes::from_static(&ZEROS[..piece])) {
+                0 => blocked += 1,
+                written => {
                     left -= written as u64;
                     blocked = 0;
                 }
-                _ => blocked += 1,
             }
         }
         self.touch(number);
@@ -218,20 +209,9 @@ impl End {
         let Some(open) = self.open.get_mut(&number) else { return Read::End };
         let mut bytes = 0;
         while let Some(id) = open.readable.pop_first() {
-            let mut stream = open.connection.recv_stream(id);
-            let Ok(mut chunks) = stream.read(true) else { continue };
-            loop {
-                match chunks.next(usize::MAX) {
-                    Ok(Some(chunk)) => bytes += chunk.bytes.len() as u64,
-                    Ok(None) => {
-                        open.ended += 1;
-                        break;
-                    }
-                    // The sender may open others in place of one that it abandoned.
-                    Err(ReadError::Blocked | ReadError::Reset(_)) => break,
-                }
-            }
-            let _goes_with_what_leaves_next = chunks.finalize();
+            let Some((read, has_ended)) = S::read(&mut open.connection, id) else { continue };
+            bytes += read;
+            open.ended += u64::from(has_ended);
         }
         let is_over = open.is_lost || open.ended == self.streams;
         self.touch(number);
@@ -246,8 +226,7 @@ impl End {
     pub(super) fn abandon(&mut self, number: u64) {
         let Some(open) = self.open.get_mut(&number) else { return };
         for id in open.writes.drain(..) {
-            // It fails for one that the peer has stopped, and nobody here does.
-            let _ = open.connection.send_stream(id).reset(0_u32.into());
+            S::reset(&mut open.connection, id);
         }
         self.touch(number);
     }
@@ -257,82 +236,67 @@ impl End {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.is_finished = true;
         for id in &open.writes {
-            // It fails for one that the peer has stopped, and nobody here does.
-            let _ = open.connection.send_stream(*id).finish();
+            S::finish(&mut open.connection, *id);
         }
         self.touch(number);
     }
 
     /// The application forgets a connection; the sender closes it as well.
-    pub(super) fn release(&mut self, now: NoqInstant, number: u64, close: bool) {
+    pub(super) fn release(&mut self, now: StackInstant, number: u64, close: bool) {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.is_released = true;
-        if close && !open.connection.is_closed() {
-            open.connection.close(now, 0_u32.into(), Bytes::new());
+        if close && !S::is_closed(&open.connection) {
+            S::close(&mut open.connection, now);
         }
         self.settle(number);
     }
 
-    pub(super) fn receive(&mut self, now: NoqInstant, datagram: &[u8], ecn: Ecn) {
-        let ecn = match ecn {
-            Ecn::NotEct => None,
-            Ecn::Ect0 => Some(EcnCodepoint::Ect0),
-            Ecn::Ect1 => Some(EcnCodepoint::Ect1),
-            Ecn::Ce => Some(EcnCodepoint::Ce),
-        };
-        let path = FourTuple::from_remote(PEER);
+    pub(super) fn receive(&mut self, now: StackInstant, datagram: &[u8], ecn: Ecn) {
         let mut reply = Vec::new();
-        match self.endpoint.handle(now, path, ecn, BytesMut::from(datagram), &mut reply) {
-            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+        match S::arrive(&mut self.endpoint, now, ecn, datagram, &mut reply) {
+            Arrival::Of(handle, event) => {
                 let Some(number) = self.numbers.get(&handle).copied() else { return };
                 if let Some(open) = self.open.get_mut(&number) {
-                    open.connection.handle_event(event);
+                    S::handle_event(&mut open.connection, event);
                     open.sample_rtt();
                 }
                 self.settle(number);
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.take(now, incoming),
-            Some(DatagramEvent::Response(Transmit { size, .. })) => {
+            Arrival::Opens(incoming) => {
+                let server = self.server.clone();
+                if let Some((number, handle, connection)) =
+                    S::accept(&mut self.endpoint, now, incoming, server)
+                {
+                    self.add(number, handle, connection);
+                    self.accepted.push_back(number);
+                }
+            }
+            Arrival::Answered(size) => {
                 reply.truncate(size);
                 self.ready.push_back((reply, Ecn::NotEct, u64::MAX));
             }
-            None => {}
+            Arrival::Nothing => {}
         }
     }
 
-    fn take(&mut self, now: NoqInstant, incoming: Incoming) {
-        let id = incoming.orig_dst_cid();
-        let Ok(number) = <[u8; 8]>::try_from(&id[..]).map(u64::from_be_bytes) else {
-            return self.endpoint.ignore(incoming);
-        };
-        let mut reply = Vec::new();
-        // A handshake that fails is the sender's to notice.
-        if let Ok((handle, connection)) =
-            self.endpoint.accept(incoming, now, &mut reply, self.server.clone())
-        {
-            self.add(number, handle, connection);
-            self.accepted.push_back(number);
-        }
-    }
-
-    pub(super) fn on_timer(&mut self, now: NoqInstant) {
+    pub(super) fn on_timer(&mut self, now: StackInstant) {
         // Each once, whatever timeout it has then.
         let due: Vec<u64> =
             self.timeouts.iter().take_while(|(at, _)| *at <= now).map(|(_, n)| *n).collect();
         for number in due {
             if let Some(open) = self.open.get_mut(&number) {
-                open.connection.handle_timeout(now);
+                S::handle_timeout(&mut open.connection, now);
             }
             self.settle(number);
         }
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<NoqInstant> {
+    pub(super) fn poll_timeout(&self) -> Option<StackInstant> {
         self.timeouts.first().map(|(at, _)| *at)
     }
 
     /// Writes the next datagram into `out`: its connection's number, and its codepoint.
-    pub(super) fn transmit(&mut self, now: NoqInstant, out: &mut Vec<u8>) -> Option<(u64, Ecn)> {
+    pub(super) fn transmit(&mut self, now: StackInstant, out: &mut Vec<u8>) -> Option<(u64, Ecn)> {
         if self.ready.is_empty() {
             self.poll_transmit(now);
         }
@@ -341,25 +305,41 @@ impl End {
         Some((number, ecn))
     }
 
-    fn poll_transmit(&mut self, now: NoqInstant) {
+    fn poll_transmit(&mut self, now: StackInstant) {
         while let Some(number) = self.senders.pop_front() {
             let Some(open) = self.open.get_mut(&number) else { continue };
             open.may_send = false;
-            self.buffer.clear();
-            let Some(Transmit { size, segment_size, ecn, .. }) =
-                open.connection.poll_transmit(now, BATCH, &mut self.buffer)
-            else {
-                self.watch(number);
-                continue;
+            // What waits is asked for anew: an ACK may have changed the rate.
+            open.due = None;
+            let (batch, bytes) = match open.waiting.take() {
+                Some(waiting) => waiting,
+                None => {
+                    self.buffer.clear();
+                    let (connection, pacing) = (&mut open.connection, &mut open.pacing);
+                    let Some(batch) = S::poll_transmit(connection, pacing, now, &mut self.buffer)
+                    else {
+                        self.watch(number);
+                        continue;
+                    };
+                    (batch, std::mem::take(&mut self.buffer))
+                }
             };
-            let ecn = match ecn {
-                None => Ecn::NotEct,
-                Some(EcnCodepoint::Ect0) => Ecn::Ect0,
-                Some(EcnCodepoint::Ect1) => Ecn::Ect1,
-                Some(EcnCodepoint::Ce) => Ecn::Ce,
+            let (part, ecn) = match S::leave(&mut open.pacing, now, &batch) {
+                Leave::Now(part, ecn) => (part, ecn),
+                Leave::At(due) => {
+                    (open.due, open.waiting) = (Some(due), Some((batch, bytes)));
+                    self.watch(number);
+                    continue;
+                }
             };
-            let datagrams = self.buffer[..size].chunks(segment_size.unwrap_or(size));
+            let end = part.end;
+            let datagrams = bytes[part].chunks(batch.segment_size.unwrap_or(batch.size));
             self.ready.extend(datagrams.map(|datagram| (datagram.to_vec(), ecn, number)));
+            if end < batch.size {
+                open.waiting = Some((batch, bytes));
+            } else {
+                self.buffer = bytes;
+            }
             return self.settle(number);
         }
     }
@@ -376,7 +356,7 @@ impl End {
     /// Keeps a connection's timeout up to date.
     fn watch(&mut self, number: u64) {
         let Some(open) = self.open.get_mut(&number) else { return };
-        let timeout = open.connection.poll_timeout();
+        let timeout = S::poll_timeout(&mut open.connection).into_iter().chain(open.due).min();
         if timeout != open.timeout {
             self.timeouts.extend(timeout.map(|at| (at, number)));
             if let Some(old) = std::mem::replace(&mut open.timeout, timeout) {
@@ -388,19 +368,21 @@ impl End {
     /// Takes what a connection has to tell its endpoint and its application.
     fn settle(&mut self, number: u64) {
         let Some(open) = self.open.get_mut(&number) else { return };
-        while let Some(event) = open.connection.poll_endpoint_events() {
-            if let Some(event) = self.endpoint.handle_event(open.handle, event) {
-                open.connection.handle_event(event);
+        S::confer(&mut self.endpoint, open.handle, &mut open.connection);
+        while let Some(news) = S::poll(&mut open.connection, &mut open.readable) {
+            match news {
+                News::Connected => open.is_established = true,
+                News::Lost => open.is_lost = true,
+                News::Acknowledged => open.acknowledged += 1,
+                News::Other => {}
             }
         }
-        while let Some(event) = open.connection.poll() {
-            open.on_event(event);
-        }
-        if open.connection.is_drained() && self.numbers.get(&open.handle) == Some(&number) {
-            // From here on noq may give the handle to another connection.
+        let is_drained = S::is_drained(&open.connection);
+        if is_drained && self.numbers.get(&open.handle) == Some(&number) {
+            // From here on the stack may give the handle to another connection.
             self.numbers.remove(&open.handle);
         }
-        if open.connection.is_drained() && open.is_released {
+        if is_drained && open.is_released {
             if let Some(at) = open.timeout {
                 self.timeouts.remove(&(at, number));
             }
@@ -415,30 +397,13 @@ impl End {
     }
 }
 
-impl Open {
-    fn on_event(&mut self, event: Event) {
-        match event {
-            Event::Connected => self.is_established = true,
-            Event::ConnectionLost { .. } => self.is_lost = true,
-            Event::Stream(StreamEvent::Opened { dir }) => {
-                while let Some(id) = self.connection.streams().accept(dir) {
-                    self.readable.insert(id);
-                }
-            }
-            Event::Stream(StreamEvent::Readable { id }) => {
-                self.readable.insert(id);
-            }
-            Event::Stream(StreamEvent::Finished { .. }) => self.acknowledged += 1,
-            _ => {}
-        }
-    }
-
+impl<S: Stack> Open<S> {
     /// A packet came: with an ACK frame it is a sample.
     fn sample_rtt(&mut self) {
-        let acks = self.connection.path_stats(PathId::ZERO).map_or(0, |s| s.frame_rx.acks);
+        let acks = S::acks(&mut self.connection);
         if acks > self.acks {
             self.acks = acks;
-            let newest = sample(&self.connection).and_then(|s| s.rtt.or(s.srtt));
+            let newest = S::sample(&self.connection).and_then(|s| s.rtt.or(s.srtt));
             self.rtt = RttSample { newest, count: self.rtt.count + 1 };
         }
     }

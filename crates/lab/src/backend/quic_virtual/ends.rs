@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
+use fullpipe_cc::Instant;
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
-use fullpipe_quic::{CongestionControl, NoqController, TransportSettings};
+use fullpipe_quic::TransportSettings;
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, SenderStats, SentPacket, Stream, stream_seed};
 use noq_proto::rustls::RootCertStore;
-use noq_proto::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use noq_proto::{ClientConfig, Connection, ConnectionId, PathId, ServerConfig};
+use noq_proto::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519, SerialNumber};
 
 use super::end::{End, Times};
+use super::stack::Stack;
 use crate::backend::RunError;
 use crate::backend::network::{Departure, RECEIVER, Read, SENDER, Seen, Stamp, Transport};
 use crate::observe::FlowSample;
@@ -21,7 +21,7 @@ const SERVER_NAME: &str = "flow.localhost";
 
 /// A certificate and what trusts it. All its sizes are the same in each run: signatures of Ed25519
 /// have one length.
-pub(super) struct Identity {
+pub(in crate::backend) struct Identity {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
     roots: Arc<RootCertStore>,
@@ -38,52 +38,51 @@ impl Identity {
         roots.add(own.clone()).map_err(certificate)?;
         Ok(Self { certificate: own, key: key.serialize_der(), roots: Arc::new(roots) })
     }
+
+    /// For the server.
+    pub(super) fn chain_and_key(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        (vec![self.certificate.clone()], PrivatePkcs8KeyDer::from(self.key.clone()).into())
+    }
+
+    /// For its clients.
+    pub(super) fn roots(&self) -> Arc<RootCertStore> {
+        self.roots.clone()
+    }
 }
 
-fn certificate(error: impl std::error::Error + Send + Sync + 'static) -> RunError {
+pub(super) fn certificate(error: impl std::error::Error + Send + Sync + 'static) -> RunError {
     RunError::Certificate(Box::new(error))
 }
 
-#[derive(Debug)]
-pub(super) struct NoqEnds {
-    cc: CongestionControl,
+pub(super) struct Ends<S: Stack> {
+    cc: S::Control,
     seed: u64,
     segment: u64,
     settings: TransportSettings,
     /// True if its packets ask for marks.
     is_ecn: bool,
-    client: ClientConfig,
+    client: S::ClientConfig,
     /// The number of the next connection; the ID of its first packet is that.
     opened: Arc<AtomicU64>,
     times: Times,
-    ends: [End; 2],
+    ends: [End<S>; 2],
     /// Counters of connections that were released.
     gone: SenderStats,
     newest_packet: Option<SentPacket>,
     left: u64,
 }
 
-impl NoqEnds {
+impl<S: Stack> Ends<S> {
     pub(super) fn new(
         flow: &FlowConfig,
-        cc: CongestionControl,
+        cc: S::Control,
         settings: TransportSettings,
         streams: u64,
         identity: &Identity,
     ) -> Result<Self, RunError> {
-        let key = PrivatePkcs8KeyDer::from(identity.key.clone());
-        let chain = vec![identity.certificate.clone()];
-        let mut server = ServerConfig::with_single_cert(chain, key.into()).map_err(certificate)?;
-        // The receiver sends ACKs and requests, which fill no path.
-        let of_receiver = settings.noq(CongestionControl::Fullpipe(Algorithm::Cubic), flow.cc.seed);
-        server.transport_config(Arc::new(of_receiver));
-        let mut client =
-            ClientConfig::with_root_certificates(identity.roots.clone()).map_err(certificate)?;
+        let server = S::server(identity, &settings, flow.cc.seed)?;
         let opened = Arc::new(AtomicU64::new(0));
-        let number = opened.clone();
-        client.initial_dst_cid_provider(Arc::new(move || {
-            ConnectionId::new(&number.load(Ordering::Relaxed).to_be_bytes())
-        }));
+        let client = S::client(identity, opened.clone())?;
         let end = |place: u64, server| {
             let seed = stream_seed(flow.cc.seed, Stream::Connection, u64::MAX - place);
             End::new(seed, server, streams)
@@ -105,21 +104,25 @@ impl NoqEnds {
     }
 }
 
-impl NoqEnds {
+impl<S: Stack> Ends<S> {
     /// See [`End::abandon`].
     pub(super) fn abandon(&mut self, number: u64) {
         self.ends[SENDER].abandon(number);
     }
 
-    /// The sender's model of the path; `None` where the controller is none of ours.
-    pub(super) fn snapshot(&self, number: u64) -> Option<Snapshot> {
-        let controller = self.ends[SENDER].peek(number)?.congestion_state(PathId::ZERO)?;
-        let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
-        ours.map(|ours| ours.snapshot())
+    /// The sender's end of a connection.
+    pub(super) fn connection(&self, number: u64) -> Option<&S::Connection> {
+        self.ends[SENDER].peek(number)
     }
 }
 
-impl Transport for NoqEnds {
+impl<S: Stack> std::fmt::Debug for Ends<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ends").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl<S: Stack> Transport for Ends<S> {
     /// The connection's number.
     type Handle = u64;
 
@@ -127,7 +130,7 @@ impl Transport for NoqEnds {
         self.segment
     }
 
-    /// noq does not say what has left.
+    /// The stacks do not say what has left.
     fn stamp(&self) -> Stamp {
         Stamp::Never
     }
@@ -143,7 +146,7 @@ impl Transport for NoqEnds {
             number => stream_seed(self.seed, Stream::Connection, number),
         };
         let mut config = self.client.clone();
-        config.transport_config(Arc::new(self.settings.noq(self.cc, seed)));
+        S::set_control(&mut config, &self.settings, self.cc, seed);
         let now = self.times.of(now);
         self.ends[SENDER].connect(now, number, config, SERVER_NAME)?;
         self.opened.store(number + 1, Ordering::Relaxed);
@@ -176,7 +179,8 @@ impl Transport for NoqEnds {
 
     fn release(&mut self, now: Instant, end: usize, number: u64) {
         if end == SENDER {
-            self.gone.add(self.ends[SENDER].connection(number).map(counters).unwrap_or_default());
+            self.gone
+                .add(self.ends[SENDER].connection(number).map(S::counters).unwrap_or_default());
         }
         let now = self.times.of(now);
         self.ends[end].release(now, number, end == SENDER);
@@ -197,8 +201,7 @@ impl Transport for NoqEnds {
     }
 
     fn transmit(&mut self, now: Instant, end: usize, out: &mut Vec<u8>) -> Option<Departure> {
-        let noq_now = self.times.of(now);
-        let (number, ecn) = self.ends[end].transmit(noq_now, out)?;
+        let (number, ecn) = self.ends[end].transmit(self.times.of(now), out)?;
         if end == SENDER {
             let bytes = u32::try_from(out.len()).unwrap_or(u32::MAX);
             self.newest_packet = Some(SentPacket { number: self.left, bytes, sent: now });
@@ -214,7 +217,7 @@ impl Transport for NoqEnds {
     fn stats(&mut self) -> SenderStats {
         let mut stats = self.gone;
         for connection in self.ends[SENDER].kept() {
-            stats.add(counters(connection));
+            stats.add(S::counters(connection));
         }
         stats
     }
@@ -224,32 +227,6 @@ impl Transport for NoqEnds {
     }
 
     fn sample(&self, number: u64) -> Option<FlowSample> {
-        self.ends[SENDER].peek(number).and_then(sample)
+        self.connection(number).and_then(S::sample)
     }
-}
-
-/// noq's counters at the sender.
-fn counters(connection: &mut Connection) -> SenderStats {
-    let stats = connection.path_stats(PathId::ZERO).unwrap_or_default();
-    SenderStats {
-        sent_packets: stats.sent_packets,
-        sent_bytes: stats.sent_bytes,
-        lost_packets: stats.lost_packets,
-        lost_bytes: stats.lost_bytes,
-    }
-}
-
-/// Congestion control now.
-pub(super) fn sample(connection: &Connection) -> Option<FlowSample> {
-    let controller = connection.congestion_state(PathId::ZERO)?;
-    let srtt: Option<Duration> = connection.rtt(PathId::ZERO).map(Into::into);
-    let (cwnd, pacing) = (controller.window(), controller.metrics().pacing_rate);
-    let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
-    let sample = match ours {
-        Some(ours) => FlowSample::of_model(ours.snapshot()),
-        None => {
-            FlowSample { pacing: pacing.map(Rate::from_bytes_per_sec), ..FlowSample::default() }
-        }
-    };
-    Some(FlowSample { cwnd, srtt, ..sample })
 }

@@ -1,0 +1,147 @@
+//! noq without its sockets. It paces by itself, and what leaves is what it made.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use fullpipe_cc::{Algorithm, Duration, Rate, Snapshot};
+use fullpipe_path::Ecn;
+use fullpipe_quic::{CongestionControl, NoqController, TransportSettings};
+use fullpipe_sim::SenderStats;
+use noq_proto::{
+    ClientConfig, Connection, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
+    FourTuple, PathId, ServerConfig, StreamId, Transmit,
+};
+
+use super::end::PEER;
+use super::ends::{Ends, Identity, certificate};
+use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
+use crate::backend::RunError;
+use crate::observe::FlowSample;
+use crate::scenario::Cc;
+
+/// noq as a stack.
+pub(in crate::backend) struct Noq;
+
+impl Stack for Noq {
+    const NAME: &'static str = "quic:noq";
+
+    type Control = CongestionControl;
+    type Pacing = ();
+
+    alike!(noq_proto);
+
+    fn control(cc: Cc) -> Option<CongestionControl> {
+        match cc {
+            Cc::Program(cc) => Some(cc),
+            _ => None,
+        }
+    }
+
+    fn server(
+        identity: &Identity,
+        settings: &TransportSettings,
+        seed: u64,
+    ) -> Result<ServerConfig, RunError> {
+        let (chain, key) = identity.chain_and_key();
+        let mut server = ServerConfig::with_single_cert(chain, key).map_err(certificate)?;
+        // The receiver sends ACKs and requests, which fill no path.
+        let of_receiver = settings.noq(CongestionControl::Fullpipe(Algorithm::Cubic), seed);
+        server.transport_config(Arc::new(of_receiver));
+        Ok(server)
+    }
+
+    fn client(identity: &Identity, number: Arc<AtomicU64>) -> Result<ClientConfig, RunError> {
+        let mut client =
+            ClientConfig::with_root_certificates(identity.roots()).map_err(certificate)?;
+        client.initial_dst_cid_provider(Arc::new(move || {
+            ConnectionId::new(&number.load(Ordering::Relaxed).to_be_bytes())
+        }));
+        Ok(client)
+    }
+
+    fn set_control(
+        client: &mut ClientConfig,
+        settings: &TransportSettings,
+        control: CongestionControl,
+        seed: u64,
+    ) {
+        client.transport_config(Arc::new(settings.noq(control, seed)));
+    }
+
+    fn endpoint(seed: [u8; 32], server: Option<Arc<ServerConfig>>) -> Endpoint {
+        let mut config = EndpointConfig::default();
+        config.rng_seed(Some(seed));
+        Endpoint::new(Arc::new(config), server, true)
+    }
+
+    fn leave(_: &mut (), _: Instant, batch: &Batch) -> Leave {
+        Leave::Now(0..batch.size, batch.ecn)
+    }
+
+    fn write(connection: &mut Connection, id: StreamId, data: Bytes) -> usize {
+        connection.send_stream(id).write_chunks(&mut &mut [data][..]).unwrap_or(0)
+    }
+
+    fn acks(connection: &mut Connection) -> u64 {
+        connection.path_stats(PathId::ZERO).map_or(0, |stats| stats.frame_rx.acks)
+    }
+
+    fn counters(connection: &mut Connection) -> SenderStats {
+        let stats = connection.path_stats(PathId::ZERO).unwrap_or_default();
+        SenderStats {
+            sent_packets: stats.sent_packets,
+            sent_bytes: stats.sent_bytes,
+            lost_packets: stats.lost_packets,
+            lost_bytes: stats.lost_bytes,
+        }
+    }
+
+    fn sample(connection: &Connection) -> Option<FlowSample> {
+        let controller = connection.congestion_state(PathId::ZERO)?;
+        let srtt: Option<Duration> = connection.rtt(PathId::ZERO).map(Into::into);
+        let (cwnd, pacing) = (controller.window(), controller.metrics().pacing_rate);
+        let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
+        let sample = match ours {
+            Some(ours) => FlowSample::of_model(ours.snapshot()),
+            None => {
+                FlowSample { pacing: pacing.map(Rate::from_bytes_per_sec), ..FlowSample::default() }
+            }
+        };
+        Some(FlowSample { cwnd, srtt, ..sample })
+    }
+}
+
+/// Both ends of a flow of noq.
+pub(super) type NoqEnds = Ends<Noq>;
+
+impl NoqEnds {
+    /// The sender's model of the path; `None` where the controller is none of ours.
+    pub(super) fn snapshot(&self, number: u64) -> Option<Snapshot> {
+        let controller = self.connection(number)?.congestion_state(PathId::ZERO)?;
+        let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
+        ours.map(|ours| ours.snapshot())
+    }
+}
+
+fn handle(
+    endpoint: &mut Endpoint,
+    now: Instant,
+    ecn: Option<EcnCodepoint>,
+    datagram: BytesMut,
+    reply: &mut Vec<u8>,
+) -> Option<DatagramEvent> {
+    endpoint.handle(now, FourTuple::from_remote(PEER), ecn, datagram, reply)
+}
+
+fn transmit(
+    connection: &mut Connection,
+    _: &mut (),
+    now: Instant,
+    bytes: &mut Vec<u8>,
+) -> Option<Transmit> {
+    connection.poll_transmit(now, NonZeroUsize::new(BATCH)?, bytes)
+}

@@ -1,0 +1,132 @@
+//! quinn without its sockets. Its own pacer knows a window and no rate: the rate of our controllers
+//! is enforced below it, as the socket of fullpipe-quinn does. Nothing enforces one for quinn's own
+//! controllers, as in an application.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use fullpipe_path::Ecn;
+use fullpipe_quic::TransportSettings;
+use fullpipe_quinn::{Pacing, Permit, QuinnController};
+use fullpipe_sim::SenderStats;
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
+    ServerConfig, StreamId, Transmit,
+};
+
+use super::end::PEER;
+use super::ends::{Identity, certificate};
+use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
+use crate::backend::RunError;
+use crate::backend::quic::quinn::{controllers, receiving, transport};
+use crate::observe::FlowSample;
+use crate::scenario::Cc;
+
+/// quinn as a stack.
+pub(in crate::backend) struct Quinn;
+
+impl Stack for Quinn {
+    const NAME: &'static str = "quic:quinn-virtual";
+
+    type Control = Cc;
+    type Pacing = Pacing;
+
+    alike!(quinn_proto);
+
+    fn control(cc: Cc) -> Option<Cc> {
+        controllers(cc, 0).map(|_| cc)
+    }
+
+    fn server(
+        identity: &Identity,
+        settings: &TransportSettings,
+        _: u64,
+    ) -> Result<ServerConfig, RunError> {
+        let (chain, key) = identity.chain_and_key();
+        let mut server = ServerConfig::with_single_cert(chain, key).map_err(certificate)?;
+        server.transport_config(Arc::new(receiving(settings)));
+        Ok(server)
+    }
+
+    fn client(identity: &Identity, number: Arc<AtomicU64>) -> Result<ClientConfig, RunError> {
+        let mut client =
+            ClientConfig::with_root_certificates(identity.roots()).map_err(certificate)?;
+        client.initial_dst_cid_provider(Arc::new(move || {
+            ConnectionId::new(&number.load(Ordering::Relaxed).to_be_bytes())
+        }));
+        Ok(client)
+    }
+
+    fn set_control(client: &mut ClientConfig, settings: &TransportSettings, cc: Cc, seed: u64) {
+        // One that does not run here is not let in by `control`.
+        if let Some(controllers) = controllers(cc, seed) {
+            client.transport_config(Arc::new(transport(settings, controllers)));
+        }
+    }
+
+    fn endpoint(seed: [u8; 32], server: Option<Arc<ServerConfig>>) -> Endpoint {
+        let mut config = EndpointConfig::default();
+        config.rng_seed(Some(seed));
+        Endpoint::new(Arc::new(config), server, true, None)
+    }
+
+    fn leave(pacing: &mut Pacing, now: Instant, batch: &Batch) -> Leave {
+        match pacing.permit(now) {
+            Permit::At(time) => Leave::At(time),
+            Permit::Now(grant) => {
+                let part = grant.part(batch.size, batch.segment_size);
+                let ecn = if grant.wants_ecn() { batch.ecn } else { Ecn::NotEct };
+                grant.have_left(now, batch.size, batch.segment_size);
+                Leave::Now(part, ecn)
+            }
+        }
+    }
+
+    fn write(connection: &mut Connection, id: StreamId, data: Bytes) -> usize {
+        connection.send_stream(id).write_chunks(&mut [data]).map_or(0, |written| written.bytes)
+    }
+
+    fn acks(connection: &mut Connection) -> u64 {
+        connection.stats().frame_rx.acks
+    }
+
+    fn counters(connection: &mut Connection) -> SenderStats {
+        let stats = connection.stats();
+        SenderStats {
+            sent_packets: stats.path.sent_packets,
+            sent_bytes: stats.udp_tx.bytes,
+            lost_packets: stats.path.lost_packets,
+            lost_bytes: stats.path.lost_bytes,
+        }
+    }
+
+    fn sample(connection: &Connection) -> Option<FlowSample> {
+        let controller = connection.congestion_state();
+        let cwnd = controller.window();
+        let ours = controller.clone_box().into_any().downcast::<QuinnController>().ok();
+        let sample = ours.map_or_else(FlowSample::default, |c| FlowSample::of_model(c.snapshot()));
+        Some(FlowSample { cwnd, srtt: Some(connection.rtt().into()), ..sample })
+    }
+}
+
+fn handle(
+    endpoint: &mut Endpoint,
+    now: Instant,
+    ecn: Option<EcnCodepoint>,
+    datagram: BytesMut,
+    reply: &mut Vec<u8>,
+) -> Option<DatagramEvent> {
+    endpoint.handle(now, PEER, None, ecn, datagram, reply)
+}
+
+fn transmit(
+    connection: &mut Connection,
+    pacing: &mut Pacing,
+    now: Instant,
+    bytes: &mut Vec<u8>,
+) -> Option<Transmit> {
+    pacing.poll_transmit(connection, now, BATCH, bytes)
+}

@@ -31,10 +31,10 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Backend of the flows: quic:noq (noq's real packets under a virtual clock), quic (the same in
-    /// real time, on a link inside this process), quic:quinn (quinn's), quic:s2n (s2n-quic's), tcp
-    /// (the kernel's, between network
-    /// namespaces; needs Linux and root), tcp:user-tun (this project's TCP there), tcp:user (the
-    /// same under a virtual clock) or sim (the simulator)
+    /// real time, on a link inside this process), quic:quinn-virtual (quinn's under a virtual
+    /// clock), quic:quinn (the same in real time), quic:s2n (s2n-quic's), tcp (the kernel's, between
+    /// network namespaces; needs Linux and root), tcp:user-tun (this project's TCP there), tcp:user
+    /// (the same under a virtual clock) or sim (the simulator)
     #[arg(
         long,
         short = 'b',
@@ -105,6 +105,7 @@ const EXAMPLES: &str = "\
 Examples:
   fullpipe compare
   fullpipe compare --cc bbr3,noq:bbr3
+  fullpipe compare --backend quic:quinn-virtual --cc bbr3,quinn:bbr,quinn:cubic
   fullpipe compare --backend quic:quinn --cc bbr3,quinn:bbr,quinn:cubic
   fullpipe compare --backend quic:s2n --cc bbr3,s2n:bbr,s2n:cubic
   fullpipe compare --trace drive.csv --rtt 50ms --up-rate 2mbit --queue codel
@@ -251,6 +252,7 @@ mod tests {
             "--json",
             "--cc bbr3,noq:bbr3",
             "--over quic:quinn --cc quinn:bbr",
+            "--over quic:quinn-virtual --cc quinn:bbr",
             "--over quic:s2n --cc s2n:bbr",
             "--duration 3s --seed 7",
             "--over sim",

@@ -32,8 +32,8 @@ pub(crate) struct Args {
     /// Which of the flows, from 0
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 0, allow_negative_numbers = true)]
     flow: usize,
-    /// Backend of the flow: sim (the simulator), quic:noq, tcp:user, or, for a file, one in real
-    /// time, as for `fullpipe run`
+    /// Backend of the flow: sim (the simulator), quic:noq, quic:quinn-virtual, tcp:user, or, for a
+    /// file, one in real time, as for `fullpipe run`
     #[arg(
         long,
         short = 'b',

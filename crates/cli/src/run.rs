@@ -28,9 +28,10 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE.toml", required = true)]
     files: Vec<PathBuf>,
     /// Backend of the flows: sim (the simulator), quic:noq (noq's real packets under a virtual
-    /// clock), quic (the same in real time, on a link inside this process), quic:quinn, quic:s2n,
-    /// tcp (the kernel's, between network namespaces; needs Linux and root), tcp:user-tun (this
-    /// project's TCP there) or tcp:user (the same under a virtual clock)
+    /// clock), quic (the same in real time, on a link inside this process), quic:quinn-virtual
+    /// (quinn's under a virtual clock), quic:quinn, quic:s2n, tcp (the kernel's, between network
+    /// namespaces; needs Linux and root), tcp:user-tun (this project's TCP there) or tcp:user (the
+    /// same under a virtual clock)
     #[arg(
         long,
         short = 'b',

@@ -89,8 +89,9 @@ pub(crate) struct Args {
     /// fullpipe-survey, where those of another survey are replaced]
     #[arg(long, short = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Backend of the flows: sim (the simulator), quic:noq, tcp:user, or, in real time, quic,
-    /// quic:quinn, quic:s2n, tcp, tcp:user-tun. Paths that need what the backend does not have are left out
+    /// Backend of the flows: sim (the simulator), quic:noq, quic:quinn-virtual, tcp:user, or, in
+    /// real time, quic, quic:quinn, quic:s2n, tcp, tcp:user-tun. Paths that need what the backend
+    /// does not have are left out
     #[arg(
         long,
         short = 'b',

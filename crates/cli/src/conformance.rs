@@ -29,7 +29,8 @@ pub(crate) struct Args {
     /// The algorithm: bbr3, or bbr3x with its amendments
     #[arg(long, value_name = "NAME", default_value = "bbr3", value_parser = subject)]
     cc: Subject,
-    /// The stack that carries it: sim, or quic:noq for both ends of noq under a virtual clock
+    /// The stack that carries it: sim; quic:noq or quic:quinn-virtual for both ends of that stack
+    /// under a virtual clock
     #[arg(long, value_name = "NAME", default_value = "sim", value_parser = stack)]
     backend: Stack,
     /// Print one JSON object and nothing else
@@ -75,14 +76,19 @@ fn stack(name: &str) -> Result<Stack, String> {
     match name {
         "sim" => Ok(Stack::Sim),
         "quic:noq" => Ok(Stack::Noq),
-        _ => Err("the cases run in the simulator and over noq: write sim or quic:noq".to_owned()),
+        #[cfg(feature = "quinn")]
+        "quic:quinn-virtual" => Ok(Stack::Quinn),
+        _ => {
+            Err("the cases run over sim, quic:noq and (with the feature quinn) quic:quinn-virtual"
+                .to_owned())
+        }
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if args.backend == Stack::Noq && args.cc != Subject::Bbr3 {
+    if args.backend != Stack::Sim && args.cc != Subject::Bbr3 {
         return Err(Failure::bad_input(
-            "quic:noq has no amendments to switch off, which the cases of bbr3x need: write --cc bbr3",
+            "a real stack has no amendments to switch off, which the cases of bbr3x need: write --cc bbr3",
         ));
     }
     let cases: Vec<&Case> =

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::{BbrSnapshot, Duration, Instant, Rate, Snapshot, State};
 use fullpipe_lab::RunError;
-use fullpipe_lab::backend::NoqFlow;
+use fullpipe_lab::backend::{QuicFlow, QuicFlowConfig};
 use fullpipe_path::{
     ConfigError, ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection,
 };
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
 
-use super::flow::{Flow, OfNoq};
+use super::flow::{Flow, OfQuic};
 use super::{Stack, Subject};
 
 /// Full datagrams without and with IP and UDP.
@@ -151,13 +151,21 @@ impl<'a> Lab<'a> {
         uplink.row.splice(0..0, acks);
         let flow: Box<dyn Flow> = match self.stack {
             Stack::Sim => Box::new(self.sim(downlink, uplink)?),
-            Stack::Noq => {
-                let algorithm = self.subject.algorithm();
-                // No packet of the handshake is to be sent again for an answer that is on its way.
-                let rtt = rtt + rate.time_for(4 * ON_THE_WIRE);
-                let datagram = DATAGRAM as u16;
-                let flow = NoqFlow::new(downlink, uplink, algorithm, datagram, rtt, SEED)?;
-                Box::new(OfNoq::new(flow))
+            _ => {
+                let config = QuicFlowConfig {
+                    algorithm: self.subject.algorithm(),
+                    seed: SEED,
+                    datagram_bytes: DATAGRAM as u16,
+                    // No packet of the handshake is to be sent again for an answer that is on its
+                    // way.
+                    initial_rtt: rtt + rate.time_for(4 * ON_THE_WIRE),
+                };
+                let make = match self.stack {
+                    #[cfg(feature = "quinn")]
+                    Stack::Quinn => QuicFlow::quinn,
+                    _ => QuicFlow::noq,
+                };
+                Box::new(OfQuic::new(make(downlink, uplink, config)?))
             }
         };
         let (now, at) = (flow.snapshot(), flow.now());

@@ -1,7 +1,7 @@
 //! One flow on one path, over the simulator or over a real stack.
 
 use fullpipe_cc::{Instant, Rate, Snapshot};
-use fullpipe_lab::backend::NoqFlow;
+use fullpipe_lab::backend::QuicFlow;
 use fullpipe_path::{ConfigError, Probability, Selection};
 use fullpipe_sim::Sim;
 
@@ -88,14 +88,14 @@ impl Flow for Sim {
     }
 }
 
-/// A flow of noq, whose application begins with the first event after the handshake.
-pub(super) struct OfNoq {
-    flow: NoqFlow,
+/// A flow of a QUIC stack, whose application begins with the first event after the handshake.
+pub(super) struct OfQuic {
+    flow: QuicFlow,
     is_waiting: bool,
 }
 
-impl OfNoq {
-    pub(super) const fn new(flow: NoqFlow) -> Self {
+impl OfQuic {
+    pub(super) const fn new(flow: QuicFlow) -> Self {
         Self { flow, is_waiting: true }
     }
 
@@ -104,7 +104,7 @@ impl OfNoq {
     }
 }
 
-impl Flow for OfNoq {
+impl Flow for OfQuic {
     fn now(&self) -> Instant {
         self.flow.now()
     }

@@ -60,6 +60,9 @@ pub enum Stack {
     /// noq, both ends of it, under a virtual clock. Paths of more than 1 Gbit/s have that rate and
     /// a round trip that is as much longer, or are left out if more than 12.5 MB are in flight.
     Noq,
+    /// quinn, as noq.
+    #[cfg(feature = "quinn")]
+    Quinn,
 }
 
 /// A case of the draft.

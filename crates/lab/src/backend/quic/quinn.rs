@@ -106,6 +106,9 @@ pub(in crate::backend) fn transport(
     if let Some(bytes) = of.datagram_bytes {
         config.initial_mtu(bytes).mtu_discovery_config(None);
     }
+    if let Some(rtt) = of.initial_rtt {
+        config.initial_rtt(rtt.into());
+    }
     config
 }
 

@@ -29,7 +29,7 @@ use noq::Noq;
 use quinn::Quinn;
 use stack::Stack;
 
-pub use one_flow::NoqFlow;
+pub use one_flow::{QuicFlow, QuicFlowConfig};
 
 /// Longer than any run.
 const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);

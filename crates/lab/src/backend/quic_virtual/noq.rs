@@ -17,7 +17,7 @@ use noq_proto::{
 };
 
 use super::end::PEER;
-use super::ends::{Ends, Identity, certificate};
+use super::ends::{Identity, certificate};
 use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
 use crate::backend::RunError;
 use crate::observe::FlowSample;
@@ -104,24 +104,17 @@ impl Stack for Noq {
         let controller = connection.congestion_state(PathId::ZERO)?;
         let srtt: Option<Duration> = connection.rtt(PathId::ZERO).map(Into::into);
         let (cwnd, pacing) = (controller.window(), controller.metrics().pacing_rate);
-        let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
-        let sample = match ours {
-            Some(ours) => FlowSample::of_model(ours.snapshot()),
+        let sample = match Self::snapshot(connection) {
+            Some(snapshot) => FlowSample::of_model(snapshot),
             None => {
                 FlowSample { pacing: pacing.map(Rate::from_bytes_per_sec), ..FlowSample::default() }
             }
         };
         Some(FlowSample { cwnd, srtt, ..sample })
     }
-}
 
-/// Both ends of a flow of noq.
-pub(super) type NoqEnds = Ends<Noq>;
-
-impl NoqEnds {
-    /// The sender's model of the path; `None` where the controller is none of ours.
-    pub(super) fn snapshot(&self, number: u64) -> Option<Snapshot> {
-        let controller = self.connection(number)?.congestion_state(PathId::ZERO)?;
+    fn snapshot(connection: &Connection) -> Option<Snapshot> {
+        let controller = connection.congestion_state(PathId::ZERO)?;
         let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
         ours.map(|ours| ours.snapshot())
     }

@@ -1,4 +1,4 @@
-//! One flow of noq on one path, which its owner drives event by event.
+//! One flow of a QUIC stack on one path, which its owner drives event by event.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
 use fullpipe_path::{ConfigError, PathConfig, Probability, Selection};
@@ -6,71 +6,167 @@ use fullpipe_quic::{CongestionControl, TransportSettings};
 use fullpipe_sim::{FlowConfig, SimConfig};
 
 use super::NO_TIMEOUT;
-use super::ends::Identity;
-use super::noq::NoqEnds;
+use super::ends::{Ends, Identity};
+use super::noq::Noq;
+#[cfg(feature = "quinn")]
+use super::quinn::Quinn;
+use super::stack::Stack;
 use crate::backend::RunError;
 use crate::backend::network::{Network, Transport};
 use crate::backend::virtual_time::World;
+#[cfg(feature = "quinn")]
+use crate::scenario::Cc;
 
 /// The flow, and the first connection of it.
 const FLOW: usize = 0;
 const CONNECTION: u64 = 0;
 
-/// Bytes that noq holds for the connection and that its peer lets it send: more than any path here
+/// Bytes that the stack holds for the connection and that its peer lets it send: more than any path here
 /// has in flight, so that congestion control alone limits the sender.
 const WINDOW: u32 = 1 << 30;
 
 /// Streams of the connection: see [`TransportSettings::stream_receive_window`].
 const STREAMS: u64 = 64;
 
-/// A connection of noq with one of our algorithms, both ends under a virtual clock. Its application
-/// is its owner, who says what it has to send.
-#[derive(Debug)]
-pub struct NoqFlow {
-    network: Network<NoqEnds>,
+/// A network that is driven from outside, whatever its stack is.
+trait Driven: World {
+    fn next_event(&self) -> Option<Instant>;
+    fn step(&mut self);
+    fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError>;
+    fn set_loss(&mut self, probability: Probability, seed: u64);
+    fn set_reordered(&mut self, packets: Selection) -> Result<(), ConfigError>;
+    fn withhold(&mut self);
+    fn offer(&mut self, bytes: u64);
+    fn is_connected(&self) -> bool;
+    fn snapshot(&self) -> Option<Snapshot>;
+}
+
+impl<S: Stack> Driven for Network<Ends<S>> {
+    fn next_event(&self) -> Option<Instant> {
+        self.next_event()
+    }
+
+    fn step(&mut self) {
+        self.step();
+    }
+
+    fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
+        self.set_rate(0, rate)
+    }
+
+    fn set_loss(&mut self, probability: Probability, seed: u64) {
+        self.set_loss(0, probability, seed);
+    }
+
+    fn set_reordered(&mut self, packets: Selection) -> Result<(), ConfigError> {
+        self.set_reordered(0, packets)
+    }
+
+    fn withhold(&mut self) {
+        self.withhold(FLOW);
+        self.transport(FLOW).abandon(CONNECTION);
+    }
+
+    fn offer(&mut self, bytes: u64) {
+        self.offer(FLOW, bytes);
+    }
+
+    fn is_connected(&self) -> bool {
+        self.peek(FLOW).look(CONNECTION).is_some_and(|seen| seen.is_established)
+    }
+
+    fn snapshot(&self) -> Option<Snapshot> {
+        self.peek(FLOW).connection(CONNECTION).and_then(S::snapshot)
+    }
+}
+
+/// Settings of a [`QuicFlow`].
+#[derive(Clone, Copy, Debug)]
+pub struct QuicFlowConfig {
+    /// One of our algorithms.
+    pub algorithm: Algorithm,
+    /// The seed of what it draws.
+    pub seed: u64,
+    /// Bytes of a full datagram; no other size is tried.
+    pub datagram_bytes: u16,
+    /// The timers of the handshake begin with this.
+    pub initial_rtt: Duration,
+}
+
+/// A connection of a QUIC stack with one of our algorithms, both ends under a virtual clock. Its
+/// application is its owner, who says what it has to send.
+pub struct QuicFlow {
+    network: Box<dyn Driven>,
     snapshot: Snapshot,
     lost_packets: u64,
 }
 
-impl NoqFlow {
-    /// A flow that has just begun its handshake, and whose application has nothing to send. Full
-    /// datagrams have `datagram_bytes`, and none other is tried; the timers of the handshake begin
-    /// with `initial_rtt`.
+impl std::fmt::Debug for QuicFlow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QuicFlow").field("snapshot", &self.snapshot).finish_non_exhaustive()
+    }
+}
+
+impl QuicFlow {
+    /// A flow of noq that has just begun its handshake, and whose application has nothing to send.
     ///
     /// # Errors
     /// Fails for a path that makes no sense, and without an identity for TLS.
-    pub fn new(
+    pub fn noq(
         downlink: PathConfig,
         uplink: PathConfig,
-        algorithm: Algorithm,
-        datagram_bytes: u16,
-        initial_rtt: Duration,
-        seed: u64,
+        config: QuicFlowConfig,
     ) -> Result<Self, RunError> {
-        let flow = FlowConfig { jitter: Duration::ZERO, ..FlowConfig::bulk(algorithm, seed) };
-        let config = SimConfig::new(downlink, uplink, vec![flow]);
+        let cc = CongestionControl::Fullpipe(config.algorithm);
+        Self::new::<Noq>(downlink, uplink, config, cc)
+    }
+
+    /// The same of quinn.
+    ///
+    /// # Errors
+    /// As [`Self::noq`].
+    #[cfg(feature = "quinn")]
+    pub fn quinn(
+        downlink: PathConfig,
+        uplink: PathConfig,
+        config: QuicFlowConfig,
+    ) -> Result<Self, RunError> {
+        let cc = Cc::Program(CongestionControl::Fullpipe(config.algorithm));
+        Self::new::<Quinn>(downlink, uplink, config, cc)
+    }
+
+    fn new<S: Stack>(
+        downlink: PathConfig,
+        uplink: PathConfig,
+        config: QuicFlowConfig,
+        cc: S::Control,
+    ) -> Result<Self, RunError> {
+        let flow = FlowConfig {
+            jitter: Duration::ZERO,
+            ..FlowConfig::bulk(config.algorithm, config.seed)
+        };
+        let sim = SimConfig::new(downlink, uplink, vec![flow]);
         let identity = Identity::new()?;
         let settings = TransportSettings {
             send_window: u64::from(WINDOW),
             receive_window: WINDOW,
             idle_timeout: NO_TIMEOUT,
-            datagram_bytes: Some(datagram_bytes),
-            initial_rtt: Some(initial_rtt),
+            datagram_bytes: Some(config.datagram_bytes),
+            initial_rtt: Some(config.initial_rtt),
             ..TransportSettings::default()
         };
-        let cc = CongestionControl::Fullpipe(algorithm);
-        let mut network =
-            Network::new(&config, |_, flow| NoqEnds::new(flow, cc, settings, STREAMS, &identity))?;
+        let mut network: Network<Ends<S>> =
+            Network::new(&sim, |_, flow| Ends::new(flow, cc, settings, STREAMS, &identity))?;
         network.withhold(FLOW);
         // The application opens its connection.
         network.step();
-        let snapshot = network.transport(FLOW).snapshot(CONNECTION).ok_or(RunError::Lost)?;
-        Ok(Self { network, snapshot, lost_packets: 0 })
+        let snapshot = Driven::snapshot(&network).ok_or(RunError::Lost)?;
+        Ok(Self { network: Box::new(network), snapshot, lost_packets: 0 })
     }
 
     /// Takes over what an event made of the sender.
     fn look(&mut self) {
-        if let Some(now) = self.network.transport(FLOW).snapshot(CONNECTION) {
+        if let Some(now) = self.network.snapshot() {
             self.snapshot = now;
         }
         self.lost_packets = self.network.sent(FLOW).lost_packets;
@@ -78,7 +174,7 @@ impl NoqFlow {
 
     /// True if the handshake is over at the sender: application data may leave.
     pub fn is_connected(&self) -> bool {
-        self.network.peek(FLOW).look(CONNECTION).is_some_and(|seen| seen.is_established)
+        self.network.is_connected()
     }
 
     /// The virtual time.
@@ -118,22 +214,21 @@ impl NoqFlow {
         self.lost_packets
     }
 
-    /// The application has nothing more to send: noq forgets what has not left.
+    /// The application has nothing more to send: the stack forgets what has not left.
     pub fn pause(&mut self) {
-        self.network.withhold(FLOW);
-        self.network.transport(FLOW).abandon(CONNECTION);
+        self.network.withhold();
         self.look();
     }
 
     /// The application has data without an end.
     pub fn resume(&mut self) {
-        self.network.offer(FLOW, u64::MAX);
+        self.network.offer(u64::MAX);
         self.look();
     }
 
     /// The application writes `bytes`.
     pub fn write(&mut self, bytes: u64) {
-        self.network.offer(FLOW, bytes);
+        self.network.offer(bytes);
         self.look();
     }
 
@@ -142,12 +237,12 @@ impl NoqFlow {
     /// # Errors
     /// Fails for a rate of zero.
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
-        self.network.set_rate(0, rate)
+        self.network.set_rate(rate)
     }
 
     /// The data's random loss from now on.
     pub fn set_loss(&mut self, probability: Probability, seed: u64) {
-        self.network.set_loss(0, probability, seed);
+        self.network.set_loss(probability, seed);
     }
 
     /// The packets that the data's reordering holds back from now on.
@@ -155,6 +250,6 @@ impl NoqFlow {
     /// # Errors
     /// Fails if the selection makes no sense, or the path has no reordering.
     pub fn set_reordered(&mut self, packets: Selection) -> Result<(), ConfigError> {
-        self.network.set_reordered(0, packets)
+        self.network.set_reordered(packets)
     }
 }

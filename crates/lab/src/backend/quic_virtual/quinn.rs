@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
+use fullpipe_cc::Snapshot;
 use fullpipe_path::Ecn;
 use fullpipe_quic::TransportSettings;
 use fullpipe_quinn::{Pacing, Permit, QuinnController};
@@ -104,11 +105,15 @@ impl Stack for Quinn {
     }
 
     fn sample(connection: &Connection) -> Option<FlowSample> {
-        let controller = connection.congestion_state();
-        let cwnd = controller.window();
-        let ours = controller.clone_box().into_any().downcast::<QuinnController>().ok();
-        let sample = ours.map_or_else(FlowSample::default, |c| FlowSample::of_model(c.snapshot()));
-        Some(FlowSample { cwnd, srtt: Some(connection.rtt().into()), ..sample })
+        let cwnd = connection.congestion_state().window();
+        let model = Self::snapshot(connection).map(FlowSample::of_model);
+        Some(FlowSample { cwnd, srtt: Some(connection.rtt().into()), ..model.unwrap_or_default() })
+    }
+
+    fn snapshot(connection: &Connection) -> Option<Snapshot> {
+        let controller = connection.congestion_state().clone_box();
+        let ours = controller.into_any().downcast::<QuinnController>().ok();
+        ours.map(|ours| ours.snapshot())
     }
 }
 

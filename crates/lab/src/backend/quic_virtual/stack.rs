@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use bytes::Bytes;
+use fullpipe_cc::Snapshot;
 use fullpipe_path::Ecn;
 use fullpipe_quic::TransportSettings;
 use fullpipe_sim::SenderStats;
@@ -125,6 +126,8 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     fn counters(connection: &mut Self::Connection) -> SenderStats;
     /// Congestion control now.
     fn sample(connection: &Self::Connection) -> Option<FlowSample>;
+    /// The sender's model of the path; `None` where the controller is none of ours.
+    fn snapshot(connection: &Self::Connection) -> Option<Snapshot>;
 }
 
 /// What a datagram is to an endpoint.

@@ -221,8 +221,11 @@ mod tests {
     #[test]
     fn json_and_metrics_have_the_numbers() {
         let usage = Usage { connections: 100, above_limit: 7, without_memory: 2 };
-        let status =
-            Status { programs: vec![Program { usage, ..program() }], uses: vec![in_use()] };
+        let status = Status {
+            programs: vec![Program { usage, ..program() }],
+            uses: vec![in_use()],
+            ..Status::default()
+        };
         let json = status.json();
         for part in [
             "\"name\":\"bbr3\"",

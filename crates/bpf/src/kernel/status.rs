@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 
 use super::cgroup::{self, InUse};
 use super::inventory::{self, Found, Held};
+use super::variant::Variant;
 use super::{Connection, Error, Usage, connection, namespaces, pins, sysctl};
 
 /// A program in the kernel.
@@ -45,6 +46,8 @@ pub struct Status {
     pub programs: Vec<Program>,
     /// The algorithms of cgroups, in the order in which they began.
     pub uses: Vec<InUse>,
+    /// The kernels for which this one's variant of the program is, if it was never run on any.
+    pub never_run_on: Option<&'static str>,
 }
 
 /// Looks at the programs in the kernel: those that are pinned, those that a process holds, and
@@ -63,7 +66,8 @@ pub fn status() -> Result<Status, Error> {
     // What nobody holds is about to go.
     let is_in_use = |p: &Program| p.usage.connections > 0 || p.usage.as_reno() > 0;
     programs.retain(|program| program.held != Held::ByConnections || is_in_use(program));
-    Ok(Status { programs, uses: cgroup::list()? })
+    let never_run_on = Variant::of_this_kernel().ok().and_then(Variant::never_run_on);
+    Ok(Status { programs, uses: cgroup::list()?, never_run_on })
 }
 
 fn program(found: Found, here: &str, elsewhere: &[String]) -> Result<Program, Error> {
@@ -103,6 +107,9 @@ impl fmt::Display for Status {
             writeln!(f, "nothing is loaded")?;
         }
         self.programs.iter().try_for_each(|program| program.fmt(f))?;
+        if let Some(kernels) = self.never_run_on.filter(|_| !self.programs.is_empty()) {
+            writeln!(f, "the variant of the program for {kernels} was never run")?;
+        }
         for found in &self.uses {
             writeln!(f, "{found}: {} so far", found.given)?;
             if found.refused > 0 {
@@ -193,6 +200,9 @@ pub(super) mod tests {
         let gone = Program { held: Held::ByConnections, is_default: false, ..program() };
         assert!(gone.to_string().contains("unloaded: they keep it"), "{gone}");
         assert_eq!(Status::default().to_string(), "nothing is loaded\n");
+        let never_run_on = Some("Linux 6.4 to 6.9");
+        let status = Status { programs: vec![program()], never_run_on, ..Status::default() };
+        assert!(status.to_string().contains("for Linux 6.4 to 6.9 was never run"), "{status}");
     }
 
     #[test]

@@ -130,7 +130,7 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     fn snapshot(connection: &Self::Connection) -> Option<Snapshot>;
 }
 
-/// What a datagram is to an endpoint.
+/// A datagram's meaning to an endpoint.
 pub(in crate::backend) enum Arrival<S: Stack> {
     Of(S::Handle, S::Event),
     Opens(S::Incoming),
@@ -139,7 +139,7 @@ pub(in crate::backend) enum Arrival<S: Stack> {
     Nothing,
 }
 
-/// What a connection tells its application.
+/// News of a connection for its application.
 pub(in crate::backend) enum News {
     Connected,
     Lost,
@@ -155,7 +155,7 @@ pub(in crate::backend) struct Batch {
     pub(super) ecn: Ecn,
 }
 
-/// What pacing below the stack says of a batch.
+/// The answer of the pacing below the stack to a batch.
 pub(in crate::backend) enum Leave {
     /// These of its bytes leave now, with this codepoint.
     Now(Range<usize>, Ecn),

@@ -13,9 +13,13 @@ pub(crate) enum FastOpenNews {
     /// A cookie for the next connections, and the segment size that the server asked for (section
     /// 4.1.3).
     Cookie { cookie: FastOpen, mss: u16 },
-    /// The server gave no cookie, or was silent until a SYN left without data or to the end
-    /// (section 4.1.3.1).
-    Failed,
+    /// Data of a SYN was taken, and the cookie is good for the next connections.
+    Taken,
+    /// The server answered, and gave no cookie (section 4.1.3.1).
+    Refused,
+    /// No answer came until a SYN left without data, or to the end: a loss, or something on the
+    /// path that drops such SYNs (section 4.1.3.1).
+    Lost,
 }
 
 /// The state of Fast Open at either end.
@@ -156,15 +160,16 @@ impl Connection {
                 cookie,
                 mss: header.mss.unwrap_or(self.options.mss as u16),
             }),
-            None if is_silent || asked.is_request() => Some(FastOpenNews::Failed),
-            None => None,
+            None if is_silent => Some(FastOpenNews::Lost),
+            None if asked.is_request() => Some(FastOpenNews::Refused),
+            None => self.opening.is_acked.then_some(FastOpenNews::Taken),
         };
     }
 
     /// The server did not answer at all, or a router refused what was sent (section 4.1.3.1).
     pub(super) fn note_no_answer(&mut self) {
         if self.state == State::SynSent && self.opening.sent > 0 {
-            self.opening.news = Some(FastOpenNews::Failed);
+            self.opening.news = Some(FastOpenNews::Lost);
         }
     }
 

@@ -12,9 +12,12 @@ use crate::wire::{FastOpen, Segment};
 
 /// Servers whose cookies are remembered. The one that was heard of first is forgotten for another.
 const MOST: usize = 256;
-/// Time for which nothing is asked of a server that has no Fast Open, or to which a SYN with data
-/// does not come through (section 4.1.3.1).
+/// Time for which nothing is asked of a server that has no Fast Open, and the longest for which
+/// nothing is tried where SYNs with it are not answered (section 4.1.3.1).
 const AVOIDED: Duration = Duration::from_secs(3600);
+/// Half of the time for which nothing is tried after a second SYN in a row was not answered; each
+/// one more doubles it. The first may be an ordinary loss, and is tried again. As in Linux.
+const LOST: Duration = Duration::from_secs(120);
 /// Time for which a connection that was reset before its handshake was over counts among those that
 /// are pending: else whoever forges resets could have any number of them (section 5.1). Linux's.
 const RESET_COUNTS: Duration = Duration::from_secs(60);
@@ -25,6 +28,8 @@ struct Server {
     cookie: Option<FastOpen>,
     mss: u16,
     avoided_until: Option<Instant>,
+    /// SYNs in a row that were not answered.
+    lost: u32,
     /// The number of its entry.
     order: u64,
 }
@@ -48,11 +53,20 @@ impl Cookies {
     }
 
     fn note(&mut self, now: Instant, ends: (IpAddr, IpAddr), news: FastOpenNews) {
-        let (cookie, mss, avoided_until) = match news {
-            FastOpenNews::Cookie { cookie, mss } => (Some(cookie), mss, None),
-            FastOpenNews::Failed => (None, 0, Some(now + AVOIDED)),
+        let old = self.servers.remove(&ends);
+        let known = old.map_or((None, 0), |old| (old.cookie, old.mss));
+        let ((cookie, mss), avoided_for, lost) = match news {
+            FastOpenNews::Cookie { cookie, mss } => ((Some(cookie), mss), None, 0),
+            FastOpenNews::Taken => (known, None, 0),
+            FastOpenNews::Refused => ((None, 0), Some(AVOIDED), 0),
+            FastOpenNews::Lost => {
+                let before = old.map_or(0, |old| old.lost);
+                let avoided_for = (before > 0).then(|| LOST.times(1 << before.min(8)).min(AVOIDED));
+                (known, avoided_for, before.saturating_add(1))
+            }
         };
-        if let Some(old) = self.servers.remove(&ends) {
+        let avoided_until = avoided_for.map(|time| now + time);
+        if let Some(old) = old {
             self.by_order.remove(&(old.order, ends));
         } else if self.servers.len() >= MOST
             && let Some((_, oldest)) = self.by_order.pop_first()
@@ -62,7 +76,7 @@ impl Cookies {
         self.orders += 1;
         let order = self.orders;
         self.by_order.insert((order, ends));
-        self.servers.insert(ends, Server { cookie, mss, avoided_until, order });
+        self.servers.insert(ends, Server { cookie, mss, avoided_until, lost, order });
     }
 
     /// Bytes of memory, about.

@@ -115,6 +115,22 @@ impl Pair {
         (handle, syn)
     }
 
+    /// A connection whose SYN with data is lost: it opens by the next SYN, without data, and its
+    /// request arrives.
+    fn lose_a_syn(&mut self) {
+        let (_, syn) = self.open(b"question");
+        assert_eq!(syn.payload, b"question");
+        self.after(Duration::from_secs(1));
+        let [again] = self.client_sends().try_into().expect("one packet");
+        assert_eq!((again.header.seq, again.header.control), (syn.header.seq, Control::Syn));
+        assert_eq!((again.payload.len(), again.header.fast_open), (0, None));
+        self.arrive_at_server(&[again]);
+        assert_eq!(self.accept(), None);
+        self.carry();
+        let accepted = self.accept().expect("a connection");
+        assert_eq!(self.read(accepted), Ok(b"question".to_vec()));
+    }
+
     fn accept(&mut self) -> Option<Handle> {
         self.server.accept(self.listener)
     }

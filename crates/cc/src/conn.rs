@@ -51,6 +51,8 @@ pub struct Conn {
     /// this still belong to it.
     recovery_start: SendOrder,
     has_recovery_start: bool,
+    /// TCP: the episode that lasts has a timeout in it.
+    has_timed_out: bool,
     in_recovery: bool,
     /// CE marks were answered in the newest episode: its losses may be none, but not its
     /// congestion.
@@ -94,6 +96,7 @@ impl Conn {
             latest_rtt: handshake_rtt.unwrap_or(Duration::ZERO),
             recovery_start: SendOrder::default(),
             has_recovery_start: false,
+            has_timed_out: false,
             in_recovery: false,
             episode_has_marks: false,
             awaits_repair: false,
@@ -174,15 +177,28 @@ impl Conn {
 
     pub(crate) fn end_recovery(&mut self) {
         self.in_recovery = false;
+        self.has_timed_out = false;
         self.awaits_repair = false;
     }
 
-    /// Persistent congestion, RFC 9002 appendix B.8: every packet counts again, whenever it was
-    /// sent.
-    pub(crate) fn forget_recovery(&mut self) {
+    /// A loss-based algorithm has answered a timeout. In QUIC that is persistent congestion, after
+    /// which every packet counts again, whenever it was sent (RFC 9002 appendix B.8). In TCP the
+    /// episode goes on until something that was sent again arrives: a segment that times out once
+    /// more leaves ssthresh as it is (RFC 5681 section 3.1). What that first ACK covers counts for
+    /// growth (section 3.1 as well: slow start).
+    pub(crate) fn note_timeout_answered(&mut self) {
+        if self.transport == Transport::Tcp {
+            self.has_timed_out = true;
+            return;
+        }
         self.recovery_start = SendOrder::default();
         self.has_recovery_start = false;
         self.in_recovery = false;
+    }
+
+    /// True if the episode that lasts has a timeout of TCP's in it.
+    pub(crate) const fn has_timed_out(&self) -> bool {
+        self.has_timed_out
     }
 
     /// True if a packet left after the newest recovery episode began, or there was none.

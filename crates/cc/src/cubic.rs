@@ -196,7 +196,7 @@ impl CongestionControl for Cubic {
     /// Section 4.8, with the transport's window after a timeout. Without a W_max the next stage
     /// begins at its own window: K is 0.
     fn on_rto(&mut self, conn: &mut Conn) {
-        conn.forget_recovery(); // RFC 9002 appendix B.8
+        conn.note_timeout_answered();
         conn.cwnd = conn.timeout_window();
         self.w_max = 0;
         self.epoch = None;

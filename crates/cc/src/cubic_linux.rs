@@ -301,7 +301,7 @@ impl CongestionControl for LinuxCubic {
 
     /// Everything starts anew but the threshold.
     fn on_rto(&mut self, conn: &mut Conn) {
-        conn.forget_recovery();
+        conn.note_timeout_answered();
         conn.cwnd = conn.timeout_window();
         let (ssthresh, undo) = (self.ssthresh, self.undo);
         *self = Self { ssthresh, undo, ..Self::new(self.last_ack.unwrap_or_default()) };

@@ -61,7 +61,7 @@ impl CongestionControl for Reno {
 
     /// Persistent congestion, RFC 9002 section 7.6.2.
     fn on_rto(&mut self, conn: &mut Conn) {
-        conn.forget_recovery();
+        conn.note_timeout_answered();
         conn.cwnd = conn.timeout_window();
         self.acked = 0;
         self.slow_start.pace(conn);

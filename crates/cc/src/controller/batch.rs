@@ -272,13 +272,16 @@ impl Controller {
     /// Closes a batch in which more was said than which packets are acknowledged, or that may end a
     /// recovery.
     #[cold]
-    fn close_with_more(&mut self, said: Said) {
+    fn close_with_more(&mut self, mut said: Said) {
         self.conn.leave_flight(said.newly_acked - said.acked_late);
         self.conn.sampler.count_delivered(said.newly_acked);
         if let Some(inflight) = said.inflight {
             self.conn.set_inflight(inflight);
         }
         if self.conn.in_recovery() {
+            if self.conn.has_timed_out() {
+                said.acked_before_recovery = 0;
+            }
             self.check_recovery_done(said.newest.as_ref());
         }
         if said.ce_packets > 0 {

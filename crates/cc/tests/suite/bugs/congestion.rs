@@ -1,8 +1,8 @@
 //! Recovery episodes: their start, their end, and the events that count within one.
 
 use super::{
-    Algorithm, Config, Controller, Duration, Instant, MS, PacketState, START, State, acknowledge,
-    bbr, lose, send, time_out,
+    Algorithm, Config, Controller, Duration, Instant, MS, PacketState, START, State, Transport,
+    acknowledge, bbr, lose, send, time_out,
 };
 
 const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
@@ -53,6 +53,41 @@ fn what_left_just_before_the_loss_does_not_end_the_recovery() {
     ack_with(&mut cc, now, &packets[1..], &packets[..1], 0);
     acknowledge(&mut cc, now + MS.times(40), &just_before);
     assert_eq!(cc.snapshot().state, State::Recovery);
+}
+
+/// RFC 5681 section 3.1: a segment that times out once more leaves ssthresh as it is, and the window
+/// grows by all that the ACK after it covers.
+#[test]
+fn a_second_timeout_of_the_same_segment_keeps_the_threshold() {
+    for algorithm in LOSS_BASED {
+        let config =
+            Config { initial_cwnd: Some(40 * 1_200), transport: Transport::Tcp, ..Config::new(1) };
+        let mut cc = Controller::new(algorithm, config, START);
+        let packets = send(&mut cc, START, 40);
+        let mut now = START + MS.times(300);
+        time_out(&mut cc, now, &packets);
+        let ssthresh = cc.snapshot().ssthresh;
+        assert!(ssthresh.is_some_and(|bytes| bytes >= 20 * 1_200), "{algorithm}: {ssthresh:?}");
+        for _ in 0..3 {
+            assert_eq!(cc.snapshot().cwnd, 1_200, "{algorithm}");
+            let again = send(&mut cc, now, 1);
+            now += MS.times(600);
+            time_out(&mut cc, now, &again);
+            assert_eq!(cc.snapshot().ssthresh, ssthresh, "{algorithm}");
+        }
+        let again = send(&mut cc, now, 1);
+        let mut batch = cc.ack(now + MS.times(40));
+        packets.iter().for_each(|p| batch.acked_after_loss(p));
+        batch.acked(&again[0]);
+        batch.finish();
+        assert_ne!(cc.snapshot().state, State::Recovery, "{algorithm}");
+        let cwnd = cc.snapshot().cwnd;
+        assert!(cwnd >= 9 * 1_200, "{algorithm}: {cwnd}, what the first ACK covers counts");
+        // Another segment is another episode.
+        let other = send(&mut cc, now + MS.times(40), 1);
+        time_out(&mut cc, now + MS.times(900), &other);
+        assert_ne!(cc.snapshot().ssthresh, ssthresh, "{algorithm}");
+    }
 }
 
 /// A flow that repaired its loss at once and then was silent for 20 s restarts from idle: it

@@ -44,7 +44,7 @@
 
 use fullpipe_cc::{
     Algorithm, BbrSnapshot, Config, Controller, Duration, Instant, PacketState, Rate, SendDecision,
-    State,
+    State, Transport,
 };
 
 mod arithmetic;

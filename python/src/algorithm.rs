@@ -370,6 +370,6 @@ pub(crate) fn register(name: String, new: Py<PyAny>) -> PyResult<()> {
             Box::new(control)
         };
     let algorithm = CustomAlgorithm { name, new: Box::leak(Box::new(make)) };
-    fullpipe_quic::register_algorithms(&[Box::leak(Box::new(algorithm))]);
+    fullpipe_adapter::register_algorithms(&[Box::leak(Box::new(algorithm))]);
     Ok(())
 }

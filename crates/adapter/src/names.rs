@@ -78,6 +78,12 @@ impl CongestionControl {
     }
 }
 
+impl From<Algorithm> for CongestionControl {
+    fn from(algorithm: Algorithm) -> Self {
+        Self::Fullpipe(algorithm)
+    }
+}
+
 impl fmt::Display for CongestionControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

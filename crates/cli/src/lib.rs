@@ -100,7 +100,7 @@ const MOST_OF_A_LINE: usize = 1000;
 /// The command with algorithms of other crates besides: `compare --cc`, scenario files and all else
 /// that takes a name know them by theirs. A `main` calls this and returns what it returns.
 pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
-    fullpipe_quic::register_algorithms(custom);
+    fullpipe_adapter::register_algorithms(custom);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return answer_usage(&error),
@@ -167,8 +167,8 @@ fn start_log(command: &Command) {
 const INITIAL_RTT: fullpipe_cc::Duration = fullpipe_cc::Duration::from_millis(67);
 
 /// An algorithm of this program, with the name that was probably meant when there is none.
-fn parse_cc(name: &str) -> Result<fullpipe_quic::CongestionControl, String> {
-    let all = fullpipe_quic::CongestionControl::NAMES;
+fn parse_cc(name: &str) -> Result<fullpipe_adapter::CongestionControl, String> {
+    let all = fullpipe_adapter::CongestionControl::NAMES;
     name.parse().map_err(|error| {
         format!("{error}{}", fullpipe_lab::suggest::did_you_mean(name, all.into_iter()))
     })

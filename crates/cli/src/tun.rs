@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::str::FromStr;
 
+use fullpipe_adapter::CongestionControl;
 use fullpipe_cc::Algorithm;
-use fullpipe_quic::CongestionControl;
 use fullpipe_tcp::tokio::Stack;
 use ipnet::IpNet;
 use tun_rs::DeviceBuilder;

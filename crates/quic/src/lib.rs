@@ -1,4 +1,4 @@
-//! fullpipe's congestion control inside QUIC, and the server and the client that use it.
+//! A server and a client on QUIC, with fullpipe's congestion control.
 //!
 //! Both ends speak HTTP/3 and `hq-interop`: HTTP/0.9 over QUIC, one bidirectional stream a request,
 //! the protocol that QUIC implementations test each other with. The transport is noq, which this
@@ -7,10 +7,8 @@
 //! Everything here runs inside a tokio runtime.
 #![forbid(unsafe_code)]
 
-mod adapter;
 mod bulk;
 mod client;
-mod congestion;
 mod content;
 #[cfg(test)]
 mod hostile;
@@ -18,9 +16,7 @@ mod hq;
 mod http3;
 mod layer;
 mod log;
-mod not_ect;
 mod preferred;
-mod runtime;
 mod secret;
 mod server;
 mod socket;
@@ -28,14 +24,10 @@ mod tls;
 mod transport;
 mod version;
 
-pub use adapter::{NoqController, controller_factory};
 pub use bulk::bulk_block;
 pub use client::{Alpn, Client, ClientError, ClientOptions, Connector, Response, UnknownAlpn};
 pub use content::{Content, STAMP_BYTES, written_at};
-pub use fullpipe_adapter::{
-    CongestionControl, NoqAlgorithm, UnknownCongestionControl, algorithm_by_name,
-    register_algorithms,
-};
+pub use fullpipe_noq::{CongestionControl, TransportSettings};
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
 pub use log::Escaped;
 pub use noq;
@@ -47,7 +39,6 @@ pub use server::{
 pub use tls::{
     Cipher, Fingerprint, Handshake, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify,
 };
-pub use transport::TransportSettings;
 pub use version::{QuicVersions, UnknownVersions};
 
 /// The examples of README.md.

@@ -23,7 +23,7 @@ static LIMITS: LazyLock<Limits> =
 
 fn judged(sender: &Sender, seed: u64, quick: bool) -> Judged {
     static REGISTERED: Once = Once::new();
-    REGISTERED.call_once(|| fullpipe_quic::register_algorithms(&planted::ALL));
+    REGISTERED.call_once(|| fullpipe_adapter::register_algorithms(&planted::ALL));
     let view = |course| simulate(course, sender, seed, &STOP).expect("a course");
     let views: Views = courses(quick).iter().map(|course| (course.name, view(course))).collect();
     Judged::of(&views, &BTreeMap::new(), &LIMITS)

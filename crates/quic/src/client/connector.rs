@@ -21,7 +21,6 @@ use super::{Client, ClientError, ClientOptions};
 use crate::Verify;
 use crate::http3::client::{Http3, Settings};
 use crate::preferred::client::Move;
-use crate::runtime::FineRuntime;
 use crate::tls::Sessions;
 #[cfg(feature = "qlog")]
 use crate::transport::log_to;
@@ -185,7 +184,7 @@ impl Connector {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ClientError::NoRuntime);
         }
-        let runtime = FineRuntime::new(self.options.congestion);
+        let runtime = fullpipe_noq::runtime(self.options.congestion);
         let socket = runtime.wrap_udp_socket(socket).map_err(ClientError::Socket)?;
         let socket = match moving {
             Some(moving) => moving.wrap(socket),
@@ -198,7 +197,7 @@ impl Connector {
     pub(crate) fn endpoint_over(
         &self,
         socket: Box<dyn AsyncUdpSocket>,
-        runtime: Arc<FineRuntime>,
+        runtime: Arc<dyn Runtime>,
     ) -> Result<Endpoint, ClientError> {
         let socket = client_socket(socket, self.options.versions);
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, runtime)

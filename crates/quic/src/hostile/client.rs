@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fullpipe_testkit::PATIENCE;
-use noq::{Connection, ConnectionId, Endpoint, EndpointConfig, VarInt};
+use noq::{Connection, ConnectionId, Endpoint, EndpointConfig, Runtime, VarInt};
 use rustls::quic::Suite;
 
 use super::initial::Initial;
@@ -14,7 +14,6 @@ use super::net::Net;
 use super::noise::{Noise, SharedNoise, write_number};
 use super::session::HostileServer;
 use super::{frames, panics, resident, runtime, seed, target, wanted};
-use crate::runtime::FineRuntime;
 use crate::tls::Sessions;
 use crate::version::{Notes, V1, V2, retry_tag};
 use crate::{
@@ -27,8 +26,8 @@ const MOST_GROWTH: u64 = 600_000_000;
 /// Clients at one time.
 const CLIENTS: usize = 64;
 
-fn fine() -> Arc<FineRuntime> {
-    FineRuntime::new(ServerOptions::default().congestion)
+fn fine() -> Arc<dyn Runtime> {
+    fullpipe_noq::runtime(ServerOptions::default().congestion)
 }
 
 fn server_address() -> SocketAddr {

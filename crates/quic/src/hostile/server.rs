@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fullpipe_testkit::PATIENCE;
-use noq::{AsyncUdpSocket, Connection, Endpoint, EndpointConfig, VarInt};
+use noq::{AsyncUdpSocket, Connection, Endpoint, EndpointConfig, Runtime, VarInt};
 use rustls::quic::Suite;
 
 use super::initial::{Hellos, Initial, SOURCE, payload};
@@ -14,7 +14,6 @@ use super::net::{MOST_BYTES, Net};
 use super::noise::{Noise, SharedNoise};
 use super::session::{HostileClient, OptimisticClient};
 use super::{frames, panics, resident, runtime, seed, target, wanted};
-use crate::runtime::FineRuntime;
 use crate::tls::Sessions;
 use crate::version::{ClientCrypto, V1, V2, client_socket};
 use crate::{
@@ -33,8 +32,8 @@ const SESSIONS: u64 = 12;
 /// Bytes beyond which the process holds more than so many connections explain.
 const MOST_GROWTH: u64 = 600_000_000;
 
-fn fine() -> Arc<FineRuntime> {
-    FineRuntime::new(ServerOptions::default().congestion)
+fn fine() -> Arc<dyn Runtime> {
+    fullpipe_noq::runtime(ServerOptions::default().congestion)
 }
 
 fn limits() -> Limits {

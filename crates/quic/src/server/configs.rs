@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use fullpipe_noq::{CongestionControl, TransportSettings, controllers_with_seed};
 use noq::{Incoming, ServerConfig, TransportConfig, VarInt};
 
 use super::by_name::ByName;
@@ -12,7 +13,6 @@ use super::{Choose, ChooseByName, Limits};
 use crate::http3::{self, server::UNI_STREAMS};
 #[cfg(feature = "qlog")]
 use crate::transport::log_to;
-use crate::{CongestionControl, TransportSettings};
 
 /// A client as its first packet shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,11 +93,11 @@ impl Configs {
         } else if let Some(choose) = self.choose_by_name.clone() {
             let Transports { congestion, seed, .. } = self.transports;
             let by_name = ByName::new(
-                crate::congestion::factory(congestion, seed),
+                controllers_with_seed(congestion, seed),
                 Arc::new(move |name| {
                     let (congestion, seed) = choose(&arrival, name)?;
                     log_choice(&arrival, congestion);
-                    Some(crate::congestion::factory(congestion, seed))
+                    Some(controllers_with_seed(congestion, seed))
                 }),
             );
             config.crypto = by_name.watch(config.crypto.clone());

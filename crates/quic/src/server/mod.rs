@@ -35,7 +35,6 @@ pub(crate) use window::Window;
 
 use crate::content::Source;
 use crate::preferred;
-use crate::runtime::FineRuntime;
 use crate::socket::Guard;
 use crate::version::Notes;
 use crate::{
@@ -185,7 +184,7 @@ impl Server {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ServeError::NoRuntime);
         }
-        let runtime = FineRuntime::new(options.congestion);
+        let runtime = fullpipe_noq::runtime(options.congestion);
         let (preferred_address, preferred) = bind_preferred(options.preferred_address)?;
         let wrap = |socket| runtime.wrap_udp_socket(socket).map_err(ServeError::Socket);
         let preferred = preferred_address.all().zip(preferred);
@@ -199,7 +198,7 @@ impl Server {
     /// Serves on whatever carries datagrams, those to the preferred addresses included.
     pub(crate) fn over(
         socket: Box<dyn AsyncUdpSocket>,
-        runtime: Arc<FineRuntime>,
+        runtime: Arc<dyn Runtime>,
         tls: &ServerTls,
         content: Content,
         options: ServerOptions,

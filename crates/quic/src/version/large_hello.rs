@@ -8,7 +8,6 @@ use rustls::crypto::ring;
 
 use super::{ClientCrypto, Moved, client_socket};
 use crate::hostile::net::Net;
-use crate::runtime::FineRuntime;
 use crate::tls::initial_suite;
 use crate::{Content, QuicVersions, Server, ServerOptions, ServerTls, hq};
 
@@ -41,7 +40,7 @@ async fn a_client_hello_of_two_packets_is_answered_in_the_version_that_both_pref
         let options = ServerOptions { versions: server, ..ServerOptions::default() };
         let [there, here] = [1, 2].map(|host| SocketAddr::from(([192, 0, 2, host], 443)));
         let net = Net::new(there);
-        let runtime = FineRuntime::new(ServerOptions::default().congestion);
+        let runtime = fullpipe_noq::runtime(ServerOptions::default().congestion);
         let socket = net.socket(there, None);
         let server = Server::over(socket, runtime.clone(), &server_tls, Content::Bulk, options);
         let server = server.expect("a server");

@@ -3,7 +3,7 @@
 //! in.
 //!
 //! Most are in this crate, over the link of the unit tests and through the public interface alone;
-//! those that need a transport are in `crates/quic/tests` (`adapter.rs`, `virtual_clock`). Where a
+//! those that need a transport are in `crates/noq/tests` (`adapter.rs`, `virtual_clock`). Where a
 //! test beside the code, or one of the draft's cases
 //! (`crates/conformance/tests/suite/appendix.rs`), shows the property already, there is no second
 //! one:

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fullpipe_cc::Rate;
+use fullpipe_noq::NoqController;
 use fullpipe_quic::noq::{Connection, Endpoint, PathId};
 use fullpipe_quic::{
-    Arrival, Client, ClientOptions, Connector, Content, Handshake, Limits, NoqController, OnAccept,
-    Response, Server, ServerOptions, ServerTls, Verify,
+    Arrival, Client, ClientOptions, Connector, Content, Handshake, Limits, OnAccept, Response,
+    Server, ServerOptions, ServerTls, Verify,
 };
 use fullpipe_sim::SenderStats;
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use fullpipe_cc::Duration;
-use fullpipe_quic::TransportSettings;
+use fullpipe_noq::TransportSettings;
 use fullpipe_sim::{Stream, stream_seed};
 
 use super::accepted::Accepted;

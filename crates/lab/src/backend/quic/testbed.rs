@@ -9,7 +9,7 @@ use std::time;
 
 use fullpipe_cc::Duration;
 use fullpipe_emu::{Emulator, EmulatorConfig};
-use fullpipe_quic::TransportSettings;
+use fullpipe_noq::TransportSettings;
 use fullpipe_sim::{Stream, stream_seed};
 use hdrhistogram::Histogram;
 use tokio::runtime::Runtime;

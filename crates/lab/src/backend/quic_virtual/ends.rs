@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fullpipe_cc::Instant;
+use fullpipe_noq::TransportSettings;
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
-use fullpipe_quic::TransportSettings;
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, SenderStats, SentPacket, Stream, stream_seed};
 use noq_proto::rustls::RootCertStore;
 use noq_proto::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};

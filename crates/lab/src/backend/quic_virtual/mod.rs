@@ -14,7 +14,7 @@ mod stack;
 use std::marker::PhantomData;
 
 use fullpipe_cc::Duration;
-use fullpipe_quic::TransportSettings;
+use fullpipe_noq::TransportSettings;
 use fullpipe_sim::Application;
 
 use super::link::RealPath;

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use fullpipe_cc::{Algorithm, Duration, Rate, Snapshot};
+use fullpipe_noq::{CongestionControl, NoqController, TransportSettings};
 use fullpipe_path::Ecn;
-use fullpipe_quic::{CongestionControl, NoqController, TransportSettings};
 use fullpipe_sim::SenderStats;
 use noq_proto::{
     ClientConfig, Connection, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,

@@ -1,8 +1,8 @@
 //! One flow of a QUIC stack on one path, which its owner drives event by event.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
+use fullpipe_noq::{CongestionControl, TransportSettings};
 use fullpipe_path::{ConfigError, PathConfig, Probability, Selection};
-use fullpipe_quic::{CongestionControl, TransportSettings};
 use fullpipe_sim::{FlowConfig, SimConfig};
 
 use super::NO_TIMEOUT;

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use fullpipe_cc::Snapshot;
+use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
-use fullpipe_quic::TransportSettings;
 use fullpipe_quinn::{Pacing, Permit, QuinnController};
 use fullpipe_sim::SenderStats;
 use quinn_proto::{

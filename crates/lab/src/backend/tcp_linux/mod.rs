@@ -14,8 +14,8 @@ mod short;
 mod testbed;
 mod user_stack;
 
+use fullpipe_adapter::CongestionControl;
 use fullpipe_cc::Algorithm;
-use fullpipe_quic::CongestionControl;
 use fullpipe_sim::Application;
 
 use super::link;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
+use fullpipe_noq::{NoqController, controllers_with_seed};
 use fullpipe_path::{
     Event as PathEvent, IPV4_UDP_HEADER_BYTES, Link, Path, Probability, QueueLimit,
 };
-use fullpipe_quic::{NoqController, controller_factory};
 use noq_proto::congestion::{Bbr3Config, ControllerFactory, ControllerMetrics};
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
@@ -38,7 +38,7 @@ pub(crate) enum Cc {
 impl Cc {
     fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
         match self {
-            Self::Ours(algorithm) => controller_factory(algorithm, 1),
+            Self::Ours(algorithm) => controllers_with_seed(algorithm, 1),
             Self::NoqBbr3 => Arc::new(Bbr3Config::default()),
         }
     }

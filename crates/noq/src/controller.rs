@@ -27,39 +27,17 @@ mod flight;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fullpipe_adapter::{Batch, Clock};
 use fullpipe_cc::{Algorithm, Config, Controller as Core, Instant, Snapshot, Transport};
+use noq::congestion::{Controller, ControllerMetrics};
+// noq has it in a signature of its trait and exports it nowhere.
 use noq_proto::RttEstimator;
-use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use flight::Flight;
 
 type NoqInstant = std::time::Instant;
-
-/// A noq controller factory for one of our algorithms. Each path of each connection gets a seed of
-/// its own, made from `seed` in the order in which they are built.
-pub fn controller_factory(
-    algorithm: Algorithm,
-    seed: u64,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(Factory { algorithm, next_seed: AtomicU64::new(seed) })
-}
-
-#[derive(Debug)]
-struct Factory {
-    algorithm: Algorithm,
-    next_seed: AtomicU64,
-}
-
-impl ControllerFactory for Factory {
-    fn build(self: Arc<Self>, now: NoqInstant, current_mtu: u16) -> Box<dyn Controller> {
-        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-        Box::new(NoqController::new(self.algorithm, seed, now, current_mtu))
-    }
-}
 
 /// One of our algorithms as noq sees it.
 pub struct NoqController {
@@ -79,7 +57,7 @@ struct Inner {
 }
 
 impl NoqController {
-    fn new(algorithm: Algorithm, seed: u64, base: NoqInstant, mtu: u16) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, seed: u64, base: NoqInstant, mtu: u16) -> Self {
         let config =
             Config { smss: u32::from(mtu), transport: Transport::Quic, ..Config::new(seed) };
         let start = Instant::default();

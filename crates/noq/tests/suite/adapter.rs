@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::{Algorithm, Rate, Snapshot};
-use fullpipe_quic::{NoqController, controller_factory};
+use fullpipe_noq::{NoqController, controllers_with_seed};
 use noq_proto::congestion::Controller;
 
 const MTU: u16 = 1_200;
 
 fn controller(algorithm: Algorithm, start: Instant) -> Box<dyn Controller> {
-    controller_factory(algorithm, 1).build(start, MTU)
+    controllers_with_seed(algorithm, 1).build(start, MTU)
 }
 
 /// What a controller believes; a clone from `clone_box` says it of the moment it was made.
@@ -72,7 +72,7 @@ fn a_new_mtu_reaches_the_controller() {
         for mtu in [1_280, 1_452, 9_000] {
             let mut cc = controller(algorithm, Instant::now());
             cc.on_mtu_update(mtu);
-            let fresh = controller_factory(algorithm, 1).build(Instant::now(), mtu);
+            let fresh = controllers_with_seed(algorithm, 1).build(Instant::now(), mtu);
             assert_eq!(cc.initial_window(), fresh.initial_window(), "{algorithm} {mtu}");
             assert!(cc.window() >= fresh.window(), "{algorithm} {mtu}");
             let quantum = cc.metrics().send_quantum.expect("one of ours");

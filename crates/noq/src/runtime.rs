@@ -11,21 +11,21 @@ use fullpipe_adapter::Timers;
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 
 use crate::CongestionControl;
+use crate::congestion::wants_ecn;
 use crate::not_ect::NotEct;
 
-/// The runtime of one endpoint.
-#[derive(Debug)]
-pub(crate) struct FineRuntime {
-    /// Congestion control of the endpoint's connections.
-    congestion: CongestionControl,
-    timers: Timers,
+/// The runtime of an endpoint: tokio, with finer timers. `congestion` is the one of the endpoint's
+/// connections; where it has no answer to CE marks, packets do not ask for them.
+///
+/// Needs a tokio runtime around the caller.
+pub fn runtime(congestion: impl Into<CongestionControl>) -> Arc<dyn Runtime> {
+    Arc::new(FineRuntime { congestion: congestion.into(), timers: Timers::start() })
 }
 
-impl FineRuntime {
-    /// Needs a tokio runtime around the caller.
-    pub(crate) fn new(congestion: CongestionControl) -> Arc<Self> {
-        Arc::new(Self { congestion, timers: Timers::start() })
-    }
+#[derive(Debug)]
+struct FineRuntime {
+    congestion: CongestionControl,
+    timers: Timers,
 }
 
 impl Runtime for FineRuntime {
@@ -39,11 +39,7 @@ impl Runtime for FineRuntime {
 
     fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Box<dyn AsyncUdpSocket>> {
         let socket = TokioRuntime.wrap_udp_socket(socket)?;
-        if crate::congestion::wants_ecn(self.congestion) {
-            Ok(socket)
-        } else {
-            Ok(Box::new(NotEct(socket)))
-        }
+        if wants_ecn(self.congestion) { Ok(socket) } else { Ok(Box::new(NotEct(socket))) }
     }
 
     /// By the clock of the timers, or a deadline would be compared with another clock where tokio's

@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod congestion;
+mod controller;
+mod not_ect;
+mod runtime;
+mod transport;
+
+pub use congestion::{controllers, controllers_with_seed};
+pub use controller::NoqController;
+pub use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
+pub use fullpipe_cc::{Algorithm, Snapshot};
+pub use runtime::runtime;
+pub use transport::TransportSettings;

@@ -1,8 +1,10 @@
 //! Each crate that may be published has what its page in a registry needs, and each that may not
 //! says so.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use toml::Table;
 
@@ -39,5 +41,26 @@ fn each_published_crate_is_complete() {
     for (name, needed) in &published {
         let missing = needed.iter().find(|needed| !published.iter().any(|(it, _)| it == *needed));
         assert!(missing.is_none(), "{name} needs {missing:?}, which is not published");
+    }
+}
+
+/// An application that takes an adapter takes its stack along, and little else: no server, no
+/// client, no lab.
+#[test]
+fn an_adapter_takes_few_crates_along() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    for adapter in ["fullpipe-noq", "fullpipe-quinn"] {
+        let tree = Command::new(env!("CARGO"))
+            .args(["tree", "--locked", "--offline", "--edges", "normal", "--prefix", "none"])
+            .args(["--package", adapter, "--manifest-path"])
+            .arg(&manifest)
+            .output()
+            .expect("cargo");
+        let tree = String::from_utf8(tree.stdout).expect("names of crates");
+        let crates: BTreeSet<&str> = tree.lines().collect();
+        assert!((30..=70).contains(&crates.len()), "{adapter}: {}: {tree}", crates.len());
+        let ours =
+            crates.iter().filter(|name| name.starts_with("fullpipe-") && !name.contains("(*)"));
+        assert!(ours.count() <= 3, "{adapter}: {tree}");
     }
 }

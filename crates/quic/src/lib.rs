@@ -14,32 +14,27 @@ mod content;
 mod hostile;
 mod hq;
 mod http3;
-mod layer;
 mod log;
-mod preferred;
 mod secret;
 mod server;
-mod socket;
 mod tls;
 mod transport;
-mod version;
 
 pub use bulk::bulk_block;
 pub use client::{Alpn, Client, ClientError, ClientOptions, Connector, Response, UnknownAlpn};
 pub use content::{Content, STAMP_BYTES, written_at};
 pub use fullpipe_noq::{CongestionControl, TransportSettings};
+pub use fullpipe_noq_repairs::{
+    Handshake, NoPreferredAddress, PreferredAddress, QuicVersions, UnknownVersions,
+};
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
 pub use log::Escaped;
 pub use noq;
-pub use preferred::{NoPreferredAddress, PreferredAddress};
 pub use secret::Secret;
 pub use server::{
     Arrival, Choose, ChooseByName, Limits, OnAccept, ServeError, Server, ServerOptions, ServerStats,
 };
-pub use tls::{
-    Cipher, Fingerprint, Handshake, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify,
-};
-pub use version::{QuicVersions, UnknownVersions};
+pub use tls::{Cipher, Fingerprint, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify};
 
 /// The examples of README.md.
 #[cfg(doctest)]

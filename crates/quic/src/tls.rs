@@ -88,23 +88,6 @@ fn reason(what: &str, error: &pem::Error) -> String {
     }
 }
 
-/// Agreements of a handshake.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Handshake {
-    /// The protocol of the requests (RFC 7301).
-    pub protocol: Option<Vec<u8>>,
-    /// The name by which the client calls the server; `None` at the client, or if it gave none.
-    pub server_name: Option<String>,
-}
-
-impl Handshake {
-    /// That of a connection, once the other end's part of it has arrived.
-    pub fn of(connection: &noq::Connection) -> Option<Self> {
-        connection.handshake_data()?.downcast().ok().map(|data| *data)
-    }
-}
-
 fn setup(error: impl std::fmt::Display) -> TlsError {
     TlsError::Setup(error.to_string())
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Duration;
+use fullpipe_noq_repairs::{Move, client_socket};
 use noq::{
     AsyncUdpSocket, ConnectionError, Endpoint, EndpointConfig, Runtime, TransportConfig, crypto,
 };
@@ -20,11 +21,9 @@ use super::error::handshake_error;
 use super::{Client, ClientError, ClientOptions};
 use crate::Verify;
 use crate::http3::client::{Http3, Settings};
-use crate::preferred::client::Move;
 use crate::tls::Sessions;
 #[cfg(feature = "qlog")]
 use crate::transport::log_to;
-use crate::version::client_socket;
 
 /// Delay between the attempts at two successive addresses (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use fullpipe_noq_repairs::wire::{V1, V2, write_integer};
+use fullpipe_noq_repairs::{Notes, retry_tag};
 use fullpipe_testkit::PATIENCE;
 use noq::{Connection, ConnectionId, Endpoint, EndpointConfig, Runtime, VarInt};
 use rustls::quic::Suite;
 
 use super::initial::Initial;
 use super::net::Net;
-use super::noise::{Noise, SharedNoise, write_number};
+use super::noise::{Noise, SharedNoise};
 use super::session::HostileServer;
 use super::{frames, panics, resident, runtime, seed, target, wanted};
 use crate::tls::Sessions;
-use crate::version::{Notes, V1, V2, retry_tag};
 use crate::{
     Alpn, Cipher, ClientError, ClientOptions, Connector, QuicVersions, ServerOptions, ServerTls,
     TransportSettings, Verify,
@@ -42,7 +43,7 @@ fn transport() -> TransportSettings {
 /// A server that changes what it sends before it is protected, over a path that changes it again.
 fn hostile_server(net: &Net, tls: &ServerTls, noise: &mut Noise) -> Endpoint {
     let shared = SharedNoise::new(noise.next());
-    let notes = Notes::new();
+    let notes = Notes::default();
     let inner = tls.crypto(QuicVersions::V1AndV2, &notes).expect("TLS");
     let crypto = HostileServer { inner, noise: shared.clone() };
     let mut config = noq::ServerConfig::with_crypto(Arc::new(crypto));
@@ -101,7 +102,7 @@ async fn answer(connection: &Connection, noise: &mut Noise) -> Option<()> {
                     // HEADERS with status 200, then DATA.
                     1 => {
                         let mut body = vec![1, 3, 0, 0, 0xd9, 0];
-                        write_number(count as u64, &mut body);
+                        write_integer(count as u64, &mut body);
                         body.extend(noise.bytes(count));
                         body
                     }

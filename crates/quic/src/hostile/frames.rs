@@ -1,7 +1,9 @@
 //! Frames that nobody sane would send (RFC 9000 section 19), for packets that are protected as they
 //! should be.
 
-use super::noise::{Noise, write_number};
+use fullpipe_noq_repairs::wire::write_integer;
+
+use super::noise::Noise;
 
 /// Types of frames: those of the RFCs, of noq's extensions, and some that are nobody's.
 const KINDS: [u64; 46] = [
@@ -25,7 +27,7 @@ pub(super) fn fill(noise: &mut Noise, bytes: usize) -> Vec<u8> {
 /// One frame, mostly of the right form.
 fn frame(noise: &mut Noise, out: &mut Vec<u8>) {
     let kind = noise.pick(&KINDS);
-    write_number(kind, out);
+    write_integer(kind, out);
     let numbers = match kind {
         0x02 | 0x03 => return ack(noise, kind, out),
         0x06 => return crypto(noise, out),
@@ -36,8 +38,8 @@ fn frame(noise: &mut Noise, out: &mut Vec<u8>) {
         0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => 1,
         0x18 => {
             let (number, before) = (noise.number(), noise.number());
-            write_number(number, out);
-            write_number(if noise.percent(80) { before.min(number) } else { before }, out);
+            write_integer(number, out);
+            write_integer(if noise.percent(80) { before.min(number) } else { before }, out);
             let length = noise.pick(&[0, 1, 4, 8, 8, 8, 20, 21, 255]);
             out.push(length);
             let bytes = noise.bytes(usize::from(length.min(20)) + 16);
@@ -45,12 +47,12 @@ fn frame(noise: &mut Noise, out: &mut Vec<u8>) {
         }
         0x1a | 0x1b => return out.extend_from_slice(&noise.bytes(8)),
         0x1c => {
-            write_number(noise.number(), out);
-            write_number(noise.number(), out);
+            write_integer(noise.number(), out);
+            write_integer(noise.number(), out);
             return with_length(noise, out);
         }
         0x1d => {
-            write_number(noise.number(), out);
+            write_integer(noise.number(), out);
             return with_length(noise, out);
         }
         0x31 => return with_length(noise, out),
@@ -59,37 +61,37 @@ fn frame(noise: &mut Noise, out: &mut Vec<u8>) {
         _ => noise.below(5),
     };
     for _ in 0..numbers {
-        write_number(noise.number(), out);
+        write_integer(noise.number(), out);
     }
 }
 
 fn ack(noise: &mut Noise, kind: u64, out: &mut Vec<u8>) {
     let ranges = noise.pick(&[0, 0, 1, 2, 40, 300]);
     for number in [noise.number(), noise.number()] {
-        write_number(number, out);
+        write_integer(number, out);
     }
-    write_number(if noise.percent(5) { noise.number() } else { ranges }, out);
-    write_number(noise.number(), out);
+    write_integer(if noise.percent(5) { noise.number() } else { ranges }, out);
+    write_integer(noise.number(), out);
     for _ in 0..ranges * 2 {
-        write_number(noise.number(), out);
+        write_integer(noise.number(), out);
     }
     if kind == 0x03 {
         for _ in 0..3 {
-            write_number(noise.number(), out);
+            write_integer(noise.number(), out);
         }
     }
 }
 
 fn crypto(noise: &mut Noise, out: &mut Vec<u8>) {
-    write_number(noise.number(), out);
+    write_integer(noise.number(), out);
     with_length(noise, out);
 }
 
 fn stream(noise: &mut Noise, kind: u64, out: &mut Vec<u8>) {
     // Streams of either end, of both kinds, also those that nobody opened.
-    write_number(noise.number(), out);
+    write_integer(noise.number(), out);
     if kind & 4 != 0 {
-        write_number(noise.number(), out);
+        write_integer(noise.number(), out);
     }
     if kind & 2 != 0 {
         return with_length(noise, out);
@@ -102,7 +104,7 @@ fn stream(noise: &mut Noise, kind: u64, out: &mut Vec<u8>) {
 /// Bytes behind their length, which is a lie now and then.
 fn with_length(noise: &mut Noise, out: &mut Vec<u8>) {
     let count = noise.below(80);
-    write_number(if noise.percent(5) { noise.number() } else { count as u64 }, out);
+    write_integer(if noise.percent(5) { noise.number() } else { count as u64 }, out);
     let bytes = content(noise, count);
     out.extend_from_slice(&bytes);
 }
@@ -123,12 +125,12 @@ fn content(noise: &mut Noise, count: usize) -> Vec<u8> {
 pub(super) fn http3(noise: &mut Noise) -> Vec<u8> {
     let mut out = Vec::new();
     if noise.percent(30) {
-        write_number(noise.pick(&[0, 1, 2, 3, 0x21, 0x54]), &mut out);
+        write_integer(noise.pick(&[0, 1, 2, 3, 0x21, 0x54]), &mut out);
     }
     for _ in 0..=noise.below(3) {
-        write_number(noise.pick(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xd, 0x21, 0x40]), &mut out);
+        write_integer(noise.pick(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xd, 0x21, 0x40]), &mut out);
         let count = noise.below(40);
-        write_number(if noise.percent(10) { noise.number() } else { count as u64 }, &mut out);
+        write_integer(if noise.percent(10) { noise.number() } else { count as u64 }, &mut out);
         let mut bytes = noise.bytes(count);
         if noise.percent(50) {
             // The field lines of a GET with QPACK's static table.

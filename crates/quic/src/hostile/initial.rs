@@ -1,12 +1,12 @@
 //! Initial packets that are protected as they should be: their keys come from the connection ID
 //! that stands in them (RFC 9001 section 5.2), so anybody can make them, with whatever content.
 
+use fullpipe_noq_repairs::wire::{V1, V2, write_integer};
 use rustls::quic::{ClientConnection, DirectionalKeys, Suite, Version};
 use rustls_pki_types::ServerName;
 
 use super::frames;
-use super::noise::{Noise, write_number};
-use crate::version::{V1, V2};
+use super::noise::Noise;
 
 const TAG_BYTES: usize = 16;
 /// Offset of the sample for header protection behind the packet number's first byte.
@@ -48,7 +48,7 @@ impl Initial {
             packet.push(id.len() as u8);
             packet.extend_from_slice(id);
         }
-        write_number(self.token.len() as u64, &mut packet);
+        write_integer(self.token.len() as u64, &mut packet);
         packet.extend_from_slice(&self.token);
         let length = number_bytes + self.payload.len() + TAG_BYTES;
         packet.extend_from_slice(&(0x4000 | length as u16).to_be_bytes());
@@ -149,7 +149,7 @@ fn parameters(noise: &mut Noise) -> Vec<u8> {
             27,
             58,
         ]);
-        write_number(id, &mut out);
+        write_integer(id, &mut out);
         let mut value = Vec::new();
         match id {
             0x11 => {
@@ -162,12 +162,12 @@ fn parameters(noise: &mut Noise) -> Vec<u8> {
                 let count = noise.pick(&[0, 4, 8, 16, 20, 21, 41, 61]);
                 value = noise.bytes(count);
             }
-            _ => write_number(noise.number(), &mut value),
+            _ => write_integer(noise.number(), &mut value),
         }
         if noise.percent(5) {
             noise.mangle(&mut value);
         }
-        write_number(if noise.percent(3) { noise.number() } else { value.len() as u64 }, &mut out);
+        write_integer(if noise.percent(3) { noise.number() } else { value.len() as u64 }, &mut out);
         out.extend_from_slice(&value);
     }
     out
@@ -196,8 +196,8 @@ pub(super) fn payload(noise: &mut Noise, hello: &[u8], bytes: usize) -> Vec<u8> 
             end = hello.len().min(end + noise.below(40));
         }
         out.push(0x06);
-        write_number(start as u64, &mut out);
-        write_number((end - start) as u64, &mut out);
+        write_integer(start as u64, &mut out);
+        write_integer((end - start) as u64, &mut out);
         out.extend_from_slice(&hello[start..end]);
     }
     if noise.percent(20) {

@@ -8,7 +8,8 @@
 mod client;
 mod frames;
 mod initial;
-pub(crate) mod net;
+mod large_hello;
+mod net;
 mod noise;
 mod server;
 mod session;

@@ -118,17 +118,3 @@ impl Noise {
         self.change(bytes);
     }
 }
-
-/// Writes a variable-length integer (RFC 9000 section 16).
-pub(super) fn write_number(value: u64, out: &mut Vec<u8>) {
-    let bytes = value.to_be_bytes();
-    let (skip, prefix) = match value {
-        0..0x40 => (7, 0),
-        0x40..0x4000 => (6, 0x40),
-        0x4000..0x4000_0000 => (4, 0x80),
-        _ => (0, 0xc0),
-    };
-    let start = out.len();
-    out.extend_from_slice(&bytes[skip..]);
-    out[start] |= prefix;
-}

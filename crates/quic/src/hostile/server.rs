@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use fullpipe_noq_repairs::wire::{V1, V2, write_integer};
+use fullpipe_noq_repairs::{ClientCrypto, client_socket};
 use fullpipe_testkit::PATIENCE;
 use noq::{AsyncUdpSocket, Connection, Endpoint, EndpointConfig, Runtime, VarInt};
 use rustls::quic::Suite;
@@ -15,7 +17,6 @@ use super::noise::{Noise, SharedNoise};
 use super::session::{HostileClient, OptimisticClient};
 use super::{frames, panics, resident, runtime, seed, target, wanted};
 use crate::tls::Sessions;
-use crate::version::{ClientCrypto, V1, V2, client_socket};
 use crate::{
     Alpn, Cipher, ClientOptions, Connector, Content, Limits, QuicVersions, Server, ServerOptions,
     ServerTls, TransportSettings, Verify, bulk_block,
@@ -170,7 +171,7 @@ fn header(noise: &mut Noise) -> Vec<u8> {
         }
     }
     for _ in 0..3 {
-        super::noise::write_number(noise.number(), &mut out);
+        write_integer(noise.number(), &mut out);
     }
     let end = noise.pick(&[30, 60, 1199, 1200, 1472]);
     while out.len() < end {

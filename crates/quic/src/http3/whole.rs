@@ -10,7 +10,7 @@ use bytes::Bytes;
 use noq::VarInt;
 use tokio::sync::Notify;
 
-use crate::socket::header::Reader;
+use fullpipe_noq_repairs::wire::Reader;
 
 /// Bytes of unfinished frames that all streams of a connection hold together: a few of the largest
 /// that each may have.
@@ -167,7 +167,7 @@ impl Whole {
                     self.next = if here < bytes { Next::Data(bytes - here) } else { Next::Frame };
                 }
                 Next::Type => {
-                    let Some(kind) = rest.integer() else {
+                    let Some(kind) = rest.size() else {
                         self.needed = left + 1;
                         break;
                     };
@@ -175,7 +175,7 @@ impl Whole {
                     self.next = if self.is_control { Next::Frame } else { Next::Anything };
                 }
                 Next::Frame => {
-                    let (Some(kind), Some(length)) = (rest.integer(), rest.integer()) else {
+                    let (Some(kind), Some(length)) = (rest.size(), rest.size()) else {
                         self.needed = left + 1;
                         break;
                     };

@@ -7,14 +7,12 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use fullpipe_noq_repairs::{Handshake, Layer, Layered};
 use noq::ConnectionId;
 use noq::crypto::{self, Keys, Session, UnsupportedVersion};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::transport_parameters::TransportParameters;
-
-use crate::Handshake;
-use crate::layer::{Layer, Layered};
 
 type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 /// The controllers for a server name.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fullpipe_noq_repairs::Guard;
 use noq::{Connecting, Connection, ConnectionError, Endpoint, Incoming, VarInt, ZeroRttAccepted};
 use tokio::sync::watch;
 
@@ -19,7 +20,6 @@ use super::{Limits, OnAccept};
 use crate::content::Source;
 use crate::hq::Refusal;
 use crate::http3;
-use crate::socket::Guard;
 use crate::{Handshake, TransportSettings};
 
 /// State shared by all connections of a server.

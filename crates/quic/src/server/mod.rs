@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fullpipe_cc::Algorithm;
+use fullpipe_noq_repairs::{Guard, Notes, all_in_one};
 use noq::{AsyncUdpSocket, Connection, Endpoint, Runtime, VarInt};
 
 pub(crate) use answer::give;
@@ -34,9 +35,6 @@ pub use stats::ServerStats;
 pub(crate) use window::Window;
 
 use crate::content::Source;
-use crate::preferred;
-use crate::socket::Guard;
-use crate::version::Notes;
 use crate::{
     CongestionControl, Content, PreferredAddress, QuicVersions, Secret, ServerTls, TlsError,
     TransportSettings,
@@ -190,7 +188,7 @@ impl Server {
         let preferred = preferred_address.all().zip(preferred);
         let preferred = preferred.map(|(address, socket)| Ok((address, wrap(socket)?)));
         let preferred = preferred.collect::<Result<_, ServeError>>()?;
-        let socket = preferred::server::all_in_one(wrap(socket)?, preferred);
+        let socket = all_in_one(wrap(socket)?, preferred);
         let options = ServerOptions { preferred_address, ..options };
         Self::over(socket, runtime, tls, content, options)
     }
@@ -208,8 +206,8 @@ impl Server {
         let address = socket.local_addr().map_err(ServeError::Socket)?;
         let secret = options.secret.map_or_else(Secret::random, Ok).map_err(ServeError::Secret)?;
         let keys = secret.at(address);
-        let guard = Guard::new();
-        let (versions, notes) = (options.versions.with_v1(), Notes::new());
+        let guard = Guard::default();
+        let (versions, notes) = (options.versions.with_v1(), Notes::default());
         let crypto = tls.crypto(versions, &notes)?;
         let preferred_address = options.preferred_address;
         let mut config = noq::ServerConfig::with_crypto(crypto);

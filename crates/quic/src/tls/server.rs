@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use fullpipe_noq_repairs::{Notes, ServerCrypto};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::crypto::ring;
 use rustls::server::{
@@ -16,7 +17,6 @@ use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use super::cipher::initial_suite;
 use super::{Cipher, Fingerprint, TlsError, read_certificates, read_key, setup};
-use crate::version::{Notes, ServerCrypto};
 use crate::{QuicVersions, hq, http3};
 
 /// A self-signed certificate is made anew at every start, so it need not live long.

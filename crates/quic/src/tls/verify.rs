@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use fullpipe_noq_repairs::{ClientCrypto, Moved};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -16,7 +17,6 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::cipher::initial_suite;
 use super::{Cipher, Fingerprint, Sessions, TlsError, read_certificates, setup};
-use crate::version::{ClientCrypto, Moved};
 use crate::{Alpn, QuicVersions};
 
 /// Criteria by which a client accepts a server's certificate.

@@ -15,8 +15,8 @@ use std::task::{Context, Poll};
 use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
 
-use crate::socket::header::long_version;
-use crate::socket::keep;
+use crate::filter::keep;
+use crate::wire::header::long_version;
 
 /// Changes an address into its marked one, or back. The marked addresses are in blocks from which
 /// nobody sends (4000::/3, 6000::/3 and a000::/3, without a unicast address in IANA's registry), or
@@ -60,7 +60,7 @@ fn unmarked(address: SocketAddr) -> Option<SocketAddr> {
 }
 
 /// A server's own socket together with those of its preferred addresses.
-pub(crate) fn all_in_one(
+pub fn all_in_one(
     own: Box<dyn AsyncUdpSocket>,
     preferred: Vec<(SocketAddr, Box<dyn AsyncUdpSocket>)>,
 ) -> Box<dyn AsyncUdpSocket> {

@@ -1,10 +1,10 @@
 //! Fields of QUIC packets that anyone on the path can read: the long headers of versions 1 and 2
 //! (RFC 9000 section 17.2, RFC 9369 section 3.2).
 
-use crate::version::{V1, V2};
+use super::{Reader, V1, V2};
 
 /// The smallest datagram that may begin a connection (RFC 9000 section 14.1).
-pub(super) const MIN_INITIAL_BYTES: usize = 1200;
+pub(crate) const MIN_INITIAL_BYTES: usize = 1200;
 
 /// The types of packets with a long header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,29 +47,7 @@ pub(crate) fn long_headers(datagram: &[u8]) -> impl Iterator<Item = LongHeader<'
     })
 }
 
-/// The bytes that were not read yet.
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
-
 impl<'a> Reader<'a> {
-    pub(crate) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    pub(crate) fn byte(&mut self) -> Option<u8> {
-        self.take(1)?.first().copied()
-    }
-
-    /// A variable-length integer (RFC 9000 section 16).
-    pub(crate) fn integer(&mut self) -> Option<usize> {
-        let first = self.byte()?;
-        let more = self.take((1 << (first >> 6)) - 1)?;
-        let value =
-            more.iter().fold(u64::from(first & 0x3f), |value, byte| value << 8 | u64::from(*byte));
-        usize::try_from(value).ok()
-    }
-
     fn header(&mut self, start: usize) -> Option<LongHeader<'a>> {
         // The types of version 2 are those of version 1 and one more, modulo four.
         let added = match long_version(self.0)? {
@@ -97,11 +75,9 @@ impl<'a> Reader<'a> {
             return None;
         }
         if kind == LongType::Initial {
-            let token = self.integer()?;
-            self.take(token)?;
+            self.with_length()?;
         }
-        let length = self.integer()?;
-        self.take(length)?;
+        self.with_length()?;
         Some(self.0)
     }
 }

@@ -5,9 +5,10 @@ use noq::crypto::{CryptoError, HeaderKey, KeyPair, Keys, PacketKey};
 use noq::{ConnectionId, PathId, Side};
 use rustls::quic::{HeaderProtectionKey, PacketKey as RustlsPacketKey, Suite, Version};
 
+use super::headers::{as_received, is_long, is_marked, is_v2, make_v2};
 use super::unheard::FirstOfV2;
-use super::wire::{as_received, is_long, is_marked, is_v2, make_v2};
-use super::{Negotiated, Notes, V1, V2};
+use super::{Negotiated, Notes};
+use crate::wire::{V1, V2};
 
 /// The keys of Initial packets: each is received in the version that it has, and sent in the
 /// connection's.

@@ -21,10 +21,10 @@ use std::str::FromStr;
 
 use noq::ConnectionId;
 
-use crate::socket::header::Reader;
+use crate::wire::Reader;
 
 /// The transport parameter (RFC 9000 section 18.2).
-const PREFERRED_ADDRESS: usize = 0x0d;
+const PREFERRED_ADDRESS: u64 = 0x0d;
 
 /// The preferred addresses of a server: one of IPv4, one of IPv6, or both.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -36,7 +36,8 @@ pub struct PreferredAddress {
 }
 
 impl PreferredAddress {
-    pub(crate) fn all(&self) -> impl Iterator<Item = SocketAddr> {
+    /// Those that there are, that of IPv4 first.
+    pub fn all(&self) -> impl Iterator<Item = SocketAddr> {
         let v4 = self.v4.map(SocketAddr::V4);
         v4.into_iter().chain(self.v6.map(SocketAddr::V6))
     }
@@ -90,11 +91,11 @@ struct Offer {
 fn offer(parameters: &[u8]) -> Option<Offer> {
     let mut rest = Reader(parameters);
     while !rest.0.is_empty() {
-        let (id, length) = (rest.integer()?, rest.integer()?);
-        let mut value = Reader(rest.take(length)?);
-        if id != PREFERRED_ADDRESS {
+        let parameter = rest.parameter()?;
+        if parameter.id != PREFERRED_ADDRESS {
             continue;
         }
+        let mut value = Reader(parameter.value);
         let mut address = || {
             let v4 = Ipv4Addr::from(*value.take(4)?.first_chunk::<4>()?);
             let v4_port = u16::from_be_bytes(*value.take(2)?.first_chunk()?);

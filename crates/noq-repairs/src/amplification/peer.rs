@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::BytesMut;
 use noq::crypto::CryptoError;
 
-use super::frames::{PATH_FRAME_BYTES, PATH_RESPONSE, without_acks};
 use super::guard::{FACTOR, Guard, Permit};
+use crate::wire::frames::{PATH_FRAME_BYTES, PATH_RESPONSE, without_acks};
 
 /// The last bytes of a packet, by which the socket knows it again.
 pub(super) const TAG_BYTES: usize = 16;
@@ -47,7 +47,7 @@ pub(super) struct Challenge {
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub struct Peer {
     guard: Guard,
     /// The peer's address in the handshake, the only one that it can have there (RFC 9000
     /// section 9).
@@ -125,7 +125,7 @@ impl Peer {
     }
 
     /// The peer has shown that it receives at the address of the handshake.
-    pub(crate) fn handshake_done(&self) {
+    pub fn handshake_done(&self) {
         if self.is_in_handshake() {
             self.validated(self.first);
         }

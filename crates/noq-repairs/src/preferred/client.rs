@@ -29,8 +29,8 @@ use tokio::time::Instant;
 use super::scope::may_lead;
 use super::{Offer, offer};
 use crate::layer::{Layer, Layered, PacketKeys, number_bytes, protect};
-use crate::socket::frames::{PATH_CHALLENGE, only_asks, responses};
-use crate::socket::header::long_version;
+use crate::wire::frames::{PATH_CHALLENGE, only_asks, responses};
+use crate::wire::header::long_version;
 
 /// Size of a datagram with a PATH_CHALLENGE (RFC 9000 section 8.2.1).
 const PROBE_BYTES: usize = 1200;
@@ -44,7 +44,7 @@ const PING_AGAIN: Duration = Duration::from_millis(5);
 
 /// One connection's move, shared by its packet protection, its socket and the task that drives it.
 #[derive(Clone, Debug)]
-pub(crate) struct Move(Arc<Inner>);
+pub struct Move(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -80,7 +80,8 @@ struct State {
 }
 
 impl Move {
-    pub(crate) fn new(server: SocketAddr) -> Self {
+    /// One away from this address of the server, if the server wants it.
+    pub fn new(server: SocketAddr) -> Self {
         let phase = watch::Sender::new(Phase::Waiting);
         Self(Arc::new(Inner { server, phase, state: Mutex::default() }))
     }
@@ -94,20 +95,17 @@ impl Move {
     }
 
     /// The client's TLS, so that the move sees the transport parameters and the packets of data.
-    pub(crate) fn watch(
-        &self,
-        tls: Arc<dyn crypto::ClientConfig>,
-    ) -> Arc<dyn crypto::ClientConfig> {
+    pub fn watch(&self, tls: Arc<dyn crypto::ClientConfig>) -> Arc<dyn crypto::ClientConfig> {
         Arc::new(Crypto { inner: tls, moving: self.clone() })
     }
 
     /// The client's socket.
-    pub(crate) fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
+    pub fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
         Box::new(Socket { inner: socket, moving: self.clone() })
     }
 
     /// Moves the connection, which is the only one of its endpoint, if its server wants that.
-    pub(crate) fn start(self, endpoint: Endpoint, connection: Connection) {
+    pub fn start(self, endpoint: Endpoint, connection: Connection) {
         tokio::spawn(async move {
             if connection.handshake_confirmed().await.is_err() || self.state().address.is_none() {
                 self.0.phase.send_replace(Phase::Stays);

@@ -3,11 +3,11 @@
 use noq_proto::transport_parameters::TransportParameters;
 
 use super::QuicVersions;
-use crate::socket::header::Reader;
+use crate::wire::Reader;
 
-const VERSION_INFORMATION: usize = 0x11;
+const VERSION_INFORMATION: u64 = 0x11;
 /// grease_quic_bit (RFC 9287). The bit that it is about is the mark of version 2 here.
-const GREASE_QUIC_BIT: usize = 0x2ab2;
+const GREASE_QUIC_BIT: u64 = 0x2ab2;
 
 /// The versions that a peer speaks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,9 +29,9 @@ pub(super) fn encode(
     parameters.write(&mut all);
     let mut encoded = Vec::with_capacity(all.len() + 14);
     let mut rest = Reader(&all);
-    while let Some((id, whole, _value)) = parameter(&mut rest) {
-        if id != GREASE_QUIC_BIT {
-            encoded.extend_from_slice(whole);
+    while let Some(parameter) = rest.parameter() {
+        if parameter.id != GREASE_QUIC_BIT {
+            encoded.extend_from_slice(parameter.whole);
         }
     }
     let available = versions.available();
@@ -50,11 +50,11 @@ pub(super) fn encode(
 pub(super) fn decode(parameters: &[u8]) -> Result<Option<VersionInformation>, Malformed> {
     let mut rest = Reader(parameters);
     while !rest.0.is_empty() {
-        let (id, _whole, value) = parameter(&mut rest).ok_or(Malformed)?;
-        if id != VERSION_INFORMATION {
+        let parameter = rest.parameter().ok_or(Malformed)?;
+        if parameter.id != VERSION_INFORMATION {
             continue;
         }
-        let (words, odd) = value.as_chunks::<4>();
+        let (words, odd) = parameter.value.as_chunks::<4>();
         let mut versions = words.iter().map(|word| u32::from_be_bytes(*word));
         let chosen = versions.next().ok_or(Malformed)?;
         let available: Vec<u32> = versions.collect();
@@ -70,21 +70,12 @@ pub(super) fn decode(parameters: &[u8]) -> Result<Option<VersionInformation>, Ma
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Malformed;
 
-/// The next parameter: its identifier, all of its bytes, and its value.
-fn parameter<'a>(rest: &mut Reader<'a>) -> Option<(usize, &'a [u8], &'a [u8])> {
-    let before = rest.0;
-    let id = rest.integer()?;
-    let length = rest.integer()?;
-    let value = rest.take(length)?;
-    Some((id, &before[..before.len() - rest.0.len()], value))
-}
-
 #[cfg(test)]
 mod tests {
     use noq::Side;
 
     use super::*;
-    use crate::version::{V1, V2};
+    use crate::wire::{V1, V2};
 
     #[test]
     fn what_is_encoded_is_decoded() {
@@ -95,8 +86,8 @@ mod tests {
         let information = VersionInformation { chosen: V1, available: vec![V2, V1] };
         assert_eq!(decode(&encoded), Ok(Some(information)));
         let mut rest = Reader(&encoded);
-        let ids: Vec<usize> =
-            std::iter::from_fn(|| parameter(&mut rest)).map(|(id, ..)| id).collect();
+        let ids: Vec<u64> =
+            std::iter::from_fn(|| rest.parameter()).map(|parameter| parameter.id).collect();
         assert!(ids.contains(&0x0a) && !ids.contains(&GREASE_QUIC_BIT), "{ids:x?}");
         let mut all = Vec::new();
         parameters.write(&mut all);

@@ -12,16 +12,14 @@
 //! version.
 
 mod derive;
+mod headers;
 mod hello;
 mod keys;
-#[cfg(test)]
-mod large_hello;
 mod negotiation;
 mod parameters;
 mod retry;
 mod session;
 mod unheard;
-mod wire;
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,15 +29,12 @@ use std::time::{Duration, Instant};
 
 use noq::ConnectionId;
 
-#[cfg(test)]
-pub(crate) use retry::tag as retry_tag;
-pub(crate) use session::{ClientCrypto, Moved, ServerCrypto};
-pub(crate) use wire::client_socket;
+pub use headers::client_socket;
+pub use retry::tag as retry_tag;
+pub use session::{ClientCrypto, Handshake, Moved, ServerCrypto};
 
-use crate::socket::aging::Aging;
-
-pub(crate) const V1: u32 = 1;
-pub(crate) const V2: u32 = 0x6b33_43cf;
+use crate::aging::Aging;
+use crate::wire::{V1, V2};
 
 /// First packets of version 2 that wait to be accepted, and Retry packets that wait to be sent.
 /// Each waits no longer than the server takes for its next step.
@@ -79,7 +74,7 @@ impl QuicVersions {
     }
 
     /// These and version 1: those of a server.
-    pub(crate) const fn with_v1(self) -> Self {
+    pub const fn with_v1(self) -> Self {
         match self {
             Self::V1 => Self::V1,
             Self::V1AndV2 | Self::V2 => Self::V1AndV2,
@@ -87,7 +82,7 @@ impl QuicVersions {
     }
 
     /// The versions that it speaks, the preferred one first.
-    pub(crate) const fn available(self) -> &'static [u32] {
+    pub const fn available(self) -> &'static [u32] {
         match self {
             Self::V1 => &[V1],
             Self::V1AndV2 => &[V2, V1],
@@ -136,7 +131,7 @@ impl Negotiated {
 
 /// Facts about version 2 that a server's packet protection and its socket tell each other.
 #[derive(Clone, Debug)]
-pub(crate) struct Notes(Arc<Mutex<Waiting>>);
+pub struct Notes(Arc<Mutex<Waiting>>);
 
 #[derive(Debug)]
 struct Waiting {
@@ -146,15 +141,17 @@ struct Waiting {
     retries: Aging<[u8; 16], ()>,
 }
 
-impl Notes {
-    pub(crate) fn new() -> Self {
+impl Default for Notes {
+    fn default() -> Self {
         let now = Instant::now();
         Self(Arc::new(Mutex::new(Waiting {
             begun: Aging::new(KEEP_WAITING, MOST_WAITING, now),
             retries: Aging::new(KEEP_WAITING, MOST_WAITING, now),
         })))
     }
+}
 
+impl Notes {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

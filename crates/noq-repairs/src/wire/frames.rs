@@ -3,45 +3,31 @@
 
 use std::ops::Range;
 
+use super::{Reader, write_integer};
+
 const ACK: u64 = 0x02;
 const ACK_ECN: u64 = 0x03;
 /// The type of a frame that asks whether the peer receives on a path, as it is written, and of the
 /// answer.
 pub(crate) const PATH_CHALLENGE: u8 = 0x1a;
-pub(super) const PATH_RESPONSE: u8 = 0x1b;
+pub(crate) const PATH_RESPONSE: u8 = 0x1b;
 /// Type and data of either.
-pub(super) const PATH_FRAME_BYTES: usize = 9;
+pub(crate) const PATH_FRAME_BYTES: usize = 9;
 const PADDING: u64 = 0;
 const PING: u64 = 1;
 const IMMEDIATE_ACK: u64 = 0x1f;
 
-/// Reads what is left of a packet's payload.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
 impl Reader<'_> {
-    fn skip(&mut self, bytes: u64) -> Option<()> {
-        let end = self.at.checked_add(usize::try_from(bytes).ok()?)?;
-        (end <= self.bytes.len()).then(|| self.at = end)
+    fn skip(&mut self, bytes: usize) -> Option<()> {
+        self.take(bytes).map(|_skipped| ())
     }
 
-    fn integer(&mut self) -> Option<u64> {
-        let first = *self.bytes.get(self.at)?;
-        let length = 1 << (first >> 6);
-        let more = self.bytes.get(self.at + 1..self.at + length)?;
-        self.at += length;
-        Some(more.iter().fold(u64::from(first & 0x3f), |value, byte| value << 8 | u64::from(*byte)))
+    fn skip_with_length(&mut self) -> Option<()> {
+        self.with_length().map(|_skipped| ())
     }
 
     fn integers(&mut self, count: u64) -> Option<()> {
         (0..count).try_for_each(|_| self.integer().map(drop))
-    }
-
-    fn with_length(&mut self) -> Option<()> {
-        let length = self.integer()?;
-        self.skip(length)
     }
 
     /// Passes over the frame that begins here, and gives its type. `None`: it is cut off, or of an
@@ -67,37 +53,37 @@ impl Reader<'_> {
             // CRYPTO
             0x06 => {
                 self.integer()?;
-                self.with_length()?;
+                self.skip_with_length()?;
             }
             // NEW_TOKEN
-            0x07 => self.with_length()?,
+            0x07 => self.skip_with_length()?,
             // STREAM: with an offset, with a length
             0x08..=0x0f => {
                 self.integers(1 + (kind >> 2 & 1))?;
-                if kind & 2 != 0 { self.with_length()? } else { self.at = self.bytes.len() }
+                if kind & 2 != 0 { self.skip_with_length()? } else { self.0 = &[] }
             }
             // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID
             0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.integers(1)?,
             // NEW_CONNECTION_ID, with a reset token
             0x18 => {
                 self.integers(2)?;
-                let length = *self.bytes.get(self.at)?;
-                self.skip(1 + u64::from(length) + 16)?;
+                let length = self.byte()?;
+                self.skip(usize::from(length) + 16)?;
             }
             // PATH_CHALLENGE, PATH_RESPONSE
             0x1a | 0x1b => self.skip(8)?,
             // CONNECTION_CLOSE
             0x1c => {
                 self.integers(2)?;
-                self.with_length()?;
+                self.skip_with_length()?;
             }
             0x1d => {
                 self.integer()?;
-                self.with_length()?;
+                self.skip_with_length()?;
             }
             // DATAGRAM
-            0x30 => self.at = self.bytes.len(),
-            0x31 => self.with_length()?,
+            0x30 => self.0 = &[],
+            0x31 => self.skip_with_length()?,
             // ACK_FREQUENCY
             0xaf => self.integers(4)?,
             _ => return None,
@@ -108,31 +94,31 @@ impl Reader<'_> {
 
 /// A PATH_CHALLENGE in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Challenge {
-    pub(super) data: [u8; 8],
+pub(crate) struct Challenge {
+    pub(crate) data: [u8; 8],
     /// True if the packet has nothing else that its receiver acknowledges.
-    pub(super) alone: bool,
+    pub(crate) alone: bool,
 }
 
 /// The frames of a payload by their types, up to the first that is of no known type or cut off,
 /// whose type is `None`.
 fn frames(payload: &[u8]) -> impl Iterator<Item = (Option<u64>, &[u8])> {
-    let mut reader = Reader { bytes: payload, at: 0 };
+    let mut reader = Reader(payload);
     std::iter::from_fn(move || {
-        let begin = reader.at;
-        if begin >= payload.len() {
+        let from_here = reader.0;
+        if from_here.is_empty() {
             return None;
         }
         let kind = reader.frame();
         if kind.is_none() {
-            reader.at = payload.len();
+            reader.0 = &[];
         }
-        Some((kind, &payload[begin..reader.at]))
+        Some((kind, &from_here[..from_here.len() - reader.0.len()]))
     })
 }
 
 /// The PATH_CHALLENGE of a payload, if it has one.
-pub(super) fn challenge(payload: &[u8]) -> Option<Challenge> {
+pub(crate) fn challenge(payload: &[u8]) -> Option<Challenge> {
     let (mut found, mut others) = (None, false);
     for (kind, frame) in frames(payload) {
         match kind {
@@ -163,7 +149,7 @@ pub(crate) fn only_asks(payload: &[u8]) -> bool {
 
 /// The place for a PATH_CHALLENGE in the padding of a payload that has a PATH_RESPONSE and nothing
 /// else.
-pub(super) fn room_for_challenge(payload: &[u8]) -> Option<Range<usize>> {
+pub(crate) fn room_for_challenge(payload: &[u8]) -> Option<Range<usize>> {
     let (response, padding) = payload.split_at_checked(PATH_FRAME_BYTES)?;
     let room = response[0] == PATH_RESPONSE
         && padding.len() >= PATH_FRAME_BYTES
@@ -173,21 +159,19 @@ pub(super) fn room_for_challenge(payload: &[u8]) -> Option<Range<usize>> {
 
 /// A packet in which not all frames are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Unknown;
+pub(crate) struct Unknown;
 
 /// The payload without these packet numbers in its ACK frames; `None` if there are none of them in
 /// it.
-pub(super) fn without_acks(payload: &[u8], numbers: &[u64]) -> Result<Option<Vec<u8>>, Unknown> {
-    let mut reader = Reader { bytes: payload, at: 0 };
+pub(crate) fn without_acks(payload: &[u8], numbers: &[u64]) -> Result<Option<Vec<u8>>, Unknown> {
     let mut changed = None;
-    let mut copied = 0;
-    while reader.at < payload.len() {
-        let begin = reader.at;
-        let kind = reader.frame().ok_or(Unknown)?;
-        if !matches!(kind, ACK | ACK_ECN) {
+    let (mut at, mut copied) = (0, 0);
+    for (kind, frame) in frames(payload) {
+        let begin = at;
+        at += frame.len();
+        if !matches!(kind.ok_or(Unknown)?, ACK | ACK_ECN) {
             continue;
         }
-        let frame = &payload[begin..reader.at];
         let ack = Ack::read(frame).ok_or(Unknown)?;
         if !numbers.iter().any(|number| ack.ranges.iter().any(|range| range.contains(number))) {
             continue;
@@ -195,7 +179,7 @@ pub(super) fn without_acks(payload: &[u8], numbers: &[u64]) -> Result<Option<Vec
         let out = changed.get_or_insert_with(|| Vec::with_capacity(payload.len() + 16));
         out.extend_from_slice(&payload[copied..begin]);
         ack.write_without(numbers, out);
-        copied = reader.at;
+        copied = at;
     }
     if let Some(out) = &mut changed {
         out.extend_from_slice(&payload[copied..]);
@@ -213,7 +197,7 @@ struct Ack<'a> {
 
 impl<'a> Ack<'a> {
     fn read(frame: &'a [u8]) -> Option<Self> {
-        let mut reader = Reader { bytes: frame, at: 0 };
+        let mut reader = Reader(frame);
         let (kind, largest, delay) = (reader.integer()?, reader.integer()?, reader.integer()?);
         let more = reader.integer()?;
         let mut smallest = largest.checked_sub(reader.integer()?)?;
@@ -223,7 +207,7 @@ impl<'a> Ack<'a> {
             smallest = largest.checked_sub(reader.integer()?)?;
             ranges.push(smallest..largest + 1);
         }
-        Some(Self { kind, delay, ranges, ecn: &frame[reader.at..] })
+        Some(Self { kind, delay, ranges, ecn: reader.0 })
     }
 
     fn write_without(mut self, numbers: &[u64], out: &mut Vec<u8>) {
@@ -244,33 +228,19 @@ impl<'a> Ack<'a> {
             // PADDING, so that the packet is not empty.
             return out.push(0);
         };
-        write(self.kind, out);
-        write(first.end - 1, out);
-        write(self.delay, out);
-        write(rest.len() as u64, out);
-        write(first.end - 1 - first.start, out);
+        write_integer(self.kind, out);
+        write_integer(first.end - 1, out);
+        write_integer(self.delay, out);
+        write_integer(rest.len() as u64, out);
+        write_integer(first.end - 1 - first.start, out);
         let mut smallest = first.start;
         for range in rest {
-            write(smallest - range.end - 1, out);
-            write(range.end - 1 - range.start, out);
+            write_integer(smallest - range.end - 1, out);
+            write_integer(range.end - 1 - range.start, out);
             smallest = range.start;
         }
         out.extend_from_slice(self.ecn);
     }
-}
-
-/// A variable-length integer (RFC 9000 section 16).
-fn write(value: u64, out: &mut Vec<u8>) {
-    let bytes = value.to_be_bytes();
-    let (skip, prefix) = match value {
-        0..0x40 => (7, 0),
-        0x40..0x4000 => (6, 0x40),
-        0x4000..0x4000_0000 => (4, 0x80),
-        _ => (0, 0xc0),
-    };
-    let start = out.len();
-    out.extend_from_slice(&bytes[skip..]);
-    out[start] |= prefix;
 }
 
 #[cfg(test)]
@@ -280,11 +250,11 @@ mod tests {
     fn ack(largest: u64, first: u64, more: &[(u64, u64)]) -> Vec<u8> {
         let mut out = Vec::new();
         for value in [ACK, largest, 25, more.len() as u64, first] {
-            write(value, &mut out);
+            write_integer(value, &mut out);
         }
         for (gap, length) in more {
-            write(*gap, &mut out);
-            write(*length, &mut out);
+            write_integer(*gap, &mut out);
+            write_integer(*length, &mut out);
         }
         out
     }

@@ -10,7 +10,7 @@ use noq_proto::TransportError;
 use noq_proto::transport_parameters::TransportParameters;
 
 /// A layer between noq and a connection's TLS.
-pub(crate) trait Layer: Send + Sync + 'static {
+pub trait Layer: Send + Sync + 'static {
     /// The keys of data that noq gets for these, which are the first or those after a key update.
     /// `header` protects the headers of what is sent, and stays the same.
     fn around(&self, keys: PacketKeys, _header: &Arc<dyn HeaderKey>) -> PacketKeys {
@@ -24,10 +24,11 @@ pub(crate) trait Layer: Send + Sync + 'static {
     fn parameters(&self, _parameters: &TransportParameters) {}
 }
 
-pub(crate) type PacketKeys = KeyPair<Box<dyn PacketKey>>;
+/// The keys of data in both directions.
+pub type PacketKeys = KeyPair<Box<dyn PacketKey>>;
 
 /// A connection's TLS with a layer.
-pub(crate) struct Layered<L> {
+pub struct Layered<L> {
     inner: Box<dyn Session>,
     layer: L,
     /// Keys that the handshake has given: first those of the handshake, then those of data.
@@ -37,7 +38,8 @@ pub(crate) struct Layered<L> {
 }
 
 impl<L: Layer> Layered<L> {
-    pub(crate) fn new(inner: Box<dyn Session>, layer: L) -> Self {
+    /// `inner` with `layer` around its packet protection.
+    pub fn new(inner: Box<dyn Session>, layer: L) -> Self {
         Self { inner, layer, given: 0, header: None }
     }
 }

@@ -3,7 +3,7 @@
 use noq::ConnectionId;
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
-use super::V2;
+use crate::wire::V2;
 
 const KEY_V1: [u8; 16] = 0xbe0c_690b_9f66_575a_1d76_6b54_e368_c84e_u128.to_be_bytes();
 const NONCE_V1: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
@@ -11,7 +11,7 @@ const KEY_V2: [u8; 16] = 0x8fb4_b01b_56ac_48e2_60fb_cbce_ad7c_cc92_u128.to_be_by
 const NONCE_V2: [u8; 12] = [0xd8, 0x69, 0x69, 0xbc, 0x2d, 0x7c, 0x6d, 0x99, 0x90, 0xef, 0xb0, 0x4a];
 
 /// The tag of a Retry without it, as it is on the wire.
-pub(crate) fn tag(version: u32, first_id: ConnectionId, packet: &[u8]) -> Option<[u8; 16]> {
+pub fn tag(version: u32, first_id: ConnectionId, packet: &[u8]) -> Option<[u8; 16]> {
     let (key, nonce) = if version == V2 { (KEY_V2, NONCE_V2) } else { (KEY_V1, NONCE_V1) };
     let mut pseudo_packet = Vec::with_capacity(1 + first_id.len() + packet.len());
     pseudo_packet.push(u8::try_from(first_id.len()).ok()?);
@@ -26,7 +26,7 @@ pub(crate) fn tag(version: u32, first_id: ConnectionId, packet: &[u8]) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::version::V1;
+    use crate::wire::V1;
 
     /// The packets of RFC 9001 appendix A.4 and RFC 9369 appendix A.4.
     #[test]

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use noq::ConnectionId;
 
-use super::{KEEP_WAITING, MOST_WAITING, V1};
-use crate::socket::aging::Aging;
-use crate::socket::header::{LongType, Reader, long_headers, long_version};
+use super::{KEEP_WAITING, MOST_WAITING};
+use crate::aging::Aging;
+use crate::wire::header::{LongType, long_headers, long_version};
+use crate::wire::{Reader, V1};
 
 /// A version that nobody speaks (RFC 9000 section 15).
 const RESERVED: u32 = 0x0a0a_0a0a;
@@ -111,8 +112,8 @@ impl<'a> Negotiation<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::V2;
     use super::*;
+    use crate::wire::V2;
 
     const OURS: &[u8] = &[1, 2, 3, 4];
     const FIRST: &[u8] = &[5, 6, 7, 8, 9];

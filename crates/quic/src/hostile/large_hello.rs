@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use fullpipe_noq_repairs::{ClientCrypto, Moved, client_socket};
 use noq::{Endpoint, EndpointConfig};
 use rustls::crypto::ring;
 
-use super::{ClientCrypto, Moved, client_socket};
-use crate::hostile::net::Net;
+use super::net::Net;
 use crate::tls::initial_suite;
 use crate::{Content, QuicVersions, Server, ServerOptions, ServerTls, hq};
 
@@ -60,7 +60,7 @@ async fn a_client_hello_of_two_packets_is_answered_in_the_version_that_both_pref
         send.finish().expect("not finished before");
         let body = recv.read_to_end(200_000).await.expect("a body");
         assert_eq!(body.len(), 100_000, "{client}");
-        assert_eq!(known.lock().contains("localhost"), moved, "{client}: is it version 2?");
+        assert_eq!(known.contains("localhost"), moved, "{client}: is it version 2?");
         let first = connection.stats().udp_tx;
         assert!(first.datagrams > 2, "{first:?}");
     }

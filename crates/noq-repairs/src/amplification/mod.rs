@@ -1,10 +1,7 @@
 //! The server's UDP socket between noq and the system: what noq never gets to see, and what it may
 //! not send.
 
-pub(crate) mod aging;
-pub(crate) mod frames;
 mod guard;
-pub(crate) mod header;
 mod paths;
 mod peer;
 
@@ -20,15 +17,16 @@ use std::time::Instant;
 use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
 
-use crate::version::V1;
-pub(crate) use guard::Guard;
+use crate::filter::keep;
+use crate::wire::V1;
+use crate::wire::header::{MIN_INITIAL_BYTES, long_version};
+pub use guard::Guard;
 use guard::Permit;
-use header::{MIN_INITIAL_BYTES, long_version};
-pub(crate) use peer::Peer;
+pub use peer::Peer;
 
 impl Guard {
     /// The socket with this guard before it.
-    pub(crate) fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
+    pub fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
         Box::new(Socket { inner: socket, guard: self.clone(), senders: AtomicUsize::new(0) })
     }
 }
@@ -83,29 +81,6 @@ impl AsyncUdpSocket for Socket {
     fn may_fragment(&self) -> bool {
         self.inner.may_fragment()
     }
-}
-
-/// Moves the datagrams that noq may see together, and gives the bytes that they have. All but the
-/// last of what was received as one has the length `stride`.
-pub(crate) fn keep(
-    received: &mut [u8],
-    stride: usize,
-    is_acceptable: impl Fn(&[u8]) -> bool,
-) -> usize {
-    let stride = stride.max(1);
-    if received.chunks(stride).all(&is_acceptable) {
-        return received.len();
-    }
-    let (mut kept, mut at) = (0, 0);
-    while at < received.len() {
-        let end = received.len().min(at + stride);
-        if is_acceptable(&received[at..end]) {
-            received.copy_within(at..end, kept);
-            kept += end - at;
-        }
-        at = end;
-    }
-    kept
 }
 
 /// Version 2 is version 1 here, if the server speaks it. A packet of a version that it does not

@@ -21,8 +21,8 @@ use super::derive::{Algorithms, Phase, Secrets, Tap};
 use super::hello::{self, Hello, Progress};
 use super::keys::{Role, VersionedPacketKey, initial};
 use super::parameters::{decode, encode};
-use super::{Negotiated, Notes, QuicVersions, V1, V2, retry};
-use crate::tls::Handshake;
+use super::{Negotiated, Notes, QuicVersions, retry};
+use crate::wire::{V1, V2};
 
 /// RFC 9368 section 8.
 const VERSION_NEGOTIATION_ERROR: u32 = 0x11;
@@ -32,15 +32,36 @@ const fn labels(version: u32) -> Version {
     if version == V2 { Version::V2 } else { Version::V1 }
 }
 
+/// Agreements of a handshake: what noq gives as a connection's handshake data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Handshake {
+    /// The protocol of the requests (RFC 7301).
+    pub protocol: Option<Vec<u8>>,
+    /// The name by which the client calls the server; `None` at the client, or if it gave none.
+    pub server_name: Option<String>,
+}
+
+impl Handshake {
+    /// That of a connection, once the other end's part of it has arrived.
+    pub fn of(connection: &noq::Connection) -> Option<Self> {
+        connection.handshake_data()?.downcast().ok().map(|data| *data)
+    }
+}
+
 /// A server's TLS.
-pub(crate) struct ServerCrypto {
+pub struct ServerCrypto {
     /// The configuration of each version, with sessions of its own: a ticket is of the version in
     /// which it was given (RFC 9369 section 5).
-    pub(crate) v1: Arc<rustls::ServerConfig>,
-    pub(crate) v2: Arc<rustls::ServerConfig>,
-    pub(crate) suite: Suite,
-    pub(crate) versions: QuicVersions,
-    pub(crate) notes: Notes,
+    pub v1: Arc<rustls::ServerConfig>,
+    /// That of version 2.
+    pub v2: Arc<rustls::ServerConfig>,
+    /// The suite of Initial packets (RFC 9001 section 5.2).
+    pub suite: Suite,
+    /// The versions that the server speaks.
+    pub versions: QuicVersions,
+    /// The same as those of the server's socket.
+    pub notes: Notes,
 }
 
 impl crypto::ServerConfig for ServerCrypto {
@@ -56,7 +77,7 @@ impl crypto::ServerConfig for ServerCrypto {
         let mut packet = packet.to_vec();
         let v2 = self.notes.began_with_v2(first_id);
         if v2 {
-            super::wire::make_v2(&mut packet);
+            super::headers::make_v2(&mut packet);
         }
         // Fails for no packet that noq makes; a client drops a Retry with another tag.
         let tag = retry::tag(if v2 { V2 } else { V1 }, first_id, &packet).unwrap_or_default();
@@ -89,19 +110,28 @@ impl crypto::ServerConfig for ServerCrypto {
 }
 
 /// A client's TLS.
-pub(crate) struct ClientCrypto {
-    pub(crate) tls: Arc<rustls::ClientConfig>,
-    pub(crate) suite: Suite,
-    pub(crate) versions: QuicVersions,
-    pub(crate) moved: Moved,
+pub struct ClientCrypto {
+    /// The configuration of both versions.
+    pub tls: Arc<rustls::ClientConfig>,
+    /// The suite of Initial packets (RFC 9001 section 5.2).
+    pub suite: Suite,
+    /// The versions that the client speaks.
+    pub versions: QuicVersions,
+    /// Servers that moved a connection before.
+    pub moved: Moved,
 }
 
 /// Servers that moved a connection to version 2. The next connection begins with it, because the
 /// session that it resumes is of version 2 (RFC 9369 section 5).
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Moved(Arc<Mutex<HashSet<String>>>);
+pub struct Moved(Arc<Mutex<HashSet<String>>>);
 
 impl Moved {
+    /// True if the server of this name has moved the last connection to version 2.
+    pub fn contains(&self, server_name: &str) -> bool {
+        self.lock().contains(server_name)
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -422,12 +452,12 @@ impl Session for TlsSession {
     }
 
     fn is_valid_retry(&self, first_id: ConnectionId, header: &[u8], payload: &[u8]) -> bool {
-        let version = if super::wire::is_marked(header) { V2 } else { V1 };
+        let version = if super::headers::is_marked(header) { V2 } else { V1 };
         if version != self.first {
             return false;
         }
         let Some((token, tag)) = payload.split_last_chunk::<16>() else { return false };
-        let packet = [&super::wire::as_received(header), token].concat();
+        let packet = [&super::headers::as_received(header), token].concat();
         retry::tag(version, first_id, &packet).is_some_and(|right| right == *tag)
     }
 

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use noq::ServerConfig;
 
-use super::aging::Aging;
-use super::header::{LongType, long_headers, long_version};
 use super::paths::Crypto;
 use super::peer::{CID_BYTES, Cid, Peer};
+use crate::aging::Aging;
+use crate::wire::header::{LongType, long_headers, long_version};
 
 /// Anti-amplification factor: largest ratio of bytes sent to bytes received (RFC 9000 section 8.1).
 pub(super) const FACTOR: u64 = 3;
@@ -32,7 +32,7 @@ const KEEP: Duration = Duration::from_secs(30);
 
 /// Record of an endpoint's peers, kept by its socket.
 #[derive(Clone, Debug)]
-pub(crate) struct Guard(Arc<Mutex<Known>>);
+pub struct Guard(Arc<Mutex<Known>>);
 
 /// No lock of a peer's is held while this one is taken.
 #[derive(Debug)]
@@ -65,8 +65,9 @@ pub(super) enum Permit {
     No,
 }
 
-impl Guard {
-    pub(crate) fn new() -> Self {
+impl Default for Guard {
+    /// One that knows nobody yet.
+    fn default() -> Self {
         let now = Instant::now();
         Self(Arc::new(Mutex::new(Known {
             peers: HashMap::new(),
@@ -74,14 +75,16 @@ impl Guard {
             unclaimed: Aging::new(KEEP, MOST_ADDRESSES, now),
         })))
     }
+}
 
+impl Guard {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The configuration for a connection from this address, which a token may have validated
     /// already (RFC 9000 section 8.1).
-    pub(crate) fn admit(
+    pub fn admit(
         &self,
         config: &ServerConfig,
         address: SocketAddr,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::socket::peer::Challenge;
+use crate::amplification::peer::Challenge;
 
 fn packet(kind: u8, destination: &[u8], source: &[u8], bytes: usize) -> Vec<u8> {
     let mut packet = vec![0xc0 | kind << 4, 0, 0, 0, 1, destination.len() as u8];
@@ -53,7 +53,7 @@ fn challenge(data: u8, small: usize, added: bool) -> Challenge {
 
 #[test]
 fn three_times_and_not_a_byte_more() {
-    let guard = Guard::new();
+    let guard = Guard::default();
     let (now, from) = (Instant::now(), address(1));
     guard.received(from, &packet(0, &SERVER, &CLIENT, 1252), now);
     let answer = packet(0, &CLIENT, &SERVER, 1200);
@@ -72,7 +72,7 @@ fn three_times_and_not_a_byte_more() {
 
 #[test]
 fn a_handshake_packet_with_the_servers_connection_id_validates_its_own_address_only() {
-    let guard = Guard::new();
+    let guard = Guard::default();
     let (now, from, other) = (Instant::now(), address(1), address(2));
     let peer = peer(&guard, from, &[SERVER]);
     // Guessed, or from elsewhere, or an Initial, which is not proof enough here.
@@ -90,7 +90,7 @@ fn a_handshake_packet_with_the_servers_connection_id_validates_its_own_address_o
 
 #[test]
 fn an_address_is_validated_by_one_connection_and_for_no_other() {
-    let guard = Guard::new();
+    let guard = Guard::default();
     let (now, from, other) = (Instant::now(), address(1), address(2));
     let theirs = validated_peer(&guard, from, &[SERVER]);
     let attackers = validated_peer(&guard, other, &[SECOND]);
@@ -111,7 +111,7 @@ fn an_address_is_validated_by_one_connection_and_for_no_other() {
 
 #[test]
 fn a_challenge_takes_an_address_that_a_client_returns_to_for_new() {
-    let guard = Guard::new();
+    let guard = Guard::default();
     let (now, first, second) = (Instant::now(), address(1), address(2));
     let peer = validated_peer(&guard, first, &[SERVER]);
     let generation = peer.open_to(first).expect("validated");
@@ -135,7 +135,7 @@ fn a_challenge_takes_an_address_that_a_client_returns_to_for_new() {
 
 #[test]
 fn the_answer_to_a_probe_takes_no_address_in_use_for_new() {
-    let guard = Guard::new();
+    let guard = Guard::default();
     let (now, first, second) = (Instant::now(), address(1), address(2));
     let peer = validated_peer(&guard, first, &[SERVER]);
     peer.validated(second);
@@ -153,7 +153,7 @@ fn the_answer_to_a_probe_takes_no_address_in_use_for_new() {
 
 #[test]
 fn the_first_packets_with_a_new_connection_id_count_for_their_connection() {
-    let guard = Guard::new();
+    let guard = Guard::default();
     let (now, first, second) = (Instant::now(), address(1), address(2));
     let peer = validated_peer(&guard, first, &[SERVER]);
     guard.received(second, &data(&SECOND, 100), now);
@@ -166,7 +166,7 @@ fn the_first_packets_with_a_new_connection_id_count_for_their_connection() {
 
 #[test]
 fn what_is_forgotten_never_gets_more() {
-    let guard = Guard::new();
+    let guard = Guard::default();
     let now = Instant::now();
     let peer = validated_peer(&guard, address(1), &[SERVER]);
     for _round in 0..3 {
@@ -187,7 +187,7 @@ fn what_is_forgotten_never_gets_more() {
 
 #[test]
 fn an_address_that_says_nothing_for_long_is_forgotten() {
-    let guard = Guard::new();
+    let guard = Guard::default();
     let now = Instant::now();
     guard.received(address(1), &data(&SERVER, 1200), now);
     for minute in 1..3 {

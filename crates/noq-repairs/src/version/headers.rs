@@ -10,9 +10,10 @@ use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, UdpSender};
 
 use super::negotiation::{Attempts, hide_v1};
-use super::{Notes, QuicVersions, V1, V2};
-use crate::socket::header::{long_headers, long_version};
-use crate::socket::keep;
+use super::{Notes, QuicVersions};
+use crate::filter::keep;
+use crate::wire::header::{long_headers, long_version};
+use crate::wire::{V1, V2};
 
 const LONG_FORM: u8 = 0x80;
 const FIXED_BIT: u8 = 0x40;
@@ -92,7 +93,7 @@ struct Socket {
 
 impl Notes {
     /// A server's socket, with version 2 above it if there is one.
-    pub(crate) fn wrap(
+    pub fn wrap(
         &self,
         socket: Box<dyn AsyncUdpSocket>,
         versions: QuicVersions,
@@ -108,12 +109,12 @@ impl Notes {
 
 /// A client's socket, with version 2 above it if there is one, and without the Version Negotiation
 /// packets that a client discards.
-pub(crate) fn client_socket(
+pub fn client_socket(
     inner: Box<dyn AsyncUdpSocket>,
     versions: QuicVersions,
 ) -> Box<dyn AsyncUdpSocket> {
     let attempts = Some(Attempts::new());
-    Box::new(Socket { inner, notes: Notes::new(), versions, attempts })
+    Box::new(Socket { inner, notes: Notes::default(), versions, attempts })
 }
 
 impl AsyncUdpSocket for Socket {

@@ -16,13 +16,13 @@ use noq::{ConnectionId, PathId};
 use noq_proto::transport_parameters::TransportParameters;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::frames::{PATH_CHALLENGE, challenge, room_for_challenge};
-use super::header::Reader;
 use super::peer::{Challenge, Cid, Peer};
 use crate::layer::{Layer, Layered, PacketKeys, protect};
+use crate::wire::Reader;
+use crate::wire::frames::{PATH_CHALLENGE, challenge, room_for_challenge};
 
 /// The transport parameter initial_source_connection_id (RFC 9000 section 18.2).
-const INITIAL_SOURCE_CONNECTION_ID: usize = 0x0f;
+const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
 
 /// A server's TLS for one connection, with this layer above its packet protection.
 pub(super) struct Crypto {
@@ -58,10 +58,9 @@ fn first_id(parameters: &TransportParameters) -> Option<Cid> {
     parameters.write(&mut all);
     let mut rest = Reader(&all);
     loop {
-        let (id, length) = (rest.integer()?, rest.integer()?);
-        let value = rest.take(length)?;
-        if id == INITIAL_SOURCE_CONNECTION_ID {
-            return value.try_into().ok();
+        let parameter = rest.parameter()?;
+        if parameter.id == INITIAL_SOURCE_CONNECTION_ID {
+            return parameter.value.try_into().ok();
         }
     }
 }

@@ -1,5 +1,6 @@
+use noq::crypto::ServerConfig as _;
+
 use super::*;
-use crate::ServerTls;
 use crate::version::parameters::VersionInformation;
 
 #[test]
@@ -35,11 +36,28 @@ fn the_version_is_that_of_the_first_packet_unless_the_client_offers_another() {
 /// A version that nobody speaks (RFC 9000 section 15).
 const RESERVED: u32 = 0x0a0a_0a0a;
 
+/// A server of both versions with a certificate of its own.
+fn server(notes: Notes) -> ServerCrypto {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let key = rustls_pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], key.into())
+        .expect("a pair");
+    config.alpn_protocols = vec![b"a protocol".to_vec()];
+    let suite = rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let suite = suite.tls13().and_then(|suite| suite.quic_suite()).expect("ring has it");
+    let config = Arc::new(config);
+    ServerCrypto { v1: config.clone(), v2: config, suite, versions: QuicVersions::V1AndV2, notes }
+}
+
 /// What a server makes of a ClientHello that tells one version, in packets of another.
 fn answer(told: u32, begun: u32) -> Result<bool, TransportError> {
-    let tls = ServerTls::self_signed(&["localhost"]).expect("a certificate");
-    let notes = Notes::new();
-    let crypto = tls.crypto(QuicVersions::V1AndV2, &notes).expect("TLS");
+    let notes = Notes::default();
+    let crypto = server(notes.clone());
     // initial_source_connection_id, which a client always sends.
     let parameters = |side| {
         let mut bytes = &[0x0f, 1, 7][..];
@@ -57,7 +75,7 @@ fn answer(told: u32, begun: u32) -> Result<bool, TransportError> {
         .expect("TLS 1.3")
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
-    config.alpn_protocols = vec![crate::ALPN.to_vec()];
+    config.alpn_protocols = vec![b"a protocol".to_vec()];
     let name = ServerName::try_from("localhost").expect("a name");
     let told = encode(&parameters(Side::Client), told, QuicVersions::V1AndV2);
     let client = ClientConnection::new(Arc::new(config), labels(begun), name, told);

@@ -2,7 +2,7 @@
 //! reads all of it behind this, and refuses what is malformed.
 
 use super::parameters::{self, VersionInformation};
-use crate::socket::header::Reader;
+use crate::wire::Reader;
 
 const CLIENT_HELLO: u8 = 1;
 const PRE_SHARED_KEY: usize = 41;
@@ -75,7 +75,7 @@ fn vector<'a>(reader: &mut Reader<'a>, length_bytes: usize) -> Option<&'a [u8]> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::version::{V1, V2};
+    use crate::wire::{V1, V2};
 
     fn client_hello(extensions: &[u8]) -> Vec<u8> {
         let mut body = vec![3; 34];

@@ -31,7 +31,13 @@ pub(crate) struct Args {
     cc: Subject,
     /// The stack that carries it: sim; quic:noq or quic:quinn-virtual for both ends of that stack
     /// under a virtual clock
-    #[arg(long, value_name = "NAME", default_value = "sim", value_parser = stack)]
+    #[arg(
+        long,
+        visible_alias = "over",
+        value_name = "NAME",
+        default_value = "sim",
+        value_parser = stack
+    )]
     backend: Stack,
     /// Print one JSON object and nothing else
     #[arg(long)]

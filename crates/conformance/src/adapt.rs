@@ -19,7 +19,7 @@ const SUB_PACKET: [Corner; 5] = [
 /// "Correctly Managing Sub-Packet BDPs".
 pub(super) fn sub_packet_bdp(lab: &Lab<'_>) -> Outcome {
     let (mut used, mut cwnd) = (Span::default(), Span::default());
-    let corners = lab.corners(&SUB_PACKET);
+    let corners = lab.corners(&SUB_PACKET)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 1)?;
         let bdp = fixture.rate.bytes_in(fixture.rtt);
@@ -64,7 +64,7 @@ const GROWING: [Corner; 6] = [
 /// "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached".
 pub(super) fn ten_times_the_bandwidth(lab: &Lab<'_>) -> Outcome {
     let mut rounds = Span::default();
-    let corners = lab.corners(&GROWING);
+    let corners = lab.corners(&GROWING)?;
     for &corner in &corners {
         for bounded in [false, true] {
             let mut fixture = lab.fixture((corner.0 / 10, corner.1), 20)?;
@@ -127,7 +127,7 @@ const SHRINKING: [Corner; 7] = [
 pub(super) fn a_tenth_of_the_bandwidth(lab: &Lab<'_>) -> Outcome {
     let mut times = Span::default();
     let (mut lowest, mut cycles) = (Span::default(), Span::default());
-    let corners = lab.corners(&SHRINKING);
+    let corners = lab.corners(&SHRINKING)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 1)?;
         fixture.to(1, State::ProbeBwCruise)?;
@@ -205,7 +205,7 @@ const LOSING: [Corner; 5] = [
 /// "Handling Loss During PROBE_UP After inflight_longterm is Set".
 pub(super) fn loss_in_up(lab: &Lab<'_>) -> Outcome {
     let mut left = Span::default();
-    let corners = lab.corners(&LOSING);
+    let corners = lab.corners(&LOSING)?;
     for &corner in &corners {
         left.add(loses_in_up(&mut lab.fixture(corner, 4)?)?);
     }
@@ -267,7 +267,7 @@ fn loses_in_up(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
 /// "Handling Application-Limited Sending During PROBE_REFILL".
 pub(super) fn limited_in_refill(lab: &Lab<'_>) -> Outcome {
     let (mut low, mut share) = (Span::default(), Span::default());
-    let corners = lab.corners(&LOSING);
+    let corners = lab.corners(&LOSING)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 2)?;
         let mut rounds = 0;

@@ -20,7 +20,7 @@ const PATHS: [Corner; 7] = [
 /// "Exiting DRAIN Based on Inflight".
 pub(super) fn on_inflight(lab: &Lab<'_>) -> Outcome {
     let mut rounds = Span::default();
-    let corners = lab.corners(&PATHS);
+    let corners = lab.corners(&PATHS)?;
     for &corner in &corners {
         rounds.add(without_probe_rtt(lab, corner, 3, drains_to_inflight)? as f64);
     }
@@ -89,7 +89,7 @@ const WIDE: [Corner; 5] = [
 /// "Exiting DRAIN Based on Time".
 pub(super) fn on_time(lab: &Lab<'_>) -> Outcome {
     let mut above = Span::default();
-    let corners = lab.corners(&WIDE);
+    let corners = lab.corners(&WIDE)?;
     for &corner in &corners {
         above.add(without_probe_rtt(lab, corner, 100, gives_up)?);
     }

@@ -68,6 +68,9 @@ pub(super) enum Broken {
     /// The stack does not begin.
     #[error(transparent)]
     Stack(#[from] RunError),
+    /// The stack can run none of the case's paths.
+    #[error("none of its paths is one for this stack")]
+    NoPath,
     /// The run was stopped early.
     #[error("stopped early")]
     Stopped,
@@ -122,9 +125,16 @@ impl<'a> Lab<'a> {
         (MOST_OF_STACK / 8 * longer / S <= MOST_BDP).then_some((MOST_OF_STACK, longer))
     }
 
-    /// The paths of a case that the stack can run: see [`Self::corner`].
-    pub(super) fn corners(&self, all: &[Corner]) -> Vec<Corner> {
-        all.iter().filter_map(|corner| self.corner(*corner)).collect()
+    /// The paths of a case that the stack can run, each once: see [`Self::corner`]. At least one,
+    /// or nothing is shown.
+    pub(super) fn corners(&self, all: &[Corner]) -> Result<Vec<Corner>, Broken> {
+        let mut corners: Vec<Corner> = Vec::new();
+        for corner in all.iter().filter_map(|corner| self.corner(*corner)) {
+            if !corners.contains(&corner) {
+                corners.push(corner);
+            }
+        }
+        if corners.is_empty() { Err(Broken::NoPath) } else { Ok(corners) }
     }
 
     /// A bulk flow on a path whose bottleneck queues `buffer_bdp` times rate and round trip, and 40
@@ -335,6 +345,8 @@ impl Fixture<'_> {
         }
         let bbr = self.bbr();
         self.check(step, self.now() < limit, waiting_for, format_args!("{bbr:?}"))?;
+        let is_alive = self.next_event().is_some();
+        self.check(step, is_alive, "a flow in which something happens", format_args!("{bbr:?}"))?;
         self.flow.step();
         self.look();
         Ok(())

@@ -22,7 +22,7 @@ const POLICED: [Corner; 8] = [
 /// "Handling Token Bucket Policers".
 pub(super) fn token_bucket(lab: &Lab<'_>) -> Outcome {
     let (mut lost, mut got) = (Span::default(), Span::default());
-    let corners = lab.corners(&POLICED);
+    let corners = lab.corners(&POLICED)?;
     for &corner in &corners {
         let rate = Rate::from_bits_per_sec(corner.0 / 4);
         let bucket_bytes = rate.bytes_in(Duration::from_micros(corner.1)).max(30_000);

@@ -24,7 +24,7 @@ const CYCLES: u32 = 40;
 /// "Exiting PROBE_UP on Bandwidth Plateau".
 pub(super) fn up_ends_on_a_plateau(lab: &Lab<'_>) -> Outcome {
     let (mut rounds, mut inflight) = (Span::default(), Span::default());
-    let corners = lab.corners(&PATHS);
+    let corners = lab.corners(&PATHS)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         let mut cycle = 0;
@@ -86,7 +86,7 @@ fn check_down(fixture: &Fixture<'_>, step: u32) -> Step {
 /// "Exiting PROBE_UP on Loss When Application-Limited".
 pub(super) fn up_ends_on_loss_when_application_limited(lab: &Lab<'_>) -> Outcome {
     let mut lost = Span::default();
-    let corners = lab.corners(&PATHS);
+    let corners = lab.corners(&PATHS)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         let before = loop {
@@ -160,13 +160,13 @@ fn loses_in_limited_up(fixture: &mut Fixture<'_>) -> Result<Option<Snapshot>, Br
 /// "Exiting PROBE_DOWN on Inflight".
 pub(super) fn down_ends_on_inflight(lab: &Lab<'_>) -> Outcome {
     let mut rounds = Span::default();
-    let corners = lab.corners(&PATHS);
+    let corners = lab.corners(&PATHS)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         rounds.add(drained_down(&mut fixture, |fixture| fixture.to(1, State::ProbeBwUp))? as f64);
     }
     // The same under a long-term bound, which a lossy probe leaves behind.
-    for corner in lab.corners(&[(100 * MBIT, 40 * MS), (GBIT, 10 * MS)]) {
+    for corner in lab.corners(&[(100 * MBIT, 40 * MS), (GBIT, 10 * MS)])? {
         let mut fixture = lab.fixture(corner, 3)?;
         rounds.add(drained_down(&mut fixture, set_long_term_bound)? as f64);
         let bound = fixture.bbr().inflight_longterm;
@@ -228,17 +228,18 @@ pub(super) fn down_ends_after_its_longest_time(lab: &Lab<'_>) -> Outcome {
     let mut waits = Span::default();
     // A queue outlasts bw_probe_wait of 2 s where a round trip is long; where it is short, the 63
     // rounds of "Time Scale for Bandwidth Probing" are the longest time.
-    for corner in lab.corners(&[
+    let corners = lab.corners(&[
         (100 * MBIT, 100 * MS),
         (10 * GBIT, 500 * US),
         (MBIT, 100 * MS),
         (GBIT, 50 * MS),
         (100 * MBIT, 10 * MS),
-    ]) {
-        let mut fixture = lab.fixture(corner, 30)?;
+    ])?;
+    for corner in &corners {
+        let mut fixture = lab.fixture(*corner, 30)?;
         waits.add(waited_in_down(&mut fixture)?.as_nanos() as f64 / 1e9);
     }
-    Ok(format!("DOWN to REFILL after {waits:.1} s at 5 corners"))
+    Ok(format!("DOWN to REFILL after {waits:.1} s at {} corners", corners.len()))
 }
 
 fn waited_in_down(fixture: &mut Fixture<'_>) -> Result<Duration, Broken> {

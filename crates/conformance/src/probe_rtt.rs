@@ -23,7 +23,7 @@ const DURATION: Duration = Duration::from_millis(200);
 /// "Entering and Exiting PROBE_RTT".
 pub(super) fn comes_and_goes(lab: &Lab<'_>) -> Outcome {
     let (mut lasted, mut got) = (Span::default(), Span::default());
-    let corners = lab.corners(&PATHS);
+    let corners = lab.corners(&PATHS)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 2)?;
         comes(&mut fixture)?;
@@ -107,7 +107,7 @@ fn goes(fixture: &mut Fixture<'_>) -> Result<Duration, super::fixture::Broken> {
 /// "Skipping PROBE_RTT Due to Application-Limited Sending".
 pub(super) fn idleness_is_as_good(lab: &Lab<'_>) -> Outcome {
     let mut pace = Span::default();
-    let corners = lab.corners(&PATHS);
+    let corners = lab.corners(&PATHS)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 2)?;
         fixture.to(1, State::ProbeBwCruise)?;

@@ -12,7 +12,7 @@ const GROWTH: u64 = 125;
 /// "Exiting STARTUP on Bandwidth Plateau".
 pub(super) fn plateau(lab: &Lab<'_>) -> Outcome {
     let mut share = Span::default();
-    let corners = lab.corners(&CORNERS);
+    let corners = lab.corners(&CORNERS)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         let gains = fixture.bbr();
@@ -103,7 +103,7 @@ const LOSSY: [Corner; 5] = [
 /// "Exiting STARTUP on Loss When Application-Limited".
 pub(super) fn loss_when_application_limited(lab: &Lab<'_>) -> Outcome {
     let mut rate = Span::default();
-    let corners = lab.corners(&LOSSY);
+    let corners = lab.corners(&LOSSY)?;
     for &corner in &corners {
         let mut fixture = limited_in_startup(lab, corner)?;
         fixture.set_loss(0.1, 3)?;
@@ -213,7 +213,7 @@ fn tick(fixture: &mut Fixture<'_>, step: u32) -> Step {
 
 /// "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss".
 pub(super) fn never_when_application_limited(lab: &Lab<'_>) -> Outcome {
-    let corners = lab.corners(&CORNERS);
+    let corners = lab.corners(&CORNERS)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         fixture.pause();
@@ -234,7 +234,7 @@ pub(super) fn never_when_application_limited(lab: &Lab<'_>) -> Outcome {
         fixture.check(3, !fixture.bbr().full_bw_reached, "no full pipe", "full_bw_reached")?;
     }
     let mut rounds = Span::default();
-    let far = lab.corners(&PROBE_RTT_FAR);
+    let far = lab.corners(&PROBE_RTT_FAR)?;
     for &corner in &far {
         let mut fixture = lab.fixture(corner, 3)?;
         fixture.to(1, State::ProbeBwUp)?;
@@ -278,7 +278,7 @@ const SLOW_STARTS: [Corner; 6] = [
 
 /// "Entering and Exiting PROBE_RTT During STARTUP".
 pub(super) fn probe_rtt_within_startup(lab: &Lab<'_>) -> Outcome {
-    let corners = lab.corners(&SLOW_STARTS);
+    let corners = lab.corners(&SLOW_STARTS)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
         fixture.pause();

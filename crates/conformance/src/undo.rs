@@ -108,7 +108,7 @@ fn lost_and_undone(
 /// "Handling Spurious Fast Recovery".
 pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
     let mut late = Span::default();
-    let corners = lab.corners(&PATHS);
+    let corners = lab.corners(&PATHS)?;
     for &corner in &corners {
         // Late enough for the round in which Startup judges its losses to be over.
         let late_by = Duration::from_nanos(corner.1 * 1_500);
@@ -147,7 +147,7 @@ pub(super) fn fast_recovery(lab: &Lab<'_>) -> Outcome {
 /// going meanwhile.
 pub(super) fn rto_recovery(lab: &Lab<'_>) -> Outcome {
     let mut windows = Span::default();
-    let corners = lab.corners(&TIMED_OUT);
+    let corners = lab.corners(&TIMED_OUT)?;
     for &corner in &corners {
         let rtt = Duration::from_micros(corner.1);
         let held = Duration::from_nanos((rtt + Duration::from_millis(30)).as_nanos() * 7 / 2);

@@ -67,7 +67,8 @@ impl TransportSettings {
             config.initial_rtt(rtt.into());
         }
         if let Some(bytes) = self.datagram_bytes {
-            config.initial_mtu(bytes).mtu_discovery_config(None);
+            // Nor after losses that noq takes for those of a smaller path.
+            config.min_mtu(bytes).initial_mtu(bytes).mtu_discovery_config(None);
         }
         config
     }

@@ -58,18 +58,30 @@ fn passes(test: &str) {
     assert!(amended.is_in_order(), "bbr3x: {}", amended.detail);
 }
 
-/// Three that are quick: `fullpipe conformance --backend quic:noq` runs all, in two minutes of CPU.
-#[test]
-fn noq_passes_too() {
+/// Three that are quick, over a real stack.
+fn passes_over(stack: Stack) {
     for test in [
         "appendix_03_drain_ends_on_inflight",
         "appendix_14_a_bdp_below_a_packet",
         "appendix_20_probe_rtt_within_startup_gives_startup_back",
     ] {
         let case = CASES.iter().find(|case| case.test_name() == test).expect("a case");
-        let result = case.run(Subject::Bbr3, Stack::Noq, &AtomicBool::new(false));
+        let result = case.run(Subject::Bbr3, stack, &AtomicBool::new(false));
         let result = result.expect("nobody stops it");
         println!("{test}: {}", result.detail);
         assert!(result.passed, "{test}: {}", result.detail);
     }
+}
+
+/// `fullpipe conformance --backend quic:noq` runs all, in two minutes of CPU.
+#[test]
+fn noq_passes_too() {
+    passes_over(Stack::Noq);
+}
+
+/// `--backend quic:quinn-virtual`.
+#[cfg(feature = "quinn")]
+#[test]
+fn quinn_passes_too() {
+    passes_over(Stack::Quinn);
 }

@@ -105,7 +105,8 @@ pub(in crate::backend) fn transport(
         .max_idle_timeout(Some(IdleTimeout::from(idle_ms.unwrap_or(VarInt::MAX))))
         .congestion_controller_factory(controllers);
     if let Some(bytes) = of.datagram_bytes {
-        config.initial_mtu(bytes).mtu_discovery_config(None);
+        // Nor after losses that quinn takes for those of a smaller path.
+        config.min_mtu(bytes).initial_mtu(bytes).mtu_discovery_config(None);
     }
     if let Some(rtt) = of.initial_rtt {
         config.initial_rtt(rtt.into());

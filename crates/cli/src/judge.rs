@@ -1,6 +1,7 @@
 //! `fullpipe judge`: verdicts on any sender.
 
 mod course;
+mod file;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,6 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fullpipe_judge::capture::Choice;
 use fullpipe_judge::program::judge::{self, Company, Course, Grade, Judged, Limits, View, Views};
 use fullpipe_judge::program::{self, ProgramPlace, ProgramResult};
 use fullpipe_lab::output::{SCHEMA_VERSION, page};
@@ -52,17 +54,29 @@ pub(crate) struct Args {
     /// new
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
+    /// Run nothing, and tell the story of a flow of this capture (pcap or pcapng, also with gzip or
+    /// zstd): what its sender did, on a path that nobody knows
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_RUNS)]
+    pcap: Option<PathBuf>,
+    /// Which flow of the capture: its number by size from 1, ADDRESS:PORT, or
+    /// ADDRESS:PORT-ADDRESS:PORT [default: the one with most data]
+    #[arg(long, value_name = "FLOW", requires = "pcap")]
+    flow: Option<Choice>,
     /// The command and its arguments, behind --; {host} and {port} are replaced as fullpipe link
     /// does
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["pcap"], value_name = "COMMAND")]
     command: Vec<OsString>,
 }
+
+/// Options of a verdict on runs, which a file has none of.
+const OF_RUNS: [&str; 6] = ["udp", "server", "quick", "junit", "baseline", "command"];
 
 const EXAMPLES: &str = "\
 Examples:
   fullpipe judge --server 'iperf3 -s -p {port}' -- iperf3 -c {host} -p {port} -t 100
   sudo fullpipe judge --quick -- iperf3 -c {host} -t 100 -C bbr
   fullpipe judge --udp 0=127.0.0.1:4433 -- my-quic-client https://localhost:{port}/large-file
+  fullpipe judge --pcap bug-report.pcapng --flow 10.0.0.1:443
   fullpipe judge --quick --udp 0=127.0.0.1:4433 --json --baseline before.json --junit judge.xml -- my-quic-client …
 
 Exit status: 0 nothing is broken, 1 something is or is worse than the baseline, 2 bad input or a command that cannot be
@@ -93,6 +107,9 @@ struct Baseline {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(file) = &args.pcap {
+        return file::tell(args, file);
+    }
     for file in args.report.iter().chain(&args.junit) {
         page::check_writable(file).map_err(Failure::bad_input)?;
     }

@@ -3,9 +3,6 @@
 //!
 //! `JUDGE_SEEDS=20` judges each healthy sender that often, as `./test.sh --long` does.
 
-#[path = "../planted/mod.rs"]
-mod planted;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{LazyLock, Once};
@@ -15,6 +12,8 @@ use fullpipe_judge::program::judge::{
     COURSES, Company, Grade, Judged, Kind, Limits, Sender, Views, courses, junit, page, simulate,
     text,
 };
+
+use crate::planted;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 

@@ -1,38 +1,14 @@
 //! A file's lines, whatever they end with and however the file is packed.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
-use ruzstd::decoding::StreamingDecoder;
-
+use super::packed::{Compression, unpacked};
 use super::{TraceFileError, wrong};
 
 /// A longer line belongs to no table of numbers.
 const MAX_LINE: usize = 64 << 10;
-
-/// Bytes that are read at a time.
-const CHUNK: usize = 64 << 10;
-
-/// Compression of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compression {
-    /// gzip.
-    Gzip,
-    /// Zstandard.
-    Zstd,
-}
-
-impl Compression {
-    /// Its usual name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gzip => "gzip",
-            Self::Zstd => "zstd",
-        }
-    }
-}
 
 /// First bytes of files that are something else, and what to do with those.
 const OTHERS: [(&[u8], &str); 8] = [
@@ -70,22 +46,7 @@ impl Lines {
         file: impl Read + Send + 'static,
     ) -> Result<(Self, Option<Compression>), TraceFileError> {
         let cannot = |e: io::Error| TraceFileError(format!("it cannot be read: {e}"));
-        let mut packed = BufReader::with_capacity(CHUNK, file);
-        let compression = match packed.fill_buf().map_err(cannot)? {
-            [0x1F, 0x8B, ..] => Some(Compression::Gzip),
-            [0x28, 0xB5, 0x2F, 0xFD, ..] => Some(Compression::Zstd),
-            _ => None,
-        };
-        let mut from: Box<dyn BufRead + Send> = match compression {
-            None => Box::new(packed),
-            Some(Compression::Gzip) => {
-                Box::new(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(packed)))
-            }
-            Some(Compression::Zstd) => Box::new(BufReader::with_capacity(
-                CHUNK,
-                Frames { decoder: None, source: Some(packed) },
-            )),
-        };
+        let (mut from, compression) = unpacked(file).map_err(cannot)?;
         let start = from.fill_buf().map_err(cannot)?;
         if let Some((_, why)) = OTHERS.iter().find(|(magic, _)| start.starts_with(magic)) {
             return wrong(*why);
@@ -146,32 +107,5 @@ impl Lines {
         let text = if self.number == 1 { text.trim_start_matches('\u{feff}') } else { &text };
         line.push_str(text);
         Ok(is_there)
-    }
-}
-
-/// The frames of a zstd file, one behind the other.
-struct Frames<R: BufRead> {
-    decoder: Option<Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>>,
-    /// The rest of the file, while no frame is being read.
-    source: Option<R>,
-}
-
-impl<R: BufRead> Read for Frames<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(decoder) = &mut self.decoder {
-                let read = decoder.read(out)?;
-                if read > 0 || out.is_empty() {
-                    return Ok(read);
-                }
-                self.source = self.decoder.take().map(|decoder| decoder.into_inner());
-            }
-            let Some(mut source) = self.source.take() else { return Ok(0) };
-            if source.fill_buf()?.is_empty() {
-                return Ok(0);
-            }
-            let decoder = StreamingDecoder::new(source).map_err(io::Error::other)?;
-            self.decoder = Some(Box::new(decoder));
-        }
     }
 }

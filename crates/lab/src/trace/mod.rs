@@ -9,6 +9,7 @@
 
 mod header;
 mod lines;
+mod packed;
 mod series;
 mod summary;
 mod table;
@@ -19,7 +20,7 @@ use fullpipe_cc::Duration;
 use fullpipe_path::{MahimahiReader, Probability, RateConfig, Series};
 
 pub use header::TimeUnit;
-pub use lines::Compression;
+pub use packed::{Compression, unpacked};
 pub use summary::{Gaps, Spread, Summary};
 
 use lines::Lines;

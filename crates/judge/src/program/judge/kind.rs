@@ -102,7 +102,7 @@ fn kind(views: &Views) -> Kind {
 }
 
 /// True if values differ by no more than this share from their mean.
-pub(super) fn is_flat(values: &[f64], share: f64) -> bool {
+pub(crate) fn is_flat(values: &[f64], share: f64) -> bool {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     values.len() > 3 && values.iter().all(|v| (v - mean).abs() <= share * mean)
 }

@@ -19,11 +19,13 @@ use std::collections::BTreeMap;
 
 pub use course::{COURSES, Company, Course};
 pub use defect::Defect;
+pub(crate) use kind::is_flat;
 pub use kind::{Kind, Looks};
 pub use ours::{Sender, simulate};
 pub use report::{junit, page, table, text};
 pub use verdict::{Grade, Judged, Judgement, Limits, courses};
 pub use view::View;
+pub(crate) use view::{at_quantile, burst_quantile};
 
 /// The view of each course, by the course's name.
 pub type Views = BTreeMap<&'static str, View>;

@@ -252,14 +252,14 @@ impl View {
 }
 
 /// A quantile of values in any order.
-pub(super) fn at_quantile(mut values: Vec<f64>, quantile: f64) -> Option<f64> {
+pub(crate) fn at_quantile(mut values: Vec<f64>, quantile: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     values.get((last as f64 * quantile).round() as usize).copied()
 }
 
 /// The size of burst up to which this share of all packets are.
-pub(super) fn burst_quantile(bursts: &[usize], quantile: f64) -> Option<f64> {
+pub(crate) fn burst_quantile(bursts: &[usize], quantile: f64) -> Option<f64> {
     let packets = bursts.iter().flat_map(|n| std::iter::repeat_n(*n as f64, *n));
     at_quantile(packets.collect(), quantile)
 }

@@ -1,0 +1,36 @@
+//! The story of a flow that a file has.
+
+use std::path::Path;
+
+use fullpipe_judge::capture::{Choice, Story};
+use fullpipe_lab::output::SCHEMA_VERSION;
+
+use super::Args;
+use crate::failure::Failure;
+use crate::print;
+
+/// The object of --json.
+#[derive(serde::Serialize)]
+struct Report<'a> {
+    schema_version: u32,
+    #[serde(flatten)]
+    story: &'a Story,
+}
+
+/// Tells what the file shows. Defects are results: the exit code is that of a verdict.
+pub(super) fn tell(args: &Args, file: &Path) -> Result<(), Failure> {
+    let choice = args.flow.as_ref().unwrap_or(&Choice::Largest);
+    let story = Story::of_capture(file, choice)
+        .map_err(|error| Failure::bad_input(format!("{}: {error}", file.display())))?;
+    if args.json {
+        let report = Report { schema_version: SCHEMA_VERSION, story: &story };
+        print(&format!("{}\n", serde_json::to_string(&report).map_err(Failure::run)?))?;
+    } else {
+        print(&story.text())?;
+    }
+    let defects: Vec<&str> = story.verdict.defects.iter().map(|d| d.name.as_str()).collect();
+    match defects.as_slice() {
+        [] => Ok(()),
+        defects => Err(Failure::run(format!("defects: {}", defects.join(", ")))),
+    }
+}

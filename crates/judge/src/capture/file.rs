@@ -1,0 +1,279 @@
+//! Packets of a capture file in the formats pcap and pcapng, as tcpdump and Wireshark write them.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufRead};
+use std::path::Path;
+
+use fullpipe_lab::trace::unpacked;
+use pcap_file::pcap::PcapReader;
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::{DataLink, PcapError, TsResolution};
+
+use super::CaptureError;
+
+/// A packet as it was captured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    /// Time since 1970.
+    pub(super) at_ns: u64,
+    /// Number of its interface; 0 in a pcap.
+    pub(super) interface: u32,
+    /// From the IP header on, as far as it was captured.
+    pub(super) ip: &'a [u8],
+    /// Length of the packet from the IP header on.
+    pub(super) ip_len: u32,
+}
+
+/// What there is to say of a file besides its packets.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Remarks(BTreeSet<String>);
+
+impl Remarks {
+    pub(super) fn add(&mut self, text: String) {
+        self.0.insert(text);
+    }
+
+    pub(super) fn into_vec(self) -> Vec<String> {
+        self.0.into_iter().collect()
+    }
+}
+
+/// First bytes of captures: pcap in both orders, with micro- and nanoseconds, and pcapng.
+const PCAP: [[u8; 4]; 4] = [
+    [0xD4, 0xC3, 0xB2, 0xA1],
+    [0xA1, 0xB2, 0xC3, 0xD4],
+    [0x4D, 0x3C, 0xB2, 0xA1],
+    [0xA1, 0xB2, 0x3C, 0x4D],
+];
+const PCAPNG: [u8; 4] = [0x0A, 0x0D, 0x0D, 0x0A];
+
+/// Opens a regular file: a pipe would be waited for, and a capture is read twice.
+pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, CaptureError> {
+    let cannot = |e: io::Error| CaptureError(e.to_string());
+    if !std::fs::metadata(path).map_err(cannot)?.is_file() {
+        return Err(CaptureError("no regular file; write the name of one".to_owned()));
+    }
+    let file = File::open(path).map_err(cannot)?;
+    let (content, _) =
+        unpacked(file).map_err(|e| CaptureError(format!("it cannot be read: {e}")))?;
+    Ok(content)
+}
+
+/// Calls `take` with each packet that has an IP header, in the order of the file. A file that ends
+/// too early is used up to its end.
+pub(super) fn each(path: &Path, mut take: impl FnMut(Frame<'_>)) -> Result<Remarks, CaptureError> {
+    let mut content = open(path)?;
+    let start = content.fill_buf().map_err(|e| CaptureError(format!("it cannot be read: {e}")))?;
+    let is_pcap = PCAP.iter().any(|magic| start.starts_with(magic));
+    let is_pcapng = start.starts_with(&PCAPNG);
+    let mut remarks = Remarks::default();
+    match (is_pcap, is_pcapng) {
+        (true, _) => pcap(content, &mut remarks, &mut take)?,
+        (_, true) => pcapng(content, &mut remarks, &mut take)?,
+        _ => return Err(CaptureError(foreign(start))),
+    }
+    Ok(remarks)
+}
+
+/// The reason why a file with this beginning is no capture.
+fn foreign(start: &[u8]) -> String {
+    let begins = |text: &[u8]| start.starts_with(text);
+    let why = match start {
+        [] => "it is empty",
+        _ if begins(b"{") || begins(b"\x1e{") => "it is JSON; a qlog is read with --qlog",
+        _ if begins(b"snoop\0") => "it is a capture of snoop; convert it with editcap -F pcap",
+        _ if begins(b"\xED\xAB\xEE\xDB") => "it is an RPM package",
+        _ => "neither pcap nor pcapng; write a file of tcpdump -w or of Wireshark",
+    };
+    why.to_owned()
+}
+
+/// True if the file ended inside a packet.
+fn is_end(error: &PcapError) -> bool {
+    match error {
+        PcapError::IncompleteBuffer => true,
+        PcapError::IoError(e) => e.kind() == io::ErrorKind::UnexpectedEof,
+        _ => false,
+    }
+}
+
+/// Takes note of the error that ended a file.
+fn ended(error: &PcapError, packets: u64, remarks: &mut Remarks) {
+    let words = match error {
+        e if is_end(e) => "the file ends inside a packet".to_owned(),
+        PcapError::IoError(e) => format!("the file cannot be read on: {e}"),
+        e => format!("the file is damaged: {e}"),
+    };
+    remarks.add(format!("{words}; it is used up to there ({packets} packets)"));
+}
+
+fn wrong(error: &PcapError) -> CaptureError {
+    let why = match error {
+        e if is_end(e) => "it ends inside its first header".to_owned(),
+        PcapError::IoError(e) => format!("it cannot be read: {e}"),
+        e => format!("its first header is damaged: {e}"),
+    };
+    CaptureError(why)
+}
+
+fn pcap(
+    content: Box<dyn BufRead + Send>,
+    remarks: &mut Remarks,
+    take: &mut impl FnMut(Frame<'_>),
+) -> Result<(), CaptureError> {
+    let mut reader = PcapReader::new(content).map_err(|e| wrong(&e))?;
+    let header = reader.header();
+    let link = LinkLayer::of(header.datalink)
+        .map_err(|name| CaptureError(format!("its link type {name} is not known here")))?;
+    let unit = match header.ts_resolution {
+        TsResolution::MicroSecond => 1000,
+        TsResolution::NanoSecond => 1,
+    };
+    let mut packets = 0;
+    while let Some(packet) = reader.next_raw_packet() {
+        let packet = match packet {
+            Ok(packet) => packet,
+            Err(error) => {
+                ended(&error, packets, remarks);
+                break;
+            }
+        };
+        packets += 1;
+        let at_ns = u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * unit;
+        if let Some((ip, ip_len)) = link.ip(&packet.data, packet.orig_len) {
+            take(Frame { at_ns, interface: 0, ip, ip_len });
+        }
+    }
+    Ok(())
+}
+
+/// An interface of a pcapng.
+struct Interface {
+    link: Option<LinkLayer>,
+    /// Nanoseconds of a unit of its times, as a fraction.
+    unit: (u128, u128),
+    /// Seconds that are added to its times.
+    offset_s: i64,
+}
+
+impl Interface {
+    fn of(block: &InterfaceDescriptionBlock<'_>, remarks: &mut Remarks) -> Self {
+        let link = LinkLayer::of(block.linktype).map_err(|name| {
+            remarks.add(format!("packets of link type {name} are not known here and left out"));
+        });
+        // Microseconds where nothing is said.
+        let (mut unit, mut offset_s) = ((1000, 1), 0);
+        for option in &block.options {
+            match option {
+                InterfaceDescriptionOption::IfTsResol(n) if n & 0x80 == 0 && *n <= 18 => {
+                    unit = (1_000_000_000, 10_u128.pow(u32::from(*n)));
+                }
+                InterfaceDescriptionOption::IfTsResol(n) if n & 0x7F <= 63 && n & 0x80 != 0 => {
+                    unit = (1_000_000_000, 1_u128 << (n & 0x7F));
+                }
+                InterfaceDescriptionOption::IfTsOffset(s) => offset_s = s.cast_signed(),
+                _ => {}
+            }
+        }
+        Self { link: link.ok(), unit, offset_s }
+    }
+
+    fn nanoseconds(&self, ticks: u128) -> u64 {
+        let ns = (ticks * self.unit.0 / self.unit.1).cast_signed()
+            + i128::from(self.offset_s) * 1_000_000_000;
+        u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
+    }
+}
+
+fn pcapng(
+    content: Box<dyn BufRead + Send>,
+    remarks: &mut Remarks,
+    take: &mut impl FnMut(Frame<'_>),
+) -> Result<(), CaptureError> {
+    let mut reader = PcapNgReader::new(content).map_err(|e| wrong(&e))?;
+    let mut interfaces: Vec<Interface> = Vec::new();
+    let mut packets = 0;
+    while let Some(block) = reader.next_block() {
+        match block {
+            Ok(Block::SectionHeader(_)) => interfaces.clear(),
+            Ok(Block::InterfaceDescription(block)) => {
+                interfaces.push(Interface::of(&block, remarks));
+            }
+            Ok(Block::EnhancedPacket(packet)) => {
+                packets += 1;
+                let Some(interface) = interfaces.get(packet.interface_id as usize) else {
+                    remarks.add("packets of an interface that the file does not describe".into());
+                    continue;
+                };
+                let Some(link) = interface.link else { continue };
+                // The library takes every unit for a nanosecond.
+                let at_ns = interface.nanoseconds(packet.timestamp.as_nanos());
+                if let Some((ip, ip_len)) = link.ip(&packet.data, packet.original_len) {
+                    take(Frame { at_ns, interface: packet.interface_id, ip, ip_len });
+                }
+            }
+            Ok(Block::SimplePacket(_) | Block::Packet(_)) => {
+                remarks.add("packets without a time, or of an obsolete kind, are left out".into());
+            }
+            Ok(_) => {}
+            Err(error) => {
+                ended(&error, packets, remarks);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The header in front of IP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LinkLayer {
+    Ethernet,
+    /// Nothing: the packet's first bits say which IP it is.
+    Raw,
+    /// Four bytes of an address family.
+    Loopback,
+    /// Linux's "cooked" headers, of `-i any`.
+    Cooked,
+    Cooked2,
+}
+
+impl LinkLayer {
+    /// By its number in the registry of link types; otherwise its name.
+    fn of(link: DataLink) -> Result<Self, String> {
+        match u32::from(link) {
+            1 => Ok(Self::Ethernet),
+            12 | 14 | 101 | 228 | 229 => Ok(Self::Raw),
+            0 | 108 => Ok(Self::Loopback),
+            113 => Ok(Self::Cooked),
+            276 => Ok(Self::Cooked2),
+            _ => Err(format!("{link:?}")),
+        }
+    }
+
+    /// The IP packet in a frame, and its length on the wire; nothing for other protocols.
+    fn ip(self, frame: &[u8], length: u32) -> Option<(&[u8], u32)> {
+        let protocol =
+            |at: usize| frame.get(at..at + 2).map(|b| u16::from(b[0]) << 8 | u16::from(b[1]));
+        let is_ip = |number: u16| matches!(number, 0x0800 | 0x86DD);
+        let at = match self {
+            Self::Raw => 0,
+            Self::Loopback => 4,
+            Self::Cooked => is_ip(protocol(14)?).then_some(16)?,
+            Self::Cooked2 => is_ip(protocol(0)?).then_some(20)?,
+            Self::Ethernet => {
+                let mut at = 12;
+                // VLAN tags, one behind the other.
+                while matches!(protocol(at)?, 0x8100 | 0x88A8) {
+                    at += 4;
+                }
+                is_ip(protocol(at)?).then_some(at + 2)?
+            }
+        };
+        Some((frame.get(at..)?, length.saturating_sub(at as u32)))
+    }
+}

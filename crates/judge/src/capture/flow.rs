@@ -1,0 +1,157 @@
+//! A flow as a stream of events from its sender's view, wherever it was seen.
+
+use serde::Serialize;
+
+/// The place at which a flow was captured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// At the sender of the data.
+    Sender,
+    /// At the receiver of the data.
+    Receiver,
+    /// Somewhere between them.
+    Between,
+}
+
+impl Place {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sender => "at the sender",
+            Self::Receiver => "at the receiver",
+            Self::Between => "between sender and receiver",
+        }
+    }
+}
+
+/// The history of some data when it was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sending {
+    /// For the first time.
+    First,
+    /// Once more, and it had not arrived as far as anybody said.
+    Again,
+    /// Once more, though it had arrived.
+    Needless,
+}
+
+/// Data that was sent. At the receiver the time is that of the arrival.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Sent {
+    pub(super) at_s: f64,
+    pub(super) bytes: f64,
+    /// More than one where a segment is captured before it is divided.
+    pub(super) packets: u32,
+    pub(super) sending: Sending,
+}
+
+/// An acknowledgement, and the bytes that it was the first to acknowledge.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Acked {
+    pub(super) at_s: f64,
+    pub(super) bytes: f64,
+}
+
+/// Data that the sender took for lost.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Lost {
+    /// The time at which it was sent again, or declared lost.
+    pub(super) at_s: f64,
+    pub(super) bytes: f64,
+}
+
+/// A value at a time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct At {
+    pub(super) at_s: f64,
+    pub(super) value: f64,
+}
+
+/// What the sender's own log says of its congestion control.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Model {
+    pub(super) cwnd_bytes: Vec<At>,
+    pub(super) pacing_mbps: Vec<At>,
+    /// Times of changes of its state, and the name of the new one.
+    pub(super) states: Vec<(f64, String)>,
+}
+
+/// A flow. Times count from its first packet; all lists are in the order of time.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Flow {
+    pub(super) place: Place,
+    /// The observation that shows it.
+    pub(super) place_why: String,
+    /// Bytes of data in a full packet.
+    pub(super) packet_bytes: f64,
+    pub(super) sent: Vec<Sent>,
+    pub(super) acked: Vec<Acked>,
+    pub(super) lost: Vec<Lost>,
+    /// Round trips, in seconds.
+    pub(super) rtt: Vec<At>,
+    /// Bytes in flight, after each event that changes them.
+    pub(super) inflight: Vec<At>,
+    /// Acknowledgements of all kinds.
+    pub(super) acks: u64,
+    /// Packets that arrived behind later ones, without having been sent again.
+    pub(super) reordered_packets: u64,
+    /// Data that was sent again after a silence.
+    pub(super) timeouts: u64,
+    /// Bytes that the receiver said to have had before (RFC 2883).
+    pub(super) duplicate_bytes: u64,
+    /// Packets with a mark of congestion.
+    pub(super) marked_packets: u64,
+    /// The share of the packets that filled the receiver's window; nothing where that is not known.
+    pub(super) window_limited: Option<f64>,
+    pub(super) handshake_rtt_s: Option<f64>,
+    pub(super) model: Model,
+    /// Remarks about the file and the flow.
+    pub(super) remarks: Vec<String>,
+    /// Things that cannot be known, and why.
+    pub(super) unknown: Vec<Unknown>,
+}
+
+/// Something that a file does not show.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Unknown {
+    /// What it is.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+}
+
+impl Flow {
+    pub(super) fn new(place: Place, place_why: String, packet_bytes: f64) -> Self {
+        Self {
+            place,
+            place_why,
+            packet_bytes,
+            sent: Vec::new(),
+            acked: Vec::new(),
+            lost: Vec::new(),
+            rtt: Vec::new(),
+            inflight: Vec::new(),
+            acks: 0,
+            reordered_packets: 0,
+            timeouts: 0,
+            duplicate_bytes: 0,
+            marked_packets: 0,
+            window_limited: None,
+            handshake_rtt_s: None,
+            model: Model::default(),
+            remarks: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+
+    pub(super) fn cannot_tell(&mut self, what: &str, why: impl Into<String>) {
+        self.unknown.push(Unknown { what: what.to_owned(), why: why.into() });
+    }
+
+    /// Time of the last event.
+    pub(super) fn end_s(&self) -> f64 {
+        let sent = self.sent.last().map_or(0.0, |s| s.at_s);
+        self.acked.last().map_or(sent, |a| sent.max(a.at_s))
+    }
+}

@@ -1,0 +1,527 @@
+//! Figures of a flow: pure functions of its events.
+
+use serde::Serialize;
+
+use super::flow::{At, Flow, Place, Sending};
+use crate::program::judge::{at_quantile, burst_quantile};
+
+/// Time between two values that are looked at, in seconds. It is more where there would be too many.
+const STEP_S: f64 = 0.01;
+const MOST_STEPS: f64 = 1e6;
+
+/// Time that a sender has to find its rate.
+pub(super) const SETTLED_S: f64 = 3.0;
+
+/// The spread of some values.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Spread {
+    /// The least.
+    pub min: f64,
+    /// The median.
+    pub p50: f64,
+    /// 95 % are at most this.
+    pub p95: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let at =
+            |q: f64| values.get(((values.len().max(1) - 1) as f64 * q).round() as usize).copied();
+        Some(Self { min: at(0.0)?, p50: at(0.5)?, p95: at(0.95)?, max: at(1.0)? })
+    }
+}
+
+/// Less data in flight than usual for a short time, without a loss before it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Dip {
+    /// Its beginning.
+    pub at_s: f64,
+    /// Its duration.
+    pub lasted_s: f64,
+    /// The least in flight meanwhile.
+    pub least_packets: f64,
+    /// That as a share of the usual.
+    pub share: f64,
+}
+
+/// Losses that follow each other within a round trip or so.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Episode {
+    /// The time at which the first of them was noticed.
+    pub at_s: f64,
+    /// The time of the last one.
+    pub until_s: f64,
+    /// Bytes that were lost.
+    pub lost_bytes: f64,
+    /// Data in flight after it as a share of that before; null where something else came soon.
+    pub share_after: Option<f64>,
+    /// The least in flight within the round trips after it, as such a share.
+    pub least_after: Option<f64>,
+}
+
+/// The beginning of the flow.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Start {
+    /// Time until 80 % of the rate of later are delivered; null where that never was.
+    pub to_rate_s: Option<f64>,
+    /// Packets of the first flight that left back to back.
+    pub first_burst_packets: Option<f64>,
+    /// The share of its data that was lost in the first three seconds.
+    pub loss_share: f64,
+}
+
+/// The course of a flow, in steps of one length.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Course {
+    /// The length of a step.
+    pub step_s: f64,
+    /// Data that was confirmed, or seen where confirmations cannot be read.
+    pub rate_mbps: Vec<f64>,
+    /// The most data in flight; null where it is not known.
+    pub inflight_bytes: Vec<Option<f64>>,
+    /// The median of the round trips; null where there was none.
+    pub rtt_ms: Vec<Option<f64>>,
+    /// Data that was sent again.
+    pub resent_bytes: Vec<f64>,
+}
+
+/// Figures of a flow. Null is what the file does not show.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Figures {
+    /// Time from the first packet to the last one.
+    pub duration_s: f64,
+    /// Data that was sent, and again as often as it was.
+    pub sent_bytes: f64,
+    /// Packets with data.
+    pub sent_packets: u64,
+    /// Bytes of data in a full packet.
+    pub packet_bytes: f64,
+    /// Data that was confirmed once, over the duration.
+    pub goodput_mbps: f64,
+    /// The rate that was reached in a tenth of all fifths of a second.
+    pub peak_mbps: f64,
+    /// Round trips.
+    pub rtt_ms: Option<Spread>,
+    /// Data in flight.
+    pub inflight_bytes: Option<Spread>,
+    /// The product of the peak rate and the shortest round trip.
+    pub bdp_bytes: Option<f64>,
+    /// Packets that were sent again without having arrived, as far as anybody had said.
+    pub resent_packets: Option<u64>,
+    /// Their share of all.
+    pub resent_share: Option<f64>,
+    /// Packets that were sent again although they had arrived.
+    pub needless_packets: Option<u64>,
+    /// Data that was sent again after a silence.
+    pub timeouts: Option<u64>,
+    /// Packets that were overtaken.
+    pub reordered_packets: Option<u64>,
+    /// Packets with a mark of congestion.
+    pub marked_packets: u64,
+    /// Acknowledgements of all kinds.
+    pub acks: u64,
+    /// Data that one of them confirms.
+    pub bytes_per_ack: Option<Spread>,
+    /// Packets that are confirmed by acknowledgements that come back to back.
+    pub ack_burst_packets: Option<Spread>,
+    /// Packets that leave back to back: closer than a quarter of the time for one at the peak rate.
+    pub burst_packets: Option<Spread>,
+    /// 90 % of the packets are in bursts of at most this many.
+    pub burst_packets_p90: Option<f64>,
+    /// Time between two packets.
+    pub gap_us: Option<Spread>,
+    /// The share of bursts that leave just when an acknowledgement comes.
+    pub ack_clocked_share: Option<f64>,
+    /// Dips of the data in flight.
+    pub dips: Vec<Dip>,
+    /// The median time between two of them, where they come regularly.
+    pub dip_period_s: Option<f64>,
+    /// Losses.
+    pub loss_episodes: Vec<Episode>,
+    /// The share of the packets that filled the receiver's window.
+    pub window_limited_share: Option<f64>,
+    /// The beginning.
+    pub start: Start,
+    /// The course over time.
+    pub course: Course,
+}
+
+/// A flow with what more than one figure or rule asks for.
+pub(super) struct View<'a> {
+    pub(super) flow: &'a Flow,
+    pub(super) end_s: f64,
+    pub(super) step_s: f64,
+    /// The most in flight in each step.
+    pub(super) inflight: Vec<f64>,
+    /// Bytes a second at the peak.
+    pub(super) peak: f64,
+    pub(super) min_rtt_s: Option<f64>,
+    pub(super) usual_rtt_s: Option<f64>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn of(flow: &'a Flow) -> Self {
+        let end_s = flow.end_s();
+        let step_s = STEP_S.max(end_s / MOST_STEPS);
+        let rtts = || flow.rtt.iter().map(|r| r.value).filter(|r| *r > 0.0);
+        let least = rtts().min_by(f64::total_cmp).or(flow.handshake_rtt_s);
+        let usual = at_quantile(rtts().collect(), 0.5).or(flow.handshake_rtt_s);
+        let mut view = Self {
+            flow,
+            end_s,
+            step_s,
+            inflight: levels(&flow.inflight, end_s, step_s),
+            peak: 0.0,
+            min_rtt_s: least,
+            usual_rtt_s: usual,
+        };
+        let slice = 0.2_f64.max(2.0 * usual.unwrap_or(0.0)).min(end_s.max(1e-3));
+        view.peak = at_quantile(view.rates(0.0, end_s, slice), 0.9).unwrap_or(0.0);
+        view
+    }
+
+    fn packet(&self) -> f64 {
+        self.flow.packet_bytes
+    }
+
+    /// The time from which on the sender has found its rate, in a flow that is long enough.
+    pub(super) fn settled_s(&self) -> f64 {
+        SETTLED_S.min(self.end_s / 3.0)
+    }
+
+    /// Bytes a second that were delivered in each of the slices of a time.
+    pub(super) fn rates(&self, from: f64, to: f64, step: f64) -> Vec<f64> {
+        let acked = self.flow.acked.iter().map(|a| (a.at_s, a.bytes));
+        let sent = self.flow.sent.iter().map(|s| (s.at_s, s.bytes));
+        match self.is_confirmed() {
+            true => sums(acked, from, to, step),
+            false => sums(sent, from, to, step),
+        }
+    }
+
+    /// True if the file shows what was confirmed.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.flow.acked.iter().any(|a| a.bytes > 0.0)
+    }
+
+    /// Bytes a second that were sent in each of the slices of a time.
+    pub(super) fn sending(&self, from: f64, to: f64, step: f64) -> Vec<f64> {
+        sums(self.flow.sent.iter().map(|s| (s.at_s, s.bytes)), from, to, step)
+    }
+
+    /// The share of what was sent in a time that was lost.
+    pub(super) fn loss(&self, from: f64, to: f64) -> f64 {
+        let is_in = |t: f64| t >= from && t < to;
+        let sent: f64 = self.flow.sent.iter().filter(|s| is_in(s.at_s)).map(|s| s.bytes).sum();
+        let lost: f64 = self.flow.lost.iter().filter(|l| is_in(l.at_s)).map(|l| l.bytes).sum();
+        if sent > 0.0 { lost / sent } else { 0.0 }
+    }
+
+    /// A quantile of the round trips of a time.
+    pub(super) fn rtt(&self, from: f64, to: f64, quantile: f64) -> Option<f64> {
+        let of = self.flow.rtt.iter().filter(|r| r.at_s >= from && r.at_s < to);
+        at_quantile(of.map(|r| r.value).collect(), quantile)
+    }
+
+    /// The steps of a time.
+    pub(super) fn levels_in(&self, from: f64, to: f64) -> &[f64] {
+        let place = |t: f64| ((t / self.step_s).max(0.0) as usize).min(self.inflight.len());
+        let (from, to) = (place(from), place(to));
+        self.inflight.get(from..to.max(from)).unwrap_or_default()
+    }
+
+    pub(super) fn bdp(&self) -> Option<f64> {
+        self.min_rtt_s.map(|rtt| rtt * self.peak).filter(|bdp| *bdp > 0.0)
+    }
+
+    /// Time below which two packets are back to back.
+    fn near_s(&self) -> f64 {
+        0.25 * self.packet() / self.peak.max(1.0)
+    }
+
+    /// The packets of each burst that was sent in a time.
+    pub(super) fn bursts(&self, from: f64, to: f64) -> Vec<usize> {
+        let near = self.near_s();
+        let mut bursts: Vec<usize> = Vec::new();
+        let mut before = f64::NEG_INFINITY;
+        for s in self.flow.sent.iter().filter(|s| s.at_s >= from && s.at_s < to) {
+            match bursts.last_mut() {
+                Some(last) if s.at_s - before < near => *last += s.packets as usize,
+                _ => bursts.push(s.packets as usize),
+            }
+            before = s.at_s;
+        }
+        bursts
+    }
+
+    /// The packets that are confirmed back to back.
+    pub(super) fn ack_bursts(&self, from: f64, to: f64) -> Vec<f64> {
+        let near = self.near_s();
+        let mut bursts: Vec<f64> = Vec::new();
+        let mut before = f64::NEG_INFINITY;
+        for a in self.flow.acked.iter().filter(|a| a.at_s >= from && a.at_s < to && a.bytes > 0.0) {
+            let packets = a.bytes / self.packet();
+            match bursts.last_mut() {
+                Some(last) if a.at_s - before < near => *last += packets,
+                _ => bursts.push(packets),
+            }
+            before = a.at_s;
+        }
+        bursts
+    }
+
+    /// The share of bursts whose first packet leaves within an eighth of the usual time between two
+    /// acknowledgements after one of them; by chance that is an eighth of them.
+    pub(super) fn ack_clocked(&self, from: f64) -> Option<f64> {
+        let acks: Vec<f64> =
+            self.flow.acked.iter().map(|a| a.at_s).filter(|t| *t >= from).collect();
+        let gaps = acks.windows(2).map(|w| w[1] - w[0]).filter(|gap| *gap > 0.0).collect();
+        let soon = (at_quantile(gaps, 0.5)? / 8.0).min(2e-4);
+        // The resolution of a usual clock.
+        if soon < 1e-5 {
+            return None;
+        }
+        let near = self.near_s();
+        let (mut all, mut clocked, mut before) = (0_u64, 0_u64, f64::NEG_INFINITY);
+        for s in self.flow.sent.iter().filter(|s| s.at_s >= from) {
+            if s.at_s - before >= near {
+                let last = acks.partition_point(|t| *t <= s.at_s + 1e-9);
+                let wait = last.checked_sub(1).and_then(|i| acks.get(i)).map(|t| s.at_s - t);
+                all += 1;
+                clocked += u64::from(wait.is_some_and(|wait| wait <= soon));
+            }
+            before = s.at_s;
+        }
+        (all >= 20).then(|| clocked as f64 / all as f64)
+    }
+
+    /// Packets of the first flight that leave back to back.
+    fn first_burst(&self) -> Option<f64> {
+        let rtt = self.min_rtt_s?;
+        let first = self.flow.sent.first()?.at_s;
+        let flight = || self.flow.sent.iter().take_while(|s| s.at_s < first + 0.5 * rtt);
+        let mut before = first;
+        let burst = flight().take_while(|s| {
+            let is_near = s.at_s - before < 0.02 * rtt;
+            before = s.at_s;
+            is_near
+        });
+        (flight().count() >= 4).then(|| burst.map(|s| f64::from(s.packets)).sum())
+    }
+
+    /// Times in which the data in flight were much less than usual, without a loss before.
+    pub(super) fn dips(&self) -> Vec<Dip> {
+        let from = self.settled_s().min(2.0);
+        let high = at_quantile(self.levels_in(from, self.end_s).to_vec(), 0.5).unwrap_or(0.0);
+        // A sender that keeps a queue of its own has more than the path holds.
+        let usual = self.bdp().map_or(high, |bdp| bdp.min(high));
+        if usual < 4.0 * self.packet() {
+            return Vec::new();
+        }
+        let rtt = self.usual_rtt_s.unwrap_or(0.1);
+        let rare = self.loss(from, self.end_s) < 0.003;
+        let mut dips = Vec::new();
+        let (mut since, mut was_high) = (None, false);
+        for (i, bytes) in self.inflight.iter().enumerate() {
+            let t = i as f64 * self.step_s;
+            match since {
+                None if was_high && *bytes < 0.65 * usual && t > from => since = Some(t),
+                Some(begin) if *bytes > 0.8 * usual => {
+                    since = None;
+                    let lasted_s = t - begin;
+                    let least = self.levels_in(begin, t).iter().copied().fold(f64::MAX, f64::min);
+                    let of_loss = self
+                        .flow
+                        .lost
+                        .iter()
+                        .any(|l| l.at_s > begin - 3.0 * rtt - 0.1 && l.at_s < begin + 0.1);
+                    // A pause of the application leaves nothing in flight.
+                    let is_pause = least < 0.5 * self.packet();
+                    if lasted_s >= 0.1 && !(rare && of_loss) && !is_pause {
+                        dips.push(Dip {
+                            at_s: begin,
+                            lasted_s,
+                            least_packets: least / self.packet(),
+                            share: least / usual,
+                        });
+                    }
+                }
+                _ => {}
+            }
+            was_high |= *bytes > 0.8 * usual;
+        }
+        dips
+    }
+
+    /// Losses, and what was in flight before and after.
+    pub(super) fn episodes(&self) -> Vec<Episode> {
+        let rtt = self.usual_rtt_s.unwrap_or(0.1).max(self.step_s);
+        let mut episodes: Vec<Episode> = Vec::new();
+        for l in &self.flow.lost {
+            match episodes.last_mut() {
+                Some(last) if l.at_s - last.until_s < 2.0 * rtt => {
+                    last.until_s = l.at_s;
+                    last.lost_bytes += l.bytes;
+                }
+                _ => episodes.push(Episode {
+                    at_s: l.at_s,
+                    until_s: l.at_s,
+                    lost_bytes: l.bytes,
+                    share_after: None,
+                    least_after: None,
+                }),
+            }
+        }
+        let starts: Vec<f64> = episodes.iter().skip(1).map(|e| e.at_s).collect();
+        for (i, episode) in episodes.iter_mut().enumerate() {
+            let (from, to) = (episode.until_s + rtt, episode.until_s + 4.0 * rtt);
+            if starts.get(i).is_some_and(|next| *next < to) || to > self.end_s {
+                continue;
+            }
+            let before = self.levels_in(episode.at_s - 1.5 * rtt, episode.at_s);
+            let before = before.iter().copied().fold(0.0, f64::max);
+            let after = self.levels_in(from, to);
+            if before > 0.0 && !after.is_empty() {
+                let least = after.iter().copied().fold(f64::MAX, f64::min);
+                episode.share_after = at_quantile(after.to_vec(), 0.25).map(|b| b / before);
+                episode.least_after = Some(least / before);
+            }
+        }
+        episodes
+    }
+
+    fn start(&self) -> Start {
+        let rates = self.rates(0.0, self.end_s, 0.1);
+        let there = rates.iter().position(|rate| *rate >= 0.8 * self.peak);
+        Start {
+            to_rate_s: there.map(|i| (i + 1) as f64 * 0.1),
+            first_burst_packets: self.first_burst().filter(|_| self.flow.place == Place::Sender),
+            loss_share: self.loss(0.0, SETTLED_S),
+        }
+    }
+
+    fn course(&self) -> Course {
+        let step_s = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0, 600.0, 3600.0];
+        let step_s = step_s.into_iter().find(|s| self.end_s / s <= 600.0).unwrap_or(86_400.0);
+        let count = (self.end_s / step_s).ceil().max(1.0) as usize;
+        let end = count as f64 * step_s;
+        let mut rtts: Vec<Vec<f64>> = vec![Vec::new(); count];
+        for r in &self.flow.rtt {
+            if let Some(slot) = rtts.get_mut((r.at_s / step_s) as usize) {
+                slot.push(1e3 * r.value);
+            }
+        }
+        let steps = (0..count).map(|i| (i as f64 * step_s, (i + 1) as f64 * step_s));
+        let most = |(from, to)| self.levels_in(from, to).iter().copied().reduce(f64::max);
+        let again = self.flow.lost.iter().map(|l| (l.at_s, l.bytes));
+        Course {
+            step_s,
+            rate_mbps: self.rates(0.0, end, step_s).iter().map(|r| r * 8.0 / 1e6).collect(),
+            inflight_bytes: steps.map(most).collect(),
+            rtt_ms: rtts.into_iter().map(|values| at_quantile(values, 0.5)).collect(),
+            resent_bytes: sums(again, 0.0, end, step_s).iter().map(|rate| rate * step_s).collect(),
+        }
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let flow = self.flow;
+        let is_seen = |what: &str| flow.unknown.iter().all(|u| !u.what.starts_with(what));
+        let packets_of = |sending| {
+            let of = flow.sent.iter().filter(|s| s.sending == sending);
+            of.map(|s| u64::from(s.packets)).sum::<u64>()
+        };
+        let resent = is_seen("losses").then(|| packets_of(Sending::Again));
+        let sent_packets: u64 = flow.sent.iter().map(|s| u64::from(s.packets)).sum();
+        let delivered: f64 = match self.is_confirmed() {
+            true => flow.acked.iter().map(|a| a.bytes).sum(),
+            false => flow.sent.iter().map(|s| s.bytes).sum(),
+        };
+        let settled = self.settled_s();
+        let is_paced_seen = flow.place == Place::Sender;
+        let bursts = is_paced_seen.then(|| self.bursts(settled, self.end_s));
+        let gaps = flow.sent.windows(2).map(|w| 1e6 * (w[1].at_s - w[0].at_s)).collect();
+        let confirms = flow.acked.iter().map(|a| a.bytes).filter(|b| *b > 0.0);
+        let dips = self.dips();
+        Figures {
+            duration_s: self.end_s,
+            sent_bytes: flow.sent.iter().map(|s| s.bytes).sum(),
+            sent_packets,
+            packet_bytes: self.packet(),
+            goodput_mbps: delivered * 8.0 / 1e6 / self.end_s.max(1e-9),
+            peak_mbps: self.peak * 8.0 / 1e6,
+            rtt_ms: Spread::of(flow.rtt.iter().map(|r| 1e3 * r.value).collect()),
+            inflight_bytes: Spread::of(self.inflight.clone()),
+            bdp_bytes: self.bdp(),
+            resent_packets: resent,
+            resent_share: resent.map(|n| n as f64 / sent_packets.max(1) as f64),
+            needless_packets: resent.map(|_| packets_of(Sending::Needless)),
+            timeouts: resent.map(|_| flow.timeouts),
+            reordered_packets: is_seen("reordering").then_some(flow.reordered_packets),
+            marked_packets: flow.marked_packets,
+            acks: flow.acks,
+            bytes_per_ack: Spread::of(confirms.collect()),
+            ack_burst_packets: Spread::of(self.ack_bursts(settled, self.end_s)),
+            burst_packets: bursts
+                .as_ref()
+                .and_then(|all| Spread::of(all.iter().map(|n| *n as f64).collect())),
+            burst_packets_p90: bursts.as_ref().and_then(|all| burst_quantile(all, 0.9)),
+            gap_us: if is_paced_seen { Spread::of(gaps) } else { None },
+            ack_clocked_share: self.ack_clocked(settled).filter(|_| is_paced_seen),
+            dip_period_s: period(&dips),
+            dips,
+            loss_episodes: self.episodes(),
+            window_limited_share: flow.window_limited,
+            start: self.start(),
+            course: self.course(),
+        }
+    }
+}
+
+/// The median time between dips, where most of the times are about that.
+fn period(dips: &[Dip]) -> Option<f64> {
+    let gaps: Vec<f64> = dips.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
+    let median = at_quantile(gaps.clone(), 0.5)?;
+    let near = gaps.iter().filter(|gap| (*gap - median).abs() < 0.2 * median).count();
+    (2 * near > gaps.len() && median > 1.5).then_some(median)
+}
+
+/// The largest of the values that hold in each step; a value holds until the next one.
+fn levels(values: &[At], end_s: f64, step_s: f64) -> Vec<f64> {
+    if values.is_empty() {
+        return Vec::new();
+    }
+    let count = (end_s / step_s).ceil().max(1.0) as usize;
+    let mut levels: Vec<Option<f64>> = vec![None; count];
+    let mut held = vec![0.0; count];
+    let mut now = 0.0;
+    let mut i = 0;
+    for value in values {
+        let at = ((value.at_s / step_s) as usize).min(count - 1);
+        while i <= at {
+            held[i] = now;
+            i += 1;
+        }
+        levels[at] = Some(levels[at].map_or(value.value, |most| most.max(value.value)));
+        now = value.value;
+    }
+    held[i..].fill(now);
+    // What held at the beginning of a step counts where nothing happens in it.
+    levels.into_iter().zip(held).map(|(level, held)| level.unwrap_or(held)).collect()
+}
+
+/// Bytes a second in each of the slices of a time.
+fn sums(events: impl Iterator<Item = (f64, f64)>, from: f64, to: f64, step: f64) -> Vec<f64> {
+    let count = ((to - from) / step + 1e-9).floor().max(0.0) as usize;
+    let mut sums = vec![0.0; count];
+    for (at_s, bytes) in events {
+        if at_s >= from
+            && let Some(slot) = sums.get_mut(((at_s - from) / step) as usize)
+        {
+            *slot += bytes / step;
+        }
+    }
+    sums
+}

@@ -1,0 +1,241 @@
+//! The story of a flow that somebody captured, on a path that nobody knows.
+//!
+//! A file of packets or a sender's log becomes a [`flow::Flow`], a stream of events from the
+//! sender's view. All that comes after is the same for each kind of file: figures, the kind of
+//! algorithm, the defects that the flow proves, and what cannot be known from it.
+
+mod file;
+mod flow;
+mod measure;
+mod packet;
+mod place;
+mod story;
+mod tcp;
+mod udp;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use serde::Serialize;
+
+use file::Frame;
+use flow::Flow;
+pub use flow::{Place, Unknown};
+pub use measure::{Course, Dip, Episode, Figures, Spread, Start};
+use packet::{Packet, Transport};
+use place::Placed;
+pub use story::Story;
+use tcp::Segment;
+pub use verdict::{Suspicion, Verdict};
+
+/// A file that cannot be read: one line that says what is wrong and what would be right.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CaptureError(String);
+
+/// The most packets of a flow that are looked at, about 400 MB in memory.
+const MOST_PACKETS: usize = 4_000_000;
+
+/// The most flows that are told apart.
+const MOST_FLOWS: usize = 1_000_000;
+
+/// A flow of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Listed {
+    /// `TCP` or `UDP`.
+    pub protocol: &'static str,
+    /// The end that sends more data.
+    pub sender: SocketAddr,
+    /// The other one.
+    pub receiver: SocketAddr,
+    /// The number of the interface in the file.
+    pub interface: u32,
+    /// Bytes of data from the sender, behind the headers of TCP and UDP.
+    pub data_bytes: u64,
+    /// Packets in both directions.
+    pub packets: u64,
+}
+
+impl Listed {
+    fn key(&self) -> Key {
+        Key::of(self.interface, self.protocol == "UDP", self.sender, self.receiver).0
+    }
+}
+
+/// Choice of a flow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// The one with most data.
+    Largest,
+    /// By its number in the list, from 1.
+    Number(usize),
+    /// The largest of those with these addresses in either order; the second may be missing.
+    Ends(SocketAddr, Option<SocketAddr>),
+}
+
+impl std::str::FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "'{}' is no flow; write its number, ADDRESS:PORT, or ADDRESS:PORT-ADDRESS:PORT",
+                text.escape_debug()
+            )
+        };
+        if let Ok(number) = text.parse::<usize>() {
+            return if number > 0 { Ok(Self::Number(number)) } else { Err(wrong()) };
+        }
+        let (a, b) = text.split_once('-').map_or((text, None), |(a, b)| (a, Some(b)));
+        let address = |text: &str| text.parse::<SocketAddr>().map_err(|_| wrong());
+        Ok(Self::Ends(address(a)?, b.map(address).transpose()?))
+    }
+}
+
+/// The two ends of a flow, the smaller address first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key {
+    interface: u32,
+    is_udp: bool,
+    ends: [SocketAddr; 2],
+}
+
+impl Key {
+    /// The key, and true if the packet goes from the first end to the second.
+    fn of(interface: u32, is_udp: bool, from: SocketAddr, to: SocketAddr) -> (Self, bool) {
+        let is_first = from <= to;
+        let ends = if is_first { [from, to] } else { [to, from] };
+        (Self { interface, is_udp, ends }, is_first)
+    }
+
+    fn of_packet(frame: &Frame<'_>, packet: &Packet<'_>) -> (Self, bool) {
+        let is_udp = matches!(packet.transport, Transport::Udp(..));
+        Self::of(frame.interface, is_udp, packet.from, packet.to)
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    packets: u64,
+    /// From the first end, and from the second.
+    bytes: [u64; 2],
+}
+
+/// The flows of a file, the one with most data first.
+fn flows(path: &Path) -> Result<Vec<Listed>, CaptureError> {
+    let mut counts = BTreeMap::<Key, Count>::new();
+    let mut frames = 0_u64;
+    file::each(path, |frame| {
+        frames += 1;
+        let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
+        let (key, is_first) = Key::of_packet(&frame, &packet);
+        if counts.len() >= MOST_FLOWS && !counts.contains_key(&key) {
+            return;
+        }
+        let count = counts.entry(key).or_default();
+        count.packets += 1;
+        count.bytes[usize::from(!is_first)] += u64::from(match packet.transport {
+            Transport::Tcp(tcp) => tcp.payload,
+            Transport::Udp(_, length) => length,
+        });
+    })?;
+    let listed = counts.into_iter().map(|(key, count)| {
+        let is_first = count.bytes[0] >= count.bytes[1];
+        let [a, b] = key.ends;
+        let (sender, receiver) = if is_first { (a, b) } else { (b, a) };
+        Listed {
+            protocol: if key.is_udp { "UDP" } else { "TCP" },
+            sender,
+            receiver,
+            interface: key.interface,
+            data_bytes: count.bytes[usize::from(!is_first)],
+            packets: count.packets,
+        }
+    });
+    let mut listed: Vec<Listed> = listed.filter(|flow| flow.data_bytes > 0).collect();
+    listed.sort_by_key(|flow| std::cmp::Reverse(flow.data_bytes));
+    match (frames, listed.is_empty()) {
+        (0, _) => Err(CaptureError("there is no IP packet in it".to_owned())),
+        (_, true) => {
+            Err(CaptureError("there is no TCP and no UDP flow with data in it".to_owned()))
+        }
+        _ => Ok(listed),
+    }
+}
+
+fn chosen<'a>(flows: &'a [Listed], choice: &Choice) -> Result<&'a Listed, CaptureError> {
+    let found = match choice {
+        Choice::Largest => flows.first(),
+        Choice::Number(n) => flows.get(n - 1),
+        Choice::Ends(a, b) => flows.iter().find(|flow| {
+            let ends = [flow.sender, flow.receiver];
+            ends.contains(a) && b.is_none_or(|b| ends.contains(&b) && b != *a)
+        }),
+    };
+    found.ok_or_else(|| {
+        let first: Vec<String> =
+            flows.iter().take(5).map(|f| format!("{}-{}", f.sender, f.receiver)).collect();
+        let more = if flows.len() > 5 { " …" } else { "" };
+        CaptureError(format!(
+            "it has no such flow, but {}: {}{more}",
+            flows.len(),
+            first.join(", ")
+        ))
+    })
+}
+
+/// The flow of a capture, and all flows of the file.
+fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usize), CaptureError> {
+    let listed = flows(path)?;
+    let one = chosen(&listed, choice)?;
+    let number = listed.iter().position(|f| f == one).unwrap_or(0);
+    let (key, sender) = (one.key(), one.sender);
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut datagrams: Vec<udp::Datagram> = Vec::new();
+    let (mut start_ns, mut newest_ns, mut left_out, mut backwards) = (None, 0, 0_u64, 0_u64);
+    let remarks = file::each(path, |frame| {
+        let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
+        if Key::of_packet(&frame, &packet).0 != key {
+            return;
+        }
+        if segments.len().max(datagrams.len()) >= MOST_PACKETS {
+            left_out += 1;
+            return;
+        }
+        // Packets of several queues may be in the file in the wrong order.
+        backwards += u64::from(frame.at_ns < newest_ns);
+        newest_ns = newest_ns.max(frame.at_ns);
+        let start_ns = *start_ns.get_or_insert(frame.at_ns);
+        let at_s = frame.at_ns.saturating_sub(start_ns) as f64 / 1e9;
+        let is_data_way = packet.from == sender;
+        match packet.transport {
+            Transport::Tcp(tcp) => {
+                segments.push(Segment { at_s, is_data_way, marked: packet.ecn == 3, tcp });
+            }
+            Transport::Udp(payload, length) => {
+                datagrams.push(udp::Datagram::of(at_s, is_data_way, payload, length));
+            }
+        }
+    })?;
+    let mut flow = if key.is_udp {
+        datagrams.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        udp::flow(&datagrams)
+    } else {
+        segments.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        tcp::flow(&segments, &Placed::of(&segments))
+    };
+    flow.remarks.extend(remarks.into_vec());
+    if left_out > 0 {
+        flow.remarks
+            .push(format!("{left_out} packets after the first {MOST_PACKETS} are left out"));
+    }
+    if backwards > 0 {
+        flow.remarks.push(format!("{backwards} packets were not in the order of their times"));
+    }
+    if flow.sent.is_empty() {
+        return Err(CaptureError("the flow has no packet of data".to_owned()));
+    }
+    Ok((flow, listed, number))
+}

@@ -1,0 +1,388 @@
+//! A TCP flow from its segments: what was sent, acknowledged and sent again, as its sender saw it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::flow::{Acked, At, Flow, Lost, Place, Sending, Sent};
+use super::packet::Tcp;
+use super::place::Placed;
+
+/// A segment of the flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    /// From the first one on, in seconds.
+    pub(super) at_s: f64,
+    /// True if it goes the way of the data.
+    pub(super) is_data_way: bool,
+    pub(super) marked: bool,
+    pub(super) tcp: Tcp,
+}
+
+/// Sequence numbers of 64 bits, from those of 32 on the wire.
+#[derive(Clone, Copy, Default, Debug)]
+struct Unwrap {
+    last: Option<u64>,
+}
+
+impl Unwrap {
+    /// The number that is next to the last one.
+    fn next(&mut self, wire: u32) -> u64 {
+        let value = match self.last {
+            // Room below: the first segment that was captured may not be the first one.
+            None => (1 << 33) + u64::from(wire),
+            Some(last) => {
+                let step = i64::from(wire.wrapping_sub(last as u32).cast_signed());
+                last.saturating_add_signed(step)
+            }
+        };
+        self.last = Some(value);
+        value
+    }
+
+    /// The same without taking it for the last one.
+    fn peek(mut self, wire: u32) -> u64 {
+        self.next(wire)
+    }
+}
+
+/// Data that was sent and whose arrival nobody has confirmed.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    end: u64,
+    at_s: f64,
+    is_resent: bool,
+    /// False if its packet is not in the capture.
+    is_seen: bool,
+}
+
+/// The most silence before data is sent again that is no timeout, in seconds: less than the least
+/// timeout of Linux.
+const SILENCE_S: f64 = 0.18;
+
+/// Reads segments one after the other.
+struct Reader {
+    flow: Flow,
+    seq: Unwrap,
+    open: BTreeMap<u64, Open>,
+    /// The end of the data so far, and of what was acknowledged in order.
+    max: u64,
+    una: u64,
+    /// Bytes that were confirmed so far.
+    delivered: u64,
+    inflight: u64,
+    /// The end of the last byte that was confirmed.
+    highest: u64,
+    /// TSval of the newest data.
+    newest_tsval: Option<u32>,
+    /// Acknowledgements by their TSval, with the bytes that were confirmed with them, for what is
+    /// seen far from the sender.
+    confirmed: VecDeque<(u32, u64, f64)>,
+    known_to_sender: Option<u64>,
+    last_at_s: f64,
+    scale: u8,
+    edge: Option<u64>,
+    window_full: u64,
+    /// The time from the capture to the receiver and back.
+    ahead_s: f64,
+    unseen: u64,
+}
+
+/// True if one time stamp is later than another, which may have wrapped.
+fn is_later(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() > 0
+}
+
+/// The flow of these segments.
+pub(super) fn flow(segments: &[Segment], placed: &Placed) -> Flow {
+    let data = || segments.iter().filter(|s| s.is_data_way);
+    let first = data().find(|s| s.tcp.payload > 0).map_or(0, |s| s.tcp.seq);
+    let mss = packet_bytes(segments);
+    let mut seq = Unwrap::default();
+    let start = seq.next(first);
+    let with_scale = |s: &&Segment| s.tcp.syn && !s.is_data_way;
+    let syn = segments.iter().find(with_scale);
+    let syns = segments.iter().filter(|s| s.tcp.syn).all(|s| s.tcp.scale.is_some());
+    let mut reader = Reader {
+        flow: Flow::new(placed.place, placed.why.clone(), f64::from(mss)),
+        seq,
+        open: BTreeMap::new(),
+        max: start,
+        una: start,
+        delivered: 0,
+        inflight: 0,
+        highest: start,
+        newest_tsval: None,
+        confirmed: VecDeque::new(),
+        known_to_sender: None,
+        last_at_s: 0.0,
+        scale: syn.and_then(|s| s.tcp.scale).filter(|_| syns).unwrap_or(0),
+        edge: None,
+        window_full: 0,
+        ahead_s: placed.ahead_s,
+        unseen: 0,
+    };
+    for segment in segments {
+        match segment.is_data_way {
+            true => reader.data(segment, mss),
+            false => reader.ack(segment),
+        }
+    }
+    reader.finish(syn.is_some(), data().any(|s| s.tcp.timestamps.is_some()), placed)
+}
+
+/// Bytes of data in a full packet: what both ends agreed on, otherwise the most usual size.
+fn packet_bytes(segments: &[Segment]) -> u32 {
+    let mss = segments.iter().filter_map(|s| s.tcp.mss).min().map(u32::from);
+    let with_options = |s: &Segment| if s.tcp.timestamps.is_some() { 12 } else { 0 };
+    let data = || segments.iter().filter(|s| s.is_data_way && s.tcp.payload > 0);
+    if let (Some(mss), Some(first)) = (mss, data().next()) {
+        return mss.saturating_sub(with_options(first)).max(1);
+    }
+    let mut counts = BTreeMap::<u32, u64>::new();
+    data()
+        .filter(|s| s.tcp.payload <= 9000)
+        .for_each(|s| *counts.entry(s.tcp.payload).or_default() += 1);
+    let usual = counts.iter().max_by_key(|(bytes, n)| u64::from(**bytes) * **n).map(|c| *c.0);
+    usual.unwrap_or(1448)
+}
+
+impl Reader {
+    fn data(&mut self, segment: &Segment, mss: u32) {
+        let (tcp, at_s) = (&segment.tcp, segment.at_s);
+        if tcp.payload == 0 || tcp.syn {
+            return;
+        }
+        self.flow.marked_packets += u64::from(segment.marked);
+        let start = self.seq.peek(tcp.seq);
+        let end = start + u64::from(tcp.payload);
+        // A keep-alive repeats the byte before the first unconfirmed one.
+        if end <= self.una && tcp.payload <= 1 {
+            return;
+        }
+        self.seq.last = Some(start);
+        let silence_s = at_s - self.last_at_s;
+        let old = self.max;
+        let repeated =
+            (start < old).then(|| self.again(start, end.min(old), at_s, tcp.timestamps, silence_s));
+        if end > old {
+            self.fresh(start, end, at_s);
+        }
+        let sending = match repeated {
+            Some(Sending::Needless) if end > old => Sending::First,
+            Some(sending) => sending,
+            None => Sending::First,
+        };
+        self.last_at_s = at_s;
+        let packets = tcp.payload.div_ceil(mss);
+        self.flow.sent.push(Sent { at_s, bytes: f64::from(tcp.payload), packets, sending });
+        if let Some((tsval, _)) = tcp.timestamps
+            && self.newest_tsval.is_none_or(|newest| is_later(tsval, newest))
+        {
+            self.newest_tsval = Some(tsval);
+        }
+        if self.edge.is_some_and(|edge| edge < self.max + u64::from(mss)) {
+            self.window_full += 1;
+        }
+        match self.flow.place {
+            Place::Sender => self.note_inflight(at_s, self.inflight),
+            _ => self.echo(at_s, tcp.timestamps.map(|t| t.1)),
+        }
+    }
+
+    /// Data beyond what was sent so far.
+    fn fresh(&mut self, start: u64, end: u64, at_s: f64) {
+        if start > self.max {
+            // Dropped by the capture, or, far from the sender, lost before it or still to come.
+            let hole = Open { end: start, at_s, is_resent: false, is_seen: false };
+            self.open.insert(self.max, hole);
+            self.inflight += start - self.max;
+        }
+        let from = start.max(self.max);
+        self.open.insert(from, Open { end, at_s, is_resent: false, is_seen: true });
+        self.inflight += end - from;
+        self.max = end;
+    }
+
+    /// Data of which some was sent before.
+    fn again(
+        &mut self,
+        start: u64,
+        end: u64,
+        at_s: f64,
+        timestamps: Option<(u32, u32)>,
+        silence_s: f64,
+    ) -> Sending {
+        let pieces = self.cut(start, end);
+        if pieces.is_empty() {
+            return Sending::Needless;
+        }
+        let is_first = pieces.iter().all(|(_, piece)| !piece.is_seen);
+        // What left before data that is here already was overtaken on its way.
+        let is_late = is_first
+            && match (timestamps, self.newest_tsval) {
+                (Some((tsval, _)), Some(newest)) => is_later(newest, tsval),
+                _ => pieces.iter().all(|(_, piece)| at_s - piece.at_s < 0.003),
+            };
+        let lost: u64 = pieces.iter().map(|(from, piece)| piece.end - from).sum();
+        for (from, piece) in pieces {
+            let is_resent = !is_late || piece.is_resent;
+            self.open.insert(from, Open { end: piece.end, at_s, is_resent, is_seen: true });
+        }
+        if is_late {
+            self.flow.reordered_packets += 1;
+            return Sending::First;
+        }
+        self.flow.lost.push(Lost { at_s, bytes: lost as f64 });
+        self.flow.timeouts += u64::from(silence_s > SILENCE_S);
+        Sending::Again
+    }
+
+    /// Takes out what is open of a range, and leaves what is open around it.
+    fn cut(&mut self, start: u64, end: u64) -> Vec<(u64, Open)> {
+        let before = self.open.range(..start).next_back().filter(|(_, o)| o.end > start);
+        let first = before.map_or(start, |(from, _)| *from);
+        let keys: Vec<u64> = self.open.range(first..end).map(|(from, _)| *from).collect();
+        let mut pieces = Vec::with_capacity(keys.len());
+        for from in keys {
+            let Some(piece) = self.open.remove(&from) else { continue };
+            if from < start {
+                self.open.insert(from, Open { end: start, ..piece });
+            }
+            if piece.end > end {
+                self.open.insert(end, piece);
+            }
+            pieces.push((from.max(start), Open { end: piece.end.min(end), ..piece }));
+        }
+        pieces
+    }
+
+    fn ack(&mut self, segment: &Segment) {
+        let (tcp, at_s) = (&segment.tcp, segment.at_s);
+        let Some(ack) = tcp.ack.filter(|_| !tcp.rst) else { return };
+        if tcp.syn {
+            return;
+        }
+        self.flow.acks += 1;
+        let base = Unwrap { last: Some(self.max) };
+        let ack = base.peek(ack).min(self.max);
+        let edge = ack + (u64::from(tcp.window) << self.scale);
+        self.edge = Some(edge);
+        let mut newest: Option<f64> = None;
+        let mut bytes = 0;
+        if ack > self.una {
+            bytes += self.confirm(self.una, ack, &mut newest);
+            self.una = ack;
+        }
+        let ranges = tcp.sack.iter().flatten();
+        let ranges: Vec<(u64, u64)> =
+            ranges.map(|(a, b)| (base.peek(*a), base.peek(*b))).filter(|(a, b)| a < b).collect();
+        let is_duplicate = match ranges.as_slice() {
+            [(_, b), ..] if *b <= ack => true,
+            [(a, b), (c, d), ..] => c <= a && b <= d,
+            _ => false,
+        };
+        if let (true, Some((a, b))) = (is_duplicate, ranges.first()) {
+            self.flow.duplicate_bytes += b - a;
+        }
+        for (a, b) in &ranges {
+            if *b > self.una && *b <= self.max {
+                bytes += self.confirm((*a).max(self.una), *b, &mut newest);
+            }
+        }
+        if bytes > 0 {
+            self.delivered += bytes;
+            self.flow.acked.push(Acked { at_s, bytes: bytes as f64 });
+            self.last_at_s = at_s;
+        }
+        match self.flow.place {
+            Place::Sender => {
+                if let Some(sent_s) = newest {
+                    self.flow.rtt.push(At { at_s, value: at_s - sent_s });
+                }
+                if bytes > 0 {
+                    self.note_inflight(at_s, self.inflight);
+                }
+            }
+            _ => {
+                if let Some((tsval, _)) = tcp.timestamps {
+                    self.confirmed.push_back((tsval, self.delivered, at_s));
+                }
+            }
+        }
+    }
+
+    /// Data arrived: how much of it was not known to have. `newest` becomes the time of the newest
+    /// of it that was sent once.
+    fn confirm(&mut self, start: u64, end: u64, newest: &mut Option<f64>) -> u64 {
+        let pieces = self.cut(start, end);
+        let mut bytes = 0;
+        for (from, piece) in &pieces {
+            bytes += piece.end - from;
+            if !piece.is_seen {
+                self.unseen += piece.end - from;
+            } else if !piece.is_resent {
+                *newest = Some(newest.map_or(piece.at_s, |newest| newest.max(piece.at_s)));
+                if piece.end < self.highest && self.flow.place == Place::Sender {
+                    self.flow.reordered_packets += 1;
+                }
+            }
+        }
+        self.inflight = self.inflight.saturating_sub(bytes);
+        self.highest = self.highest.max(end);
+        bytes
+    }
+
+    /// Far from the sender: data with an echo tells which acknowledgement its sender had.
+    fn echo(&mut self, at_s: f64, tsecr: Option<u32>) {
+        let Some(tsecr) = tsecr else { return };
+        let mut answered = None;
+        while let Some((tsval, delivered, acked_s)) = self.confirmed.front().copied()
+            && !is_later(tsval, tsecr)
+        {
+            self.confirmed.pop_front();
+            self.known_to_sender = Some(delivered);
+            answered = (tsval == tsecr).then_some(acked_s);
+        }
+        if let Some(acked_s) = answered {
+            self.flow.rtt.push(At { at_s, value: at_s - acked_s + self.ahead_s });
+        }
+        if let Some(known) = self.known_to_sender {
+            let sent = self.delivered + self.inflight;
+            self.note_inflight(at_s, sent.saturating_sub(known));
+        }
+    }
+
+    fn note_inflight(&mut self, at_s: f64, bytes: u64) {
+        self.flow.inflight.push(At { at_s, value: bytes as f64 });
+    }
+
+    fn finish(self, has_syn: bool, has_timestamps: bool, placed: &Placed) -> Flow {
+        let Self { mut flow, window_full, unseen, .. } = self;
+        flow.handshake_rtt_s = placed.handshake_rtt_s;
+        if has_syn {
+            flow.window_limited = Some(window_full as f64 / flow.sent.len().max(1) as f64);
+        } else {
+            flow.cannot_tell(
+                "limits of the receiver's window",
+                "the capture begins after the handshake, which says by how much the window is scaled",
+            );
+        }
+        if unseen > 0 {
+            flow.remarks.push(format!(
+                "{unseen} bytes were acknowledged that are not in the capture: it dropped packets"
+            ));
+        }
+        if flow.place != Place::Sender {
+            flow.cannot_tell(
+                "pacing and bursts",
+                "packets were captured behind the path, which spaces them; capture at the sender",
+            );
+            if !has_timestamps {
+                flow.cannot_tell(
+                    "round trips and data in flight",
+                    "the capture is not the sender's, and the segments have no time stamps; capture at the sender",
+                );
+            }
+        }
+        flow
+    }
+}

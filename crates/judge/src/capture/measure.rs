@@ -69,6 +69,9 @@ pub struct Start {
     pub to_rate_s: Option<f64>,
     /// Packets of the first flight that left back to back.
     pub first_burst_packets: Option<f64>,
+    /// Packets that leave back to back while the data in flight double, as a multiple of those that
+    /// the acknowledgements before them confirmed; null where that was not seen.
+    pub burst_per_ack: Option<f64>,
     /// The share of its data that was lost in the first three seconds.
     pub loss_share: f64,
 }
@@ -139,6 +142,8 @@ pub struct Figures {
     pub dips: Vec<Dip>,
     /// The median time between two of them, where they come regularly.
     pub dip_period_s: Option<f64>,
+    /// Times at which more than usual was in flight for a short time, without a loss.
+    pub probes_at_s: Vec<f64>,
     /// Losses.
     pub loss_episodes: Vec<Episode>,
     /// The share of the packets that filled the receiver's window.
@@ -215,8 +220,10 @@ impl<'a> View<'a> {
     /// The share of what was sent in a time that was lost.
     pub(super) fn loss(&self, from: f64, to: f64) -> f64 {
         let is_in = |t: f64| t >= from && t < to;
-        let sent: f64 = self.flow.sent.iter().filter(|s| is_in(s.at_s)).map(|s| s.bytes).sum();
-        let lost: f64 = self.flow.lost.iter().filter(|l| is_in(l.at_s)).map(|l| l.bytes).sum();
+        let sent = self.flow.sent.iter().filter(|s| is_in(s.at_s)).map(|s| s.bytes);
+        let lost = self.flow.lost.iter().filter(|l| is_in(l.at_s)).map(|l| l.bytes);
+        // The sum of no floats is -0.
+        let (sent, lost) = (sent.fold(0.0, |a, b| a + b), lost.fold(0.0, |a, b| a + b));
         if sent > 0.0 { lost / sent } else { 0.0 }
     }
 
@@ -312,6 +319,50 @@ impl<'a> View<'a> {
         (flight().count() >= 4).then(|| burst.map(|s| f64::from(s.packets)).sum())
     }
 
+    /// Bursts over acknowledgements while the data in flight double: without pacing an
+    /// acknowledgement lets twice as much leave at once.
+    fn doubling(&self) -> Option<f64> {
+        self.flow.handshake_rtt_s?;
+        let early = self.levels_in(0.0, SETTLED_S);
+        let most = early.iter().copied().fold(0.0, f64::max);
+        // Behind it HyStart++ may grow more slowly.
+        let until = early.iter().position(|level| *level > 0.35 * most)? as f64 * self.step_s;
+        let from = self.flow.acked.iter().find(|a| a.bytes > 0.0)?.at_s;
+        let bursts = self.bursts(from, until);
+        let bursts: Vec<f64> = bursts.into_iter().map(|n| n as f64).collect();
+        if bursts.len() < 6 {
+            return None;
+        }
+        Some(at_quantile(bursts, 0.5)? / at_quantile(self.ack_bursts(from, until), 0.5)?)
+    }
+
+    /// Short times in which more than usual is in flight, without a loss: an algorithm that has a
+    /// rate looks whether there is more.
+    pub(super) fn probes(&self) -> Vec<f64> {
+        let Some(rtt) = self.usual_rtt_s else { return Vec::new() };
+        let from = self.settled_s();
+        let late = self.levels_in(from, self.end_s);
+        let usual = at_quantile(late.to_vec(), 0.5).unwrap_or(0.0);
+        let mut probes = Vec::new();
+        let mut since: Option<f64> = None;
+        for (i, bytes) in late.iter().enumerate() {
+            let t = from + i as f64 * self.step_s;
+            match since {
+                None if *bytes > 1.12 * usual && usual > 0.0 => since = Some(t),
+                Some(begin) if *bytes < 1.06 * usual => {
+                    since = None;
+                    let is_short = t - begin >= rtt && t - begin < 12.0 * rtt;
+                    let is_lossy = |l: &super::flow::Lost| l.at_s > begin && l.at_s < t + 2.0 * rtt;
+                    if is_short && !self.flow.lost.iter().any(is_lossy) {
+                        probes.push(begin);
+                    }
+                }
+                _ => {}
+            }
+        }
+        probes
+    }
+
     /// Times in which the data in flight were much less than usual, without a loss before.
     pub(super) fn dips(&self) -> Vec<Dip> {
         let from = self.settled_s().min(2.0);
@@ -399,6 +450,7 @@ impl<'a> View<'a> {
         Start {
             to_rate_s: there.map(|i| (i + 1) as f64 * 0.1),
             first_burst_packets: self.first_burst().filter(|_| self.flow.place == Place::Sender),
+            burst_per_ack: self.doubling().filter(|_| self.flow.place == Place::Sender),
             loss_share: self.loss(0.0, SETTLED_S),
         }
     }
@@ -445,6 +497,7 @@ impl<'a> View<'a> {
         let gaps = flow.sent.windows(2).map(|w| 1e6 * (w[1].at_s - w[0].at_s)).collect();
         let confirms = flow.acked.iter().map(|a| a.bytes).filter(|b| *b > 0.0);
         let dips = self.dips();
+        let first = flow.inflight.first().map_or(0.0, |f| f.at_s);
         Figures {
             duration_s: self.end_s,
             sent_bytes: flow.sent.iter().map(|s| s.bytes).sum(),
@@ -453,7 +506,7 @@ impl<'a> View<'a> {
             goodput_mbps: delivered * 8.0 / 1e6 / self.end_s.max(1e-9),
             peak_mbps: self.peak * 8.0 / 1e6,
             rtt_ms: Spread::of(flow.rtt.iter().map(|r| 1e3 * r.value).collect()),
-            inflight_bytes: Spread::of(self.inflight.clone()),
+            inflight_bytes: Spread::of(self.levels_in(first, self.end_s).to_vec()),
             bdp_bytes: self.bdp(),
             resent_packets: resent,
             resent_share: resent.map(|n| n as f64 / sent_packets.max(1) as f64),
@@ -472,6 +525,7 @@ impl<'a> View<'a> {
             ack_clocked_share: self.ack_clocked(settled).filter(|_| is_paced_seen),
             dip_period_s: period(&dips),
             dips,
+            probes_at_s: self.probes(),
             loss_episodes: self.episodes(),
             window_limited_share: flow.window_limited,
             start: self.start(),

@@ -9,8 +9,6 @@ use smoltcp::wire::{TcpOption, TcpPacket};
 pub(super) struct Packet<'a> {
     pub(super) from: SocketAddr,
     pub(super) to: SocketAddr,
-    /// Length of its IP packet.
-    pub(super) ip_len: u32,
     /// The bits of ECN.
     pub(super) ecn: u8,
     pub(super) transport: Transport<'a>,
@@ -91,13 +89,7 @@ impl<'a> Packet<'a> {
             }
             _ => return None,
         };
-        Some(Self {
-            from: (from, ports.0).into(),
-            to: (to, ports.1).into(),
-            ip_len,
-            ecn,
-            transport,
-        })
+        Some(Self { from: (from, ports.0).into(), to: (to, ports.1).into(), ecn, transport })
     }
 }
 

@@ -10,7 +10,6 @@ use super::flow::{Flow, Place};
 use super::measure::{Figures, Spread, View};
 use super::verdict::Verdict;
 use super::{CaptureError, Choice, Listed, read_capture};
-use fullpipe_lab::output::table::number;
 
 /// All that a file shows of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -303,6 +302,16 @@ fn line(out: &mut String, name: &str, values: &[f64]) {
         })
         .collect();
     let _ = writeln!(out, "{name:<18}{} up to {}", text, number(most));
+}
+
+/// A number with three digits.
+fn number(x: f64) -> String {
+    match x.abs() {
+        0.0 => "0".to_owned(),
+        x if x >= 99.95 => format!("{x:.0}"),
+        x if x >= 9.995 => format!("{x:.1}"),
+        _ => format!("{x:.2}"),
+    }
 }
 
 fn bytes(n: f64) -> String {

@@ -40,8 +40,13 @@ const PACED_BURST: f64 = 4.0;
 
 /// The share of bursts that leave with an acknowledgement, from which on these set the pace, and up
 /// to which a timer does.
-const CLOCKED: f64 = 0.85;
-const TIMED: f64 = 0.55;
+const CLOCKED: f64 = 0.9;
+const TIMED: f64 = 0.75;
+
+/// Packets that leave at once for each that is confirmed, while the data in flight double: two
+/// without pacing.
+const UNPACED_DOUBLING: f64 = 1.6;
+const PACED_DOUBLING: f64 = 1.1;
 
 /// The share of the packets from which on the receiver's window is the limit.
 const WINDOW_LIMITED: f64 = 0.4;
@@ -141,21 +146,22 @@ impl Facts<'_> {
                 "it sends {mbps:.1} Mbit/s in each half second, while {:.0} % are lost",
                 100.0 * self.loss
             ));
-            return if self.is_one_window() && self.stretch(0.5).is_some_and(|s| s > 1.3) {
-                Kind::FixedWindow { packets: self.packets }
-            } else {
-                Kind::FixedRate { mbps }
+            // What is paced at one rate has one volume in flight as well.
+            return match self.is_one_window() && !self.is_timed() {
+                true => Kind::FixedWindow { packets: self.packets },
+                false => Kind::FixedRate { mbps },
             };
         }
         if let Some(kind) = self.by_dips() {
             return kind;
         }
-        if self.is_one_window() {
+        if self.is_one_window() && !self.is_timed() {
             let packets = self.packets;
             self.because(format!("{packets:.0} packets are in flight in each second"));
             return Kind::FixedWindow { packets };
         }
-        self.by_losses().unwrap_or_else(|| {
+        let found = self.by_losses().or_else(|| self.by_probes()).or_else(|| self.by_rate());
+        found.unwrap_or_else(|| {
             self.cannot("kind of algorithm", self.why_unknown());
             Kind::Unknown
         })
@@ -166,22 +172,27 @@ impl Facts<'_> {
         if self.view.flow.inflight.is_empty() {
             return "it shows in the data in flight, which are not known".to_owned();
         }
-        if self.is_flat && self.stretch(0.95).is_some_and(|s| s < 1.15) && self.loss < 0.01 {
-            return format!(
-                "it sends {:.1} Mbit/s all the time, without a queue: the application's rate, or a fixed one",
-                self.sending_mbps()
-            );
-        }
         let dips = match f.dips.len() {
             0 => "no ProbeRTT",
             1 => "one dip that may be a ProbeRTT",
             _ => "dips without a period",
         };
-        let losses = match f.loss_episodes.len() {
-            0 => "no loss",
-            _ => "no loss whose answer can be seen alone",
+        let late = f.loss_episodes.iter().filter(|e| e.at_s > self.from);
+        let shares: Vec<f64> = late.filter_map(|e| e.share_after).collect();
+        let losses = match (f.loss_episodes.len(), at_quantile(shares.clone(), 0.5)) {
+            (0, _) => "no loss".to_owned(),
+            (_, None) => "no loss whose answer can be seen alone".to_owned(),
+            (_, Some(share)) => format!(
+                "{} take the data in flight down to {:.0} %, as no algorithm does that is known here",
+                if shares.len() == 1 {
+                    "a loss".to_owned()
+                } else {
+                    format!("{} losses", shares.len())
+                },
+                100.0 * share
+            ),
         };
-        format!("in {:.0} s there is {dips} and {losses}", f.duration_s)
+        format!("in {:.0} s there is {dips}, and {losses}", f.duration_s)
     }
 
     fn sending_mbps(&self) -> f64 {
@@ -199,6 +210,42 @@ impl Facts<'_> {
         let low = at_quantile(late.to_vec(), 0.05).unwrap_or(0.0);
         let usual = at_quantile(late.to_vec(), 0.5).unwrap_or(0.0);
         is_flat(&high, 0.04) && low > 0.8 * usual && usual > 0.0
+    }
+
+    /// True if packets leave by a timer, and not when acknowledgements come.
+    fn is_timed(&self) -> bool {
+        self.figures.ack_clocked_share.is_some_and(|share| share <= TIMED)
+    }
+
+    /// BBR by its probes for bandwidth.
+    fn by_probes(&mut self) -> Option<Kind> {
+        let count = self.figures.probes_at_s.len();
+        let gaps: Vec<f64> = self.figures.probes_at_s.windows(2).map(|w| w[1] - w[0]).collect();
+        let gap = at_quantile(gaps, 0.5)?;
+        let is_short = self.stretch(0.5).is_some_and(|s| s < 1.25);
+        let is_quiet = self.loss < 0.01;
+        (count >= 4 && is_short && is_quiet).then(|| {
+            self.because(format!(
+                "{count} times, {gap:.1} s apart, more than usual is in flight for a short time and the queue is gone after it, without a \
+                 loss: probes for bandwidth"
+            ));
+            Kind::BbrLike { probe_rtt_s: None }
+        })
+    }
+
+    /// One rate without a queue.
+    fn by_rate(&mut self) -> Option<Kind> {
+        let is_empty = self.stretch(0.95).is_some_and(|s| s < 1.15) && self.loss < 0.01;
+        if !(self.is_flat && is_empty) {
+            return None;
+        }
+        let mbps = self.sending_mbps();
+        self.because(format!("it sends {mbps:.1} Mbit/s all the time, without a queue"));
+        self.cannot(
+            "reason of the rate",
+            "without a queue and without a loss it may be the application's, or that of something before the sender",
+        );
+        Some(Kind::FixedRate { mbps })
     }
 
     /// BBR by its ProbeRTT.
@@ -347,48 +394,50 @@ impl Facts<'_> {
                 return Some(true);
             }
         }
-        match f.ack_clocked_share {
-            Some(share) if share <= TIMED && burst < UNPACED_BURST => {
-                self.because(format!(
-                    "{:.0} % of its bursts leave when an acknowledgement comes, the others by a timer: it paces",
-                    100.0 * share
-                ));
-                Some(true)
-            }
-            Some(share) if share >= CLOCKED => {
-                let first = f.start.first_burst_packets;
-                let is_bbr = matches!(kind, Kind::BbrLike { .. });
-                if is_bbr || burst >= UNPACED_BURST || first.is_some_and(|n| n >= 8.0) {
-                    self.because(format!(
-                        "{:.0} % of its bursts leave just when an acknowledgement comes: it does not pace",
-                        100.0 * share
-                    ));
-                    return Some(false);
-                }
-                self.cannot(
-                    "pacing",
-                    "its packets leave when acknowledgements come, and these come evenly: behind late ones it would show",
-                );
-                None
-            }
-            Some(share) => {
-                self.cannot(
-                    "pacing",
-                    format!(
-                        "{:.0} % of its bursts leave when an acknowledgement comes",
-                        100.0 * share
-                    ),
-                );
-                None
-            }
-            None => {
-                self.cannot(
-                    "pacing",
-                    "acknowledgements come too close to each other, or too rarely, to tell whether they set the pace",
-                );
-                None
-            }
+        let Some(share) = f.ack_clocked_share else {
+            self.cannot(
+                "pacing",
+                "acknowledgements come too close to each other, or too rarely, to tell whether they set the pace",
+            );
+            return None;
+        };
+        let percent = 100.0 * share;
+        if share <= TIMED && burst < UNPACED_BURST {
+            self.because(format!(
+                "{percent:.0} % of its bursts leave when an acknowledgement comes, the others by a timer: it paces"
+            ));
+            return Some(true);
         }
+        match f.start.burst_per_ack {
+            Some(ratio) if ratio >= UNPACED_DOUBLING => {
+                self.because(format!(
+                    "while the data in flight double, {ratio:.1} packets leave at once for each that is confirmed: it does not pace"
+                ));
+                return Some(false);
+            }
+            Some(ratio) if ratio <= PACED_DOUBLING => {
+                self.because(
+                    "while the data in flight double, no more packets leave at once than are confirmed: it paces"
+                        .to_owned(),
+                );
+                return Some(true);
+            }
+            _ => {}
+        }
+        if share >= CLOCKED && (matches!(kind, Kind::BbrLike { .. }) || burst >= UNPACED_BURST) {
+            self.because(format!(
+                "{percent:.0} % of its bursts leave just when an acknowledgement comes: it does not pace"
+            ));
+            return Some(false);
+        }
+        self.cannot(
+            "pacing",
+            format!(
+                "{percent:.0} % of its bursts leave when an acknowledgement comes, and these come evenly: behind late ones it would \
+                 show"
+            ),
+        );
+        None
     }
 
     fn defects(&self, looks: &Looks) -> Vec<Defect> {
@@ -522,8 +571,12 @@ impl Facts<'_> {
     }
 
     fn suspicions(&self, looks: &Looks) -> Vec<Suspicion> {
-        let rules = [self.stuck(), self.first_rate(), self.capped(looks.kind), self.slow_return()];
-        rules.into_iter().flatten().collect()
+        // A sender that answers to losses, or looks for more, is not stuck.
+        if matches!(looks.kind, Kind::BbrLike { .. } | Kind::LossBased { .. }) {
+            return self.slow_return().into_iter().collect();
+        }
+        let stuck = self.stuck().or_else(|| self.first_rate()).or_else(|| self.capped(looks.kind));
+        [stuck, self.slow_return()].into_iter().flatten().collect()
     }
 
     /// A sender that had a rate uses less than three quarters of it for good, without a queue or a

@@ -58,13 +58,16 @@ pub(crate) struct Args {
     /// zstd): what its sender did, on a path that nobody knows
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_RUNS)]
     pcap: Option<PathBuf>,
-    /// Which flow of the capture: its number by size from 1, ADDRESS:PORT, or
+    /// The same for a qlog: JSON, or JSON-SEQ (.sqlog), that of the sender
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_RUNS, conflicts_with = "pcap")]
+    qlog: Option<PathBuf>,
+    /// Which flow of the file: its number by size from 1, ADDRESS:PORT, or
     /// ADDRESS:PORT-ADDRESS:PORT [default: the one with most data]
-    #[arg(long, value_name = "FLOW", requires = "pcap")]
+    #[arg(long, value_name = "FLOW", conflicts_with_all = OF_RUNS)]
     flow: Option<Choice>,
     /// The command and its arguments, behind --; {host} and {port} are replaced as fullpipe link
     /// does
-    #[arg(last = true, required_unless_present_any = ["pcap"], value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["pcap", "qlog"], value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -107,8 +110,8 @@ struct Baseline {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(file) = &args.pcap {
-        return file::tell(args, file);
+    if args.pcap.is_some() || args.qlog.is_some() {
+        return file::tell(args);
     }
     for file in args.report.iter().chain(&args.junit) {
         page::check_writable(file).map_err(Failure::bad_input)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fullpipe_judge::capture::{Choice, Story};
+use fullpipe_judge::capture::{CaptureError, Choice, Story};
 use fullpipe_lab::output::SCHEMA_VERSION;
 
 use super::Args;
@@ -18,10 +18,17 @@ struct Report<'a> {
 }
 
 /// Tells what the file shows. Defects are results: the exit code is that of a verdict.
-pub(super) fn tell(args: &Args, file: &Path) -> Result<(), Failure> {
+pub(super) fn tell(args: &Args) -> Result<(), Failure> {
     let choice = args.flow.as_ref().unwrap_or(&Choice::Largest);
-    let story = Story::of_capture(file, choice)
-        .map_err(|error| Failure::bad_input(format!("{}: {error}", file.display())))?;
+    let read = |file: &Path, read: fn(&Path, &Choice) -> Result<Story, CaptureError>| {
+        read(file, choice)
+            .map_err(|error| Failure::bad_input(format!("{}: {error}", file.display())))
+    };
+    let story = match (&args.pcap, &args.qlog) {
+        (Some(file), _) => read(file, Story::of_capture)?,
+        (None, Some(file)) => read(file, Story::of_qlog)?,
+        (None, None) => return Ok(()),
+    };
     if args.json {
         let report = Report { schema_version: SCHEMA_VERSION, story: &story };
         print(&format!("{}\n", serde_json::to_string(&report).map_err(Failure::run)?))?;

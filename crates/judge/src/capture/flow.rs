@@ -59,6 +59,7 @@ pub(super) struct Lost {
     /// The time at which it was sent again, or declared lost.
     pub(super) at_s: f64,
     pub(super) bytes: f64,
+    pub(super) packets: u32,
 }
 
 /// A value at a time.
@@ -80,6 +81,8 @@ pub(super) struct Model {
 /// A flow. Times count from its first packet; all lists are in the order of time.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Flow {
+    /// `TCP`, `QUIC`, or `UDP` where it is not known to be QUIC.
+    pub(super) protocol: &'static str,
     pub(super) place: Place,
     /// The observation that shows it.
     pub(super) place_why: String,
@@ -122,8 +125,14 @@ pub struct Unknown {
 }
 
 impl Flow {
-    pub(super) fn new(place: Place, place_why: String, packet_bytes: f64) -> Self {
+    pub(super) fn new(
+        protocol: &'static str,
+        place: Place,
+        place_why: String,
+        packet_bytes: f64,
+    ) -> Self {
         Self {
+            protocol,
             place,
             place_why,
             packet_bytes,

@@ -485,7 +485,8 @@ impl<'a> View<'a> {
             let of = flow.sent.iter().filter(|s| s.sending == sending);
             of.map(|s| u64::from(s.packets)).sum::<u64>()
         };
-        let resent = is_seen("losses").then(|| packets_of(Sending::Again));
+        let lost = flow.lost.iter().map(|l| u64::from(l.packets)).sum();
+        let resent = is_seen("losses").then_some(lost);
         let sent_packets: u64 = flow.sent.iter().map(|s| u64::from(s.packets)).sum();
         let delivered: f64 = match self.is_confirmed() {
             true => flow.acked.iter().map(|a| a.bytes).sum(),

@@ -9,6 +9,7 @@ mod flow;
 mod measure;
 mod packet;
 mod place;
+mod qlog;
 mod story;
 mod tcp;
 mod udp;
@@ -46,10 +47,12 @@ const MOST_FLOWS: usize = 1_000_000;
 pub struct Listed {
     /// `TCP` or `UDP`.
     pub protocol: &'static str,
-    /// The end that sends more data.
-    pub sender: SocketAddr,
+    /// Its name in a log; null in a capture.
+    pub title: Option<String>,
+    /// The end that sends more data; null in a log.
+    pub sender: Option<SocketAddr>,
     /// The other one.
-    pub receiver: SocketAddr,
+    pub receiver: Option<SocketAddr>,
     /// The number of the interface in the file.
     pub interface: u32,
     /// Bytes of data from the sender, behind the headers of TCP and UDP.
@@ -59,8 +62,16 @@ pub struct Listed {
 }
 
 impl Listed {
-    fn key(&self) -> Key {
-        Key::of(self.interface, self.protocol == "UDP", self.sender, self.receiver).0
+    fn key(&self) -> Option<Key> {
+        Some(Key::of(self.interface, self.protocol == "UDP", self.sender?, self.receiver?).0)
+    }
+
+    /// Its ends, or its name.
+    fn name(&self) -> String {
+        match (&self.title, self.sender, self.receiver) {
+            (None, Some(a), Some(b)) => format!("{a}-{b} on interface {}", self.interface),
+            (title, ..) => title.clone().unwrap_or_default(),
+        }
     }
 }
 
@@ -147,8 +158,9 @@ fn flows(path: &Path) -> Result<Vec<Listed>, CaptureError> {
         let (sender, receiver) = if is_first { (a, b) } else { (b, a) };
         Listed {
             protocol: if key.is_udp { "UDP" } else { "TCP" },
-            sender,
-            receiver,
+            title: None,
+            sender: Some(sender),
+            receiver: Some(receiver),
             interface: key.interface,
             data_bytes: count.bytes[usize::from(!is_first)],
             packets: count.packets,
@@ -171,12 +183,11 @@ fn chosen<'a>(flows: &'a [Listed], choice: &Choice) -> Result<&'a Listed, Captur
         Choice::Number(n) => flows.get(n - 1),
         Choice::Ends(a, b) => flows.iter().find(|flow| {
             let ends = [flow.sender, flow.receiver];
-            ends.contains(a) && b.is_none_or(|b| ends.contains(&b) && b != *a)
+            ends.contains(&Some(*a)) && b.is_none_or(|b| ends.contains(&Some(b)) && b != *a)
         }),
     };
     found.ok_or_else(|| {
-        let first: Vec<String> =
-            flows.iter().take(5).map(|f| format!("{}-{}", f.sender, f.receiver)).collect();
+        let first: Vec<String> = flows.iter().take(5).map(Listed::name).collect();
         let more = if flows.len() > 5 { " …" } else { "" };
         CaptureError(format!(
             "it has no such flow, but {}: {}{more}",
@@ -191,7 +202,30 @@ fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usiz
     let listed = flows(path)?;
     let one = chosen(&listed, choice)?;
     let number = listed.iter().position(|f| f == one).unwrap_or(0);
-    let (key, sender) = (one.key(), one.sender);
+    let flow = read_flow(path, one)?;
+    // A file of both ends has each flow twice, and the sender's end shows more.
+    if *choice == Choice::Largest && flow.place != Place::Sender {
+        let is_other = |other: &&Listed| {
+            other.protocol == one.protocol
+                && other.interface != one.interface
+                && other.data_bytes * 10 >= one.data_bytes * 9
+        };
+        if let Some(twin) = listed.iter().find(is_other) {
+            let other = read_flow(path, twin)?;
+            if other.place == Place::Sender {
+                let number = listed.iter().position(|f| f == twin).unwrap_or(0);
+                return Ok((other, listed, number));
+            }
+        }
+    }
+    Ok((flow, listed, number))
+}
+
+/// A flow of a capture.
+fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
+    let (Some(key), Some(sender)) = (one.key(), one.sender) else {
+        return Err(CaptureError("the flow has no addresses".to_owned()));
+    };
     let mut segments: Vec<Segment> = Vec::new();
     let mut datagrams: Vec<udp::Datagram> = Vec::new();
     let (mut start_ns, mut newest_ns, mut left_out, mut backwards) = (None, 0, 0_u64, 0_u64);
@@ -237,5 +271,23 @@ fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usiz
     if flow.sent.is_empty() {
         return Err(CaptureError("the flow has no packet of data".to_owned()));
     }
-    Ok((flow, listed, number))
+    Ok(flow)
+}
+
+/// The flow of a log, and all logs of the file.
+fn read_qlog(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usize), CaptureError> {
+    let mut logs = qlog::read(path)?;
+    let listed = |log: &qlog::Log| Listed {
+        protocol: "QUIC",
+        title: Some(log.title.clone()),
+        sender: None,
+        receiver: None,
+        interface: 0,
+        data_bytes: log.data_bytes(),
+        packets: log.packets(),
+    };
+    let listed: Vec<Listed> = logs.iter().map(listed).collect();
+    let one = chosen(&listed, choice)?;
+    let number = listed.iter().position(|f| f == one).unwrap_or(0);
+    Ok((logs.swap_remove(number).flow(), listed, number))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::flow::{Flow, Place};
 use super::measure::{Figures, Spread, View};
 use super::verdict::Verdict;
-use super::{CaptureError, Choice, Listed, read_capture};
+use super::{CaptureError, Choice, Listed, read_capture, read_qlog};
 
 /// All that a file shows of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -52,14 +52,21 @@ impl Story {
     pub fn of_capture(path: &Path, choice: &Choice) -> Result<Self, CaptureError> {
         let (flow, flows, number) = read_capture(path, choice)?;
         let one = flows.get(number);
-        let protocol = one.map_or("TCP", |one| one.protocol);
-        let ends = one.map(|one| (one.sender, one.receiver));
-        Ok(Self::of("pcap", protocol, ends, &flow, flows, number))
+        let ends = one.and_then(|one| Some((one.sender?, one.receiver?)));
+        Ok(Self::of("pcap", ends, &flow, flows, number))
+    }
+
+    /// The story of the connection of a qlog.
+    ///
+    /// # Errors
+    /// The file is no qlog, or has no packets.
+    pub fn of_qlog(path: &Path, choice: &Choice) -> Result<Self, CaptureError> {
+        let (flow, flows, number) = read_qlog(path, choice)?;
+        Ok(Self::of("qlog", None, &flow, flows, number))
     }
 
     pub(super) fn of(
         source: &'static str,
-        protocol: &'static str,
         ends: Option<(SocketAddr, SocketAddr)>,
         flow: &Flow,
         mut flows: Vec<Listed>,
@@ -72,7 +79,7 @@ impl Story {
         flows.truncate(Self::MOST_LISTED);
         Self {
             source,
-            protocol,
+            protocol: flow.protocol,
             sender: ends.map(|e| e.0),
             receiver: ends.map(|e| e.1),
             flow: number + 1,
@@ -114,9 +121,7 @@ impl Story {
         if self.flows_in_all > 1 {
             let others = self.flows.iter().enumerate().filter(|(i, _)| i + 1 != self.flow).take(3);
             let others: Vec<String> = others
-                .map(|(i, o)| {
-                    format!("{}: {}-{} {}", i + 1, o.sender, o.receiver, bytes(o.data_bytes as f64))
-                })
+                .map(|(i, o)| format!("{}: {}, {}", i + 1, o.name(), bytes(o.data_bytes as f64)))
                 .collect();
             let _ = writeln!(
                 out,
@@ -276,8 +281,15 @@ impl Story {
         for s in &v.suspicions {
             let _ = writeln!(out, "suspected: {}: {}; or {}", s.name, s.about, s.or_else);
         }
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for unknown in &v.cannot_tell {
-            let _ = writeln!(out, "cannot tell: {}: {}", unknown.what, unknown.why);
+            match reasons.iter_mut().find(|(why, _)| *why == unknown.why) {
+                Some((_, all)) => all.push(&unknown.what),
+                None => reasons.push((&unknown.why, vec![&unknown.what])),
+            }
+        }
+        for (why, all) in reasons {
+            let _ = writeln!(out, "cannot tell: {}: {why}", all.join(", "));
         }
     }
 }

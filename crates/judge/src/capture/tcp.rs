@@ -102,7 +102,7 @@ pub(super) fn flow(segments: &[Segment], placed: &Placed) -> Flow {
     let syn = segments.iter().find(with_scale);
     let syns = segments.iter().filter(|s| s.tcp.syn).all(|s| s.tcp.scale.is_some());
     let mut reader = Reader {
-        flow: Flow::new(placed.place, placed.why.clone(), f64::from(mss)),
+        flow: Flow::new("TCP", placed.place, placed.why.clone(), f64::from(mss)),
         seq,
         open: BTreeMap::new(),
         max: start,
@@ -161,8 +161,8 @@ impl Reader {
         self.seq.last = Some(start);
         let silence_s = at_s - self.last_at_s;
         let old = self.max;
-        let repeated =
-            (start < old).then(|| self.again(start, end.min(old), at_s, tcp.timestamps, silence_s));
+        let repeated = (start < old)
+            .then(|| self.again((start, end.min(old)), at_s, tcp.timestamps, silence_s, mss));
         if end > old {
             self.fresh(start, end, at_s);
         }
@@ -205,11 +205,11 @@ impl Reader {
     /// Data of which some was sent before.
     fn again(
         &mut self,
-        start: u64,
-        end: u64,
+        (start, end): (u64, u64),
         at_s: f64,
         timestamps: Option<(u32, u32)>,
         silence_s: f64,
+        mss: u32,
     ) -> Sending {
         let pieces = self.cut(start, end);
         if pieces.is_empty() {
@@ -231,7 +231,8 @@ impl Reader {
             self.flow.reordered_packets += 1;
             return Sending::First;
         }
-        self.flow.lost.push(Lost { at_s, bytes: lost as f64 });
+        let packets = lost.div_ceil(u64::from(mss)) as u32;
+        self.flow.lost.push(Lost { at_s, bytes: lost as f64, packets });
         self.flow.timeouts += u64::from(silence_s > SILENCE_S);
         Sending::Again
     }

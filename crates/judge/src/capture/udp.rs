@@ -122,7 +122,12 @@ pub(super) fn flow(datagrams: &[Datagram]) -> Flow {
     let largest = datagrams.iter().filter(|d| d.is_data_way).map(|d| d.bytes).max().unwrap_or(1);
     let is_quic = datagrams.iter().any(|d| d.header == Header::Long)
         || datagrams.iter().all(|d| d.header != Header::Other);
-    let mut flow = Flow::new(place, why, f64::from(largest.clamp(1, 9000)));
+    let mut flow = Flow::new(
+        if is_quic { "QUIC" } else { "UDP" },
+        place,
+        why,
+        f64::from(largest.clamp(1, 9000)),
+    );
     flow.handshake_rtt_s = handshake_rtt_s;
     for d in datagrams {
         if d.is_data_way {

@@ -12,6 +12,7 @@ use crate::common::{Running, Said, fullpipe, run};
 fullpipe_testkit::tests! {
     [Root, Tun] a_server_that_is_none_is_bad_input;
     long [Root, Tun, Iperf3]
+        a_capture_tells_the_kernels_bbr_and_cubic_apart,
         what_transfers_too_little_is_refused_in_one_line,
         ctrl_c_keeps_what_was_judged;
     // Beside other programs its rate wavers, and the rule that finds its defect is not the same in
@@ -79,4 +80,36 @@ fn a_server_that_is_none_is_bad_input() {
     let said = run(fullpipe(Path::new("/"), &["judge", "--server", "exit 3", "--", "true"]));
     assert_eq!(said.code, Some(2), "{}", said.stderr);
     assert!(said.stderr.contains("before it listened"), "{}", said.stderr);
+}
+
+/// Random loss is congestion to one of them: four seconds of each over a path that the story is not
+/// told.
+fn a_capture_tells_the_kernels_bbr_and_cubic_apart() {
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let available = available.unwrap_or_default();
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut told = 0;
+    for (cc, kind) in [("bbr", "bbr_like"), ("cubic", "loss_based")] {
+        if !available.split_whitespace().any(|name| name == cc) {
+            continue;
+        }
+        let file = dir.path().join(format!("{cc}.pcapng"));
+        let file = file.to_str().expect("UTF-8");
+        let path = ["--rate", "20mbit", "--rtt", "40ms", "--buffer", "2bdp", "--loss", "1%"];
+        let server = ["--server", "iperf3 -s -1 -p 5201", "--pcap", file, "--quiet", "--"];
+        let client = ["iperf3", "-c", "{host}", "-p", "5201", "-t", "4", "-C", cc];
+        let all = [&["link"], &path[..], &server, &client].concat();
+        let said = run(fullpipe(Path::new("/"), &all));
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        let said = run(fullpipe(Path::new("/"), &["judge", "--json", "--pcap", file]));
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+        assert_eq!(object["place"], "sender", "{object}");
+        let found = object["looks"]["kind"].as_object().and_then(|kind| kind.keys().next());
+        assert_eq!(found.map(String::as_str), Some(kind), "{}", object["because"]);
+        told += 1;
+    }
+    if told == 0 {
+        skip("the kernel has neither bbr nor cubic");
+    }
 }

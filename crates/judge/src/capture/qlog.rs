@@ -42,12 +42,13 @@ struct Reader {
     /// The names of an event's fields where it is a list.
     fields: Vec<String>,
     first_ms: Option<f64>,
-    packets: HashMap<(u8, u64), Outgoing>,
-    lost: HashMap<(u8, u64), usize>,
+    packets: HashMap<(u64, u64), Outgoing>,
+    lost: HashMap<(u64, u64), usize>,
     inflight: f64,
     is_inflight_logged: bool,
-    largest_received: [Option<u64>; 3],
-    largest_sent: [Option<u64>; 3],
+    /// By number space.
+    largest_received: HashMap<u64, u64>,
+    sent_numbers: HashMap<u64, Numbers>,
     /// True if a range ends behind its last packet, as noq writes them: it acknowledged one that
     /// was not sent yet.
     is_half_open: bool,
@@ -61,6 +62,14 @@ struct Reader {
     events: u64,
     damaged: u64,
     left_out: u64,
+}
+
+/// The packet numbers of a space.
+#[derive(Clone, Copy)]
+struct Numbers {
+    first: u64,
+    last: u64,
+    count: u64,
 }
 
 /// A packet on its way.
@@ -128,6 +137,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<Log>, CaptureError> {
         }
         document(&first)?
     };
+    if let [log] = logs.as_slice()
+        && let Some((has, all)) = log.reader.samples()
+    {
+        return refuse(format!(
+            "it has {has} of {all} packets that were sent: a log of samples; log each packet_sent"
+        ));
+    }
     logs.sort_by(|a, b| b.reader.volume().total_cmp(&a.reader.volume()));
     logs.retain(|log| log.reader.volume() > 0.0);
     if logs.is_empty() {
@@ -217,13 +233,17 @@ fn title(head: &Value, trace: &Value) -> String {
     named.unwrap_or("a trace without a name").chars().take(80).collect()
 }
 
-/// The number space of a packet of this type.
-fn space(kind: &str) -> u8 {
+/// The number space of a packet of this type, on a path of a connection with several.
+fn space(kind: &str, path: u64) -> u64 {
     match kind.to_ascii_lowercase().as_str() {
         "initial" => 0,
         "handshake" => 1,
-        _ => 2,
+        _ => 2 + path,
     }
+}
+
+fn path_of(object: &Value) -> Option<u64> {
+    object.get("path_id").and_then(whole)
 }
 
 /// True for frames whose packets are acknowledged (RFC 9002 section 2).
@@ -256,8 +276,8 @@ impl Reader {
             lost: HashMap::new(),
             inflight: 0.0,
             is_inflight_logged: false,
-            largest_received: [None; 3],
-            largest_sent: [None; 3],
+            largest_received: HashMap::new(),
+            sent_numbers: HashMap::new(),
             is_half_open: false,
             flow: Flow::new(
                 "QUIC",
@@ -279,6 +299,13 @@ impl Reader {
     /// Bytes of the direction that has more.
     fn volume(&self) -> f64 {
         self.sent_bytes.max(self.arrivals.iter().map(|a| a.bytes).fold(0.0, |a, b| a + b))
+    }
+
+    /// The number of packets that are in the log, and of all, if most of them are not.
+    fn samples(&self) -> Option<(u64, u64)> {
+        let numbers = self.sent_numbers.values().max_by_key(|numbers| numbers.count)?;
+        let all = numbers.last - numbers.first + 1;
+        (numbers.count < all * 4 / 5 && self.flow.sent.len() > 10).then_some((numbers.count, all))
     }
 
     fn event(&mut self, event: &Value) {
@@ -322,11 +349,11 @@ impl Reader {
     }
 
     /// The number space, the number and the size of a packet.
-    fn packet(data: &Value) -> (u8, Option<u64>, Option<f64>) {
+    fn packet(data: &Value) -> (u64, Option<u64>, Option<f64>) {
         let header = data.get("header").unwrap_or(data);
         let kind =
             any(header, &["packet_type"]).or(data.get("packet_type")).and_then(Value::as_str);
-        let space = space(kind.unwrap_or_default());
+        let space = space(kind.unwrap_or_default(), path_of(header).unwrap_or(0));
         let packet_number = any(header, &["packet_number"]).or(data.get("packet_number"));
         let raw = data.get("raw").unwrap_or(&Value::Null);
         let size = [
@@ -343,8 +370,10 @@ impl Reader {
 
     fn sent(&mut self, at_s: f64, data: &Value) {
         let (space, Some(packet_number), Some(bytes)) = Self::packet(data) else { return };
-        let largest = &mut self.largest_sent[usize::from(space.min(2))];
-        *largest = (*largest).max(Some(packet_number));
+        let start = Numbers { first: packet_number, last: packet_number, count: 0 };
+        let numbers = self.sent_numbers.entry(space).or_insert(start);
+        numbers.last = numbers.last.max(packet_number);
+        numbers.count += 1;
         if self.flow.sent.len() + self.answers.len() >= MOST_PACKETS {
             self.left_out += 1;
             return;
@@ -373,9 +402,9 @@ impl Reader {
             return;
         }
         if let Some(n) = packet_number {
-            let largest = &mut self.largest_received[usize::from(space.min(2))];
-            self.late_arrivals += u64::from(largest.is_some_and(|largest| n < largest));
-            *largest = (*largest).max(Some(n));
+            let largest = self.largest_received.entry(space).or_insert(n);
+            self.late_arrivals += u64::from(n < *largest);
+            *largest = n.max(*largest);
         }
         if let Some(bytes) = bytes {
             self.arrivals.push(Sent { at_s, bytes, packets: 1, sending: Sending::First });
@@ -383,12 +412,14 @@ impl Reader {
         let frames = data.get("frames").and_then(Value::as_array).into_iter().flatten();
         for frame in frames {
             if let Some(ranges) = frame.get("acked_ranges").and_then(Value::as_array) {
+                // An ACK of a connection with several paths is for the first of them.
+                let space = if space < 2 { space } else { 2 + path_of(frame).unwrap_or(0) };
                 self.acked(at_s, space, ranges);
             }
         }
     }
 
-    fn acked(&mut self, at_s: f64, space: u8, ranges: &[Value]) {
+    fn acked(&mut self, at_s: f64, space: u64, ranges: &[Value]) {
         self.flow.acks += 1;
         let (mut bytes, mut newest) = (0.0, None::<f64>);
         for range in ranges {
@@ -398,7 +429,7 @@ impl Reader {
             };
             let (Some(a), Some(b)) = (bounds.first(), bounds.last()) else { continue };
             let (from, mut to) = (*a.min(b), *a.max(b));
-            let sent = self.largest_sent[usize::from(space.min(2))];
+            let sent = self.sent_numbers.get(&space).map(|numbers| numbers.last);
             self.is_half_open |= from < to && sent.is_some_and(|sent| to == sent + 1);
             if self.is_half_open && bounds.len() == 2 {
                 to = to.saturating_sub(1).max(from);

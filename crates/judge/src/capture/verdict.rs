@@ -48,8 +48,12 @@ const TIMED: f64 = 0.75;
 const UNPACED_DOUBLING: f64 = 1.6;
 const PACED_DOUBLING: f64 = 1.1;
 
-/// The share of the packets from which on the receiver's window is the limit.
-const WINDOW_LIMITED: f64 = 0.4;
+/// The share of the packets from which on the receiver's window is the limit: of those that an
+/// acknowledgement lets leave, the last one fills it.
+const WINDOW_LIMITED: f64 = 0.3;
+
+/// ProbeRTT of BBRv3 leaves half of a BDP in flight, and that of BBRv1 four packets.
+const HALF: f64 = 0.35;
 
 /// Defects that need a path whose rate, delay or company are known.
 const NEED_A_PATH: &str = "too much headroom after a loss, collapses under jitter or ACK aggregation, does not forget \
@@ -257,14 +261,21 @@ impl Facts<'_> {
         let (packets, share, lasted) =
             (median(|d| d.least_packets), median(|d| d.share), median(|d| d.lasted_s));
         let period = f.dip_period_s.filter(|p| (3.5..14.0).contains(p));
-        let is_one = f.dips.len() == 1 && (0.15..1.5).contains(&lasted) && f.duration_s < 25.0;
-        if period.is_none() && !is_one {
+        // One alone could be anything, but for its depth and duration.
+        let is_one = f.dips.len() == 1
+            && f.duration_s < 25.0
+            && (0.15..0.5 + 2.0 * self.view.usual_rtt_s.unwrap_or(0.0)).contains(&lasted)
+            && (share > HALF || (3.0..=6.0).contains(&packets));
+        // Where losses are frequent, a loss-based sender has dips as well, and less in flight.
+        let is_loss_based = self.loss >= 0.003
+            && self.loss_based_packets().is_some_and(|model| self.packets < 2.0 * model);
+        if (period.is_none() && !is_one) || is_loss_based {
             return None;
         }
         let every = period.map_or("once".to_owned(), |p| format!("every {p:.1} s"));
         let of = match (period, packets) {
-            (Some(p), _) if p < 7.5 => ", as BBRv2 and BBRv3 do",
             (_, n) if n <= 6.0 => ", as BBRv1 does",
+            (Some(_), _) if share > HALF => ", as BBRv2 and BBRv3 do",
             _ => "",
         };
         self.because(format!(
@@ -558,7 +569,11 @@ impl Facts<'_> {
 
     fn tolerates_loss(&self, kind: Kind) -> Option<String> {
         // BBRv1 does not look at losses, and has a ProbeRTT every 10 s.
-        let Kind::BbrLike { probe_rtt_s: Some(4.0..7.0) } = kind else { return None };
+        let Kind::BbrLike { .. } = kind else { return None };
+        let half = self.figures.dips.iter().filter(|d| d.share > HALF).count();
+        if half == 0 || half * 2 < self.figures.dips.len() {
+            return None;
+        }
         let bdp = self.view.bdp()? / self.figures.packet_bytes;
         (self.loss > 0.08 && self.packets > 0.7 * bdp && self.figures.duration_s > 8.0).then(|| {
             format!(
@@ -571,6 +586,9 @@ impl Facts<'_> {
     }
 
     fn suspicions(&self, looks: &Looks) -> Vec<Suspicion> {
+        if self.figures.window_limited_share.is_some_and(|share| share > WINDOW_LIMITED) {
+            return Vec::new();
+        }
         // A sender that answers to losses, or looks for more, is not stuck.
         if matches!(looks.kind, Kind::BbrLike { .. } | Kind::LossBased { .. }) {
             return self.slow_return().into_iter().collect();

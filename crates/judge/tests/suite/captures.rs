@@ -1,59 +1,275 @@
-//! Stories of captures whose senders and paths are known.
+//! Stories of captures whose senders and paths are known: made under a virtual clock by the TCP in
+//! user space.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{LazyLock, Once};
+use std::thread;
 
-use fullpipe_cc::Algorithm;
-use fullpipe_judge::capture::{Choice, Story};
-use fullpipe_judge::program::judge::Course;
+use fullpipe_cc::{Algorithm, CustomAlgorithm};
+use fullpipe_judge::capture::{Choice, Place, Story};
+use fullpipe_judge::program::judge::{
+    Course, Judged, Kind, Limits, Looks, Sender, Views, courses, simulate,
+};
 
 use crate::captured::{At, Transfer, capture};
 use crate::planted;
 
-fn story(transfer: &Transfer, course: &str) -> Story {
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// A capture in a directory that is gone when this is.
+struct Captured {
+    _dir: tempfile::TempDir,
+    file: PathBuf,
+}
+
+fn captured(transfer: &Transfer, course: &str) -> Captured {
     let path = Course::named(course).expect("a course").path(false).expect("a path");
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("x.pcap");
     capture(transfer, &path, &file);
-    Story::of_capture(Path::new(&file), &Choice::Largest).expect("a story")
+    Captured { _dir: dir, file }
+}
+
+fn read(file: &Path) -> Story {
+    Story::of_capture(file, &Choice::Largest).expect("a story")
+}
+
+fn story(transfer: &Transfer, course: &str) -> Story {
+    read(&captured(transfer, course).file)
 }
 
 fn custom(name: &str) -> Algorithm {
-    let found = planted::ALL.iter().find(|a| a.name == name);
+    let found: Option<&&'static CustomAlgorithm> = planted::ALL.iter().find(|a| a.name == name);
     Algorithm::Custom(found.expect("a planted one"))
 }
 
+fn defects(story: &Story) -> Vec<&str> {
+    story.verdict.defects.iter().map(|d| d.name.as_str()).collect()
+}
+
+/// Works through a list on two threads.
+fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(one) =
+                    all.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+                {
+                    work(one);
+                }
+            });
+        }
+    });
+}
+
+/// The looks of a sender by what it does on paths that are known.
+fn with_the_path(flow: &str) -> Looks {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| fullpipe_adapter::register_algorithms(&planted::ALL));
+    // No figure is graded here.
+    static NONE: LazyLock<Limits> =
+        LazyLock::new(|| Limits::simulate(&[], &STOP, |_| ()).expect("nobody stops it"));
+    let sender = Sender::new("x", &format!("{flow}\ntransport = \"tcp\""));
+    let view = |course| simulate(course, &sender, 1, &STOP).expect("a course");
+    let views: Views = courses(true).iter().map(|course| (course.name, view(course))).collect();
+    Judged::of(&views, &BTreeMap::new(), &NONE).looks
+}
+
+/// The kind, the time between two ProbeRTTs and the answer to a loss are the same, as far as both
+/// are known; so is whether it paces.
+fn agree(a: Looks, b: Looks) -> Result<(), String> {
+    let near = |a: Option<f64>, b: Option<f64>, by: f64| match (a, b) {
+        (Some(a), Some(b)) => (a - b).abs() <= by,
+        _ => true,
+    };
+    let is_same = match (a.kind, b.kind) {
+        (Kind::BbrLike { probe_rtt_s: a }, Kind::BbrLike { probe_rtt_s: b }) => near(a, b, 1.0),
+        (Kind::LossBased { decrease: a }, Kind::LossBased { decrease: b }) => near(a, b, 0.12),
+        (Kind::FixedRate { .. }, Kind::FixedRate { .. }) => true,
+        (Kind::FixedWindow { packets: a }, Kind::FixedWindow { packets: b }) => {
+            (a - b).abs() < 0.1 * b
+        }
+        _ => false,
+    };
+    let is_paced_alike = a.paced.is_none() || b.paced.is_none() || a.paced == b.paced;
+    (is_same && is_paced_alike).then_some(()).ok_or(format!("'{a}', and with the path '{b}'"))
+}
+
+/// Senders that the table of the judge calls healthy: no capture of them shows a defect, and the
+/// verdict without the path is that with it.
 #[test]
-fn try_them() {
-    let _ = At::Receiver;
-    for (name, transfer, course) in [
-        ("bbr3", Transfer::of(Algorithm::Bbr3, 22), "clean"),
-        ("bbr3x", Transfer::of(Algorithm::Bbr3x, 22), "clean"),
-        ("bbr1", Transfer::of(Algorithm::Bbr1, 22), "clean"),
-        ("cubic", Transfer::of(Algorithm::Cubic, 22), "clean"),
-        ("reno", Transfer::of(Algorithm::Reno, 22), "clean"),
-        ("cubic unpaced", Transfer { paced: false, ..Transfer::of(Algorithm::Cubic, 22) }, "clean"),
-        ("no-pacing", Transfer::of(custom("no-pacing"), 22), "clean"),
-        ("long-probe-rtt", Transfer::of(custom("long-probe-rtt"), 22), "clean"),
-        ("reset-at-loss", Transfer::of(custom("reset-at-loss"), 10), "loss 0.1 %"),
-        ("deaf", Transfer::of(custom("deaf"), 10), "shallow"),
-        ("fixed-window", Transfer::of(custom("fixed-window"), 10), "shallow"),
-        ("bbr3 loss", Transfer::of(Algorithm::Bbr3, 10), "loss 1 %"),
-        ("cubic loss", Transfer::of(Algorithm::Cubic, 10), "loss 1 %"),
-        ("endless-drain", Transfer::of(custom("endless-drain"), 10), "clean"),
-        ("min-rtt-zero", Transfer::of(custom("min-rtt-zero"), 10), "clean"),
-        (
-            "receiver bbr3",
-            Transfer { at: At::Receiver, ..Transfer::of(Algorithm::Bbr3, 22) },
-            "clean",
-        ),
-        (
-            "receiver cubic",
-            Transfer { at: At::Receiver, ..Transfer::of(Algorithm::Cubic, 22) },
-            "clean",
-        ),
+fn a_verdict_without_the_path_agrees_with_one_with_it() {
+    use Algorithm::{Bbr1, Bbr3, Bbr3Linux, Bbr3x, Cubic, Reno};
+    let all = [
+        ("cc = \"bbr3\"", Bbr3, true),
+        ("cc = \"bbr3x\"", Bbr3x, true),
+        ("cc = \"bbr3-linux\"", Bbr3Linux, true),
+        ("cc = \"bbr1\"", Bbr1, true),
+        ("cc = \"cubic\"", Cubic, true),
+        ("cc = \"reno\"", Reno, true),
+        ("cc = \"cubic\"\npaced = false", Cubic, false),
+    ];
+    each(&all, |(flow, algorithm, paced)| {
+        let transfer = Transfer { paced: *paced, ..Transfer::of(*algorithm, 22) };
+        let story = story(&transfer, "clean");
+        let text = story.text();
+        assert_eq!(story.place, Place::Sender, "{flow}: {text}");
+        if let Err(why) = agree(story.verdict.looks, with_the_path(flow)) {
+            panic!("{flow}: {why}:\n{text}");
+        }
+        assert_eq!(story.verdict.looks.paced, Some(*paced), "{flow}: {text}");
+        assert!(defects(&story).is_empty(), "{flow}: {text}");
+        assert!(story.verdict.suspicions.is_empty(), "{flow}: {text}");
+    });
+}
+
+/// Figures that the path gives, from either end.
+#[test]
+fn both_ends_tell_the_same_story() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
+        let [a, b] = [At::Sender, At::Receiver].map(|at| {
+            let transfer = Transfer { at, ..Transfer::of(algorithm, 16) };
+            story(&transfer, "clean")
+        });
+        assert_eq!([a.place, b.place], [Place::Sender, Place::Receiver]);
+        let near = |of: fn(&Story) -> Option<f64>, by: f64| {
+            let (a, b) = (of(&a).expect("the sender's"), of(&b).expect("the receiver's"));
+            assert!((a - b).abs() <= by * a.max(b), "{a} and {b}");
+        };
+        near(|s| Some(s.figures.goodput_mbps), 0.01);
+        near(|s| Some(s.figures.rtt_ms?.min), 0.03);
+        near(|s| Some(s.figures.rtt_ms?.p50), 0.05);
+        near(|s| Some(s.figures.inflight_bytes?.p50), 0.05);
+        near(|s| Some(s.figures.resent_packets? as f64), 0.01);
+        let [at_sender, at_receiver] = [&a, &b].map(|s| s.verdict.looks);
+        assert_eq!(at_receiver.paced, None, "the path spaces the packets");
+        agree(at_sender, at_receiver).expect("one sender");
+        let says = |s: &Story| s.verdict.cannot_tell.iter().any(|u| u.what == "pacing and bursts");
+        assert_eq!([says(&a), says(&b)], [false, true]);
+        // A path of 20 Mbit/s and 40 ms.
+        let f = a.figures;
+        assert!((19.0..19.5).contains(&f.peak_mbps), "{}", f.peak_mbps);
+        let rtt = f.rtt_ms.expect("round trips");
+        assert!((40.0..41.5).contains(&rtt.min), "{rtt:?}");
+    }
+}
+
+/// Senders with a defect each, and the course on which it shows.
+#[test]
+fn defects_are_proved_without_the_path() {
+    let all = [
+        ("no-pacing", "no pacing", "clean", 14),
+        ("long-probe-rtt", "ProbeRTT lasts too long", "clean", 14),
+        ("reset-at-loss", "window reset at each loss", "loss 0.1 %", 10),
+        ("deaf", "does not react to losses", "shallow", 6),
+        ("min-rtt-zero", "window of a few packets", "clean", 6),
+    ];
+    each(&all, |(name, defect, course, seconds)| {
+        let story = story(&Transfer::of(custom(name), *seconds), course);
+        assert_eq!(defects(&story), [*defect], "{name}: {}", story.text());
+    });
+}
+
+/// What something else would explain as well is suspected, and no defect.
+#[test]
+fn what_the_application_may_have_done_is_no_defect() {
+    let story = story(&Transfer::of(custom("endless-drain"), 8), "clean");
+    assert!(defects(&story).is_empty(), "{}", story.text());
+    let names: Vec<&str> = story.verdict.suspicions.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["Drain does not end"], "{}", story.text());
+}
+
+/// A small window of the receiver hides the sender's algorithm, and that is said.
+#[test]
+fn a_window_of_the_receiver_is_not_congestion_control() {
+    let transfer = Transfer { receive_buffer: 64 << 10, ..Transfer::of(Algorithm::Cubic, 6) };
+    let story = story(&transfer, "clean");
+    assert_eq!(story.verdict.looks.kind, Kind::Unknown, "{}", story.text());
+    assert!(defects(&story).is_empty(), "{}", story.text());
+    let why = story.verdict.cannot_tell.iter().find(|u| u.what == "kind of algorithm");
+    assert!(why.expect("a reason").why.contains("the receiver's window"), "{}", story.text());
+    // Of the two packets that an acknowledgement lets leave, the second one fills it.
+    let share = story.figures.window_limited_share.expect("known");
+    assert!((0.45..0.55).contains(&share), "{}", story.text());
+}
+
+/// Random loss is no congestion to one of them, and is to the other.
+#[test]
+fn losses_are_counted_and_their_answer_tells_the_kind() {
+    for (algorithm, is_bbr) in [(Algorithm::Bbr3, true), (Algorithm::Cubic, false)] {
+        for at in [At::Sender, At::Receiver] {
+            let transfer = Transfer { at, ..Transfer::of(algorithm, 8) };
+            let story = story(&transfer, "loss 1 %");
+            let share = story.figures.resent_share.expect("losses");
+            assert!((0.005..0.016).contains(&share), "{share}: {}", story.text());
+            let kind = story.verdict.looks.kind;
+            assert_eq!(matches!(kind, Kind::BbrLike { .. }), is_bbr, "{}", story.text());
+            assert_eq!(matches!(kind, Kind::LossBased { .. }), !is_bbr, "{}", story.text());
+        }
+    }
+}
+
+fn error(bytes: &[u8]) -> String {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("x");
+    fs::write(&file, bytes).expect("written");
+    let found = Story::of_capture(&file, &Choice::Largest);
+    found.expect_err("no capture").to_string()
+}
+
+#[test]
+fn a_capture_that_is_cut_is_used_up_to_there() {
+    let whole = captured(&Transfer::of(Algorithm::Bbr3, 4), "clean");
+    let bytes = fs::read(&whole.file).expect("bytes");
+    let cut = whole.file.with_extension("cut");
+    fs::write(&cut, &bytes[..bytes.len() / 2 + 7]).expect("written");
+    let story = read(&cut);
+    let said = story.remarks.join("\n");
+    assert!(said.contains("ends inside a packet; it is used up to there"), "{said}");
+    assert!(story.figures.duration_s < 3.0);
+    // A length that no packet has.
+    let mut broken = bytes.clone();
+    broken[bytes.len() / 2..].fill(0xFF);
+    fs::write(&cut, &broken).expect("written");
+    assert!(!read(&cut).remarks.is_empty());
+    for n in [0, 3, 20, 24, 30] {
+        assert!(error(&bytes[..n]).lines().count() == 1, "{n}");
+    }
+}
+
+#[test]
+fn files_of_other_kinds_are_refused_in_a_line() {
+    for (bytes, says) in [
+        (&b""[..], "it is empty"),
+        (b"{\"qlog_version\": \"0.3\"}", "--qlog"),
+        (b"time,mbps\n0,1\n", "neither pcap nor pcapng"),
+        (b"\xD4\xC3\xB2\xA1\x02", "ends inside its first header"),
     ] {
-        let t = std::time::Instant::now();
-        let s = story(&transfer, course);
-        println!("=== {name} {:?}\n{}", t.elapsed(), s.text());
+        let error = error(bytes);
+        assert!(error.contains(says) && error.lines().count() == 1, "{error}");
+    }
+    let error = Story::of_capture(Path::new("/dev/null"), &Choice::Largest).expect_err("none");
+    assert!(error.to_string().contains("no regular file"), "{error}");
+}
+
+/// A flow is chosen by its number, or by one or both of its ends.
+#[test]
+fn a_flow_is_chosen_by_its_ends() {
+    let one = captured(&Transfer::of(Algorithm::Cubic, 1), "clean");
+    let choose = |text: &str| Story::of_capture(&one.file, &text.parse().expect("a choice"));
+    for text in ["1", "10.0.0.2:80"] {
+        let story = choose(text).expect(text);
+        assert_eq!(story.receiver, Some("10.0.0.2:80".parse().expect("one")));
+    }
+    for text in ["2", "10.0.0.3:80", "10.0.0.2:80-10.0.0.2:80"] {
+        let error = choose(text).expect_err(text).to_string();
+        assert!(error.contains("no such flow"), "{error}");
+    }
+    for text in ["0", "x", "10.0.0.2", "10.0.0.2:80-x"] {
+        assert!(text.parse::<Choice>().expect_err(text).contains("write its number"));
     }
 }

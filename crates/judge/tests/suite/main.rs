@@ -4,6 +4,9 @@
 mod captured;
 #[path = "../planted/mod.rs"]
 mod planted;
+#[path = "../../examples/sans_io/world.rs"]
+mod world;
 
 mod captures;
+mod qlogs;
 mod verdicts;

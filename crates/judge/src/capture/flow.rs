@@ -108,6 +108,8 @@ pub(super) struct Flow {
     /// The share of the packets that filled the receiver's window; nothing where that is not known.
     pub(super) window_limited: Option<f64>,
     pub(super) handshake_rtt_s: Option<f64>,
+    /// Time that the sender's host takes to answer, as far as it is seen at the sender.
+    pub(super) reaction_s: Option<f64>,
     pub(super) model: Model,
     /// Remarks about the file and the flow.
     pub(super) remarks: Vec<String>,
@@ -148,6 +150,7 @@ impl Flow {
             marked_packets: 0,
             window_limited: None,
             handshake_rtt_s: None,
+            reaction_s: None,
             model: Model::default(),
             remarks: Vec::new(),
             unknown: Vec::new(),

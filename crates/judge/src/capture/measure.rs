@@ -227,6 +227,21 @@ impl<'a> View<'a> {
         if sent > 0.0 { lost / sent } else { 0.0 }
     }
 
+    /// Round trips with a loss from a time on, over the packets that were sent: losses that come
+    /// together are one event of congestion.
+    pub(super) fn loss_events(&self, from: f64) -> f64 {
+        let rtt = self.usual_rtt_s.unwrap_or(0.1);
+        let (mut events, mut last) = (0_u64, f64::NEG_INFINITY);
+        for l in self.flow.lost.iter().filter(|l| l.at_s >= from) {
+            if l.at_s - last > rtt {
+                events += 1;
+                last = l.at_s;
+            }
+        }
+        let sent = self.flow.sent.iter().filter(|s| s.at_s >= from);
+        events as f64 / sent.map(|s| f64::from(s.packets)).fold(0.0, |a, b| a + b).max(1.0)
+    }
+
     /// A quantile of the round trips of a time.
     pub(super) fn rtt(&self, from: f64, to: f64, quantile: f64) -> Option<f64> {
         let of = self.flow.rtt.iter().filter(|r| r.at_s >= from && r.at_s < to);
@@ -287,8 +302,9 @@ impl<'a> View<'a> {
             self.flow.acked.iter().map(|a| a.at_s).filter(|t| *t >= from).collect();
         let gaps = acks.windows(2).map(|w| w[1] - w[0]).filter(|gap| *gap > 0.0).collect();
         let soon = (at_quantile(gaps, 0.5)? / 8.0).min(2e-4);
-        // The resolution of a usual clock.
-        if soon < 1e-5 {
+        // The resolution of a usual clock; and a host that answers later sends by no acknowledgement
+        // that is seen here.
+        if soon < 1e-5 || self.flow.reaction_s.is_none_or(|reaction| reaction > soon) {
             return None;
         }
         let near = self.near_s();

@@ -13,6 +13,8 @@ pub(super) struct Placed {
     /// Time from the capture to the receiver and back.
     pub(super) ahead_s: f64,
     pub(super) handshake_rtt_s: Option<f64>,
+    /// Time from the capture to the sender and back; nothing where it is not known.
+    pub(super) behind_s: Option<f64>,
 }
 
 /// The share of the round trip up to which a capture is at an end.
@@ -45,7 +47,7 @@ impl Placed {
                      that is a guess",
                     1e3 * ahead_s
                 );
-                return Self { place, why, ahead_s, handshake_rtt_s: None };
+                return Self { place, why, ahead_s, handshake_rtt_s: None, behind_s: None };
             }
         };
         let rtt = ahead_s + behind_s;
@@ -62,7 +64,8 @@ impl Placed {
             1e3 * behind_s
         );
         let ahead_s = ahead.map_or(ahead_s, |usual| usual.min(ahead_s));
-        Self { place, why, ahead_s, handshake_rtt_s: handshake.map(|_| rtt) }
+        let behind_s = Some(behind.map_or(behind_s, |usual| usual.min(behind_s)));
+        Self { place, why, ahead_s, handshake_rtt_s: handshake.map(|_| rtt), behind_s }
     }
 }
 

@@ -526,6 +526,7 @@ impl Log {
                 flow.rtt = reader.logged_rtt;
             }
             flow.place_why = "it is the log of the sender".to_owned();
+            flow.reaction_s = Some(0.0);
             // The order of acknowledgements is that of arrivals only where each packet has one.
             flow.cannot_tell("reordering", "a sender's log has no order of arrivals");
         }

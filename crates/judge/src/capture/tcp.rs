@@ -359,6 +359,7 @@ impl Reader {
     fn finish(self, has_syn: bool, has_timestamps: bool, placed: &Placed) -> Flow {
         let Self { mut flow, window_full, unseen, .. } = self;
         flow.handshake_rtt_s = placed.handshake_rtt_s;
+        flow.reaction_s = placed.behind_s.filter(|_| flow.place == Place::Sender);
         if has_syn {
             flow.window_limited = Some(window_full as f64 / flow.sent.len().max(1) as f64);
         } else {

@@ -79,7 +79,11 @@ fn handshake(datagrams: &[Datagram]) -> Option<(f64, f64, bool)> {
     Some((answer_s - asked.at_s, next.at_s - answer_s, first.is_data_way))
 }
 
-fn place(datagrams: &[Datagram], spins: &[(f64, bool, f64)]) -> (Place, String, Option<f64>) {
+/// The place, the reason, the round trip of the handshake, and the time that the sender takes.
+fn place(
+    datagrams: &[Datagram],
+    spins: &[(f64, bool, f64)],
+) -> (Place, String, Option<f64>, Option<f64>) {
     let of_place = |ahead: f64, behind: f64| match behind / (ahead + behind).max(1e-9) {
         share if share <= 0.15 => Place::Sender,
         share if share >= 0.85 => Place::Receiver,
@@ -93,7 +97,7 @@ fn place(datagrams: &[Datagram], spins: &[(f64, bool, f64)]) -> (Place, String, 
             1e3 * ahead,
             1e3 * behind
         );
-        return (of_place(ahead, behind), why, Some(ahead + behind));
+        return (of_place(ahead, behind), why, Some(ahead + behind), Some(behind));
     }
     let least = |way: bool| {
         let waits = spins.iter().filter(|s| s.1 == way).map(|s| s.2);
@@ -106,11 +110,11 @@ fn place(datagrams: &[Datagram], spins: &[(f64, bool, f64)]) -> (Place, String, 
                 1e3 * ahead,
                 1e3 * behind
             );
-            (of_place(ahead, behind), why, None)
+            (of_place(ahead, behind), why, None, Some(behind))
         }
         _ => {
             let why = "there is neither a handshake nor a spin bit: that is a guess";
-            (Place::Between, why.to_owned(), None)
+            (Place::Between, why.to_owned(), None, None)
         }
     }
 }
@@ -118,7 +122,7 @@ fn place(datagrams: &[Datagram], spins: &[(f64, bool, f64)]) -> (Place, String, 
 /// The flow of these datagrams.
 pub(super) fn flow(datagrams: &[Datagram]) -> Flow {
     let spins = spins(datagrams);
-    let (place, why, handshake_rtt_s) = place(datagrams, &spins);
+    let (place, why, handshake_rtt_s, behind_s) = place(datagrams, &spins);
     let largest = datagrams.iter().filter(|d| d.is_data_way).map(|d| d.bytes).max().unwrap_or(1);
     let is_quic = datagrams.iter().any(|d| d.header == Header::Long)
         || datagrams.iter().all(|d| d.header != Header::Other);
@@ -129,6 +133,7 @@ pub(super) fn flow(datagrams: &[Datagram]) -> Flow {
         f64::from(largest.clamp(1, 9000)),
     );
     flow.handshake_rtt_s = handshake_rtt_s;
+    flow.reaction_s = behind_s.filter(|_| place == Place::Sender);
     for d in datagrams {
         if d.is_data_way {
             let (at_s, bytes, sending) = (d.at_s, f64::from(d.bytes), Sending::First);

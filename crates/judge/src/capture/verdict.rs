@@ -52,6 +52,9 @@ const PACED_DOUBLING: f64 = 1.1;
 /// acknowledgement lets leave, the last one fills it.
 const WINDOW_LIMITED: f64 = 0.3;
 
+/// Round trips with a loss over packets from which on losses are no rare event.
+const OFTEN: f64 = 0.002;
+
 /// ProbeRTT of BBRv3 leaves half of a BDP in flight, and that of BBRv1 four packets.
 const HALF: f64 = 0.35;
 
@@ -66,6 +69,8 @@ struct Facts<'a> {
     /// From here on the sender has found its rate.
     from: f64,
     loss: f64,
+    /// Round trips with a loss over packets: what a loss-based algorithm answers to.
+    events: f64,
     /// The sending rate from slice to slice differs by no more than a twentieth.
     is_flat: bool,
     /// The usual data in flight, in packets.
@@ -84,6 +89,7 @@ impl Verdict {
             figures,
             from,
             loss: view.loss(from, view.end_s),
+            events: view.loss_events(from),
             is_flat: is_flat(&view.sending(from, view.end_s, slice), 0.05),
             packets: at_quantile(levels, 0.5).unwrap_or(0.0) / figures.packet_bytes,
             because: Vec::new(),
@@ -267,7 +273,7 @@ impl Facts<'_> {
             && (0.15..0.5 + 2.0 * self.view.usual_rtt_s.unwrap_or(0.0)).contains(&lasted)
             && (share > HALF || (3.0..=6.0).contains(&packets));
         // Where losses are frequent, a loss-based sender has dips as well, and less in flight.
-        let is_loss_based = self.loss >= 0.003
+        let is_loss_based = self.events >= OFTEN
             && self.loss_based_packets().is_some_and(|model| self.packets < 2.0 * model);
         if (period.is_none() && !is_one) || is_loss_based {
             return None;
@@ -286,12 +292,12 @@ impl Facts<'_> {
         Some(Kind::BbrLike { probe_rtt_s: period })
     }
 
-    /// Data in flight that a loss-based algorithm has at this loss rate, in packets: Reno's, or
+    /// Data in flight that a loss-based algorithm has with losses so often, in packets: Reno's, or
     /// CUBIC's where that is more (RFC 9438 section 5).
     fn loss_based_packets(&self) -> Option<f64> {
         let rtt = self.view.usual_rtt_s?;
-        let reno = (1.5 / self.loss).sqrt();
-        let cubic = 1.054 * (rtt / self.loss).powf(0.75);
+        let reno = (1.5 / self.events).sqrt();
+        let cubic = 1.054 * (rtt / self.events).powf(0.75);
         Some(reno.max(cubic))
     }
 
@@ -300,21 +306,21 @@ impl Facts<'_> {
         let late = f.loss_episodes.iter().filter(|e| e.at_s > self.from);
         let answers: Vec<_> = late.filter_map(|e| Some((e, e.share_after?))).collect();
         let share = at_quantile(answers.iter().map(|a| a.1).collect(), 0.5);
-        if self.loss >= 0.003 && self.packets > 0.0 {
+        if self.events >= OFTEN && self.packets > 0.0 {
             let model = self.loss_based_packets()?;
             if self.packets > 3.0 * model {
                 self.because(format!(
-                    "{:.0} packets are in flight while {:.1} % are lost, at which a loss-based sender has about {model:.0}",
+                    "{:.0} packets are in flight with a loss in one of {:.0}, where a loss-based sender has about {model:.0}",
                     self.packets,
-                    100.0 * self.loss
+                    1.0 / self.events
                 ));
                 return Some(Kind::BbrLike { probe_rtt_s: None });
             }
             if answers.len() < 2 && self.packets < 2.0 * model {
                 self.because(format!(
-                    "{:.0} packets are in flight while {:.1} % are lost, about what a loss-based sender has then",
+                    "{:.0} packets are in flight with a loss in one of {:.0}, about what a loss-based sender has then",
                     self.packets,
-                    100.0 * self.loss
+                    1.0 / self.events
                 ));
                 return Some(Kind::LossBased { decrease: share });
             }
@@ -408,7 +414,8 @@ impl Facts<'_> {
         let Some(share) = f.ack_clocked_share else {
             self.cannot(
                 "pacing",
-                "acknowledgements come too close to each other, or too rarely, to tell whether they set the pace",
+                "whether a timer or acknowledgements set the pace cannot be seen: these come too close to each other, or the sender's \
+                 host answers too late or at an unknown time",
             );
             return None;
         };

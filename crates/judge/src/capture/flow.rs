@@ -161,6 +161,29 @@ impl Flow {
         self.unknown.push(Unknown { what: what.to_owned(), why: why.into() });
     }
 
+    /// Brings all lists into the order of time: events of a log may be in another one.
+    pub(super) fn sort(&mut self) {
+        self.sent.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        self.acked.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        self.lost.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        self.rtt.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        self.inflight.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    }
+
+    /// Losses of a time.
+    pub(super) fn lost_in(&self, from: f64, to: f64) -> &[Lost] {
+        let begin = self.lost.partition_point(|l| l.at_s < from);
+        let end = self.lost.partition_point(|l| l.at_s < to);
+        self.lost.get(begin..end.max(begin)).unwrap_or_default()
+    }
+
+    /// Round trips of a time.
+    pub(super) fn rtt_in(&self, from: f64, to: f64) -> &[At] {
+        let begin = self.rtt.partition_point(|r| r.at_s < from);
+        let end = self.rtt.partition_point(|r| r.at_s < to);
+        self.rtt.get(begin..end.max(begin)).unwrap_or_default()
+    }
+
     /// Time of the last event.
     pub(super) fn end_s(&self) -> f64 {
         let sent = self.sent.last().map_or(0.0, |s| s.at_s);

@@ -221,7 +221,7 @@ impl<'a> View<'a> {
     pub(super) fn loss(&self, from: f64, to: f64) -> f64 {
         let is_in = |t: f64| t >= from && t < to;
         let sent = self.flow.sent.iter().filter(|s| is_in(s.at_s)).map(|s| s.bytes);
-        let lost = self.flow.lost.iter().filter(|l| is_in(l.at_s)).map(|l| l.bytes);
+        let lost = self.flow.lost_in(from, to).iter().map(|l| l.bytes);
         // The sum of no floats is -0.
         let (sent, lost) = (sent.fold(0.0, |a, b| a + b), lost.fold(0.0, |a, b| a + b));
         if sent > 0.0 { lost / sent } else { 0.0 }
@@ -244,8 +244,7 @@ impl<'a> View<'a> {
 
     /// A quantile of the round trips of a time.
     pub(super) fn rtt(&self, from: f64, to: f64, quantile: f64) -> Option<f64> {
-        let of = self.flow.rtt.iter().filter(|r| r.at_s >= from && r.at_s < to);
-        at_quantile(of.map(|r| r.value).collect(), quantile)
+        at_quantile(self.flow.rtt_in(from, to).iter().map(|r| r.value).collect(), quantile)
     }
 
     /// The steps of a time.
@@ -368,8 +367,7 @@ impl<'a> View<'a> {
                 Some(begin) if *bytes < 1.06 * usual => {
                     since = None;
                     let is_short = t - begin >= rtt && t - begin < 12.0 * rtt;
-                    let is_lossy = |l: &super::flow::Lost| l.at_s > begin && l.at_s < t + 2.0 * rtt;
-                    if is_short && !self.flow.lost.iter().any(is_lossy) {
+                    if is_short && self.flow.lost_in(begin, t + 2.0 * rtt).is_empty() {
                         probes.push(begin);
                     }
                 }
@@ -400,11 +398,8 @@ impl<'a> View<'a> {
                     since = None;
                     let lasted_s = t - begin;
                     let least = self.levels_in(begin, t).iter().copied().fold(f64::MAX, f64::min);
-                    let of_loss = self
-                        .flow
-                        .lost
-                        .iter()
-                        .any(|l| l.at_s > begin - 3.0 * rtt - 0.1 && l.at_s < begin + 0.1);
+                    let lost = self.flow.lost_in(begin - 3.0 * rtt - 0.1, begin + 0.1);
+                    let of_loss = !lost.is_empty();
                     // A pause of the application leaves nothing in flight.
                     let is_pause = least < 0.5 * self.packet();
                     if lasted_s >= 0.1 && !(rare && of_loss) && !is_pause {

@@ -268,8 +268,24 @@ fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
     if backwards > 0 {
         flow.remarks.push(format!("{backwards} packets were not in the order of their times"));
     }
+    finished(flow)
+}
+
+/// The longest flow that is told, in seconds: a week. What is longer has damaged times.
+const MOST_S: f64 = 7.0 * 86_400.0;
+
+/// A flow that there is something to tell of.
+fn finished(mut flow: Flow) -> Result<Flow, CaptureError> {
+    flow.sort();
     if flow.sent.is_empty() {
         return Err(CaptureError("the flow has no packet of data".to_owned()));
+    }
+    let span_s = flow.end_s();
+    if span_s > MOST_S {
+        return Err(CaptureError(format!(
+            "the flow is {:.0} days long: its times are damaged, or it is no single transfer",
+            span_s / 86_400.0
+        )));
     }
     Ok(flow)
 }
@@ -289,5 +305,5 @@ fn read_qlog(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usize),
     let listed: Vec<Listed> = logs.iter().map(listed).collect();
     let one = chosen(&listed, choice)?;
     let number = listed.iter().position(|f| f == one).unwrap_or(0);
-    Ok((logs.swap_remove(number).flow(), listed, number))
+    Ok((finished(logs.swap_remove(number).flow())?, listed, number))
 }

@@ -42,8 +42,8 @@ struct Reader {
     /// The names of an event's fields where it is a list.
     fields: Vec<String>,
     first_ms: Option<f64>,
-    packets: HashMap<(u64, u64), Outgoing>,
-    lost: HashMap<(u64, u64), usize>,
+    packets: BTreeMap<(u64, u64), Outgoing>,
+    lost: BTreeMap<(u64, u64), usize>,
     inflight: f64,
     is_inflight_logged: bool,
     /// By number space.
@@ -272,8 +272,8 @@ impl Reader {
             },
             fields,
             first_ms: None,
-            packets: HashMap::new(),
-            lost: HashMap::new(),
+            packets: BTreeMap::new(),
+            lost: BTreeMap::new(),
             inflight: 0.0,
             is_inflight_logged: false,
             largest_received: HashMap::new(),
@@ -435,16 +435,10 @@ impl Reader {
                 to = to.saturating_sub(1).max(from);
             }
             // The ranges of an acknowledgement repeat what earlier ones said.
-            let numbers: Vec<u64> = match to - from > self.packets.len() as u64 {
-                false => (from..=to).collect(),
-                true => {
-                    let known = self.packets.keys().chain(self.lost.keys());
-                    known
-                        .filter(|k| k.0 == space && k.1 >= from && k.1 <= to)
-                        .map(|k| k.1)
-                        .collect()
-                }
-            };
+            let range = (space, from)..=(space, to);
+            let sent = self.packets.range(range.clone()).map(|(key, _)| key.1);
+            let numbers: Vec<u64> =
+                sent.chain(self.lost.range(range).map(|(key, _)| key.1)).collect();
             for n in numbers {
                 if let Some(packet) = self.packets.remove(&(space, n)) {
                     bytes += packet.bytes;

@@ -336,7 +336,8 @@ impl Facts<'_> {
                 format!(", with round trips of {q:.1} times the shortest before it")
             });
             self.because(format!(
-                "{count} times a loss takes the data in flight down to {:.0} %{filled}",
+                "{} a loss takes the data in flight down to {:.0} %{filled}",
+                if count == 1 { "once".to_owned() } else { format!("{count} times") },
                 100.0 * share
             ));
             if let Some(shape) = self.growth() {

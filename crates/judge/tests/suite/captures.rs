@@ -273,3 +273,91 @@ fn a_flow_is_chosen_by_its_ends() {
         assert!(text.parse::<Choice>().expect_err(text).contains("write its number"));
     }
 }
+
+/// The same packets as a pcapng of one interface, with times in microseconds.
+fn as_pcapng(pcap: &[u8]) -> Vec<u8> {
+    use pcap_file::pcap::PcapReader;
+    use pcap_file::pcapng::PcapNgWriter;
+    use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+    use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
+    let mut reader = PcapReader::new(pcap).expect("a pcap");
+    let mut writer = PcapNgWriter::new(Vec::new()).expect("a head");
+    let interface = InterfaceDescriptionBlock {
+        linktype: pcap_file::DataLink::RAW,
+        snaplen: 0,
+        options: Vec::new(),
+    };
+    writer.write_pcapng_block(interface).expect("an interface");
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.expect("a packet");
+        let block = EnhancedPacketBlock {
+            interface_id: 0,
+            // The library writes nanoseconds; without an option they are read as microseconds.
+            timestamp: packet.timestamp / 1000,
+            original_len: packet.orig_len,
+            data: packet.data,
+            options: Vec::new(),
+        };
+        writer.write_pcapng_block(block).expect("written");
+    }
+    writer.into_inner()
+}
+
+#[test]
+fn a_pcapng_tells_what_a_pcap_does() {
+    let one = captured(&Transfer::of(Algorithm::Cubic, 3), "clean");
+    let a = read(&one.file);
+    let other = one.file.with_extension("pcapng");
+    fs::write(&other, as_pcapng(&fs::read(&one.file).expect("bytes"))).expect("written");
+    let b = read(&other);
+    assert_eq!(a.figures.sent_packets, b.figures.sent_packets);
+    assert!((a.figures.duration_s - b.figures.duration_s).abs() < 1e-5);
+    assert!((a.figures.goodput_mbps - b.figures.goodput_mbps).abs() < 1e-3);
+    assert_eq!(a.verdict.looks, b.verdict.looks);
+}
+
+/// Bytes of a file that somebody changed: told or refused, and never a panic.
+#[test]
+fn damaged_files_are_told_or_refused() {
+    let one = captured(&Transfer { seconds: 1, ..Transfer::of(Algorithm::Bbr3, 1) }, "clean");
+    let pcap = fs::read(&one.file).expect("bytes");
+    let short = &pcap[..pcap.len().min(20_000)];
+    let files = [short.to_vec(), as_pcapng(&pcap[..whole_packets(short)])];
+    let mut state = 1_u64;
+    let mut draw = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let place = one.file.with_extension("damaged");
+    let mut told = 0;
+    for n in 0..120 {
+        let mut bytes = files[n % files.len()].clone();
+        for _ in 0..1 + draw(8) {
+            let at = draw(bytes.len());
+            bytes[at] = draw(256) as u8;
+        }
+        // The first packets as often as all others together.
+        let at = draw(400);
+        bytes[at] = draw(256) as u8;
+        fs::write(&place, &bytes).expect("written");
+        if let Ok(story) = Story::of_capture(&place, &Choice::Largest) {
+            assert!(!story.text().is_empty() && serde_json::to_string(&story).is_ok());
+            told += 1;
+        }
+    }
+    assert!(told > 30, "{told}");
+}
+
+/// The end of the last whole packet of a pcap.
+fn whole_packets(pcap: &[u8]) -> usize {
+    let mut at = 24;
+    loop {
+        let Some(length) = pcap.get(at + 8..at + 12) else { return at };
+        let length = u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
+        if at + 16 + length > pcap.len() {
+            return at;
+        }
+        at += 16 + length;
+    }
+}

@@ -47,7 +47,8 @@ pub(crate) struct Args {
     /// Write the verdicts as JUnit's test cases
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write a page with the verdicts, and the rate and the queue on each path
+    /// Write a page with the verdicts, and the rate and the queue on each path; of a file, with the
+    /// rate, the data in flight and the round trips
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// Fail when a grade is worse than in this file, which is what --json printed, or a defect is

@@ -19,7 +19,10 @@ fn a_baseline_that_is_none_is_bad_input() {
 
 #[test]
 fn a_capture_is_told_in_words_and_as_an_object() {
-    let words = run(fullpipe(&root(), &["judge", "--pcap", CAPTURE]));
+    let dir = tempfile::tempdir().expect("a directory");
+    let page = dir.path().join("x.html");
+    let report = page.to_str().expect("UTF-8");
+    let words = run(fullpipe(&root(), &["judge", "--pcap", CAPTURE, "--report", report]));
     assert_eq!(words.code, Some(0), "{}", words.stderr);
     let text = String::from_utf8(words.stdout).expect("text");
     for says in
@@ -27,6 +30,8 @@ fn a_capture_is_told_in_words_and_as_an_object() {
     {
         assert!(text.contains(says), "{says}: {text}");
     }
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("<svg") && page.contains("In flight"), "{page:.300}");
     let object = run(fullpipe(&root(), &["judge", "--json", "--pcap", CAPTURE]));
     assert_eq!(object.code, Some(0), "{}", object.stderr);
     let object: serde_json::Value = serde_json::from_slice(&object.stdout).expect("one object");

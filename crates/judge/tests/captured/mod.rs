@@ -102,11 +102,11 @@ impl Half {
     /// What arrives at this end from the other's direction.
     fn receive(&mut self, now: Instant, other: &mut Path<Vec<u8>>) {
         while let Some(event) = other.poll(now) {
-            if let Event::Delivered(mut packet) = event {
+            if let Event::Delivered(packet) = event {
                 if let Some(pcap) = &mut self.pcap {
                     pcap.note(now, &packet.payload);
                 }
-                self.endpoint.receive(now, &mut packet.payload);
+                self.endpoint.receive(now, &packet.payload);
             }
         }
     }

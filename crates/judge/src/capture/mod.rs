@@ -4,8 +4,12 @@
 //! sender's view. All that comes after is the same for each kind of file: figures, the kind of
 //! algorithm, the defects that the flow proves, and what cannot be known from it.
 
+mod defects;
+mod events;
+mod figures;
 mod file;
 mod flow;
+mod kind;
 mod measure;
 mod packet;
 mod page;
@@ -13,6 +17,8 @@ mod place;
 mod qlog;
 mod story;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod udp;
 mod verdict;
 
@@ -22,10 +28,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub use figures::{Course, Dip, Episode, Figures, Spread, Start};
 use file::Frame;
 use flow::Flow;
 pub use flow::{Place, Unknown};
-pub use measure::{Course, Dip, Episode, Figures, Spread, Start};
 use packet::{Packet, Transport};
 pub use page::page;
 use place::Placed;

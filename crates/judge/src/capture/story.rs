@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::figures::{Figures, Spread};
 use super::flow::{Flow, Place};
-use super::measure::{Figures, Spread, View};
+use super::measure::View;
 use super::verdict::Verdict;
 use super::{CaptureError, Choice, Listed, read_capture, read_qlog};
 

@@ -1,0 +1,165 @@
+//! Flows that are made by hand: what no capture of an own sender has.
+
+use super::flow::{At, Flow, Lost, Place, Sending, Sent};
+use super::measure::View;
+use super::packet::Tcp;
+use super::place::Placed;
+use super::story::Story;
+use super::tcp::{self, Segment};
+use super::udp::{self, Datagram};
+use crate::program::judge::Kind;
+
+/// Bytes of data in a full segment with time stamps.
+const MSS: u32 = 1448;
+
+fn segment(at_ms: f64, is_data_way: bool, tcp: Tcp) -> Segment {
+    Segment { at_s: at_ms / 1e3, is_data_way, marked: false, tcp }
+}
+
+/// A handshake that the sender of the data begins: so long to the receiver and back from the
+/// capture, and so long to the sender.
+fn handshake(isn: u32, ahead_ms: f64, behind_ms: f64) -> Vec<Segment> {
+    let syn = Tcp { syn: true, mss: Some(1460), scale: Some(7), window: 65535, ..Tcp::default() };
+    let stamped = |tsval, tsecr| Some((tsval, tsecr));
+    vec![
+        segment(0.0, true, Tcp { seq: isn, timestamps: stamped(1, 0), ..syn }),
+        segment(
+            ahead_ms,
+            false,
+            Tcp { ack: Some(isn.wrapping_add(1)), timestamps: stamped(1, 1), ..syn },
+        ),
+        segment(
+            ahead_ms + behind_ms,
+            true,
+            Tcp {
+                seq: isn.wrapping_add(1),
+                ack: Some(1),
+                timestamps: stamped(2, 1),
+                ..Tcp::default()
+            },
+        ),
+    ]
+}
+
+fn data(at_ms: f64, seq: u32, payload: u32) -> Segment {
+    let timestamps = Some((at_ms as u32 + 2, 1));
+    segment(at_ms, true, Tcp { seq, payload, ack: Some(1), timestamps, ..Tcp::default() })
+}
+
+fn ack(at_ms: f64, ack: u32) -> Segment {
+    let timestamps = Some((at_ms as u32 + 2, 2));
+    segment(at_ms, false, Tcp { ack: Some(ack), window: 60_000, timestamps, ..Tcp::default() })
+}
+
+fn told(segments: &[Segment]) -> Story {
+    let flow = tcp::flow(segments, &Placed::of(segments));
+    Story::of("pcap", None, &flow, Vec::new(), 0)
+}
+
+/// A segment of 64 kB is many packets, and an acknowledgement may end inside it.
+#[test]
+fn segments_before_they_are_divided_count_as_many_packets() {
+    // The numbers pass the end of their 32 bits.
+    let isn = u32::MAX - 20_000;
+    let first = isn.wrapping_add(1);
+    let mut all = handshake(isn, 40.0, 0.01);
+    for n in 0..10_u32 {
+        let begin = first.wrapping_add(n * 20 * MSS);
+        let at_ms = 50.0 + 40.0 * f64::from(n);
+        all.push(data(at_ms, begin, 20 * MSS));
+        all.push(ack(at_ms + 20.0, begin.wrapping_add(7 * MSS)));
+        all.push(ack(at_ms + 21.0, begin.wrapping_add(20 * MSS)));
+    }
+    let figures = told(&all).figures;
+    assert_eq!((figures.sent_packets, figures.packet_bytes), (200, f64::from(MSS)));
+    assert_eq!(figures.sent_bytes, f64::from(200 * MSS));
+    assert_eq!(figures.bytes_per_ack.expect("acknowledgements").max, f64::from(13 * MSS));
+    assert_eq!(figures.resent_packets, Some(0));
+    assert_eq!(figures.inflight_bytes.expect("known").max, f64::from(20 * MSS));
+}
+
+#[test]
+fn a_capture_between_the_ends_is_neither_end() {
+    for (ahead, behind, place) in [
+        (40.0, 0.01, Place::Sender),
+        (0.01, 40.0, Place::Receiver),
+        (10.0, 30.0, Place::Between),
+        (38.0, 2.0, Place::Sender),
+    ] {
+        let mut all = handshake(7, ahead, behind);
+        all.push(data(100.0, 8, MSS));
+        let placed = Placed::of(&all);
+        assert_eq!(placed.place, place, "{}", placed.why);
+        assert!((placed.handshake_rtt_s.expect("known") - 1e-3 * (ahead + behind)).abs() < 1e-9);
+    }
+}
+
+/// Data that arrives behind later data, with an older time stamp, was overtaken; with a newer one
+/// it was sent again.
+#[test]
+fn what_was_overtaken_was_not_lost() {
+    let at_receiver = |late_tsval: u32| {
+        let mut all = handshake(0, 0.01, 40.0);
+        all.push(data(100.0, 1, MSS));
+        all.push(data(102.0, 1 + 2 * MSS, MSS));
+        let mut late = data(110.0, 1 + MSS, MSS);
+        late.tcp.timestamps = Some((late_tsval, 1));
+        all.push(late);
+        all.push(ack(110.1, 1 + 3 * MSS));
+        told(&all).figures
+    };
+    let (overtaken, again) = (at_receiver(103), at_receiver(150));
+    assert_eq!((overtaken.reordered_packets, overtaken.resent_packets), (Some(1), Some(0)));
+    assert_eq!((again.reordered_packets, again.resent_packets), (Some(0), Some(1)));
+}
+
+/// A flow of so many packets in flight at each time, a packet a millisecond.
+fn flow_of(packets: impl Fn(f64) -> f64, lost: Vec<Lost>) -> Flow {
+    let mut flow = Flow::new("TCP", Place::Sender, String::new(), 1000.0);
+    for ms in 0..12_000_u32 {
+        let at_s = f64::from(ms) / 1e3;
+        flow.sent.push(Sent { at_s, bytes: 1000.0, packets: 1, sending: Sending::First });
+        flow.inflight.push(At { at_s, value: 1000.0 * packets(at_s) });
+        // The queue is what is in flight beyond 40 ms.
+        let value = 0.04_f64.max(packets(at_s) / 1e3);
+        flow.rtt.push(At { at_s, value });
+        flow.acked.push(super::flow::Acked { at_s, bytes: 1000.0 });
+    }
+    flow.lost = lost;
+    flow
+}
+
+/// Forty packets that are lost together are one event: a rate of losses says nothing then.
+#[test]
+fn losses_that_come_together_are_no_random_loss() {
+    let lost = |ms: u32| Lost { at_s: 6.0 + f64::from(ms) / 1e3, bytes: 1000.0, packets: 1 };
+    let packets = |t: f64| if t < 6.05 { 100.0 } else { 50.0 + 8.0 * (t - 6.05) };
+    let flow = flow_of(packets, (0..40).map(lost).collect());
+    let story = Story::of("pcap", None, &flow, Vec::new(), 0);
+    let kind = story.verdict.looks.kind;
+    assert!(matches!(kind, Kind::LossBased { decrease: Some(0.4..0.7) }), "{}", story.text());
+    assert!(View::of(&flow).loss_events(3.0) < 3e-4);
+}
+
+/// Both ends take part in the spin bit: it tells the round trip and the place without a handshake.
+#[test]
+fn the_spin_bit_tells_round_trip_and_place() {
+    let bit = |ms: u32, late: u32| (ms.saturating_sub(late) / 40) % 2 == 1;
+    let byte = |is_set: bool| if is_set { 0x60 } else { 0x40 };
+    let mut datagrams = Vec::new();
+    for ms in 0..2000_u32 {
+        let at_s = f64::from(ms) / 1e3;
+        // The other end turns the bit; it comes here, and this end repeats it 0.1 ms later.
+        if ms % 2 == 0 {
+            datagrams.push(Datagram::of(at_s, false, &[byte(bit(ms, 0)), 0], 40));
+        }
+        datagrams.push(Datagram::of(at_s + 1e-4, true, &[byte(bit(ms, 0)), 0], 1200));
+    }
+    let flow = udp::flow(&datagrams);
+    assert_eq!((flow.protocol, flow.place), ("QUIC", Place::Sender), "{}", flow.place_why);
+    let story = Story::of("pcap", None, &flow, Vec::new(), 0);
+    let rtt = story.figures.rtt_ms.expect("round trips");
+    assert!((39.0..41.5).contains(&rtt.p50), "{rtt:?}");
+    assert_eq!(story.figures.resent_packets, None);
+    assert!(story.text().contains("QUIC encrypts"), "{}", story.text());
+}

@@ -12,12 +12,12 @@ use crate::common::{Running, Said, fullpipe, run};
 fullpipe_testkit::tests! {
     [Root, Tun] a_server_that_is_none_is_bad_input;
     long [Root, Tun, Iperf3]
-        a_capture_tells_the_kernels_bbr_and_cubic_apart,
         what_transfers_too_little_is_refused_in_one_line,
         ctrl_c_keeps_what_was_judged;
     // Beside other programs its rate wavers, and the rule that finds its defect is not the same in
     // both runs.
     long timed [Root, Tun, Iperf3]
+        a_capture_tells_the_kernels_bbr_and_cubic_apart,
         a_window_that_never_grows_is_broken_and_a_baseline_of_it_is_met;
 }
 

@@ -80,7 +80,7 @@ Examples:
   fullpipe judge --server 'iperf3 -s -p {port}' -- iperf3 -c {host} -p {port} -t 100
   sudo fullpipe judge --quick -- iperf3 -c {host} -t 100 -C bbr
   fullpipe judge --udp 0=127.0.0.1:4433 -- my-quic-client https://localhost:{port}/large-file
-  fullpipe judge --pcap bug-report.pcapng --flow 10.0.0.1:443
+  fullpipe judge --pcap scenarios/captures/bbr3.pcap.gz --flow 10.0.0.2:80
   fullpipe judge --quick --udp 0=127.0.0.1:4433 --json --baseline before.json --junit judge.xml -- my-quic-client …
 
 Exit status: 0 nothing is broken, 1 something is or is worse than the baseline, 2 bad input or a command that cannot be

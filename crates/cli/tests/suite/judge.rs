@@ -64,3 +64,14 @@ fn files_that_are_none_are_bad_input() {
         ],
     );
 }
+
+#[test]
+fn the_example_of_the_help_about_a_file_runs() {
+    let help = run(fullpipe(&root(), &["judge", "--help"]));
+    let help = String::from_utf8(help.stdout).expect("text");
+    let mut lines = help.lines().map(str::trim);
+    let example = lines.find(|line| line.starts_with("fullpipe judge --pcap")).expect("one");
+    let args: Vec<&str> = example.split_whitespace().skip(1).collect();
+    let said = run(fullpipe(&root(), &args));
+    assert_eq!(said.code, Some(0), "{example}: {}", said.stderr);
+}

@@ -1,46 +1,233 @@
-//! A layer between noq and a connection's TLS, for both ends: around the packet protection of its
-//! data, or as an onlooker.
+//! A layer between noq and a connection's TLS, for both ends: at the packet protection of its data,
+//! or as an onlooker.
 
 use std::any::Any;
 use std::sync::Arc;
 
-use noq::crypto::{ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session};
-use noq::{ConnectionId, Side};
+use bytes::BytesMut;
+use noq::crypto::{
+    self, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
+    UnsupportedVersion,
+};
+use noq::{ConnectError, ConnectionId, PathId, Side};
 use noq_proto::TransportError;
 use noq_proto::transport_parameters::TransportParameters;
 
-/// A layer between noq and a connection's TLS.
-pub trait Layer: Send + Sync + 'static {
-    /// The keys of data that noq gets for these, which are the first or those after a key update.
-    /// `header` protects the headers of what is sent, and stays the same.
-    fn around(&self, keys: PacketKeys, _header: &Arc<dyn HeaderKey>) -> PacketKeys {
-        keys
-    }
+/// The last bytes of a packet, by which a socket knows it again. All cipher suites have so many.
+pub(crate) const TAG_BYTES: usize = 16;
+/// See [`TAG_BYTES`].
+pub(crate) type Tag = [u8; TAG_BYTES];
+
+/// A layer of one connection; clones are of the same.
+pub(crate) trait Layer: Clone + Send + Sync + 'static {
+    /// True if it looks at packets of data.
+    const SEES_DATA: bool;
+
+    /// A packet that is sent instead of another, with its number.
+    type Second;
+
+    /// TLS begins, with these transport parameters of this end's.
+    fn starts(&self, _own: &TransportParameters) {}
 
     /// TLS has read a part of the handshake, and the answer to it was not sent yet.
     fn handshake(&self, _session: &dyn Session) {}
 
     /// The peer's transport parameters, each time that noq reads them.
     fn parameters(&self, _parameters: &TransportParameters) {}
+
+    /// A packet of data is about to be protected. The layer may change it, with the length that it
+    /// has, and make a second one.
+    fn sends(&self, _packet: &mut Packet<'_>) -> Option<Self::Second> {
+        None
+    }
+
+    /// The packet with this tag has a second one.
+    fn has_second(&self, _tag: Tag, _second: Self::Second) {}
+
+    /// A packet of data was opened.
+    ///
+    /// # Errors
+    /// noq drops the packet.
+    fn opened(&self, _header: &[u8], _payload: &mut BytesMut) -> Result<(), CryptoError> {
+        Ok(())
+    }
 }
 
-/// The keys of data in both directions.
-pub type PacketKeys = KeyPair<Box<dyn PacketKey>>;
+/// A packet of data before its protection.
+pub(crate) struct Packet<'a> {
+    key: &'a dyn PacketKey,
+    header_key: &'a dyn HeaderKey,
+    path: PathId,
+    pub(crate) number: u64,
+    header: &'a mut [u8],
+    /// With room for the tag.
+    behind: &'a mut [u8],
+}
+
+impl Packet<'_> {
+    /// Its bytes, with the tag.
+    pub(crate) fn len(&self) -> usize {
+        self.header.len() + self.behind.len()
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.behind[..self.payload_len()]
+    }
+
+    pub(crate) fn payload_mut(&mut self) -> &mut [u8] {
+        let bytes = self.payload_len();
+        &mut self.behind[..bytes]
+    }
+
+    fn payload_len(&self) -> usize {
+        self.behind.len().saturating_sub(self.key.tag_len())
+    }
+
+    /// The connection ID to which it goes.
+    pub(crate) fn destination(&self) -> Option<&[u8]> {
+        self.header.get(1..self.number_offset()?)
+    }
+
+    /// Writes another connection ID over that to which it goes, if that has the same length.
+    pub(crate) fn set_destination(&mut self, id: &[u8]) {
+        if let Some(place) = self.number_offset().and_then(|end| self.header.get_mut(1..end))
+            && place.len() == id.len()
+        {
+            place.copy_from_slice(id);
+        }
+    }
+
+    fn number_offset(&self) -> Option<usize> {
+        self.header.len().checked_sub(number_bytes(self.header)?)
+    }
+
+    /// A packet with the same number and this payload, protected.
+    pub(crate) fn second(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        self.protect(self.header, payload)
+    }
+
+    /// A packet with the same number, to another connection ID and with this frame, filled up to so
+    /// many bytes, protected.
+    pub(crate) fn second_to(&self, id: &[u8], frame: &[u8], bytes: usize) -> Option<Vec<u8>> {
+        let (first, number) = (self.header.get(..1)?, self.header.get(self.number_offset()?..)?);
+        let header = [first, id, number].concat();
+        let mut payload = frame.to_vec();
+        payload.resize(bytes.checked_sub(header.len() + self.key.tag_len())?, 0);
+        self.protect(&header, &payload)
+    }
+
+    fn protect(&self, header: &[u8], payload: &[u8]) -> Option<Vec<u8>> {
+        let number_offset = header.len().checked_sub(number_bytes(header)?)?;
+        let mut packet = [header, payload].concat();
+        packet.resize(packet.len() + self.key.tag_len(), 0);
+        self.key.encrypt(self.path, self.number, &mut packet, header.len());
+        self.header_key.encrypt(number_offset, &mut packet);
+        Some(packet)
+    }
+}
+
+/// Bytes of the packet number in a short header without protection (RFC 9000 section 17.3.1).
+fn number_bytes(header: &[u8]) -> Option<usize> {
+    Some(usize::from(header.first()? & 3) + 1)
+}
+
+/// A server's TLS with this layer.
+pub(crate) fn server(
+    inner: Arc<dyn crypto::ServerConfig>,
+    layer: impl Layer,
+) -> Arc<dyn crypto::ServerConfig> {
+    Arc::new(Config { inner, layer })
+}
+
+/// A client's TLS with this layer.
+pub(crate) fn client(
+    inner: Arc<dyn crypto::ClientConfig>,
+    layer: impl Layer,
+) -> Arc<dyn crypto::ClientConfig> {
+    Arc::new(Config { inner, layer })
+}
+
+/// A server's TLS that shows each part of a handshake, once it is read and before it is answered.
+pub fn on_handshake(
+    inner: Arc<dyn crypto::ServerConfig>,
+    look: impl Fn(&dyn Session) + Send + Sync + 'static,
+) -> Arc<dyn crypto::ServerConfig> {
+    server(inner, Onlooker(Arc::new(look)))
+}
+
+struct Onlooker<F>(Arc<F>);
+
+impl<F> Clone for Onlooker<F> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<F: Fn(&dyn Session) + Send + Sync + 'static> Layer for Onlooker<F> {
+    const SEES_DATA: bool = false;
+
+    type Second = ();
+
+    fn handshake(&self, session: &dyn Session) {
+        (self.0)(session);
+    }
+}
+
+struct Config<C: ?Sized, L> {
+    layer: L,
+    inner: Arc<C>,
+}
+
+impl<L: Layer> crypto::ServerConfig for Config<dyn crypto::ServerConfig, L> {
+    fn initial_keys(&self, version: u32, id: ConnectionId) -> Result<Keys, UnsupportedVersion> {
+        self.inner.initial_keys(version, id)
+    }
+
+    fn retry_tag(&self, version: u32, first_id: ConnectionId, packet: &[u8]) -> [u8; 16] {
+        self.inner.retry_tag(version, first_id, packet)
+    }
+
+    fn start_session(&self, version: u32, own: &TransportParameters) -> Box<dyn Session> {
+        self.layer.starts(own);
+        Layered::boxed(self.inner.start_session(version, own), &self.layer)
+    }
+}
+
+impl<L: Layer> crypto::ClientConfig for Config<dyn crypto::ClientConfig, L> {
+    fn start_session(
+        &self,
+        version: u32,
+        server_name: &str,
+        own: &TransportParameters,
+    ) -> Result<Box<dyn Session>, ConnectError> {
+        self.layer.starts(own);
+        let session = self.inner.start_session(version, server_name, own)?;
+        Ok(Layered::boxed(session, &self.layer))
+    }
+}
 
 /// A connection's TLS with a layer.
-pub struct Layered<L> {
+struct Layered<L> {
     inner: Box<dyn Session>,
     layer: L,
     /// Keys that the handshake has given: first those of the handshake, then those of data.
     given: usize,
-    /// Header protection of data to the peer.
+    /// Header protection of data to the peer. It stays the same in a key update.
     header: Option<Arc<dyn HeaderKey>>,
 }
 
 impl<L: Layer> Layered<L> {
-    /// `inner` with `layer` around its packet protection.
-    pub fn new(inner: Box<dyn Session>, layer: L) -> Self {
-        Self { inner, layer, given: 0, header: None }
+    fn boxed(inner: Box<dyn Session>, layer: &L) -> Box<dyn Session> {
+        Box::new(Self { inner, layer: layer.clone(), given: 0, header: None })
+    }
+
+    fn around(&self, keys: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
+        // There are no keys of data before there is one of their headers.
+        let Some(header) = self.header.clone().filter(|_| L::SEES_DATA) else { return keys };
+        let key = |inner| -> Box<dyn PacketKey> {
+            Box::new(Key { inner, header: header.clone(), layer: self.layer.clone() })
+        };
+        KeyPair { local: key(keys.local), remote: key(keys.remote) }
     }
 }
 
@@ -51,19 +238,15 @@ impl<L: Layer> Session for Layered<L> {
         if self.given == 2 {
             let header: Arc<dyn HeaderKey> = keys.header.local.into();
             keys.header.local = Box::new(Shared(header.clone()));
-            keys.packet = self.layer.around(keys.packet, &header);
             self.header = Some(header);
+            keys.packet = self.around(keys.packet);
         }
         Some(keys)
     }
 
-    fn next_1rtt_keys(&mut self) -> Option<PacketKeys> {
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
         let keys = self.inner.next_1rtt_keys()?;
-        // There is no update of keys that were not given.
-        Some(match &self.header {
-            Some(header) => self.layer.around(keys, header),
-            None => keys,
-        })
+        Some(self.around(keys))
     }
 
     fn initial_keys(&self, dst_cid: ConnectionId, side: Side) -> Keys {
@@ -135,24 +318,45 @@ impl HeaderKey for Shared {
     }
 }
 
-/// Bytes of the packet number in a short header without protection (RFC 9000 section 17.3.1).
-pub(crate) fn number_bytes(header: &[u8]) -> Option<usize> {
-    Some(usize::from(header.first()? & 3) + 1)
+/// A key of data below a layer.
+struct Key<L> {
+    inner: Box<dyn PacketKey>,
+    header: Arc<dyn HeaderKey>,
+    layer: L,
 }
 
-/// A packet of this header and this payload, protected.
-pub(crate) fn protect(
-    key: &dyn PacketKey,
-    header_key: &dyn HeaderKey,
-    path: noq::PathId,
-    number: u64,
-    header: &[u8],
-    payload: &[u8],
-) -> Option<Vec<u8>> {
-    let number_offset = header.len().checked_sub(number_bytes(header)?)?;
-    let mut packet = [header, payload].concat();
-    packet.resize(packet.len() + key.tag_len(), 0);
-    key.encrypt(path, number, &mut packet, header.len());
-    header_key.encrypt(number_offset, &mut packet);
-    Some(packet)
+impl<L: Layer> PacketKey for Key<L> {
+    fn encrypt(&self, path: PathId, number: u64, packet: &mut [u8], header_len: usize) {
+        let (header, behind) = packet.split_at_mut(header_len);
+        let (key, header_key) = (&*self.inner, &*self.header);
+        let mut plain = Packet { key, header_key, path, number, header, behind };
+        let second = self.layer.sends(&mut plain);
+        self.inner.encrypt(path, number, packet, header_len);
+        if let (Some(second), Some(tag)) = (second, packet.last_chunk()) {
+            self.layer.has_second(*tag, second);
+        }
+    }
+
+    fn decrypt(
+        &self,
+        path: PathId,
+        number: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
+        self.inner.decrypt(path, number, header, payload)?;
+        self.layer.opened(header, payload)
+    }
+
+    fn tag_len(&self) -> usize {
+        self.inner.tag_len()
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.inner.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.inner.integrity_limit()
+    }
 }

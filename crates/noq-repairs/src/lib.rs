@@ -6,15 +6,15 @@ mod amplification;
 mod filter;
 mod layer;
 mod preferred;
+mod sockets;
 mod version;
 pub mod wire;
 
 pub use amplification::{Guard, Peer};
-pub use layer::{Layer, Layered, PacketKeys};
+pub use layer::on_handshake;
 pub use preferred::client::Move;
-pub use preferred::server::all_in_one;
 pub use preferred::{NoPreferredAddress, PreferredAddress};
+pub use sockets::{client_socket, server_socket};
 pub use version::{
-    ClientCrypto, Handshake, Moved, Notes, QuicVersions, ServerCrypto, UnknownVersions,
-    client_socket, retry_tag,
+    ClientCrypto, Handshake, Moved, Notes, QuicVersions, ServerCrypto, UnknownVersions, retry_tag,
 };

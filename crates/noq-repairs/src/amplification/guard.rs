@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 
 use noq::ServerConfig;
 
-use super::paths::Crypto;
+use super::paths::Watch;
 use super::peer::{CID_BYTES, Cid, Peer};
 use crate::aging::Aging;
+use crate::layer;
 use crate::wire::header::{LongType, long_headers, long_version};
 
 /// Anti-amplification factor: largest ratio of bytes sent to bytes received (RFC 9000 section 8.1).
@@ -95,7 +96,7 @@ impl Guard {
             peer.handshake_done();
         }
         let mut config = config.clone();
-        config.crypto = Arc::new(Crypto { inner: config.crypto.clone(), peer: peer.clone() });
+        config.crypto = layer::server(config.crypto.clone(), Watch(peer.clone()));
         (Arc::new(config), peer)
     }
 

@@ -1,5 +1,10 @@
 use super::*;
+use std::task::Context;
+
+use noq::udp::Transmit;
+
 use crate::amplification::peer::Challenge;
+use crate::filter::{NotTaken, OnSend};
 
 fn packet(kind: u8, destination: &[u8], source: &[u8], bytes: usize) -> Vec<u8> {
     let mut packet = vec![0xc0 | kind << 4, 0, 0, 0, 1, destination.len() as u8];
@@ -194,4 +199,41 @@ fn an_address_that_says_nothing_for_long_is_forgotten() {
         guard.received(address(2), &data(&SERVER, 30), now + Duration::from_secs(60 * minute));
     }
     assert!(!permit(&guard, address(1), &[0; 30]));
+}
+
+#[test]
+fn what_the_system_does_not_take_counts_once() {
+    let guard = Guard::default();
+    let (now, first, second) = (Instant::now(), address(1), address(2));
+    let filter = guard.filter();
+    let (_endpoints, mut sender) = (filter.sender(), filter.sender());
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut asked = |to, contents: &[u8], segment_size, is_taken: bool| {
+        let transmit =
+            Transmit { destination: to, ecn: None, contents, segment_size, src_ip: None };
+        let permitted = sender.on_send(&transmit, &mut cx);
+        let refused = (!is_taken).then(|| sender.not_taken(&transmit));
+        (permitted, refused)
+    };
+    let peer = peer(&guard, first, &[SERVER]);
+    guard.received(first, &packet(0, &SERVER, &CLIENT, 1200), now);
+    let handshake = packet(0, &CLIENT, &SERVER, 3600);
+    for _ in 0..3 {
+        let refused = asked(first, &handshake, None, false);
+        assert_eq!(refused, (OnSend::Keep, Some(NotTaken::Wait)));
+    }
+    assert_eq!(asked(first, &handshake, None, true), (OnSend::Keep, None));
+    assert_eq!(asked(first, &[0; 1], None, true).0, OnSend::Wait);
+    peer.handshake_done();
+    let refused = asked(first, &[0; 60_000], Some(1200), false);
+    assert_eq!(refused, (OnSend::Keep, Some(NotTaken::Wait)));
+    // Elsewhere data must not wait for what the address lacks.
+    assert_eq!(asked(second, &[0; 30], None, true).0, OnSend::Drop);
+    guard.received(second, &data(&SERVER, 40), now);
+    assert_eq!(asked(second, &[0; 120], Some(60), true).0, OnSend::Split);
+    assert_eq!(asked(second, &[0; 121], None, true).0, OnSend::Drop);
+    let lost = asked(second, &[0; 120], None, false);
+    assert_eq!(lost, (OnSend::Keep, Some(NotTaken::Lose)));
+    assert_eq!(asked(second, &[0; 1], None, true).0, OnSend::Drop);
+    assert_eq!(asked(first, &[0; 60_000], Some(1200), true).0, OnSend::Keep);
 }

@@ -1,23 +1,20 @@
-//! The server's UDP socket between noq and the system: what noq never gets to see, and what it may
-//! not send.
+//! The anti-amplification limit of a server, as a filter at its socket: what noq never gets to see,
+//! and what it may not send.
 
 mod guard;
 mod paths;
 mod peer;
 
-use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::Context;
 use std::time::Instant;
 
-use noq::udp::{RecvMeta, Transmit};
-use noq::{AsyncUdpSocket, UdpSender};
+use noq::udp::Transmit;
 
-use crate::filter::keep;
+use crate::filter::{Filter, NotTaken, OnReceive, OnSend, Outgoing};
 use crate::wire::V1;
 use crate::wire::header::{MIN_INITIAL_BYTES, long_version};
 pub use guard::Guard;
@@ -25,61 +22,39 @@ use guard::Permit;
 pub use peer::Peer;
 
 impl Guard {
-    /// The socket with this guard before it.
-    pub fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
-        Box::new(Socket { inner: socket, guard: self.clone(), senders: AtomicUsize::new(0) })
+    /// The filter of a server's socket.
+    pub(crate) fn filter(&self) -> Box<dyn Filter> {
+        Box::new(Guarded { guard: self.clone(), senders: AtomicUsize::new(0) })
     }
 }
 
 #[derive(Debug)]
-struct Socket {
-    inner: Box<dyn AsyncUdpSocket>,
+struct Guarded {
     guard: Guard,
     /// Senders so far.
     senders: AtomicUsize,
 }
 
-impl AsyncUdpSocket for Socket {
-    /// noq makes one for the endpoint, for what is of no connection, and then one for each
-    /// connection. A Retry of the endpoint's has a random connection ID that may be a connection's
-    /// by chance, so whose a sender is cannot be told by what it sends alone.
-    fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        Box::pin(Sender {
-            inner: self.inner.create_sender(),
+impl Filter for Guarded {
+    fn on_receive(&self, from: SocketAddr, datagram: &mut [u8], now: Instant) -> OnReceive {
+        if !is_acceptable(datagram) {
+            return OnReceive::Drop;
+        }
+        self.guard.received(from, datagram, now);
+        OnReceive::Keep
+    }
+
+    /// The first is the endpoint's, for what is of no connection. A Retry of the endpoint's has a
+    /// random connection ID that may be a connection's by chance, so whose a sender is cannot be
+    /// told by what it sends alone.
+    fn sender(&self) -> Box<dyn Outgoing> {
+        Box::new(Sender {
             guard: self.guard.clone(),
             is_endpoints: self.senders.fetch_add(1, Ordering::Relaxed) == 0,
             peer: None,
             open: None,
+            permitted: Permitted::Freely,
         })
-    }
-
-    fn poll_recv(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &mut [IoSliceMut<'_>],
-        meta: &mut [RecvMeta],
-    ) -> Poll<io::Result<usize>> {
-        let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
-        let now = Instant::now();
-        for (buf, meta) in bufs.iter_mut().zip(meta.iter_mut()).take(count) {
-            meta.len = keep(&mut buf[..meta.len], meta.stride, is_acceptable);
-            for datagram in buf[..meta.len].chunks(meta.stride.max(1)) {
-                self.guard.received(meta.addr, datagram, now);
-            }
-        }
-        Poll::Ready(Ok(count))
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
-    }
-
-    fn max_receive_segments(&self) -> NonZeroUsize {
-        self.inner.max_receive_segments()
-    }
-
-    fn may_fragment(&self) -> bool {
-        self.inner.may_fragment()
     }
 }
 
@@ -96,99 +71,93 @@ fn is_acceptable(datagram: &[u8]) -> bool {
 
 #[derive(Debug)]
 struct Sender {
-    inner: Pin<Box<dyn UdpSender>>,
     guard: Guard,
     is_endpoints: bool,
     /// The connection, once it has sent something.
     peer: Option<Arc<Peer>>,
     /// The address that everything may be sent to, and until which generation.
     open: Option<(SocketAddr, u64)>,
+    /// Of what was let through last.
+    permitted: Permitted,
+}
+
+/// A reason to let something through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Permitted {
+    /// The address is validated.
+    Freely,
+    /// Of no connection or of a handshake, and counted by the guard.
+    ByGuard,
+    /// Counted by the connection.
+    ByPeer,
 }
 
 impl Sender {
-    /// A datagram of a handshake, or of no connection. It waits until the peer may be sent more.
-    /// `None`: the handshake is over.
-    fn send_or_wait(
-        &mut self,
-        transmit: &Transmit<'_>,
-        cx: &mut Context<'_>,
-    ) -> Option<Poll<io::Result<()>>> {
-        let (to, contents) = (transmit.destination, transmit.contents);
-        let is_over =
-            |peer: &Option<Arc<Peer>>| peer.as_ref().is_some_and(|p| !p.is_in_handshake());
-        if is_over(&self.peer) {
-            return None;
+    fn is_open(&mut self, to: SocketAddr) -> bool {
+        let Some(peer) = &self.peer else { return false };
+        let is_known = |(known, generation)| known == to && peer.is_still_open(generation);
+        if !self.open.is_some_and(is_known) {
+            self.open = peer.open_to(to).map(|generation| (to, generation));
         }
-        if !self.guard.permit(to, contents, cx.waker()) {
-            // It may have ended before there was somebody to be woken.
-            return (!is_over(&self.peer)).then_some(Poll::Pending);
-        }
-        let sent = self.inner.as_mut().poll_send(transmit, cx);
-        if sent.is_pending() {
-            self.guard.take_back(to, contents);
-        }
-        Some(sent)
+        self.open.is_some()
     }
 
-    /// Sends datagrams of a connection that is validated on another path and must not wait for this
-    /// one. Each datagram is sent by itself; one that may not be sent is lost, and noq detects the
-    /// loss.
-    fn send_or_lose(
-        &mut self,
-        transmit: &Transmit<'_>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        let size = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
-        for datagram in transmit.contents.chunks(size) {
-            let permit = self.peer.as_ref().and_then(|p| p.permit(transmit.destination, datagram));
-            let contents = match &permit {
-                Some(Permit::Yes) => datagram,
-                Some(Permit::Instead(small)) => small,
-                Some(Permit::No) | None => continue,
-            };
-            let one = Transmit { contents, segment_size: None, ..*transmit };
-            // One that the system does not take now is lost as well.
-            if let Poll::Ready(Err(error)) = self.inner.as_mut().poll_send(&one, cx) {
-                return Poll::Ready(Err(error));
-            }
-        }
-        Poll::Ready(Ok(()))
+    fn is_in_handshake(&self) -> bool {
+        self.peer.as_ref().is_none_or(|peer| peer.is_in_handshake())
     }
 }
 
-impl UdpSender for Sender {
-    fn poll_send(
-        mut self: Pin<&mut Self>,
-        transmit: &Transmit<'_>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+impl Outgoing for Sender {
+    /// What is of a handshake, or of no connection, waits until its address may be sent more. A
+    /// connection that is validated on another path must not wait for this one: a datagram that may
+    /// not be sent is lost, and noq detects the loss.
+    fn on_send(&mut self, transmit: &Transmit<'_>, cx: &mut Context<'_>) -> OnSend {
+        let (to, contents) = (transmit.destination, transmit.contents);
         if self.peer.is_none() && !self.is_endpoints {
-            self.peer = self.guard.sender_of(transmit.contents);
+            self.peer = self.guard.sender_of(contents);
         }
-        let to = transmit.destination;
-        if let (Some((known, generation)), Some(peer)) = (self.open, &self.peer)
-            && known == to
-            && peer.is_still_open(generation)
-        {
-            return self.inner.as_mut().poll_send(transmit, cx);
+        if self.is_open(to) {
+            self.permitted = Permitted::Freely;
+            return OnSend::Keep;
         }
-        let open = self.peer.as_ref().and_then(|peer| peer.open_to(to));
-        self.open = open.map(|generation| (to, generation));
-        if open.is_some() {
-            return self.inner.as_mut().poll_send(transmit, cx);
+        if self.is_in_handshake() {
+            if self.guard.permit(to, contents, cx.waker()) {
+                self.permitted = Permitted::ByGuard;
+                return OnSend::Keep;
+            }
+            // It may have ended before there was somebody to be woken.
+            if self.is_in_handshake() {
+                return OnSend::Wait;
+            }
         }
-        match self.send_or_wait(transmit, cx) {
-            Some(sent) => sent,
-            None => self.send_or_lose(transmit, cx),
+        if transmit.segment_size.is_some_and(|size| size < contents.len()) {
+            return OnSend::Split;
+        }
+        self.permitted = Permitted::ByPeer;
+        match self.peer.as_ref().and_then(|peer| peer.permit(to, contents)) {
+            Some(Permit::Yes) => OnSend::Keep,
+            Some(Permit::Instead(small)) => {
+                OnSend::Rewrite { destination: to, contents: Some(small) }
+            }
+            Some(Permit::No) | None => OnSend::Drop,
+        }
+    }
+
+    fn not_taken(&mut self, transmit: &Transmit<'_>) -> NotTaken {
+        match self.permitted {
+            Permitted::Freely => NotTaken::Wait,
+            Permitted::ByGuard => {
+                self.guard.take_back(transmit.destination, transmit.contents);
+                NotTaken::Wait
+            }
+            // Its challenge counts as sent.
+            Permitted::ByPeer => NotTaken::Lose,
         }
     }
 
     /// One at a time unless everything may be sent, so that each can be counted and held back.
-    fn max_transmit_segments(&self) -> NonZeroUsize {
-        match self.open {
-            Some(_) => self.inner.max_transmit_segments(),
-            None => NonZeroUsize::MIN,
-        }
+    fn most_segments(&self, below: NonZeroUsize) -> NonZeroUsize {
+        if self.open.is_some() { below } else { NonZeroUsize::MIN }
     }
 }
 
@@ -220,16 +189,5 @@ mod tests {
         }
         assert!(is_acceptable(&[0x40]), "a short header");
         assert!(!is_acceptable(&[0xc0, 0, 0]), "no room for a version");
-    }
-
-    #[test]
-    fn what_is_left_of_a_batch_keeps_its_order_and_its_lengths() {
-        let short = |fill: u8| [&[0x40][..], &[fill; 9]].concat();
-        let bad = [&[0xc0, 9, 9, 9, 9][..], &[0; 5]].concat();
-        let mut batch = [short(1), bad.clone(), bad.clone(), short(2), bad, vec![0x40, 3]].concat();
-        let kept = keep(&mut batch, 10, is_acceptable);
-        assert_eq!(batch[..kept], [short(1), short(2), vec![0x40, 3]].concat());
-        let mut nothing = vec![0xc0; 25];
-        assert_eq!(keep(&mut nothing, 10, is_acceptable), 0);
     }
 }

@@ -9,10 +9,9 @@ use bytes::BytesMut;
 use noq::crypto::CryptoError;
 
 use super::guard::{FACTOR, Guard, Permit};
+use crate::layer::{TAG_BYTES, Tag};
 use crate::wire::frames::{PATH_FRAME_BYTES, PATH_RESPONSE, without_acks};
 
-/// The last bytes of a packet, by which the socket knows it again.
-pub(super) const TAG_BYTES: usize = 16;
 /// The length of noq's connection IDs.
 pub(super) const CID_BYTES: usize = 8;
 /// A connection ID that the server chose.
@@ -72,7 +71,7 @@ struct State {
     /// The address that data goes to.
     used: SocketAddr,
     /// Challenges that noq has made, by the last bytes of their packets, until they are sent.
-    challenges: Vec<([u8; TAG_BYTES], Challenge)>,
+    challenges: Vec<(Tag, Challenge)>,
     /// The data of challenges that were sent, and where.
     asked: Vec<([u8; 8], SocketAddr)>,
     /// Numbers of packets that the peer got in a smaller version.
@@ -203,7 +202,7 @@ impl Peer {
     }
 
     /// noq has made a packet with a PATH_CHALLENGE that ends with this tag.
-    pub(super) fn challenge(&self, tag: [u8; TAG_BYTES], challenge: Challenge) {
+    pub(super) fn challenge(&self, tag: Tag, challenge: Challenge) {
         let mut state = self.state();
         if state.challenges.len() >= MOST_CHALLENGES {
             state.challenges.remove(0);

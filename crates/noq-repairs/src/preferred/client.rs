@@ -6,21 +6,16 @@
 //! everything goes there. noq sees the address of the handshake throughout, so it keeps its RTT and
 //! its window, which RFC 9000 section 9.4 wants begun anew; a client that downloads sends little.
 
-use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::Context;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use noq::crypto::{self, CryptoError, HeaderKey, KeyPair, PacketKey, Session};
-use noq::udp::{RecvMeta, Transmit};
-use noq::{
-    AsyncUdpSocket, ConnectError, Connection, ConnectionId, Endpoint, PathId, UdpSender,
-    WeakConnectionHandle,
-};
+use noq::crypto::{self, CryptoError};
+use noq::udp::Transmit;
+use noq::{Connection, ConnectionId, Endpoint, PathId, WeakConnectionHandle};
 use noq_proto::transport_parameters::TransportParameters;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::watch;
@@ -28,13 +23,13 @@ use tokio::time::Instant;
 
 use super::scope::may_lead;
 use super::{Offer, offer};
-use crate::layer::{Layer, Layered, PacketKeys, number_bytes, protect};
+use crate::filter::{Filter, OnSend, Outgoing};
+use crate::layer::{self, Layer, Packet, Tag};
 use crate::wire::frames::{PATH_CHALLENGE, only_asks, responses};
 use crate::wire::header::long_version;
 
 /// Size of a datagram with a PATH_CHALLENGE (RFC 9000 section 8.2.1).
 const PROBE_BYTES: usize = 1200;
-const TAG_BYTES: usize = 16;
 /// Probes that are sent before the client stays where it is.
 const MOST_PROBES: u32 = 5;
 /// Shortest wait for the answer to a probe; it doubles with each.
@@ -76,7 +71,7 @@ struct State {
     /// Data of the PATH_CHALLENGE frames that were made.
     challenges: Vec<[u8; 8]>,
     /// A probe, by the last bytes of the packet that it is sent instead of.
-    probe: Option<([u8; TAG_BYTES], Vec<u8>)>,
+    probe: Option<(Tag, Vec<u8>)>,
 }
 
 impl Move {
@@ -96,12 +91,12 @@ impl Move {
 
     /// The client's TLS, so that the move sees the transport parameters and the packets of data.
     pub fn watch(&self, tls: Arc<dyn crypto::ClientConfig>) -> Arc<dyn crypto::ClientConfig> {
-        Arc::new(Crypto { inner: tls, moving: self.clone() })
+        layer::client(tls, self.clone())
     }
 
-    /// The client's socket.
-    pub fn wrap(&self, socket: Box<dyn AsyncUdpSocket>) -> Box<dyn AsyncUdpSocket> {
-        Box::new(Socket { inner: socket, moving: self.clone() })
+    /// The filter of the client's socket.
+    pub(crate) fn filter(&self) -> Box<dyn Filter> {
+        Box::new(self.clone())
     }
 
     /// Moves the connection, which is the only one of its endpoint, if its server wants that.
@@ -174,74 +169,60 @@ fn ping(connection: &WeakConnectionHandle) -> bool {
 
 impl State {
     /// A probe with this packet's number, if the packet may be lost.
-    fn make_probe(
-        &mut self,
-        key: &MovingKey,
-        path: PathId,
-        number: u64,
-        packet: &[u8],
-        header_len: usize,
-    ) -> Option<Vec<u8>> {
-        let (header, behind) = packet.split_at_checked(header_len)?;
-        let payload = behind.get(..behind.len().checked_sub(key.inner.tag_len())?)?;
-        let id = &self.offer?.id;
-        let first_id = destination_id(header)?;
+    fn make_probe(&mut self, packet: &Packet<'_>) -> Option<Vec<u8>> {
+        let id = self.offer?.id;
+        let first_id = packet.destination()?;
         // A larger packet asks whether the path carries it, which a probe does not tell.
-        let replaceable = packet.len() <= PROBE_BYTES && only_asks(payload);
+        let replaceable = packet.len() <= PROBE_BYTES && only_asks(packet.payload());
         if first_id == &id[..] || !replaceable {
             return None;
         }
         self.first_id = Some(ConnectionId::new(first_id));
-        let number_bytes = number_bytes(header)?;
-        let number_field = header.get(header.len() - number_bytes..)?;
-        let header = [&header[..1], id, number_field].concat();
         let mut data = [0; 8];
         SystemRandom::new().fill(&mut data).ok()?;
-        let mut payload = [&[PATH_CHALLENGE][..], &data].concat();
-        payload.resize(PROBE_BYTES.checked_sub(header.len() + key.inner.tag_len())?, 0);
         self.challenges.push(data);
-        protect(&*key.inner, &*key.header, path, number, &header, &payload)
+        let frame = [&[PATH_CHALLENGE][..], &data].concat();
+        packet.second_to(&id, &frame, PROBE_BYTES)
     }
 
     /// Writes the offer's connection ID into a packet with the first one, as long as noq has not
     /// changed to it.
-    fn readdress(&self, packet: &mut [u8], header_len: usize) {
+    fn readdress(&self, packet: &mut Packet<'_>) {
         let (Some(offer), Some(first)) = (&self.offer, &self.first_id) else { return };
-        let Some(header) = packet.get(..header_len) else { return };
-        if offer.id.len() == first.len() && destination_id(header) == Some(&first[..]) {
-            packet[1..1 + offer.id.len()].copy_from_slice(&offer.id);
+        if packet.destination() == Some(&first[..]) {
+            packet.set_destination(&offer.id);
         }
     }
 }
 
-/// The connection ID in a short header.
-fn destination_id(header: &[u8]) -> Option<&[u8]> {
-    header.get(1..header.len().checked_sub(number_bytes(header)?)?)
-}
-
-struct Crypto {
-    inner: Arc<dyn crypto::ClientConfig>,
-    moving: Move,
-}
-
-impl crypto::ClientConfig for Crypto {
-    fn start_session(
-        &self,
-        version: u32,
-        server_name: &str,
-        parameters: &TransportParameters,
-    ) -> Result<Box<dyn Session>, ConnectError> {
-        let session = self.inner.start_session(version, server_name, parameters)?;
-        Ok(Box::new(Layered::new(session, self.moving.clone())))
-    }
-}
-
 impl Layer for Move {
-    fn around(&self, keys: PacketKeys, header: &Arc<dyn HeaderKey>) -> PacketKeys {
-        let key = |inner| -> Box<dyn PacketKey> {
-            Box::new(MovingKey { inner, header: header.clone(), moving: self.clone() })
-        };
-        KeyPair { local: key(keys.local), remote: key(keys.remote) }
+    const SEES_DATA: bool = true;
+
+    type Second = Vec<u8>;
+
+    fn sends(&self, packet: &mut Packet<'_>) -> Option<Vec<u8>> {
+        match self.phase() {
+            Phase::Waiting | Phase::Stays => {}
+            Phase::Probing => return self.state().make_probe(packet),
+            Phase::Moved => self.state().readdress(packet),
+        }
+        None
+    }
+
+    fn has_second(&self, tag: Tag, probe: Vec<u8>) {
+        self.state().probe = Some((tag, probe));
+    }
+
+    fn opened(&self, _header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+        if self.phase() == Phase::Probing {
+            let state = self.state();
+            let answered = responses(payload).any(|data| state.challenges.contains(&data));
+            drop(state);
+            if answered {
+                self.turn(Phase::Moved);
+            }
+        }
+        Ok(())
     }
 
     /// The last ones count: before them a client that resumes a session has those of the session.
@@ -257,153 +238,56 @@ impl Layer for Move {
     }
 }
 
-struct MovingKey {
-    inner: Box<dyn PacketKey>,
-    header: Arc<dyn HeaderKey>,
-    moving: Move,
-}
-
-impl PacketKey for MovingKey {
-    fn encrypt(&self, path: PathId, number: u64, packet: &mut [u8], header_len: usize) {
-        let mut probe = None;
-        match self.moving.phase() {
-            Phase::Waiting | Phase::Stays => {}
-            Phase::Probing => {
-                let mut state = self.moving.state();
-                probe = state.make_probe(self, path, number, packet, header_len);
-            }
-            Phase::Moved => self.moving.state().readdress(packet, header_len),
-        }
-        self.inner.encrypt(path, number, packet, header_len);
-        if let (Some(probe), Some(tag)) = (probe, packet.last_chunk()) {
-            self.moving.state().probe = Some((*tag, probe));
-        }
+/// To noq the preferred address is that of the handshake.
+impl Filter for Move {
+    fn seen(&self, from: SocketAddr) -> SocketAddr {
+        let looks = matches!(self.phase(), Phase::Probing | Phase::Moved);
+        if looks && self.state().address == Some(from) { self.0.server } else { from }
     }
 
-    fn decrypt(
-        &self,
-        path: PathId,
-        number: u64,
-        header: &[u8],
-        payload: &mut BytesMut,
-    ) -> Result<(), CryptoError> {
-        self.inner.decrypt(path, number, header, payload)?;
-        if self.moving.phase() == Phase::Probing {
-            let state = self.moving.state();
-            let answered = responses(payload).any(|data| state.challenges.contains(&data));
-            drop(state);
-            if answered {
-                self.moving.turn(Phase::Moved);
-            }
-        }
-        Ok(())
-    }
-
-    fn tag_len(&self) -> usize {
-        self.inner.tag_len()
-    }
-
-    fn confidentiality_limit(&self) -> u64 {
-        self.inner.confidentiality_limit()
-    }
-
-    fn integrity_limit(&self) -> u64 {
-        self.inner.integrity_limit()
+    fn sender(&self) -> Box<dyn Outgoing> {
+        Box::new(self.clone())
     }
 }
 
-/// A socket in which the preferred address is that of the handshake.
-#[derive(Debug)]
-struct Socket {
-    inner: Box<dyn AsyncUdpSocket>,
-    moving: Move,
-}
-
-impl AsyncUdpSocket for Socket {
-    fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        Box::pin(Sender { inner: self.inner.create_sender(), moving: self.moving.clone() })
-    }
-
-    fn poll_recv(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &mut [IoSliceMut<'_>],
-        meta: &mut [RecvMeta],
-    ) -> Poll<io::Result<usize>> {
-        let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
-        if matches!(self.moving.phase(), Phase::Probing | Phase::Moved) {
-            let preferred = self.moving.state().address;
-            for meta in meta.iter_mut().take(count).filter(|meta| Some(meta.addr) == preferred) {
-                meta.addr = self.moving.0.server;
-            }
-        }
-        Poll::Ready(Ok(count))
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
-    }
-
-    fn max_receive_segments(&self) -> NonZeroUsize {
-        self.inner.max_receive_segments()
-    }
-
-    fn may_fragment(&self) -> bool {
-        self.inner.may_fragment()
-    }
-}
-
-#[derive(Debug)]
-struct Sender {
-    inner: Pin<Box<dyn UdpSender>>,
-    moving: Move,
-}
-
-impl Sender {
-    /// Where a packet goes, by its connection ID.
+impl Move {
+    /// The way of a packet, by its connection ID.
     fn destination(&self, packet: &[u8]) -> Option<SocketAddr> {
-        let state = self.moving.state();
+        let state = self.state();
         let first = state.first_id.as_ref()?;
         let to_first = packet.get(1..1 + first.len()) == Some(&first[..]);
         if to_first || long_version(packet).is_some() { None } else { state.address }
     }
 
-    /// The probe that is sent instead of a packet, and where.
-    fn probe_for(&self, transmit: &Transmit<'_>) -> Option<(SocketAddr, Vec<u8>)> {
-        let state = self.moving.state();
+    /// The probe that is sent instead of a packet.
+    fn probe_for(&self, transmit: &Transmit<'_>) -> Option<OnSend> {
+        let state = self.state();
         let (tag, probe) = state.probe.as_ref()?;
         let alone = transmit.segment_size.is_none_or(|size| size >= transmit.contents.len());
-        let found = alone && transmit.contents.last_chunk() == Some(tag);
-        if found { Some((state.address?, probe.clone())) } else { None }
+        if !alone || transmit.contents.last_chunk() != Some(tag) {
+            return None;
+        }
+        Some(OnSend::Rewrite { destination: state.address?, contents: Some(probe.clone()) })
     }
 }
 
-impl UdpSender for Sender {
-    fn poll_send(
-        mut self: Pin<&mut Self>,
-        transmit: &Transmit<'_>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
-        // A packet that was made while the phase was another keeps its connection ID, and so its
-        // way.
-        if let Some((destination, probe)) = self.probe_for(transmit) {
-            let instead =
-                Transmit { destination, contents: &probe, segment_size: None, ..*transmit };
-            return self.inner.as_mut().poll_send(&instead, cx);
+impl Outgoing for Move {
+    /// A packet that was made while the phase was another keeps its connection ID, and so its way.
+    fn on_send(&mut self, transmit: &Transmit<'_>, _cx: &mut Context<'_>) -> OnSend {
+        if let Some(probe) = self.probe_for(transmit) {
+            return probe;
         }
-        let destination = match self.moving.phase() {
-            Phase::Moved => self.destination(transmit.contents).unwrap_or(transmit.destination),
-            _ => transmit.destination,
-        };
-        self.inner.as_mut().poll_send(&Transmit { destination, ..*transmit }, cx)
+        match self.destination(transmit.contents) {
+            Some(destination) if self.phase() == Phase::Moved => {
+                OnSend::Rewrite { destination, contents: None }
+            }
+            _ => OnSend::Keep,
+        }
     }
 
     /// One at a time while one of them may be a probe.
-    fn max_transmit_segments(&self) -> NonZeroUsize {
-        match self.moving.phase() {
-            Phase::Probing => NonZeroUsize::MIN,
-            Phase::Waiting | Phase::Moved | Phase::Stays => self.inner.max_transmit_segments(),
-        }
+    fn most_segments(&self, below: NonZeroUsize) -> NonZeroUsize {
+        if self.phase() == Phase::Probing { NonZeroUsize::MIN } else { below }
     }
 }
 

@@ -60,7 +60,7 @@ fn unmarked(address: SocketAddr) -> Option<SocketAddr> {
 }
 
 /// A server's own socket together with those of its preferred addresses.
-pub fn all_in_one(
+pub(crate) fn all_in_one(
     own: Box<dyn AsyncUdpSocket>,
     preferred: Vec<(SocketAddr, Box<dyn AsyncUdpSocket>)>,
 ) -> Box<dyn AsyncUdpSocket> {

@@ -1,17 +1,15 @@
 //! Long headers between the wire and noq.
 
-use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::Context;
+use std::time::Instant;
 
-use noq::udp::{RecvMeta, Transmit};
-use noq::{AsyncUdpSocket, UdpSender};
+use noq::udp::Transmit;
 
 use super::negotiation::{Attempts, hide_v1};
 use super::{Notes, QuicVersions};
-use crate::filter::keep;
+use crate::filter::{Filter, OnReceive, OnSend, Outgoing};
+use crate::layer::TAG_BYTES;
 use crate::wire::header::{long_headers, long_version};
 use crate::wire::{V1, V2};
 
@@ -20,7 +18,6 @@ const FIXED_BIT: u8 = 0x40;
 const TYPE_BITS: u8 = 0x30;
 /// Bits of the type in the first byte of a Retry of version 1.
 const RETRY_V1: u8 = 0x30;
-const TAG_BYTES: usize = 16;
 
 /// The types of version 2 are those of version 1 and one more, modulo four (RFC 9369 section 3.2).
 const fn with_type_added(first: u8, added: u8) -> u8 {
@@ -81,10 +78,9 @@ fn receive(datagram: &mut [u8]) {
     }
 }
 
-/// A socket whose packets of version 2 are noq's of version 1.
-#[derive(Debug)]
-struct Socket {
-    inner: Box<dyn AsyncUdpSocket>,
+/// A filter above which packets of version 2 are noq's of version 1.
+#[derive(Clone, Debug)]
+struct Versions {
     notes: Notes,
     versions: QuicVersions,
     /// Those of a client. A server's noq gets no Version Negotiation packet.
@@ -92,88 +88,42 @@ struct Socket {
 }
 
 impl Notes {
-    /// A server's socket, with version 2 above it if there is one.
-    pub fn wrap(
-        &self,
-        socket: Box<dyn AsyncUdpSocket>,
-        versions: QuicVersions,
-    ) -> Box<dyn AsyncUdpSocket> {
-        match versions {
-            QuicVersions::V1 => socket,
-            QuicVersions::V1AndV2 | QuicVersions::V2 => {
-                Box::new(Socket { inner: socket, notes: self.clone(), versions, attempts: None })
-            }
-        }
+    /// The filter of a server's socket; a server that speaks version 1 alone needs none.
+    pub(crate) fn filter(&self, versions: QuicVersions) -> Option<Box<dyn Filter>> {
+        let filter = Versions { notes: self.clone(), versions, attempts: None };
+        (versions != QuicVersions::V1).then(|| Box::new(filter) as _)
     }
 }
 
-/// A client's socket, with version 2 above it if there is one, and without the Version Negotiation
-/// packets that a client discards.
-pub fn client_socket(
-    inner: Box<dyn AsyncUdpSocket>,
-    versions: QuicVersions,
-) -> Box<dyn AsyncUdpSocket> {
+/// The filter of a client's socket, which also discards Version Negotiation packets.
+pub(crate) fn client_filter(versions: QuicVersions) -> Box<dyn Filter> {
     let attempts = Some(Attempts::new());
-    Box::new(Socket { inner, notes: Notes::default(), versions, attempts })
+    Box::new(Versions { notes: Notes::default(), versions, attempts })
 }
 
-impl AsyncUdpSocket for Socket {
-    fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        let (notes, attempts) = (self.notes.clone(), self.attempts.clone());
-        Box::pin(Sender { inner: self.inner.create_sender(), notes, attempts })
-    }
-
-    fn poll_recv(
-        &mut self,
-        cx: &mut Context<'_>,
-        bufs: &mut [IoSliceMut<'_>],
-        meta: &mut [RecvMeta],
-    ) -> Poll<io::Result<usize>> {
-        let count = ready!(self.inner.poll_recv(cx, bufs, meta))?;
-        for (buf, meta) in bufs.iter_mut().zip(meta.iter_mut()).take(count) {
-            if let Some(attempts) = &self.attempts {
-                let is_acceptable = |datagram: &[u8]| attempts.is_acceptable(datagram);
-                meta.len = keep(&mut buf[..meta.len], meta.stride, is_acceptable);
-            }
-            for datagram in buf[..meta.len].chunks_mut(meta.stride.max(1)) {
-                if self.versions != QuicVersions::V1 {
-                    receive(datagram);
-                }
-                if self.attempts.is_some() {
-                    hide_v1(datagram);
-                }
-            }
+impl Filter for Versions {
+    fn on_receive(&self, _from: SocketAddr, datagram: &mut [u8], _now: Instant) -> OnReceive {
+        if self.attempts.as_ref().is_some_and(|attempts| !attempts.is_acceptable(datagram)) {
+            return OnReceive::Drop;
         }
-        Poll::Ready(Ok(count))
+        if self.versions != QuicVersions::V1 {
+            receive(datagram);
+        }
+        if self.attempts.is_some() {
+            hide_v1(datagram);
+        }
+        OnReceive::Keep
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
-    }
-
-    fn max_receive_segments(&self) -> NonZeroUsize {
-        self.inner.max_receive_segments()
-    }
-
-    fn may_fragment(&self) -> bool {
-        self.inner.may_fragment()
+    fn sender(&self) -> Box<dyn Outgoing> {
+        Box::new(self.clone())
     }
 }
 
-/// Retry packets have no protection in which their header could be written, so it is written here.
-#[derive(Debug)]
-struct Sender {
-    inner: Pin<Box<dyn UdpSender>>,
-    notes: Notes,
-    attempts: Option<Attempts>,
-}
-
-impl UdpSender for Sender {
-    fn poll_send(
-        mut self: Pin<&mut Self>,
-        transmit: &Transmit<'_>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+impl Outgoing for Versions {
+    /// Retry packets have no protection in which their header could be written, so it is written
+    /// here.
+    fn on_send(&mut self, transmit: &Transmit<'_>, _cx: &mut Context<'_>) -> OnSend {
         let packet = transmit.contents;
         if let Some(attempts) = &self.attempts {
             attempts.sent(packet);
@@ -183,15 +133,11 @@ impl UdpSender for Sender {
             && long_version(packet) == Some(V1);
         let tag = packet.last_chunk::<TAG_BYTES>().filter(|_| may_be_retry);
         if !tag.is_some_and(|tag| self.notes.is_retry_of_v2(tag)) {
-            return self.inner.as_mut().poll_send(transmit, cx);
+            return OnSend::Keep;
         }
         let mut contents = packet.to_vec();
         make_v2(&mut contents);
-        self.inner.as_mut().poll_send(&Transmit { contents: &contents, ..*transmit }, cx)
-    }
-
-    fn max_transmit_segments(&self) -> NonZeroUsize {
-        self.inner.max_transmit_segments()
+        OnSend::Rewrite { destination: transmit.destination, contents: Some(contents) }
     }
 }
 

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use noq::ConnectionId;
 
-pub use headers::client_socket;
+pub(crate) use headers::client_filter;
 pub use retry::tag as retry_tag;
 pub use session::{ClientCrypto, Handshake, Moved, ServerCrypto};
 

@@ -185,11 +185,7 @@ impl Connector {
         }
         let runtime = fullpipe_noq::runtime(self.options.congestion);
         let socket = runtime.wrap_udp_socket(socket).map_err(ClientError::Socket)?;
-        let socket = match moving {
-            Some(moving) => moving.wrap(socket),
-            None => socket,
-        };
-        self.endpoint_over(socket, runtime)
+        self.endpoint_over(socket, runtime, moving)
     }
 
     /// An endpoint on whatever carries datagrams.
@@ -197,8 +193,9 @@ impl Connector {
         &self,
         socket: Box<dyn AsyncUdpSocket>,
         runtime: Arc<dyn Runtime>,
+        moving: Option<&Move>,
     ) -> Result<Endpoint, ClientError> {
-        let socket = client_socket(socket, self.options.versions);
+        let socket = client_socket(socket, self.options.versions, moving);
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, runtime)
             .map_err(ClientError::Socket)
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fullpipe_noq_repairs::wire::{V1, V2, write_integer};
-use fullpipe_noq_repairs::{Notes, retry_tag};
+use fullpipe_noq_repairs::{Notes, retry_tag, server_socket};
 use fullpipe_testkit::PATIENCE;
 use noq::{Connection, ConnectionId, Endpoint, EndpointConfig, Runtime, VarInt};
 use rustls::quic::Suite;
@@ -51,7 +51,7 @@ fn hostile_server(net: &Net, tls: &ServerTls, noise: &mut Noise) -> Endpoint {
     let transport = transport().noq(congestion, 1);
     config.transport_config(Arc::new(transport));
     let socket = net.socket(server_address(), Some(shared));
-    let socket = notes.wrap(socket, QuicVersions::V1AndV2);
+    let socket = server_socket(socket, Vec::new(), None, &notes, QuicVersions::V1AndV2);
     let mut endpoint = EndpointConfig::default();
     endpoint.supported_versions(vec![V2, V1]);
     Endpoint::new_with_abstract_socket(endpoint, Some(config), socket, fine()).expect("an endpoint")
@@ -254,7 +254,7 @@ fn a_client_survives_whatever_a_server_sends() {
         ];
         // One socket for all, as a client has one with several connections.
         let socket = net.socket(target(), None);
-        let endpoint = connectors[1].endpoint_over(socket, fine()).expect("an endpoint");
+        let endpoint = connectors[1].endpoint_over(socket, fine(), None).expect("an endpoint");
         let over = Arc::new(AtomicBool::new(false));
         let sessions = Arc::new(Sessions::new());
         let crypto =

@@ -42,9 +42,10 @@ async fn a_client_hello_of_two_packets_is_answered_in_the_version_that_both_pref
         let net = Net::new(there);
         let runtime = fullpipe_noq::runtime(ServerOptions::default().congestion);
         let socket = net.socket(there, None);
-        let server = Server::over(socket, runtime.clone(), &server_tls, Content::Bulk, options);
+        let server =
+            Server::over(socket, Vec::new(), runtime.clone(), &server_tls, Content::Bulk, options);
         let server = server.expect("a server");
-        let socket = client_socket(net.socket(here, None), client);
+        let socket = client_socket(net.socket(here, None), client, None);
         let config = EndpointConfig::default();
         let endpoint = Endpoint::new_with_abstract_socket(config, None, socket, runtime);
         let endpoint = endpoint.expect("an endpoint");

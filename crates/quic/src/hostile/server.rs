@@ -59,7 +59,7 @@ fn server(net: &Net, tls: &ServerTls) -> Server {
     let options =
         ServerOptions { limits: limits(), transport: transport(), ..ServerOptions::default() };
     let socket = net.socket(target(), None);
-    Server::over(socket, fine(), tls, Content::Bulk, options).expect("a server")
+    Server::over(socket, Vec::new(), fine(), tls, Content::Bulk, options).expect("a server")
 }
 
 /// The state that all attackers share.
@@ -237,7 +237,7 @@ fn initial(noise: &mut Noise, hellos: &Hellos, suite: &Suite) -> Vec<u8> {
 async fn session(attack: &Attack, tls: Arc<ClientCrypto>, address: SocketAddr, mut noise: Noise) {
     let shared = SharedNoise::new(noise.next());
     let socket = attack.net.socket(address, noise.percent(80).then(|| shared.clone()));
-    let socket = client_socket(socket, tls.versions);
+    let socket = client_socket(socket, tls.versions, None);
     let endpoint =
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, fine())
             .expect("an endpoint");
@@ -331,7 +331,7 @@ async fn fetch(net: &Net, verify: &Verify, alpn: Alpn, port: u16) {
     let options = ClientOptions { alpn, versions, ..ClientOptions::default() };
     let connector = Connector::new(verify, options).expect("TLS");
     let socket: Box<dyn AsyncUdpSocket> = net.socket(([192, 0, 2, 2], port).into(), None);
-    let endpoint = connector.endpoint_over(socket, fine()).expect("an endpoint");
+    let endpoint = connector.endpoint_over(socket, fine(), None).expect("an endpoint");
     let client = connector.connect_over(&endpoint, target(), "localhost").await;
     let client = client.expect("an honest client is connected");
     let mut response = client.get("/bulk/200000").await.expect("it is answered");

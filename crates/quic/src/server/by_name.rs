@@ -7,12 +7,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use fullpipe_noq_repairs::{Handshake, Layer, Layered};
-use noq::ConnectionId;
-use noq::crypto::{self, Keys, Session, UnsupportedVersion};
+use fullpipe_noq_repairs::{Handshake, on_handshake};
+use noq::crypto::{self, Session};
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
-use noq_proto::transport_parameters::TransportParameters;
 
 type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 /// The controllers for a server name.
@@ -37,16 +35,11 @@ impl ByName {
         &self,
         tls: Arc<dyn crypto::ServerConfig>,
     ) -> Arc<dyn crypto::ServerConfig> {
-        Arc::new(Crypto { inner: tls, by_name: self.clone() })
+        let by_name = self.clone();
+        on_handshake(tls, move |session| by_name.read(session))
     }
 
-    fn chosen(&self) -> Option<&Factory> {
-        self.chosen.get()?.as_ref()
-    }
-}
-
-impl Layer for ByName {
-    fn handshake(&self, session: &dyn Session) {
+    fn read(&self, session: &dyn Session) {
         if self.chosen.get().is_some() {
             return;
         }
@@ -55,25 +48,9 @@ impl Layer for ByName {
             self.chosen.get_or_init(|| (self.choice)(data.server_name.as_deref()));
         }
     }
-}
 
-struct Crypto {
-    inner: Arc<dyn crypto::ServerConfig>,
-    by_name: ByName,
-}
-
-impl crypto::ServerConfig for Crypto {
-    fn initial_keys(&self, version: u32, id: ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        self.inner.initial_keys(version, id)
-    }
-
-    fn retry_tag(&self, version: u32, orig_dst_cid: ConnectionId, packet: &[u8]) -> [u8; 16] {
-        self.inner.retry_tag(version, orig_dst_cid, packet)
-    }
-
-    fn start_session(&self, version: u32, params: &TransportParameters) -> Box<dyn Session> {
-        let session = self.inner.start_session(version, params);
-        Box::new(Layered::new(session, self.by_name.clone()))
+    fn chosen(&self) -> Option<&Factory> {
+        self.chosen.get()?.as_ref()
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fullpipe_cc::Algorithm;
-use fullpipe_noq_repairs::{Guard, Notes, all_in_one};
+use fullpipe_noq_repairs::{Guard, Notes, server_socket};
 use noq::{AsyncUdpSocket, Connection, Endpoint, Runtime, VarInt};
 
 pub(crate) use answer::give;
@@ -188,14 +188,14 @@ impl Server {
         let preferred = preferred_address.all().zip(preferred);
         let preferred = preferred.map(|(address, socket)| Ok((address, wrap(socket)?)));
         let preferred = preferred.collect::<Result<_, ServeError>>()?;
-        let socket = all_in_one(wrap(socket)?, preferred);
         let options = ServerOptions { preferred_address, ..options };
-        Self::over(socket, runtime, tls, content, options)
+        Self::over(wrap(socket)?, preferred, runtime, tls, content, options)
     }
 
-    /// Serves on whatever carries datagrams, those to the preferred addresses included.
+    /// Serves on whatever carries datagrams, to its own address and to the preferred ones.
     pub(crate) fn over(
         socket: Box<dyn AsyncUdpSocket>,
+        preferred: Vec<(SocketAddr, Box<dyn AsyncUdpSocket>)>,
         runtime: Arc<dyn Runtime>,
         tls: &ServerTls,
         content: Content,
@@ -227,7 +227,7 @@ impl Server {
             qlog: options.qlog,
         };
         let configs = Configs::new(config, transports, options.choose, options.choose_by_name);
-        let socket = guard.wrap(notes.wrap(socket, versions));
+        let socket = server_socket(socket, preferred, Some(&guard), &notes, versions);
         let endpoint = Endpoint::new_with_abstract_socket(
             keys.endpoint_config(versions),
             Some(configs.first()),

@@ -12,8 +12,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fullpipe_files::{Alpn, Cipher, CongestionControl, Fingerprint, QuicVersions};
 use fullpipe_lab::Part;
-use fullpipe_quic::{Alpn, Cipher, CongestionControl, Fingerprint, QuicVersions};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

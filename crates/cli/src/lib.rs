@@ -146,7 +146,7 @@ fn command() -> clap::Command {
 /// client has a progress bar there, which only trouble may disturb.
 fn start_log(command: &Command) {
     let default = match command {
-        Command::Serve(_) => "warn,fullpipe=info,fullpipe_quic=info",
+        Command::Serve(_) => "warn,fullpipe=info,fullpipe_files=info",
         _ => "warn",
     };
     let asked = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());

@@ -11,11 +11,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fullpipe_lab::Part;
-use fullpipe_quic::{
+use fullpipe_files::{
     Cipher, CongestionControl, Content, PreferredAddress, QuicVersions, Secret, Server,
     ServerOptions, ServerTls,
 };
+use fullpipe_lab::Part;
 
 use crate::failure::Failure;
 use crate::signals::{Signal, Signals};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use fullpipe_quic::noq::PathId;
-use fullpipe_quic::{
+use fullpipe_files::noq::PathId;
+use fullpipe_files::{
     Client, ClientError, ClientOptions, Connector, Response, TlsError, TransportSettings, Verify,
 };
 use hyper::body::{Bytes, Incoming};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fullpipe_quic::ClientError;
+use fullpipe_files::ClientError;
 use indicatif::ProgressBar;
 use tokio::sync::watch;
 

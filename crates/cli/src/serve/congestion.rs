@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use fullpipe_quic::{Arrival, Choose, ChooseByName, CongestionControl};
+use fullpipe_files::{Arrival, Choose, ChooseByName, CongestionControl};
 use ipnet::IpNet;
 use url::Host;
 

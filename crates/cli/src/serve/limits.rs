@@ -1,8 +1,8 @@
 //! The limits of `fullpipe serve`.
 
 use fullpipe_cc::Duration;
+use fullpipe_files::{Limits, TransportSettings};
 use fullpipe_lab::units;
-use fullpipe_quic::{Limits, TransportSettings};
 
 use crate::{INITIAL_RTT, descriptors, parse_timeout};
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fullpipe_quic::Server;
+use fullpipe_files::Server;
 
 /// The time between two looks at the server, and so the shortest time between two tries.
 const INTERVAL: Duration = Duration::from_secs(3);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fullpipe_quic::{CongestionControl, Limits, Server};
+use fullpipe_files::{CongestionControl, Limits, Server};
 use fullpipe_tcp::tokio::Stack;
 use fullpipe_tcp::{Config, tokio as own};
 use tokio::net::TcpListener;

@@ -10,7 +10,7 @@ use crate::common::{
     Running, Serve, certificate, first_line, fullpipe, run, scrape, sha256, text, write_file,
 };
 use crate::raw::{RawClient, bytes_within, config};
-use fullpipe_quic::noq;
+use fullpipe_files::noq;
 use fullpipe_testkit::{PATIENCE, line_of, until};
 
 /// `fullpipe serve` with a log in a file and a limit on descriptors.
@@ -357,13 +357,13 @@ fn what_a_peer_says_breaks_no_line_of_the_log_and_fills_no_disk() {
 fn get_shows_what_a_server_says_on_one_line() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let _inside = runtime.enter();
-    let tls = fullpipe_quic::ServerTls::self_signed(&["localhost"]).expect("a certificate");
-    let said = std::sync::Arc::new(|connection: fullpipe_quic::noq::Connection| {
+    let tls = fullpipe_files::ServerTls::self_signed(&["localhost"]).expect("a certificate");
+    let said = std::sync::Arc::new(|connection: fullpipe_files::noq::Connection| {
         connection.close(7_u32.into(), b"x\nerror: forged\x1b[2J\x1b[31m");
     });
-    let options = fullpipe_quic::ServerOptions { on_accept: Some(said), ..Default::default() };
+    let options = fullpipe_files::ServerOptions { on_accept: Some(said), ..Default::default() };
     let any = ([127, 0, 0, 1], 0).into();
-    let server = fullpipe_quic::Server::bind(any, &tls, fullpipe_quic::Content::Bulk, options);
+    let server = fullpipe_files::Server::bind(any, &tls, fullpipe_files::Content::Bulk, options);
     let server = server.expect("a server");
     let dir = tempfile::tempdir().expect("a directory");
     let url = format!("https://localhost:{}/bulk", server.local_addr().port());
@@ -400,7 +400,7 @@ fn silent_server() -> noq::Endpoint {
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.into()], key.into())
         .expect("a certificate");
-    tls.alpn_protocols = vec![fullpipe_quic::ALPN.to_vec()];
+    tls.alpn_protocols = vec![fullpipe_files::ALPN.to_vec()];
     let crypto = noq::crypto::rustls::QuicServerConfig::try_from(tls).expect("a cipher suite");
     let config = noq::ServerConfig::with_crypto(std::sync::Arc::new(crypto));
     let any = ([127, 0, 0, 1], 0).into();

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 use fullpipe_testkit::{PATIENCE, until, until_some};
 
 use crate::common::{Running, fullpipe, names, run, serve, write_file};
-use fullpipe_quic::noq::{Connection, ConnectionError};
-use fullpipe_quic::{
+use fullpipe_files::noq::{Connection, ConnectionError};
+use fullpipe_files::{
     Client, ClientError, ClientOptions, Content, OnAccept, Server, ServerOptions, ServerTls, Verify,
 };
 

@@ -8,7 +8,7 @@ mod checks;
 mod common;
 #[path = "../common/documents.rs"]
 mod documents;
-#[path = "../../../quic/tests/common/raw.rs"]
+#[path = "../../../files/tests/common/raw.rs"]
 mod raw;
 
 mod action;

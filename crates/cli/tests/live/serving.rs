@@ -137,7 +137,7 @@ fn the_clients_of_a_network_and_those_of_a_name_have_a_congestion_control_of_the
     let log = |rules: &[&str]| {
         let mut command = fullpipe(dir.path(), &["serve", ".", "-l", "127.0.0.1:0"]);
         command.args(rules.iter().flat_map(|rule| ["--cc-for", rule]));
-        command.env("RUST_LOG", "fullpipe_quic=debug");
+        command.env("RUST_LOG", "fullpipe_files=debug");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Running(command.spawn().expect("the command starts"));
         let line = crate::common::first_line(&mut process);

@@ -4,7 +4,7 @@ use fullpipe_cc::Duration;
 #[cfg(feature = "transports")]
 use fullpipe_emu::EmuError;
 #[cfg(feature = "transports")]
-use fullpipe_quic::{ServeError, TlsError};
+use fullpipe_files::{ServeError, TlsError};
 use fullpipe_sim::SimError;
 
 use crate::scenario::{Cc, KernelCc};

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
 use fullpipe_emu::{Emulator, EmulatorConfig, PathConfig, QueueLimit, Rebinding, Rebound};
-use fullpipe_path::{ElementConfig, LossConfig, Probability, Selection};
-use fullpipe_quic::noq::Endpoint;
-use fullpipe_quic::{
+use fullpipe_files::noq::Endpoint;
+use fullpipe_files::{
     Alpn, Client, ClientError, ClientOptions, Connector, QuicVersions, TransportSettings, Verify,
 };
+use fullpipe_path::{ElementConfig, LossConfig, Probability, Selection};
 
 use super::{Soak, count};
 

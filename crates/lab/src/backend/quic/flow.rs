@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
-use fullpipe_quic::{STAMP_BYTES, written_at};
+use fullpipe_files::{STAMP_BYTES, written_at};
 use fullpipe_sim::Application;
 use hdrhistogram::Histogram;
 use tokio::sync::watch;

@@ -1,16 +1,16 @@
-//! noq, with the server and the client of fullpipe-quic.
+//! noq, with the server and the client of fullpipe-files.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fullpipe_cc::Rate;
-use fullpipe_noq::NoqController;
-use fullpipe_quic::noq::{Connection, Endpoint, PathId};
-use fullpipe_quic::{
+use fullpipe_files::noq::{Connection, Endpoint, PathId};
+use fullpipe_files::{
     Arrival, Client, ClientOptions, Connector, Content, Handshake, Limits, OnAccept, Response,
     Server, ServerOptions, ServerTls, Verify,
 };
+use fullpipe_noq::NoqController;
 use fullpipe_sim::SenderStats;
 
 use super::stack::{self, FlowError, Flows, Sending, Settings, Stack, server_name};

@@ -4,8 +4,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fullpipe_files::bulk_block;
 use fullpipe_noq::TransportSettings;
-use fullpipe_quic::bulk_block;
 use fullpipe_quinn::{QuinnController, controllers_with_seed};
 use fullpipe_sim::SenderStats;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};

@@ -79,7 +79,7 @@ pub(in crate::backend) trait Dialer: Clone + Send + Sync + 'static {
 pub(in crate::backend) trait Client: Send + Sync + 'static {
     type Response: Response;
 
-    /// Asks for a path of [`Content::Bulk`](fullpipe_quic::Content).
+    /// Asks for a path of [`Content::Bulk`](fullpipe_files::Content).
     fn get(&self, path: &str) -> impl Future<Output = Result<Self::Response, FlowError>> + Send;
     /// Closes the connection, and waits until that was sent where the stack says so.
     fn close(self) -> impl Future<Output = ()> + Send;

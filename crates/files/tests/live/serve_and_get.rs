@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{fetch, loopback, sha256, start, start_and_connect, write_file};
 use fullpipe_cc::Duration;
-use fullpipe_quic::noq::PathId;
-use fullpipe_quic::{
+use fullpipe_files::noq::PathId;
+use fullpipe_files::{
     Client, ClientError, ClientOptions, CongestionControl, Content, ServeError, Server,
     ServerOptions, ServerTls, Verify, bulk_block,
 };

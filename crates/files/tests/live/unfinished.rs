@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::start;
 use crate::raw::RawClient;
-use fullpipe_quic::{Content, ServerOptions};
+use fullpipe_files::{Content, ServerOptions};
 use fullpipe_testkit::PATIENCE;
 
 /// A control stream, and SETTINGS of 16,383 bytes.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{fetch, loopback};
-use fullpipe_quic::{
+use fullpipe_files::{
     ClientError, ClientOptions, Connector, Content, Limits, QuicVersions, Server, ServerOptions,
     ServerTls, Verify, bulk_block,
 };

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::task::Poll;
 
-use fullpipe_quic::{
+use fullpipe_files::{
     Client, ClientError, ClientOptions, Content, Server, ServerOptions, ServerTls, Verify,
 };
 use sha2::{Digest, Sha256};

@@ -1,8 +1,8 @@
 //! Limits of the server as its clients see them.
 
 use crate::common::{fetch, start};
-use fullpipe_quic::noq::{ConnectionError, TransportErrorCode};
-use fullpipe_quic::{Client, ClientError, ClientOptions, Content, Server, ServerOptions};
+use fullpipe_files::noq::{ConnectionError, TransportErrorCode};
+use fullpipe_files::{Client, ClientError, ClientOptions, Content, Server, ServerOptions};
 use fullpipe_testkit::PATIENCE;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::common::{fetch, start_and_connect, write_file};
-use fullpipe_quic::{ClientError, Content};
+use fullpipe_files::{ClientError, Content};
 use fullpipe_testkit::{PATIENCE, inconclusive};
 
 const SECRET: &[u8] = b"not for everybody";

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{fetch, start, start_and_connect, write_file};
-use fullpipe_quic::noq::Connection;
-use fullpipe_quic::{
+use fullpipe_files::noq::Connection;
+use fullpipe_files::{
     Client, ClientError, ClientOptions, Content, MAX_REQUEST_BYTES, Refusal, ServerOptions,
     ServerTls, Verify,
 };
@@ -20,7 +20,7 @@ async fn raw(connection: &Connection, request: &[u8]) -> Result<Vec<u8>, u64> {
     // A server that refuses early stops the stream while it is still being written.
     let _ = send.write_all(request).await;
     let _ = send.finish();
-    use fullpipe_quic::noq::{ReadError, ReadToEndError};
+    use fullpipe_files::noq::{ReadError, ReadToEndError};
     match recv.read_to_end(1_000_000).await {
         Ok(body) => Ok(body),
         Err(ReadToEndError::Read(ReadError::Reset(code))) => Err(code.into_inner()),

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::thread;
 
 use crate::common::{fetch, loopback};
-use fullpipe_quic::{
+use fullpipe_files::{
     Client, ClientOptions, Content, QuicVersions, Server, ServerOptions, ServerTls, Verify,
 };
 use fullpipe_testkit::PATIENCE;

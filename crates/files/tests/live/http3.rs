@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use crate::common::{begun, fetch, sha256, start, write_file};
-use fullpipe_quic::noq::ConnectionError;
-use fullpipe_quic::{Alpn, Client, ClientError, ClientOptions, Content, ServerOptions, bulk_block};
+use fullpipe_files::noq::ConnectionError;
+use fullpipe_files::{
+    Alpn, Client, ClientError, ClientOptions, Content, ServerOptions, bulk_block,
+};
 use fullpipe_testkit::PATIENCE;
 
-async fn connect(content: Content, alpn: Alpn) -> (fullpipe_quic::Server, Client) {
+async fn connect(content: Content, alpn: Alpn) -> (fullpipe_files::Server, Client) {
     let (server, verify) = start(content, ServerOptions::default());
     let options = ClientOptions { alpn, ..ClientOptions::default() };
     let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;

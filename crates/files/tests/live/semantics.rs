@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::common::{headers, start, start_and_connect, write_file};
-use fullpipe_quic::noq::ReadToEndError;
-use fullpipe_quic::{Alpn, Client, ClientOptions, Content, Server, ServerOptions};
+use fullpipe_files::noq::ReadToEndError;
+use fullpipe_files::{Alpn, Client, ClientOptions, Content, Server, ServerOptions};
 use fullpipe_testkit::PATIENCE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{begun, fetch, loopback, start};
-use fullpipe_quic::{
+use fullpipe_files::{
     Alpn, Cipher, Client, ClientError, ClientOptions, Connector, Content, Server, ServerOptions,
     ServerTls, TransportSettings, Verify, bulk_block,
 };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::common::{fetch, loopback};
-use fullpipe_quic::{
+use fullpipe_files::{
     Client, ClientError, ClientOptions, Content, Server, ServerOptions, ServerTls, Verify,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use fullpipe_quic::noq::crypto::rustls::QuicClientConfig;
+use fullpipe_files::noq::crypto::rustls::QuicClientConfig;
 use fullpipe_testkit::PATIENCE;
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,

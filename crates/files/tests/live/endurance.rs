@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{fetch, sha256, start, start_and_connect};
 use crate::raw::{RawClient, bytes_within, config};
-use fullpipe_quic::{Alpn, Client, ClientOptions, Content, ServerOptions, Verify, bulk_block};
+use fullpipe_files::{Alpn, Client, ClientOptions, Content, ServerOptions, Verify, bulk_block};
 use fullpipe_testkit::{PATIENCE, skip};
 
 /// Numbers that look random and are the same in every run.

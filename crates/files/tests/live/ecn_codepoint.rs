@@ -4,8 +4,8 @@
 use std::io::IoSliceMut;
 use std::net::UdpSocket;
 
-use fullpipe_quic::noq::udp::{EcnCodepoint, RecvMeta, UdpSocketState};
-use fullpipe_quic::{Client, ClientOptions, Verify};
+use fullpipe_files::noq::udp::{EcnCodepoint, RecvMeta, UdpSocketState};
+use fullpipe_files::{Client, ClientOptions, Verify};
 use fullpipe_testkit::PATIENCE;
 
 /// The codepoint of the first datagram of a client that runs `congestion`. Nobody answers it.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::loopback;
-use fullpipe_quic::noq::crypto::rustls::QuicServerConfig;
-use fullpipe_quic::noq::{Endpoint, ServerConfig, TransportConfig};
-use fullpipe_quic::{ALPN, Client, ClientOptions, Verify};
+use fullpipe_files::noq::crypto::rustls::QuicServerConfig;
+use fullpipe_files::noq::{Endpoint, ServerConfig, TransportConfig};
+use fullpipe_files::{ALPN, Client, ClientOptions, Verify};
 use fullpipe_testkit::PATIENCE;
 
 const BYTES: usize = 6_000_000;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::start;
 use crate::raw::RawClient;
-use fullpipe_quic::{Content, ServerOptions, bulk_block};
+use fullpipe_files::{Content, ServerOptions, bulk_block};
 use fullpipe_testkit::PATIENCE;
 
 /// The longest time without a byte.

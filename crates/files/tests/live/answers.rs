@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::common::{fetch, frame, headers, length, loopback};
-use fullpipe_quic::noq::crypto::rustls::QuicServerConfig;
-use fullpipe_quic::noq::{Connection, Endpoint, ServerConfig};
-use fullpipe_quic::{Alpn, Client, ClientError, ClientOptions, Verify};
+use fullpipe_files::noq::crypto::rustls::QuicServerConfig;
+use fullpipe_files::noq::{Connection, Endpoint, ServerConfig};
+use fullpipe_files::{Alpn, Client, ClientError, ClientOptions, Verify};
 use fullpipe_testkit::PATIENCE;
 
 /// A control stream with empty SETTINGS.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::fetch;
 use crate::raw::{RawClient, config};
-use fullpipe_quic::noq::{Connection, PathId};
-use fullpipe_quic::{
+use fullpipe_files::noq::{Connection, PathId};
+use fullpipe_files::{
     Client, ClientOptions, Connector, Content, PreferredAddress, Server, ServerOptions, ServerTls,
     Verify, bulk_block,
 };

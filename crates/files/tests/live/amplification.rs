@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::start;
 use crate::raw::{RawClient, bytes_within};
-use fullpipe_quic::{Content, ServerOptions};
+use fullpipe_files::{Content, ServerOptions};
 use fullpipe_testkit::PATIENCE;
 
 /// Packets to each victim: at 2400 bytes for each, the answers would fit into its socket.

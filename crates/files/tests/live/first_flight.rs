@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::start;
 use crate::raw::{RawClient, config};
-use fullpipe_quic::{Content, ServerOptions};
+use fullpipe_files::{Content, ServerOptions};
 use fullpipe_testkit::PATIENCE;
 
 #[tokio::main]

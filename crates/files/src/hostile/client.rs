@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fullpipe_noq_repairs::wire::{V1, V2, write_integer};
+use fullpipe_noq_repairs::wire::{Invariants, V1, V2, write_integer};
 use fullpipe_noq_repairs::{Notes, retry_tag, server_socket};
 use fullpipe_testkit::PATIENCE;
 use noq::{Connection, ConnectionId, Endpoint, EndpointConfig, Runtime, VarInt};
@@ -120,20 +120,6 @@ async fn answer(connection: &Connection, noise: &mut Noise) -> Option<()> {
     }
 }
 
-/// The parts of a client's first packet that anybody on the path can read: version, destination and
-/// source.
-fn ids(packet: &[u8]) -> Option<(u32, Vec<u8>, Vec<u8>)> {
-    if packet.first()? & 0x80 == 0 {
-        return None;
-    }
-    let version = u32::from_be_bytes(packet.get(1..5)?.try_into().ok()?);
-    let length = usize::from(*packet.get(5)?);
-    let destination = packet.get(6..6 + length)?.to_vec();
-    let source_length = usize::from(*packet.get(6 + length)?);
-    let source = packet.get(7 + length..7 + length + source_length)?.to_vec();
-    Some((version, destination, source))
-}
-
 /// Somebody on the path, who can make a server's first packets as well as the server.
 async fn inject(net: Net, suite: Suite, over: Arc<AtomicBool>, mut noise: Noise) {
     while !over.load(Ordering::Relaxed) {
@@ -142,7 +128,8 @@ async fn inject(net: Net, suite: Suite, over: Arc<AtomicBool>, mut noise: Noise)
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         };
-        let Some((version, destination, source)) = ids(&packet) else {
+        let Some(Invariants { version, destination, source, .. }) = Invariants::read(&packet)
+        else {
             // What could be a stateless reset, or nothing.
             let count = 21 + noise.below(60);
             let mut reset = noise.bytes(count);
@@ -152,8 +139,8 @@ async fn inject(net: Net, suite: Suite, over: Arc<AtomicBool>, mut noise: Noise)
         };
         for _ in 0..noise.below(8) {
             let datagram = match noise.below(5) {
-                0 => negotiation(&mut noise, &destination, &source),
-                1 => retry(&mut noise, version, &destination, &source),
+                0 => negotiation(&mut noise, destination, source),
+                1 => retry(&mut noise, version, destination, source),
                 2 => {
                     let mut copy = packet.clone();
                     noise.mangle(&mut copy);
@@ -165,13 +152,13 @@ async fn inject(net: Net, suite: Suite, over: Arc<AtomicBool>, mut noise: Noise)
                     payload.resize(payload.len().max(40), 0);
                     let initial = Initial {
                         version: if noise.percent(80) { version } else { noise.pick(&[V1, V2]) },
-                        destination: source.clone(),
+                        destination: source.to_vec(),
                         source: noise.bytes(8),
                         token: Vec::new(),
                         number: noise.pick(&[0, 0, 1, 2, 70_000]),
                         payload,
                     };
-                    initial.protect(&suite, rustls::Side::Server, Some(&destination))
+                    initial.protect(&suite, rustls::Side::Server, Some(destination))
                 }
             };
             net.send(server_address(), target(), datagram);
@@ -180,12 +167,10 @@ async fn inject(net: Net, suite: Suite, over: Arc<AtomicBool>, mut noise: Noise)
 }
 
 fn negotiation(noise: &mut Noise, destination: &[u8], source: &[u8]) -> Vec<u8> {
-    let mut packet = vec![0x80 | noise.byte(), 0, 0, 0, 0];
     // What the client has as its source is the destination of what it gets.
-    for id in [source, destination] {
-        packet.push(id.len() as u8);
-        packet.extend_from_slice(id);
-    }
+    let (destination, source) = (source, destination);
+    let first = 0x80 | noise.byte();
+    let mut packet = Invariants { first, version: 0, destination, source, rest: &[] }.write();
     for _ in 0..noise.below(5) {
         let version = noise.pick(&[V1, V2, 0, 0x0a0a_0a0a, 0xff00_001d]);
         packet.extend_from_slice(&version.to_be_bytes());
@@ -198,15 +183,13 @@ fn negotiation(noise: &mut Noise, destination: &[u8], source: &[u8]) -> Vec<u8> 
 
 fn retry(noise: &mut Noise, version: u32, destination: &[u8], source: &[u8]) -> Vec<u8> {
     let kind = if version == V2 { 0 } else { 3 };
-    let mut packet = vec![0xc0 | kind << 4 | noise.byte() & 0xf];
-    packet.extend_from_slice(&version.to_be_bytes());
-    packet.push(source.len() as u8);
-    packet.extend_from_slice(source);
+    let first = 0xc0 | kind << 4 | noise.byte() & 0xf;
     let length = noise.pick(&[0, 4, 8, 20]);
-    packet.push(length);
-    packet.extend(noise.bytes(length.into()));
+    let own = noise.bytes(length);
     let count = noise.pick(&[0, 1, 30, 1000]);
-    packet.extend(noise.bytes(count));
+    let token = noise.bytes(count);
+    let packet = Invariants { first, version, destination: source, source: &own, rest: &token };
+    let mut packet = packet.write();
     let tag = retry_tag(version, ConnectionId::new(destination), &packet).unwrap_or_default();
     packet.extend_from_slice(&tag);
     if noise.percent(30) {

@@ -1,7 +1,7 @@
 //! Initial packets that are protected as they should be: their keys come from the connection ID
 //! that stands in them (RFC 9001 section 5.2), so anybody can make them, with whatever content.
 
-use fullpipe_noq_repairs::wire::{V1, V2, write_integer};
+use fullpipe_noq_repairs::wire::{Invariants, V1, V2, write_integer};
 use rustls::quic::{ClientConnection, DirectionalKeys, Suite, Version};
 use rustls_pki_types::ServerName;
 
@@ -42,12 +42,9 @@ impl Initial {
         let keys = keys(suite, self.version, key_id.unwrap_or(&self.destination), side);
         let kind = if self.version == V2 { 1 } else { 0 };
         let number_bytes = 4;
-        let mut packet = vec![0xc0 | kind << 4 | (number_bytes as u8 - 1)];
-        packet.extend_from_slice(&self.version.to_be_bytes());
-        for id in [&self.destination, &self.source] {
-            packet.push(id.len() as u8);
-            packet.extend_from_slice(id);
-        }
+        let first = 0xc0 | kind << 4 | (number_bytes as u8 - 1);
+        let Self { version, ref destination, ref source, .. } = *self;
+        let mut packet = Invariants { first, version, destination, source, rest: &[] }.write();
         write_integer(self.token.len() as u64, &mut packet);
         packet.extend_from_slice(&self.token);
         let length = number_bytes + self.payload.len() + TAG_BYTES;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fullpipe_noq_repairs::wire::{V1, V2, write_integer};
+use fullpipe_noq_repairs::wire::{Invariants, V1, V2, write_integer};
 use fullpipe_noq_repairs::{ClientCrypto, client_socket};
 use fullpipe_testkit::PATIENCE;
 use noq::{AsyncUdpSocket, Connection, Endpoint, EndpointConfig, Runtime, VarInt};
@@ -144,15 +144,11 @@ const CLIENT: rustls::Side = rustls::Side::Client;
 
 /// The version, the server's ID and the token of a Retry.
 fn retry(packet: &[u8]) -> Option<(u32, Vec<u8>, Vec<u8>)> {
-    let version = u32::from_be_bytes(packet.get(1..5)?.try_into().ok()?);
-    let kind = packet[0] >> 4 & 3;
-    let is_retry =
-        packet[0] & 0x80 != 0 && (version == V1 && kind == 3 || version == V2 && kind == 0);
-    let at = 6 + usize::from(*packet.get(5)?);
-    let length = usize::from(*packet.get(at)?);
-    let source = packet.get(at + 1..at + 1 + length)?.to_vec();
-    let token = packet.get(at + 1 + length..packet.len().checked_sub(16)?)?.to_vec();
-    is_retry.then_some((version, source, token))
+    let Invariants { first, version, source, rest, .. } = Invariants::read(packet)?;
+    let kind = first >> 4 & 3;
+    let is_retry = version == V1 && kind == 3 || version == V2 && kind == 0;
+    let (token, _tag) = rest.split_last_chunk::<16>()?;
+    is_retry.then(|| (version, source.to_vec(), token.to_vec()))
 }
 
 /// A long or short header with random fields, and random bytes.

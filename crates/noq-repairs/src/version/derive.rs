@@ -15,6 +15,8 @@ use ring::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustls::crypto::tls13::OkmBlock;
 use rustls::{CipherSuite, KeyLog, SupportedCipherSuite, Tls13CipherSuite};
 
+use crate::wire::LONG_FORM;
+
 /// Largest number of packets that a key of AES protects, and of packets that may fail (RFC 9001
 /// section 6.6). That of ChaCha20 has no limit that a connection reaches.
 const AES_CONFIDENTIALITY_LIMIT: u64 = 1 << 23;
@@ -233,17 +235,13 @@ impl DerivedHeaderKey {
         let Some((header, behind)) = packet.split_at_mut_checked(pn_offset + 4) else { return };
         let Some(sample) = behind.get(..self.sample_size()) else { return };
         let Ok(mask) = self.0.new_mask(sample) else { return };
-        let bits = if is_long_first(header[0]) { 0x0f } else { 0x1f };
+        let bits = if header[0] & LONG_FORM != 0 { 0x0f } else { 0x1f };
         let masked = header[0] ^ mask[0] & bits;
         let length = usize::from(plain(header[0], masked) & 3) + 1;
         header[0] = masked;
         let number = header[pn_offset..].iter_mut().take(length);
         number.zip(&mask[1..]).for_each(|(byte, part)| *byte ^= part);
     }
-}
-
-const fn is_long_first(first: u8) -> bool {
-    first & 0x80 != 0
 }
 
 impl HeaderKey for DerivedHeaderKey {

@@ -11,9 +11,8 @@ use super::{Notes, QuicVersions};
 use crate::filter::{Filter, OnReceive, OnSend, Outgoing};
 use crate::layer::TAG_BYTES;
 use crate::wire::header::{long_headers, long_version};
-use crate::wire::{V1, V2};
+use crate::wire::{LONG_FORM, V1, V2};
 
-const LONG_FORM: u8 = 0x80;
 const FIXED_BIT: u8 = 0x40;
 const TYPE_BITS: u8 = 0x30;
 /// Bits of the type in the first byte of a Retry of version 1.

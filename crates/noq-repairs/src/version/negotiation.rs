@@ -10,7 +10,7 @@ use noq::ConnectionId;
 use super::{KEEP_WAITING, MOST_WAITING};
 use crate::aging::Aging;
 use crate::wire::header::{LongType, long_headers, long_version};
-use crate::wire::{Reader, V1};
+use crate::wire::{Invariants, V1};
 
 /// A version that nobody speaks (RFC 9000 section 15).
 const RESERVED: u32 = 0x0a0a_0a0a;
@@ -98,15 +98,10 @@ impl<'a> Negotiation<'a> {
     /// are.
     fn read(packet: &'a [u8]) -> Option<Self> {
         const MOST_ID_BYTES: usize = 20;
-        let mut reader = Reader(packet);
-        reader.take(5)?;
-        let mut id = || {
-            let length = usize::from(reader.byte()?);
-            let id = reader.take(length)?;
-            (length <= MOST_ID_BYTES).then(|| ConnectionId::new(id))
-        };
-        let (destination, source) = (id()?, id()?);
-        Some(Self { destination, source, list: reader.0 })
+        let Invariants { destination, source, rest: list, .. } = Invariants::read(packet)?;
+        let fits = [destination, source].iter().all(|id| id.len() <= MOST_ID_BYTES);
+        let [destination, source] = fits.then(|| [destination, source].map(ConnectionId::new))?;
+        Some(Self { destination, source, list })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fields of QUIC packets that anyone on the path can read: the long headers of versions 1 and 2
 //! (RFC 9000 section 17.2, RFC 9369 section 3.2).
 
-use super::{Reader, V1, V2};
+use super::{Invariants, LONG_FORM, Reader, V1, V2};
 
 /// The smallest datagram that may begin a connection (RFC 9000 section 14.1).
 pub(crate) const MIN_INITIAL_BYTES: usize = 1200;
@@ -28,7 +28,7 @@ pub(crate) struct LongHeader<'a> {
 /// The version of a packet with a long header; `None` for a short one.
 pub(crate) fn long_version(packet: &[u8]) -> Option<u32> {
     let (first, rest) = packet.split_first()?;
-    if first & 0x80 == 0 {
+    if first & LONG_FORM == 0 {
         return None;
     }
     // A packet that is too short for a version is not of any that there is.
@@ -39,47 +39,43 @@ pub(crate) fn long_version(packet: &[u8]) -> Option<u32> {
 pub(crate) fn long_headers(datagram: &[u8]) -> impl Iterator<Item = LongHeader<'_>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
-        let mut reader = Reader(rest);
-        let header = reader.header(datagram.len() - rest.len())?;
+        let start = datagram.len() - rest.len();
+        let Invariants { destination, source, rest: behind, .. } = Invariants::read(rest)?;
+        let kind = long_type(rest)?;
         // A header without a packet that fits behind it is the last.
-        rest = reader.skip_packet(header.kind).unwrap_or_default();
-        Some(header)
+        rest = behind_packet(kind, behind).unwrap_or_default();
+        Some(LongHeader { start, kind, destination, source })
     })
 }
 
-impl<'a> Reader<'a> {
-    fn header(&mut self, start: usize) -> Option<LongHeader<'a>> {
-        // The types of version 2 are those of version 1 and one more, modulo four.
-        let added = match long_version(self.0)? {
-            V1 => 0,
-            V2 => 1,
-            _ => return None,
-        };
-        let kind = match (self.byte()? >> 4).wrapping_sub(added) & 3 {
-            0 => LongType::Initial,
-            1 => LongType::ZeroRtt,
-            2 => LongType::Handshake,
-            _ => LongType::Retry,
-        };
-        self.take(4)?;
-        let length = self.byte()?;
-        let destination = self.take(length.into())?;
-        let length = self.byte()?;
-        let source = self.take(length.into())?;
-        Some(LongHeader { start, kind, destination, source })
-    }
+/// The type of a packet with a long header of version 1 or 2.
+fn long_type(packet: &[u8]) -> Option<LongType> {
+    // The types of version 2 are those of version 1 and one more, modulo four.
+    let added = match long_version(packet)? {
+        V1 => 0,
+        V2 => 1,
+        _ => return None,
+    };
+    Some(match (packet.first()? >> 4).wrapping_sub(added) & 3 {
+        0 => LongType::Initial,
+        1 => LongType::ZeroRtt,
+        2 => LongType::Handshake,
+        _ => LongType::Retry,
+    })
+}
 
-    /// The bytes after the packet whose header was read up to the connection IDs.
-    fn skip_packet(mut self, kind: LongType) -> Option<&'a [u8]> {
-        if kind == LongType::Retry {
-            return None;
-        }
-        if kind == LongType::Initial {
-            self.with_length()?;
-        }
-        self.with_length()?;
-        Some(self.0)
+/// The bytes behind a packet whose header was read up to the connection IDs.
+fn behind_packet(kind: LongType, rest: &[u8]) -> Option<&[u8]> {
+    let mut reader = Reader(rest);
+    if kind == LongType::Retry {
+        return None;
     }
+    if kind == LongType::Initial {
+        // The token.
+        reader.with_length()?;
+    }
+    reader.with_length()?;
+    Some(reader.0)
 }
 
 #[cfg(test)]

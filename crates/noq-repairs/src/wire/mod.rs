@@ -8,6 +8,9 @@ pub const V1: u32 = 1;
 /// Version 2 (RFC 9369).
 pub const V2: u32 = 0x6b33_43cf;
 
+/// The bit of the first byte that says that a header is long.
+pub(crate) const LONG_FORM: u8 = 0x80;
+
 /// Reads bytes one after the other; those in it were not read yet. What is cut off is `None`.
 pub struct Reader<'a>(pub &'a [u8]);
 
@@ -47,6 +50,48 @@ impl<'a> Reader<'a> {
         let before = self.0;
         let (id, value) = (self.integer()?, self.with_length()?);
         Some(Parameter { id, value, whole: &before[..before.len() - self.0.len()] })
+    }
+}
+
+/// The part of a long header that is the same in all versions (RFC 8999 section 5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Invariants<'a> {
+    /// The first byte; its highest bit says that the header is long.
+    pub first: u8,
+    /// The version; 0 is that of a Version Negotiation packet.
+    pub version: u32,
+    /// The destination's connection ID.
+    pub destination: &'a [u8],
+    /// The source's connection ID.
+    pub source: &'a [u8],
+    /// The bytes behind it.
+    pub rest: &'a [u8],
+}
+
+impl<'a> Invariants<'a> {
+    /// Those at the beginning of a packet; `None` for a short header, or if it is cut off.
+    pub fn read(packet: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader(packet);
+        let first = reader.byte().filter(|first| first & LONG_FORM != 0)?;
+        let version = u32::from_be_bytes(*reader.take(4)?.first_chunk()?);
+        let mut id = || {
+            let length = reader.byte()?;
+            reader.take(length.into())
+        };
+        let (destination, source) = (id()?, id()?);
+        Some(Self { first, version, destination, source, rest: reader.0 })
+    }
+
+    /// The packet. A connection ID has 255 bytes at most.
+    pub fn write(&self) -> Vec<u8> {
+        let mut packet = vec![self.first];
+        packet.extend_from_slice(&self.version.to_be_bytes());
+        for id in [self.destination, self.source] {
+            packet.push(id.len() as u8);
+            packet.extend_from_slice(id);
+        }
+        packet.extend_from_slice(self.rest);
+        packet
     }
 }
 
@@ -96,6 +141,30 @@ mod tests {
             let mut out = Vec::new();
             write_integer(value, &mut out);
             assert_eq!(Reader(&out).integer(), Some(value));
+        }
+    }
+
+    #[test]
+    fn a_long_header_is_read_as_it_was_written() {
+        let ids: [&[u8]; 3] = [&[], &[7; 8], &[9; 255]];
+        for (destination, source) in ids.iter().flat_map(|to| ids.map(|from| (*to, from))) {
+            for version in [0, V1, V2, u32::MAX] {
+                let header = Invariants { first: 0xc3, version, destination, source, rest: &[] };
+                let bytes = header.write();
+                assert_eq!(Invariants::read(&bytes), Some(header));
+                assert_eq!(
+                    Invariants::read(&[&bytes[..], b"rest"].concat()).map(|h| h.rest),
+                    Some(&b"rest"[..])
+                );
+                for end in 0..bytes.len() {
+                    assert_eq!(Invariants::read(&bytes[..end]), None, "{end} bytes");
+                }
+                assert_eq!(
+                    Invariants::read(&[&[0x43], &bytes[1..]].concat()),
+                    None,
+                    "a short header"
+                );
+            }
         }
     }
 }

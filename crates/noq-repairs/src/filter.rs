@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Adds its number to the first byte of each datagram, and does to each as its second byte says.
+    /// Adds its number to the first byte of each datagram, and does as the second byte says.
     #[derive(Clone, Copy, Debug)]
     struct Adds(u8);
 

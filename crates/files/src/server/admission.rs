@@ -96,8 +96,8 @@ impl Admission {
     }
 }
 
-/// The addresses that one client has to itself: an IPv4 address, or the /64 of an IPv6 one, within which a host
-/// can have any address (RFC 7136, RFC 8981).
+/// The addresses that one client has to itself: an IPv4 address, or the /64 of an IPv6 one, within
+/// which a host can have any address (RFC 7136, RFC 8981).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Network {
     V4(Ipv4Addr),

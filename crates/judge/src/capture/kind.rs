@@ -10,9 +10,10 @@ const UNPACED_BURST: f64 = 13.0;
 const PACED_BURST: f64 = 4.0;
 
 /// The share of bursts that leave with an acknowledgement, from which on these set the pace, and up
-/// to which a timer does.
+/// to which a timer does: by chance it is an eighth. In between a sender may do either: of Linux's
+/// CUBIC and Reno, which do not pace, captures at a link had 48 and 72 %.
 pub(super) const CLOCKED: f64 = 0.9;
-const TIMED: f64 = 0.75;
+const TIMED: f64 = 0.3;
 
 /// Packets that leave at once for each that is confirmed, while the data in flight double: two
 /// without pacing.
@@ -318,6 +319,13 @@ impl Facts<'_> {
         if share <= TIMED && burst < UNPACED_BURST {
             self.because(format!(
                 "{percent:.0} % of its bursts leave when an acknowledgement comes, the others by a timer: it paces"
+            ));
+            return Some(true);
+        }
+        let confirmed = f.ack_burst_packets.map_or(0.0, |packets| packets.p50);
+        if burst < 2.0 && confirmed >= 2.0 {
+            self.because(format!(
+                "packets leave one by one, and {confirmed:.0} are confirmed at once as a rule: it paces"
             ));
             return Some(true);
         }

@@ -4,6 +4,7 @@
 #   ./test.sh fast     # formatting, lints, and every test that needs no clock, no port and no rights
 #   ./test.sh          # formatting, these tests, the examples in the documentation, and a test in real time of
 #                      # each feature
+#   ./test.sh features # lints of the crates' features one at a time, and of the smaller workspaces
 #   ./test.sh --long   # what takes longer or needs more, beside ./test.sh: all tests in real time, other
 #                      # programs and stacks, the kernel program, more generated cases, the Python package, the page
 #                      # in the browser, TCP on a board, packages, the oldest Rust
@@ -19,8 +20,11 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 case "${1:-}" in
-    "" | fast | --long) lane=${1:-all} ;;
-    *) echo "test.sh: '$1' is no option; write ./test.sh, ./test.sh fast or ./test.sh --long" >&2; exit 2 ;;
+    "" | fast | features | --long) lane=${1:-all} ;;
+    *)
+        echo "test.sh: '$1' is no option; write ./test.sh, and fast, features or --long behind it" >&2
+        exit 2
+        ;;
 esac
 
 say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
@@ -148,24 +152,27 @@ can_build_kernel() {
         [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]
 }
 
-# Each feature of the core alone, the lab as the page has it, and the crates that need no operating
-# system.
+# Each feature of the core alone, the lab as the page has it, and the command as `cargo run` builds
+# it. They take a minute and a half of which nothing is run: the workflow lints.
 features_alone() {
     say "features, one at a time"
     local features
-    for features in "" bbr3 bbr3x bbr3-linux bbr3x-linux bbr1 cubic reno custom,serde,defmt; do
+    for features in "" bbr3 bbr3x bbr3-linux bbr3x-linux bbr-swift bbr1 cubic reno custom,serde,defmt; do
         cargo clippy "${release[@]}" -p fullpipe-cc --no-default-features --features "$features" -- -D warnings
     done
     cargo clippy "${release[@]}" -p fullpipe-lab --no-default-features --lib -- -D warnings
     cargo clippy "${release[@]}" -p fullpipe-figures --lib -- -D warnings
     cargo clippy "${release[@]}" --manifest-path crates/tcp/vpn/Cargo.toml --target-dir "$target/vpn" -- -D warnings
-    # The command as `cargo run` builds it.
     cargo clippy "${release[@]}" -p fullpipe --bins -- -D warnings
+}
+
+no_operating_system() {
+    say "the crates that need no operating system"
     if has rustup && rustup target add "$bare"; then
         cargo build "${release[@]}" -p fullpipe-cc --features serde,defmt --target "$bare"
         cargo build "${release[@]}" -p fullpipe-tcp --features interface --target "$bare"
     else
-        echo "not run: the builds without an operating system (rustup could not add $bare)"
+        echo "not run: rustup could not add $bare"
     fi
 }
 
@@ -362,7 +369,7 @@ run_long() {
     python_package
     lab_page
     board
-    features_alone
+    no_operating_system
     documentation
     debug_assertions
     packages
@@ -393,6 +400,10 @@ case "$lane" in
         say "examples in the documentation"
         cargo test --workspace --doc "${release[@]}" --quiet
         serial_lane
+        ;;
+    features)
+        features_alone
+        exit
         ;;
     --long)
         run_long

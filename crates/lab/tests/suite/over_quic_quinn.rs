@@ -35,7 +35,7 @@ fn the_simulator_agrees_with_the_real_stack() {
     }
 }
 
-/// What is lost is told in quinn's words; the core is to reduce as often as it does in the simulator.
+/// quinn reports losses in its own terms; the core has to reduce as often as in the simulator.
 #[test]
 fn random_losses_cost_what_they_cost_in_the_simulator() {
     let path = "rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\", loss = \"1%\"";

@@ -24,7 +24,8 @@ pub(crate) struct Tunnel {
 
 struct State {
     noise: Tunn,
-    /// Where the peer was heard of last. It may change: the keys say who it is.
+    /// The address from which the last packet of the peer came. It may change: the keys say who the
+    /// peer is.
     peer: Option<SocketAddr>,
     /// Packets that leave, and packets that have come.
     sealed: Vec<u8>,

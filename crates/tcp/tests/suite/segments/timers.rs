@@ -1,4 +1,4 @@
-//! When timers fire, and what they do then.
+//! The times at which timers fire, and what they do then.
 
 use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_tcp::wire::{Header, Timestamp};

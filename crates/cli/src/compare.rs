@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::path_args::PathArgs;
 use crate::say;
 
-/// Where the report goes when nothing else is said.
+/// The file of the report without --report.
 const REPORT: &str = "fullpipe-report.html";
 
 /// Algorithms over tcp when none is named.
@@ -94,7 +94,7 @@ pub(crate) struct Args {
     /// Print one JSON object and nothing else; write a report only if --report is given
     #[arg(long)]
     json: bool,
-    /// Where to write the report [default: fullpipe-report.html]
+    /// The file of the report [default: fullpipe-report.html]
     #[arg(long, short = 'r', value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]

@@ -161,7 +161,7 @@ pub(crate) fn load(file: &Path, edition: Edition) -> Result<Plan, Failure> {
     Plan::parse(&text, "-", "stdin", Path::new(""), edition).map_err(Failure::bad_input)
 }
 
-/// Where the qlogs go; what is wrong with that is said before anything runs.
+/// The directory of the qlogs. An error in it is reported before anything runs.
 fn qlog_dir(args: &Args, experiments: &[Experiment]) -> Result<Option<QlogDir>, Failure> {
     let Some(dir) = &args.qlog else { return Ok(None) };
     names(args, experiments, "--qlog")?;

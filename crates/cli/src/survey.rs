@@ -23,7 +23,7 @@ use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::{print, say};
 
-/// Where the results go when nothing else is said.
+/// The directory of the results without --out.
 const OUT: &str = "fullpipe-survey";
 
 /// Run algorithms on random paths, and find those on which one falls short of another

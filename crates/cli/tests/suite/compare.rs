@@ -36,7 +36,7 @@ fn without_a_path_there_are_two_paths() {
     assert_eq!(names(dir.path()), ["both.html"]);
 }
 
-/// What compare made of its options runs as a file, and comes to the same.
+/// The scenario that compare makes of its options runs as a file, and has the same results.
 #[test]
 fn the_options_are_a_file() {
     let dir = here();

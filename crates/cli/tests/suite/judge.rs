@@ -1,4 +1,4 @@
-//! What `fullpipe judge` refuses before it runs anything.
+//! Input that `fullpipe judge` refuses before it runs anything.
 
 use std::path::Path;
 

@@ -126,7 +126,7 @@ impl Variant {
     }
 }
 
-/// Which of these arguments an operation has.
+/// The place in `known` of the arguments that an operation has.
 fn expect(types: &Btf<'_>, operation: &'static str, known: &[Arguments]) -> Result<usize, Error> {
     let found = arguments_of(types, operation);
     known

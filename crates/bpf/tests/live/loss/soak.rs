@@ -98,7 +98,7 @@ fn unreclaimable_kilobytes() -> u64 {
     line.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number")
 }
 
-/// What the kernel logs from here on.
+/// The log of the kernel from here on.
 struct Log(File);
 
 impl Log {

@@ -1,5 +1,5 @@
 //! The checks of a case on the packets of both ends of its link, as the public runner has them.
-//! What an end sent is looked at before the link could lose or change it.
+//! They look at the packets of an end before the link could lose or change them.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};

@@ -56,7 +56,7 @@ struct Version {
     schema_version: u32,
 }
 
-/// Where an algorithm is worse than it was.
+/// A figure in which an algorithm is worse than it was.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Worse {
     /// The algorithm under test.
@@ -163,8 +163,8 @@ impl Baseline {
         Err(SurveyError::Baseline { path: path.to_owned(), reason })
     }
 
-    /// Where a report is worse: more paths are short, or the median is worse by more than 0.01.
-    /// Pairs, measures and paths that only one of the two has are left out.
+    /// The figures in which a report is worse: more paths are short, or the median is worse by more
+    /// than 0.01. Pairs, measures and paths that only one of the two has are left out.
     pub fn worse(&self, report: &Report) -> Vec<Worse> {
         let mut all = Vec::new();
         for pair in report.pairs.iter().filter(|pair| !pair.is_chance()) {

@@ -139,7 +139,7 @@ mod linux {
     fn figures(duration: fullpipe_cc::Duration) -> Result<(), Failure> {
         // What cannot be measured is not to be loaded for it.
         if duration == fullpipe_cc::Duration::ZERO {
-            let why = "--duration is 0 and nothing could happen; write a time like 10s";
+            let why = "--duration must be greater than 0; write a time like 10s";
             return Err(Failure::bad_input(why));
         }
         let stop = Interrupt::install()?.flag();

@@ -44,8 +44,8 @@ pub(crate) struct Args {
     )]
     backend: BackendChoice,
     /// Link between the ends: udp (inside this process), tun (between two network namespaces;
-    /// needs Linux and root) or netem (the kernel's own, between two network namespaces; for --over
-    /// tcp, needs root and a kernel that has it) [default: udp for quic, tun for tcp]
+    /// needs Linux and root) or netem (the kernel's own, between two network namespaces; for
+    /// --backend tcp, needs root and a kernel that has it) [default: udp for quic, tun for tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
     /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic, reno, and noq's own

@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Write a page with the verdicts, and the rate and the queue on each path
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Fail when a grade is worse than in this file, which is what --json printed, or a defect is
+    /// Fail if a grade is worse than in this file, the output of an earlier --json, or a defect is
     /// new
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,

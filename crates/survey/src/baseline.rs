@@ -185,10 +185,11 @@ impl Baseline {
 
 impl Baseline {
     /// Algorithms that have become worse on the paths of the baseline. Another algorithm as the
-    /// reference hides what both suffer from: a queue that is as long as CUBIC's is not short of it.
+    /// reference hides what both suffer from: a queue that is as long as CUBIC's is not short of
+    /// it.
     ///
-    /// The path of each is not shrunk, because the program of the baseline is not here to run simpler
-    /// ones: it is chosen among those that were drawn.
+    /// The path of each is not shrunk, because the program of the baseline is not here to run
+    /// simpler ones: it is chosen among those that were drawn.
     pub fn fallen(&self, survey: &Survey, report: &Report) -> Vec<Fallen> {
         let before: BTreeMap<(u64, &str), &Values> =
             self.outcomes.iter().map(|o| ((o.path, o.cc.as_str()), &o.values)).collect();

@@ -191,8 +191,8 @@ fn unknown(types: &Btf<'_>) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// [`Error::NoBtf`], [`Error::NoStructOps`], [`Error::TooOld`] or [`Error::OtherSignature`], by what
-/// its type information says.
+/// [`Error::NoBtf`], [`Error::NoStructOps`], [`Error::TooOld`] or [`Error::OtherSignature`], by
+/// what its type information says.
 pub fn check() -> Result<(), Error> {
     let types = fs::read(TYPES).map_err(|_| Error::NoBtf)?;
     // Names end with a zero.

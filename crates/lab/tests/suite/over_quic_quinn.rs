@@ -44,7 +44,8 @@ fn random_losses_cost_what_they_cost_in_the_simulator() {
     }
 }
 
-/// quinn's own pacer would let 1.25 windows a round trip leave, and a fixed rate has a large window.
+/// quinn's own pacer would let 1.25 windows a round trip leave, and a fixed rate has a large
+/// window.
 #[test]
 fn the_pacing_rate_is_enforced_to_the_packet() {
     let path = "rate = \"100mbit\", rtt = \"20ms\", buffer = \"1bdp\"";

@@ -58,7 +58,8 @@ impl Tunnel {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Encrypts a packet and sends it. While there is no session it is kept, and a handshake begins.
+    /// Encrypts a packet and sends it. While there is no session it is kept, and a handshake
+    /// begins.
     pub(crate) fn seal(&self, packet: &[u8]) -> io::Result<()> {
         let state = &mut *self.lock();
         let sealed = state.noise.encapsulate(packet, &mut state.sealed);

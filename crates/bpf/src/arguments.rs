@@ -8,7 +8,7 @@ pub struct Load {
     /// The algorithms: bbr3, bbr3x, or both [default: bbr3]
     #[arg(value_name = "ALGORITHM", value_parser = ["bbr3", "bbr3x"])]
     pub algorithms: Vec<String>,
-    /// The name by which TCP knows it, of one [default: the algorithm's]
+    /// The name by which TCP knows it, if there is only one [default: the algorithm's]
     #[arg(long)]
     pub name: Option<String>,
     /// The same as bbr3x for ALGORITHM

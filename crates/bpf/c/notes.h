@@ -17,7 +17,7 @@
 #define NOTES 256
 #define MAX_FLIGHT_ERROR 128
 #define MAX_LOST_ERROR 256
-/* Notes after the one of the last ACK that are looked at before all others. */
+/* The number of notes after that of the last ACK that are searched before all are. */
 #define NEARBY 8
 
 struct note {

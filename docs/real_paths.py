@@ -108,7 +108,7 @@ def span(values):
 
 
 def off(of, reference):
-    """How far the median of one is from that of the other; marked if by more than 5 % and outside."""
+    """The difference of the two medians; marked if it is above 5 % and the spans do not overlap."""
     apart = middle(of) / middle(reference) - 1 if middle(reference) else 0
     text = f"{apart:+.1%}".replace("%", " %")
     overlap = min(of) <= max(reference) and min(reference) <= max(of)

@@ -1,4 +1,4 @@
-"""What the programs share that write tables of these pages: between `<!-- NAME -->` and `<!-- end -->`."""
+"""Parts of the programs that write the tables of these pages: between `<!-- NAME -->` and `<!-- end -->`."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What scripts/deb-in-qemu.sh runs in the guest: as its service test, once a boot.
+# The program that scripts/deb-in-qemu.sh runs in the guest: as its service test, once a boot.
 set -eE
 # Also where a step's output goes elsewhere.
 exec 3>&1

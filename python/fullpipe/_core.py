@@ -31,7 +31,7 @@ class Controller:
         self._native = _fullpipe.Controller(algorithm, seed=seed, smss=smss, now_ns=now_ns)
 
     def send_at(self, now_ns: int) -> int | None:
-        """When a packet may leave: ``now_ns`` for at once; None while the window is full."""
+        """The time at which a packet may leave: ``now_ns`` for at once; None while the window is full."""
         return self._native.send_at(now_ns)
 
     def on_sent(self, now_ns: int, bytes: int) -> Packet:
@@ -103,7 +103,7 @@ class Path:
         return self._native.send(now_ns, wire_bytes, payload)
 
     def next_event(self) -> int | None:
-        """When something happens next; None while the path is empty."""
+        """The time of the next event, in nanoseconds; None while the path is empty."""
         return self._native.next_event()
 
     def poll(self, now_ns: int) -> Event | None:

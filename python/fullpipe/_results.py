@@ -39,7 +39,7 @@ class Expectation:
     margin: float | None
     """By how much it was met there; below 0 it was not."""
     at: dict[str, str]
-    """Which case that is: axes and their values."""
+    """That case: axes and their values."""
     known_failure: str | None = None
     """The reason for which the scenario says that it is not met."""
 

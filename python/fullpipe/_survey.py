@@ -23,7 +23,7 @@ _SHARE = 16
 
 @dataclass(frozen=True)
 class _Job:
-    """What a worker of a cluster has to know of a survey."""
+    """A survey, as a worker of a cluster gets it."""
 
     #: This call of :func:`survey`'s own.
     id: str

@@ -51,7 +51,7 @@ _SHARE = 8
 
 @dataclass(frozen=True)
 class _Head:
-    """What a directory of results is of: ``sweep.json``."""
+    """The sweep of a directory of results: ``sweep.json``."""
 
     fullpipe: str
     scenario: str
@@ -61,7 +61,7 @@ class _Head:
 
 @dataclass(frozen=True)
 class _Job:
-    """What a worker has to know of a sweep."""
+    """A sweep, as a worker gets it."""
 
     head: _Head
     #: This call of :func:`sweep`'s own.
@@ -90,7 +90,7 @@ class Done:
     written: float
     """Time that the tables took, in seconds."""
     ended: float
-    """When it was over, in seconds since 1970."""
+    """The time at which it ended, in seconds since 1970."""
     node: str
     """The node of the cluster that ran it."""
 

@@ -55,7 +55,8 @@ impl Controller {
         call.failure().map_or(Ok(Self { controller, call }), Err)
     }
 
-    /// When a packet may leave, which is at once for `now_ns`; None while the window is full.
+    /// The time at which a packet may leave, in nanoseconds: `now_ns` if at once; None while the
+    /// window is full.
     fn send_at(&mut self, now_ns: u64) -> Option<u64> {
         match self.controller.can_send(Instant::from_nanos(now_ns)) {
             SendDecision::Now { .. } => Some(now_ns),

@@ -77,7 +77,7 @@ impl Path {
         sent.err().map(|dropped| Event::of(py, fullpipe_path::Event::Dropped(dropped)))
     }
 
-    /// When something happens next; None while the path is empty.
+    /// The time of the next event, in nanoseconds; None while the path is empty.
     fn next_event(&self) -> Option<u64> {
         self.0.next_event().map(Instant::as_nanos)
     }

@@ -1,4 +1,4 @@
-"""What the tests share: the command that the package is held equal to."""
+"""Parts that the tests share: the command that the package is held equal to."""
 
 from __future__ import annotations
 

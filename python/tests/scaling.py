@@ -1,4 +1,4 @@
-"""What a cluster costs: the same sweep on one machine and on Ray with 1, 2 and 4 workers.
+"""The cost of a cluster: the same sweep on one machine and on Ray with 1, 2 and 4 workers.
 
     python tests/scaling.py [RUNS]
 

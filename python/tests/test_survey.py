@@ -13,7 +13,7 @@ SMALL = {"cc": ["bbr3", "cubic"], "paths": 4, "kinds": ["aqm", "policer"], "wors
 
 
 def without_places(report):
-    """What does not depend on where it was written."""
+    """The report without the names of its files."""
     worst = [{name: value for name, value in entry.items() if name != "file"} for entry in report["worst"]]
     return {**report, "worst": worst}
 

@@ -7,7 +7,7 @@ interface Plot {
   name: string;
   column: Column;
   unit: string;
-  /** What one unit is of the column's. */
+  /** One unit of the plot, in units of the column. */
   per: number;
 }
 
@@ -41,7 +41,7 @@ export function stateColour(state: string): string {
   return OF_STATE[state] ?? "var(--line)";
 }
 
-/** When the last of them ends, in seconds. */
+/** The time at which the last of them ends, in seconds. */
 export function endOf(traces: Trace[]): number {
   return Math.max(0, ...traces.map(({ course }) => course.t_s.at(-1) ?? 0));
 }
@@ -120,7 +120,7 @@ function meanOf(values: Float64Array): string {
   return numbers.length === 0 ? "none" : label(Number((numbers.reduce((a, b) => a + b, 0) / numbers.length).toPrecision(3)));
 }
 
-/** Which state each flow is in, a strip for each. */
+/** The states of the flows over time, a strip for each. */
 export function states(traces: Trace[], width: number): Timed {
   const shown = traces.slice(0, MOST_TRACES);
   const height = 24 + shown.length * (ROW + 16) + 8;

@@ -1,4 +1,4 @@
-/** What page and worker say to each other. */
+/** The messages between page and worker. */
 
 /** A mistake in a scenario. */
 export interface Mistake {

@@ -1,4 +1,4 @@
-/** What the sliders say, and the scenario and the address that it becomes. */
+/** The values of the sliders, and the scenario and the address that it becomes. */
 export interface Settings {
   /** Mbit/s. */
   rate: number;

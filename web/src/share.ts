@@ -1,4 +1,4 @@
-/** What the page shows, in the fragment of its address: the sliders, a preset, or a scenario's text. */
+/** The page's state, in the fragment of its address: the sliders, a preset, or a scenario's text. */
 import { PRESETS } from "./presets";
 import { type Settings, DEFAULTS, fromParameters, toParameters } from "./settings";
 
@@ -18,7 +18,7 @@ export async function toFragment(shown: Shown): Promise<string> {
   }
 }
 
-/** What a fragment shows; the sliders' defaults where it says nothing that can be read. */
+/** The state that a fragment holds; the sliders' defaults for a part that cannot be read. */
 export async function fromFragment(fragment: string): Promise<Shown> {
   const parameters = new URLSearchParams(fragment.replace(/^#/, ""));
   const figure = parameters.get("figure");

@@ -8,7 +8,7 @@ import { type Trace, MOST_TRACES, nameOf, standTogether, stateAt, tracesOf, valu
 
 type ById = <E extends HTMLElement = HTMLElement>(id: string) => E;
 
-/** How long the whole run takes when it is played, in milliseconds. */
+/** Time that the whole run takes when it is played, in milliseconds. */
 const PLAYED_MS = 8000;
 const STEPS = 1000;
 
@@ -67,7 +67,7 @@ export class View {
     if (run !== undefined && flow !== undefined) this.#tellStory(run, flow);
   }
 
-  /** What is drawn, as one file. */
+  /** The drawing, as one file. */
   svg(): string {
     const pictures = this.#timed.map(({ picture }) => picture);
     if (this.#plane !== undefined) pictures.push(this.#plane.picture);

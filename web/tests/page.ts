@@ -1,4 +1,4 @@
-/** What the tests of the page share. */
+/** Parts that the tests of the page share. */
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import type { Page } from "@playwright/test";

@@ -189,8 +189,8 @@ static inline uint64_t inflight_at_loss(const struct bbr3 *b, const struct bbr3_
 }
 
 /*
- * What a transport calls. It keeps C.delivered, C.lost, C.inflight and C.srtt up to date before each
- * call, and reads C.cwnd, C.pacing_rate, C.send_quantum and C.app_limited after it.
+ * The functions that a transport calls. It keeps C.delivered, C.lost, C.inflight and C.srtt up to
+ * date before each call, and reads C.cwnd, C.pacing_rate, C.send_quantum and C.app_limited after it.
  *
  * On an ACK: bbr3_lost() for each lost packet; bbr3_exit_recovery() if the ACK ends an episode;
  * bbr3_enter_recovery() and bbr3_congestion() if it brought losses, bbr3_marks() if it brought CE
@@ -351,7 +351,7 @@ static inline void bbr3_ack(struct bbr3 *b, struct bbr3_conn *c, const struct bb
 }
 
 /*
- * What an ACK of new data says without a delivery-rate sample: the window grows, and nothing is learned of the
+ * The sample of an ACK of new data without a delivery rate: the window grows, and nothing is learned of the
  * path but its round trip.
  */
 static inline struct bbr3_sample bbr3_without_sample(uint64_t now, uint64_t rtt, uint64_t newly_acked,

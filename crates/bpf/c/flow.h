@@ -14,7 +14,7 @@
 /* From the end of notes to the middle of bbr is what every ACK reads: six cache lines, which are mostly cold. */
 struct flow {
 	struct notes notes;
-	/* What of tp->delivered and tp->lost is in conn, and of tp->delivered_ce in bbr. */
+	/* The part of tp->delivered and tp->lost that is in conn, and of tp->delivered_ce in bbr. */
 	__u32 seen_delivered;
 	__u32 seen_lost;
 	__u32 seen_marks;
@@ -54,7 +54,7 @@ struct {
 
 /* Set by the loader: src/kernel/settings.rs. */
 struct settings {
-	/* How many connections may have state at once. */
+	/* The most connections that may have state at once. */
 	__u32 max_connections;
 	/*
 	 * Marks on the paths of this machine mean a queue of well under a millisecond. Linux's BBRv3 takes that
@@ -88,7 +88,7 @@ static struct flow *flow_of(struct sock *sk)
 	return bpf_sk_storage_get(&flows, sk, 0, 0);
 }
 
-/* Why a connection runs as Reno, in the memory that TCP gives its algorithm and clears before init(). */
+/* The reason for Reno on a connection, in the memory that TCP gives its algorithm and clears before init(). */
 enum reno_because {
 	NOT_AS_RENO,
 	ABOVE_LIMIT,

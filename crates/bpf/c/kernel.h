@@ -193,7 +193,7 @@ struct bpf_iter_num {
 	__u64 opaque[1];
 } __attribute__((aligned(8)));
 
-/* What the program fills in; the name comes first, so that the loader finds it. */
+/* The fields that the program fills in; the name comes first, so that the loader finds it. */
 struct tcp_congestion_ops {
 	char name[16];
 	__u32 flags;

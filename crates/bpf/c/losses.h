@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
 /*
- * Which packets TCP has marked as lost. They are in its retransmission queue, a tree in the order of
+ * The packets that TCP has marked as lost. They are in its retransmission queue, a tree in the order of
  * sequence numbers, which a program may read and not change.
  */
 #ifndef FULLPIPE_LOSSES_H

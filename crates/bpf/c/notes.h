@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
 /*
- * What was in flight and what was lost when a packet left. TCP keeps neither beside a packet, so both are
+ * The packets in flight and the losses when a packet left. TCP keeps neither beside a packet, so both are
  * noted before packets are sent, and the note of a packet is looked up when it is acknowledged or lost.
  * Without a type of the kernel: tests/suite/twin compiles it natively.
  *
@@ -17,7 +17,7 @@
 #define NOTES 256
 #define MAX_FLIGHT_ERROR 128
 #define MAX_LOST_ERROR 256
-/* How many notes after the one of the last ACK are looked at before all are. */
+/* The number of notes after that of the last ACK that are searched before all are. */
 #define NEARBY 8
 
 struct note {
@@ -41,14 +41,14 @@ struct notes {
 
 static inline bool is_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
 
-/* What was in flight with a packet that ends there and was sent once, in packets. */
+/* The flight when a packet left that ends there and was sent once, in packets. */
 static inline uint32_t flight_of(const struct note *sent, uint32_t end_seq, uint32_t smss)
 {
 	return sent->in_flight + ((uint32_t)(end_seq - sent->seq) + smss - 1) / smss;
 }
 
 /*
- * Whether a note says of the next packet what another one would. Packets that were sent again, acknowledged or
+ * True if a note says of the next packet what another one would. Packets that were sent again, acknowledged or
  * lost since then make the difference.
  */
 static inline bool still_holds(const struct note *last, const struct note *now, uint32_t smss)
@@ -74,15 +74,14 @@ static inline void make_note(struct notes *n, const struct note *now, uint32_t s
 	n->note[(n->made - 1) & (NOTES - 1)] = *now;
 }
 
-/* Whether a note was made before a packet left; times are compared for one that was sent again. */
+/* True if a note was made before a packet left; times are compared for one that was sent again. */
 static inline bool is_note_before(const struct note *at, uint32_t end_seq, uint32_t sent_us, bool by_time)
 {
 	return by_time ? !is_before(sent_us, at->sent_us) : is_before(at->seq, end_seq);
 }
 
 /*
- * How many notes ago the packet left: the youngest note that was made before it. 0 when there is none any
- * more.
+ * The age, in notes, of the youngest note that was made before the packet left. 0 when there is none any more.
  */
 static inline uint32_t find_note(const struct notes *n, uint32_t end_seq, uint32_t sent_us, bool by_time)
 {

@@ -122,7 +122,7 @@ struct bbr3_conn {
 	bool in_recovery;
 };
 
-/* What one ACK says (the draft's RS). */
+/* The rate sample of one ACK (the draft's RS). */
 struct bbr3_sample {
 	uint64_t now;
 	/* INFINITE when there is none. */
@@ -160,8 +160,8 @@ struct bbr3_amended {
 	/* A factor, as PERCENT() makes it. */
 	uint32_t baseline_loss;
 	/*
-	 * What the RTTs of this round of CRUISE or ProbeRTT are above the longest that is short, less
-	 * what others are below it, in units of 1024 ns, and one more.
+	 * The sum of the differences of this round's RTTs in CRUISE or ProbeRTT to the longest RTT that
+	 * is short, in units of 1024 ns, and one more.
 	 */
 	int32_t excess;
 	bool has_reached_target;
@@ -287,7 +287,7 @@ static inline void mark_cwnd_limited(struct bbr3_conn *c)
 	c->cwnd_limited_until = add_sat(add_sat(c->delivered, c->lost), c->inflight);
 }
 
-/* Whether another full packet does not fit into the window. */
+/* True if another full packet does not fit into the window. */
 static inline bool is_window_full(const struct bbr3_conn *c)
 {
 	return add_sat(c->inflight, c->smss) > c->cwnd;

@@ -5,17 +5,17 @@ use std::path::PathBuf;
 /// Options of loading the program.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Load {
-    /// Which: bbr3, bbr3x, or both [default: bbr3]
+    /// The algorithms: bbr3, bbr3x, or both [default: bbr3]
     #[arg(value_name = "ALGORITHM", value_parser = ["bbr3", "bbr3x"])]
     pub algorithms: Vec<String>,
-    /// The name by which TCP knows it, of one [default: the algorithm's]
+    /// The name by which TCP knows it, if there is only one [default: the algorithm's]
     #[arg(long)]
     pub name: Option<String>,
     /// The same as bbr3x for ALGORITHM
     #[arg(long, conflicts_with = "algorithms")]
     pub amended: bool,
-    /// Make it, of two the first, the default of new connections; what was the default comes back
-    /// afterwards
+    /// Make it the default of new connections; of two algorithms, the first. The default of before
+    /// comes back afterwards
     #[arg(long)]
     pub default: bool,
     /// Respond to CE marks: they mean a queue of well under a millisecond on every path of this

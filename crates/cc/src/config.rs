@@ -196,7 +196,7 @@ pub enum Amendment {
     IgnoreSmallLoss,
     /// A probe's threshold counts from the loss rate that the path has without a queue.
     BaselineLoss,
-    /// Where the RTT is long, ProbeRTTInterval and the wait between probes are so many round trips.
+    /// ProbeRTTInterval and the wait between probes are numbers of round trips if the RTT is long.
     TimersInRoundTrips,
     /// ProbeRTT has the least window, BBR.MinPipeCwnd, where the path holds less than that.
     ProbeRttEmptiesQueue,

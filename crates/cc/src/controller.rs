@@ -383,14 +383,14 @@ impl Controller {
 
     /// The flow goes on from or to another address, and the path is held to be the same (RFC 9000
     /// section 9.4: only the port changed): the model stays, and nothing is in flight there yet.
-    /// What the transport still says of packets from before is ignored.
+    /// Later reports of the transport on packets from before are ignored.
     pub fn forget_flight(&mut self) {
         self.conn.begin_path();
     }
 
     /// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew, with a
-    /// seed that no other flow has; that of `config` is not used. What the transport still says of
-    /// packets from before is ignored.
+    /// seed that no other flow has; that of `config` is not used. Later reports of the transport on
+    /// packets from before are ignored.
     pub fn on_migration(&mut self, now: Instant, seed: u64, config: &Config) {
         self.begin_anew(self.algorithm(), now, &Config { seed, ..*config });
     }

@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::path_args::PathArgs;
 use crate::say;
 
-/// Where the report goes when nothing else is said.
+/// The file of the report without --report.
 const REPORT: &str = "fullpipe-report.html";
 
 /// Algorithms over tcp when none is named.
@@ -32,9 +32,9 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 pub(crate) struct Args {
     /// Backend of the flows: quic:noq (noq's real packets under a virtual clock), quic (the same in
     /// real time, on a link inside this process), quic:quinn-virtual (quinn's under a virtual
-    /// clock), quic:quinn (the same in real time), quic:s2n (s2n-quic's), tcp (the kernel's, between
-    /// network namespaces; needs Linux and root), tcp:user-tun (this project's TCP there), tcp:user
-    /// (the same under a virtual clock) or sim (the simulator)
+    /// clock), quic:quinn (the same in real time), quic:s2n (s2n-quic's), tcp (the kernel's,
+    /// between network namespaces; needs Linux and root), tcp:user-tun (this project's TCP there),
+    /// tcp:user (the same under a virtual clock) or sim (the simulator)
     #[arg(
         long,
         short = 'b',
@@ -44,16 +44,16 @@ pub(crate) struct Args {
     )]
     backend: BackendChoice,
     /// Link between the ends: udp (inside this process), tun (between two network namespaces;
-    /// needs Linux and root) or netem (the kernel's own, between two network namespaces; for --over
-    /// tcp, needs root and a kernel that has it) [default: udp for quic, tun for tcp]
+    /// needs Linux and root) or netem (the kernel's own, between two network namespaces; for
+    /// --backend tcp, needs root and a kernel that has it) [default: udp for quic, tun for tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
-    /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic, reno, and noq's own
-    /// noq:bbr3, noq:cubic, noq:reno; over quic:quinn quinn's own quinn:bbr, quinn:cubic,
-    /// quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, s2n:cubic; over tcp bbr3 and bbr3x (as
-    /// bbr3-linux and bbr3x-linux, loaded into the kernel for the run), cubic, reno and those that
-    /// the kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over tcp
-    /// linux:bbr,linux:cubic]
+    /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic, reno,
+    /// fixed:RATE, and noq's own noq:bbr3, noq:cubic, noq:reno; over quic:quinn quinn's own
+    /// quinn:bbr, quinn:cubic, quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, s2n:cubic; over
+    /// tcp bbr3 and bbr3x (as bbr3-linux and bbr3x-linux, loaded into the kernel for the run),
+    /// cubic, reno and those that the kernel has, like linux:bbr, linux:cubic, linux:reno [default:
+    /// bbr3,cubic; over tcp linux:bbr,linux:cubic]
     #[arg(long, short = 'c', value_name = "NAMES", value_delimiter = ',')]
     cc: Vec<Cc>,
     /// Another sender beside them, over tcp: two programs, as a scenario file has them, 'NAME = {
@@ -94,7 +94,7 @@ pub(crate) struct Args {
     /// Print one JSON object and nothing else; write a report only if --report is given
     #[arg(long)]
     json: bool,
-    /// Where to write the report [default: fullpipe-report.html]
+    /// The file of the report [default: fullpipe-report.html]
     #[arg(long, short = 'r', value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::live::Live;
 use crate::{print, say};
 
-/// Where results go beside the table.
+/// The outputs of results beside the table, or in its place.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     /// One JSON object in place of the table.

@@ -26,10 +26,10 @@ pub(crate) struct Args {
     /// A scenario file to take a flow of, in place of the options about cc and path
     #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed", "trace", "queue", "loss_model", "policer", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
     file: Option<PathBuf>,
-    /// Which of the file's runs, from 0, where its lists make several
+    /// Number of the run, from 0, if the file's lists make several
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, allow_negative_numbers = true)]
     run: Option<usize>,
-    /// Which of the flows, from 0
+    /// Number of the flow, from 0
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 0, allow_negative_numbers = true)]
     flow: usize,
     /// Backend of the flow: sim (the simulator), quic:noq, quic:quinn-virtual, tcp:user, or, for a

@@ -60,7 +60,7 @@ Examples:
 #[derive(Serialize)]
 struct Results {
     figures: Vec<FigureResult>,
-    /// True if somebody stopped it: the figures are those that were through.
+    /// True if it was stopped: the figures are those that were finished.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     interrupted: bool,
 }

@@ -44,8 +44,8 @@ const REQUESTS: usize = 100;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// https://HOST[:PORT]/PATH, with port 443 if none is said, or tcp://HOST:PORT/PATH, which has
-    /// no TLS
+    /// https://HOST[:PORT]/PATH, with port 443 by default, or tcp://HOST:PORT/PATH, which has no
+    /// TLS
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
     /// Write to FILE instead of the last part of the URL's path, "-" for stdout; for one URL
@@ -67,11 +67,11 @@ pub(crate) struct Args {
     /// Change the keys once data arrives (RFC 9001 section 6)
     #[arg(long)]
     key_update: bool,
-    /// Congestion control of what is sent, which is little: the server's decides the speed. bbr3,
+    /// Congestion control of this end, which sends little: the server's decides the speed. bbr3,
     /// bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
-    /// Do not check the server's certificate: anybody on the way can read and change the file
+    /// Do not check the server's certificate: anybody on the path can read and change the file
     #[arg(long, conflicts_with_all = ["ca", "fingerprint"])]
     insecure: bool,
     /// Trust the one certificate with this SHA-256 fingerprint, which fullpipe serve prints

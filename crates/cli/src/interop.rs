@@ -28,21 +28,21 @@ use crate::{print, say};
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// All cases and both measurements with every peer that is there
+    /// All cases and both measurements with every installed peer
     #[arg(long, conflicts_with_all = ["peers", "cases", "commands"])]
     all: bool,
-    /// The peers [default: all that are there]
+    /// The peers [default: all that are installed]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Vec<String>,
-    /// A peer of your own, by the command of its ends; docs/interop.md says what it is told. Can be
-    /// given several times
+    /// A peer of your own, by the command of its ends; docs/interop.md lists its environment
+    /// variables. Can be given several times
     #[arg(long = "command", value_name = "NAME=COMMAND", value_parser = named_command)]
     commands: Vec<(String, String)>,
     /// The cases, goodput and crosstraffic among them [default: the 22 cases]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     cases: Vec<String>,
-    /// Roles of the peers; both is a peer with itself, to see what this program's end has to do
-    /// with a result
+    /// Roles of the peers; both is a peer with itself, which shows if this program's end influences
+    /// a result
     #[arg(
         long,
         value_name = "ROLES",

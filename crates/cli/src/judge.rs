@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// rate, the data in flight and the round trips
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Fail when a grade is worse than in this file, which is what --json printed, or a defect is
+    /// Fail if a grade is worse than in this file, the output of an earlier --json, or a defect is
     /// new
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,

@@ -41,13 +41,14 @@ enum Action {
     },
     #[command(flatten)]
     Handle(Handle),
-    /// Say what this machine can do, what it lacks, and what is in the way
+    /// Report what this machine supports, what it lacks, and what is in the way
     Doctor,
     /// Measure bbr3 and bbr3x beside linux:bbr and linux:cubic on eight paths and on loopback:
     /// a quarter of an hour
     ///
-    /// They are loaded for this under names of their own. The table is markdown on stdout. A path's
-    /// figures are one run's; (!) marks those of a link that was late. Wants a quiet machine.
+    /// They are loaded for this under names of their own. The table is markdown on stdout. The
+    /// figures of a path are those of one run; (!) marks a run whose link was late. Use a quiet
+    /// machine.
     Figures {
         /// Duration of each run on a path
         #[arg(long, value_name = "TIME", default_value = "24s", value_parser = units::parse_duration)]
@@ -139,7 +140,7 @@ mod linux {
     fn figures(duration: fullpipe_cc::Duration) -> Result<(), Failure> {
         // What cannot be measured is not to be loaded for it.
         if duration == fullpipe_cc::Duration::ZERO {
-            let why = "--duration is 0 and nothing could happen; write a time like 10s";
+            let why = "--duration must be greater than 0; write a time like 10s";
             return Err(Failure::bad_input(why));
         }
         let stop = Interrupt::install()?.flag();

@@ -25,8 +25,8 @@ use crate::{print, run, say};
 /// Run any command on a path
 ///
 /// The command runs in a network namespace of its own; all that it sends and receives crosses the
-/// path, which knows the truth about each packet. It reaches the servers of this machine, as far as
-/// they listen on more than 127.0.0.1, at the address that stands in its environment as
+/// path, which records what happens to each packet. It reaches the servers of this machine, as far
+/// as they listen on more than 127.0.0.1, at the address that stands in its environment as
 /// FULLPIPE_HOST and replaces {host} in its arguments; over IPv6 as FULLPIPE_HOST6 and {host6}. Of
 /// other machines it reaches those to which this one forwards and whose answers it gets back,
 /// usually none. A link inside a link works: both paths are one behind the other, and {host} is the
@@ -79,17 +79,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = units::parse_duration, allow_hyphen_values = true)]
     rebind_address: Vec<Duration>,
     /// Start this command line with sh at the other end of the path, wait until it listens, and end
-    /// it with the command; {host} in it is its own address. This machine's servers are not reached
-    /// then
+    /// it with the command; {host} in it is its own address. The command cannot reach this
+    /// machine's servers then
     #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
     server: Option<OsString>,
-    /// Take the path of a scenario file: its links are passed by what the command receives, its way
-    /// back by what it sends, and its times count from the start of the command. Flows and
+    /// Take the path of a scenario file: packets to the command pass its links, packets from the
+    /// command pass its way back, and its times count from the start of the command. Flows and
     /// expectations in it are not used
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["rate", "rtt", "buffer", "loss", "seed", "trace", "queue", "loss_model", "policer", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
     scenario: Option<PathBuf>,
-    /// Let what the command sends pass the links of the scenario file, and what it receives its way
-    /// back
+    /// Swap the directions: packets from the command pass the links of the scenario file, packets
+    /// to it the way back
     #[arg(long, requires = "scenario")]
     reverse: bool,
     /// Write the packets at both ends into this file, as pcapng: interface client is the command's
@@ -103,11 +103,11 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Draw the rates of both directions and the queue on stderr while the command runs. Without
-    /// this a line says them, with the losses: every second on a terminal, while packets go and no
+    /// this a line shows them, with the losses: every second on a terminal, while packets go and no
     /// program draws on it, and every two seconds elsewhere
     #[arg(long, conflicts_with = "quiet")]
     live: bool,
-    /// Say nothing while the command runs, and print no table
+    /// Print no progress and no table
     #[arg(long, short)]
     quiet: bool,
     /// The command and its arguments, behind --

@@ -43,14 +43,14 @@ Examples:
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// List the stacks, their senders, and which of them are there
+    /// List the stacks and their senders, and say which of them are installed
     List(List),
     /// Install stacks into the folder
     Install(Install),
     /// Run senders on the paths, each alone and two copies on the first path (Linux, root)
     ///
-    /// A name is a stack, or one of its senders, as linux:bbr; without names all run that are
-    /// there. The others are listed with the reason. A sender that fails is in the results as well.
+    /// A name is a stack, or one of its senders, as linux:bbr; without names all installed ones
+    /// run. The others are listed with the reason. A sender that fails is in the results as well.
     Run(Box<Run>),
     /// Transfer a gigabyte over loopback with each, in turns: goodput and processor time (Linux)
     ///
@@ -106,7 +106,7 @@ struct Run {
     /// Judge each sender as well, as fullpipe judge --quick does; takes 70 s more for each
     #[arg(long)]
     verdicts: bool,
-    /// Install what is not there before the runs
+    /// Install missing stacks before the runs
     #[arg(long)]
     install: bool,
     /// Print one JSON object in place of the tables

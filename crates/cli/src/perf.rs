@@ -46,19 +46,18 @@ pub(crate) struct Args {
     /// The server sends
     #[arg(long, conflicts_with = "server")]
     reverse: bool,
-    /// Send so much, rounded up to whole blocks
+    /// Volume to send, rounded up to whole blocks
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["server", "duration"], value_parser = bytes)]
     bytes: Option<u64>,
-    /// Send for so long
+    /// Time for which to send
     #[arg(long, value_name = "TIME", conflicts_with = "server", default_value = "10s", value_parser = crate::parse_timeout)]
     duration: Duration,
-    /// Congestion control of what this end sends: linux:NAME of the kernel's TCP, which by itself
-    /// takes the system's; with --tun bbr3, which is its usual one, bbr3x, bbr3-linux, bbr3x-linux,
-    /// bbr1, cubic or reno
+    /// Congestion control of this end: linux:NAME for the kernel's TCP (by default the system's);
+    /// with --tun bbr3 (the default), bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic or reno
     #[arg(long, value_name = "ALGORITHM")]
     cc: Option<Cc>,
-    /// The most that waits unsent at the sender (TCP_NOTSENT_LOWAT): more is latency, less than 10
-    /// ms at the path's rate may cost goodput
+    /// The most unsent data at the sender (TCP_NOTSENT_LOWAT): more adds latency, less than 10 ms
+    /// at the path's rate may cost goodput
     #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = transport::unsent)]
     unsent: u32,
     /// Take this program's own TCP in place of the kernel's, behind this TUN device; with the

@@ -59,12 +59,12 @@ pub(crate) struct Args {
     /// --from the address is one of the device's network, and not the kernel's
     #[arg(long, short = 'l', value_name = "ADDRESS:PORT", value_parser = crate::parse_address)]
     listen: SocketAddr,
-    /// Pass them on there
+    /// Target of the connections
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
-    /// Congestion control of what is sent: linux:NAME of the kernel's TCP, which by itself takes the
-    /// system's, or a name that `fullpipe kernel load` has given it; with --tun bbr3, which is its
-    /// usual one, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic or reno
+    /// Congestion control of the proxy: linux:NAME for the kernel's TCP (by default the system's),
+    /// or a name that `fullpipe kernel load` has given it; with --tun bbr3 (the default), bbr3x,
+    /// bbr3-linux, bbr3x-linux, bbr1, cubic or reno
     #[arg(long, value_name = "ALGORITHM")]
     cc: Option<Cc>,
     /// Take this program's own TCP on one side, behind this TUN device; with the kernel's address
@@ -78,19 +78,19 @@ pub(crate) struct Args {
     /// Connections at one time; further ones are reset
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = connections)]
     max_connections: usize,
-    /// The most that waits unsent for each direction of a connection (TCP_NOTSENT_LOWAT): more is
+    /// The most unsent data of each direction of a connection (TCP_NOTSENT_LOWAT): more adds
     /// latency, less than 10 ms at the path's rate may cost goodput
     #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = transport::unsent)]
     unsent: u32,
-    /// The most that each direction of a connection may have unacknowledged, and unread, with
-    /// --tun: the path's rate times its round trip, and half as much again. The kernel's are
-    /// net.ipv4.tcp_wmem and tcp_rmem
+    /// The most unacknowledged data, and the most unread data, of each direction of a connection
+    /// with --tun: give 1.5 times rate x RTT of the path. The kernel's limits are net.ipv4.tcp_wmem
+    /// and tcp_rmem
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = buffer)]
     buffer: usize,
     /// Time that --to may take to answer
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = crate::parse_timeout)]
     connect_timeout: Time,
-    /// On Ctrl-C, how long the connections that there are may take to end
+    /// On Ctrl-C, the time that open connections may take to end
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = crate::parse_timeout)]
     shutdown_timeout: Time,
     /// Print the results as JSON

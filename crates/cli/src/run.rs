@@ -50,15 +50,15 @@ pub(crate) struct Args {
     /// Runs at a time in the simulator [default: as many as there are cores]
     #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,
-    /// Run each point so many times, each with a seed of its own made from the file's: the table has
-    /// the means and their 95 % confidence intervals, and expectations are judged on the means
+    /// Number of runs of each point, each with a seed of its own made from the file's: the table
+    /// has the means and their 95 % confidence intervals, and expectations are judged on the means
     #[arg(long, visible_alias = "seeds", value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     repeat: Option<NonZeroUsize>,
-    /// Repeat with the seed of the file, in real time: then losses and probe times are the same, and
-    /// the intervals tell of the machine alone
+    /// Repeat with the seed of the file, in real time: losses and probe times are then the same,
+    /// and the intervals show the noise of the machine alone
     #[arg(long, requires = "repeat")]
     same_seed: bool,
-    /// Compare with what an earlier run --json printed, and exit with 1 if a metric of the table
+    /// Compare with the output of an earlier run --json, and exit with 1 if a metric of the table
     /// left its interval; in real time that has to be of a run with --repeat
     #[arg(long, value_name = "FILE.json")]
     baseline: Option<PathBuf>,
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     /// Print a line of comma-separated values for each run in place of the table
     #[arg(long, conflicts_with = "quiet")]
     csv: bool,
-    /// Print nothing but the expectations that were not met
+    /// Print only the expectations that were not met
     #[arg(long, short)]
     quiet: bool,
     /// Write a page with the tables and the plots
@@ -161,7 +161,7 @@ pub(crate) fn load(file: &Path, edition: Edition) -> Result<Plan, Failure> {
     Plan::parse(&text, "-", "stdin", Path::new(""), edition).map_err(Failure::bad_input)
 }
 
-/// Where the qlogs go; what is wrong with that is said before anything runs.
+/// The directory of the qlogs. An error in it is reported before anything runs.
 fn qlog_dir(args: &Args, experiments: &[Experiment]) -> Result<Option<QlogDir>, Failure> {
     let Some(dir) = &args.qlog else { return Ok(None) };
     names(args, experiments, "--qlog")?;

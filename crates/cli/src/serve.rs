@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// IPv6, or both
     #[arg(long, value_name = "ADDRESS:PORT[,ADDRESS:PORT]")]
     preferred_address: Option<PreferredAddress>,
-    /// Congestion control of what is sent: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno,
+    /// Congestion control of the server: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno,
     /// noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
@@ -59,8 +59,8 @@ pub(crate) struct Args {
     /// The private key of --cert, PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Keep the secret behind resets and tokens in DIR, so that clients of a server that was killed
-    /// hear of it from the one that is started after it; made if it is not there
+    /// Keep the secret behind resets and tokens in DIR, so that a server that is started after a
+    /// killed one resets the connections of its clients; made if it does not exist
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// The cipher suites of TLS: any, aes128, aes256 or chacha20

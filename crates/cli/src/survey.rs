@@ -23,7 +23,7 @@ use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::{print, say};
 
-/// Where the results go when nothing else is said.
+/// The directory of the results without --out.
 const OUT: &str = "fullpipe-survey";
 
 /// Run algorithms on random paths, and find those on which one falls short of another
@@ -39,8 +39,8 @@ const OUT: &str = "fullpipe-survey";
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The algorithms, as in compare. One that is named twice runs twice, with other seeds: what it
-    /// misses of itself is chance
+    /// The algorithms, as in compare. One that is named twice runs twice, with other seeds: its
+    /// differences to itself are chance
     #[arg(
         long,
         short = 'c',
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// Another sender under test, over tcp: two programs, as in compare; may be given several times
     #[arg(long, value_name = "NAME={...}", value_parser = parse_program)]
     program: Vec<(String, String)>,
-    /// Number of paths; more of them go on in the same directory
+    /// Number of paths; a larger number continues in the same directory
     #[arg(long, short = 'n', value_name = "N", value_parser = units::parse_count_above_0, default_value = "500", allow_negative_numbers = true)]
     paths: NonZeroUsize,
     /// Seed of the paths
@@ -70,8 +70,9 @@ pub(crate) struct Args {
     /// A goodput below this part of the other's falls short
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio, default_value = "0.95", allow_negative_numbers = true)]
     limit: f64,
-    /// So many of the worst paths of each comparison are written as files. In real time they are
-    /// not made simpler first, unless this option is given: each takes up to 80 runs [default: 3]
+    /// Number of the worst paths of each comparison that are written as files. In real time they
+    /// are not made simpler first, unless this option is given: each takes up to 80 runs [default:
+    /// 3]
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, allow_negative_numbers = true)]
     shrink: Option<usize>,
     /// Exit with 1 if a goodput is below this part of the other's on any path

@@ -30,8 +30,8 @@ const WAITING: usize = 100_000;
 const NANOSECONDS: u8 = 9;
 
 /// The header before each packet: no addresses, as on a loopback device, and the packet's protocol.
-/// libpcap refuses a file with two interfaces of bare IP packets (LINKTYPE_RAW), because it compares
-/// the second one's number with its own number for the first.
+/// libpcap refuses a file with two interfaces of bare IP packets (LINKTYPE_RAW), because it
+/// compares the second one's number with its own number for the first.
 const ETHERNET_HEADER: usize = 14;
 
 /// Hop limit of headers that are made for the file alone.

@@ -24,5 +24,5 @@ pub(super) fn quiche(out: &mut Checks, plays: &[FileRuns]) {
         table.row([run.at("variant").to_owned()].into_iter().chain(figures.map(show)));
     }
     out.drawing = Drawing::of(vec![panel]).table(table);
-    out.note("QUIC, bbr3; buffers of 2 BDP but where another is named. Two figures hang on the size of the datagrams: see tests/suite/quiche.rs");
+    out.note("QUIC, bbr3; buffers of 2 BDP but where another is named. Two figures depend on the size of the datagrams: see tests/suite/quiche.rs");
 }

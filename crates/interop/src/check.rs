@@ -1,5 +1,5 @@
 //! The checks of a case on the packets of both ends of its link, as the public runner has them.
-//! What an end sent is looked at before the link could lose or change it.
+//! They look at the packets of an end before the link could lose or change them.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -22,9 +22,10 @@ const MOST_1RTT_BYTES: usize = 40 * 250 / 2;
 /// The least bytes of a server's handshake with the long chain.
 const LEAST_HANDSHAKE_BYTES: u64 = 7500;
 
-/// The bytes that may be sent to a client that has not shown its address, in multiples of what came
-/// from it (RFC 9000 section 8.1), and from where on the public runner finds a server at fault.
+/// The most bytes that a server may send to a client before it has validated its address, as a
+/// multiple of the bytes that it received from it (RFC 9000 section 8.1).
 const AMPLIFICATION: f64 = 3.0;
+/// The multiple from which on the public runner finds a server at fault.
 const RUNNERS_AMPLIFICATION: f64 = 4.0;
 
 /// Codes of the ECN bits.

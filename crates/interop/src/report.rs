@@ -133,7 +133,7 @@ impl Cell {
 /// All results.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct InteropReport {
-    /// When it was made, in UTC.
+    /// The time at which it was made, in UTC.
     pub date: String,
     /// The peers that ran.
     pub peers: Vec<Installed>,

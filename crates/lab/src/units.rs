@@ -237,7 +237,7 @@ pub fn parse_count<T: TryFrom<u64>>(text: &str) -> Result<T, ParseError> {
     value.and_then(|n| T::try_from(n).ok()).ok_or_else(|| wrong(text, why, LIKE))
 }
 
-/// The same where there has to be at least one.
+/// Like [`parse_count`], but rejects 0.
 pub fn parse_count_above_0(text: &str) -> Result<NonZeroUsize, ParseError> {
     let count = parse_count(text)?;
     NonZeroUsize::new(count).ok_or_else(|| wrong(text, "is too few", "a whole number like 2"))

@@ -250,8 +250,8 @@ pub enum ElementConfig {
     },
     /// Packets leave this much later than they came.
     Delay(Duration),
-    /// From each of these times on, packets that come are delayed by this much; the first time is 0. A
-    /// packet never overtakes one that came before it.
+    /// From each of these times on, packets that come are delayed by this much; the first time is
+    /// 0. A packet never overtakes one that came before it.
     DelaySteps(Vec<(Duration, Duration)>),
     /// The same with a series, which may begin again and again.
     DelaySeries(Series<Duration>),

@@ -85,8 +85,8 @@
 //! # Adding an element
 //!
 //! An element holds packets' keys and says when it next does something with one (`element.rs`).
-//! What happens at that moment is decided at that moment, so an element can mark or drop what it
-//! takes out of its queue, change its rate, or let packets overtake each other. Add the element's
+//! It decides at that moment what happens, so an element can mark or drop a packet that it takes
+//! out of its queue, change its rate, or let packets overtake each other. Add the element's
 //! module, its variant in `Element` and in [`ElementConfig`]; nothing else changes. A queue
 //! discipline goes to `queue` and [`QueueConfig`] in the same way.
 #![forbid(unsafe_code)]

@@ -115,7 +115,8 @@ impl<V> Series<V> {
 }
 
 impl Series<Duration> {
-    /// The mean over one period; without one the last value counts as long as the others on average.
+    /// The mean over one period; without one the last value counts as long as the others on
+    /// average.
     pub fn mean_time(&self) -> Duration {
         Duration::from_nanos(self.mean(|time| time.as_nanos()))
     }

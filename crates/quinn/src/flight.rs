@@ -149,9 +149,9 @@ impl Flight {
         lost
     }
 
-    /// Lets go of the oldest that cannot be among so many lost bytes, of which the newest packet was
-    /// made at `newest`: quinn no longer knows them, as those of a number space whose keys are gone.
-    /// Else each would be taken for a lost packet, and the lost one for the next.
+    /// Lets go of the oldest that cannot be among so many lost bytes, of which the newest packet
+    /// was made at `newest`: quinn no longer knows them, as those of a number space whose keys are
+    /// gone. Else each would be taken for a lost packet, and the lost one for the next.
     fn forget_older_than_lost(&mut self, newest: Instant, bytes: u64) {
         let older = self.full.iter().take_while(|group| group.made < newest);
         let mut older: u64 = older.flat_map(|group| &group.packets).map(PacketState::size).sum();

@@ -111,7 +111,7 @@ impl Path {
         MADE.take().upgrade()
     }
 
-    /// When the next datagrams may leave, and how many bytes of them.
+    /// The time at which the next datagrams may leave, and their number of bytes.
     pub(crate) fn may_leave(&self, now: time::Instant) -> Leave {
         let mut state = self.lock();
         let Some(leaving) = &mut state.leaving else { return Leave::Unpaced };

@@ -56,7 +56,7 @@ struct Version {
     schema_version: u32,
 }
 
-/// Where an algorithm is worse than it was.
+/// A figure in which an algorithm is worse than it was.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Worse {
     /// The algorithm under test.
@@ -163,8 +163,8 @@ impl Baseline {
         Err(SurveyError::Baseline { path: path.to_owned(), reason })
     }
 
-    /// Where a report is worse: more paths are short, or the median is worse by more than 0.01.
-    /// Pairs, measures and paths that only one of the two has are left out.
+    /// The figures in which a report is worse: more paths are short, or the median is worse by more
+    /// than 0.01. Pairs, measures and paths that only one of the two has are left out.
     pub fn worse(&self, report: &Report) -> Vec<Worse> {
         let mut all = Vec::new();
         for pair in report.pairs.iter().filter(|pair| !pair.is_chance()) {
@@ -185,10 +185,11 @@ impl Baseline {
 
 impl Baseline {
     /// Algorithms that have become worse on the paths of the baseline. Another algorithm as the
-    /// reference hides what both suffer from: a queue that is as long as CUBIC's is not short of it.
+    /// reference hides what both suffer from: a queue that is as long as CUBIC's is not short of
+    /// it.
     ///
-    /// The path of each is not shrunk, because the program of the baseline is not here to run simpler
-    /// ones: it is chosen among those that were drawn.
+    /// The path of each is not shrunk, because the program of the baseline is not here to run
+    /// simpler ones: it is chosen among those that were drawn.
     pub fn fallen(&self, survey: &Survey, report: &Report) -> Vec<Fallen> {
         let before: BTreeMap<(u64, &str), &Values> =
             self.outcomes.iter().map(|o| ((o.path, o.cc.as_str()), &o.values)).collect();

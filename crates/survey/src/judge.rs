@@ -1,4 +1,4 @@
-//! Where an algorithm falls short of another.
+//! The paths on which an algorithm falls short of another.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -7,8 +7,8 @@
 //! A probe is a segment of the stream that is larger than the others, so nothing is sent for its
 //! sake alone, and its loss is no sign of congestion (RFC 4821 section 7.6).
 //!
-//! Where the base does not pass either, IPv4 has one step more: the least size that every host
-//! takes. Routers may cut packets of that size if even they are too large.
+//! IPv4 has one step more if the base does not pass either: the least size that every host takes.
+//! Routers may cut packets of that size if even they are too large.
 
 use core::net::IpAddr;
 

@@ -77,7 +77,8 @@ impl Rack {
             .is_some_and(|(newest, newest_end)| newest > time || newest == time && newest_end > end)
     }
 
-    /// Steps 2 and 3 of section 6.2; true if this was the original of a segment that was sent again.
+    /// Steps 2 and 3 of section 6.2; true if this was the original of a segment that was sent
+    /// again.
     pub(crate) fn on_arrival(&mut self, sent: &Sent) -> bool {
         let (time, end) = (sent.time(), sent.span.end);
         let rtt = self.now.since(time);

@@ -1,4 +1,4 @@
-//! What arrives, in whatever order.
+//! The receiver takes data in any order.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What this machine can do, as the tests ask: `cargo run --release -p fullpipe-testkit --example
-//! capabilities`.
+//! Prints the capabilities of this machine for which tests ask: `cargo run --release -p
+//! fullpipe-testkit --example capabilities`.
 
 fn main() {
     for need in fullpipe_testkit::Need::ALL {

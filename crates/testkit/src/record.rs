@@ -26,7 +26,7 @@ pub struct Entry {
     pub test: String,
     /// Its outcome.
     pub outcome: Outcome,
-    /// Why, in a line.
+    /// The reason, in one line.
     pub why: String,
 }
 

@@ -102,7 +102,7 @@ pub enum Error {
     NoAlgorithm {
         /// As it was given.
         name: String,
-        /// What it has.
+        /// The algorithms that it has.
         known: String,
     },
     /// An earlier one would have the connections.
@@ -113,7 +113,7 @@ pub enum Error {
     InUse {
         /// The cgroup.
         cgroup: PathBuf,
-        /// What it uses.
+        /// The algorithm that it uses.
         earlier: String,
     },
     /// Nothing to end.

@@ -283,14 +283,14 @@ impl fmt::Display for Undone {
     }
 }
 
-/// Takes pinned programs out of the kernel: that of a name, or all. In this network namespace and in
-/// all others in which one was the default, the default before it comes back; and no cgroup uses it
-/// any more. Without a name, no cgroup uses anything any more, also none of the kernel's own.
+/// Takes pinned programs out of the kernel: that of a name, or all. In this network namespace and
+/// in all others in which one was the default, the default before it comes back; and no cgroup uses
+/// it any more. Without a name, no cgroup uses anything any more, also none of the kernel's own.
 ///
 /// # Errors
 ///
-/// [`Error::NotPinned`] when nothing is pinned, [`Error::NotPinnedBy`] when nothing of this name is,
-/// and whatever the system refuses.
+/// [`Error::NotPinned`] when nothing is pinned, [`Error::NotPinnedBy`] when nothing of this name
+/// is, and whatever the system refuses.
 pub fn unload(name: Option<&str>) -> Result<Undone, Error> {
     if pins::names()?.is_empty() && pins::uses()?.is_empty() {
         return Err(Error::NotPinned);

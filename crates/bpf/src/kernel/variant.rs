@@ -126,7 +126,7 @@ impl Variant {
     }
 }
 
-/// Which of these arguments an operation has.
+/// The place in `known` of the arguments that an operation has.
 fn expect(types: &Btf<'_>, operation: &'static str, known: &[Arguments]) -> Result<usize, Error> {
     let found = arguments_of(types, operation);
     known
@@ -191,8 +191,8 @@ fn unknown(types: &Btf<'_>) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// [`Error::NoBtf`], [`Error::NoStructOps`], [`Error::TooOld`] or [`Error::OtherSignature`], by what
-/// its type information says.
+/// [`Error::NoBtf`], [`Error::NoStructOps`], [`Error::TooOld`] or [`Error::OtherSignature`], by
+/// what its type information says.
 pub fn check() -> Result<(), Error> {
     let types = fs::read(TYPES).map_err(|_| Error::NoBtf)?;
     // Names end with a zero.

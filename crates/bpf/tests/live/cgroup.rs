@@ -22,7 +22,7 @@ use crate::own::{load, name_of};
 
 /// A cgroup of a test's own, which is removed with this.
 struct Cgroup {
-    /// Where all of them are.
+    /// The directory of all cgroups.
     root: PathBuf,
     path: PathBuf,
 }
@@ -77,7 +77,7 @@ impl Cgroup {
             .count()
     }
 
-    /// What it uses from now on.
+    /// Makes it use an algorithm from now on.
     fn uses(&self, algorithm: &str, ports: &[u16]) -> InUse {
         let (algorithm, cgroup) = (algorithm.to_owned(), self.path.clone());
         cgroup::begin(&Use { algorithm, cgroup, ports: ports.to_vec() }).expect("it begins")

@@ -1,4 +1,4 @@
-//! What a test has in the kernel, by names and numbers that are its own: others may load such
+//! The objects of a test in the kernel, by names and numbers that are its own: others may load such
 //! programs meanwhile.
 
 use std::collections::BTreeSet;

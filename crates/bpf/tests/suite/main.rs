@@ -1,4 +1,4 @@
-//! What needs no clock, no port and no rights.
+//! Tests that need no clock, no port and no rights.
 
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod names;

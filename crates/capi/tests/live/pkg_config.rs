@@ -1,4 +1,4 @@
-//! What pkg-config tells of the installed library.
+//! The flags that pkg-config has for the installed library.
 
 use std::process::Command;
 

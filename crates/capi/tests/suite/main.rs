@@ -1,4 +1,4 @@
-//! What needs no clock, no port and no rights, but the C compiler that rustc links with.
+//! Tests that need no clock, no port and no rights, but the C compiler that rustc links with.
 
 #[path = "../installed/mod.rs"]
 mod installed;

@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 
 use fullpipe::*;
 
-/// What `make` writes to its argument; panics on an error.
+/// The value that `make` writes to its argument; panics on an error.
 fn made<T>(make: impl FnOnce(*mut T) -> Status) -> T {
     let mut value = MaybeUninit::uninit();
     assert_eq!(make(value.as_mut_ptr()), Status::Ok);

@@ -214,7 +214,7 @@ impl<F: Flavour> Bbr3<F> {
         rs.rtt != Duration::MAX && amended.add_to_round(rs.rtt, min_rtt)
     }
 
-    /// What stands in a queue a round after DOWN is another flow's. True if the RTT is short.
+    /// The queue of a round after DOWN is another flow's. True if the RTT is short.
     #[inline]
     fn note_rtt_of_cruise(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         let is_short = self.note_rtt_without_queue(conn, rs);

@@ -202,7 +202,7 @@ fn quiet_link(without: Amendments) -> Link {
     link
 }
 
-/// How long UP lasts behind a queue of 40 ms that others made.
+/// The duration of UP behind a queue of 40 ms that others made.
 fn up_behind_a_queue(without: Amendments) -> Duration {
     let mut link = quiet_link(without);
     link.rtt = MS.times(80);

@@ -49,8 +49,9 @@ pub(crate) struct Params {
     pub(super) drain_resets_congestion_signals: bool,
     /// True if the send quantum has a part that shrinks with min_rtt.
     pub(super) quantum_from_min_rtt: bool,
-    /// True if a window under twice the initial one grows in Startup whatever the model says, false
-    /// if one does of which the initial window is not delivered yet.
+    /// The windows that grow on each ACK in Startup, whatever the model says. True (Linux): those
+    /// under twice the initial window. False (the draft): all, until the initial window is
+    /// delivered.
     pub(super) startup_doubles_initial_cwnd: bool,
     /// True if the short-term bound on the rate knows of the pacing margin.
     pub(super) bw_shortterm_knows_margin: bool,

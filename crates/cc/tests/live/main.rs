@@ -1,4 +1,4 @@
-//! What takes sockets. The harness needs Linux.
+//! Tests that take sockets. The harness needs Linux.
 
 #[cfg(target_os = "linux")]
 mod examples;

@@ -142,13 +142,13 @@ fn rounds_until_full(link: &mut Link) -> (u64, u64) {
 
 /// The round trips that an algorithm may take.
 ///
-/// BBRv3 learns of bandwidth in probes. The next one comes after at most 63 rounds, and fills the pipe and
-/// raises the rate by a quarter a round in some 20; ProbeRTT can cut it short, or it was a precaution, and
-/// the next one does it. BBRv1 raises the rate by a quarter in 8 rounds, 6 times in 64. It believes in a
-/// policer for 48 rounds of its own; these have a packet at the least, which the policer's rate can make longer than
-/// a round trip. Reno adds a packet a round, up to a BDP; CUBIC 9/17 of one at the least, while
-/// it has less than before. Both are paced by a smoothed round-trip time, which forgets a longer one by an
-/// eighth with each sample.
+/// BBRv3 learns of bandwidth in probes. The next one comes after at most 63 rounds, and fills the
+/// pipe and raises the rate by a quarter a round in some 20; ProbeRTT can cut it short, or it was a
+/// precaution, and the next one does it. BBRv1 raises the rate by a quarter in 8 rounds, 6 times in
+/// 64. It believes in a policer for 48 rounds of its own; these have a packet at the least, which
+/// the policer's rate can make longer than a round trip. Reno adds a packet a round, up to a BDP;
+/// CUBIC 9/17 of one at the least, while it has less than before. Both are paced by a smoothed
+/// round-trip time, which forgets a longer one by an eighth with each sample.
 fn bound(link: &Link) -> u64 {
     const SPAN: u64 = 10;
     let bdp_packets = link.rate.bytes_in(link.rtt) / SMSS;

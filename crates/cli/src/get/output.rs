@@ -1,4 +1,4 @@
-//! Where the body goes: stdout, a device, or a file that is there whole or not at all.
+//! The output of the body: stdout, a device, or a file that is there whole or not at all.
 
 use std::fs::Permissions;
 use std::io;

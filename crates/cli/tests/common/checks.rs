@@ -1,4 +1,4 @@
-//! What the output of the command must be, for tests of both kinds.
+//! Checks of the command's output, for tests of both kinds.
 #![allow(dead_code, unreachable_pub)]
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What cannot be listened on or served is answered with one line on stderr and exit code 2.
+//! An address or directory that cannot be used is refused with one line on stderr and exit code 2.
 
 use std::net::UdpSocket;
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::common::{Said, fullpipe, run};
 
-/// What a link of 20 Mbit/s carries of TCP's data in packets of 1500 bytes: 52 are headers with a
-/// time stamp.
+/// The rate of TCP's data on a link of 20 Mbit/s, in Mbit/s: packets have 1500 bytes, and 52 of
+/// them are headers with a time stamp.
 pub(crate) const CAPACITY: f64 = 20.0 * 1448.0 / 1500.0;
 
 pub(crate) fn arguments<'a>(line: &'a str, command: &[&'a str]) -> Vec<&'a str> {

@@ -63,8 +63,7 @@ fn answer(port: u16) -> String {
     format!("exec 3<> /dev/tcp/$FULLPIPE_HOST/{port}; read -u 3 line; echo >&3")
 }
 
-/// What a server on this machine received and when, from the second on at which it is in full
-/// swing.
+/// A server on this machine, and the rate at which it received.
 struct Served {
     port: u16,
     mbps: JoinHandle<f64>,

@@ -60,7 +60,7 @@ fn a_server_that_does_not_listen_is_told_with_its_output() {
     }
 }
 
-/// What has no name in /run/fullpipe is found by what stands in its environment.
+/// A process without a name in /run/fullpipe is found by a variable in its environment.
 fn clean_ends_what_a_killed_run_without_root_left() {
     let dir = tempfile::tempdir().expect("a directory");
     let seconds = &seconds(1);

@@ -131,7 +131,7 @@ fn clean_removes_what_a_killed_run_left_and_no_living_runs() {
     assert_eq!(names_of(living.0.id()), [""; 0]);
 }
 
-/// Where the kernel has no netem, one line says so and what else there is.
+/// One line says that the kernel has no netem, and what else there is.
 fn netem_is_the_link_where_the_kernel_has_it() {
     leaving_no_device(|| {
         let said =

@@ -37,7 +37,7 @@ fn slow_get(dir: &Path, server: &Serve, path: &str) -> Running {
     running
 }
 
-/// What the log says when SIGTERM was taken.
+/// The line of the log that says that SIGTERM was taken.
 const ENDING: &str = "no new requests; what is on its way may end";
 
 fn sigterm_lets_an_answer_end_and_takes_no_new_client() {

@@ -47,7 +47,7 @@ fn files() -> tempfile::TempDir {
     dir
 }
 
-/// What curl gets from a server, and the status that it prints.
+/// The body that curl gets from a server, and the status that it prints.
 fn curl(url: &str, args: &[&str]) -> (Vec<u8>, String) {
     let dir = tempfile::tempdir().expect("a directory");
     let body = dir.path().join("body");

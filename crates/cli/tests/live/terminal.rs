@@ -1,4 +1,5 @@
-//! What a terminal shows while `compare` and `run` are at work, and what a file gets instead.
+//! The progress that a terminal shows while `compare` and `run` are at work, and what a file gets
+//! instead.
 
 use std::io::Read;
 use std::path::Path;
@@ -23,8 +24,8 @@ const COMPARE: [&str; 9] = [
     "--duration=1s",
 ];
 
-/// What the command writes to a terminal that is its stderr, and its stdout. It is interrupted when
-/// the terminal shows what `interrupt` is true of.
+/// The command's output to a terminal that is its stderr, and its stdout. The command is
+/// interrupted when `interrupt` is true of the terminal's text.
 pub(crate) fn on_a_terminal(
     dir: &Path,
     args: &[&str],

@@ -152,7 +152,7 @@ fn a_certificate_can_be_trusted_by_the_fingerprint_that_serve_prints() {
     assert!(said.stderr.contains("64 hexadecimal digits"), "{}", said.stderr);
 }
 
-/// What the experiments' server makes up has no end, and is nothing for a public one.
+/// The endless bodies of the experiments' server are not served by a public one.
 fn a_directory_is_all_that_is_served() {
     let dir = tempfile::tempdir().expect("a directory");
     write_file(&dir.path().join("f"), 10);

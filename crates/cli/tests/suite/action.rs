@@ -9,8 +9,8 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What the action passes on is what the script reads, and what that passes on is what the command
-/// has.
+/// The script reads the variables that the action sets, and the command has the options that the
+/// script passes on.
 #[test]
 fn the_action_the_script_and_the_command_fit_together() {
     let (action, script) = (read("action.yml"), read("scripts/judge-in-ci.sh"));

@@ -36,7 +36,7 @@ fn without_a_path_there_are_two_paths() {
     assert_eq!(names(dir.path()), ["both.html"]);
 }
 
-/// What compare made of its options runs as a file, and comes to the same.
+/// The scenario that compare makes of its options runs as a file, and has the same results.
 #[test]
 fn the_options_are_a_file() {
     let dir = here();
@@ -105,8 +105,8 @@ fn bad_input_is_one_line_and_starts_nothing() {
         ("--flows two", "'two' is no whole number; write a whole number like 2"),
         ("--rate 100", "'100' has no unit; write a rate like 100mbit"),
         ("--flows -1", "'-1' is below 0; write a whole number like 2"),
-        ("--duration 0s", "--duration: 0 and nothing could happen"),
-        ("--bytes 0", "--bytes: bytes of 0"),
+        ("--duration 0s", "--duration: must be greater than 0"),
+        ("--bytes 0", "--bytes: bytes must be greater than 0"),
         ("--bytes 1MB --duration 1s", "cannot be used with"),
         ("--flows 3 --stagger 10s", "--stagger: a flow starts at 20s, and the run ends at 10s"),
         ("--over udp", "there are sim, quic, quic:noq, tcp"),

@@ -105,7 +105,7 @@ fn a_story_is_one_object_too() {
         (&["--cc", "noq:bbr3"][..], "fullpipe compare --cc noq:bbr3"),
         (&["--cc", "noq:bbr3", "--over", "quic"], "fullpipe compare --cc noq:bbr3"),
         (&["--rate", "0"], "--rate"),
-        (&["--duration", "0s"], "--duration: 0 and nothing could happen"),
+        (&["--duration", "0s"], "--duration: must be greater than 0"),
         (&["--over", "quic"], "--backend quic needs a scenario file"),
         (&["--over", "quic", "--cc", "bbr3"], "--backend quic needs a scenario file"),
         (&["--run", "1", "--duration", "1s"], "--run needs a scenario file"),

@@ -1,4 +1,4 @@
-//! What `fullpipe interop` refuses.
+//! Input that `fullpipe interop` refuses.
 
 use crate::common::{fullpipe, names, run};
 

@@ -1,4 +1,4 @@
-//! `fullpipe judge` where it runs nothing: files, and what it refuses before it runs anything.
+//! `fullpipe judge` where it runs nothing: files, and input that it refuses before it runs anything.
 
 use std::path::Path;
 

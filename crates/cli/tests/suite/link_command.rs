@@ -1,4 +1,4 @@
-//! What `fullpipe link` refuses before anything starts.
+//! Input that `fullpipe link` refuses before anything starts.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What the command does without a clock, a port or rights.
+//! Tests of the command that need no clock, no port and no rights.
 
 #[path = "../common/checks.rs"]
 mod checks;

@@ -1,4 +1,4 @@
-//! What is refused over the kernel's TCP before anything starts.
+//! Input that is refused over the kernel's TCP before anything starts.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What `fullpipe perf` refuses.
+//! Input that `fullpipe perf` refuses.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What `fullpipe proxy` refuses.
+//! Input that `fullpipe proxy` refuses.
 
 use std::path::Path;
 

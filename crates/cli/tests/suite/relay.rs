@@ -1,4 +1,4 @@
-//! What `fullpipe link --udp` refuses before it takes a port.
+//! Input that `fullpipe link --udp` refuses before it takes a port.
 
 use std::path::Path;
 

@@ -48,8 +48,8 @@ fn a_baseline_of_the_simulator_is_met_to_the_last_digit_or_not() {
     }
 }
 
-/// What chance decides differs from one repetition to the next, and each can be run again by its
-/// seed.
+/// Random events differ from one repetition to the next, and each repetition can be run again by
+/// its seed.
 #[test]
 fn each_repetition_has_a_seed_of_its_own() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! What must not bring the command down: scenarios without a bound, odd files, full disks, and what
-//! killed runs left.
+//! The command survives scenarios without a bound, odd files, full disks, and the files that killed
+//! runs left.
 
 use std::path::Path;
 use std::process::Command;

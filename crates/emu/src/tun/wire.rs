@@ -25,7 +25,7 @@ const MOST_CONNECTIONS: usize = 1024;
 /// Longest burst that is told from a longer one, in packets.
 const LONGEST_BURST: u64 = 1_000_000;
 
-/// Which flows are watched.
+/// The flows that are watched.
 #[derive(Clone, Debug, Default)]
 pub struct WireConfig {
     /// A port of each flow, at either end.

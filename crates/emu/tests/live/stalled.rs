@@ -1,4 +1,4 @@
-//! What a late thread of the link does to packets, and what is told of packets that others lost.
+//! The effect of a late thread of the link on packets, and the report of packets that others lost.
 //! Linux tells how many.
 
 use std::io::IoSlice;

@@ -1,5 +1,5 @@
-//! What needs no clock, no port and no rights: configurations that are refused before anything is
-//! opened.
+//! Tests that need no clock, no port and no rights: configurations that are refused before anything
+//! is opened.
 
 use fullpipe_cc::Rate;
 #[cfg(target_os = "linux")]

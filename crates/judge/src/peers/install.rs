@@ -32,7 +32,7 @@ pub struct Installed {
     pub version: Option<String>,
     /// The stack's own words on its version.
     pub says: String,
-    /// When it was installed, in UTC; none of what is the system's.
+    /// The time at which it was installed, in UTC; none if it is the system's.
     pub date: Option<String>,
 }
 

@@ -57,7 +57,7 @@ pub struct Missing {
 /// The whole table.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PeersReport {
-    /// When it was made, in UTC.
+    /// The time at which it was made, in UTC.
     pub date: String,
     /// Time that each run had, in seconds.
     pub duration_s: f64,

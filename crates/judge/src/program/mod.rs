@@ -33,14 +33,14 @@ pub use watch::{ProgramSample, Watch};
 /// inside another link of the outermost machine, or of the relay.
 pub const HOST_VARIABLE: &str = "FULLPIPE_HOST";
 
-/// Stands in the command's arguments for that address.
+/// Placeholder for that address in the command's arguments.
 pub const HOST_PLACE: &str = "{host}";
 
-/// The same for the address of IPv6, where the path is between namespaces.
+/// The variable that has the IPv6 address, if the path is between namespaces.
 pub const HOST6_VARIABLE: &str = "FULLPIPE_HOST6";
 
-/// Stands in the command's arguments for that one.
+/// Placeholder for the IPv6 address in the command's arguments.
 pub const HOST6_PLACE: &str = "{host6}";
 
-/// Stands in the command's arguments for the port of the relay.
+/// Placeholder for the relay's port in the command's arguments.
 pub const PORT_PLACE: &str = "{port}";

@@ -24,7 +24,7 @@ pub struct PathOptions {
     pub extras: PathExtras,
 }
 
-/// Which option a field is made of.
+/// Fields, each with the option that sets it.
 const OPTIONS: [(&str, &str); 8] = [
     ("path.rate", "--rate"),
     ("path.rtt", "--rtt"),

@@ -38,7 +38,7 @@ const LONGEST_SETTLE: time::Duration = time::Duration::from_secs(3);
 pub struct ProgramRequest<'a> {
     /// The path.
     pub path: &'a ProgramPath,
-    /// Where the path is.
+    /// The place of the path.
     pub place: ProgramPlace,
     /// The times, after the start, at which clients appear to the server with another port or
     /// address.

@@ -93,7 +93,7 @@ impl Broken {
         })
     }
 
-    /// What is done to the control parameters after an ACK.
+    /// Changes the control parameters after an ACK as the defect does.
     fn spoil(&mut self, conn: &mut Conn, rs: &RateSample) {
         let model = self.inner.snapshot(conn);
         let bbr = model.bbr.expect("bbr3 has a model");

@@ -35,7 +35,7 @@ fn names(judged: &Judged) -> Vec<&str> {
     judged.defects.iter().map(|d| d.name.as_str()).collect()
 }
 
-/// What is broken, and the defects.
+/// The checks of grade broken, and the defects.
 fn alarms(judged: &Judged) -> Vec<String> {
     let broken = judged.checks.iter().filter(|c| c.grade == Some(Grade::Broken));
     let broken = broken.map(|c| format!("{}: {:?}, limit {}", c.check, c.value, c.broken));

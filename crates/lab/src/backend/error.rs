@@ -100,7 +100,7 @@ pub enum RunError {
     LateStart(Duration),
     #[error("stopped before there was a result")]
     StoppedEarly,
-    #[error("a thread ended without a word")]
+    #[error("internal error: a part of the run ended without a report")]
     Lost,
 }
 

@@ -27,7 +27,7 @@ pub struct Verdict {
     pub bound: Option<f64>,
     /// By how much it was met there; below 0 it was not.
     pub margin: Option<f64>,
-    /// Which case that is: the values of the axes that are not picked in every term.
+    /// That case: the values of the axes that are not picked in every term.
     pub at: Vec<(String, String)>,
     /// The reason for which its file says that it is not met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -204,7 +204,7 @@ fn collect<'a>(expression: &'a Expression, out: &mut Vec<&'a Term>) {
 }
 
 impl Expectation {
-    /// Which of the plan's probes it asks for.
+    /// Numbers of the plan's probes that it asks for.
     pub(crate) fn probes(&self) -> Vec<usize> {
         let mut terms = Vec::new();
         collect(&self.left, &mut terms);

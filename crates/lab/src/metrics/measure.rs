@@ -13,7 +13,7 @@ use crate::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
 use crate::observe::{ByFlow, FlowOnLink, Mark, Observations};
 use crate::scenario::{Flow, Scenario};
 
-/// Which run of which scenario it was, and what is asked of it beside its metrics.
+/// The run, its scenario, and what is asked of it beside its metrics.
 pub(crate) struct Place<'a> {
     pub(crate) scenario: &'a str,
     pub(crate) backend: &'a str,

@@ -5,7 +5,7 @@ use std::fmt;
 use super::sampled::{Column, Condition, Count, STATES};
 use crate::suggest::did_you_mean;
 
-/// Which figure of a distribution.
+/// A figure of a distribution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Stat {

@@ -11,7 +11,7 @@ use crate::observe::{EmulatorRecord, SeriesRow};
 pub struct RunResult {
     /// Its number among the points of the grid, from 0.
     pub run: usize,
-    /// Which of several runs of the same point, from 0.
+    /// Number of the repetition among the runs of the same point, from 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repetition: usize,
     /// The scenario's name.

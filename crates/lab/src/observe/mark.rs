@@ -23,7 +23,7 @@ pub(crate) struct Mark {
     pub(crate) queue_ns: Vec<Histogram<u64>>,
     pub(crate) rtt_ns: ByFlow,
     pub(crate) latency_ns: ByFlow,
-    /// Of each flow whose application has an end of something.
+    /// Completion times by flow; none for applications without requests.
     pub(crate) completion_ns: Vec<Option<Histogram<u64>>>,
     /// Requests and connections of each flow that had begun and were not complete, where it has
     /// such.

@@ -48,7 +48,7 @@ pub struct ScenarioReport {
     /// Of a file with a list of seeds, the same over the seeds of each point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub over_seeds: Vec<Repeated>,
-    /// Where each point has several runs, the differences of the algorithms to the first.
+    /// The differences of the algorithms to the first, if each point has several runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paired: Vec<Paired>,
     /// The verdicts on the expectations; of several runs of a point their means.

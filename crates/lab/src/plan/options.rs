@@ -60,7 +60,7 @@ impl Default for Options {
     }
 }
 
-/// Which option a field of the scenario is made of.
+/// Fields of the scenario, each with the option that sets it.
 const OPTIONS: [(&str, &str); 16] = [
     ("path.rate", "--rate"),
     ("path.rtt", "--rtt"),

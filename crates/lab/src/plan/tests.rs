@@ -297,7 +297,7 @@ fn what_is_wrong_with_an_option_names_it_on_one_line() {
             says(|o| o.flows = 10_001),
             "--flows: 10001 flows are more than a run can have; write 10000 or fewer",
         ),
-        (says(|o| o.duration = "0s".to_owned()), "--duration: 0 and nothing could happen"),
+        (says(|o| o.duration = "0s".to_owned()), "--duration: must be greater than 0"),
         (says(|o| o.bytes = Some("0".to_owned())), "--bytes: bytes of 0"),
         (says(|o| (o.flows, o.stagger) = (11, "1s".to_owned())), "--stagger: a flow starts at 10s"),
     ] {

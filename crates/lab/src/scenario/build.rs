@@ -67,7 +67,7 @@ impl Scenario {
 pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wrong> {
     let duration = doc.duration.0;
     if duration == Some(Duration::ZERO) {
-        return Err(Wrong::new("duration", "0 and nothing could happen; write a time like 10s"));
+        return Err(Wrong::new("duration", "must be greater than 0; write a time like 10s"));
     }
     check_name(doc.name.as_deref(), "name")?;
     let net = Net::of(doc, traces)?;

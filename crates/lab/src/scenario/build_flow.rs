@@ -100,7 +100,7 @@ pub(super) fn flow_config(
     }
     flow.cc.initial_cwnd = table.initial_cwnd.map(|n| n.0);
     if flow.cc.initial_cwnd == Some(0) {
-        let why = "0 and nothing could be sent; write a volume like 15kB";
+        let why = "must be greater than 0; write a volume like 15kB";
         return Err(Wrong::new(format!("{field}.initial_cwnd"), why));
     }
     flow.cc.paced = table.paced.unwrap_or(flow.cc.paced);
@@ -223,7 +223,7 @@ fn tcp_config(table: &FlowTable, field: &str) -> Result<TcpConfig, Wrong> {
 
 fn application(app: App, field: &str) -> Result<Application, Wrong> {
     let zero = |what: &str| {
-        Err(Wrong::new(format!("{field}.app"), format!("{what} of 0 would never get on")))
+        Err(Wrong::new(format!("{field}.app"), format!("{what} must be greater than 0")))
     };
     let too_often = |what: &str, instead: &str| {
         let why = format!("makes {what} a second, the most is {MAX_PER_SEC}; write {instead}");
@@ -236,7 +236,7 @@ fn application(app: App, field: &str) -> Result<Application, Wrong> {
         App::RateLimited { rate, write } => {
             let write_bytes = write.map_or(WRITE_BYTES, |n| n.0);
             if write_bytes == 0 {
-                return zero("writes");
+                return zero("write");
             }
             let writes = rate.0.as_bytes_per_sec() / write_bytes;
             if writes > MAX_PER_SEC {
@@ -244,7 +244,7 @@ fn application(app: App, field: &str) -> Result<Application, Wrong> {
             }
             Application::RateLimited { rate: rate.0, write_bytes }
         }
-        App::OnOff { on, .. } if on.0 == Duration::ZERO => return zero("an on"),
+        App::OnOff { on, .. } if on.0 == Duration::ZERO => return zero("on"),
         App::OnOff { on, off } => {
             let steps = 2_000_000_000 / on.0.as_nanos().saturating_add(off.0.as_nanos()).max(1);
             if steps > MAX_PER_SEC {
@@ -252,12 +252,12 @@ fn application(app: App, field: &str) -> Result<Application, Wrong> {
             }
             Application::OnOff { on: on.0, off: off.0 }
         }
-        App::RequestResponse { response, .. } if response.0 == 0 => return zero("a response"),
+        App::RequestResponse { response, .. } if response.0 == 0 => return zero("response"),
         App::RequestResponse { response, think } => {
             Application::RequestResponse { response_bytes: response.0, think: think.0 }
         }
         App::ShortFlows { bytes, every } if bytes.0 == 0 || every.0 == Duration::ZERO => {
-            return zero("bytes or every");
+            return zero("bytes and every");
         }
         App::ShortFlows { bytes, every } => {
             Application::ShortFlows { bytes: bytes.0, mean_interval: every.0 }

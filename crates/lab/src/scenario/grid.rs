@@ -21,7 +21,7 @@ use super::unused::Settings;
 use super::{MAX_NAME, MAX_RUNS, schema};
 use crate::suggest::{did_you_mean, nearest};
 
-/// Which of the fields that a file says twice count.
+/// The choice among fields that a file has twice: for other lengths and other backends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Edition {
     /// Those of its table `full`: the published length.

@@ -305,7 +305,7 @@ impl<'de> Deserialize<'de> for Without {
     }
 }
 
-/// Which CUBIC `cubic` is.
+/// The CUBIC that `cubic` stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Cubic {

@@ -67,7 +67,8 @@ impl Rows {
     }
 }
 
-/// Where nothing was measured holds what was measured before, and at the beginning the first value.
+/// Fills each gap with the value before it, and a gap at the beginning with the first value. False
+/// if there is no value.
 fn fill(values: &mut [f64]) -> bool {
     let Some(mut last) = values.iter().copied().find(|value| !value.is_nan()) else { return false };
     for value in values {

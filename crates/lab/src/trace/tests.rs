@@ -448,7 +448,7 @@ fn rows_that_do_not_fit_are_refused_and_parts_of_a_row_are_put_together() {
     assert!(read(long, &linear).is_ok());
 }
 
-/// What is written is the same trace, although equal values are one step.
+/// A trace that is written and read again is the same, although equal values are one step.
 #[test]
 fn a_table_that_is_written_again_is_as_long() {
     let text = "time,mbps\n0,1\n1,1\n2,1\n3,1\n4,1\n5,2\n6,2\n7,2\n8,2\n9,2\n";

@@ -16,8 +16,8 @@ use fullpipe_testkit::{inconclusive, skip};
 /// The switch.
 const RUNS: &str = "FULLPIPE_BESIDE_LINUX";
 
-/// How far apart the two may be: of the goodput, of the median round-trip time, and of the time
-/// that 100 kB take.
+/// The largest differences between the two: of the goodput, of the median round-trip time, and of
+/// the time that 100 kB take.
 const GOODPUT: f64 = 0.03;
 const RTT: f64 = 0.20;
 const COMPLETION: f64 = 0.10;

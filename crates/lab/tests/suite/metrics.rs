@@ -1,5 +1,5 @@
-//! What the metrics of a run count, and when: each test is a small scenario whose right answer is
-//! known without a simulator.
+//! The values of a run's metrics, and the time that they cover: each test is a small scenario whose
+//! right answer is known without a simulator.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

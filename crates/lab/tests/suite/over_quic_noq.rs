@@ -11,8 +11,8 @@ fn both(text: &str) -> [RunResult; 2] {
 }
 
 /// If the two parted, the simulator would be a world of its own: within 2 % of goodput, 1 % of the
-/// shortest round trip, 1 ms of the median queue or a tenth of it. What `bbr3` gets with 1 % of loss
-/// is chance, 76 to 82 Mbit/s over eight seeds, and so no row.
+/// shortest round trip, 1 ms of the median queue or a tenth of it. What `bbr3` gets with 1 % of
+/// loss is chance, 76 to 82 Mbit/s over eight seeds, and so no row.
 #[test]
 fn the_simulator_agrees_with_the_real_stack() {
     for (cc, rate, rtt, buffer, loss) in [

@@ -35,7 +35,7 @@ fn the_simulator_agrees_with_the_real_stack() {
     }
 }
 
-/// What is lost is told in quinn's words; the core is to reduce as often as it does in the simulator.
+/// quinn reports losses in its own terms; the core has to reduce as often as in the simulator.
 #[test]
 fn random_losses_cost_what_they_cost_in_the_simulator() {
     let path = "rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\", loss = \"1%\"";
@@ -44,7 +44,8 @@ fn random_losses_cost_what_they_cost_in_the_simulator() {
     }
 }
 
-/// quinn's own pacer would let 1.25 windows a round trip leave, and a fixed rate has a large window.
+/// quinn's own pacer would let 1.25 windows a round trip leave, and a fixed rate has a large
+/// window.
 #[test]
 fn the_pacing_rate_is_enforced_to_the_packet() {
     let path = "rate = \"100mbit\", rtt = \"20ms\", buffer = \"1bdp\"";

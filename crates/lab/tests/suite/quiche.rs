@@ -10,12 +10,12 @@
 //! and a queue that counts the packet on the wire. What is ours, and leaves more: the policer's
 //! bucket is full at the start, theirs has 10 KB; its estimate is the further off for it.
 //!
-//! Two figures hang on how the datagrams fall into Startup's last rounds, as the draft looks at the
-//! first sample of a round and QUICHE at the maximum after its last. Where that sample is higher
-//! than the maximum before it, by less than 25 %, it is growth of max_bw and the first round of the
-//! plateau at once: with datagrams of 1452 bytes Startup ends 2 rounds after the last growth of
-//! max_bw and not 3. The loss of a Startup with half a BDP of buffer is 5.1 % there, and 5.5 % with
-//! 1200 bytes.
+//! Two figures depend on the size of the datagrams, through the rounds in which Startup ends. The
+//! draft compares the first sample of a round with the maximum of before; QUICHE compares the
+//! maximum at the end of the round. A first sample that is higher by less than 25 % raises max_bw
+//! and counts as the first round of the plateau as well. With datagrams of 1452 bytes, Startup so
+//! ends 2 rounds after the last growth of max_bw, and not 3. The loss of a Startup with half a BDP
+//! of buffer is then 5.1 %; with 1200 bytes it is 5.5 %.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! What a backend in real time does not have is refused before anything runs.
+//! A backend in real time refuses features that it does not have before anything runs.
 
 use std::path::Path;
 

@@ -36,8 +36,8 @@ fn incast(algorithm: Algorithm, senders: u64) -> Sim {
     Sim::new(&config(10, 1_000_000, flows.collect())).expect("a sound path")
 }
 
-/// Share of the link that receivers read after `from`, and of what was sent there the share that was
-/// lost.
+/// Share of the link that receivers read after `from`, and of what was sent there the share that
+/// was lost.
 fn measure(mut sim: Sim, from: u64, to: u64) -> (f64, f64) {
     let counts = |sim: &Sim| {
         let stats: Vec<_> =

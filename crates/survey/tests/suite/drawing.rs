@@ -1,4 +1,4 @@
-//! Which paths are drawn.
+//! The paths that are drawn.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn each_drawn_path_is_a_scenario() {
     }
 }
 
-/// What every path has, whatever is drawn.
+/// Checks the properties that every drawn path has.
 fn check(case: &Case) {
     let text = fullpipe_survey::text::scenario(case, &Default::default(), 1, &[], &[]);
     assert!((1..=3).contains(&case.disturbances.len()), "{text}");

@@ -1,4 +1,4 @@
-//! What a survey finds of an algorithm with a known defect.
+//! The findings of a survey of an algorithm with a known defect.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

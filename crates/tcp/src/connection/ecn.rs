@@ -289,7 +289,8 @@ impl Connection {
             let has_data = !payload.is_empty() || self.acks.at().is_some();
             let marks = &mut self.marks.accurate;
             marks.was_marked = is_marked;
-            // Each packet of a merged segment was marked: a device merges those with equal codepoints.
+            // Each packet of a merged segment was marked: a device merges those with equal
+            // codepoints.
             let marked = if is_marked { *packets } else { 0 };
             marks.received += u64::from(marked);
             marks.unacked += marked;

@@ -89,7 +89,7 @@ impl Cookies {
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     handles: BTreeSet<Handle>,
-    /// When those that were reset do not count any more.
+    /// Connections that were reset, each with the time from which it does not count any more.
     resets: BTreeSet<(Instant, Handle)>,
 }
 

@@ -15,8 +15,8 @@ const STALE: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct TimeWait {
     by_ends: BTreeMap<Ends, Late>,
-    /// When to look at each. One that is gone, or that waits for longer now, has an entry that is
-    /// stale.
+    /// The time at which to look at each. One that is gone, or that waits for longer now, has an
+    /// entry that is stale.
     by_time: BinaryHeap<Reverse<(Instant, Ends)>>,
 }
 

@@ -138,7 +138,7 @@ pub(crate) struct Net {
     pub(crate) too_big: u64,
     /// Both ends have a device with a virtio network header, which cuts what they send.
     pub(crate) virtio: bool,
-    /// What such a device was given, or packets without one.
+    /// Frames that such a device was given; packets, if there is none.
     pub(crate) frames: u64,
     buffer: Vec<u8>,
     chunk: Vec<u8>,

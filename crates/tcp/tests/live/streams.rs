@@ -220,7 +220,7 @@ fn a_stream_without_linger_resets() {
     });
 }
 
-/// What was written has its time to arrive, and no more.
+/// Data that was written has its time to arrive, and no more.
 fn a_stream_with_a_linger_resets_after_it() {
     run(&runtime(), async {
         // The peer reads nothing, so its window closes.
@@ -269,8 +269,8 @@ fn a_task_can_wait_until_everything_has_arrived() {
     });
 }
 
-/// What a stream's settings do is tested in virtual time; here, that they reach the connection. All
-/// waits are for an event, and the times are the least.
+/// The settings of a stream reach the connection; their effect is tested in virtual time. All waits
+/// are for an event, and the times are the least.
 fn a_stream_has_the_settings_of_a_socket() {
     run(&runtime(), async {
         let Pair { stacks, devices, client, mut server, .. } = pair().await;

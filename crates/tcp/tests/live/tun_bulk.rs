@@ -57,14 +57,14 @@ enum Stack {
     Kernel,
 }
 
-/// Whether a device makes many packets of one, and one of many.
+/// Offload of the device: it makes many packets of one, and one of many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Offload {
     Off,
     On,
 }
 
-/// Where the data goes, as the stack sees it.
+/// The direction of the data, as the stack sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Sends,

@@ -26,7 +26,7 @@ const LIMIT: usize = 100_000;
 const APART: usize = (32 << 10) + size_of::<Connection>();
 const TABLES: usize = 8_000;
 
-/// What the peer knows of a connection.
+/// The peer's state of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
     /// The next number that is expected of the endpoint, and the first one that it has not

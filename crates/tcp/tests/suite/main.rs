@@ -1,4 +1,4 @@
-//! What needs no clock, no port and no rights: everything in virtual time.
+//! Tests that need no clock, no port and no rights: everything in virtual time.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -133,7 +133,7 @@ impl Dice {
     }
 }
 
-/// What may change while a connection is in use.
+/// Makes one of the changes that may come while a connection is in use.
 fn disturb(dice: &mut Dice, net: &mut Net, limits: &mut [usize; 2]) {
     let i = dice.below(2) as usize;
     let Some(handle) = net.apps[i].handle else { return };

@@ -40,7 +40,7 @@ fn info(net: &Net) -> Info {
     net.ends[1].connection(net.apps[1].handle.expect("open")).expect("open").info()
 }
 
-/// What strangers were told.
+/// Packets and bytes that strangers got.
 #[derive(Debug, Default)]
 struct Told {
     packets: u64,

@@ -24,7 +24,8 @@ pub(crate) struct Tunnel {
 
 struct State {
     noise: Tunn,
-    /// Where the peer was heard of last. It may change: the keys say who it is.
+    /// The address from which the last packet of the peer came. It may change: the keys say who the
+    /// peer is.
     peer: Option<SocketAddr>,
     /// Packets that leave, and packets that have come.
     sealed: Vec<u8>,
@@ -57,7 +58,8 @@ impl Tunnel {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Encrypts a packet and sends it. While there is no session it is kept, and a handshake begins.
+    /// Encrypts a packet and sends it. While there is no session it is kept, and a handshake
+    /// begins.
     pub(crate) fn seal(&self, packet: &[u8]) -> io::Result<()> {
         let state = &mut *self.lock();
         let sealed = state.noise.encapsulate(packet, &mut state.sealed);

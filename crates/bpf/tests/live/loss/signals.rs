@@ -11,8 +11,8 @@ use nix::sys::socket::{
 
 use super::bench::{Bench, LinkOf};
 
-/// Without timestamps, an ACK of a packet that was sent twice has no round-trip time. Where there is
-/// loss, most filters see such ACKs before the time is over in which another sample has to come.
+/// Without timestamps, an ACK of a packet that was sent twice has no round-trip time. Where there
+/// is loss, most filters see such ACKs before the time is over in which another sample has to come.
 fn without_timestamps_min_rtt_follows_a_path_that_became_longer() {
     let link = LinkOf { mbit: 20, rtt_ms: 20, queue_bytes: 150_000, loss: 0.01 };
     let bench = Bench::start("stamps", &link);

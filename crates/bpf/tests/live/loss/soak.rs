@@ -1,6 +1,6 @@
 //! Many connections under loss, timeouts, switches of algorithm and unloading, and short ones that
-//! choose before they connect: no byte is lost, and nothing stays in the kernel. `SOAK_CONNECTIONS` and `SOAK_SECONDS` make it larger and longer
-//! than 60 and 8:
+//! choose before they connect: no byte is lost, and nothing stays in the kernel. `SOAK_CONNECTIONS`
+//! and `SOAK_SECONDS` make it larger and longer than 60 and 8:
 //!
 //! ```text
 //! SOAK_CONNECTIONS=1000 SOAK_SECONDS=600 cargo test --release -p fullpipe-bpf --features kernel --test live -- --include-ignored soak
@@ -98,7 +98,7 @@ fn unreclaimable_kilobytes() -> u64 {
     line.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number")
 }
 
-/// What the kernel logs from here on.
+/// The log of the kernel from here on.
 struct Log(File);
 
 impl Log {
@@ -148,8 +148,8 @@ impl Program {
 /// Bytes of a short connection.
 const SHORT: usize = 20_000;
 
-/// Opens short connections one after the other, with the program that is the newest then, which they
-/// choose before they connect, until it is told to stop; how many there were.
+/// Opens short connections one after the other, with the program that is the newest then, which
+/// they choose before they connect, until it is told to stop; how many there were.
 fn open_and_close(bench: &Bench, newest: &Mutex<String>, stop: &AtomicBool) -> u64 {
     let listener = bench.link.client().enter(|| TcpListener::bind((CLIENT, 0)));
     let listener = listener.expect("inside").expect("a listener");

@@ -23,7 +23,7 @@ fn cases(default: u32) -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
-/// What the traces led to: equal is worth nothing where nothing happened.
+/// The events that the traces led to: two sides that are equal prove nothing if nothing happened.
 #[derive(Default)]
 struct Seen {
     states: BTreeSet<&'static str>,

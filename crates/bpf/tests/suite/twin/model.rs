@@ -1,4 +1,5 @@
-//! What is compared: every variable of a snapshot, as the numbers that both sides have for it.
+//! The values that are compared: every variable of a snapshot, as the numbers that both sides have
+//! for it.
 
 use fullpipe_cc::{BbrSnapshot, Snapshot, State};
 

@@ -171,7 +171,7 @@ impl Notes {
         unsafe { find(state, end_seq, sent_us, is_retrans, &mut note) }.then_some(note)
     }
 
-    /// What was in flight with the packet that ends there, in packets.
+    /// The flight when the packet that ends there left, in packets.
     pub(crate) fn flight(&self, note: &Note, end_seq: u32, smss: u32) -> u32 {
         unsafe { (self.native.functions.notes_flight)(note, end_seq, smss) }
     }

@@ -6,7 +6,7 @@ use super::native::{Native, Note, Notes};
 
 const SMSS: u32 = 1_448;
 
-/// What was true when a packet left, in packets.
+/// The sender's state when a packet left, in packets.
 struct Sent {
     end_seq: u32,
     at_us: u32,
@@ -14,7 +14,7 @@ struct Sent {
     /// Itself included.
     flight: u32,
     lost: u32,
-    /// What was in flight when its burst began: of which a note may be wrong by a share.
+    /// The flight when its burst began; a note may be wrong by a share of it.
     of_burst: u32,
 }
 

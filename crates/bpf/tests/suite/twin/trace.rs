@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000;
 /// Packets of one [`Step::Run`] at most: a fast link would take all the time of the test.
 const PACKETS_OF_A_RUN: u32 = 3_000;
 
-/// What the path is like from now on.
+/// The path from now on.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     kbit_per_sec: u64,
@@ -158,7 +158,7 @@ struct Run<'a> {
     now: u64,
     smss: u32,
     link: Link,
-    /// When the link has sent what it took in.
+    /// The time at which the link has sent all that it took in.
     free: u64,
     random: u64,
     flight: VecDeque<Flight>,
@@ -302,7 +302,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What has arrived by now, in one ACK.
+    /// Acknowledges all packets that have arrived by now, in one ACK.
     fn receive(&mut self) -> Result<(), Difference> {
         let mut ack = Ack::default();
         while self.flight.front().is_some_and(|f| f.arrives <= self.now) {

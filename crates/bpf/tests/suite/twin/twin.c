@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
 /*
- * What stands around bbr3.h in the twin test: the connection and the delivery-rate sampler, as
+ * The parts around bbr3.h in the twin test: the connection and the delivery-rate sampler, as
  * fullpipe-cc has them in controller.rs, conn.rs and sampler.rs. In the kernel TCP does this.
  */
 #include <stdint.h>

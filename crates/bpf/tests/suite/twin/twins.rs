@@ -9,7 +9,7 @@ use fullpipe_cc::{
 use super::model::{self, VIEW};
 use super::native::{self, Native};
 
-/// How a flow starts.
+/// The start of a flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
     pub(crate) smss: u32,
@@ -42,7 +42,7 @@ pub(crate) enum Rtt {
     Ambiguous,
 }
 
-/// What one ACK or loss timer says.
+/// The news of one ACK or loss timer.
 #[derive(Default)]
 pub(crate) struct Ack {
     pub(crate) acked: Vec<Packet>,

@@ -55,8 +55,8 @@ fn what_left_just_before_the_loss_does_not_end_the_recovery() {
     assert_eq!(cc.snapshot().state, State::Recovery);
 }
 
-/// RFC 5681 section 3.1: a segment that times out once more leaves ssthresh as it is, and the window
-/// grows by all that the ACK after it covers.
+/// RFC 5681 section 3.1: a segment that times out once more leaves ssthresh as it is, and the
+/// window grows by all that the ACK after it covers.
 #[test]
 fn a_second_timeout_of_the_same_segment_keeps_the_threshold() {
     for algorithm in LOSS_BASED {

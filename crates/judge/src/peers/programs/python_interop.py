@@ -42,7 +42,7 @@ if CASE == "http3":
 
 
 def configured(**more):
-    """What both ends of a connection set."""
+    """The settings of both ends of a connection."""
     alpn = ["h3" if CASE == "http3" else "hq-interop"]
     configuration = Configuration(
         alpn_protocols=alpn, congestion_control_algorithm="cubic", max_data=WINDOW, max_stream_data=WINDOW, **more

@@ -13,14 +13,14 @@ use crate::observe::FlowSample;
 pub(in crate::backend) const SENDER: usize = 0;
 pub(in crate::backend) const RECEIVER: usize = 1;
 
-/// When the data of an application that always has some counts as written.
+/// The time at which data counts as written if its application always has some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::backend) enum Stamp {
-    /// When it leaves: the application writes just when a packet can leave.
+    /// The data leaves: the application writes just when a packet can leave.
     AtDeparture,
-    /// When the buffer takes it: the application fills the buffer.
+    /// The buffer takes the data: the application fills the buffer.
     InBuffer,
-    /// When the application has it.
+    /// The application has the data.
     ByApplication,
     /// Never: nobody asks how old it is.
     Never,
@@ -74,7 +74,7 @@ pub(in crate::backend) trait Transport {
 
     /// Application bytes of a full packet.
     fn segment(&self) -> u64;
-    /// When the data of an application that always has some counts as written.
+    /// The time at which data counts as written if its application always has some.
     fn stamp(&self) -> Stamp;
     /// True if an application that always has data is to write whole segments.
     fn writes_segments(&self) -> bool;

@@ -29,7 +29,7 @@ pub(super) struct Parcel {
     connection: u32,
 }
 
-/// Where a packet goes.
+/// The receiver of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum To {
     Receiver(u32),

@@ -204,7 +204,7 @@ pub(super) async fn fetch_all<D: Dialer>(
     }
     while let Some(ended) = streams.join_next().await {
         // A stream's task neither panics nor is it cancelled while this one waits for it.
-        ended.map_err(|_| "a stream ended without a word")??;
+        ended.map_err(|_| "internal error: a stream's task ended without a report")??;
     }
     Ok(())
 }

@@ -72,5 +72,5 @@ async fn one<D: Dialer>(
 
 fn ended(done: Result<Result<(), FlowError>, tokio::task::JoinError>) -> Result<(), FlowError> {
     // A connection's task neither panics nor is it cancelled while this one waits for it.
-    done.map_err(|_| "a connection ended without a word")?
+    done.map_err(|_| "internal error: a connection's task ended without a report")?
 }

@@ -29,7 +29,7 @@ use crate::scenario::{Cc, LinkKind, Scenario};
 
 /// Enough streams that a hole in one does not stop the others.
 const MIN_STREAMS: u64 = 4;
-/// As many as the stacks let a peer open, less some.
+/// Below the stacks' default limit of 100 streams.
 const MAX_STREAMS: u64 = 64;
 
 /// Timeout for the shutdown of a runtime, before the outcome of the run is reported.

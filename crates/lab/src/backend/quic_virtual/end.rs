@@ -16,7 +16,7 @@ type StackInstant = std::time::Instant;
 /// The bytes to write: streams take turns with so many.
 static ZEROS: [u8; 1 << 14] = [0; 1 << 14];
 
-/// Where each end sees the other.
+/// The address at which each end sees the other.
 pub(super) const PEER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
 

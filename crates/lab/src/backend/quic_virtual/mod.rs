@@ -99,8 +99,8 @@ impl<S: Stack> Backend for QuicVirtual<S> {
             let cc = cc.ok_or(RunError::Lost)?;
             let mut transport = transport;
             if flow.stop.is_some() || matches!(flow.application, Application::OnOff { .. }) {
-                // What the stack takes beyond what the path holds would be sent in the pause, or after
-                // the end.
+                // What the stack takes beyond what the path holds would be sent in the pause, or
+                // after the end.
                 transport.send_window = path.holds();
             }
             if !matches!(flow.application, Application::ShortFlows { .. }) {

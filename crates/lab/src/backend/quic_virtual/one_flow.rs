@@ -21,8 +21,8 @@ use crate::scenario::Cc;
 const FLOW: usize = 0;
 const CONNECTION: u64 = 0;
 
-/// Bytes that the stack holds for the connection and that its peer lets it send: more than any path here
-/// has in flight, so that congestion control alone limits the sender.
+/// Bytes that the stack holds for the connection and that its peer lets it send: more than any path
+/// here has in flight, so that congestion control alone limits the sender.
 const WINDOW: u32 = 1 << 30;
 
 /// Streams of the connection: see [`TransportSettings::stream_receive_window`].

@@ -73,7 +73,8 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
         datagram: &[u8],
         reply: &mut Vec<u8>,
     ) -> Arrival<Self>;
-    /// Accepts a connection, with the ID of its first packet; `None` if its handshake fails at once.
+    /// Accepts a connection, with the ID of its first packet; `None` if its handshake fails at
+    /// once.
     fn accept(
         endpoint: &mut Self::Endpoint,
         now: Instant,
@@ -95,8 +96,8 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
         connection: &mut Self::Connection,
         readable: &mut BTreeSet<Self::StreamId>,
     ) -> Option<News>;
-    /// Makes the next datagrams, up to [`BATCH`], in `bytes`, which is empty. Not to be called while
-    /// a part of those before waits.
+    /// Makes the next datagrams, up to [`BATCH`], in `bytes`, which is empty. Not to be called
+    /// while a part of those before waits.
     fn poll_transmit(
         connection: &mut Self::Connection,
         pacing: &mut Self::Pacing,
@@ -328,7 +329,8 @@ macro_rules! alike {
                         has_ended = true;
                         break;
                     }
-                    // Blocked, or reset: the sender may open others in place of one that it abandoned.
+                    // Blocked, or reset: the sender may open others in place of one that it
+                    // abandoned.
                     Err(_) => break,
                 }
             }

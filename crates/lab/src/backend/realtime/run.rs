@@ -128,7 +128,7 @@ impl<'a, T: Testbed> RealtimeRun<'a, T> {
         }
     }
 
-    /// Which flows have begun and not ended.
+    /// True for each flow that has begun and not ended.
     fn is_there(&self, t: Duration) -> Vec<bool> {
         let at = self.zero + t;
         let is_there = |times: &Times| {

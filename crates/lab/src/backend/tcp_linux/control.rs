@@ -49,7 +49,7 @@ impl Controls {
         self.places[flow].map(|place| self.all[place].1.name)
     }
 
-    /// Which of the controls a flow has.
+    /// The place of a flow's control among the controls.
     pub(super) fn place(&self, flow: usize) -> Option<usize> {
         self.places[flow]
     }

@@ -59,7 +59,7 @@ pub(super) struct Program {
     unready: Arc<AtomicUsize>,
 }
 
-/// Where a flow's programs run.
+/// The namespaces in which a flow's programs run, and their packets on the link.
 pub(super) struct Places {
     pub(super) server: Entry,
     pub(super) client: Entry,

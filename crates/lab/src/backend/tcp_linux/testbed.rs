@@ -43,7 +43,7 @@ const LATE: Duration = Duration::from_millis(100);
 /// Time that servers of other people's have to start, on such a path.
 const SERVERS_TIME: Duration = Duration::from_secs(5);
 
-/// Where the senders of flows with our algorithms are.
+/// The stack that sends for flows with our algorithms.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ours {
     /// The kernel, with programs of ours in it.

@@ -1,4 +1,4 @@
-//! What routers say: RFC 9293 section 3.9.2.2, RFC 5927.
+//! ICMP messages of routers: RFC 9293 section 3.9.2.2, RFC 5927.
 
 use std::net::SocketAddr;
 

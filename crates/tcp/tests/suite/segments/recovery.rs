@@ -298,8 +298,8 @@ fn a_spurious_timeout_is_undone() {
     assert_eq!(lab.after(50), []);
 }
 
-/// What was under way when another algorithm took over is not in its flight, also after a timeout
-/// that was for nothing.
+/// Data in flight at a change of the algorithm does not count in the new one's flight, also after a
+/// spurious timeout.
 #[test]
 fn an_undone_timeout_counts_no_flight_of_an_earlier_algorithm() {
     let timestamp = Some(Timestamp { value: 500, echo: CLOCK });

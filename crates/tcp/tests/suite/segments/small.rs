@@ -100,7 +100,7 @@ fn a_cork_holds_the_last_segment() {
     assert_eq!(lab.out().range(&lab), (1110, 20), "the end does not wait");
 }
 
-/// What waits already when the cork is put in is held as well, for 200 ms from then on.
+/// Data that waits already when the cork is put in is held as well, for 200 ms from then on.
 #[test]
 fn a_cork_holds_what_waits_already() {
     let mut lab = Lab::established(&config());

@@ -1,4 +1,4 @@
-//! When timers fire, and what they do then.
+//! The times at which timers fire, and what they do then.
 
 use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_tcp::wire::{Header, Timestamp};
@@ -172,8 +172,8 @@ fn a_doubled_timeout_stays_until_a_sample() {
     }
 }
 
-/// RFC 6298 section 3: what was SACKed after a timeout and left before it may have arrived long ago,
-/// its ACK lost; the time since it left is no round trip.
+/// RFC 6298 section 3: what was SACKed after a timeout and left before it may have arrived long
+/// ago, its ACK lost; the time since it left is no round trip.
 #[test]
 fn a_lost_ack_is_no_round_trip() {
     let mut lab = Lab::established(&reno());

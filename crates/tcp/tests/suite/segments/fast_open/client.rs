@@ -256,7 +256,7 @@ fn data_of_crossing_syns_arrives_once() {
     }
 }
 
-/// What was written before the SYN left is delivered although the application closes at once.
+/// Data that was written before the SYN left is delivered although the application closes at once.
 #[test]
 fn a_request_of_a_closed_stream_arrives() {
     let mut pair = Pair::with_cookie();

@@ -42,6 +42,7 @@ mod config;
 mod flight;
 mod flow;
 mod link;
+mod outstanding;
 mod pacer;
 mod packet;
 mod random;

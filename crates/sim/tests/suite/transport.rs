@@ -1,12 +1,12 @@
 //! Behaviour of a flow's transport and applications, checked against exact arithmetic.
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_cc::{Algorithm, Config, Duration, Instant, Rate};
 use fullpipe_path::{
     CrossTraffic, Ecn, ElementConfig, Link, LossConfig, Probability, QueueConfig, QueueLimit,
     Selection, StepConfig,
 };
 use fullpipe_sim::{
-    AckPolicy, Application, Direction, FlowConfig, ReceiveWindow, Route, Sim, SimConfig,
+    AckPolicy, Application, Direction, FlowConfig, ReceiveWindow, Route, Sim, SimConfig, SimError,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -342,4 +342,16 @@ fn data_goes_both_ways_and_shares_each_way_with_the_acks_of_the_other() {
     sim.run_until(Instant::default() + Duration::from_secs(20));
     let seen = sim.flow(0).received() as f64 * 8.0 / 20e6;
     assert!(seen > 4.0, "{seen} Mbit/s with lost ACKs");
+}
+
+/// The sender keeps a packet's bytes in the 17 bits of its state.
+#[test]
+fn packets_that_ip_does_not_carry_are_refused() {
+    let of = |smss| {
+        let bulk = FlowConfig::bulk(Algorithm::Reno, 1);
+        let flow = FlowConfig { cc: Config { smss, ..bulk.cc }, ..bulk };
+        Sim::new(&config(mbit(10), 50_000, vec![flow])).map(drop)
+    };
+    assert_eq!(of(65_535), Ok(()));
+    assert_eq!(of(65_536), Err(SimError::PacketBytes(65_536)));
 }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Snapshot};
 use fullpipe_path::{Ecn, Exponential};
-use hdrhistogram::Histogram;
 
 use crate::config::{Application, Direction, FlowConfig, Route};
 use crate::packet::Data;
@@ -181,7 +180,7 @@ pub struct Flow {
     /// The random process that starts short connections.
     chance: Exponential,
     /// Completion times of answers or connections.
-    pub(crate) completion_ns: Option<Tally>,
+    pub(crate) completion_ns: Option<Box<Tally>>,
 }
 
 impl Flow {
@@ -224,7 +223,7 @@ impl Flow {
             requests: 0,
             answers: 0,
             chance: Exponential::new(seeds.starts),
-            completion_ns: completes.then(Tally::new),
+            completion_ns: completes.then(|| Box::new(Tally::new())),
         }
     }
 
@@ -272,8 +271,8 @@ impl Flow {
     /// Nanoseconds from a request to the last byte of its answer
     /// ([`Application::RequestResponse`]), or from a connection's start to its last byte
     /// ([`Application::ShortFlows`]).
-    pub fn completion_ns(&self) -> Option<Histogram<u64>> {
-        self.completion_ns.as_ref().map(Tally::histogram)
+    pub fn completion_ns(&self) -> Option<&Tally> {
+        self.completion_ns.as_deref()
     }
 
     /// True if an answer of [`Application::RequestResponse`] was asked for and is not complete.

@@ -138,8 +138,7 @@ impl SurveyResults {
         let read = |text: &String| serde_json::from_str::<Ended>(text).map_err(of_run);
         let ended = ended.iter().map(read).collect::<PyResult<Vec<_>>>()?;
         let mut results = self.opened()?;
-        py.detach(|| ended.into_iter().try_for_each(|ended| results.take(ended)))
-            .map_err(of_output)?;
+        py.detach(|| results.take(ended)).map_err(of_output)?;
         self.put(State::Open(results));
         Ok(())
     }

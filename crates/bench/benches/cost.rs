@@ -129,6 +129,7 @@ fn print_instructions(dir: &Path, outcome: &mut Outcome) {
             let figure = Figure {
                 name: name.to_owned(),
                 path: format!("harness/core/{}.{id}", functions[column]),
+                cost: report::INSTRUCTIONS,
                 events,
                 target,
             };

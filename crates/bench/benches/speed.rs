@@ -1,6 +1,6 @@
-//! Cost of a simulated packet, everything included: instructions as callgrind counts them, beside
-//! their targets; and the memory and time of a large run, without a target for the time, because it
-//! depends on the load of the machine.
+//! Cost of a simulated packet, everything included: instructions and cache misses as callgrind
+//! counts them, beside their targets; and the memory and time of a large run, without a target for
+//! the time, because it depends on the load of the machine.
 //!
 //! `cargo bench -p fullpipe-bench --bench speed`; ends with an error while a target is missed.
 //! Needs valgrind, and gungraun-runner in the version of gungraun.
@@ -18,13 +18,18 @@ use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 use gungraun::prelude::*;
 use gungraun::{Callgrind, EntryPoint};
 
-/// The most instructions that a packet may cost in a run of one bulk flow.
-const PACKET_TARGET: u64 = 900;
+/// The most instructions that a packet may cost: in a run of one bulk flow of bbr3, of cubic, and
+/// of a thousand, whose target is relative.
+const PACKET_TARGETS: [Option<u64>; 3] = [Some(900), Some(900), None];
+/// The most misses of the first cache, in the same runs.
+const FIRST_MISS_TARGETS: [u64; 3] = [8, 8, 34];
+/// The most misses of the second cache.
+const SECOND_MISS_TARGETS: [u64; 3] = [1, 1, 24];
 /// Largest cost of a packet with a thousand flows on the link, relative to a single flow, in per
 /// cent.
 const MANY_TARGET_PERCENT: u64 = 150;
 /// The most memory of a thousand flows, and of ten thousand.
-const MEMORY_TARGETS_MIB: [u64; 2] = [1000, 2000];
+const MEMORY_TARGETS_MIB: [u64; 2] = [40, 400];
 
 /// `flows` bulk flows over 40 ms, with 340 packets of queue for each 100 Mbit/s.
 fn bulk(algorithm: Algorithm, flows: usize, mbit: u64) -> Sim {
@@ -63,7 +68,7 @@ fn packets(sim: &Sim) -> u64 {
 }
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default()
-    .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_run*".to_owned()))))]
+    .tool(Callgrind::with_args(report::CACHES).entry_point(EntryPoint::Custom("*counted_run*".to_owned()))))]
 #[bench::bbr3(one(Algorithm::Bbr3))]
 #[bench::cubic(one(Algorithm::Cubic))]
 #[bench::thousand(many())]
@@ -83,15 +88,29 @@ mod harness {
 
 /// Prints what a packet costs; that of one bbr3 flow is the measure for a thousand.
 fn print_costs(dir: &Path, outcome: &mut Outcome) {
-    report::heading("instructions per packet");
-    let mut figure = |id: &str, start, target| {
-        let events = packets(&counted_run(start));
+    let (bbr3, cubic) = (one(Algorithm::Bbr3), one(Algorithm::Cubic));
+    let runs = [("bbr3", bbr3), ("cubic", cubic), ("thousand", many())]
+        .map(|(id, start)| (id, packets(&counted_run(start))));
+    let mut figure = |(id, events): (&str, u64), cost, target| {
         let path = format!("harness/sim/run.{id}");
-        outcome.print(dir, &Figure { name: id.to_owned(), path, events, target })
+        outcome.print(dir, &Figure { name: id.to_owned(), path, cost, events, target })
     };
-    let bbr3 = figure("bbr3", one(Algorithm::Bbr3), Some(PACKET_TARGET));
-    figure("cubic", one(Algorithm::Cubic), Some(PACKET_TARGET));
-    figure("thousand", many(), bbr3.map(|each| each * MANY_TARGET_PERCENT / 100));
+    report::heading("instructions per packet");
+    let mut bbr3 = None;
+    for (run, target) in runs.iter().zip(PACKET_TARGETS) {
+        let many = bbr3.map(|each: u64| each * MANY_TARGET_PERCENT / 100);
+        let each = figure(*run, report::INSTRUCTIONS, target.or(many));
+        bbr3 = bbr3.or(each);
+    }
+    for (what, cost, targets) in [
+        ("misses of 32 kB per packet", report::FIRST_MISSES, FIRST_MISS_TARGETS),
+        ("misses of 1 MB per packet", report::SECOND_MISSES, SECOND_MISS_TARGETS),
+    ] {
+        report::heading(what);
+        for (run, target) in runs.iter().zip(targets) {
+            figure(*run, cost, Some(target));
+        }
+    }
 }
 
 /// The most memory that this process ever had, in MiB; where the system tells.

@@ -6,15 +6,31 @@ use std::process::{Command, exit};
 /// Set for the run within the run, whose `main` is gungraun's.
 const INNER: &str = "FULLPIPE_BENCH_INNER";
 
-/// One figure: instructions in all, and the events they were spent on.
+/// Cost that callgrind counts, by its own names of what is added up.
+pub type Cost = &'static [&'static str];
+/// Instructions.
+pub const INSTRUCTIONS: Cost = &["Ir"];
+/// Reads and writes that the first cache did not have.
+pub const FIRST_MISSES: Cost = &["D1mr", "D1mw"];
+/// Those that the second one did not have either.
+pub const SECOND_MISSES: Cost = &["DLmr", "DLmw"];
+
+/// The caches that callgrind imitates where misses are counted: the same on every machine, so that
+/// figures can be compared. The last one has the size of a core's own second cache.
+pub const CACHES: [&str; 4] =
+    ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64"];
+
+/// One figure: a cost in all, and the events it was spent on.
 pub struct Figure {
     /// Whose cost of what.
     pub name: String,
     /// The directory of the benchmark below gungraun's own: group/function.id.
     pub path: String,
-    /// Sends or ACKs that were counted.
+    /// The cost.
+    pub cost: Cost,
+    /// Sends, ACKs or packets that were counted.
     pub events: u64,
-    /// The most instructions an event may cost.
+    /// The most that an event may cost.
     pub target: Option<u64>,
 }
 
@@ -47,17 +63,26 @@ pub fn run(scratch: &str, package: &str, bench: &str) -> PathBuf {
     }
 }
 
-/// The instructions that callgrind counted for the benchmark in `dir`.
-fn instructions(dir: &Path) -> Option<u64> {
+/// The cost that callgrind counted for the benchmark in `dir`.
+fn counted(dir: &Path, cost: Cost) -> Option<u64> {
     let out = std::fs::read_dir(dir).ok()?.filter_map(Result::ok).map(|entry| entry.path());
     let mut totals = out
         .filter(|path| path.extension().is_some_and(|ext| ext == "out"))
         .filter_map(|path| std::fs::read_to_string(path).ok())
-        .filter_map(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix("summary: "))?.to_owned();
-            line.split_whitespace().next()?.parse().ok()
-        });
+        .filter_map(|text| total(&text, cost));
     totals.next()
+}
+
+/// A cost in callgrind's output: a line with the names of the events, and one with their sums.
+fn total(text: &str, cost: Cost) -> Option<u64> {
+    let line = |start| text.lines().find_map(|line| line.strip_prefix(start));
+    let names: Vec<&str> = line("events: ")?.split_whitespace().collect();
+    let sums: Vec<&str> = line("summary: ")?.split_whitespace().collect();
+    let each = cost.iter().map(|name| {
+        let place = names.iter().position(|known| known == name)?;
+        sums.get(place)?.parse::<u64>().ok()
+    });
+    each.sum()
 }
 
 /// Result of the comparison with the targets.
@@ -75,11 +100,11 @@ pub fn heading(what: &str) {
 }
 
 impl Outcome {
-    /// Reads a figure and prints its instructions per event beside the target. Gives them.
+    /// Reads a figure and prints its cost per event beside the target. Gives it.
     pub fn print(&mut self, dir: &Path, figure: &Figure) -> Option<u64> {
-        let Figure { name, path, events, target } = figure;
+        let Figure { name, path, cost, events, target } = figure;
         let goal = target.map_or_else(|| "-".to_owned(), |t| t.to_string());
-        let Some(all) = instructions(&dir.join(path)) else {
+        let Some(all) = counted(&dir.join(path), cost) else {
             self.unmeasured += 1;
             println!("{name:<34} {:>8} {goal:>8}", "none");
             return None;
@@ -106,5 +131,19 @@ pub fn conclude(outcome: &Outcome) {
             println!("\n{missed} of the targets MISSED.");
             exit(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_is_the_sum_of_its_events() {
+        let text = "version: 1\nevents: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw\n\
+                    fn=(1) main\n1 2\nsummary: 900 300 200 9 70 5 3 20 1\n";
+        let of = |cost| total(text, cost);
+        assert_eq!([INSTRUCTIONS, FIRST_MISSES, SECOND_MISSES].map(of), [900, 75, 21].map(Some));
+        assert_eq!(total("events: Ir\nsummary: 900\n", FIRST_MISSES), None, "not counted");
     }
 }

@@ -131,6 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         no_report = Some(format!("no report: {error}"));
         outputs.report = None;
     }
+    outputs.rows = (outputs.json || outputs.report.is_some()).then_some(ROWS);
     let (link, _) = check(&experiments, args.backend, args.link, &outputs, 1, args.memory)?;
     // Behind the check, because bad input gets one line.
     if let Some(no_report) = no_report {
@@ -149,8 +150,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
              whether it kept its time is not known, so that no run is marked (!)",
         );
     }
-    let options =
-        RunOptions { backend: args.backend, link, rows: Some(ROWS), ..RunOptions::default() };
+    let rows = outputs.rows;
+    let options = RunOptions { backend: args.backend, link, rows, ..RunOptions::default() };
     perform(&experiments, &options, 1, &outputs, &stop)
 }
 

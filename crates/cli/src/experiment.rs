@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fullpipe_lab::expect::Verdict;
 use fullpipe_lab::metrics::{RunResult, changes};
 use fullpipe_lab::output::{self, Reports, ScenarioReport, page, table};
-use fullpipe_lab::run::{ROWS, run_points};
+use fullpipe_lab::run::run_points;
 use fullpipe_lab::{
     BackendChoice, LinkKind, Plan, RunError, RunOptions, check_machine, run_point, units,
 };
@@ -29,6 +29,9 @@ pub(crate) struct Outputs {
     pub(crate) report: Option<PathBuf>,
     /// The expectations as JUnit has test cases.
     pub(crate) junit: Option<PathBuf>,
+    /// Rows of each flow's series where the file names no interval; `None` where nothing shows
+    /// them, because they take longer to make than a short run.
+    pub(crate) rows: Option<u64>,
     /// The directory of each plan's tables.
     pub(crate) tables: Vec<PathBuf>,
     /// Runs of each point.
@@ -48,6 +51,7 @@ impl Default for Outputs {
             quiet: false,
             report: None,
             junit: None,
+            rows: None,
             tables: Vec::new(),
             repeat: 1,
             same_seed: false,
@@ -108,7 +112,7 @@ pub(crate) fn check(
             None => Failure::bad_input(fullpipe_lab::Options::of_option(error)),
         };
         plan.check_backend(backend, name).map_err(of_field)?;
-        let fit = plan.jobs_within(memory.max_memory, jobs, Some(ROWS), name);
+        let fit = plan.jobs_within(memory.max_memory, jobs, outputs.rows, name);
         jobs = fit.map_err(of_field)?;
         let options = RunOptions { backend, link, ..RunOptions::default() };
         check_machine(plan, &options).map_err(Failure::bad_input)?;

@@ -129,6 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         quiet: args.quiet,
         report: args.report.clone(),
         junit: args.junit.clone(),
+        rows: args.shows_series().then_some(ROWS),
         ..Outputs::default()
     };
     let repeat = repeat(args, &experiments)?;
@@ -144,11 +145,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let options = RunOptions {
         backend: args.backend,
         link,
-        rows: Some(ROWS),
+        rows: outputs.rows,
         qlog: qlog.as_ref(),
         ..RunOptions::default()
     };
     perform(&experiments, &options, jobs, &outputs, &stop)
+}
+
+impl Args {
+    /// True if something shows the series.
+    fn shows_series(&self) -> bool {
+        self.json || self.report.is_some() || self.out.is_some() || self.qlog.is_some()
+    }
 }
 
 /// Errors in a file are told before anything runs.

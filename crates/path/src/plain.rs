@@ -15,16 +15,18 @@ use crate::row::LAST;
 use crate::stats::{ElementStats, PathStats};
 use crate::wire::Wire;
 use crate::{
-    ConfigError, Count, DropReason, ElementConfig, LossConfig, PathConfig, Probability, Queue,
+    ConfigError, Count, DropReason, Ecn, ElementConfig, LossConfig, PathConfig, Probability, Queue,
     QueueConfig, QueueLimit, RateConfig,
 };
 
-/// A packet on its way to the far end.
+/// A packet on its way to the far end. A payload of 40 bytes makes it a cache line: the flow's
+/// number is not kept, because nothing asks for it any more.
 #[derive(Debug)]
 struct Coming<T> {
     at: Instant,
     queued: Duration,
-    header: Header,
+    wire_bytes: u32,
+    ecn: Ecn,
     payload: T,
 }
 
@@ -147,7 +149,7 @@ impl<T> Plain<T> {
         payload: T,
         stats: &mut PathStats,
     ) -> Result<(), Dropped<T>> {
-        let wire_bytes = header.wire_bytes;
+        let Header { wire_bytes, ecn, .. } = header;
         let dropped = |reason, payload| Dropped { at: now, reason, wire_bytes, payload };
         if let Some((probability, dice)) = &mut self.loss
             && dice.says(*probability)
@@ -166,7 +168,7 @@ impl<T> Plain<T> {
             },
         };
         let at = (free + self.delay).min(LAST);
-        self.coming.push_back(Coming { at, queued, header, payload });
+        self.coming.push_back(Coming { at, queued, wire_bytes, ecn, payload });
         Ok(())
     }
 
@@ -175,8 +177,7 @@ impl<T> Plain<T> {
         if self.coming.front()?.at > now.min(LAST) {
             return None;
         }
-        let Coming { at, queued, header, payload } = self.coming.pop_front()?;
-        let Header { wire_bytes, ecn, .. } = header;
+        let Coming { at, queued, wire_bytes, ecn, payload } = self.coming.pop_front()?;
         stats.delivered.add(wire_bytes);
         let left_queue = at - self.delay;
         Some(Delivered { at, queued, left_queue, wire_bytes, ecn, corrupted: false, payload })
@@ -250,7 +251,7 @@ impl<T> Plain<T> {
         if self.delay > Duration::ZERO {
             let mut left = delivered;
             let due = self.coming.iter().take_while(|c| c.at <= now);
-            due.for_each(|c| left.add(c.header.wire_bytes));
+            due.for_each(|c| left.add(c.wire_bytes));
             let inside = reached.minus(left);
             all.push(ElementStats { entered: reached, left, inside, ..<_>::default() });
         }

@@ -133,9 +133,8 @@ pub(crate) fn own(algorithm: Algorithm) -> Result<Outcome, ConfigError> {
             _ => {}
         }
     }
-    let queue =
-        down.queue_delays_so_far_ns().pop().map_or(0, |queue| queue.value_at_quantile(0.95));
-    Ok(outcome(received, queue))
+    let queue = down.queue_delays_so_far_ns().last().unwrap_or_default().histogram();
+    Ok(outcome(received, queue.value_at_quantile(0.95)))
 }
 
 /// Runs the simulator's QUIC.

@@ -12,6 +12,9 @@ pub const IPV4_TCP_HEADER_BYTES: u32 = 52;
 /// add.
 pub const DEFAULT_JITTER: Duration = Duration::from_micros(100);
 
+/// Most bytes of an IPv4 packet.
+const MAX_PACKET_BYTES: u32 = 65_535;
+
 /// Links, and what is sent over them.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
@@ -52,6 +55,9 @@ pub enum SimError {
     /// An application, or cross traffic, that would never get on.
     #[error("{0} of 0: give one above 0")]
     Zero(&'static str),
+    /// Packets larger than IP carries (RFC 791 section 3.1).
+    #[error("packets of {0} bytes: give at most {MAX_PACKET_BYTES}")]
+    PacketBytes(u32),
 }
 
 /// The links that a flow passes, by their index, both inclusive.
@@ -336,6 +342,9 @@ impl FlowConfig {
             }
             _ => None,
         };
+        if self.cc.smss > MAX_PACKET_BYTES {
+            return Err(SimError::PacketBytes(self.cc.smss));
+        }
         let zero = zero.or((self.acks.every == 0).then_some("an ACK after every packets"));
         let zero = zero.or((self.send_buffer == Some(0)).then_some("a send buffer"));
         zero.map_or(Ok(()), |what| Err(SimError::Zero(what)))

@@ -4,27 +4,12 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{AckBatch, Controller, Duration, Instant, PacketState};
 
-use crate::packet::{Ack, Chunk, Named, Span};
+use crate::outstanding::{Fate, Outstanding, Sent};
+use crate::packet::{Ack, Chunk, Named, Sacked, Span};
 use crate::receiver::Receiver;
 use crate::recovery::{Rtt, Wait};
 use crate::scoreboard::{Scoreboard, Segment};
 use crate::tcp::{ProbeResult, Tcp};
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
-    InFlight,
-    Acked,
-    Lost,
-    /// A TCP probe repeated its segment: the copy is in flight in its place.
-    Replaced,
-}
-
-#[derive(Debug)]
-struct Sent {
-    state: PacketState,
-    chunk: Chunk,
-    fate: Fate,
-}
 
 /// The losses found by one detection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,36 +66,45 @@ impl Departures {
     }
 }
 
+/// The order in memory is that of use, as in [`crate::Flow`].
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Flight {
-    /// Packets from `first` on, each with its fate.
-    packets: VecDeque<Sent>,
-    first: u64,
-    /// No packet below this number is in flight.
-    oldest_in_flight: u64,
+    // For each packet and each ACK.
+    packets: Outstanding,
     pub(crate) in_flight: u64,
-    largest_acked: Option<u64>,
-    pub(crate) rtt: Rtt,
     pub(crate) loss_time: Option<Instant>,
     /// Chunks to send again.
     pub(crate) retransmit: VecDeque<Chunk>,
-    /// Recent packets marked lost that did not turn up.
-    missing: VecDeque<u64>,
-    /// The newly acknowledged of the ACK at hand, by their place in `packets`, and whether they had
-    /// been marked lost; kept for its capacity.
-    acked: Vec<(usize, bool)>,
     /// For TCP, and where there is a send buffer.
-    pub(crate) scoreboard: Option<Scoreboard>,
-    pub(crate) tcp: Option<Tcp>,
+    pub(crate) scoreboard: Option<Box<Scoreboard>>,
+    pub(crate) tcp: Option<Box<Tcp>>,
+    pub(crate) rtt: Rtt,
+    /// No packet below this number is in flight.
+    oldest_in_flight: u64,
+    largest_acked: Option<u64>,
+    // For ACKs that tell more than that the oldest packets arrived.
     /// The round trip of the newest packet that arrived.
     newest_rtt: Duration,
+    /// Recent packets marked lost that did not turn up.
+    missing: VecDeque<u64>,
+    /// The numbers of the newly acknowledged of the ACK at hand, and whether they had been marked
+    /// lost; kept for its capacity.
+    acked: Vec<(u64, bool)>,
+    /// Bytes of a packet that are not its chunk's.
+    overhead_bytes: u32,
 }
 
 impl Flight {
-    pub(crate) fn new(max_ack_delay: Duration, has_scoreboard: bool, tcp: Option<Tcp>) -> Self {
+    pub(crate) fn new(
+        max_ack_delay: Duration,
+        overhead_bytes: u32,
+        has_scoreboard: bool,
+        tcp: Option<Tcp>,
+    ) -> Self {
         Self {
-            packets: VecDeque::new(),
-            first: 0,
+            packets: Outstanding::default(),
+            overhead_bytes,
             oldest_in_flight: 0,
             in_flight: 0,
             largest_acked: None,
@@ -119,15 +113,15 @@ impl Flight {
             retransmit: VecDeque::new(),
             missing: VecDeque::new(),
             acked: Vec::new(),
-            scoreboard: has_scoreboard.then(Scoreboard::default),
-            tcp,
+            scoreboard: has_scoreboard.then(Box::default),
+            tcp: tcp.map(Box::new),
             newest_rtt: Duration::ZERO,
         }
     }
 
     #[inline]
     pub(crate) fn next_pn(&self) -> u64 {
-        self.first + self.packets.len() as u64
+        self.packets.next()
     }
 
     #[inline]
@@ -141,16 +135,16 @@ impl Flight {
             let is_head = self.scoreboard.as_ref().is_some_and(|board| board.first() == chunk.id);
             tcp.on_sent(state.send_time(), self.in_flight == 0 || is_head);
         }
-        self.packets.push_back(Sent { state, chunk, fate: Fate::InFlight });
+        self.packets.push(state, chunk);
         self.in_flight += 1;
     }
 
     /// The chunk that a probe repeats when there is no new data: for QUIC the oldest (RFC 9002
     /// section 6.2.4), for TCP the newest (RFC 8985 section 7.3).
     pub(crate) fn probe_chunk(&self) -> Option<Chunk> {
-        let mut in_flight = self.packets.iter().filter(|p| p.fate == Fate::InFlight);
+        let mut in_flight = self.packets.ring().iter().filter(|p| p.fate() == Fate::InFlight);
         let probe = if self.tcp.is_some() { in_flight.next_back() } else { in_flight.next() };
-        probe.map(|p| p.chunk)
+        probe.map(|p| p.chunk(self.overhead_bytes))
     }
 
     /// The next chunk to send again that did not turn up meanwhile.
@@ -183,11 +177,12 @@ impl Flight {
                     }
                 }
                 if let Some(pn) = self.largest_acked.filter(|pn| Some(*pn) != largest) {
-                    self.measure(now, (pn - self.first) as usize, delay);
+                    self.measure(now, pn, delay);
                     rtt = self.rtt.latest;
                 }
             }
-            Named::Chunks { cumulative, echo, dsack, blocks } => {
+            Named::Chunks { cumulative, echo, ref sacked } => {
+                let Sacked { dsack, blocks } = sacked.as_deref().copied().unwrap_or_default();
                 let Some(mut board) = self.scoreboard.take() else { return News::default() };
                 let (before, next) = (board.arrived_bytes, board.next());
                 let mut departures = Departures::default();
@@ -229,33 +224,35 @@ impl Flight {
             self.newest_rtt = now.since(packet.state.send_time());
         }
         let spurious = late && self.missing.is_empty();
-        let size = |(i, _): &(usize, bool)| self.packets[*i].state.size();
+        let size = |(pn, _): &(u64, bool)| self.packet(*pn).map_or(0, |p| p.state.size());
         let delivered_bytes = self.acked.iter().map(size).sum();
         let any = !self.acked.is_empty();
         News { any, spurious, rtt, delivered_bytes, repaired_loss, advances }
     }
 
-    /// The number of packets named, if they are exactly the oldest ones and no other packet's fate
-    /// is open or changes with them.
+    /// The number of packets named, if they are exactly the oldest ones in flight and no other
+    /// packet's fate changes with them.
     #[inline]
     pub(crate) fn in_order(&self, named: Span) -> Option<usize> {
-        let is_plain = named.start == self.first
-            && self.oldest_in_flight <= self.first
-            && self.largest_acked.is_none_or(|largest| largest < self.first)
-            && self.missing.is_empty()
+        let first = self.packets.first();
+        let is_plain = named.start == first
+            // The first one was not marked lost since [`Self::forget`].
+            && self.oldest_in_flight <= first
+            && self.largest_acked.is_none_or(|largest| largest < first)
             && self.scoreboard.is_none()
             && !named.is_empty();
         is_plain.then(|| (named.end - named.start) as usize)
     }
 
+    #[inline]
     fn packet(&self, pn: u64) -> Option<&Sent> {
-        self.packets.get(pn.checked_sub(self.first)? as usize)
+        self.packets.get(pn)
     }
 
-    /// Takes a round trip from a packet by its place in `packets`.
+    /// Takes a round trip from a packet.
     #[inline]
-    pub(crate) fn measure(&mut self, now: Instant, place: usize, ack_delay: Duration) {
-        if let Some(packet) = self.packets.get(place) {
+    pub(crate) fn measure(&mut self, now: Instant, pn: u64, ack_delay: Duration) {
+        if let Some(packet) = self.packets.get(pn) {
             self.rtt.update(now, now.since(packet.state.send_time()), ack_delay);
         }
     }
@@ -265,13 +262,11 @@ impl Flight {
     pub(crate) fn take_oldest(&mut self, packets: usize, batch: &mut AckBatch<'_>) {
         // Two at most as a rule: a drain costs more than it saves.
         for _ in 0..packets {
-            let Some(packet) = self.packets.front() else { break };
+            let Some(packet) = self.packets.pop_first() else { break };
             batch.acked(&packet.state);
-            self.packets.pop_front();
         }
         self.in_flight -= packets as u64;
-        self.first += packets as u64;
-        self.largest_acked = Some(self.first - 1);
+        self.largest_acked = Some(self.packets.first() - 1);
         self.loss_time = None;
     }
 
@@ -281,11 +276,10 @@ impl Flight {
         let Some(segment) = self.scoreboard.as_ref().and_then(|b| b.segment(chunk.id)) else {
             return;
         };
-        let Some(i) = segment.previous_pn.checked_sub(self.first) else { return };
-        if let Some(packet) = self.packets.get_mut(i as usize)
-            && packet.fate == Fate::InFlight
+        if let Some(packet) = self.packets.in_ring(segment.previous_pn)
+            && packet.fate() == Fate::InFlight
         {
-            packet.fate = Fate::Replaced;
+            packet.set_fate(Fate::Replaced);
             self.in_flight -= 1;
             cc.on_discarded(&packet.state);
         }
@@ -294,16 +288,17 @@ impl Flight {
     /// Marks a packet as acknowledged; whether it had been marked lost.
     #[inline]
     fn take(&mut self, pn: u64) -> bool {
-        let Some(i) = pn.checked_sub(self.first) else { return false };
-        let Some(packet) = self.packets.get_mut(i as usize) else { return false };
-        let was_lost = match core::mem::replace(&mut packet.fate, Fate::Acked) {
+        let Some(packet) = self.packets.get_mut(pn) else { return false };
+        let fate = packet.fate();
+        packet.set_fate(Fate::Acked);
+        let was_lost = match fate {
             Fate::Acked => return false,
             Fate::InFlight => {
                 self.in_flight -= 1;
                 false
             }
             Fate::Replaced => {
-                self.acked.push((i as usize, true));
+                self.acked.push((pn, true));
                 return false;
             }
             Fate::Lost => {
@@ -311,7 +306,7 @@ impl Flight {
                 true
             }
         };
-        self.acked.push((i as usize, was_lost));
+        self.acked.push((pn, was_lost));
         if self.largest_acked.is_none_or(|largest| pn > largest) {
             self.largest_acked = Some(pn);
         }
@@ -324,7 +319,7 @@ impl Flight {
     fn take_segment(&mut self, now: Instant, segment: Segment, cc: &mut Controller) -> bool {
         let Segment { first_pn, newest_pn, .. } = segment;
         let is_too_fast = first_pn != newest_pn
-            && first_pn >= self.first
+            && self.packet(first_pn).is_some()
             && self
                 .packet(newest_pn)
                 .is_some_and(|copy| now.since(copy.state.send_time()) < self.rtt.min());
@@ -340,11 +335,10 @@ impl Flight {
 
     /// A packet in flight means nothing any more.
     fn discard(&mut self, pn: u64, cc: &mut Controller) {
-        let Some(i) = pn.checked_sub(self.first) else { return };
-        if let Some(packet) = self.packets.get_mut(i as usize)
-            && packet.fate == Fate::InFlight
+        if let Some(packet) = self.packets.in_ring(pn)
+            && packet.fate() == Fate::InFlight
         {
-            packet.fate = Fate::Acked;
+            packet.set_fate(Fate::Acked);
             self.in_flight -= 1;
             cc.on_discarded(&packet.state);
         }
@@ -367,16 +361,16 @@ impl Flight {
     pub(crate) fn time_out(&mut self, now: Instant, batch: &mut AckBatch<'_>) -> Losses {
         let mut losses = Losses::default();
         let wait = self.wait().time;
-        let head = self.scoreboard.as_ref().map(Scoreboard::first);
-        for pn in self.oldest_in_flight.max(self.first)..self.next_pn() {
-            let packet = &mut self.packets[(pn - self.first) as usize];
-            if packet.fate == Fate::InFlight
-                && (Some(packet.chunk.id) == head || packet.state.send_time() + wait <= now)
+        let head = self.scoreboard.as_deref().map(Scoreboard::first);
+        for pn in self.oldest_in_flight.max(self.packets.first())..self.next_pn() {
+            let Some(packet) = self.packets.in_ring(pn) else { break };
+            if packet.fate() == Fate::InFlight
+                && (Some(packet.chunk_id()) == head || packet.state.send_time() + wait <= now)
             {
-                packet.fate = Fate::Lost;
+                packet.set_fate(Fate::Lost);
                 batch.lost(&packet.state);
                 self.in_flight -= 1;
-                self.retransmit.push_back(packet.chunk);
+                self.retransmit.push_back(packet.chunk(self.overhead_bytes));
                 self.missing.push_back(pn);
                 losses.packets += 1;
                 losses.bytes += packet.state.size();
@@ -389,8 +383,8 @@ impl Flight {
     /// Tells the controller what [`Self::on_ack`] marked.
     #[inline]
     pub(crate) fn tell_acked(&mut self, batch: &mut AckBatch<'_>) {
-        for (i, was_lost) in &self.acked {
-            let packet = &self.packets[*i];
+        for (pn, was_lost) in &self.acked {
+            let Some(packet) = self.packets.get(*pn) else { continue };
             if *was_lost {
                 batch.acked_after_loss(&packet.state);
             } else {
@@ -402,8 +396,10 @@ impl Flight {
     /// Application bytes that are known to have arrived, without a hole; for a send buffer.
     pub(crate) fn arrived_bytes(&mut self) -> u64 {
         let Some(board) = &mut self.scoreboard else { return 0 };
-        for (i, _) in &self.acked {
-            board.arrive(self.packets[*i].chunk.id);
+        for (pn, _) in &self.acked {
+            if let Some(packet) = self.packets.get(*pn) {
+                board.arrive(packet.chunk_id());
+            }
         }
         board.advance();
         board.arrived_bytes
@@ -414,15 +410,15 @@ impl Flight {
         self.loss_time = None;
         let mut losses = Losses::default();
         let Some(largest) = self.largest_acked else { return losses };
-        let start = self.oldest_in_flight.max(self.first);
+        let start = self.oldest_in_flight.max(self.packets.first());
         if start >= largest {
             return losses;
         }
         let wait = self.wait();
         let mut run_start: Option<Instant> = None;
         for pn in start..largest {
-            let packet = &mut self.packets[(pn - self.first) as usize];
-            match packet.fate {
+            let Some(packet) = self.packets.in_ring(pn) else { break };
+            match packet.fate() {
                 Fate::Acked => run_start = None,
                 Fate::Lost | Fate::Replaced => {}
                 Fate::InFlight => {
@@ -437,10 +433,10 @@ impl Flight {
                         }
                         return losses;
                     }
-                    packet.fate = Fate::Lost;
+                    packet.set_fate(Fate::Lost);
                     batch.lost(&packet.state);
                     self.in_flight -= 1;
-                    self.retransmit.push_back(packet.chunk);
+                    self.retransmit.push_back(packet.chunk(self.overhead_bytes));
                     self.missing.push_back(pn);
                     losses.packets += 1;
                     losses.bytes += packet.state.size();
@@ -462,20 +458,17 @@ impl Flight {
 
     /// Lets go of the packets whose fate can't change any more: a lost one may still turn up for
     /// two probe timeouts.
-    #[inline]
     pub(crate) fn forget(&mut self, now: Instant) {
-        while let Some(packet) = self.packets.front() {
-            match packet.fate {
-                Fate::Acked => {}
-                Fate::Lost | Fate::Replaced
-                    if now.since(packet.state.send_time()) > self.rtt.horizon() => {}
-                Fate::InFlight | Fate::Lost | Fate::Replaced => break,
-            }
-            self.packets.pop_front();
-            self.first += 1;
-        }
-        while self.missing.front().is_some_and(|pn| *pn < self.first) {
+        self.packets.settle(now, self.rtt.horizon());
+        let known = self.packets.first_known();
+        while self.missing.front().is_some_and(|pn| *pn < known) {
             self.missing.pop_front();
         }
+    }
+
+    /// True if packets that were marked lost are waited for.
+    #[inline]
+    pub(crate) fn waits_for_lost(&self) -> bool {
+        self.packets.has_aside()
     }
 }

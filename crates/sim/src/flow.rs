@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Snapshot};
 use fullpipe_path::{Ecn, Exponential};
-use hdrhistogram::Histogram;
 
 use crate::config::{Application, Direction, FlowConfig, Route};
 use crate::packet::Data;
@@ -132,33 +131,48 @@ enum Handshake {
 pub(crate) const UPLINK: usize = usize::MAX;
 
 /// A flow of a simulation.
+///
+/// The order in memory is that of use: with a thousand flows each is in no cache when something
+/// happens to it, and each line of it that is touched takes longer than what is done there. So what
+/// each packet needs stands together, from the first field to the controller, and what few flows
+/// have is boxed.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Flow {
-    pub(crate) config: FlowConfig,
-    /// The links of its data. The first is [`UPLINK`] for one that goes up.
-    pub(crate) route: Route,
-    /// Bytes of a packet on the wire that congestion control does not count; and the whole size of
-    /// an ACK.
-    pub(crate) header_bytes: u32,
-    pub(crate) ack_bytes: u32,
-    pub(crate) start: Instant,
-    pub(crate) sender: Sender,
+    // For each packet that arrives.
     pub(crate) receiver: Receiver,
-    /// The receiver's host, if it takes time.
-    pub(crate) host: Option<Box<Host>>,
-    /// For a connection of [`Application::ShortFlows`]: the flow that it belongs to.
-    pub(crate) parent: Option<u32>,
-    /// Statistics of its short connections that have ended.
-    pub(crate) over: SenderStats,
     /// Application bytes that its receiver, or those of its short connections, read.
     pub(crate) received: u64,
+    /// The receiver's host, if it takes time.
+    pub(crate) host: Option<Box<Host>>,
+    /// True if it matters to the application that it reads.
+    heeds_reading: bool,
+    /// The configuration's, if the controller answers marks.
+    pub(crate) ecn: Ecn,
+    /// The size of an ACK on the wire.
+    pub(crate) ack_bytes: u32,
+    pub(crate) start: Instant,
     end: Option<Instant>,
+    /// For a connection of [`Application::ShortFlows`]: the flow that it belongs to.
+    pub(crate) parent: Option<u32>,
+    // For each packet that leaves.
+    /// Bytes of a packet on the wire that congestion control does not count.
+    pub(crate) header_bytes: u32,
+    /// The configuration's.
+    pub(crate) extra_rtt: Duration,
+    /// The links of its data. The first is [`UPLINK`] for one that goes up.
+    pub(crate) route: Route,
+    /// The delay of its sender's host.
+    pub(crate) jitter: Jitter,
+    pub(crate) sender: Sender,
+    // For what happens now and then.
+    pub(crate) config: FlowConfig,
+    /// Statistics of its short connections that have ended.
+    pub(crate) over: SenderStats,
     /// The time of the application's next step.
     pub(crate) wakes: Option<Instant>,
     is_on: bool,
     handshake: Option<Handshake>,
-    /// The delay of its sender's host.
-    pub(crate) jitter: Jitter,
     request: Option<Request>,
     /// Requests that the receiver made, and that the sender answered.
     requests: u64,
@@ -166,20 +180,23 @@ pub struct Flow {
     /// The random process that starts short connections.
     chance: Exponential,
     /// Completion times of answers or connections.
-    pub(crate) completion_ns: Option<Tally>,
+    pub(crate) completion_ns: Option<Box<Tally>>,
 }
 
 impl Flow {
-    pub(crate) fn new(mut config: FlowConfig, route: Route, start: Instant, seeds: Seeds) -> Self {
+    pub(crate) fn new(config: FlowConfig, route: Route, start: Instant, seeds: Seeds) -> Self {
         let completes = matches!(
             config.application,
             Application::RequestResponse { .. } | Application::ShortFlows { .. }
         );
         let sender = Sender::new(&config, start);
-        if !sender.wants_ecn() {
-            config.ecn = Ecn::NotEct;
-        }
         Self {
+            ecn: if sender.wants_ecn() { config.ecn } else { Ecn::NotEct },
+            extra_rtt: config.extra_rtt,
+            heeds_reading: matches!(
+                config.application,
+                Application::Bytes(_) | Application::RequestResponse { .. }
+            ),
             config,
             route: match config.direction {
                 Direction::Down => route,
@@ -206,7 +223,7 @@ impl Flow {
             requests: 0,
             answers: 0,
             chance: Exponential::new(seeds.starts),
-            completion_ns: completes.then(Tally::new),
+            completion_ns: completes.then(|| Box::new(Tally::new())),
         }
     }
 
@@ -254,8 +271,8 @@ impl Flow {
     /// Nanoseconds from a request to the last byte of its answer
     /// ([`Application::RequestResponse`]), or from a connection's start to its last byte
     /// ([`Application::ShortFlows`]).
-    pub fn completion_ns(&self) -> Option<Histogram<u64>> {
-        self.completion_ns.as_ref().map(Tally::histogram)
+    pub fn completion_ns(&self) -> Option<&Tally> {
+        self.completion_ns.as_deref()
     }
 
     /// True if an answer of [`Application::RequestResponse`] was asked for and is not complete.
@@ -396,6 +413,9 @@ impl Flow {
     #[inline]
     pub(crate) fn on_read(&mut self, now: Instant, written: Instant) -> Option<Instant> {
         self.received = self.receiver.readable;
+        if !self.heeds_reading {
+            return None;
+        }
         match self.config.application {
             Application::Bytes(all) if self.received >= all && self.end.is_none() => {
                 self.end = Some(now);

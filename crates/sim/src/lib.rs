@@ -42,6 +42,7 @@ mod config;
 mod flight;
 mod flow;
 mod link;
+mod outstanding;
 mod pacer;
 mod packet;
 mod random;
@@ -64,7 +65,7 @@ pub use flow::{Flow, SenderStats, SentPacket};
 pub use link::Link;
 pub use random::{Jitter, Stream, stream_seed};
 pub use sim::Sim;
-pub use tally::{FlowTallies, MAX_OWN_TALLIES, Tally};
+pub use tally::{Counted, FlowTallies, MAX_OWN_TALLIES, Tally};
 pub use timers::{NEVER, Timers};
 
 /// Bytes of a datagram that are no application data: short header with an 8-byte connection ID and

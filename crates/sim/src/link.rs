@@ -2,7 +2,6 @@
 
 use fullpipe_cc::Instant;
 use fullpipe_path::{ConfigError, Delivered, Path, PathConfig};
-use hdrhistogram::Histogram;
 
 use crate::tally::Tally;
 
@@ -46,12 +45,12 @@ impl<T: Clone> Link<T> {
     /// Queueing delays in nanoseconds of the packets that had left the bottleneck at the start
     /// (none), at each call of [`Self::begin_part`], and until now. A packet counts when it comes
     /// out of the link: one that is under way now is missing from all of them.
-    pub fn queue_delays_so_far_ns(&self) -> Vec<Histogram<u64>> {
-        let mut so_far = vec![Tally::new().histogram()];
-        for part in &self.queue_delay_ns {
-            let sum = so_far[so_far.len() - 1].clone() + part.histogram();
-            so_far.push(sum);
-        }
-        so_far
+    pub fn queue_delays_so_far_ns(&self) -> impl Iterator<Item = Tally> {
+        let mut sum = Tally::new();
+        let later = self.queue_delay_ns.iter().map(move |part| {
+            sum.add(part);
+            sum.clone()
+        });
+        std::iter::once(Tally::new()).chain(later)
     }
 }

@@ -1,5 +1,7 @@
 //! Packets, acknowledgements and what they carry.
 
+use std::sync::Arc;
+
 use fullpipe_cc::{Duration, Instant};
 
 /// A piece of the application's data: the same in every packet that carries it.
@@ -17,14 +19,30 @@ impl Chunk {
         Self { id: u64::MAX, written: Instant::from_nanos(0), bytes: 0 };
 }
 
-/// A packet of a flow, from its sender to its receiver.
+/// A packet of a flow, from its sender to its receiver. The chunk's fields stand by themselves, so
+/// that the two small ones share a word: a link keeps each packet in one cache line then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Data {
     /// The number of the flow, or of the cross traffic.
     pub(crate) flow: u32,
+    chunk_bytes: u32,
+    chunk_id: u64,
+    chunk_written: Instant,
     pub(crate) pn: u64,
     pub(crate) sent: Instant,
-    pub(crate) chunk: Chunk,
+}
+
+impl Data {
+    #[inline]
+    pub(crate) fn new(flow: u32, pn: u64, sent: Instant, chunk: Chunk) -> Self {
+        let Chunk { id: chunk_id, written: chunk_written, bytes: chunk_bytes } = chunk;
+        Self { flow, chunk_bytes, chunk_id, chunk_written, pn, sent }
+    }
+
+    #[inline]
+    pub(crate) fn chunk(&self) -> Chunk {
+        Chunk { id: self.chunk_id, written: self.chunk_written, bytes: self.chunk_bytes }
+    }
 }
 
 /// Neighbouring numbers, without the end.
@@ -43,8 +61,17 @@ impl Span {
 /// SACK blocks in a segment that carries timestamps (RFC 2018 section 3).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
+/// The SACK option of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Sacked {
+    /// A chunk that arrived although it was here already (RFC 2883).
+    pub(crate) dsack: Option<u64>,
+    /// The newest first; the empty ones last.
+    pub(crate) blocks: [Span; SACK_BLOCKS],
+}
+
 /// The packets or chunks that an acknowledgement names.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Named {
     /// QUIC: every packet of the receiver's log up to `upto` in the range number `range`. Like
     /// QUIC's ranges it repeats what earlier ACKs said, so that the loss of one costs nothing.
@@ -54,19 +81,19 @@ pub(crate) enum Named {
         /// Time between the arrival of the largest packet and this ACK.
         delay: Duration,
     },
-    /// TCP: every chunk before `cumulative`, and those of the blocks, the newest first.
+    /// TCP: every chunk before `cumulative`, and those of the blocks.
     Chunks {
         cumulative: u64,
         /// TSecr (RFC 7323 section 4.3).
         echo: Instant,
-        /// A chunk that arrived although it was here already (RFC 2883).
-        dsack: Option<u64>,
-        blocks: [Span; SACK_BLOCKS],
+        /// Few ACKs have the option, so that it is not in each of them. It is shared with the
+        /// receiver, which uses its memory again.
+        sacked: Option<Arc<Sacked>>,
     },
 }
 
 /// An acknowledgement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ack {
     /// The sender may send application data up to this offset: flow control.
     pub(crate) max_data: u64,
@@ -78,7 +105,7 @@ pub(crate) struct Ack {
 }
 
 /// A packet on the return path, from the receiver to the sender.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Up {
     Ack(Ack),
     /// The receiver's application wants the answer of this number.

@@ -18,30 +18,34 @@ const QUICK_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 enum Report {
     Quic(Ranges),
-    Tcp(Sack),
+    // It is twice as large.
+    Tcp(Box<Sack>),
 }
 
+/// The order in memory is that of use, as in [`crate::Flow`]; all but the end is for each packet.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Receiver {
     report: Report,
+    unacked: u32,
+    /// Packets that are still acknowledged one by one.
+    quick: u32,
     policy: AckPolicy,
     window: Window,
     /// The largest packet number so far, and when it came.
     largest: Option<(u64, Instant)>,
-    unacked: u32,
     ce_packets: u64,
-    /// Packets that are still acknowledged one by one.
-    quick: u32,
-    /// Arrival time of the newest packet, for quick ACKs, and at the host.
-    newest: Option<Instant>,
+    /// Arrival time of the newest packet at the host.
     arrived: Instant,
     ack_deadline: Option<Instant>,
-    /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is
-    /// missing.
-    ahead: VecDeque<(u32, Instant)>,
     next_chunk: u64,
     /// Bytes that the application read, in order, so far.
     pub(crate) readable: u64,
+    /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is
+    /// missing.
+    ahead: VecDeque<(u32, Instant)>,
+    /// Arrival time of the newest packet, for quick ACKs.
+    newest: Option<Instant>,
 }
 
 const MISSING: (u32, Instant) = (0, Instant::from_nanos(0));
@@ -50,7 +54,7 @@ impl Receiver {
     pub(crate) fn new(config: &FlowConfig) -> Self {
         Self {
             report: if config.is_tcp() {
-                Report::Tcp(Sack::default())
+                Report::Tcp(Box::default())
             } else {
                 Report::Quic(Ranges::default())
             },
@@ -86,7 +90,7 @@ impl Receiver {
             Report::Tcp(sack) => sack.on_segment(data, self.next_chunk),
         };
         self.arrived = arrived;
-        self.read(data.chunk, read);
+        self.read(data.chunk(), read);
         if let Report::Tcp(sack) = &mut self.report {
             sack.cut(self.next_chunk);
         }
@@ -192,7 +196,7 @@ mod tests {
 
     fn packet(pn: u64, id: u64) -> Data {
         let chunk = Chunk { id, bytes: 10, written: NOW };
-        Data { flow: 0, pn, sent: NOW, chunk }
+        Data::new(0, pn, NOW, chunk)
     }
 
     fn take(r: &mut Receiver, pn: u64, id: u64) -> Option<Ack> {

@@ -2,9 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{
-    Algorithm, Config, Controller, Duration, Instant, Prr, RttSample, SendDecision, Snapshot,
-};
+use fullpipe_cc::{Config, Controller, Duration, Instant, Prr, RttSample, SendDecision, Snapshot};
 
 use crate::config::{Application, FlowConfig, PacedBy, ReceiveWindow};
 use crate::flight::{Flight, Losses, News};
@@ -18,19 +16,21 @@ use crate::tcp::{Alarm, Tcp};
 /// The most doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 10;
 
-/// The application's data as the transport sees it.
+/// The application's data as the transport sees it. Last in memory is what each packet needs.
 #[derive(Clone, Debug)]
+#[repr(C)]
 struct Source {
-    /// Bytes that were written and never sent; `None` when there is always something to write.
-    unsent: Option<u64>,
-    /// Bytes written, and sent for the first time, in all.
-    written: u64,
-    sent: u64,
     /// Write times of the unsent data: for each write the offset at which it ends, and its time.
     writes: VecDeque<(u64, Instant)>,
     /// The buffer between application and transport, and what the application will still write into
     /// it (`None`: without an end).
     buffer: Option<(u64, Option<u64>)>,
+    /// Bytes written in all.
+    written: u64,
+    /// Bytes sent for the first time in all.
+    sent: u64,
+    /// Bytes that were written and never sent; `None` when there is always something to write.
+    unsent: Option<u64>,
 }
 
 impl Source {
@@ -77,34 +77,34 @@ impl Source {
     }
 }
 
+/// The order in memory is that of use, as in [`crate::Flow`].
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Sender {
-    cc: Controller,
+    source: Source,
     payload: u32,
     overhead: u32,
-    source: Source,
+    pto_count: u32,
+    last_sent_bytes: u32,
+    last_sent: Instant,
+    /// The alarm when packets were sent last; ACKs since may have moved it.
+    alarm_at: Option<Instant>,
     next_chunk: u64,
     /// The receiver takes application data up to this offset.
     max_data: u64,
     /// Packets that arrived with CE, as far as ACKs said.
     ce_packets: u64,
-    flight: Flight,
-    pto_count: u32,
-    /// The alarm when packets were sent last; ACKs since may have moved it.
-    alarm_at: Option<Instant>,
-    last_sent: Instant,
-    last_sent_bytes: u32,
-    /// Of a TCP recovery, where PRR governs it.
-    prr: Option<Prr>,
-    has_prr: bool,
     /// The transport's own pacer, in place of the core's.
-    pacer: Option<NoqPacer>,
+    pacer: Option<Box<NoqPacer>>,
     pub(crate) stats: SenderStats,
+    flight: Flight,
+    cc: Controller,
 }
 
 impl Sender {
     pub(crate) fn new(config: &FlowConfig, now: Instant) -> Self {
         let payload = config.payload_bytes();
+        let overhead = config.cc.smss.saturating_sub(payload);
         let buffer = config.send_buffer.and_then(|size| match config.application {
             Application::Bulk => Some((size, None)),
             Application::Bytes(bytes) => Some((size, Some(bytes))),
@@ -113,7 +113,7 @@ impl Sender {
         Self {
             cc: Controller::new(config.algorithm, config.cc, now),
             payload,
-            overhead: config.cc.smss.saturating_sub(payload),
+            overhead,
             source: Source {
                 unsent: Some(0),
                 written: 0,
@@ -129,20 +129,17 @@ impl Sender {
             ce_packets: 0,
             flight: Flight::new(
                 config.acks.max_delay,
+                overhead,
                 config.is_tcp() || buffer.is_some(),
-                config.is_tcp().then(|| Tcp::new(config.tcp, now)),
+                config.is_tcp().then(|| Tcp::new(config.tcp, config.algorithm, now)),
             ),
             pto_count: 0,
             alarm_at: None,
             last_sent: now,
             last_sent_bytes: 0,
-            prr: None,
-            has_prr: config.is_tcp()
-                && config.tcp.prr
-                && matches!(config.algorithm, Algorithm::Cubic | Algorithm::Reno),
             pacer: match config.pacer {
                 PacedBy::Core => None,
-                PacedBy::Noq => Some(NoqPacer::new(config.cc.smss, now)),
+                PacedBy::Noq => Some(Box::new(NoqPacer::new(config.cc.smss, now))),
             },
             stats: SenderStats::default(),
         }
@@ -303,7 +300,7 @@ impl Sender {
             let may_send = match decision {
                 // What PRR allows goes by what arrives, and is not paced.
                 SendDecision::CwndLimited => self.prr_allows(),
-                SendDecision::Now { .. } => self.prr.is_none() || self.prr_allows(),
+                SendDecision::Now { .. } => self.prr().is_none() || self.prr_allows(),
                 SendDecision::At(at) => break Some(at),
             };
             if !may_send {
@@ -329,8 +326,14 @@ impl Sender {
         pacer.wait(now, rate).map_or(SendDecision::Now { quantum }, SendDecision::At)
     }
 
+    /// The rate reduction of the recovery at hand.
+    #[inline]
+    fn prr(&self) -> Option<&Prr> {
+        self.flight.tcp.as_ref()?.prr.as_ref()
+    }
+
     fn prr_allows(&self) -> bool {
-        self.prr.is_some_and(|prr| prr.may_send(self.cc.inflight()))
+        self.prr().is_some_and(|prr| prr.may_send(self.cc.inflight()))
     }
 
     /// Sends a packet whatever window and pacer say: something new, or a repetition.
@@ -355,7 +358,7 @@ impl Sender {
         self.flight.push(state, chunk);
         self.last_sent = now;
         self.last_sent_bytes = bytes;
-        if let Some(prr) = &mut self.prr {
+        if let Some(prr) = self.flight.tcp.as_mut().and_then(|tcp| tcp.prr.as_mut()) {
             prr.on_sent(u64::from(bytes));
         }
         if let Some(pacer) = &mut self.pacer {
@@ -406,9 +409,7 @@ impl Sender {
         let mut batch = self.cc.ack(now);
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
-        if self.has_prr {
-            self.reduce(flight, &News::default(), losses);
-        }
+        self.reduce(flight, &News::default(), losses);
         self.count(losses);
         false
     }
@@ -423,8 +424,8 @@ impl Sender {
         self.stats.lost_bytes += losses.bytes;
         if let Some(tcp) = &mut self.flight.tcp {
             tcp.on_timeout(now, self.next_chunk);
+            tcp.prr = None;
         }
-        self.prr = None;
     }
 
     /// Time without an answer after which a request is sent again.
@@ -455,8 +456,8 @@ impl Sender {
             self.cc.on_spurious_loss(now);
             if let Some(tcp) = &mut self.flight.tcp {
                 tcp.on_spurious_loss();
+                tcp.prr = None;
             }
-            self.prr = None;
         }
         let flight = self.cc.inflight();
         let mut batch = self.cc.ack(now);
@@ -475,9 +476,7 @@ impl Sender {
         }
         let losses = self.flight.detect_losses(now, &mut batch);
         batch.finish();
-        if self.has_prr {
-            self.reduce(flight, &news, losses);
-        }
+        self.reduce(flight, &news, losses);
         if losses.packets > 0 {
             self.count(losses);
         }
@@ -500,28 +499,29 @@ impl Sender {
         };
         ranges.forget_to(upto);
         self.pto_count = 0;
-        self.flight.measure(now, packets - 1, delay);
+        self.flight.measure(now, upto - 1, delay);
         let mut batch = self.cc.ack(now);
         self.flight.take_oldest(packets, &mut batch);
         batch.receiver_delay(ack.receiver_delay);
         batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
         batch.finish();
+        if self.flight.waits_for_lost() {
+            self.flight.forget(now);
+        }
         true
     }
 
     /// Proportional rate reduction, before the losses of an ACK with this news are counted:
     /// `flight` was in flight before it.
     fn reduce(&mut self, flight: u64, news: &News, losses: Losses) {
-        let in_recovery = self.flight.tcp.as_ref().is_some_and(Tcp::in_recovery);
+        let Some(tcp) = self.flight.tcp.as_mut().filter(|tcp| tcp.has_prr) else { return };
         let (inflight, smss) = (self.cc.inflight(), u64::from(self.payload));
-        if !in_recovery {
-            self.prr = None;
-            if losses.packets > 0 {
-                self.prr = Some(Prr::new(self.cc.cwnd(), flight, inflight, smss));
-            }
+        if !tcp.in_recovery() {
+            let is_new = losses.packets > 0;
+            tcp.prr = is_new.then(|| Prr::new(self.cc.cwnd(), flight, inflight, smss));
         }
-        if let Some(prr) = &mut self.prr {
+        if let Some(prr) = &mut tcp.prr {
             let is_safe = news.advances && losses.packets == 0;
             prr.on_ack(news.delivered_bytes, is_safe, inflight, smss);
         }

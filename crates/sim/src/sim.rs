@@ -173,13 +173,13 @@ impl Sim {
 
     /// Queueing delay of every packet that came through a link, in nanoseconds.
     pub fn queue_delay_ns(&self, link: usize) -> Histogram<u64> {
-        self.queue_delays_so_far_ns(link).pop().unwrap_or_else(|| Tally::new().histogram())
+        self.queue_delays_so_far_ns(link).last().unwrap_or_default().histogram()
     }
 
     /// The same of the packets that had left the link's bottleneck at the start (none), at each
     /// call of [`Self::begin_part`], and until now. A packet counts when it comes out of the link:
     /// one that is under way now is missing from all of them.
-    pub fn queue_delays_so_far_ns(&self, link: usize) -> Vec<Histogram<u64>> {
+    pub fn queue_delays_so_far_ns(&self, link: usize) -> impl Iterator<Item = Tally> {
         self.links[link].queue_delays_so_far_ns()
     }
 
@@ -224,8 +224,8 @@ impl Sim {
 
     /// The same of each flow; of all together in one where there are more than
     /// [`crate::MAX_OWN_TALLIES`].
-    pub fn rtt_ns_by_flow(&self) -> Vec<Histogram<u64>> {
-        self.rtt_ns.histograms()
+    pub fn rtt_ns_by_flow(&self) -> &[Tally] {
+        self.rtt_ns.tallies()
     }
 
     /// The application's latency in nanoseconds: from the write of a packet's last byte to its
@@ -236,8 +236,8 @@ impl Sim {
 
     /// The same of each flow; of all together in one where there are more than
     /// [`crate::MAX_OWN_TALLIES`].
-    pub fn latency_ns_by_flow(&self) -> Vec<Histogram<u64>> {
-        self.latency_ns.histograms()
+    pub fn latency_ns_by_flow(&self) -> &[Tally] {
+        self.latency_ns.tallies()
     }
 
     /// Packets that came out at the end of their route so far, cross traffic included.

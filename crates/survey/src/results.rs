@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use fullpipe_lab::run::{Journal, JournalOf, each};
+use fullpipe_lab::run::{Journal, JournalOf, each_together};
 use fullpipe_lab::{Plan, RunError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -72,20 +72,24 @@ pub struct Results {
 }
 
 impl Results {
-    /// Takes a run that is over; when this returns, a crash cannot lose its result.
+    /// Takes runs that are over; when this returns, a crash cannot lose their results.
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn take(&mut self, ended: Ended) -> Result<(), SurveyError> {
-        match ended {
-            Ended::Done(outcome) => {
-                self.journal.append(&outcome)?;
-                self.known.push(outcome);
+    pub fn take(&mut self, ended: impl IntoIterator<Item = Ended>) -> Result<(), SurveyError> {
+        let first_new = self.known.len();
+        for ended in ended {
+            match ended {
+                Ended::Done(outcome) => self.known.push(outcome),
+                Ended::Failed(failed) => self.failed.push(failed),
+                Ended::Stopped => self.interrupted = true,
             }
-            Ended::Failed(failed) => self.failed.push(failed),
-            Ended::Stopped => self.interrupted = true,
         }
-        Ok(())
+        let written = self.journal.append(&self.known[first_new..]);
+        if written.is_err() {
+            self.known.truncate(first_new);
+        }
+        Ok(written?)
     }
 }
 
@@ -156,13 +160,13 @@ impl Survey {
         let mut done = self.runs() - todo.len();
         tell(done);
         let mut written = Ok(());
-        each(
+        each_together(
             &todo,
             self.jobs,
             |number| self.one(number, run),
-            |_, ended| {
-                written = results.take(ended);
-                done += 1;
+            |ended| {
+                done += ended.len();
+                written = results.take(ended.into_iter().map(|(_, ended)| ended));
                 tell(done);
                 !results.interrupted && written.is_ok()
             },
@@ -180,11 +184,14 @@ impl Survey {
         let names = &self.options.senders.names;
         // Algorithms of another survey in the same journal come last.
         let order = |cc: &str| names.iter().position(|name| name == cc).unwrap_or(names.len());
-        known.sort_by(|a, b| (a.path, order(&a.cc), &a.cc).cmp(&(b.path, order(&b.cc), &b.cc)));
-        failed.sort_by_key(|f| (f.path, order(&f.cc)));
+        let place = |o: &Outcome| (o.path, order(&o.cc), o.cc.clone());
         if !interrupted {
-            journal.finish(&known)?;
+            let mut lines: Vec<usize> = (0..known.len()).collect();
+            lines.sort_by_cached_key(|i| place(&known[*i]));
+            journal.finish(&lines)?;
         }
+        known.sort_by_cached_key(place);
+        failed.sort_by_key(|f| (f.path, order(&f.cc)));
         let is_asked = |o: &Outcome| order(&o.cc) < names.len() && self.case(o.path).is_some();
         Ok(Outcomes { done: known.into_iter().filter(is_asked).collect(), failed, interrupted })
     }

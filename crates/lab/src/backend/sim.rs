@@ -1,9 +1,8 @@
 //! The simulator: a virtual clock, as fast as the machine can.
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_path::{Arrival, PathSample};
+use fullpipe_path::{Arrival, PathSample, Queue};
 use fullpipe_sim as sim;
-use hdrhistogram::Histogram;
 
 use super::virtual_time::{self, World};
 use super::{Backend, Request, RunError};
@@ -83,8 +82,8 @@ impl World for Simulated<'_> {
         self.sim.link(i)
     }
 
-    fn queue_delays_so_far_ns(&self, link: usize) -> Vec<Histogram<u64>> {
-        self.sim.queue_delays_so_far_ns(link)
+    fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = sim::Tally> + '_> {
+        Box::new(self.sim.queue_delays_so_far_ns(link))
     }
 
     fn flows(&self) -> usize {
@@ -104,7 +103,12 @@ impl World for Simulated<'_> {
         (flow.start(), flow.end())
     }
 
-    fn sample(&mut self, i: usize) -> FlowSample {
+    fn queues(&self) -> Vec<Queue> {
+        let links = (0..self.sim.links()).map(|i| self.sim.link(i));
+        links.chain([self.sim.uplink()]).map(|sample| sample.queue).collect()
+    }
+
+    fn sample(&mut self, i: usize, queues: &[Queue]) -> FlowSample {
         let (flow, config) = (self.sim.flow(i), &self.scenario.config.flows[i]);
         let first_link = config.route.map_or(0, |route| route.first);
         FlowSample {
@@ -113,8 +117,8 @@ impl World for Simulated<'_> {
             sender: flow.stats(),
             newest_packet: flow.newest_packet(),
             queue: match config.direction {
-                sim::Direction::Down => self.sim.link(first_link).queue,
-                sim::Direction::Up => self.sim.uplink().queue,
+                sim::Direction::Down => queues[first_link],
+                sim::Direction::Up => queues[self.sim.links()],
             },
             ..FlowSample::of_model(flow.snapshot())
         }
@@ -124,15 +128,15 @@ impl World for Simulated<'_> {
         self.sim.sender_stats(flow)
     }
 
-    fn rtt_ns(&self) -> Vec<Histogram<u64>> {
+    fn rtt_ns(&self) -> &[sim::Tally] {
         self.sim.rtt_ns_by_flow()
     }
 
-    fn latency_ns(&self) -> Vec<Histogram<u64>> {
+    fn latency_ns(&self) -> &[sim::Tally] {
         self.sim.latency_ns_by_flow()
     }
 
-    fn completion_ns(&self, flow: usize) -> Option<Histogram<u64>> {
+    fn completion_ns(&self, flow: usize) -> Option<&sim::Tally> {
         self.sim.flow(flow).completion_ns()
     }
 

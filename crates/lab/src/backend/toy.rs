@@ -5,10 +5,10 @@ use std::cell::Cell;
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, PathStats, RateConfig};
-use fullpipe_sim::{Application, SenderStats};
+use fullpipe_sim::{Application, SenderStats, Tally};
 
 use super::{Backend, Request, RunError};
-use crate::observe::{ByFlow, FlowTimes, Mark, Observations, histogram};
+use crate::observe::{ByFlow, FlowTimes, Mark, Observations};
 use crate::scenario::{Cc, Feature, LinkKind, Scenario};
 
 pub(super) struct Toy;
@@ -74,7 +74,7 @@ impl Backend for Toy {
                 received: vec![each; flows],
                 sent: vec![sent; flows],
                 links: vec![link],
-                queue_ns: vec![histogram()],
+                queue_ns: vec![Tally::new()],
                 rtt_ns: ByFlow::new(flows),
                 latency_ns: ByFlow::new(flows),
                 completion_ns: vec![None; flows],

@@ -4,9 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_path::{Arrival, PathSample};
-use fullpipe_sim::SenderStats;
-use hdrhistogram::Histogram;
+use fullpipe_path::{Arrival, PathSample, Queue};
+use fullpipe_sim::{SenderStats, Tally};
 
 use super::{Request, RunError};
 use crate::observe::{
@@ -41,7 +40,7 @@ pub(super) trait World {
     fn link(&self, i: usize) -> PathSample;
 
     /// See [`fullpipe_sim::Link::queue_delays_so_far_ns`].
-    fn queue_delays_so_far_ns(&self, link: usize) -> Vec<Histogram<u64>>;
+    fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_>;
 
     fn flows(&self) -> usize;
 
@@ -54,16 +53,18 @@ pub(super) trait World {
     /// A flow's start, and its end where it has one and reached it.
     fn times(&self, flow: usize) -> (Instant, Option<Instant>);
 
-    /// A flow as it is now.
-    fn sample(&mut self, flow: usize) -> FlowSample;
+    /// The queues of the links now, and last that of the way back.
+    fn queues(&self) -> Vec<Queue>;
+    /// A flow as it is now, with one of these queues.
+    fn sample(&mut self, flow: usize, queues: &[Queue]) -> FlowSample;
 
     fn sent(&mut self, flow: usize) -> SenderStats;
 
-    fn rtt_ns(&self) -> Vec<Histogram<u64>>;
+    fn rtt_ns(&self) -> &[Tally];
 
-    fn latency_ns(&self) -> Vec<Histogram<u64>>;
+    fn latency_ns(&self) -> &[Tally];
 
-    fn completion_ns(&self, flow: usize) -> Option<Histogram<u64>>;
+    fn completion_ns(&self, flow: usize) -> Option<&Tally>;
 
     fn incomplete(&self, flow: usize) -> Option<u64>;
 
@@ -116,7 +117,10 @@ pub(super) fn run(
                 start <= world.now() && end.is_none()
             };
             let there: Vec<_> = (0..flows).filter(there).collect();
-            let samples: Vec<_> = there.into_iter().map(|i| (i, world.sample(i))).collect();
+            // Each link is looked at once, however many flows pass it.
+            let queues = world.queues();
+            let samples: Vec<_> =
+                there.into_iter().map(|i| (i, world.sample(i, &queues))).collect();
             for (i, sample) in &samples {
                 (request.on_sample)(*i, now, sample)?;
             }
@@ -182,7 +186,7 @@ fn mark(world: &mut impl World) -> Mark {
         queue_ns: Vec::new(),
         rtt_ns: ByFlow::of(world.rtt_ns()),
         latency_ns: ByFlow::of(world.latency_ns()),
-        completion_ns: flows.clone().map(|i| world.completion_ns(i)).collect(),
+        completion_ns: flows.clone().map(|i| world.completion_ns(i).cloned()).collect(),
         incomplete: flows.map(|i| world.incomplete(i)).collect(),
         on_link: Vec::new(),
     }

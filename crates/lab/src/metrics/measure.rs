@@ -1,11 +1,14 @@
 //! The figures of a run: counters and distributions are looked at where a window begins and ends,
 //! and the values between are the difference. The formulas are in docs/results.md.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
-use fullpipe_sim::SenderStats;
-use hdrhistogram::Histogram;
+use fullpipe_sim::{SenderStats, Tally};
 
+use super::distribution::Distribution;
 use super::{
     Figures, FlowResult, Level, Metric, Probe, RunResult, Scope, SeriesValues, Stat, Which, Window,
 };
@@ -26,6 +29,20 @@ pub(crate) struct Place<'a> {
 pub(crate) struct Measurement<'a> {
     scenario: &'a Scenario,
     seen: Observations,
+    /// Distributions that a figure was asked of, between which marks: there are six figures of
+    /// each, and those of a run with one flow are that flow's.
+    known: RefCell<BTreeMap<(Duration, Duration, Subject), Option<Distribution>>>,
+}
+
+/// Subject of a distribution: for all but the last the flows.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Rtt(Vec<usize>),
+    Latency(Vec<usize>),
+    Completion(Vec<usize>),
+    QueueOf(Vec<usize>),
+    Burst(Vec<usize>),
+    Queue(usize),
 }
 
 /// The moments at which windows begin or end or flows stop, inside the run.
@@ -42,7 +59,7 @@ pub(crate) fn moments(probes: &[Probe], scenario: &Scenario) -> Vec<Duration> {
 
 impl<'a> Measurement<'a> {
     pub(crate) fn new(scenario: &'a Scenario, seen: Observations) -> Self {
-        Self { scenario, seen }
+        Self { scenario, seen, known: RefCell::default() }
     }
 
     /// All figures of the run.
@@ -153,6 +170,9 @@ impl<'a> Measurement<'a> {
     }
 }
 
+/// Nothing counted.
+static NONE: Tally = Tally::new();
+
 /// Interval between two marks.
 struct Span<'a> {
     all: &'a Measurement<'a>,
@@ -198,20 +218,11 @@ impl Span<'_> {
                 let all = self.received(&self.all.everyone());
                 (all > 0).then(|| ratio(self.received(flows), all))
             }
-            Metric::Rtt(stat) => self.by_flow(stat, flows, &self.a.rtt_ns, &self.b.rtt_ns),
-            Metric::Latency(stat) => {
-                self.by_flow(stat, flows, &self.a.latency_ns, &self.b.latency_ns)
-            }
-            Metric::Completion(stat) => {
-                let empty = Histogram::new(3).ok()?;
-                let pairs = flows.iter().filter_map(|&i| {
-                    let after = self.b.completion_ns[i].as_ref()?;
-                    Some((self.a.completion_ns[i].as_ref().unwrap_or(&empty), after))
-                });
-                self.stat(stat, pairs.collect::<Vec<_>>())
-            }
+            Metric::Rtt(stat) => self.millis(stat, Subject::Rtt(flows.to_vec())),
+            Metric::Latency(stat) => self.millis(stat, Subject::Latency(flows.to_vec())),
+            Metric::Completion(stat) => self.millis(stat, Subject::Completion(flows.to_vec())),
             Metric::Completions => {
-                let done = |of: &Option<Histogram<u64>>| of.as_ref().map(Histogram::len);
+                let done = |of: &Option<Tally>| of.as_ref().map(Tally::len);
                 let each = flows.iter().filter_map(|&i| {
                     Some(done(&self.b.completion_ns[i])? - done(&self.a.completion_ns[i])?)
                 });
@@ -222,15 +233,9 @@ impl Span<'_> {
             Metric::SentBytes => Some(sum(|s| s.sent_bytes) as f64),
             Metric::CompletedBytes => Some(self.received(flows) as f64),
             Metric::Elapsed => self.life(flows).map(|(start, end)| seconds(end - start)),
-            Metric::Queue(stat) => {
-                let pairs = self.on_link(flows)?;
-                self.stat(stat, pairs.iter().map(|(a, b)| (&a.queue_ns, &b.queue_ns)))
-            }
+            Metric::Queue(stat) => self.millis(stat, Subject::QueueOf(flows.to_vec())),
             Metric::Burst(stat) => {
-                let pairs = self.on_link(flows)?;
-                let each = pairs.iter().map(|(a, b)| (&a.burst_packets, &b.burst_packets));
-                // Of a count no nanosecond is made.
-                distribution(stat, each)
+                self.distribution(Subject::Burst(flows.to_vec())).and_then(|d| d.stat(stat))
             }
             Metric::LossRate => {
                 let pairs = self.on_link(flows)?;
@@ -252,9 +257,7 @@ impl Span<'_> {
                     capacity_bytes(&self.all.scenario.config.links[link], self.from, self.to)?;
                 Some(ratio(b.carried.bytes - a.carried.bytes, can))
             }
-            Metric::Queue(stat) => {
-                self.stat(stat, [(&self.a.queue_ns[link], &self.b.queue_ns[link])])
-            }
+            Metric::Queue(stat) => self.millis(stat, Subject::Queue(link)),
             Metric::LossRate => {
                 // A copy that the link made can be dropped as well.
                 let met = |s: &PathStats| s.arrived.packets + s.duplicated.packets;
@@ -295,10 +298,57 @@ impl Span<'_> {
         (start < end).then_some((start, end))
     }
 
-    fn by_flow(&self, stat: Stat, flows: &[usize], a: &ByFlow, b: &ByFlow) -> Option<f64> {
+    /// A figure of times in nanoseconds; nothing where none was counted.
+    fn millis(&self, stat: Stat, subject: Subject) -> Option<f64> {
+        self.distribution(subject)?.stat(stat).map(millis_of)
+    }
+
+    fn distribution(&self, subject: Subject) -> Option<Distribution> {
+        let key = (self.a.at, self.b.at, subject);
+        let mut known = self.all.known.borrow_mut();
+        match known.get(&key) {
+            Some(distribution) => *distribution,
+            None => {
+                let found = self.tallies(&key.2).and_then(|pairs| Distribution::between(&pairs));
+                known.insert(key, found);
+                found
+            }
+        }
+    }
+
+    fn by_flow<'s>(
+        &self,
+        flows: &[usize],
+        a: &'s ByFlow,
+        b: &'s ByFlow,
+    ) -> Option<Vec<(&'s Tally, &'s Tally)>> {
         let all = self.all.seen.times.len();
-        let (a, b) = (a.of_flows(flows, all)?, b.of_flows(flows, all)?);
-        self.stat(stat, a.into_iter().zip(b))
+        Some(a.of_flows(flows, all)?.into_iter().zip(b.of_flows(flows, all)?).collect())
+    }
+
+    /// What was counted at both ends of the interval; nothing where it is not counted apart.
+    fn tallies(&self, subject: &Subject) -> Option<Vec<(&Tally, &Tally)>> {
+        let (from, to) = (self.a, self.b);
+        match subject {
+            Subject::Rtt(flows) => self.by_flow(flows, &from.rtt_ns, &to.rtt_ns),
+            Subject::Latency(flows) => self.by_flow(flows, &from.latency_ns, &to.latency_ns),
+            Subject::Completion(flows) => {
+                let each = flows.iter().filter_map(|&i| {
+                    let after = to.completion_ns[i].as_ref()?;
+                    Some((from.completion_ns[i].as_ref().unwrap_or(&NONE), after))
+                });
+                Some(each.collect())
+            }
+            Subject::QueueOf(flows) => {
+                let each = self.on_link(flows)?;
+                Some(each.into_iter().map(|(a, b)| (&a.queue_ns, &b.queue_ns)).collect())
+            }
+            Subject::Burst(flows) => {
+                let each = self.on_link(flows)?;
+                Some(each.into_iter().map(|(a, b)| (&a.burst_packets, &b.burst_packets)).collect())
+            }
+            Subject::Queue(link) => Some(vec![(&from.queue_ns[*link], &to.queue_ns[*link])]),
+        }
     }
 
     /// Over the flows that were there at all in this time, without those that the file leaves out.
@@ -311,39 +361,6 @@ impl Span<'_> {
         });
         jain(there)
     }
-
-    fn stat<'h>(
-        &self,
-        stat: Stat,
-        pairs: impl IntoIterator<Item = (&'h Histogram<u64>, &'h Histogram<u64>)>,
-    ) -> Option<f64> {
-        distribution(stat, pairs).map(millis_of)
-    }
-}
-
-/// A figure of what was counted between two moments; nothing where nothing was.
-fn distribution<'h>(
-    stat: Stat,
-    pairs: impl IntoIterator<Item = (&'h Histogram<u64>, &'h Histogram<u64>)>,
-) -> Option<f64> {
-    let mut all = Histogram::<u64>::new(3).ok()?;
-    for (before, after) in pairs {
-        let mut between = after.clone();
-        // What was counted before is part of what was counted after.
-        between.subtract(before).ok()?;
-        all.add(&between).ok()?;
-    }
-    let at = |q| all.value_at_quantile(q) as f64;
-    let value = match stat {
-        Stat::Min => all.min() as f64,
-        Stat::Mean => all.mean(),
-        Stat::P50 => at(0.5),
-        Stat::P95 => at(0.95),
-        Stat::P99 => at(0.99),
-        Stat::Max => all.max() as f64,
-        Stat::Last => return None,
-    };
-    (!all.is_empty()).then_some(value)
 }
 
 /// The sum; nothing of none.

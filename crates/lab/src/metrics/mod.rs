@@ -1,6 +1,7 @@
 //! The metrics: their names, what can be asked of a run, and how each is computed. docs/results.md
 //! has the formulas in words.
 
+mod distribution;
 mod measure;
 mod metric;
 mod paired;

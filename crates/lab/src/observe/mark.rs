@@ -2,7 +2,7 @@
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{Arrival, PathStats};
-use fullpipe_sim::SenderStats;
+use fullpipe_sim::{SenderStats, Tally};
 use hdrhistogram::Histogram;
 
 use super::{EmulatorRecord, SeriesRow};
@@ -20,11 +20,11 @@ pub(crate) struct Mark {
     /// The links, in the order in which packets pass them.
     pub(crate) links: Vec<PathStats>,
     /// Queueing delay at each link.
-    pub(crate) queue_ns: Vec<Histogram<u64>>,
+    pub(crate) queue_ns: Vec<Tally>,
     pub(crate) rtt_ns: ByFlow,
     pub(crate) latency_ns: ByFlow,
     /// Completion times by flow; none for applications without requests.
-    pub(crate) completion_ns: Vec<Option<Histogram<u64>>>,
+    pub(crate) completion_ns: Vec<Option<Tally>>,
     /// Requests and connections of each flow that had begun and were not complete, where it has
     /// such.
     pub(crate) incomplete: Vec<Option<u64>>,
@@ -40,39 +40,39 @@ pub(crate) struct FlowOnLink {
     pub(crate) sent_packets: u64,
     pub(crate) dropped_packets: u64,
     /// Queueing delay of each packet that arrived.
-    pub(crate) queue_ns: Histogram<u64>,
+    pub(crate) queue_ns: Tally,
     /// Packets of each burst.
-    pub(crate) burst_packets: Histogram<u64>,
+    pub(crate) burst_packets: Tally,
 }
 
-/// Up to so many flows have distributions of their own: each takes 140 kB a mark.
+/// Up to so many flows have distributions of their own: each takes up to 140 kB a mark.
 pub(crate) const MAX_OWN_DISTRIBUTIONS: usize = fullpipe_sim::MAX_OWN_TALLIES;
 
 /// A distribution of each flow, or where they are more than [`MAX_OWN_DISTRIBUTIONS`] one of all
 /// together.
 #[derive(Clone, Debug)]
-pub(crate) struct ByFlow(Vec<Histogram<u64>>);
+pub(crate) struct ByFlow(Vec<Tally>);
 
 impl ByFlow {
     /// As the simulator has them.
-    pub(crate) fn of(histograms: Vec<Histogram<u64>>) -> Self {
-        Self(histograms)
+    pub(crate) fn of(tallies: &[Tally]) -> Self {
+        Self(tallies.to_vec())
     }
 
     /// Empty, for so many flows.
     pub(crate) fn new(flows: usize) -> Self {
         let count = if flows <= MAX_OWN_DISTRIBUTIONS { flows.max(1) } else { 1 };
-        Self(vec![histogram(); count])
+        Self(vec![Tally::new(); count])
     }
 
     /// The one in which a flow is counted.
-    pub(crate) fn flow_mut(&mut self, flow: usize) -> &mut Histogram<u64> {
+    pub(crate) fn flow_mut(&mut self, flow: usize) -> &mut Tally {
         let place = flow.min(self.0.len() - 1);
         &mut self.0[place]
     }
 
     /// Those of some of `all` flows; nothing where these are not counted by themselves.
-    pub(crate) fn of_flows(&self, flows: &[usize], all: usize) -> Option<Vec<&Histogram<u64>>> {
+    pub(crate) fn of_flows(&self, flows: &[usize], all: usize) -> Option<Vec<&Tally>> {
         if flows.len() == all {
             return Some(self.0.iter().collect());
         }

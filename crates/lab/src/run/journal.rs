@@ -78,6 +78,8 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     of: JournalOf,
+    /// The offset at which the line of each run ends, after that of the first line.
+    ends: Vec<u64>,
 }
 
 impl Journal {
@@ -101,7 +103,7 @@ impl Journal {
         options.read(true).append(true).create(true);
         let file = options.open(&path).map_err(StoreError::at(&path))?;
         file.try_lock().map_err(|_| JournalError::Busy(dir.to_owned()))?;
-        let mut journal = Self { path, file, of };
+        let mut journal = Self { path, file, of, ends: Vec::new() };
         let outcomes = journal.read(is_run)?;
         Ok((journal, outcomes))
     }
@@ -137,12 +139,14 @@ impl Journal {
                 })?);
             }
             good += text.len() as u64;
+            self.ends.push(good);
         }
         self.file.set_len(good).map_err(StoreError::at(&self.path))?;
         self.file.seek(SeekFrom::End(0)).map_err(StoreError::at(&self.path))?;
         if good == 0 {
             let head = self.head().map_err(StoreError::at(&self.path))?;
             self.file.write_all(&head).map_err(StoreError::at(&self.path))?;
+            self.ends.push(head.len() as u64);
         }
         Ok(outcomes)
     }
@@ -171,28 +175,52 @@ impl Journal {
         line(&head, &self.of.fingerprint)
     }
 
-    /// Takes a run that is over; when this returns, a crash cannot lose it.
+    /// Takes runs that are over; when this returns, a crash cannot lose them.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn append(&mut self, outcome: &impl Serialize) -> Result<(), JournalError> {
-        let written = line(outcome, &self.of.fingerprint)
-            .and_then(|line| self.file.write_all(&line))
-            .and_then(|()| self.file.sync_data());
-        Ok(written.map_err(StoreError::at(&self.path))?)
+    pub fn append(&mut self, outcomes: &[impl Serialize]) -> Result<(), JournalError> {
+        if outcomes.is_empty() {
+            return Ok(());
+        }
+        let mut ends = self.ends.clone();
+        let mut text = Vec::new();
+        let start = ends.last().copied().unwrap_or(0);
+        let lines = outcomes.iter().try_for_each(|outcome| {
+            text.extend(line(outcome, &self.of.fingerprint)?);
+            ends.push(start + text.len() as u64);
+            Ok(())
+        });
+        let written =
+            lines.and_then(|()| self.file.write_all(&text)).and_then(|()| self.file.sync_data());
+        written.map_err(StoreError::at(&self.path))?;
+        self.ends = ends;
+        Ok(())
     }
 
-    /// Brings the lines into the order given, whatever order they came in.
+    /// Brings the lines into this order. Each number counts the runs from 0 as they were read and
+    /// appended.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn finish(self, outcomes: &[impl Serialize]) -> Result<(), JournalError> {
+    /// The file cannot be read or written.
+    pub fn finish(self, order: &[usize]) -> Result<(), JournalError> {
+        if order.iter().copied().eq(0..self.ends.len().saturating_sub(1)) {
+            return Ok(());
+        }
+        let read = |source| JournalError::Read { path: self.path.clone(), source };
+        let text = std::fs::read(&self.path).map_err(read)?;
+        let place = |line: usize| {
+            let start =
+                line.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
+            text.get(start? as usize..*self.ends.get(line)? as usize)
+        };
         write_whole(&self.path, |file| {
             let mut file = std::io::BufWriter::new(file);
-            file.write_all(&self.head()?)?;
-            outcomes
-                .iter()
-                .try_for_each(|outcome| file.write_all(&line(outcome, &self.of.fingerprint)?))?;
+            for line in std::iter::once(0).chain(order.iter().map(|run| run + 1)) {
+                // Nobody else writes into it.
+                let line = place(line).ok_or(std::io::ErrorKind::UnexpectedEof)?;
+                file.write_all(line)?;
+            }
             file.flush()
         })?;
         Ok(())
@@ -299,6 +327,36 @@ mod tests {
         let Err(error) = open(dir.path(), &one) else { panic!("a line of another") };
         assert!(matches!(error, JournalError::Damaged { line: 2, .. }), "{error}");
         assert!(lines(dir.path()).contains(&line), "the file is as it was");
+    }
+
+    /// Whatever order they came in, and whether in one piece or after an interruption.
+    #[test]
+    fn lines_are_brought_into_the_order_of_the_runs() {
+        #[derive(Serialize, Deserialize, Clone, Copy)]
+        struct Run {
+            run: usize,
+        }
+        let journal = |dir: &Path| {
+            let of = JournalOf { what: "test", fingerprint: "one".to_owned(), runs: 4 };
+            Journal::open::<Run>(dir, of, |_| true).expect("a journal")
+        };
+        let runs = |all: &[usize]| all.iter().map(|run| Run { run: *run }).collect::<Vec<_>>();
+        let [whole, parts] = [(), ()].map(|()| tempfile::tempdir().expect("a directory"));
+        let (mut in_order, _) = journal(whole.path());
+        in_order.append(&runs(&[0, 1, 2, 3])).expect("written");
+        in_order.finish(&[0, 1, 2, 3]).expect("written");
+        let (mut first, _) = journal(parts.path());
+        first.append(&runs(&[3, 0])).expect("written");
+        drop(first);
+        let (mut second, known) = journal(parts.path());
+        assert_eq!(known.iter().map(|known| known.run).collect::<Vec<_>>(), [3, 0]);
+        second.append(&runs(&[2])).expect("written");
+        second.append(&runs(&[])).expect("nothing to write");
+        second.append(&runs(&[1])).expect("written");
+        second.finish(&[1, 3, 2, 0]).expect("written");
+        let text = |dir: &Path| std::fs::read_to_string(dir.join(Journal::NAME)).expect("a file");
+        assert_eq!(text(parts.path()), text(whole.path()));
+        assert_eq!(journal(parts.path()).1.len(), 4);
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub use journal::{Journal, JournalError, JournalOf};
 pub use point::{
     ROWS, RunOptions, arrivals, check_machine, run_point, run_points, run_points_with,
 };
-pub use pool::each;
+pub use pool::{each, each_together};
 pub use sweep::{SweepError, SweepProgress, sweep, sweep_with};
 
 pub(crate) use point::observe;

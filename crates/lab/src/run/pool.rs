@@ -12,6 +12,19 @@ pub fn each<W: Copy + Send + Sync, R: Send>(
     work: impl Fn(W) -> R + Sync,
     mut take: impl FnMut(W, R) -> bool,
 ) {
+    each_together(todo, jobs, work, |ready| {
+        ready.into_iter().all(|(one, result)| take(one, result))
+    });
+}
+
+/// The same, but `take` gets all results that are ready: at least one, and more where it takes
+/// longer than the work.
+pub fn each_together<W: Copy + Send + Sync, R: Send>(
+    todo: &[W],
+    jobs: usize,
+    work: impl Fn(W) -> R + Sync,
+    mut take: impl FnMut(Vec<(W, R)>) -> bool,
+) {
     let (next, is_over) = (&AtomicUsize::new(0), &AtomicBool::new(false));
     let work = &work;
     std::thread::scope(|scope| {
@@ -28,8 +41,8 @@ pub fn each<W: Copy + Send + Sync, R: Send>(
             });
         }
         drop(send);
-        for (one, result) in results {
-            if !take(one, result) {
+        while let Ok(first) = results.recv() {
+            if !take(std::iter::once(first).chain(results.try_iter()).collect()) {
                 is_over.store(true, Ordering::Relaxed);
                 break;
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::journal::{Journal, JournalError, JournalOf};
 use super::point::{RunOptions, run_point};
-use super::pool::each;
+use super::pool::each_together;
 use crate::backend::RunError;
 use crate::metrics::RunResult;
 use crate::output::{self, StoreError};
@@ -84,14 +84,18 @@ pub fn sweep_with(
     outcomes.iter().for_each(|o| is_done[o.run] = true);
     let todo: Vec<usize> = (0..all).filter(|i| !is_done[*i]).collect();
     let mut failed = None;
-    each(&todo, jobs, run, |run, result| {
-        let kept = result.map_err(|source| SweepError::Run { run, source }).and_then(|o| {
-            journal.append(&o)?;
-            Ok(o)
-        });
-        match kept {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(error) => failed = Some(error),
+    // Short runs are over sooner than the disk has one: those that ended meanwhile go together.
+    each_together(&todo, jobs, run, |ready| {
+        let first_new = outcomes.len();
+        for (run, result) in ready {
+            match result {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(source) => _ = failed.get_or_insert(SweepError::Run { run, source }),
+            }
+        }
+        if let Err(error) = journal.append(&outcomes[first_new..]) {
+            outcomes.truncate(first_new);
+            failed = Some(error.into());
         }
         watch(SweepProgress { before, done: outcomes.len(), all });
         failed.is_none()
@@ -103,8 +107,10 @@ pub fn sweep_with(
         Some(error) => return Err(error),
         None => {}
     }
+    let mut order: Vec<usize> = (0..outcomes.len()).collect();
+    order.sort_by_key(|i| outcomes[*i].run);
+    journal.finish(&order)?;
     outcomes.sort_by_key(|o| o.run);
-    journal.finish(&outcomes)?;
     output::write(dir, plan, &outcomes)?;
     Ok(outcomes)
 }

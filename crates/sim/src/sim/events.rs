@@ -107,7 +107,7 @@ impl Sim {
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else {
             return self.on_answer(data);
         };
-        if data.chunk.id == Chunk::HANDSHAKE.id {
+        if data.chunk().id == Chunk::HANDSHAKE.id {
             let bytes = flow.config.handshake_bytes();
             return self.send_back(data.flow, bytes, Up::Handshake);
         }
@@ -146,7 +146,7 @@ impl Sim {
             latency.record(now.since(written).as_nanos());
         });
         let before = flow.received;
-        let wakes = flow.on_read(now, data.chunk.written);
+        let wakes = flow.on_read(now, data.chunk().written);
         let (read, parent) = (flow.received - before, flow.parent);
         let (start, flow_end, ack_due) = (flow.start, flow.end(), flow.receiver.deadline());
         match ack {
@@ -192,15 +192,15 @@ impl Sim {
     pub(super) fn on_uplink_passed(&mut self, i: u32, up: &Up, ecn: Ecn) {
         let now = self.now;
         let Some(flow) = self.alive(i) else { return self.on_data_up(i, up, ecn) };
-        if flow.config.extra_rtt == Duration::ZERO {
+        if flow.extra_rtt == Duration::ZERO {
             return self.on_up(i, up);
         }
-        let at = now + flow.config.extra_rtt;
+        let at = now + flow.extra_rtt;
         let way = i as usize;
         if way >= self.way_back.len() {
             self.way_back.resize_with(way + 1, VecDeque::new);
         }
-        self.way_back[way].push_back((at, *up));
+        self.way_back[way].push_back((at, up.clone()));
         self.arm(Timer::WayBack, i, at);
     }
 
@@ -307,7 +307,7 @@ impl Sim {
         let now = self.now;
         let Some(flow) = self.alive(i) else { return };
         let (first, bytes) = (flow.route.first, flow.config.handshake_bytes());
-        let data = Data { flow: i, pn: 0, sent: now, chunk: Chunk::HANDSHAKE };
+        let data = Data::new(i, 0, now, Chunk::HANDSHAKE);
         let Some(link) = self.links.get_mut(first) else {
             return self.send_data_up(bytes, data, Ecn::NotEct);
         };
@@ -362,13 +362,13 @@ impl Sim {
         let now = self.now;
         let flow = find(&mut self.flows, &mut self.short, i)?;
         let probe = is_timer && flow.sender.on_timer(now);
-        let (first, more, ecn) = (flow.route.first, flow.header_bytes, flow.config.ecn);
+        let (first, more, ecn) = (flow.route.first, flow.header_bytes, flow.ecn);
         let Some(link) = self.links.get_mut(first) else { return self.pump_up(i, probe) };
         let path = &mut link.path;
         let mut is_new = false;
         let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {
             is_new = true;
-            let data = Data { flow: i, pn, sent: now, chunk };
+            let data = Data::new(i, pn, now, chunk);
             // A dropped packet is the link's business, and the sender's loss detection's.
             let _ = path.send(now, header(i, bytes + more, ecn), data);
         });
@@ -385,7 +385,7 @@ impl Sim {
             self.timers.arm(i, at);
         }
         let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
-        let data = Data { flow: CROSS + i as u32, pn: number, sent: self.now, chunk };
+        let data = Data::new(CROSS + i as u32, number, self.now, chunk);
         let first = cross.route.first;
         let _ = self.links[first].path.send(
             self.now,

@@ -47,7 +47,7 @@ impl Sim {
     pub(super) fn send_answer(&mut self, i: u32, wire_bytes: u32, up: Up) {
         let number = self.upwards.next_number();
         let chunk = Chunk { id: 0, written: Instant::default(), bytes: 0 };
-        let data = Data { flow: ANSWERS + i, pn: number, sent: self.now, chunk };
+        let data = Data::new(ANSWERS + i, number, self.now, chunk);
         let sent =
             self.links[0].path.send(self.now, header(data.flow, wire_bytes, Ecn::NotEct), data);
         if sent.is_ok() {
@@ -90,10 +90,10 @@ impl Sim {
     pub(super) fn pump_up(&mut self, i: u32, probe: bool) -> Option<Instant> {
         let now = self.now;
         let flow = find(&mut self.flows, &mut self.short, i)?;
-        let (more, ecn) = (flow.header_bytes, flow.config.ecn);
+        let (more, ecn) = (flow.header_bytes, flow.ecn);
         let (uplink, upwards) = (&mut self.uplink, &mut self.upwards);
         let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {
-            let data = Data { flow: i, pn, sent: now, chunk };
+            let data = Data::new(i, pn, now, chunk);
             upwards.send(uplink, now, bytes + more, data, ecn);
         });
         let deadline = deadline.map(|at| flow.jitter.after(at));

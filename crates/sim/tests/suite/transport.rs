@@ -1,12 +1,12 @@
 //! Behaviour of a flow's transport and applications, checked against exact arithmetic.
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_cc::{Algorithm, Config, Duration, Instant, Rate};
 use fullpipe_path::{
     CrossTraffic, Ecn, ElementConfig, Link, LossConfig, Probability, QueueConfig, QueueLimit,
     Selection, StepConfig,
 };
 use fullpipe_sim::{
-    AckPolicy, Application, Direction, FlowConfig, ReceiveWindow, Route, Sim, SimConfig,
+    AckPolicy, Application, Direction, FlowConfig, ReceiveWindow, Route, Sim, SimConfig, SimError,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -222,7 +222,7 @@ fn an_answer_takes_a_round_trip() {
     let flow = FlowConfig { application, ..exact(FlowConfig::bulk(Algorithm::Cubic, 1)) };
     let mut sim = sim(mbit(10), 100_000, vec![flow]);
     sim.run_until(at(10_000));
-    let times = sim.flow(0).completion_ns().expect("answers are timed");
+    let times = sim.flow(0).completion_ns().expect("answers are timed").histogram();
     let one = MS.times(40).as_nanos() + 1_065 * 800;
     assert!(times.max().abs_diff(one) < one / 900, "{} ns for one of {one}", times.max());
     assert_eq!(times.len(), 10_000_000_000 / (one + think.as_nanos()) + 1);
@@ -234,7 +234,7 @@ fn short_connections_come_and_go() {
     let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Cubic, 1) };
     let mut sim = sim(mbit(100), 500_000, vec![flow]);
     sim.run_until(at(60_000));
-    let times = sim.flow(0).completion_ns().expect("connections are timed");
+    let times = sim.flow(0).completion_ns().expect("connections are timed").histogram();
     let wanted = 60_000.0 / 20.0;
     // Three standard deviations of a Poisson count.
     assert!((times.len() as f64 - wanted).abs() < 3.0 * wanted.sqrt(), "{}", times.len());
@@ -314,7 +314,7 @@ fn data_goes_both_ways_and_shares_each_way_with_the_acks_of_the_other() {
         sim.run_until(Instant::default() + Duration::from_secs(20));
         let received: Vec<f64> =
             sim.flows().iter().map(|flow| flow.received() as f64 * 8.0 / 20e6).collect();
-        assert!(sim.rtt_ns_by_flow().iter().all(|rtt| rtt.min() >= 40_000_000));
+        assert!(sim.rtt_ns_by_flow().iter().all(|rtt| rtt.histogram().min() >= 40_000_000));
         received
     };
     let alone = run(vec![up]);
@@ -342,4 +342,16 @@ fn data_goes_both_ways_and_shares_each_way_with_the_acks_of_the_other() {
     sim.run_until(Instant::default() + Duration::from_secs(20));
     let seen = sim.flow(0).received() as f64 * 8.0 / 20e6;
     assert!(seen > 4.0, "{seen} Mbit/s with lost ACKs");
+}
+
+/// The sender keeps a packet's bytes in the 17 bits of its state.
+#[test]
+fn packets_that_ip_does_not_carry_are_refused() {
+    let of = |smss| {
+        let bulk = FlowConfig::bulk(Algorithm::Reno, 1);
+        let flow = FlowConfig { cc: Config { smss, ..bulk.cc }, ..bulk };
+        Sim::new(&config(mbit(10), 50_000, vec![flow])).map(drop)
+    };
+    assert_eq!(of(65_535), Ok(()));
+    assert_eq!(of(65_536), Err(SimError::PacketBytes(65_536)));
 }

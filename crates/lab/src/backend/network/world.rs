@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_path::{Arrival, CrossSource, Delivered, Ecn, Event, Header, Path, PathSample};
+use fullpipe_path::{Arrival, CrossSource, Delivered, Ecn, Event, Header, Path, PathSample, Queue};
 use fullpipe_sim::{
     Direction, FlowConfig, FlowTallies, Link, NEVER, Route, SenderStats, SimConfig, SimError,
-    Stream, Timers, stream_seed,
+    Stream, Tally, Timers, stream_seed,
 };
-use hdrhistogram::Histogram;
 
 use super::flow::{Flow, Seeds, Tallies};
 use super::transport::{Departure, RECEIVER, SENDER, Transport};
@@ -387,8 +386,8 @@ impl<T: Transport> World for Network<T> {
         self.links[i].path.sample(self.now)
     }
 
-    fn queue_delays_so_far_ns(&self, link: usize) -> Vec<Histogram<u64>> {
-        self.links[link].queue_delays_so_far_ns()
+    fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_> {
+        Box::new(self.links[link].queue_delays_so_far_ns())
     }
 
     fn flows(&self) -> usize {
@@ -407,11 +406,16 @@ impl<T: Transport> World for Network<T> {
         (self.flows[flow].start, self.flows[flow].end)
     }
 
-    fn sample(&mut self, i: usize) -> FlowSample {
+    fn queues(&self) -> Vec<Queue> {
+        let ways = self.links.iter().map(|link| &link.path).map(|path| path.sample(self.now));
+        ways.chain([self.uplink.sample(self.now)]).map(|sample| sample.queue).collect()
+    }
+
+    fn sample(&mut self, i: usize, queues: &[Queue]) -> FlowSample {
         let ways = self.ways[i];
         let queue = match ways.direction {
-            Direction::Down => self.link(ways.route.first).queue,
-            Direction::Up => self.uplink.sample(self.now).queue,
+            Direction::Down => queues[ways.route.first],
+            Direction::Up => queues[self.links.len()],
         };
         let flow = &mut self.flows[i];
         FlowSample {
@@ -428,16 +432,16 @@ impl<T: Transport> World for Network<T> {
         self.flows[flow].stats()
     }
 
-    fn rtt_ns(&self) -> Vec<Histogram<u64>> {
-        self.rtt_ns.histograms()
+    fn rtt_ns(&self) -> &[Tally] {
+        self.rtt_ns.tallies()
     }
 
-    fn latency_ns(&self) -> Vec<Histogram<u64>> {
-        self.latency_ns.histograms()
+    fn latency_ns(&self) -> &[Tally] {
+        self.latency_ns.tallies()
     }
 
-    fn completion_ns(&self, flow: usize) -> Option<Histogram<u64>> {
-        self.flows[flow].completion_ns.as_ref().map(fullpipe_sim::Tally::histogram)
+    fn completion_ns(&self, flow: usize) -> Option<&Tally> {
+        self.flows[flow].completion_ns.as_ref()
     }
 
     fn incomplete(&self, flow: usize) -> Option<u64> {

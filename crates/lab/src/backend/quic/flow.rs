@@ -7,8 +7,7 @@ use std::time;
 
 use fullpipe_cc::Duration;
 use fullpipe_files::{STAMP_BYTES, written_at};
-use fullpipe_sim::Application;
-use hdrhistogram::Histogram;
+use fullpipe_sim::{Application, Tally};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -16,14 +15,13 @@ use super::short;
 use super::stack::{Client, Dialer, FlowError, Response, first_connection_id};
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
-use crate::observe::histogram;
 
 /// Counters and times at the receiver of a flow.
 pub(super) struct Heard {
     /// Application bytes.
     pub(super) received: AtomicU64,
-    latency_ns: Mutex<Histogram<u64>>,
-    completion_ns: Mutex<Option<Histogram<u64>>>,
+    latency_ns: Mutex<Tally>,
+    completion_ns: Mutex<Option<Tally>>,
     /// Requests that are not answered yet; nothing of applications that make none.
     open_requests: Mutex<Option<u64>>,
 }
@@ -32,17 +30,17 @@ impl Heard {
     pub(super) fn new() -> Self {
         Self {
             received: AtomicU64::new(0),
-            latency_ns: Mutex::new(histogram()),
+            latency_ns: Mutex::new(Tally::new()),
             completion_ns: Mutex::new(None),
             open_requests: Mutex::new(None),
         }
     }
 
-    pub(super) fn latency_ns(&self) -> MutexGuard<'_, Histogram<u64>> {
+    pub(super) fn latency_ns(&self) -> MutexGuard<'_, Tally> {
         self.latency_ns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn completion_ns(&self) -> Option<Histogram<u64>> {
+    pub(super) fn completion_ns(&self) -> Option<Tally> {
         self.completion_ns.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -62,7 +60,7 @@ impl Heard {
         drop(open);
         let mut all = self.completion_ns.lock().unwrap_or_else(PoisonError::into_inner);
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        all.get_or_insert_with(histogram).saturating_record(nanos);
+        all.get_or_insert_with(Tally::new).record(nanos);
     }
 }
 
@@ -230,7 +228,7 @@ async fn fetch_writes<D: Dialer>(
             if read == write_bytes {
                 let age = time::Instant::now().saturating_duration_since(written_at(stamp));
                 let nanos = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-                task.heard.latency_ns().saturating_record(nanos);
+                task.heard.latency_ns().record(nanos);
                 read = 0;
             }
         }

@@ -10,8 +10,7 @@ use std::time;
 use fullpipe_cc::Duration;
 use fullpipe_emu::{Emulator, EmulatorConfig};
 use fullpipe_noq::TransportSettings;
-use fullpipe_sim::{Stream, stream_seed};
-use hdrhistogram::Histogram;
+use fullpipe_sim::{Stream, Tally, stream_seed};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -186,13 +185,12 @@ impl<S: Stack> Testbed for QuicTestbed<S> {
     fn latency_ns(&self) -> ByFlow {
         let mut all = ByFlow::new(self.heard.len());
         for (i, heard) in self.heard.iter().enumerate() {
-            // Two of the same bounds.
-            let _ = all.flow_mut(i).add(&*heard.latency_ns());
+            all.flow_mut(i).add(&heard.latency_ns());
         }
         all
     }
 
-    fn completion_ns(&self) -> Vec<Option<Histogram<u64>>> {
+    fn completion_ns(&self) -> Vec<Option<Tally>> {
         self.heard.iter().map(|heard| heard.completion_ns()).collect()
     }
 

@@ -7,7 +7,7 @@ mod run;
 use std::sync::mpsc;
 
 use fullpipe_cc::Duration;
-use hdrhistogram::Histogram;
+use fullpipe_sim::Tally;
 
 use super::RunError;
 use super::link::Link;
@@ -42,7 +42,7 @@ pub(super) trait Testbed {
     /// Times from each application's writes to their reads, in nanoseconds.
     fn latency_ns(&self) -> ByFlow;
     /// Times from each flow's requests to the ends of their answers, where it has such.
-    fn completion_ns(&self) -> Vec<Option<Histogram<u64>>>;
+    fn completion_ns(&self) -> Vec<Option<Tally>>;
     /// Requests of each flow that are not answered yet, where it has such.
     fn incomplete(&self) -> Vec<Option<u64>>;
     /// The link's record of each flow, where it looks at them.

@@ -1,11 +1,11 @@
 //! Samples taken during a run in real time, and their schedule.
 
 use fullpipe_cc::Duration;
-use hdrhistogram::Histogram;
+use fullpipe_sim::Tally;
 
 use super::Testbed;
 use crate::backend::{OnSample, RunError};
-use crate::observe::{ByFlow, FlowSample, Mark, Recorder, Sampling, SeriesRow, histogram};
+use crate::observe::{ByFlow, FlowSample, Mark, Recorder, Sampling, SeriesRow};
 use crate::scenario::Scenario;
 
 /// Rows are not closer than this: each look stops the senders for a moment.
@@ -30,7 +30,7 @@ pub(super) struct Observer<'a> {
     marks: Vec<Mark>,
     /// Each weighted by the time for which it was the newest.
     rtt_ns: ByFlow,
-    queue_ns: Histogram<u64>,
+    queue_ns: Tally,
     /// As they were seen last: a connection that is gone says nothing more.
     senders: Vec<FlowSample>,
     on_sample: &'a mut OnSample<'a>,
@@ -55,7 +55,7 @@ impl<'a> Observer<'a> {
             seen: Duration::ZERO,
             marks: Vec::new(),
             rtt_ns: ByFlow::new(flows),
-            queue_ns: histogram(),
+            queue_ns: Tally::new(),
             senders: vec![FlowSample::default(); flows],
             on_sample,
         }
@@ -128,13 +128,13 @@ impl<'a> Observer<'a> {
         for (i, (known, (sender, received))) in self.senders.iter_mut().zip(now).enumerate() {
             if let Some(sender) = sender {
                 if let Some(rtt) = sender.srtt.filter(|_| t > Duration::ZERO) {
-                    self.rtt_ns.flow_mut(i).saturating_record_n(rtt.as_nanos(), weight);
+                    self.rtt_ns.flow_mut(i).record_n(rtt.as_nanos(), weight);
                 }
                 *known = sender;
             }
             (known.received, known.queue) = (received, queue);
         }
-        self.queue_ns.saturating_record_n(queue.delay.as_nanos(), weight);
+        self.queue_ns.record_n(queue.delay.as_nanos(), weight);
         self.seen = t;
         let intervals = t.as_nanos() / self.look_interval.as_nanos();
         self.next_look = self.look_interval.times(intervals + 1);
@@ -168,7 +168,10 @@ impl<'a> Observer<'a> {
             received: self.senders.iter().map(|s| s.received).collect(),
             sent: self.senders.iter().map(|s| s.sender).collect(),
             links: vec![link.sample()?.stats],
-            queue_ns: vec![link.queue_delay_ns().unwrap_or_else(|| self.queue_ns.clone())],
+            queue_ns: vec![match link.queue_delay_ns() {
+                Some(each_packet) => Tally::from(&each_packet),
+                None => self.queue_ns.clone(),
+            }],
             rtt_ns: self.rtt_ns.clone(),
             latency_ns: testbed.latency_ns(),
             completion_ns: testbed.completion_ns(),

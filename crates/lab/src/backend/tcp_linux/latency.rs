@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time;
 
-use hdrhistogram::Histogram;
-
-use crate::observe::histogram;
+use fullpipe_sim::Tally;
 
 /// A write on its way.
 #[derive(Clone, Copy)]
@@ -21,7 +19,7 @@ struct Write {
 pub(super) struct Writes(Mutex<VecDeque<Write>>);
 
 /// Times of one kind in nanoseconds, which several threads record.
-pub(super) struct Times(Mutex<Histogram<u64>>);
+pub(super) struct Times(Mutex<Tally>);
 
 impl Writes {
     /// Before a write that was due at `at`, because the receiver may be faster than this thread
@@ -53,15 +51,15 @@ impl Writes {
 
 impl Times {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(histogram()))
+        Self(Mutex::new(Tally::new()))
     }
 
     pub(super) fn record(&self, time: time::Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(nanos);
     }
 
-    pub(super) fn histogram(&self) -> Histogram<u64> {
+    pub(super) fn tally(&self) -> Tally {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -81,11 +79,13 @@ mod tests {
         writes.write(300, at(2));
         writes.written(250);
         writes.read(99, at(5), &found);
-        assert!(found.histogram().is_empty());
+        assert!(found.tally().is_empty());
         writes.read(249, at(5), &found);
-        assert_eq!((found.histogram().len(), millis(found.histogram().min())), (1, 5));
+        let all = found.tally().histogram();
+        assert_eq!((all.len(), millis(all.min())), (1, 5));
         writes.read(250, at(9), &found);
-        assert_eq!((found.histogram().len(), millis(found.histogram().max())), (2, 7));
+        let all = found.tally().histogram();
+        assert_eq!((all.len(), millis(all.max())), (2, 7));
         assert!(writes.lock().is_empty());
     }
 }

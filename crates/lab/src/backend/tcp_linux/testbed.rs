@@ -9,8 +9,7 @@ use std::time;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::namespace::{CLIENT, SERVER};
 use fullpipe_emu::tun::WireView;
-use fullpipe_sim::{Application, Direction, FlowConfig, Stream, stream_seed};
-use hdrhistogram::Histogram;
+use fullpipe_sim::{Application, Direction, FlowConfig, Stream, Tally, stream_seed};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::control::Controls;
@@ -353,14 +352,13 @@ impl Testbed for TcpTestbed {
     fn latency_ns(&self) -> ByFlow {
         let mut all = ByFlow::new(self.flows.len());
         for (i, flow) in self.flows.iter().enumerate() {
-            // Two of the same bounds.
-            let _ = all.flow_mut(i).add(flow.latencies.histogram());
+            all.flow_mut(i).add(&flow.latencies.tally());
         }
         all
     }
 
-    fn completion_ns(&self) -> Vec<Option<Histogram<u64>>> {
-        let times = self.flows.iter().map(|flow| flow.completions.histogram());
+    fn completion_ns(&self) -> Vec<Option<Tally>> {
+        let times = self.flows.iter().map(|flow| flow.completions.tally());
         times.map(|times| (!times.is_empty()).then_some(times)).collect()
     }
 
@@ -386,8 +384,8 @@ impl Testbed for TcpTestbed {
             Some(FlowOnLink {
                 sent_packets: sample.sent.packets,
                 dropped_packets: sample.dropped.packets,
-                queue_ns: times.queue_delay_ns,
-                burst_packets: times.burst_packets,
+                queue_ns: Tally::from(&times.queue_delay_ns),
+                burst_packets: Tally::from(&times.burst_packets),
             })
         };
         self.ways.iter().enumerate().filter_map(flow).collect()

@@ -32,9 +32,11 @@ pub(crate) struct Receiver {
     ce_packets: u64,
     /// Packets that are still acknowledged one by one.
     quick: u32,
-    /// Arrival time of the newest packet, for quick ACKs, and at the host.
+    /// Arrival time of the newest packet, for quick ACKs.
     newest: Option<Instant>,
-    arrived: Instant,
+    /// The time that the newest packet spent in the host, and the time at which it was taken in.
+    in_host: Duration,
+    taken_in: Instant,
     ack_deadline: Option<Instant>,
     /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is
     /// missing.
@@ -61,7 +63,8 @@ impl Receiver {
             ce_packets: 0,
             quick: config.acks.quick,
             newest: None,
-            arrived: Instant::default(),
+            in_host: Duration::ZERO,
+            taken_in: Instant::default(),
             ack_deadline: None,
             ahead: VecDeque::new(),
             next_chunk: 0,
@@ -85,7 +88,8 @@ impl Receiver {
             Report::Quic(ranges) => ranges.on_packet(data.pn),
             Report::Tcp(sack) => sack.on_segment(data, self.next_chunk),
         };
-        self.arrived = arrived;
+        self.in_host = now.since(arrived);
+        self.taken_in = now;
         self.read(data.chunk, read);
         if let Report::Tcp(sack) = &mut self.report {
             sack.cut(self.next_chunk);
@@ -166,7 +170,8 @@ impl Receiver {
         Ack {
             max_data: self.window.max_data(),
             ce_packets: self.ce_packets,
-            receiver_delay: now.since(self.arrived),
+            receiver_delay: self.in_host,
+            ack_delay: now.since(self.taken_in),
             named,
         }
     }

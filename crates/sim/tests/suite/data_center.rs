@@ -96,6 +96,26 @@ fn a_busy_receiver_is_in_the_round_trip() {
     assert!(rtt.value_at_quantile(0.9) >= 55_000, "{}", rtt.value_at_quantile(0.9));
 }
 
+/// The handshake's packets wait in the host as all others do: no round trip is shorter than the
+/// wait, not even the first.
+#[test]
+fn a_busy_receiver_is_in_the_handshake() {
+    let first_rtt = |receiver_delay, flow: FlowConfig| {
+        let mut sim = Sim::new(&config(10, 100_000, vec![FlowConfig { receiver_delay, ..flow }]))
+            .expect("a sound path");
+        while sim.flows()[0].latest_rtt().is_none() {
+            sim.run_until(sim.now() + Duration::from_micros(1));
+        }
+        sim.flows()[0].latest_rtt().expect("measured")
+    };
+    for flow in [FlowConfig::bulk(Algorithm::Reno, 1), FlowConfig::tcp_bulk(Algorithm::Reno, 1)] {
+        let idle = first_rtt(Duration::ZERO, flow);
+        let busy = first_rtt(Duration::from_millis(9), flow);
+        // A uniform part of 9 ms, by the seed.
+        assert!(busy > idle + Duration::from_micros(500), "{busy} and {idle}");
+    }
+}
+
 /// The network window of a flow to a busy receiver is that of a flow to an idle one: it has the
 /// link. The receiver's delay is below its target.
 #[test]

@@ -54,7 +54,7 @@ pub(crate) struct Args {
     duration: Duration,
     /// Congestion control of what this end sends: linux:NAME of the kernel's TCP, which by itself
     /// takes the system's; with --tun bbr3, which is its usual one, bbr3x, bbr3-linux, bbr3x-linux,
-    /// bbr1, cubic or reno
+    /// bbr-swift, bbr1, cubic or reno
     #[arg(long, value_name = "ALGORITHM")]
     cc: Option<Cc>,
     /// The most that waits unsent at the sender (TCP_NOTSENT_LOWAT): more is latency, less than 10

@@ -129,6 +129,18 @@ struct fullpipe_config {
     uint64_t max_pacing_rate;
     // Requested Max Ack Delay of draft-ietf-quic-ack-frequency, if `ack_threshold` is not 0.
     uint64_t max_ack_delay;
+    // `bbr-swift`: the network RTT at which a flow with a large window is content, over one hop. With
+    // `swift_hops` times `swift_hop_delay` up to 4 s; each of the next four up to 4 s as well.
+    uint64_t swift_base_target;
+    // `bbr-swift`: the part of that target for each hop.
+    uint64_t swift_hop_delay;
+    // `bbr-swift`: the most that the flow scaling adds to the target.
+    uint64_t swift_flow_scaling_range;
+    // `bbr-swift`: the delay in the receiver's host at which a flow is content.
+    uint64_t swift_endpoint_target;
+    // `bbr-swift`: the longest delay at the receiver, in its host and on purpose together, that is
+    // believed.
+    uint64_t swift_max_receiver_delay;
     // Ack-Eliciting Threshold in packets. 0: the receiver was not asked for another frequency.
     uint32_t ack_threshold;
     // Maximum packet size, 1 to 131071 bytes.
@@ -137,6 +149,8 @@ struct fullpipe_config {
     uint32_t transport;
     // FULLPIPE_CUBIC_RFC9438 or FULLPIPE_CUBIC_LINUX.
     uint32_t cubic_rules;
+    // `bbr-swift`: the switches between the ends, up to 255.
+    uint32_t swift_hops;
     // 1 if the transport sees more than one loss in a round trip, else 0.
     uint8_t has_selective_acks;
     // 1 if `cubic` and `reno` are paced, else 0. The others always are.
@@ -281,10 +295,17 @@ enum fullpipe_status fullpipe_ack_rtt(struct fullpipe_controller *cc,
 // section 3).
 enum fullpipe_status fullpipe_ack_rtt_ambiguous(struct fullpipe_controller *cc);
 
-// The part of this ACK's round trip that the newest acknowledged packet, or its ACK, spent in the
-// receiver's host: QUIC's ACK Delay, as far as that was measured. `bbr-swift` takes the round trip
-// without it for the network's; the others ignore it.
+// The part of this ACK's round trip in nanoseconds for which the newest acknowledged packet, or its
+// ACK, was in the receiver's host because the host was busy, as timestamps of its interface tell
+// it. The receiver's wait for more to acknowledge is not in it. `bbr-swift` takes the round trip
+// without both for the network's, and shrinks its endpoint window for this part; the others ignore
+// it.
 enum fullpipe_status fullpipe_ack_receiver_delay(struct fullpipe_controller *cc, uint64_t delay);
+
+// The part of this ACK's round trip in nanoseconds for which the receiver held the ACK back, to
+// acknowledge more with it. QUIC's ACK Delay (RFC 9000 section 19.3) goes here. `bbr-swift` takes
+// it out of the round trip; the others ignore it.
+enum fullpipe_status fullpipe_ack_ack_delay(struct fullpipe_controller *cc, uint64_t delay);
 
 // `packets` more packets were marked with CE (RFC 3168).
 enum fullpipe_status fullpipe_ack_ce(struct fullpipe_controller *cc, uint64_t packets);

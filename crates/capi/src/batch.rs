@@ -147,13 +147,24 @@ pub unsafe extern "C" fn fullpipe_ack_rtt_ambiguous(cc: *mut Handle) -> Status {
     unsafe { in_batch(cc, |ack| ack.rtt(RttSample::Ambiguous)) }
 }
 
-/// The part of this ACK's round trip that the newest acknowledged packet, or its ACK, spent in the
-/// receiver's host: QUIC's ACK Delay, as far as that was measured. `bbr-swift` takes the round trip
-/// without it for the network's; the others ignore it.
+/// The part of this ACK's round trip in nanoseconds for which the newest acknowledged packet, or its
+/// ACK, was in the receiver's host because the host was busy, as timestamps of its interface tell
+/// it. The receiver's wait for more to acknowledge is not in it. `bbr-swift` takes the round trip
+/// without both for the network's, and shrinks its endpoint window for this part; the others ignore
+/// it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_ack_receiver_delay(cc: *mut Handle, delay: u64) -> Status {
     // SAFETY: the caller's guarantee for `cc`.
     unsafe { in_batch(cc, |ack| ack.receiver_delay(Duration::from_nanos(delay))) }
+}
+
+/// The part of this ACK's round trip in nanoseconds for which the receiver held the ACK back, to
+/// acknowledge more with it. QUIC's ACK Delay (RFC 9000 section 19.3) goes here. `bbr-swift` takes
+/// it out of the round trip; the others ignore it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fullpipe_ack_ack_delay(cc: *mut Handle, delay: u64) -> Status {
+    // SAFETY: the caller's guarantee for `cc`.
+    unsafe { in_batch(cc, |ack| ack.ack_delay(Duration::from_nanos(delay))) }
 }
 
 /// `packets` more packets were marked with CE (RFC 3168).

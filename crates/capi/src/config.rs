@@ -2,7 +2,7 @@
 
 use core::mem::size_of;
 
-use fullpipe_cc::{AckFrequency, CubicRules, Duration, Rate, Transport};
+use fullpipe_cc::{AckFrequency, CubicRules, Duration, Rate, SwiftOptions, Transport};
 
 use crate::FULLPIPE_NONE;
 use crate::handle::{guard, read, write};
@@ -22,6 +22,9 @@ pub const FULLPIPE_CUBIC_LINUX: u32 = 1;
 const MAX_INITIAL_CWND: u64 = 1 << 34;
 /// 32 bits of nanoseconds.
 const MAX_PACING_GRANULARITY: u64 = u32::MAX as u64;
+
+/// 4 s, the most that an option of `bbr-swift` may be.
+const MAX_SWIFT_NANOS: u64 = 4_000_000_000;
 
 /// The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`,
 /// then change what differs. Each version of it begins with `size`.
@@ -43,6 +46,18 @@ pub struct Config {
     pub max_pacing_rate: u64,
     /// Requested Max Ack Delay of draft-ietf-quic-ack-frequency, if `ack_threshold` is not 0.
     pub max_ack_delay: u64,
+    /// `bbr-swift`: the network RTT at which a flow with a large window is content, over one hop. With
+    /// `swift_hops` times `swift_hop_delay` up to 4 s; each of the next four up to 4 s as well.
+    pub swift_base_target: u64,
+    /// `bbr-swift`: the part of that target for each hop.
+    pub swift_hop_delay: u64,
+    /// `bbr-swift`: the most that the flow scaling adds to the target.
+    pub swift_flow_scaling_range: u64,
+    /// `bbr-swift`: the delay in the receiver's host at which a flow is content.
+    pub swift_endpoint_target: u64,
+    /// `bbr-swift`: the longest delay at the receiver, in its host and on purpose together, that is
+    /// believed.
+    pub swift_max_receiver_delay: u64,
     /// Ack-Eliciting Threshold in packets. 0: the receiver was not asked for another frequency.
     pub ack_threshold: u32,
     /// Maximum packet size, 1 to 131071 bytes.
@@ -51,6 +66,8 @@ pub struct Config {
     pub transport: u32,
     /// FULLPIPE_CUBIC_RFC9438 or FULLPIPE_CUBIC_LINUX.
     pub cubic_rules: u32,
+    /// `bbr-swift`: the switches between the ends, up to 255.
+    pub swift_hops: u32,
     /// 1 if the transport sees more than one loss in a round trip, else 0.
     pub has_selective_acks: u8,
     /// 1 if `cubic` and `reno` are paced, else 0. The others always are.
@@ -72,10 +89,16 @@ impl Config {
             pacing_granularity: config.pacing_granularity.as_nanos(),
             max_pacing_rate: FULLPIPE_NONE,
             max_ack_delay: 0,
+            swift_base_target: config.swift.base_target.as_nanos(),
+            swift_hop_delay: config.swift.hop_delay.as_nanos(),
+            swift_flow_scaling_range: config.swift.flow_scaling_range.as_nanos(),
+            swift_endpoint_target: config.swift.endpoint_target.as_nanos(),
+            swift_max_receiver_delay: config.swift.max_receiver_delay.as_nanos(),
             ack_threshold: 0,
             smss: config.smss,
             transport: FULLPIPE_TRANSPORT_QUIC,
             cubic_rules: FULLPIPE_CUBIC_RFC9438,
+            swift_hops: config.swift.hops.into(),
             has_selective_acks: config.has_selective_acks.into(),
             paced: config.paced.into(),
             bbr1_ack_aggregation: config.bbr1_ack_aggregation.into(),
@@ -123,8 +146,25 @@ impl Config {
                 _ => return Err(Status::BadConfig),
             },
             ecn: boolean(self.ecn)?,
+            swift: self.swift()?,
             ..fullpipe_cc::Config::new(self.seed)
         })
+    }
+
+    /// The options of `bbr-swift`, or [`Status::BadConfig`].
+    fn swift(&self) -> Result<SwiftOptions, Status> {
+        let time = |nanos| check(nanos, 0, MAX_SWIFT_NANOS).map(Duration::from_nanos);
+        let options = SwiftOptions {
+            base_target: time(self.swift_base_target)?,
+            hop_delay: time(self.swift_hop_delay)?,
+            hops: u8::try_from(self.swift_hops).map_err(|_| Status::BadConfig)?,
+            flow_scaling_range: time(self.swift_flow_scaling_range)?,
+            endpoint_target: time(self.swift_endpoint_target)?,
+            max_receiver_delay: time(self.swift_max_receiver_delay)?,
+        };
+        let hops = options.hop_delay.times(options.hops.into());
+        time((options.base_target + hops).as_nanos())?;
+        Ok(options)
     }
 }
 

@@ -320,8 +320,8 @@ pub enum CubicRules {
     Linux,
 }
 
-/// The options of [`Algorithm::BbrSwift`]: its delays' targets. Each counts up to 4.29 s, which 32
-/// bits of nanoseconds hold.
+/// The options of [`Algorithm::BbrSwift`]: its delays' targets. Each, and the base target with its
+/// hops, counts up to 4.29 s, which 32 bits of nanoseconds hold; more counts as that.
 ///
 /// Swift's paper gives the meaning of each and few values. Those here are for a data centre with
 /// round trips of some 25 us and are guesses; an operator sets them by the distances in the network.
@@ -338,24 +338,25 @@ pub struct SwiftOptions {
     pub hops: u8,
     /// The most that the flow scaling adds to the target, for windows of 0.1 packets and less.
     pub flow_scaling_range: Duration,
-    /// The receiver's delay at which a flow is content.
+    /// The delay in the receiver's host at which a flow is content.
     pub endpoint_target: Duration,
-    /// The longest receiver's delay that is believed: the peer's max_ack_delay (RFC 9000 section
-    /// 18.2).
+    /// The longest delay at the receiver, in its host and on purpose together, that is believed: at
+    /// least the peer's max_ack_delay (RFC 9000 section 18.2), or the longest wait of its TCP.
     pub max_receiver_delay: Duration,
 }
 
 impl SwiftOptions {
     /// For round trips of some 25 us: a base target of 25 us, five hops (three tiers of switches)
     /// of 3.8 us, which is the base over 6.55 as in csg-htsim, a range of five bases as there, 100
-    /// us at the receiver, and QUIC's 25 ms.
+    /// us in the receiver's host, and the 0.5 s that a TCP may hold an ACK back at most (RFC 9293
+    /// section 3.8.6.3); Linux does so for 40 to 200 ms, and QUIC for 25.
     pub const DATA_CENTER: Self = Self {
         base_target: Duration::from_micros(25),
         hop_delay: Duration::from_nanos(3_800),
         hops: 5,
         flow_scaling_range: Duration::from_micros(125),
         endpoint_target: Duration::from_micros(100),
-        max_receiver_delay: Duration::from_millis(25),
+        max_receiver_delay: Duration::from_millis(500),
     };
 }
 

@@ -266,6 +266,9 @@ pub struct RateSample {
     /// The part of the round trip that the receiver's host took, as the transport said.
     #[cfg(feature = "bbr-swift")]
     pub receiver_delay: Duration,
+    /// The part for which the receiver then waited on purpose, as the transport said.
+    #[cfg(feature = "bbr-swift")]
+    pub ack_delay: Duration,
 }
 
 impl RateSample {
@@ -275,18 +278,19 @@ impl RateSample {
         (self.rtt != Duration::MAX).then_some(self.rtt)
     }
 
-    /// [`Self::receiver_delay`], in a build that has it.
-    pub(crate) const fn receiver_delay(&self) -> Duration {
+    /// [`Self::receiver_delay`] and [`Self::ack_delay`], in a build that has them.
+    pub(crate) const fn delays_at_receiver(&self) -> (Duration, Duration) {
         #[cfg(feature = "bbr-swift")]
-        return self.receiver_delay;
+        return (self.receiver_delay, self.ack_delay);
         #[cfg(not(feature = "bbr-swift"))]
-        Duration::ZERO
+        (Duration::ZERO, Duration::ZERO)
     }
 
-    pub(crate) const fn set_receiver_delay(&mut self, _delay: Duration) {
+    pub(crate) const fn set_delays_at_receiver(&mut self, _host: Duration, _wait: Duration) {
         #[cfg(feature = "bbr-swift")]
         {
-            self.receiver_delay = _delay;
+            self.receiver_delay = _host;
+            self.ack_delay = _wait;
         }
     }
 }
@@ -464,6 +468,8 @@ impl Sampler {
             prior_inflight: 0,
             #[cfg(feature = "bbr-swift")]
             receiver_delay: Duration::ZERO,
+            #[cfg(feature = "bbr-swift")]
+            ack_delay: Duration::ZERO,
         }
     }
 }

@@ -61,6 +61,8 @@ pub(crate) struct Link {
     /// true.
     pub(crate) receiver_delay: Duration,
     pub(crate) told_delay: Option<Duration>,
+    /// The wait for more to acknowledge that the receiver tells of.
+    pub(crate) told_wait: Duration,
     pub(crate) busy: bool,
     pub(crate) delivered: u64,
     pub(crate) lost: u64,
@@ -87,6 +89,7 @@ impl Link {
             clump: Duration::from_nanos(1),
             receiver_delay: Duration::ZERO,
             told_delay: None,
+            told_wait: Duration::ZERO,
             busy: true,
             delivered: 0,
             lost: 0,
@@ -150,6 +153,7 @@ impl Link {
         }
         let mut batch = self.cc.ack(self.now);
         batch.receiver_delay(self.told_delay.unwrap_or(self.receiver_delay));
+        batch.ack_delay(self.told_wait);
         while self.flight.front().is_some_and(|f| f.ack == next) {
             let Some(f) = self.flight.pop_front() else { break };
             if f.lost || lose() {

@@ -42,7 +42,8 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, cubic, reno or fixed:RATE
+    /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic, reno or
+    /// fixed:RATE
     #[arg(long, short = 'c', value_name = "NAME", default_value = "bbr3")]
     cc: Cc,
     /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
@@ -107,8 +108,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn check_without_file(args: &Args) -> Result<(), String> {
     if args.cc.algorithm().is_none() {
         return Err(format!(
-            "there is no story of {0}, which is another program's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr1, \
-             cubic, reno or fixed:RATE; fullpipe compare --cc {0} shows what it does",
+            "there is no story of {0}, which is another program's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, \
+             bbr-swift, bbr1, cubic, reno or fixed:RATE; fullpipe compare --cc {0} shows what it does",
             args.cc
         ));
     }

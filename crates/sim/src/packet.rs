@@ -99,8 +99,10 @@ pub(crate) struct Ack {
     pub(crate) max_data: u64,
     /// Packets that arrived with CE, in all.
     pub(crate) ce_packets: u64,
-    /// Time between the newest packet's arrival at the receiver's host and this ACK.
+    /// Time between the newest packet's arrival at the receiver's host and the host's getting to it.
     pub(crate) receiver_delay: Duration,
+    /// Time from then to this ACK.
+    pub(crate) ack_delay: Duration,
     pub(crate) named: Named,
 }
 

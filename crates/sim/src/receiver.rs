@@ -35,8 +35,9 @@ pub(crate) struct Receiver {
     /// The largest packet number so far, and when it came.
     largest: Option<(u64, Instant)>,
     ce_packets: u64,
-    /// Arrival time of the newest packet at the host.
-    arrived: Instant,
+    /// The time that the newest packet spent in the host, and the time at which it was taken in.
+    in_host: Duration,
+    taken_in: Instant,
     ack_deadline: Option<Instant>,
     next_chunk: u64,
     /// Bytes that the application read, in order, so far.
@@ -65,7 +66,8 @@ impl Receiver {
             ce_packets: 0,
             quick: config.acks.quick,
             newest: None,
-            arrived: Instant::default(),
+            in_host: Duration::ZERO,
+            taken_in: Instant::default(),
             ack_deadline: None,
             ahead: VecDeque::new(),
             next_chunk: 0,
@@ -89,7 +91,8 @@ impl Receiver {
             Report::Quic(ranges) => ranges.on_packet(data.pn),
             Report::Tcp(sack) => sack.on_segment(data, self.next_chunk),
         };
-        self.arrived = arrived;
+        self.in_host = now.since(arrived);
+        self.taken_in = now;
         self.read(data.chunk(), read);
         if let Report::Tcp(sack) = &mut self.report {
             sack.cut(self.next_chunk);
@@ -170,7 +173,8 @@ impl Receiver {
         Ack {
             max_data: self.window.max_data(),
             ce_packets: self.ce_packets,
-            receiver_delay: now.since(self.arrived),
+            receiver_delay: self.in_host,
+            ack_delay: now.since(self.taken_in),
             named,
         }
     }

@@ -466,6 +466,7 @@ impl Sender {
             batch.rtt(RttSample::Exact(rtt));
         }
         batch.receiver_delay(ack.receiver_delay);
+        batch.ack_delay(ack.ack_delay);
         batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
         if news.repaired_loss {
@@ -503,6 +504,7 @@ impl Sender {
         let mut batch = self.cc.ack(now);
         self.flight.take_oldest(packets, &mut batch);
         batch.receiver_delay(ack.receiver_delay);
+        batch.ack_delay(ack.ack_delay);
         batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
         batch.finish();

@@ -50,7 +50,7 @@ fn a_controller_is_made_of_valid_values_only() {
     assert_eq!(create(Some(c"bbr3"), null()), Err(Status::Null));
     assert_eq!(create(Some(c"bbr"), &good), Err(Status::UnknownAlgorithm));
     assert_eq!(create(Some(c"\xff"), &good), Err(Status::UnknownAlgorithm));
-    let bad: [fn(&mut Config); 13] = [
+    let bad: [fn(&mut Config); 17] = [
         |c| c.size = 0,
         |c| c.size += 8,
         |c| c.smss = 0,
@@ -62,6 +62,10 @@ fn a_controller_is_made_of_valid_values_only() {
         |c| c.max_pacing_rate = 0,
         |c| c.transport = 2,
         |c| c.cubic_rules = 2,
+        |c| c.swift_hops = 256,
+        |c| c.swift_base_target = 4_000_000_000,
+        |c| c.swift_endpoint_target = 4_000_000_001,
+        |c| c.swift_max_receiver_delay = u64::MAX,
         |c| c.has_selective_acks = 2,
         |c| c.paced = 255,
     ];
@@ -153,6 +157,7 @@ fn no_function_follows_a_null_pointer() {
             fullpipe_ack_rtt(none, 1, 0),
             fullpipe_ack_rtt_ambiguous(none),
             fullpipe_ack_receiver_delay(none, 1),
+            fullpipe_ack_ack_delay(none, 1),
             fullpipe_ack_ce(none, 1),
             fullpipe_ack_resync_inflight(none, 0),
             fullpipe_ack_finish(none),
@@ -248,4 +253,40 @@ fn any_words_in_a_packet_are_survived() {
     }
     // SAFETY: it comes from `fullpipe_new` and is freed once.
     unsafe { fullpipe_free(cc) };
+}
+
+/// The window after 1000 round trips of 300 us to a receiver that takes two thirds of them, in its
+/// host or on purpose.
+fn swift_window(config: &Config, say: unsafe extern "C" fn(*mut Handle, u64) -> Status) -> u64 {
+    let cc = create(Some(c"bbr-swift"), config).expect("a controller");
+    // SAFETY: each pointer is valid, and freed once.
+    unsafe {
+        for round in 0..1000 {
+            let (sent, acked) = (300_000 * round, 300_000 * (round + 1));
+            let packets: [Packet; 10] =
+                std::array::from_fn(|_| made(|out| fullpipe_on_sent(cc, sent, 1200, out)));
+            assert_eq!(fullpipe_ack_begin(cc, acked), Status::Ok);
+            for packet in &packets {
+                assert_eq!(fullpipe_ack_acked(cc, packet), Status::Ok);
+            }
+            assert_eq!(say(cc, 200_000), Status::Ok);
+            assert_eq!(fullpipe_ack_finish(cc), Status::Ok);
+        }
+        let cwnd = made(|out| fullpipe_get_control(cc, out)).cwnd;
+        fullpipe_free(cc);
+        cwnd
+    }
+}
+
+/// The options are those of the core: with a target above the host's delay the endpoint window does
+/// not shrink; and a wait is no delay of the host.
+#[test]
+fn bbr_swift_has_its_options_and_both_delays() {
+    let strict = Config { swift_base_target: 100_000, ..config() };
+    let patient = Config { swift_endpoint_target: 300_000, ..strict };
+    let small = swift_window(&strict, fullpipe_ack_receiver_delay);
+    let large = swift_window(&patient, fullpipe_ack_receiver_delay);
+    assert!(small * 4 < large, "{small} and {large}");
+    let waiting = swift_window(&strict, fullpipe_ack_ack_delay);
+    assert!(small * 4 < waiting, "{small} and {waiting}");
 }

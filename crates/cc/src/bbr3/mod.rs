@@ -279,7 +279,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         let network;
         let rs = if F::swift(&self.own).is_some() {
-            network = self.network_sample(conn, rs);
+            network = self.network_sample(rs);
             &network
         } else {
             rs

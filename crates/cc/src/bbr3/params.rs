@@ -455,6 +455,19 @@ pub(super) const QUANTUM_RTT_DIVISOR: u64 = 4;
 /// bbr-swift: the receiver's delay of late falls by this binary fraction of it, 1/16, with each ACK
 /// that has a shorter one.
 pub(super) const RECEIVER_DELAY_SHIFT: u32 = 4;
+/// bbr-swift: the network has at least this binary fraction of a round trip, 1/16, whatever the
+/// receiver says of its part, or else the shortest network RTT that was seen.
+pub(super) const NETWORK_RTT_SHIFT: u32 = 4;
+/// bbr-swift: a wait of the receiver for more to acknowledge that is longer than this part of the
+/// network RTT costs a flow that it makes wait a noticeable part of its rate.
+pub(super) const ACK_DELAY_RTT_DIVISOR: u64 = 4;
+/// bbr-swift: packets that make a receiver acknowledge, as long as nothing else is known of it, and
+/// the most that are kept in flight for that: an initial window (RFC 9002 section 7.2).
+pub(super) const DELAYED_ACK_PACKETS: u8 = 2;
+pub(super) const MAX_MIN_PIPE_PACKETS: u8 = 10;
+/// bbr-swift: a receiver that acknowledged so many packets one by one does so with all. Linux
+/// acknowledges up to 16 packets so when a connection begins.
+pub(super) const SINGLE_ACKS: u8 = 32;
 /// bbr-swift: rounds between probes are up to so many fewer than [`RENO_ROUNDS`], by chance: flows
 /// that began together do not probe together.
 pub(super) const PROBE_ROUNDS_RANDOM: u64 = 32;

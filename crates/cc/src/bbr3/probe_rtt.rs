@@ -2,6 +2,7 @@
 //! Sections "ProbeRTT" and "Restarting From Idle".
 
 use super::params::{Flavour, MIN_PIPE_PACKETS, PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION};
+use super::swift::Swift;
 use super::{AckPhase, Bbr3};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
@@ -122,10 +123,10 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// BBR.MinPipeCwnd in bytes. In `bbr-swift` one packet, and less by pacing: four packets of each
-    /// of a thousand flows are a queue that no law can empty.
+    /// BBR.MinPipeCwnd in bytes. In `bbr-swift` one packet, or as many as make the receiver
+    /// acknowledge, and less by pacing: four packets of each of a thousand flows are a queue that no
+    /// law can empty.
     pub(super) fn min_pipe_cwnd(&self, conn: &Conn) -> u64 {
-        let packets = if F::swift(&self.own).is_some() { 1 } else { MIN_PIPE_PACKETS };
-        packets * conn.smss
+        F::swift(&self.own).map_or(MIN_PIPE_PACKETS, Swift::min_pipe_packets) * conn.smss
     }
 }

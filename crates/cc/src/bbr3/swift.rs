@@ -31,9 +31,10 @@
 
 use super::Bbr3;
 use super::params::{
-    FAR_SHIFT, FAR_TARGETS, FLOW_SCALING_MAX_PACKETS, FLOW_SCALING_MIN_MILLIPACKETS, Flavour,
-    LEAST_RATE_INTERVAL, LEAST_WINDOW_DIVISOR, QUANTUM_RTT_DIVISOR, RECEIVER_DELAY_SHIFT,
-    SWIFT_BETA, SWIFT_MAX_DECREASE, SWIFT_PACING_GAIN,
+    ACK_DELAY_RTT_DIVISOR, DELAYED_ACK_PACKETS, FAR_SHIFT, FAR_TARGETS, FLOW_SCALING_MAX_PACKETS,
+    FLOW_SCALING_MIN_MILLIPACKETS, Flavour, LEAST_RATE_INTERVAL, LEAST_WINDOW_DIVISOR,
+    MAX_MIN_PIPE_PACKETS, NETWORK_RTT_SHIFT, QUANTUM_RTT_DIVISOR, RECEIVER_DELAY_SHIFT,
+    SINGLE_ACKS, SWIFT_BETA, SWIFT_MAX_DECREASE, SWIFT_PACING_GAIN,
 };
 use crate::config::SwiftOptions;
 use crate::conn::{Conn, INFINITE};
@@ -58,10 +59,17 @@ pub(crate) struct Swift {
     scaling_range: u32,
     endpoint_target: u32,
     max_receiver_delay: u32,
-    /// The longest receiver's delay of late, in nanoseconds.
+    /// The longest delay at the receiver of late, the wait for more to acknowledge included, in
+    /// nanoseconds.
     receiver_delay: u32,
+    /// The wait for more to acknowledge in the newest round trip, in nanoseconds.
+    ack_delay: u32,
     /// The shortest network RTT of this round in nanoseconds; [`u32::MAX`] before one.
     least_rtt: u32,
+    /// BBR.MinPipeCwnd in packets: as many as make the receiver acknowledge.
+    min_pipe_packets: u8,
+    /// ACKs in a row that named one packet without a wait; `None` once the receiver has waited.
+    single_acks: Option<u8>,
 }
 
 impl Swift {
@@ -75,7 +83,36 @@ impl Swift {
             endpoint_target: nanos(options.endpoint_target),
             max_receiver_delay: nanos(options.max_receiver_delay),
             receiver_delay: 0,
+            ack_delay: 0,
             least_rtt: u32::MAX,
+            min_pipe_packets: DELAYED_ACK_PACKETS,
+            single_acks: Some(0),
+        }
+    }
+
+    /// BBR.MinPipeCwnd in packets.
+    pub(super) fn min_pipe_packets(&self) -> u64 {
+        self.min_pipe_packets.into()
+    }
+
+    /// Learns from an ACK of `acked` bytes after a wait of `ack_delay` how many packets make the
+    /// receiver acknowledge. With fewer in flight each round trip takes the whole wait; the pacer
+    /// keeps windows that are smaller.
+    ///
+    /// Receivers acknowledge every second packet as a rule (RFC 9000 section 13.2.2, RFC 9293
+    /// section 3.8.6.3). If each was acknowledged many times in a row, one is enough, which a
+    /// thousand flows to one port need. A wait says that what it acknowledged was too little.
+    fn note_ack(&mut self, ack_delay: Duration, rtt: Duration, acked: u64, smss: u64) {
+        if ack_delay.as_nanos() > rtt.as_nanos() / ACK_DELAY_RTT_DIVISOR {
+            let packets = acked.div_ceil(smss.max(1)).saturating_mul(2);
+            let packets = packets.min(MAX_MIN_PIPE_PACKETS.into()) as u8;
+            self.min_pipe_packets = self.min_pipe_packets.max(packets).max(DELAYED_ACK_PACKETS);
+            self.single_acks = None;
+        }
+        let Some(count) = &mut self.single_acks else { return };
+        *count = if acked > smss { 0 } else { count.saturating_add(1) };
+        if *count >= SINGLE_ACKS {
+            self.min_pipe_packets = 1;
         }
     }
 
@@ -197,17 +234,24 @@ fn nanos(time: Duration) -> u32 {
 
 impl<F: Flavour> Bbr3<F> {
     /// The sample with the network RTT: without the time that the packet, or its ACK, spent in the
-    /// receiver's host, and never below the connection's shortest round trip (RFC 9002 section 5.3:
-    /// a receiver that tells of more delay than there was must not make the path look shorter).
+    /// receiver's host, and without the receiver's wait for more to acknowledge.
+    ///
+    /// RFC 9002 section 5.3 goes no lower than the connection's shortest round trip, so that a
+    /// receiver that tells of more delay than there was does not make the path look shorter. But a
+    /// delay that was always there is in that round trip too. Here the network has at least a
+    /// sixteenth of the round trip, or else the shortest network RTT that was seen: the path never
+    /// becomes shorter than a sixteenth of what it is.
     #[inline]
-    pub(super) fn network_sample(&self, conn: &Conn, rs: &RateSample) -> RateSample {
+    pub(super) fn network_sample(&self, rs: &RateSample) -> RateSample {
         let (Some(swift), Some(rtt)) = (F::swift(&self.own), rs.rtt()) else { return *rs };
-        let most = Duration::from_nanos(swift.max_receiver_delay.into());
-        let held = rs.receiver_delay().min(most).min(rtt);
-        let network = (rtt - held).max(conn.sampler.min_rtt().min(rtt));
+        let least = Duration::from_nanos(rtt.as_nanos() >> NETWORK_RTT_SHIFT).min(self.min_rtt);
+        let most = (rtt - least).min(Duration::from_nanos(swift.max_receiver_delay.into()));
+        let (host, wait) = rs.delays_at_receiver();
+        let host = host.min(most);
+        let wait = wait.min(most - host);
         let mut sample = *rs;
-        sample.rtt = network;
-        sample.set_receiver_delay(held);
+        sample.rtt = rtt - host - wait;
+        sample.set_delays_at_receiver(host, wait);
         sample
     }
 
@@ -216,9 +260,11 @@ impl<F: Flavour> Bbr3<F> {
         let (min_rtt, smss, round_start) = (self.min_rtt, conn.smss, self.round_start);
         let Some(swift) = F::swift_mut(&mut self.own) else { return };
         let Some(rtt) = rs.rtt() else { return };
-        let (held, now) = (rs.receiver_delay(), rs.now);
+        let ((host, wait), now) = (rs.delays_at_receiver(), rs.now);
+        swift.ack_delay = nanos(wait);
+        swift.note_ack(wait, rtt, rs.newly_acked, smss);
         let peak = swift.receiver_delay - (swift.receiver_delay >> RECEIVER_DELAY_SHIFT);
-        let receiver_delay = nanos(held).max(peak);
+        let receiver_delay = nanos(host + wait).max(peak);
         self.is_model_new |= receiver_delay != swift.receiver_delay;
         swift.receiver_delay = receiver_delay;
 
@@ -226,15 +272,16 @@ impl<F: Flavour> Bbr3<F> {
         let size = swift.fabric.size.min(flight.saturating_mul(1 << UNIT_SHIFT));
         let target = swift.fabric_target(size, smss, min_rtt.min(rtt));
         let endpoint_target = Duration::from_nanos(swift.endpoint_target.into());
-        let least = least_window(smss, rtt + held);
-        let next_cut = now + rtt + held;
+        let least = least_window(smss, rtt + host);
+        // A cut is seen after the wait as well. That of a delayed ACK is rare and many round trips.
+        let next_cut = now + rtt + host + wait.min(endpoint_target);
         let doubles =
             matches!(self.state, State::Startup | State::ProbeBwRefill | State::ProbeBwUp);
         let most = self.max_inflight;
-        if held <= endpoint_target {
+        if host <= endpoint_target {
             swift.endpoint.grow(rs.newly_acked, smss, doubles, most);
         } else if now >= swift.endpoint.next_cut {
-            swift.endpoint.shrink(flight, held, endpoint_target, least);
+            swift.endpoint.shrink(flight, host, endpoint_target, least);
             swift.endpoint.next_cut = next_cut;
         }
         // The rate follows the windows and the newest RTT, and the window that went out of force
@@ -293,17 +340,26 @@ impl<F: Flavour> Bbr3<F> {
 
     /// The most that both windows let this flow send in: [`Rate::MAX`] without one.
     ///
-    /// Below a packet it is the window in a round trip, exactly: that is how such a window is kept.
-    /// Above it a quarter more, so that the window is the limit and the pacer spreads it.
+    /// Below BBR.MinPipeCwnd it is the window in a round trip, exactly: that is how such a window is
+    /// kept. Above it a quarter more, so that the window is the limit and the pacer spreads it. The
+    /// receiver's wait for more to acknowledge is not in that round trip: the rate would be that of
+    /// one packet in a wait.
     pub(super) fn swift_rate(&self, conn: &Conn) -> Rate {
-        let window = F::swift(&self.own).map_or(INFINITE, Swift::window);
-        let (true, Some(rtt)) = (window != INFINITE, conn.latest_rtt()) else { return Rate::MAX };
+        let (Some(swift), Some(rtt)) = (F::swift(&self.own), conn.latest_rtt()) else {
+            return Rate::MAX;
+        };
+        let window = swift.window();
+        if window == INFINITE {
+            return Rate::MAX;
+        }
+        let rtt = rtt - Duration::from_nanos(swift.ack_delay.into()).min(rtt);
         let units = Rate::from_volume(window, rtt).as_bytes_per_sec();
         let rate = Rate::from_bytes_per_sec(units >> UNIT_SHIFT);
-        if window < conn.smss << UNIT_SHIFT { rate } else { SWIFT_PACING_GAIN.of_rate(rate) }
+        let is_paced = window < self.min_pipe_cwnd(conn) << UNIT_SHIFT;
+        if is_paced { rate } else { SWIFT_PACING_GAIN.of_rate(rate) }
     }
 
-    /// Bounds C.cwnd by both windows; below one packet it is one, and the pacer does the rest.
+    /// Bounds C.cwnd by both windows; below BBR.MinPipeCwnd it is that, and the pacer does the rest.
     #[inline]
     pub(super) fn bound_cwnd_for_swift(&self, conn: &mut Conn) {
         if let Some(swift) = F::swift(&self.own) {
@@ -321,10 +377,13 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// Bytes that wait in the receiver's host: they are in flight, and not in the network.
+    /// Bytes that wait in the receiver's host: they are in flight, and not in the network. No more
+    /// than the endpoint's target has room for: above it the endpoint window is the limit, and a
+    /// delayed ACK names a few packets, however long its wait was.
     pub(super) fn volume_at_receiver(&self) -> u64 {
         let Some(swift) = F::swift(&self.own) else { return 0 };
-        self.bw.bytes_in(Duration::from_nanos(swift.receiver_delay.into()))
+        let delay = swift.receiver_delay.min(swift.endpoint_target);
+        self.bw.bytes_in(Duration::from_nanos(delay.into()))
     }
 
     /// The time at the pacing rate that C.send_quantum is, where min_rtt decides: a burst of a
@@ -427,6 +486,25 @@ mod tests {
         assert_eq!(least_window(SMSS, micros(5_000)), PACKET / 5);
         assert_eq!(least_window(SMSS, micros(80_000)), PACKET);
         assert_eq!(least_window(1, micros(1)), 1);
+    }
+
+    #[test]
+    fn as_many_packets_as_make_the_receiver_acknowledge_may_be_in_flight() {
+        let mut swift = Swift::new(&SwiftOptions::DATA_CENTER);
+        let mut after = |wait, packets, acks| {
+            (0..acks).for_each(|_| swift.note_ack(micros(wait), micros(25), packets * SMSS, SMSS));
+            swift.min_pipe_packets()
+        };
+        assert_eq!(after(0, 1, 16), 2, "quick ACKs of a TCP");
+        assert_eq!(after(0, 2, 1), 2);
+        assert_eq!(after(0, 1, 31), 2);
+        assert_eq!(after(6, 1, 1), 1, "a stack that takes a moment");
+        assert_eq!(after(0, 9, 9), 1, "lost ACKs");
+        assert_eq!(after(25_000, 1, 1), 2);
+        assert_eq!(after(0, 1, 99), 2, "it waits, when it can");
+        assert_eq!(after(1_000, 2, 1), 4);
+        assert_eq!(after(25_000, 90, 1), 10);
+        assert_eq!(after(25_000, 1, 1), 10);
     }
 
     proptest! {

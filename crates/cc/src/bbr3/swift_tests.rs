@@ -48,9 +48,9 @@ fn startup_ends_with_a_round_above_the_target() {
     assert!((bdp / 2..=2 * bdp).contains(&window), "{window} of {bdp}");
 }
 
-/// The queue of others alone is ten times the target: the window shrinks to a thousandth of a
-/// packet and no further, and packets leave all the same. When the others are gone the flow has the
-/// link again.
+/// The queue of others alone is ten times the target: the window shrinks to its least, which is a
+/// packet in 25 ms, and no further, and packets leave all the same. When the others are gone the
+/// flow has the link again.
 #[test]
 fn a_window_below_one_packet_is_kept_by_pacing() {
     let mut link = data_center(10_000);
@@ -96,17 +96,23 @@ fn a_flow_with_the_least_window_is_never_stuck() {
 }
 
 /// A receiver that takes three times the round trip and says so makes no difference to the network
-/// window, and with room for what it holds none to the rate.
+/// window, and with room for what it holds none to the rate; whether it calls that its host or ACK
+/// Delay. No shorter round trip was ever measured: not by a handshake either.
 #[test]
 fn a_busy_receiver_does_not_slow_the_network_window() {
-    let mut link = data_center(10_000);
-    link.receiver_delay = RTT.times(3);
-    link.run(MS.times(5));
-    let (permille, longest) = measure(&mut link, MS.times(20));
-    assert!(permille >= 970, "{permille}");
-    assert!(longest <= TARGET, "{longest}");
-    let min_rtt = link.bbr().min_rtt.expect("measured");
-    assert!(min_rtt <= RTT + Duration::from_micros(2), "{min_rtt}");
+    for is_host in [true, false] {
+        let mut link = Link::with(Algorithm::BbrSwift, 10_000, RTT, Config::new(1));
+        link.receiver_delay = RTT.times(3);
+        if !is_host {
+            (link.told_delay, link.told_wait) = (Some(Duration::ZERO), link.receiver_delay);
+        }
+        link.run(MS.times(5));
+        let (permille, longest) = measure(&mut link, MS.times(20));
+        assert!(permille >= 970, "{permille}");
+        assert!(longest <= TARGET, "{longest}");
+        let min_rtt = link.bbr().min_rtt.expect("measured");
+        assert!(min_rtt <= RTT + Duration::from_micros(2), "{min_rtt}");
+    }
 }
 
 /// What is in the receiver's host longer than its target shrinks the endpoint window.
@@ -124,23 +130,49 @@ fn a_receiver_above_its_target_shrinks_the_endpoint_window() {
     assert!(above * 4 < below, "{above} and {below}");
 }
 
-/// RFC 9002 section 5.3: more delay than there was does not make the path look shorter than the
-/// shortest round trip.
+/// More delay than there was does not make the path shorter than a sixteenth, and the queue that it
+/// hides is the endpoint's target at most: above it a host shrinks the endpoint window, and a wait
+/// gets no more room.
 #[test]
-fn a_receiver_cannot_make_the_path_shorter() {
-    let mut link = data_center(10_000);
-    link.told_delay = Some(Duration::from_secs(1));
-    link.run(MS.times(5));
-    assert!(link.bbr().min_rtt.expect("measured") >= RTT);
+fn a_receiver_that_exaggerates_hides_a_bounded_queue() {
+    let (second, none) = (Duration::from_secs(1), Duration::ZERO);
+    for (told, wait) in [(second, none), (none, second), (none, RTT), (second, second)] {
+        for mbit in [1_000, 10_000, 100_000] {
+            let mut link = data_center(mbit);
+            (link.told_delay, link.told_wait) = (Some(told), wait);
+            link.run(MS.times(5));
+            let (_, longest) = measure(&mut link, MS.times(20));
+            let most = SwiftOptions::DATA_CENTER.endpoint_target + link.rate.time_for(1_452);
+            assert!(longest <= most, "{told} and {wait}, {mbit} Mbit/s: {longest}");
+            let min_rtt = link.bbr().min_rtt.expect("measured");
+            assert!(min_rtt.as_nanos() >= RTT.as_nanos() / 16, "{min_rtt}");
+        }
+    }
+}
+
+/// A wait for more to acknowledge is no slow host: the endpoint window stays out of force.
+#[test]
+fn a_wait_does_not_shrink_the_endpoint_window() {
+    let cwnd_of = |host, wait| {
+        let mut link = data_center(10_000);
+        link.receiver_delay = host + wait;
+        (link.told_delay, link.told_wait) = (Some(host), wait);
+        link.run(MS.times(20));
+        link.cc.cwnd()
+    };
+    let wait = Duration::from_micros(200);
+    let (busy, waiting) = (cwnd_of(wait, Duration::ZERO), cwnd_of(Duration::ZERO, wait));
+    assert!(busy * 4 < waiting, "{busy} and {waiting}");
 }
 
 /// The other algorithms do the same whatever the receiver's delay is.
 #[test]
 fn others_ignore_the_receivers_delay() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux, Algorithm::Bbr1] {
-        let sent = |told| {
+        let sent = |told: Option<Duration>| {
             let mut link = Link::new(algorithm, 50, MS.times(10));
             link.told_delay = told;
+            link.told_wait = told.unwrap_or_default();
             link.run(Duration::from_secs(2));
             (link.delivered, link.states, link.cc.snapshot())
         };

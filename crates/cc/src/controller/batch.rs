@@ -33,6 +33,9 @@ struct Said {
     /// The part of the round trip that the receiver's host took.
     #[cfg(feature = "bbr-swift")]
     receiver_delay: Duration,
+    /// The part for which the receiver then waited on purpose.
+    #[cfg(feature = "bbr-swift")]
+    ack_delay: Duration,
     /// More was said than which packets are acknowledged.
     has_more: bool,
 }
@@ -54,6 +57,8 @@ impl<'a> AckBatch<'a> {
             timeout: false,
             #[cfg(feature = "bbr-swift")]
             receiver_delay: Duration::ZERO,
+            #[cfg(feature = "bbr-swift")]
+            ack_delay: Duration::ZERO,
             has_more: false,
         };
         Self { cc, said }
@@ -153,24 +158,25 @@ impl<'a> AckBatch<'a> {
         self.said.rtt = Some(rtt);
     }
 
-    /// The part of this ACK's round trip that the newest acknowledged packet, or its ACK, spent in
-    /// the receiver's host and not in the network: from the packet's arrival at the network
-    /// interface to the departure of the ACK. QUIC's ACK Delay (RFC 9000 section 19.3, as RFC 9002
-    /// section 5.3 takes it out of the round trip) is it as far as the receiver measures it; Swift
-    /// calls it the endpoint's delay, measured with timestamps of the interface.
+    /// The part of this ACK's round trip for which the newest acknowledged packet, or its ACK, was
+    /// in the receiver's host because the host was busy: from the packet's arrival at the network
+    /// interface to the transport, and from the transport to the interface. Swift calls it the
+    /// endpoint's delay and measures it with timestamps of the interface. The time for which the
+    /// receiver held the ACK back on purpose is not in it: that is [`Self::ack_delay`].
     ///
-    /// `bbr-swift` takes the round trip without it, up to [`crate::SwiftOptions`]'
-    /// `max_receiver_delay` and never below the connection's shortest round trip, for the network's.
-    /// The others ignore it, as does a build without the feature `bbr-swift`. Without this call the
-    /// receiver took no time.
+    /// `bbr-swift` takes the round trip without both, up to [`crate::SwiftOptions`]'
+    /// `max_receiver_delay`, for the network's, and compares this part alone with the endpoint's
+    /// target. The others ignore it, as does a build without the feature `bbr-swift`. Without this
+    /// call the host took no time.
     ///
     /// ```
     /// # use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant};
     /// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), Instant::default());
     /// # let packet = cc.on_sent(Instant::default(), 1200);
-    /// let mut ack = cc.ack(Instant::from_nanos(80_000));
+    /// let mut ack = cc.ack(Instant::from_nanos(180_000));
     /// ack.acked(&packet);
-    /// ack.receiver_delay(Duration::from_micros(50)); // 30 us in the network
+    /// ack.receiver_delay(Duration::from_micros(50)); // 130 us in the network, and waiting
+    /// ack.ack_delay(Duration::from_micros(100)); // 30 us in the network
     /// ack.finish();
     /// ```
     #[inline]
@@ -178,6 +184,24 @@ impl<'a> AckBatch<'a> {
         #[cfg(feature = "bbr-swift")]
         {
             self.said.receiver_delay = delay;
+        }
+        #[cfg(not(feature = "bbr-swift"))]
+        let _ = delay;
+    }
+
+    /// The part of this ACK's round trip for which the receiver's transport held the ACK of the
+    /// newest acknowledged packet back, to acknowledge more with it: a delayed ACK (RFC 9000 section
+    /// 13.2.1, RFC 9293 section 3.8.6.3). QUIC's ACK Delay (RFC 9000 section 19.3) goes here: it
+    /// cannot tell this wait from a busy host.
+    ///
+    /// `bbr-swift` takes it out of the round trip, as RFC 9002 section 5.3 does, and does not take
+    /// the host for a slow one; see [`Self::receiver_delay`]. The others ignore it, as does a build
+    /// without the feature `bbr-swift`. Without this call the receiver did not wait.
+    #[inline]
+    pub fn ack_delay(&mut self, delay: Duration) {
+        #[cfg(feature = "bbr-swift")]
+        {
+            self.said.ack_delay = delay;
         }
         #[cfg(not(feature = "bbr-swift"))]
         let _ = delay;
@@ -265,7 +289,7 @@ impl Controller {
         rs.newly_acked_after_recovery = said.newly_acked - said.acked_before_recovery;
         rs.prior_inflight = said.prior_inflight;
         #[cfg(feature = "bbr-swift")]
-        rs.set_receiver_delay(said.receiver_delay);
+        rs.set_delays_at_receiver(said.receiver_delay, said.ack_delay);
         rs
     }
 

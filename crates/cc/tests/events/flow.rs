@@ -76,7 +76,7 @@ impl Flow {
             resynced: false,
             last: Last::Other,
         };
-        flow.raise_bound(flow.floor());
+        flow.raise_bound(flow.highest_floor());
         flow
     }
 
@@ -191,7 +191,16 @@ impl Flow {
             rtt.into_iter().for_each(|rtt| ack.rtt(RttSample::Exact(rtt)));
             // Any part of the round trip, and sometimes more than that.
             if flags & 128 == 128 {
-                ack.receiver_delay(Duration::from_nanos(u64::from(count) << (from % 32)));
+                let delay = Duration::from_nanos(u64::from(count) << (from % 32));
+                // In the host, by the receiver's choice, or both.
+                match from % 4 {
+                    1 => ack.ack_delay(delay),
+                    3 => {
+                        ack.receiver_delay(delay);
+                        ack.ack_delay(delay);
+                    }
+                    _ => ack.receiver_delay(delay),
+                }
             }
         });
         self.count_acked(&packets);
@@ -241,7 +250,7 @@ impl Flow {
             self.last_ack = self.now;
         }
         self.raise_bound(self.window_bound.saturating_add(bytes));
-        self.raise_bound(self.floor());
+        self.raise_bound(self.highest_floor());
         if self.conserves_packets() {
             self.raise_bound(self.cc.inflight().saturating_add(bytes));
         }
@@ -297,7 +306,7 @@ impl Flow {
         self.config.smss = smss;
         self.smss = u64::from(smss);
         self.cc.on_mtu_update(self.now, smss, &self.config);
-        self.raise_bound(self.cc.initial_cwnd().max(self.floor()));
+        self.raise_bound(self.cc.initial_cwnd().max(self.highest_floor()));
     }
 
     fn change_path(&mut self, migrates: bool) {
@@ -389,7 +398,12 @@ impl Flow {
         self.cc.algorithm().name().starts_with("bbr1")
     }
 
-    /// BBR.MinPipeCwnd, which is one packet in bbr-swift, or RFC 9002's kMinimumWindow.
+    /// The most that [`Self::floor`] may be: bbr-swift's follows the receiver's waits.
+    fn highest_floor(&self) -> u64 {
+        if self.cc.algorithm().name() == "bbr-swift" { 10 * self.smss } else { self.floor() }
+    }
+
+    /// BBR.MinPipeCwnd, which is one packet at least in bbr-swift, or RFC 9002's kMinimumWindow.
     pub(super) fn floor(&self) -> u64 {
         if self.cc.algorithm().name() == "bbr-swift" {
             return self.smss;

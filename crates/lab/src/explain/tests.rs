@@ -63,6 +63,20 @@ fn what_an_amendment_ended_is_not_said_to_be_a_plateau_of_three_rounds() {
 }
 
 #[test]
+fn delays_are_the_reasons_of_bbr_swift() {
+    let text = "cc = \"bbr-swift\"\nduration = \"30ms\"\n\
+        path = { rate = \"1gbit\", rtt = \"25us\", buffer = \"4MB\" }\n\
+        flow = [{ ack_every = 1, jitter = \"1us\" }]\n";
+    let s = tell(&plan(text), 0, 0, BackendChoice::SIM, &AtomicBool::new(false)).expect("a story");
+    assert!(find(&s, "Drain").why.contains("longer than its target for each packet of a round"));
+    let ends: Vec<_> = s.chapters.windows(2).filter(|w| w[0].state == "ProbeBW_UP").collect();
+    assert!(ends.iter().any(|w| w[1].why.contains("the network took longer than its target: the")));
+    for why in s.chapters.iter().map(|c| &c.why) {
+        assert!(!why.contains("lost") && !why.contains("Reno would"), "{why}");
+    }
+}
+
+#[test]
 fn a_fixed_rate_has_no_window() {
     let text = story("fixed:20mbit", 4.0, 0.0).to_text();
     assert!(text.contains("a rate and no window") && !text.contains("window of"), "{text}");

@@ -12,6 +12,12 @@ const FULL_PACKET: u64 = 1500;
 /// `bbr3x` did.
 const PLATEAU: u32 = 3;
 
+/// The flavour with Swift's law, which ends Startup and UP by delays.
+const SWIFT: &str = "bbr-swift";
+
+/// The number of rounds at which it probes.
+const SWIFT_PROBE_ROUNDS: u64 = 63;
+
 /// A change of state.
 pub(super) struct StateChange<'a> {
     /// Just before.
@@ -58,7 +64,7 @@ fn bbr(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot, truth: &T
             let rounds = after.round_count.saturating_sub(after.drain_start_round);
             // Only the draft's Drain gives up, after three rounds. Linux's does not, nor does
             // BBRv1's.
-            if matches!(c.after.algorithm, "bbr3" | "bbr3x") && rounds > 3 {
+            if matches!(c.after.algorithm, "bbr3" | "bbr3x" | SWIFT) && rounds > 3 {
                 format!(
                     "{inflight} are still in flight after {rounds} rounds: the bandwidth was overestimated"
                 )
@@ -99,6 +105,11 @@ fn bbr(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot, truth: &T
 
 fn time_to_probe(c: &StateChange<'_>, after: &BbrSnapshot) -> String {
     let rounds = after.rounds_since_probe_up;
+    // It counts from a random number on, so that it is 63 after 32 to 63 rounds.
+    if c.after.algorithm == SWIFT && rounds >= SWIFT_PROBE_ROUNDS {
+        return "time for a probe: 32 to 63 rounds since the last one, by chance, are over"
+            .to_owned();
+    }
     // The draft's 63 rounds, or as many as there are packets in a BDP.
     let window = after.bdp.min(c.before.cwnd) / FULL_PACKET;
     if rounds >= window.min(63) {
@@ -127,6 +138,11 @@ fn startup_ended(
         };
         return format!("{lost}; {believed}");
     }
+    if c.after.algorithm == SWIFT && after.full_bw_count < PLATEAU {
+        return format!(
+            "the pipe is full: the network took longer than its target for each packet of a round; {believed}"
+        );
+    }
     format!(
         "the pipe is full: three rounds brought no 25 % more than {}; {believed}",
         mbit(after.full_bw.as_bits_per_sec())
@@ -135,6 +151,18 @@ fn startup_ended(
 
 fn probe_ended(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot) -> String {
     let lost = c.after.lost.saturating_sub(c.entered.lost);
+    // Swift's law ends a probe without a bound of the long term.
+    if c.after.algorithm == SWIFT
+        && after.prev_probe_too_high
+        && after.inflight_longterm == before.inflight_longterm
+    {
+        let window =
+            after.inflight_shortterm.map_or_else(String::new, |w| format!(", now {}", bytes(w)));
+        return format!(
+            "the network took longer than its target: the probe ends after {}, and the window shrinks{window}",
+            ms(c.lasted)
+        );
+    }
     if after.prev_probe_too_high {
         let bound = after
             .inflight_longterm

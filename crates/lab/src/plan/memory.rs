@@ -276,7 +276,8 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
         let of_flow = first..=last.min(links.len() - 1);
         let slowest = of_flow.min_by(|a, b| links[*a].rate.total_cmp(&links[*b].rate)).unwrap_or(0);
         let link = &links[slowest];
-        let rtt = rtt + seconds(flow.extra_rtt);
+        // What waits in the receiver's host is under way as well.
+        let rtt = rtt + seconds(flow.extra_rtt) + seconds(flow.receiver_delay);
         let packet = f64::from(flow.cc.smss.max(1));
         held[slowest] = held[slowest].max(OVERSHOOT * (link.rate * rtt + link.buffer));
         smallest[slowest] = smallest[slowest].min(packet);

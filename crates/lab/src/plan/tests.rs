@@ -477,3 +477,20 @@ fn a_field_that_nothing_takes_is_refused_with_its_line() {
     );
     assert!(said.contains("x.toml:6: path.steps: they change a rate"), "{said}");
 }
+
+/// What waits in a receiver's host for 100 s is a gigabyte at 10 Gbit/s.
+#[test]
+fn packets_in_a_receivers_host_are_counted_as_memory() {
+    for cc in ["fixed:10gbit", "bbr3", "bbr-swift"] {
+        let within = |delay: &str| {
+            let p = plan(&format!(
+                "path = {{ rate = \"10gbit\", rtt = \"1ms\" }}\nduration = \"8s\"\n\
+                 flow = [{{ cc = \"{cc}\", receiver_delay = \"{delay}\" }}]\n"
+            ));
+            p.jobs_within(100_000_000, 1, None, "x.toml")
+        };
+        assert_eq!(within("1ms"), Ok(1), "{cc}");
+        let error = within("100s").expect_err(cc).to_string();
+        assert!(error.contains("--max-memory") && error.lines().count() == 1, "{error}");
+    }
+}

@@ -168,6 +168,9 @@ pub(super) fn flow_config(
     Ok(flow)
 }
 
+/// The longest target of bbr-swift: the core counts it in 32 bits of nanoseconds.
+const MAX_TARGET: Duration = Duration::from_secs(4);
+
 /// Reads bbr-swift's targets. The first has the hops in it.
 fn swift(table: &FlowTable, algorithm: Algorithm, field: &str) -> Result<SwiftOptions, Wrong> {
     let fields = [
@@ -181,6 +184,11 @@ fn swift(table: &FlowTable, algorithm: Algorithm, field: &str) -> Result<SwiftOp
     };
     if algorithm != Algorithm::BbrSwift {
         let why = "only bbr-swift has it; write cc = \"bbr-swift\" too, or leave it out";
+        return Err(Wrong::new(format!("{field}.{name}"), why));
+    }
+    if let Some((name, _)) = fields.iter().find(|(_, time)| time.is_some_and(|t| t.0 > MAX_TARGET))
+    {
+        let why = "above 4s, which is the longest target of bbr-swift; write a shorter one";
         return Err(Wrong::new(format!("{field}.{name}"), why));
     }
     let of = |time: Option<Time>, standard| time.map_or(standard, |t| t.0);

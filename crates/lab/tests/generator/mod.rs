@@ -85,12 +85,13 @@ pub(crate) fn scenario(chance: &mut Chance) -> String {
 }
 
 fn algorithm(chance: &mut Chance) -> String {
-    match chance.number(0, 6) {
+    match chance.number(0, 7) {
         0 => "bbr3-linux".to_owned(),
         1 => "bbr1".to_owned(),
         2 => "cubic".to_owned(),
         3 => "reno".to_owned(),
         4 => format!("fixed:{}kbit", chance.spread(10, 4)),
+        5 => "bbr-swift".to_owned(),
         _ => "bbr3".to_owned(),
     }
 }
@@ -245,7 +246,15 @@ fn element(chance: &mut Chance, ms: u64) -> String {
 fn flow(chance: &mut Chance, file: &mut String, links: u64, ms: u64) {
     let mut flow = Fields::default();
     if chance.once_in(2) {
-        flow.text("cc", algorithm(chance));
+        let cc = algorithm(chance);
+        if cc == "bbr-swift" {
+            for option in ["swift_target", "swift_range", "swift_endpoint"] {
+                if chance.once_in(2) {
+                    flow.text(option, format!("{}us", chance.spread(1, 5)));
+                }
+            }
+        }
+        flow.text("cc", cc);
     }
     if chance.once_in(3) {
         flow.bare("count", chance.number(1, 4));
@@ -281,6 +290,9 @@ fn flow(chance: &mut Chance, file: &mut String, links: u64, ms: u64) {
     }
     if chance.once_in(6) {
         flow.bare("ack_every", chance.number(1, 12));
+    }
+    if chance.once_in(6) {
+        flow.text("receiver_delay", format!("{}us", chance.spread(1, 5)));
     }
     if links > 1 && chance.once_in(2) {
         let first = chance.number(0, links - 1);

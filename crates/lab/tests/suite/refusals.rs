@@ -40,6 +40,24 @@ fn a_stack_refuses_what_it_does_not_have() {
     }
 }
 
+/// The core would cut a longer one at 4.29 s.
+#[test]
+fn a_target_of_bbr_swift_is_at_most_four_seconds() {
+    for field in ["swift_target", "swift_range", "swift_endpoint"] {
+        let parse = |time: &str| {
+            let text = format!(
+                "path = {{ rate = \"10mbit\", rtt = \"1s\" }}\n[[flow]]\ncc = \"bbr-swift\"\n\
+                 {field} = \"{time}\"\n"
+            );
+            Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default())
+        };
+        assert!(parse("4s").is_ok());
+        let says = format!("x.toml:4: flow[0].{field}: above 4s, which is the longest target");
+        let error = parse("5s").expect_err(&says).to_string();
+        assert!(error.starts_with(&says) && error.lines().count() == 1, "{error}");
+    }
+}
+
 #[test]
 fn a_handshake_is_not_asked_to_wait_for_a_flow_of_half_a_minute() {
     let text =

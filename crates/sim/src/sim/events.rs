@@ -107,10 +107,6 @@ impl Sim {
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else {
             return self.on_answer(data);
         };
-        if data.chunk().id == Chunk::HANDSHAKE.id {
-            let bytes = flow.config.handshake_bytes();
-            return self.send_back(data.flow, bytes, Up::Handshake);
-        }
         if let Some(host) = &mut flow.host {
             let due = host.hold(now, *data, ecn);
             return self.arm(Timer::Receiver, data.flow, due);
@@ -140,6 +136,10 @@ impl Sim {
     fn take_in<const UP: bool>(&mut self, data: &Data, ecn: Ecn, arrived: Instant) {
         let now = self.now;
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
+        if data.chunk().id == Chunk::HANDSHAKE.id {
+            let bytes = flow.config.handshake_bytes();
+            return self.send_back(data.flow, bytes, Up::Handshake);
+        }
         let rtt = flow.sender.smoothed_rtt();
         let latency = self.latency_ns.of(flow.parent.unwrap_or(data.flow) as usize);
         let ack = flow.receiver.on_packet((now, arrived), data, ecn, rtt, |_, written| {

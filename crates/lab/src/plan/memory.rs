@@ -268,6 +268,8 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
     let mut held = vec![0.0_f64; links.len()];
     let mut smallest = vec![f64::INFINITY; links.len()];
     let mut wanted = vec![0.0_f64; links.len()];
+    // The longest delay of a receiver's host, and its flow.
+    let mut hosts = vec![(0.0_f64, 0); links.len()];
     for (i, flow) in config.flows.iter().enumerate() {
         let (first, last) = match flow.direction {
             Direction::Down => flow.route.map_or((0, last_link), |r| (r.first, r.last)),
@@ -279,6 +281,10 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
         // What waits in the receiver's host is under way as well.
         let rtt = rtt + seconds(flow.extra_rtt) + seconds(flow.receiver_delay);
         let packet = f64::from(flow.cc.smss.max(1));
+        let host = (seconds(flow.receiver_delay), i);
+        if host.0 > hosts[slowest].0 {
+            hosts[slowest] = host;
+        }
         held[slowest] = held[slowest].max(OVERSHOOT * (link.rate * rtt + link.buffer));
         smallest[slowest] = smallest[slowest].min(packet);
         wanted[slowest] += OVERSHOOT * most_of(flow);
@@ -294,6 +300,10 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
             copies if copies > 100.0 => {
                 let why = format!("every packet becomes {}", self::count(copies));
                 (format!("path.{copies_field}"), why)
+            }
+            _ if links[i].rate * hosts[i].0 > links[i].buffer + links[i].rate * rtt => {
+                let why = format!("some {} packets are in its host", count(packets));
+                (format!("flow[{}].receiver_delay", hosts[i].1), why)
             }
             _ if links[i].rate * rtt > links[i].buffer => {
                 let why = format!("some {} packets are under way", count(packets));

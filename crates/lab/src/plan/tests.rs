@@ -491,6 +491,7 @@ fn packets_in_a_receivers_host_are_counted_as_memory() {
         };
         assert_eq!(within("1ms"), Ok(1), "{cc}");
         let error = within("100s").expect_err(cc).to_string();
+        assert!(error.starts_with("x.toml:3: flow[0].receiver_delay: some "), "{error}");
         assert!(error.contains("--max-memory") && error.lines().count() == 1, "{error}");
     }
 }

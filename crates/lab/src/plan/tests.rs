@@ -298,7 +298,7 @@ fn what_is_wrong_with_an_option_names_it_on_one_line() {
             "--flows: 10001 flows are more than a run can have; write 10000 or fewer",
         ),
         (says(|o| o.duration = "0s".to_owned()), "--duration: must be greater than 0"),
-        (says(|o| o.bytes = Some("0".to_owned())), "--bytes: bytes of 0"),
+        (says(|o| o.bytes = Some("0".to_owned())), "--bytes: bytes must be greater than 0"),
         (says(|o| (o.flows, o.stagger) = (11, "1s".to_owned())), "--stagger: a flow starts at 10s"),
     ] {
         assert!(said.starts_with("--") && said.contains(wanted) && !said.contains('\n'), "{said}");
@@ -390,7 +390,10 @@ fn more_than_a_run_could_get_through_is_refused() {
             "cc = \"bbr3\"\n[[cross]]\nrate = \"1tbit\"\npacket = \"1B\"\n",
             "cross[0].rate: makes 125000000000 packets a second, the most is 10000000",
         ),
-        ("[[flow]]\ncc = \"bbr3\"\ninitial_cwnd = \"0B\"\n", "flow[0].initial_cwnd: 0 and nothing"),
+        (
+            "[[flow]]\ncc = \"bbr3\"\ninitial_cwnd = \"0B\"\n",
+            "flow[0].initial_cwnd: must be greater than 0",
+        ),
     ] {
         let said = wrong(&format!("duration = \"2s\"\n{PATH}{tables}"));
         assert!(said.contains(says), "{said}");

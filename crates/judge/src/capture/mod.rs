@@ -1,6 +1,6 @@
 //! The story of a flow that somebody captured, on a path that nobody knows.
 //!
-//! A file of packets or a sender's log becomes a [`flow::Flow`], a stream of events from the
+//! A file of packets or a sender's log becomes a `flow::Flow`, a stream of events from the
 //! sender's view. All that comes after is the same for each kind of file: figures, the kind of
 //! algorithm, the defects that the flow proves, and what cannot be known from it.
 

@@ -110,7 +110,7 @@ fn what_cannot_be_loaded_or_measured_is_told_in_one_line() {
         ("load bbr3 bbr3x --name b", 2, "--name is the name of one"),
         ("use reno --cgroup /proc", 2, "/proc is no directory of a cgroup of version 2"),
         ("use --off --cgroup /proc", 2, "/proc is no directory of a cgroup of version 2"),
-        ("figures --duration 0s", 2, "--duration is 0"),
+        ("figures --duration 0s", 2, "--duration must be greater than 0"),
     ] {
         let line: Vec<&str> = std::iter::once("kernel").chain(line.split(' ')).collect();
         let said = run(fullpipe(Path::new("/"), &line));

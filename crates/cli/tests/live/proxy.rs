@@ -17,14 +17,15 @@ fullpipe_testkit::tests! {
     []
         the_end_of_each_direction_is_passed_on_by_itself,
         a_reset_is_passed_on_both_ways,
-        a_reset_is_passed_on_past_data_that_nobody_takes,
-        a_side_that_takes_nothing_stops_the_other,
         connections_beyond_the_limit_and_without_a_target_are_reset,
         what_is_on_its_way_ends_after_ctrl_c,
         a_second_ctrl_c_resets,
         a_client_that_leaves_before_there_is_a_connection_keeps_no_place;
     [Ip] both_sides_have_the_kernels_algorithm;
-    timed [Root] an_address_that_drops_everything_leaves_time_for_the_next;
+    long []
+        a_reset_is_passed_on_past_data_that_nobody_takes,
+        a_side_that_takes_nothing_stops_the_other;
+    long timed [Root] an_address_that_drops_everything_leaves_time_for_the_next;
     [Root, Tun, Ip] it_ends_with_its_device;
     long [Root, Tun, Ip] what_our_tcp_has_to_deliver_is_delivered_after_ctrl_c;
     [Root, Tun, Ip, Curl] curl_gets_a_file_past_our_tcp;

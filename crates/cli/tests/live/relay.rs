@@ -25,7 +25,7 @@ fullpipe_testkit::tests! {
     [SecondLoopback] clients_are_kept_apart;
     [Tcpdump] tcpdump_reads_a_capture;
     long [SecondLoopback] a_download_survives_a_new_address;
-    timed [] two_clients_share_the_path_and_each_gets_its_own;
+    long timed [] two_clients_share_the_path_and_each_gets_its_own;
 }
 
 /// Two files, a server that serves them, and a copy of the command, all where anybody may read and

@@ -74,7 +74,8 @@ fn the_limits_of_bbr3x_in_shallow_buffers_and_among_many_are_met_or_known_not_to
 }
 
 fullpipe_testkit::tests! {
-    timed [] over_quic_runs_of_a_file_share_their_path;
-    long timed [] over_quic_a_path_changes_with_time_and_windows_are_measured;
+    long timed []
+        over_quic_runs_of_a_file_share_their_path,
+        over_quic_a_path_changes_with_time_and_windows_are_measured;
     long [] the_limits_of_bbr3x_in_shallow_buffers_and_among_many_are_met_or_known_not_to_be;
 }

@@ -68,12 +68,16 @@ fn number(value: &Value) -> Option<f64> {
     .filter(|n| n.is_finite())
 }
 
+/// QUIC's numbers are below this (RFC 9000 section 16), and no other number of a log is larger.
+const MOST_WHOLE: u64 = 1 << 62;
+
 fn whole(value: &Value) -> Option<u64> {
     match value {
         Value::Number(n) => n.as_u64(),
         Value::String(text) => text.parse().ok(),
         _ => None,
     }
+    .filter(|n| *n < MOST_WHOLE)
 }
 
 /// The first of these fields that there is.
@@ -153,7 +157,7 @@ impl Reader {
     pub(super) fn samples(&self) -> Option<(u64, u64)> {
         let numbers = self.sent_numbers.values().max_by_key(|numbers| numbers.count)?;
         let all = numbers.last - numbers.first + 1;
-        (numbers.count < all * 4 / 5 && self.flow.sent.len() > 10).then_some((numbers.count, all))
+        (numbers.count < all - all / 5 && self.flow.sent.len() > 10).then_some((numbers.count, all))
     }
 
     pub(super) fn event(&mut self, event: &Value) {

@@ -32,9 +32,15 @@ pub(super) struct Frame<'a> {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Remarks(BTreeSet<String>);
 
+/// The most remarks on a file.
+const MOST_REMARKS: usize = 20;
+
 impl Remarks {
     pub(super) fn add(&mut self, text: String) {
-        self.0.insert(text);
+        // A damaged file may have any number of different ones.
+        if self.0.len() < MOST_REMARKS {
+            self.0.insert(text);
+        }
     }
 
     pub(super) fn into_vec(self) -> Vec<String> {
@@ -189,6 +195,9 @@ impl Interface {
     }
 }
 
+/// The most interfaces of a section: the library keeps each with its options.
+const MOST_INTERFACES: usize = 65_536;
+
 fn pcapng(
     content: Box<dyn BufRead + Send>,
     remarks: &mut Remarks,
@@ -200,6 +209,11 @@ fn pcapng(
     while let Some(block) = reader.next_block() {
         match block {
             Ok(Block::SectionHeader(_)) => interfaces.clear(),
+            Ok(Block::InterfaceDescription(_)) if interfaces.len() >= MOST_INTERFACES => {
+                return Err(CaptureError(format!(
+                    "it has more than {MOST_INTERFACES} interfaces in a section: it is damaged"
+                )));
+            }
             Ok(Block::InterfaceDescription(block)) => {
                 interfaces.push(Interface::of(&block, remarks));
             }

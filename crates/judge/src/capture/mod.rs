@@ -185,16 +185,17 @@ fn flows(path: &Path) -> Result<Vec<Listed>, CaptureError> {
     }
 }
 
-fn chosen<'a>(flows: &'a [Listed], choice: &Choice) -> Result<&'a Listed, CaptureError> {
+/// The place of the chosen one in the list.
+fn chosen(flows: &[Listed], choice: &Choice) -> Result<usize, CaptureError> {
     let found = match choice {
-        Choice::Largest => flows.first(),
-        Choice::Number(n) => flows.get(n - 1),
-        Choice::Ends(a, b) => flows.iter().find(|flow| {
+        Choice::Largest => Some(0),
+        Choice::Number(n) => n.checked_sub(1),
+        Choice::Ends(a, b) => flows.iter().position(|flow| {
             let ends = [flow.sender, flow.receiver];
             ends.contains(&Some(*a)) && b.is_none_or(|b| ends.contains(&Some(b)) && b != *a)
         }),
     };
-    found.ok_or_else(|| {
+    found.filter(|place| *place < flows.len()).ok_or_else(|| {
         let first: Vec<String> = flows.iter().take(5).map(Listed::name).collect();
         let more = if flows.len() > 5 { " …" } else { "" };
         CaptureError(format!(
@@ -208,8 +209,8 @@ fn chosen<'a>(flows: &'a [Listed], choice: &Choice) -> Result<&'a Listed, Captur
 /// The flow of a capture, and all flows of the file.
 fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usize), CaptureError> {
     let listed = flows(path)?;
-    let one = chosen(&listed, choice)?;
-    let number = listed.iter().position(|f| f == one).unwrap_or(0);
+    let number = chosen(&listed, choice)?;
+    let one = &listed[number];
     let flow = read_flow(path, one)?;
     // A file of both ends has each flow twice, and the sender's end shows more.
     if *choice == Choice::Largest && flow.place != Place::Sender {
@@ -218,11 +219,10 @@ fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usiz
                 && other.interface != one.interface
                 && other.data_bytes * 10 >= one.data_bytes * 9
         };
-        if let Some(twin) = listed.iter().find(is_other) {
-            let other = read_flow(path, twin)?;
+        if let Some(twin) = listed.iter().position(|other| is_other(&other)) {
+            let other = read_flow(path, &listed[twin])?;
             if other.place == Place::Sender {
-                let number = listed.iter().position(|f| f == twin).unwrap_or(0);
-                return Ok((other, listed, number));
+                return Ok((other, listed, twin));
             }
         }
     }
@@ -250,7 +250,8 @@ fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
         backwards += u64::from(frame.at_ns < newest_ns);
         newest_ns = newest_ns.max(frame.at_ns);
         let start_ns = *start_ns.get_or_insert(frame.at_ns);
-        let at_s = frame.at_ns.saturating_sub(start_ns) as f64 / 1e9;
+        // One that comes later in the file may have left before; the first time is taken off below.
+        let at_s = (i128::from(frame.at_ns) - i128::from(start_ns)) as f64 / 1e9;
         let is_data_way = packet.from == sender;
         match packet.transport {
             Transport::Tcp(tcp) => {
@@ -261,6 +262,10 @@ fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
             }
         }
     })?;
+    let times = segments.iter().map(|s| s.at_s).chain(datagrams.iter().map(|d| d.at_s));
+    let first_s = times.fold(0.0, f64::min);
+    segments.iter_mut().for_each(|s| s.at_s -= first_s);
+    datagrams.iter_mut().for_each(|d| d.at_s -= first_s);
     let mut flow = if key.is_udp {
         datagrams.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         udp::flow(&datagrams)
@@ -311,7 +316,6 @@ fn read_qlog(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usize),
         packets: log.packets(),
     };
     let listed: Vec<Listed> = logs.iter().map(listed).collect();
-    let one = chosen(&listed, choice)?;
-    let number = listed.iter().position(|f| f == one).unwrap_or(0);
+    let number = chosen(&listed, choice)?;
     Ok((finished(logs.swap_remove(number).flow())?, listed, number))
 }

@@ -39,6 +39,10 @@ pub(super) struct Tcp {
     pub(super) scale: Option<u8>,
 }
 
+/// The longest packet whose header has no length: a host may hold that much in one before it is
+/// divided.
+const MOST_UNDIVIDED: u32 = 1 << 20;
+
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
@@ -62,7 +66,7 @@ impl<'a> Packet<'a> {
                     let address = |at: usize| <[u8; 4]>::try_from(&head[at..at + 4]).ok();
                     let total = u32::from(u16_at(head, 2)?);
                     // A segment before it is divided may be too long for the field, which is 0.
-                    let total = if total == 0 { length } else { total };
+                    let total = if total == 0 { length.min(MOST_UNDIVIDED) } else { total };
                     let ends = (address(12)?.into(), address(16)?.into());
                     (head[9], head[1] & 3, ends.0, ends.1, usize::from(head[0] & 15) * 4, total)
                 }
@@ -70,7 +74,8 @@ impl<'a> Packet<'a> {
                     let head: &[u8; 40] = ip.get(..40)?.try_into().ok()?;
                     let address = |at: usize| <[u8; 16]>::try_from(&head[at..at + 16]).ok();
                     let payload = u32::from(u16_at(head, 4)?);
-                    let total = if payload == 0 { length } else { payload + 40 };
+                    let total =
+                        if payload == 0 { length.min(MOST_UNDIVIDED) } else { payload + 40 };
                     let ends = (address(8)?.into(), address(24)?.into());
                     (head[6], head[1] >> 4 & 3, ends.0, ends.1, 40, total)
                 }

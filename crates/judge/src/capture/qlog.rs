@@ -15,8 +15,13 @@ use super::file::open;
 use super::flow::{Acked, Flow, Place, Sent};
 use super::{CaptureError, MOST_PACKETS};
 
-/// The most of a log that is read, unpacked: one JSON document is in memory as a whole.
-const MOST_BYTES: u64 = 1 << 30;
+/// The most of a JSON document that is read, unpacked: it is in memory as a whole, in up to sixteen
+/// times its bytes.
+const MOST_BYTES: u64 = 1 << 27;
+/// The most of one event of a sequence.
+const MOST_EVENT_BYTES: usize = 1 << 24;
+/// The most traces of a document.
+const MOST_TRACES: usize = 10_000;
 
 /// The beginning of a text in a JSON sequence (RFC 7464).
 const SEPARATOR: u8 = 0x1E;
@@ -54,11 +59,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Log>, CaptureError> {
                 "its first record is no JSON; a qlog begins with its version and its trace",
             );
         };
-        vec![sequence(&head, content)?]
+        vec![sequence(&head, content.into_inner())?]
     } else {
         let more = content.read_to_end(&mut first).map_err(cannot)?;
         if content.limit() == 0 {
-            return refuse("it has more than 1 GiB; write it as JSON-SEQ, or a shorter one");
+            return refuse("it has more than 128 MiB; write it as JSON-SEQ, or a shorter one");
         }
         // Many are one line, which is read already.
         document(if more == 0 { head } else { serde_json::from_slice(text_of(&first)) }, &first)?
@@ -97,7 +102,7 @@ fn sequence(head: &Value, mut content: impl BufRead) -> Result<Log, CaptureError
     let mut is_cut = false;
     loop {
         record.clear();
-        match content.read_until(b'\n', &mut record) {
+        match content.by_ref().take(MOST_EVENT_BYTES as u64).read_until(b'\n', &mut record) {
             Ok(0) => break,
             Ok(_) => {}
             Err(e) => {
@@ -112,7 +117,9 @@ fn sequence(head: &Value, mut content: impl BufRead) -> Result<Log, CaptureError
         match serde_json::from_slice(text) {
             Ok(event) => reader.event(&event),
             // The last one may be cut.
-            Err(_) if record.last() != Some(&b'\n') => is_cut = true,
+            Err(_) if record.last() != Some(&b'\n') && record.len() < MOST_EVENT_BYTES => {
+                is_cut = true;
+            }
             Err(_) => reader.damaged += 1,
         }
     }
@@ -143,6 +150,9 @@ fn document(read: serde_json::Result<Value>, text: &[u8]) -> Result<Vec<Log>, Ca
     let Some(traces) = document.get("traces").and_then(Value::as_array) else {
         return refuse("it has no traces");
     };
+    if traces.len() > MOST_TRACES {
+        return refuse(format!("it has more than {MOST_TRACES} traces"));
+    }
     let logs = traces.iter().map(|trace| {
         let mut reader = Reader::new(trace);
         let events = trace.get("events").and_then(Value::as_array);
@@ -156,7 +166,8 @@ fn title(head: &Value, trace: &Value) -> String {
     let group = trace.pointer("/common_fields/group_id").or(trace.pointer("/common_fields/ODCID"));
     let named = [trace.get("title"), head.get("title"), group];
     let named = named.into_iter().flatten().find_map(Value::as_str).filter(|text| !text.is_empty());
-    named.unwrap_or("a trace without a name").chars().take(80).collect()
+    let shown = |c: char| if c.is_control() { '\u{FFFD}' } else { c };
+    named.unwrap_or("a trace without a name").chars().map(shown).take(80).collect()
 }
 
 impl Log {

@@ -129,13 +129,16 @@ pub(super) fn flow(segments: &[Segment], placed: &Placed) -> Flow {
     reader.finish(syn.is_some(), data().any(|s| s.tcp.timestamps.is_some()), placed)
 }
 
+/// The least data of a full packet: what fits into IPv4's least MTU of 68 bytes.
+const LEAST_BYTES: u32 = 28;
+
 /// Bytes of data in a full packet: what both ends agreed on, otherwise the most usual size.
 fn packet_bytes(segments: &[Segment]) -> u32 {
     let mss = segments.iter().filter_map(|s| s.tcp.mss).min().map(u32::from);
     let with_options = |s: &Segment| if s.tcp.timestamps.is_some() { 12 } else { 0 };
     let data = || segments.iter().filter(|s| s.is_data_way && s.tcp.payload > 0);
     if let (Some(mss), Some(first)) = (mss, data().next()) {
-        return mss.saturating_sub(with_options(first)).max(1);
+        return mss.saturating_sub(with_options(first)).max(LEAST_BYTES);
     }
     let mut counts = BTreeMap::<u32, u64>::new();
     data()
@@ -223,10 +226,21 @@ impl Reader {
                 _ => pieces.iter().all(|(_, piece)| at_s - piece.at_s < 0.003),
             };
         let lost: u64 = pieces.iter().map(|(from, piece)| piece.end - from).sum();
+        // Pieces that are alike now are one, or each repetition would look at all of them again.
+        let mut alike: Vec<(u64, Open)> = Vec::new();
         for (from, piece) in pieces {
             let is_resent = !is_late || piece.is_resent;
-            self.open.insert(from, Open { end: piece.end, at_s, is_resent, is_seen: true });
+            match alike.last_mut() {
+                Some((_, last)) if last.end == from && last.is_resent == is_resent => {
+                    last.end = piece.end;
+                }
+                _ => {
+                    let end = piece.end;
+                    alike.push((from, Open { end, at_s, is_resent, is_seen: true }));
+                }
+            }
         }
+        self.open.extend(alike);
         if is_late {
             self.flow.reordered_packets += 1;
             return Sending::First;

@@ -7,7 +7,7 @@ use super::place::Placed;
 use super::story::Story;
 use super::tcp::{self, Segment};
 use super::udp::{self, Datagram};
-use crate::program::judge::Kind;
+use crate::program::judge::{Kind, at_quantile};
 
 /// Bytes of data in a full segment with time stamps.
 const MSS: u32 = 1448;
@@ -162,4 +162,44 @@ fn the_spin_bit_tells_round_trip_and_place() {
     assert!((39.0..41.5).contains(&rtt.p50), "{rtt:?}");
     assert_eq!(story.figures.resent_packets, None);
     assert!(story.text().contains("QUIC encrypts"), "{}", story.text());
+}
+
+/// The quantile of bursts counts each burst once for each of its packets, without a list of them.
+#[test]
+fn a_quantile_of_bursts_is_that_of_their_packets() {
+    for bursts in [vec![3], vec![1, 1, 3, 5], vec![10, 1, 2, 2, 7, 1], (1..40).collect::<Vec<_>>()]
+    {
+        let packets: Vec<f64> =
+            bursts.iter().flat_map(|n| std::iter::repeat_n(*n as f64, *n)).collect();
+        for percent in [0, 10, 50, 90, 95, 100] {
+            let share = f64::from(percent) / 100.0;
+            let told = crate::program::judge::burst_quantile(&bursts, share);
+            assert_eq!(told, at_quantile(packets.clone(), share), "{bursts:?} at {share}");
+        }
+    }
+    assert_eq!(crate::program::judge::burst_quantile(&[], 0.5), None);
+}
+
+/// A segment of gigabytes in packets of a byte, which no host sends, costs neither time nor memory.
+#[test]
+fn a_length_that_is_damaged_costs_nothing() {
+    let mut segments = handshake(0, 20.0, 20.0);
+    segments.iter_mut().for_each(|s| s.tcp.mss = Some(1));
+    for n in 0..40 {
+        let at = 100.0 + 50.0 * f64::from(n);
+        segments.push(data(at, 1 + 1000 * n, 1000));
+        segments.push(ack(at + 40.0, 1001 + 1000 * n));
+    }
+    segments.push(data(2200.0, 40_001, u32::MAX - 100_000));
+    let _ = told(&segments);
+}
+
+/// Repetitions of many small segments cost as much as one each.
+#[test]
+fn a_segment_that_is_repeated_often_is_one() {
+    let mut segments = handshake(0, 20.0, 20.0);
+    segments.extend((0..30_000).map(|n| data(100.0 + f64::from(n) * 0.01, 1 + n, 1)));
+    segments.extend((0..30_000).map(|n| data(1000.0 + f64::from(n) * 0.01, 1, 30_000)));
+    let text = told(&segments).text();
+    assert!(text.contains("sent again"), "{text}");
 }

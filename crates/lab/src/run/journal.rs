@@ -80,6 +80,8 @@ pub struct Journal {
     of: JournalOf,
     /// The offset at which the line of each run ends, after that of the first line.
     ends: Vec<u64>,
+    /// The first line tells another number of runs: of a part that was done before.
+    is_head_old: bool,
 }
 
 impl Journal {
@@ -103,7 +105,7 @@ impl Journal {
         options.read(true).append(true).create(true);
         let file = options.open(&path).map_err(StoreError::at(&path))?;
         file.try_lock().map_err(|_| JournalError::Busy(dir.to_owned()))?;
-        let mut journal = Self { path, file, of, ends: Vec::new() };
+        let mut journal = Self { path, file, of, ends: Vec::new(), is_head_old: false };
         let outcomes = journal.read(is_run)?;
         Ok((journal, outcomes))
     }
@@ -127,6 +129,8 @@ impl Journal {
             }
             if line == 1 {
                 self.check_head(&text)?;
+                let head = self.head().map_err(StoreError::at(&self.path))?;
+                self.is_head_old = text != head;
             } else {
                 let checked = checked(&text, &self.of.fingerprint);
                 let damaged = || JournalError::Damaged { path: path.clone(), line, of };
@@ -198,15 +202,18 @@ impl Journal {
         Ok(())
     }
 
-    /// Brings the lines into this order. Each number counts the runs from 0 as they were read and
+    /// Brings the lines into this order, below a first line with the number of runs that there are
+    /// now. Each number counts the runs from 0 as they were read and
     /// appended.
     ///
     /// # Errors
     /// The file cannot be read or written.
     pub fn finish(self, order: &[usize]) -> Result<(), JournalError> {
-        if order.iter().copied().eq(0..self.ends.len().saturating_sub(1)) {
+        let is_in_order = order.iter().copied().eq(0..self.ends.len().saturating_sub(1));
+        if is_in_order && !self.is_head_old {
             return Ok(());
         }
+        let head = self.head().map_err(StoreError::at(&self.path))?;
         let read = |source| JournalError::Read { path: self.path.clone(), source };
         let text = std::fs::read(&self.path).map_err(read)?;
         let place = |line: usize| {
@@ -216,7 +223,8 @@ impl Journal {
         };
         write_whole(&self.path, |file| {
             let mut file = std::io::BufWriter::new(file);
-            for line in std::iter::once(0).chain(order.iter().map(|run| run + 1)) {
+            file.write_all(&head)?;
+            for line in order.iter().map(|run| run + 1) {
                 // Nobody else writes into it.
                 let line = place(line).ok_or(std::io::ErrorKind::UnexpectedEof)?;
                 file.write_all(line)?;
@@ -329,19 +337,22 @@ mod tests {
         assert!(lines(dir.path()).contains(&line), "the file is as it was");
     }
 
-    /// Whatever order they came in, and whether in one piece or after an interruption.
+    /// Whatever order they came in, whether in one piece or after an interruption, and also after a
+    /// part with fewer runs.
     #[test]
     fn lines_are_brought_into_the_order_of_the_runs() {
         #[derive(Serialize, Deserialize, Clone, Copy)]
         struct Run {
             run: usize,
         }
-        let journal = |dir: &Path| {
-            let of = JournalOf { what: "test", fingerprint: "one".to_owned(), runs: 4 };
+        let journal_of = |dir: &Path, runs| {
+            let of = JournalOf { what: "test", fingerprint: "one".to_owned(), runs };
             Journal::open::<Run>(dir, of, |_| true).expect("a journal")
         };
+        let journal = |dir: &Path| journal_of(dir, 4);
         let runs = |all: &[usize]| all.iter().map(|run| Run { run: *run }).collect::<Vec<_>>();
-        let [whole, parts] = [(), ()].map(|()| tempfile::tempdir().expect("a directory"));
+        let [whole, parts, grown] =
+            [(), (), ()].map(|()| tempfile::tempdir().expect("a directory"));
         let (mut in_order, _) = journal(whole.path());
         in_order.append(&runs(&[0, 1, 2, 3])).expect("written");
         in_order.finish(&[0, 1, 2, 3]).expect("written");
@@ -357,6 +368,13 @@ mod tests {
         let text = |dir: &Path| std::fs::read_to_string(dir.join(Journal::NAME)).expect("a file");
         assert_eq!(text(parts.path()), text(whole.path()));
         assert_eq!(journal(parts.path()).1.len(), 4);
+        let (mut fewer, _) = journal_of(grown.path(), 2);
+        fewer.append(&runs(&[0, 1])).expect("written");
+        fewer.finish(&[0, 1]).expect("written");
+        let (mut more, _) = journal(grown.path());
+        more.append(&runs(&[2, 3])).expect("written");
+        more.finish(&[0, 1, 2, 3]).expect("written");
+        assert_eq!(text(grown.path()), text(whole.path()));
     }
 
     #[test]

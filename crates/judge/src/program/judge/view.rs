@@ -260,6 +260,15 @@ pub(crate) fn at_quantile(mut values: Vec<f64>, quantile: f64) -> Option<f64> {
 
 /// The size of burst up to which this share of all packets are.
 pub(crate) fn burst_quantile(bursts: &[usize], quantile: f64) -> Option<f64> {
-    let packets = bursts.iter().flat_map(|n| std::iter::repeat_n(*n as f64, *n));
-    at_quantile(packets.collect(), quantile)
+    let mut bursts = bursts.to_vec();
+    bursts.sort_unstable();
+    // The place of the packet, if each burst stood there once for each of its packets.
+    let last = bursts.iter().sum::<usize>().checked_sub(1)?;
+    let place = (last as f64 * quantile).round() as usize;
+    let mut before = 0;
+    let found = bursts.into_iter().find(|burst| {
+        before += burst;
+        before > place
+    });
+    found.map(|burst| burst as f64)
 }

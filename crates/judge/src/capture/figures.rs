@@ -66,6 +66,8 @@ pub struct Start {
     /// Packets that leave back to back while the data in flight double, as a multiple of those that
     /// the acknowledgements before them confirmed; null where that was not seen.
     pub burst_per_ack: Option<f64>,
+    /// The share of bursts in that time that leave just when an acknowledgement comes.
+    pub ack_clocked_share: Option<f64>,
     /// The share of its data that was lost in the first three seconds.
     pub loss_share: f64,
 }
@@ -152,10 +154,12 @@ impl View<'_> {
     fn start(&self) -> Start {
         let rates = self.rates(0.0, self.end_s, 0.1);
         let there = rates.iter().position(|rate| *rate >= 0.8 * self.peak);
+        let doubling = self.doubling().filter(|_| self.flow.place == Place::Sender);
         Start {
             to_rate_s: there.map(|i| (i + 1) as f64 * 0.1),
             first_burst_packets: self.first_burst().filter(|_| self.flow.place == Place::Sender),
-            burst_per_ack: self.doubling().filter(|_| self.flow.place == Place::Sender),
+            burst_per_ack: doubling.and_then(|time| self.burst_per_ack(time)),
+            ack_clocked_share: doubling.and_then(|(from, to)| self.ack_clocked(from, to)),
             loss_share: self.loss(0.0, SETTLED_S),
         }
     }
@@ -228,7 +232,7 @@ impl View<'_> {
                 .and_then(|all| Spread::of(all.iter().map(|n| *n as f64).collect())),
             burst_packets_p90: bursts.as_ref().and_then(|all| burst_quantile(all, 0.9)),
             gap_us: if is_paced_seen { Spread::of(gaps) } else { None },
-            ack_clocked_share: self.ack_clocked(settled).filter(|_| is_paced_seen),
+            ack_clocked_share: self.ack_clocked(settled, self.end_s).filter(|_| is_paced_seen),
             dip_period_s: period(&dips),
             dips,
             probes_at_s: self.probes(),

@@ -153,9 +153,9 @@ impl<'a> View<'a> {
 
     /// The share of bursts whose first packet leaves within an eighth of the usual time between two
     /// acknowledgements after one of them; by chance that is an eighth of them.
-    pub(super) fn ack_clocked(&self, from: f64) -> Option<f64> {
-        let acks: Vec<f64> =
-            self.flow.acked.iter().map(|a| a.at_s).filter(|t| *t >= from).collect();
+    pub(super) fn ack_clocked(&self, from: f64, to: f64) -> Option<f64> {
+        let in_time = |at_s: &f64| *at_s >= from && *at_s < to;
+        let acks: Vec<f64> = self.flow.acked.iter().map(|a| a.at_s).filter(in_time).collect();
         let gaps = acks.windows(2).map(|w| w[1] - w[0]).filter(|gap| *gap > 0.0).collect();
         let soon = (at_quantile(gaps, 0.5)? / 8.0).min(2e-4);
         // The resolution of a usual clock; and a host that answers later sends by no acknowledgement
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
         }
         let near = self.near_s();
         let (mut all, mut clocked, mut before) = (0_u64, 0_u64, f64::NEG_INFINITY);
-        for s in self.flow.sent.iter().filter(|s| s.at_s >= from) {
+        for s in self.flow.sent.iter().filter(|s| in_time(&s.at_s)) {
             if s.at_s - before >= near {
                 let last = acks.partition_point(|t| *t <= s.at_s + 1e-9);
                 let wait = last.checked_sub(1).and_then(|i| acks.get(i)).map(|t| s.at_s - t);
@@ -191,15 +191,20 @@ impl<'a> View<'a> {
         (flight().count() >= 4).then(|| burst.map(|s| f64::from(s.packets)).sum())
     }
 
-    /// Bursts over acknowledgements while the data in flight double: without pacing an
-    /// acknowledgement lets twice as much leave at once.
-    pub(super) fn doubling(&self) -> Option<f64> {
+    /// The time in which the data in flight double, from the first acknowledgement.
+    pub(super) fn doubling(&self) -> Option<(f64, f64)> {
         self.flow.handshake_rtt_s?;
         let early = self.levels_in(0.0, SETTLED_S);
         let most = early.iter().copied().fold(0.0, f64::max);
         // Behind it HyStart++ may grow more slowly.
         let until = early.iter().position(|level| *level > 0.35 * most)? as f64 * self.step_s;
         let from = self.flow.acked.iter().find(|a| a.bytes > 0.0)?.at_s;
+        Some((from, until))
+    }
+
+    /// Bursts over acknowledgements in that time: without pacing an acknowledgement lets twice as
+    /// much leave at once.
+    pub(super) fn burst_per_ack(&self, (from, until): (f64, f64)) -> Option<f64> {
         let bursts = self.bursts(from, until);
         let bursts: Vec<f64> = bursts.into_iter().map(|n| n as f64).collect();
         if bursts.len() < 6 {

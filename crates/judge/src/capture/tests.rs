@@ -203,3 +203,39 @@ fn a_segment_that_is_repeated_often_is_one() {
     let text = told(&segments).text();
     assert!(text.contains("sent again"), "{text}");
 }
+
+/// A flow whose start doubles in pairs, each packet confirmed by itself after 40 ms: pairs that
+/// leave `late_ms` after an acknowledgement. Later every other pair leaves with one.
+fn doubling_in_pairs(late_ms: f64) -> Vec<Segment> {
+    let mut pairs = Vec::new();
+    let (mut round, mut at_ms) = (8_u32, 40.05);
+    while round <= 80 {
+        let gap_ms = 40.0 / f64::from(round / 2);
+        let due = (0..round / 2).map(|i| at_ms + f64::from(i) * gap_ms);
+        pairs.extend(due.map(|due_ms| (due_ms, late_ms, gap_ms / 2.0)));
+        (round, at_ms) = (round * 2, at_ms + 40.0);
+    }
+    pairs.extend((0..6000).map(|i| (at_ms + f64::from(i), [0.03, 0.2][i as usize % 2], 0.5)));
+    let mut all = handshake(0, 40.0, 0.03);
+    for (i, (due_ms, late_ms, half_ms)) in pairs.into_iter().enumerate() {
+        let seq = |packet: usize| 1 + (2 * i + packet) as u32 * MSS;
+        all.extend([0, 1].map(|packet| data(due_ms + late_ms, seq(packet), MSS)));
+        // The answers come when the later pairs are due, and halfway between two of them.
+        all.extend([ack(due_ms + 40.0, seq(1)), ack(due_ms + 40.0 + half_ms, seq(2))]);
+    }
+    all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    all
+}
+
+/// A pacer may send pairs: twice as much as was confirmed then leaves at once, but by a timer.
+#[test]
+fn pairs_in_the_start_are_no_missing_pacing() {
+    for (late_ms, is_paced) in [(0.03, false), (0.2, true)] {
+        let story = told(&doubling_in_pairs(late_ms));
+        let (figures, text) = (&story.figures, story.text());
+        assert!(figures.ack_clocked_share.is_some_and(|s| (0.3..0.9).contains(&s)), "{text}");
+        assert!(figures.start.burst_per_ack.is_some_and(|ratio| ratio >= 2.0), "{text}");
+        let refused = story.verdict.looks.paced == Some(false);
+        assert_eq!(refused, !is_paced, "{late_ms}: {:?}\n{text}", figures.start);
+    }
+}

@@ -196,6 +196,14 @@ impl Conn {
         self.in_recovery = false;
     }
 
+    /// The episode of a TCP timeout lasts until something arrives that left after it, also where it
+    /// had begun before, with a fast recovery.
+    pub(crate) fn extend_recovery_past_timeout(&mut self, now: Instant) {
+        if self.has_timed_out {
+            self.recovery_start = self.sampler.next_order(now);
+        }
+    }
+
     /// True if the episode that lasts has a timeout of TCP's in it.
     pub(crate) const fn has_timed_out(&self) -> bool {
         self.has_timed_out

@@ -259,6 +259,7 @@ impl Controller {
     fn time_out(&mut self, now: Instant) {
         self.enter_recovery(now);
         each!(&mut self.algo, a => a.on_rto(&mut self.conn));
+        self.conn.extend_recovery_past_timeout(now);
     }
 
     /// Opens a recovery episode at its first loss, before the algorithm hears of the loss; does

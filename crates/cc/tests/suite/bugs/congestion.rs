@@ -90,6 +90,29 @@ fn a_second_timeout_of_the_same_segment_keeps_the_threshold() {
     }
 }
 
+/// What left in a fast recovery and is acknowledged after a timeout does not end the episode of the
+/// timeout: the repair that was lost may time out once more.
+#[test]
+fn a_timeout_within_a_fast_recovery_lasts_until_what_left_after_it() {
+    for algorithm in LOSS_BASED {
+        let config =
+            Config { initial_cwnd: Some(40 * 1_200), transport: Transport::Tcp, ..Config::new(1) };
+        let mut cc = Controller::new(algorithm, config, START);
+        let packets = send(&mut cc, START, 40);
+        let mut now = START + MS.times(40);
+        ack_with(&mut cc, now, &packets[1..20], &packets[..1], 0);
+        let in_recovery = send(&mut cc, now, 2);
+        now += MS.times(300);
+        time_out(&mut cc, now, &in_recovery[..1]);
+        let again = send(&mut cc, now, 1);
+        acknowledge(&mut cc, now + MS, &in_recovery[1..]);
+        let ssthresh = cc.snapshot().ssthresh;
+        now += MS.times(600);
+        time_out(&mut cc, now, &again);
+        assert_eq!(cc.snapshot().ssthresh, ssthresh, "{algorithm}");
+    }
+}
+
 /// A flow that repaired its loss at once and then was silent for 20 s restarts from idle: it
 /// neither enters ProbeRTT nor takes the silence for a slow path.
 #[test]

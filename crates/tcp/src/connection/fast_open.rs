@@ -13,8 +13,8 @@ pub(crate) enum FastOpenNews {
     /// A cookie for the next connections, and the segment size that the server asked for (section
     /// 4.1.3).
     Cookie { cookie: FastOpen, mss: u16 },
-    /// Data of a SYN was taken, and the cookie is good for the next connections.
-    Taken,
+    /// A SYN with a cookie was answered, whether its data was taken or not: such SYNs arrive.
+    Answered,
     /// The server answered, and gave no cookie (section 4.1.3.1).
     Refused,
     /// No answer came until a SYN left without data, or to the end: a loss, or something on the
@@ -162,7 +162,7 @@ impl Connection {
             }),
             None if is_silent => Some(FastOpenNews::Lost),
             None if asked.is_request() => Some(FastOpenNews::Refused),
-            None => self.opening.is_acked.then_some(FastOpenNews::Taken),
+            None => Some(FastOpenNews::Answered),
         };
     }
 

@@ -57,7 +57,7 @@ impl Cookies {
         let known = old.map_or((None, 0), |old| (old.cookie, old.mss));
         let ((cookie, mss), avoided_for, lost) = match news {
             FastOpenNews::Cookie { cookie, mss } => ((Some(cookie), mss), None, 0),
-            FastOpenNews::Taken => (known, None, 0),
+            FastOpenNews::Answered => (known, None, 0),
             FastOpenNews::Refused => ((None, 0), Some(AVOIDED), 0),
             FastOpenNews::Lost => {
                 let before = old.map_or(0, |old| old.lost);

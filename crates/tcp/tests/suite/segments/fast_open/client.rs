@@ -128,6 +128,24 @@ fn losses_in_a_row_are_counted() {
     assert_eq!(syn.payload, b"another");
 }
 
+/// So does an answer of a server that has Fast Open no more: the SYN arrived.
+#[test]
+fn an_answer_without_the_data_is_no_loss() {
+    let mut pair = Pair::with_cookie();
+    pair.lose_a_syn();
+    let plain = Pair::new(&Config::default());
+    (pair.server, pair.listener) = (plain.server, plain.listener);
+    let (_, syn) = pair.open(b"question");
+    assert_eq!(syn.payload, b"question");
+    pair.arrive_at_server(&[syn]);
+    pair.carry();
+    let accepted = pair.accept().expect("a connection");
+    assert_eq!(pair.read(accepted), Ok(b"question".to_vec()));
+    pair.lose_a_syn();
+    let (_, syn) = pair.open(b"another");
+    assert_eq!(syn.payload, b"another");
+}
+
 /// Section 4.1.3.1: no answer at all is one as well.
 #[test]
 fn a_server_that_never_answers_gets_no_data_in_the_third_syn() {

@@ -57,6 +57,11 @@ pub trait CongestionControl {
     fn on_idle(&mut self, _conn: &mut Conn, _cwnd: u64) {}
     /// The last episode's losses were none.
     fn on_spurious_loss(&mut self, _conn: &mut Conn) {}
+    /// Safe Retreat of Careful Resume begins (RFC 9959): what was sent beyond the usual met
+    /// congestion, which was handled before.
+    fn on_safe_retreat(&mut self, _conn: &mut Conn) {}
+    /// Safe Retreat is over, and ssthresh becomes at most `most` bytes.
+    fn on_retreated(&mut self, _conn: &mut Conn, _most: u64) {}
     /// C.SMSS changed.
     fn on_mtu_update(&mut self, _conn: &mut Conn) {}
     /// True if CE marks have an answer; without one the transport does not ask for them.

@@ -442,6 +442,10 @@ pub struct Config {
     pub ecn: bool,
     /// The targets of `bbr-swift`. Others ignore it.
     pub swift: SwiftOptions,
+    /// The parameters that an earlier connection over the same path left, to go on with a part of
+    /// them (Careful Resume, RFC 9959). See [`crate::Controller::saved_parameters`].
+    #[cfg(feature = "careful-resume")]
+    pub resume: Option<crate::SavedParameters>,
 }
 
 impl Config {
@@ -466,6 +470,8 @@ impl Config {
             cubic: CubicRules::Rfc9438,
             ecn: false,
             swift: SwiftOptions::DATA_CENTER,
+            #[cfg(feature = "careful-resume")]
+            resume: None,
         }
     }
 

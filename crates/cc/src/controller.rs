@@ -25,6 +25,8 @@ use crate::fixed::Fixed;
 use crate::pacer::{BurstLimits, Pacer};
 #[cfg(feature = "reno")]
 use crate::reno::Reno;
+#[cfg(feature = "careful-resume")]
+use crate::resume::{Resume, ResumePhase, SavedParameters};
 use crate::sampler::{MAX_SIZE, PacketState};
 use crate::snapshot::{Snapshot, State, StateChange, StateHook};
 use crate::units::{Instant, Rate};
@@ -179,6 +181,8 @@ pub struct Controller {
     conn: Conn,
     pacer: Pacer,
     algo: Algo,
+    #[cfg(feature = "careful-resume")]
+    resume: Option<Resume>,
     hook: Option<StateHook>,
     /// The state when `hook` was last asked for.
     last_state: State,
@@ -219,7 +223,15 @@ impl Controller {
         let granularity = config.pacing_granularity;
         let pacer = Pacer::new(now, granularity, pacing_rate, send_quantum, conn.smss);
         let last_state = each!(&algo, a => a.snapshot(&conn)).state;
-        Self { conn, pacer, algo, hook: config.on_state_change, last_state }
+        Self {
+            conn,
+            pacer,
+            algo,
+            #[cfg(feature = "careful-resume")]
+            resume: config.resume.map(Resume::new),
+            hook: config.on_state_change,
+            last_state,
+        }
     }
 
     /// The algorithm that was chosen.
@@ -386,6 +398,7 @@ impl Controller {
     /// Later reports of the transport on packets from before are ignored.
     pub fn forget_flight(&mut self) {
         self.conn.begin_path();
+        self.stop_resuming();
     }
 
     /// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew, with a
@@ -407,6 +420,7 @@ impl Controller {
         let mut fresh = Self::new(algorithm, *config, now);
         fresh.conn.sampler.begin_path_after(&self.conn.sampler);
         fresh.last_state = self.last_state;
+        fresh.stop_resuming();
         *self = fresh;
         self.update_pacer(now);
     }
@@ -466,6 +480,48 @@ impl Controller {
         self.pacer.burst_bound()
     }
 
+    /// The parameters of this path for a later connection ([`Config::resume`]): the volume that it
+    /// carried in a round trip, and the shortest round trip (RFC 9959 section 3.1). `None` before
+    /// they are known, and for less than four initial windows, which slow start reaches as fast.
+    ///
+    /// The transport keeps them for one remote endpoint, for a lifetime of minutes to hours, lets
+    /// one connection use them at a time, and deletes them when [`Self::resume_phase`] is Safe
+    /// Retreat.
+    #[cfg(feature = "careful-resume")]
+    pub fn saved_parameters(&self) -> Option<SavedParameters> {
+        let (snapshot, rtt) = (self.snapshot(), self.conn.min_rtt()?);
+        let cwnd = match (snapshot.bbr, snapshot.state) {
+            (Some(bbr), _) => bbr.bw.bytes_in(rtt),
+            // Half of the window has crossed the path (section 4.1).
+            (None, State::SlowStart | State::ConservativeSlowStart) => snapshot.cwnd / 2,
+            (None, _) => snapshot.cwnd,
+        };
+        SavedParameters::worth(cwnd, rtt, self.conn.initial_cwnd)
+    }
+
+    /// The phase of Careful Resume; `None` without [`Config::resume`], and when it is over.
+    #[cfg(feature = "careful-resume")]
+    pub fn resume_phase(&self) -> Option<ResumePhase> {
+        self.resume.map(|resume| resume.phase())
+    }
+
+    /// The path, or the account of what is in flight on it, is another one.
+    fn stop_resuming(&mut self) {
+        #[cfg(feature = "careful-resume")]
+        {
+            self.resume = None;
+        }
+    }
+
+    /// True while Careful Resume looks at each ACK.
+    #[inline(always)]
+    fn is_resuming(&self) -> bool {
+        #[cfg(feature = "careful-resume")]
+        return self.resume.is_some();
+        #[cfg(not(feature = "careful-resume"))]
+        false
+    }
+
     /// Every model variable, by the draft's name.
     pub fn snapshot(&self) -> Snapshot {
         each!(&self.algo, a => a.snapshot(&self.conn))
@@ -477,6 +533,8 @@ impl Controller {
         each!(&mut self.algo, a => a.on_restart_from_idle(&mut self.conn, now));
         // Nothing is in flight: whatever the mark counted on was delivered, lost or discarded.
         self.conn.sampler.mark_app_limited(0);
+        #[cfg(feature = "careful-resume")]
+        self.resume_after_pause(now);
         self.update_pacer(now);
     }
 

@@ -203,6 +203,15 @@ impl CongestionControl for Cubic {
         self.slow_start.pace(conn);
     }
 
+    fn on_safe_retreat(&mut self, conn: &mut Conn) {
+        self.slow_start.pace(conn);
+    }
+
+    fn on_retreated(&mut self, conn: &mut Conn, most: u64) {
+        self.slow_start.set_ssthresh(self.slow_start.ssthresh().min(most));
+        self.slow_start.pace(conn);
+    }
+
     /// Section 4.9.2.
     fn on_spurious_loss(&mut self, conn: &mut Conn) {
         if let Some(undo) = self.undo.take().filter(|undo| conn.cwnd < undo.cwnd) {

@@ -316,6 +316,15 @@ impl CongestionControl for LinuxCubic {
         }
     }
 
+    fn on_safe_retreat(&mut self, conn: &mut Conn) {
+        self.pace(conn);
+    }
+
+    fn on_retreated(&mut self, conn: &mut Conn, most: u64) {
+        self.ssthresh = self.ssthresh.min(most);
+        self.pace(conn);
+    }
+
     fn on_idle(&mut self, conn: &mut Conn, cwnd: u64) {
         if cwnd < conn.cwnd {
             self.ssthresh = self.ssthresh.max(conn.cwnd - conn.cwnd / 4);

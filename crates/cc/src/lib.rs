@@ -25,6 +25,7 @@
 //!   on by default. A [`Controller`] is as large as the largest that is on.
 //! - `bbr-swift`: an algorithm for data centres, and [`AckBatch::receiver_delay`] with an effect.
 //!   Off by default: the others' ACKs then carry no receiver's delay.
+//! - `careful-resume`: [`Config::resume`] (RFC 9959). Off by default: controllers are then smaller.
 //! - `custom`: algorithms of other crates (`CustomAlgorithm`). Needs an allocator.
 //! - `serde`: serialisation of units, configuration, decisions and snapshots. An [`Instant`] and a
 //!   [`Duration`] are nanoseconds, a [`Rate`] is bytes per second, a [`Gain`] is in 1/25600;
@@ -83,6 +84,8 @@ mod pacer;
 mod prr;
 #[cfg(feature = "reno")]
 mod reno;
+#[cfg(feature = "careful-resume")]
+mod resume;
 mod rng;
 mod sampler;
 mod snapshot;
@@ -100,6 +103,8 @@ pub use controller::{AckBatch, Controller, SendDecision};
 #[cfg(feature = "custom")]
 pub use custom::{CustomAlgorithm, CustomControl, NewControl, built_in};
 pub use prr::Prr;
+#[cfg(feature = "careful-resume")]
+pub use resume::{ResumePhase, SavedParameters};
 pub use sampler::{PacketState, RateSample, RttSample};
 pub use snapshot::{BbrSnapshot, Snapshot, State, StateChange, StateHook};
 pub use units::{Duration, Gain, Instant, Rate};

@@ -232,6 +232,12 @@ impl CongestionControl for Bbr1 {
         conn.cwnd = conn.inflight.saturating_add(conn.smss);
     }
 
+    /// RFC 9959, appendix on BBR: congestion while the saved parameters are in use ends Startup.
+    fn on_safe_retreat(&mut self, conn: &mut Conn) {
+        self.full_bw_reached = true;
+        self.check_drain(conn);
+    }
+
     /// The losses were none: no policer has been seen, and the round that conserved packets for
     /// them is no evidence of a full pipe.
     ///

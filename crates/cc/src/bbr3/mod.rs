@@ -345,6 +345,11 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         self.enter_rto(conn);
     }
 
+    fn on_safe_retreat(&mut self, conn: &mut Conn) {
+        self.end_startup_for_safe_retreat();
+        self.renew_control_parameters(conn);
+    }
+
     fn on_spurious_loss(&mut self, conn: &mut Conn) {
         self.handle_spurious_loss_detection(conn);
     }

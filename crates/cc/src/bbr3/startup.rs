@@ -52,6 +52,13 @@ impl<F: Flavour> Bbr3<F> {
             self.bdp_multiple(conn, self.bw, Gain::ONE).max(self.inflight_latest);
     }
 
+    /// RFC 9959, appendix on BBR: congestion while the saved parameters are in use ends Startup.
+    pub(super) fn end_startup_for_safe_retreat(&mut self) {
+        self.full_bw_now = true;
+        self.full_bw_reached = true;
+        self.check_startup_done();
+    }
+
     /// ResetFullBW(), "Exiting Acceleration Based on Bandwidth Plateau".
     pub(super) fn reset_full_bw(&mut self) {
         self.full_bw = Rate::ZERO;

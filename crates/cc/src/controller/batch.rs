@@ -2,7 +2,11 @@
 
 use super::{Algo, Controller};
 use crate::algo::{Congestion, CongestionControl, Marks};
+#[cfg(feature = "careful-resume")]
+use crate::resume::{News, ResumePhase, Step};
 use crate::sampler::{MAX_TX_IN_FLIGHT, PacketState, RateSample, RttSample, SendOrder};
+#[cfg(feature = "careful-resume")]
+use crate::units::Rate;
 use crate::units::{Duration, Instant};
 
 /// One ACK, or one firing of the loss timer: say everything that it said, in any order, then
@@ -234,7 +238,7 @@ impl<'a> AckBatch<'a> {
     #[inline(always)]
     fn close(&mut self) {
         let (cc, said) = (&mut *self.cc, &self.said);
-        if said.has_more || cc.conn.in_recovery() {
+        if said.has_more || cc.conn.in_recovery() || cc.is_resuming() {
             return cc.close_with_more(*said);
         }
         cc.conn.leave_flight(said.newly_acked - said.acked_late);
@@ -314,6 +318,8 @@ impl Controller {
         }
         if let Some(newest) = &said.newest {
             let mut rs = self.sample(&said, newest);
+            #[cfg(feature = "careful-resume")]
+            self.discard_rate_in_retreat(&mut rs);
             if self.answer_congestion(&said, newest, &rs) {
                 // All of it was sent before the episode that this ACK has begun.
                 rs.newly_acked_after_recovery = 0;
@@ -325,7 +331,59 @@ impl Controller {
         if said.timeout {
             self.time_out(said.now);
         }
+        #[cfg(feature = "careful-resume")]
+        self.resume_with(&said);
         self.update_pacer(said.now);
+    }
+
+    /// RFC 9959, appendix on BBR: rates that are measured in Safe Retreat say what this flow pushed
+    /// others out of.
+    #[cfg(feature = "careful-resume")]
+    fn discard_rate_in_retreat(&self, rs: &mut RateSample) {
+        if self.resume.is_some_and(|resume| resume.phase() == ResumePhase::SafeRetreat) {
+            rs.delivery_rate = Rate::ZERO;
+        }
+    }
+
+    /// Careful Resume, after the algorithm.
+    #[cfg(feature = "careful-resume")]
+    fn resume_with(&mut self, said: &Said) {
+        self.resume_on(&News {
+            now: said.now,
+            newest: said.newest.as_ref(),
+            newly_acked: said.newly_acked,
+            is_congested: said.newest_lost.is_some() || said.ce_packets > 0,
+            has_timed_out: said.timeout,
+        });
+    }
+
+    /// The same when nothing was in flight for a time, in which no ACK came that ended a phase.
+    #[cfg(feature = "careful-resume")]
+    pub(super) fn resume_after_pause(&mut self, now: Instant) {
+        self.resume_on(&News {
+            now,
+            newest: None,
+            newly_acked: 0,
+            is_congested: false,
+            has_timed_out: false,
+        });
+    }
+
+    #[cfg(feature = "careful-resume")]
+    #[cold]
+    fn resume_on(&mut self, news: &News<'_>) {
+        let Some(mut resume) = self.resume else { return };
+        let state = each!(&self.algo, a => a.snapshot(&self.conn)).state;
+        let step = resume.step(&mut self.conn, state, news);
+        match step {
+            Step::Stay => {}
+            Step::Retreat => each!(&mut self.algo, a => a.on_safe_retreat(&mut self.conn)),
+            Step::Retreated(most) => {
+                each!(&mut self.algo, a => a.on_retreated(&mut self.conn, most));
+            }
+            Step::Normal => {}
+        }
+        self.resume = matches!(step, Step::Stay | Step::Retreat).then_some(resume);
     }
 
     /// The losses and marks of an ACK, if there are any; whether they began an episode.

@@ -56,7 +56,8 @@ impl Flow {
     pub(crate) fn new(start: &Start) -> Self {
         let cc = Controller::new(start.algorithm, start.config, start.now);
         let mut flow = Self {
-            window_bound: cc.cwnd(),
+            // Half of what was saved is what it may jump to.
+            window_bound: cc.cwnd().max(start.config.resume.map_or(0, |saved| saved.cwnd / 2)),
             cc,
             now: start.now,
             smss: u64::from(start.config.smss),

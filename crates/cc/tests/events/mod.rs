@@ -9,7 +9,9 @@ mod flow;
 pub(crate) mod liveness;
 mod property;
 
-use fullpipe_cc::{Algorithm, Config, CubicRules, Gain, Instant, Rate, StartupGains};
+use fullpipe_cc::{
+    Algorithm, Config, CubicRules, Duration, Gain, Instant, Rate, SavedParameters, StartupGains,
+};
 
 pub(crate) use flow::Flow;
 pub(crate) use property::Property;
@@ -136,6 +138,10 @@ pub(crate) struct Start {
     pub(crate) legal: bool,
 }
 
+/// What a path like those of the events carries.
+pub(crate) const RESUME: SavedParameters =
+    SavedParameters { cwnd: 600_000, rtt: Duration::from_millis(20) };
+
 impl Start {
     /// The start that three bytes stand for, for one of [`algorithms`].
     pub(crate) fn decode(
@@ -163,6 +169,7 @@ impl Start {
             startup_gains: (window & 32 == 0)
                 .then_some(StartupGains { pacing: Gain::percent(289), cwnd: Gain::percent(289) }),
             ecn: window & 16 == 0,
+            resume: (window >= 0xc0).then_some(RESUME),
             ..Config::new(1)
         };
         Self { algorithm, config, now: Instant::from_nanos(now), legal }

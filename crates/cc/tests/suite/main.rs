@@ -6,6 +6,7 @@ mod clean_link;
 #[path = "../events/mod.rs"]
 mod events;
 mod properties;
+mod resume;
 mod serde;
 // The link of the unit tests, which use more of it.
 #[allow(dead_code)]

@@ -224,6 +224,17 @@ fn each_limit_of_bbr_swift_is_met_or_known_not_to_be() {
 }
 
 #[test]
+fn each_limit_of_careful_resume_is_met_or_known_not_to_be() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/careful-resume");
+    for backend in ["sim", "tcp:user"] {
+        let files = ["known-path.toml", "slower-path.toml"];
+        let said =
+            run(fullpipe(&dir, &[&["run", "--json", "--backend", backend], &files[..]].concat()));
+        assert_eq!(said.code, Some(0), "{backend}: {}", said.stderr);
+    }
+}
+
+#[test]
 fn qlogs_go_where_they_can_and_a_bad_directory_is_told_before_anything_runs() {
     let dir = tempfile::tempdir().expect("a directory");
     let content = format!("cc = \"bbr3\"\nname = \"../q\"\nduration = \"1s\"\n{PATH}");

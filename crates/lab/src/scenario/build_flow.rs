@@ -1,6 +1,8 @@
 //! A flow of a scenario, and cross traffic.
 
-use fullpipe_cc::{Algorithm, Amendments, CubicRules, Duration, StartupGains, SwiftOptions};
+use fullpipe_cc::{
+    Algorithm, Amendments, CubicRules, Duration, SavedParameters, StartupGains, SwiftOptions,
+};
 use fullpipe_path::{Arrivals, CrossTraffic, Ecn, ElementConfig, MTU_BYTES};
 use fullpipe_sim::{
     AckPolicy, Application, Direction, FlowConfig, PacedBy, ReceiveWindow, Reordering,
@@ -103,6 +105,7 @@ pub(super) fn flow_config(
         let why = "must be greater than 0; write a volume like 15kB";
         return Err(Wrong::new(format!("{field}.initial_cwnd"), why));
     }
+    flow.cc.resume = resume(table, net, field)?;
     flow.cc.paced = table.paced.unwrap_or(flow.cc.paced);
     flow.cc.bbr1_ack_aggregation = table.ack_aggregation.unwrap_or(flow.cc.bbr1_ack_aggregation);
     flow.cc.cubic = match table.cubic {
@@ -166,6 +169,23 @@ pub(super) fn flow_config(
         }
     };
     Ok(flow)
+}
+
+/// Reads the parameters of Careful Resume.
+fn resume(table: &FlowTable, net: &Net, field: &str) -> Result<Option<SavedParameters>, Wrong> {
+    let Some(resume) = table.resume else { return Ok(None) };
+    let field = format!("{field}.resume");
+    if matches!(table.app, Some(App::ShortFlows { .. })) {
+        let why = "one connection at a time may use what another left, and short_flows has many; leave it out";
+        return Err(Wrong::new(field, why));
+    }
+    if resume.rtt.0 == Duration::ZERO {
+        let why = "must be greater than 0; write the shortest round trip, like 40ms";
+        return Err(Wrong::new(format!("{field}.rtt"), why));
+    }
+    let Some(cwnd) = resume.cwnd.0 else { return Ok(None) };
+    let cwnd = net.bytes(Room(cwnd), &format!("{field}.cwnd"))?;
+    Ok(Some(SavedParameters { cwnd, rtt: resume.rtt.0 }))
 }
 
 /// The longest target of bbr-swift: the core counts it in 32 bits of nanoseconds.

@@ -44,11 +44,12 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
 }
 
 /// The settings of a flow's transport, and whether a table has each.
-pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 27] {
+pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 28] {
     [
         ("receiver", flow.receiver.is_some()),
         ("mss", flow.mss.is_some()),
         ("initial_cwnd", flow.initial_cwnd.is_some()),
+        ("resume", flow.resume.is_some()),
         ("paced", flow.paced.is_some()),
         ("ack_aggregation", flow.ack_aggregation.is_some()),
         ("cubic", flow.cubic.is_some()),

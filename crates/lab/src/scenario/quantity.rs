@@ -73,6 +73,8 @@ quantities! {
     /// A probability that may be certainty.
     Share(Probability) = share, "a probability like 1% or 0.01";
     Factor(Gain) = factor, "a gain like 2.89";
+    /// A volume as a buffer's, or none.
+    Saved(Option<Buffer>) = saved, "a volume like 1bdp or 4MB, or off";
     Room(Buffer) = str::parse::<Buffer>, "a buffer like 1bdp, 6MB, 700pkts or 100ms";
 }
 
@@ -80,6 +82,13 @@ fn length(text: &str) -> Result<Option<Duration>, ParseError> {
     match text.trim() {
         "until_done" => Ok(None),
         text => units::parse_duration(text).map(Some),
+    }
+}
+
+fn saved(text: &str) -> Result<Option<Buffer>, ParseError> {
+    match text.trim() {
+        "off" => Ok(None),
+        text => text.parse().map(Some),
     }
 }
 

@@ -7,7 +7,9 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::elements::{Element, Queue};
 use super::program::ProgramTable;
-use super::quantity::{Chance, Factor, Length, Room, Size, Speed, SpeedOrNone, Time, by_name};
+use super::quantity::{
+    Chance, Factor, Length, Room, Saved, Size, Speed, SpeedOrNone, Time, by_name,
+};
 use super::trace_field::TraceField;
 use super::{Cc, Protocol, Receiver};
 
@@ -174,6 +176,8 @@ pub(super) struct FlowTable {
     /// Bytes of a full packet as congestion control counts them.
     pub(super) mss: Option<u32>,
     pub(super) initial_cwnd: Option<Size>,
+    /// What an earlier connection over the path left.
+    pub(super) resume: Option<Resume>,
     pub(super) paced: Option<bool>,
     pub(super) ack_aggregation: Option<bool>,
     pub(super) cubic: Option<Cubic>,
@@ -237,6 +241,7 @@ impl Default for FlowTable {
             receiver: None,
             mss: None,
             initial_cwnd: None,
+            resume: None,
             paced: None,
             ack_aggregation: None,
             cubic: None,
@@ -277,6 +282,15 @@ pub(super) enum Way {
     #[default]
     Down,
     Up,
+}
+
+/// Parameters of Careful Resume, RFC 9959: saved_cwnd, which is off in a row of an axis, and
+/// saved_rtt.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resume {
+    pub(super) cwnd: Saved,
+    pub(super) rtt: Time,
 }
 
 /// The pacer of a QUIC flow.

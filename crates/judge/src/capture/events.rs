@@ -24,6 +24,7 @@ pub(super) struct Reader {
     lost: BTreeMap<(u64, u64), usize>,
     inflight: f64,
     is_inflight_logged: bool,
+    has_new_metrics: bool,
     /// By number space.
     largest_received: HashMap<u64, u64>,
     sent_numbers: HashMap<u64, Numbers>,
@@ -128,6 +129,7 @@ impl Reader {
             lost: BTreeMap::new(),
             inflight: 0.0,
             is_inflight_logged: false,
+            has_new_metrics: false,
             largest_received: HashMap::new(),
             sent_numbers: HashMap::new(),
             is_half_open: false,
@@ -188,7 +190,12 @@ impl Reader {
             "packet_sent" => self.sent(at_s, data),
             "packet_received" => self.received(at_s, data),
             "packet_lost" => self.lost(at_s, data),
-            "metrics_updated" | "recovery_metrics_updated" | "metric_update" => {
+            "recovery_metrics_updated" => {
+                self.has_new_metrics = true;
+                self.metrics(at_s, data);
+            }
+            // A log may have the same by the old name once more, for tools that know no other.
+            "metrics_updated" | "metric_update" if !self.has_new_metrics => {
                 self.metrics(at_s, data);
             }
             "congestion_state_updated" => {

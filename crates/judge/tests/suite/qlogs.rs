@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use crate::world;
 
 thread_local! {
-    /// The directory in which the connections that are made leave their logs.
-    static LOGS: RefCell<PathBuf> = const { RefCell::new(PathBuf::new()) };
+    /// The directory in which the connections that are made leave their logs, and true if they are
+    /// noq's own.
+    static LOGS: RefCell<(PathBuf, bool)> = const { RefCell::new((PathBuf::new(), true)) };
 }
 
 mod noq {
@@ -28,8 +29,11 @@ mod noq {
             };
             let factory = fullpipe_noq::controllers_with_seed(algorithm, 1);
             transport.congestion_controller_factory(factory);
-            super::LOGS.with_borrow(|dir| {
-                transport.qlog_from_path(dir, "x");
+            super::LOGS.with_borrow(|(dir, is_noqs)| {
+                match is_noqs {
+                    true => transport.qlog_from_path(dir, "x"),
+                    false => transport.qlog_factory(Arc::new(fullpipe_noq::QlogFiles::new(dir))),
+                };
             });
         }
 
@@ -65,9 +69,13 @@ mod noq {
     });
 }
 
-/// The logs of the server, which sends, and of the client.
+/// noq's own logs of the server, which sends, and of the client.
 fn logs(cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
-    LOGS.with_borrow_mut(|logs| dir.clone_into(logs));
+    logs_by(true, cc, course, seconds, dir)
+}
+
+fn logs_by(is_noqs: bool, cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
+    LOGS.set((dir.to_owned(), is_noqs));
     let path = Course::named(course).expect("a course").path(false).expect("a path");
     drop(world::run(&path, seconds, noq::pair(cc)));
     let files = fs::read_dir(dir).expect("a directory");
@@ -216,6 +224,26 @@ fn a_log_tells_the_same_in_every_form() {
     assert_eq!((of_client.figures.inflight_bytes, of_client.figures.resent_packets), (None, None));
     assert!(of_client.text().contains("the log is the receiver's"), "{}", of_client.text());
     assert!((of_client.figures.peak_mbps - f.peak_mbps).abs() < 0.5, "{}", of_client.text());
+}
+
+#[test]
+fn the_logs_of_our_connections_tell_what_noqs_tell() {
+    let story = |is_noqs| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [server, _] = logs_by(is_noqs, "bbr3", "loss 1 %", 4, dir.path());
+        let (head, events) = records(&server);
+        (read(&server), head, events)
+    };
+    let ((noqs, ..), (ours, head, events)) = (story(true), story(false));
+    assert_eq!((&head["qlog_version"], &head["qlog_format"]), (&json!("0.3"), &json!("JSON-SEQ")));
+    let times: Vec<f64> = events.iter().map(|e| e["time"].as_f64().expect("a time")).collect();
+    assert!(times.is_sorted() && times.len() > 10_000, "{}", times.len());
+    assert!(ours.remarks.is_empty(), "{:?}", ours.remarks);
+    assert_eq!(ours.verdict, noqs.verdict);
+    let (mut a, b) = (ours.figures, noqs.figures);
+    // One of noq's events is late, and an interval begins with it.
+    a.course = b.course.clone();
+    assert_eq!(a, b);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Events of a qlog, one after the other, as a flow.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::MOST_PACKETS;
-use super::flow::{Acked, At, Flow, Lost, Place, Sending, Sent};
+use super::flow::{Acked, At, Flow, Place, Sending, Sent};
+use super::ledger::Ledger;
 
 struct Clock {
     ms_per_unit: f64,
@@ -20,20 +21,13 @@ pub(super) struct Reader {
     /// The names of an event's fields where it is a list.
     fields: Vec<String>,
     first_ms: Option<f64>,
-    packets: BTreeMap<(u64, u64), Outgoing>,
-    lost: BTreeMap<(u64, u64), usize>,
-    inflight: f64,
-    is_inflight_logged: bool,
+    /// The packets that this end sent.
+    pub(super) ledger: Ledger,
     has_new_metrics: bool,
     /// By number space.
     largest_received: HashMap<u64, u64>,
-    sent_numbers: HashMap<u64, Numbers>,
-    /// True if a range ends behind its last packet, as noq writes them: it acknowledged one that
-    /// was not sent yet.
-    pub(super) is_half_open: bool,
-    pub(super) flow: Flow,
-    /// Data in each direction, and round trips by the log's own words and by acknowledgements.
-    pub(super) sent_bytes: f64,
+    ends: RangeEnds,
+    /// Data in the other direction, and round trips by the log's own words.
     pub(super) arrivals: Vec<Sent>,
     pub(super) answers: Vec<Acked>,
     pub(super) logged_rtt: Vec<At>,
@@ -43,20 +37,16 @@ pub(super) struct Reader {
     pub(super) left_out: u64,
 }
 
-/// The packet numbers of a space.
-#[derive(Clone, Copy)]
-struct Numbers {
-    first: u64,
-    last: u64,
-    count: u64,
-}
-
-/// A packet on its way.
-struct Outgoing {
-    at_s: f64,
-    bytes: f64,
-    /// Its place in the list of packets with data.
-    index: usize,
+/// The last number of a range in acknowledgements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum RangeEnds {
+    /// Nothing shows it so far; the schema's last packet is taken.
+    #[default]
+    Unknown,
+    /// The last packet: there was a range of one packet, whose two ends would differ otherwise.
+    Last,
+    /// One behind it, as noq writes them: a range would acknowledge what was not sent yet.
+    Behind,
 }
 
 /// A number, which may be written as a string.
@@ -125,21 +115,15 @@ impl Reader {
             },
             fields,
             first_ms: None,
-            packets: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            inflight: 0.0,
-            is_inflight_logged: false,
-            has_new_metrics: false,
-            largest_received: HashMap::new(),
-            sent_numbers: HashMap::new(),
-            is_half_open: false,
-            flow: Flow::new(
+            ledger: Ledger::new(Flow::new(
                 "QUIC",
                 Place::Sender,
                 "it is the log of the sender".to_owned(),
                 1200.0,
-            ),
-            sent_bytes: 0.0,
+            )),
+            has_new_metrics: false,
+            largest_received: HashMap::new(),
+            ends: RangeEnds::default(),
             arrivals: Vec::new(),
             answers: Vec::new(),
             logged_rtt: Vec::new(),
@@ -152,14 +136,12 @@ impl Reader {
 
     /// Bytes of the direction that has more.
     pub(super) fn volume(&self) -> f64 {
-        self.sent_bytes.max(self.arrivals.iter().map(|a| a.bytes).fold(0.0, |a, b| a + b))
+        self.ledger.sent_bytes.max(self.arrivals.iter().map(|a| a.bytes).fold(0.0, |a, b| a + b))
     }
 
-    /// The number of packets that are in the log, and of all, if most of them are not.
-    pub(super) fn samples(&self) -> Option<(u64, u64)> {
-        let numbers = self.sent_numbers.values().max_by_key(|numbers| numbers.count)?;
-        let all = numbers.last - numbers.first + 1;
-        (numbers.count < all - all / 5 && self.flow.sent.len() > 10).then_some((numbers.count, all))
+    /// True if the ranges of acknowledgements end behind their last packets.
+    pub(super) fn is_half_open(&self) -> bool {
+        self.ends == RangeEnds::Behind
     }
 
     pub(super) fn event(&mut self, event: &Value) {
@@ -200,7 +182,7 @@ impl Reader {
             }
             "congestion_state_updated" => {
                 if let Some(state) = any(data, &["new"]).and_then(Value::as_str) {
-                    self.flow.model.states.push((at_s, state.to_owned()));
+                    self.ledger.flow.model.states.push((at_s, state.to_owned()));
                 }
             }
             _ => {}
@@ -229,11 +211,8 @@ impl Reader {
 
     fn sent(&mut self, at_s: f64, data: &Value) {
         let (space, Some(packet_number), Some(bytes)) = Self::packet(data) else { return };
-        let start = Numbers { first: packet_number, last: packet_number, count: 0 };
-        let numbers = self.sent_numbers.entry(space).or_insert(start);
-        numbers.last = numbers.last.max(packet_number);
-        numbers.count += 1;
-        if self.flow.sent.len() + self.answers.len() >= MOST_PACKETS {
+        self.ledger.numbered(space, packet_number);
+        if self.ledger.flow.sent.len() + self.answers.len() >= MOST_PACKETS {
             self.left_out += 1;
             return;
         }
@@ -247,11 +226,7 @@ impl Reader {
             self.answers.push(Acked { at_s, bytes: 0.0 });
             return;
         }
-        self.sent_bytes += bytes;
-        let index = self.flow.sent.len();
-        self.flow.sent.push(Sent { at_s, bytes, packets: 1, sending: Sending::First });
-        self.packets.insert((space, packet_number), Outgoing { at_s, bytes, index });
-        self.count_inflight(at_s, bytes);
+        self.ledger.sent(at_s, space, packet_number, bytes);
     }
 
     fn received(&mut self, at_s: f64, data: &Value) {
@@ -279,59 +254,32 @@ impl Reader {
     }
 
     fn acked(&mut self, at_s: f64, space: u64, ranges: &[Value]) {
-        self.flow.acks += 1;
-        let (mut bytes, mut newest) = (0.0, None::<f64>);
-        for range in ranges {
+        let bounds = |range: &Value| -> Option<(u64, u64)> {
             let bounds: Vec<u64> = match range {
                 Value::Array(list) => list.iter().filter_map(whole).collect(),
                 one => whole(one).into_iter().collect(),
             };
-            let (Some(a), Some(b)) = (bounds.first(), bounds.last()) else { continue };
-            let (from, mut to) = (*a.min(b), *a.max(b));
-            let sent = self.sent_numbers.get(&space).map(|numbers| numbers.last);
-            self.is_half_open |= from < to && sent.is_some_and(|sent| to == sent + 1);
-            if self.is_half_open && bounds.len() == 2 {
-                to = to.saturating_sub(1).max(from);
-            }
-            // The ranges of an acknowledgement repeat what earlier ones said.
-            let range = (space, from)..=(space, to);
-            let sent = self.packets.range(range.clone()).map(|(key, _)| key.1);
-            let numbers: Vec<u64> =
-                sent.chain(self.lost.range(range).map(|(key, _)| key.1)).collect();
-            for n in numbers {
-                if let Some(packet) = self.packets.remove(&(space, n)) {
-                    bytes += packet.bytes;
-                    newest = Some(newest.map_or(packet.at_s, |newest| newest.max(packet.at_s)));
-                } else if let Some(index) = self.lost.remove(&(space, n)) {
-                    // It was not lost after all.
-                    if let Some(sent) = self.flow.sent.get_mut(index) {
-                        sent.sending = Sending::Needless;
-                    }
-                }
-            }
+            let (a, b) = (*bounds.first()?, *bounds.last()?);
+            Some((a.min(b), a.max(b)))
+        };
+        let mut ranges: Vec<(u64, u64)> = ranges.iter().filter_map(bounds).collect();
+        let sent = self.ledger.last_sent(space);
+        if ranges.iter().any(|(from, to)| from == to) {
+            self.ends = RangeEnds::Last;
+        } else if self.ends == RangeEnds::Unknown
+            && ranges.iter().any(|(_, to)| sent.is_some_and(|sent| *to == sent + 1))
+        {
+            self.ends = RangeEnds::Behind;
         }
-        if bytes > 0.0 {
-            self.flow.acked.push(Acked { at_s, bytes });
-            self.count_inflight(at_s, -bytes);
+        if self.ends == RangeEnds::Behind {
+            ranges.iter_mut().for_each(|(_, to)| *to -= 1);
         }
-        if let Some(sent_s) = newest {
-            self.flow.rtt.push(At { at_s, value: at_s - sent_s });
-        }
+        self.ledger.acked(at_s, space, &ranges);
     }
 
     fn lost(&mut self, at_s: f64, data: &Value) {
         let (space, Some(packet_number), _) = Self::packet(data) else { return };
-        let Some(packet) = self.packets.remove(&(space, packet_number)) else { return };
-        self.lost.insert((space, packet_number), packet.index);
-        self.flow.lost.push(Lost { at_s, bytes: packet.bytes, packets: 1 });
-        self.count_inflight(at_s, -packet.bytes);
-    }
-
-    fn count_inflight(&mut self, at_s: f64, change: f64) {
-        self.inflight = (self.inflight + change).max(0.0);
-        if !self.is_inflight_logged {
-            self.flow.inflight.push(At { at_s, value: self.inflight });
-        }
+        self.ledger.lost(at_s, space, packet_number);
     }
 
     fn metrics(&mut self, at_s: f64, data: &Value) {
@@ -341,18 +289,19 @@ impl Reader {
             self.logged_rtt.push(At { at_s, value: rtt * unit });
         }
         if let Some(cwnd) = value(&["congestion_window", "cwnd"]) {
-            self.flow.model.cwnd_bytes.push(At { at_s, value: cwnd });
+            self.ledger.flow.model.cwnd_bytes.push(At { at_s, value: cwnd });
         }
         if let Some(rate) = value(&["pacing_rate"]) {
-            self.flow.model.pacing_mbps.push(At { at_s, value: rate / 1e6 });
+            self.ledger.flow.model.pacing_mbps.push(At { at_s, value: rate / 1e6 });
         }
         if let Some(bytes) = value(&["bytes_in_flight"]) {
             // The sender knows better, and counts what is in flight in its own way.
-            if !self.is_inflight_logged {
-                self.is_inflight_logged = true;
-                self.flow.inflight.retain(|at| at.at_s < at_s);
+            let ledger = &mut self.ledger;
+            if !ledger.is_inflight_logged {
+                ledger.is_inflight_logged = true;
+                ledger.flow.inflight.retain(|at| at.at_s < at_s);
             }
-            self.flow.inflight.push(At { at_s, value: bytes });
+            ledger.flow.inflight.push(At { at_s, value: bytes });
         }
     }
 }

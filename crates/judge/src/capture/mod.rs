@@ -9,7 +9,9 @@ mod events;
 mod figures;
 mod file;
 mod flow;
+mod keyed;
 mod kind;
+mod ledger;
 mod measure;
 mod packet;
 mod page;
@@ -22,16 +24,19 @@ mod tests;
 mod udp;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::SocketAddr;
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::quic::{KeyLog, Tracker};
 pub use figures::{Course, Dip, Episode, Figures, Spread, Start};
 use file::Frame;
 use flow::Flow;
 pub use flow::{Place, Unknown};
+use keyed::Opened;
 use packet::{Packet, Transport};
 pub use page::page;
 use place::Placed;
@@ -207,11 +212,15 @@ fn chosen(flows: &[Listed], choice: &Choice) -> Result<usize, CaptureError> {
 }
 
 /// The flow of a capture, and all flows of the file.
-fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usize), CaptureError> {
+fn read_capture(
+    path: &Path,
+    choice: &Choice,
+    keys: Option<&KeyLog>,
+) -> Result<(Flow, Vec<Listed>, usize), CaptureError> {
     let listed = flows(path)?;
     let number = chosen(&listed, choice)?;
     let one = &listed[number];
-    let flow = read_flow(path, one)?;
+    let flow = read_flow(path, one, keys)?;
     // A file of both ends has each flow twice, and the sender's end shows more.
     if *choice == Choice::Largest && flow.place != Place::Sender {
         let is_other = |other: &&Listed| {
@@ -219,8 +228,11 @@ fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usiz
                 && other.interface != one.interface
                 && other.data_bytes * 10 >= one.data_bytes * 9
         };
-        if let Some(twin) = listed.iter().position(|other| is_other(&other)) {
-            let other = read_flow(path, &listed[twin])?;
+        for twin in (0..listed.len()).filter(|n| is_other(&&listed[*n])).take(MOST_TWINS) {
+            if !have_same_packets(path, one, &listed[twin])? {
+                continue;
+            }
+            let other = read_flow(path, &listed[twin], keys)?;
             if other.place == Place::Sender {
                 return Ok((other, listed, twin));
             }
@@ -229,13 +241,48 @@ fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usiz
     Ok((flow, listed, number))
 }
 
+/// The most flows of which it is asked whether they are another one's packets at its other end.
+const MOST_TWINS: usize = 4;
+
+/// The first packets of data of two flows that are compared.
+const MOST_COMPARED: usize = 10_000;
+
+/// True if at least half of the packets of one flow are in the other as well: it is the same one,
+/// on another interface. What is in a packet stays where addresses are translated.
+fn have_same_packets(path: &Path, a: &Listed, b: &Listed) -> Result<bool, CaptureError> {
+    let mut prints: [HashSet<(u64, u64)>; 2] = Default::default();
+    file::each(path, |frame| {
+        let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
+        let key = Some(Key::of_packet(&frame, &packet).0);
+        let place = if key == a.key() { 0 } else { 1 };
+        if key != [a, b][place].key() || prints[place].len() >= MOST_COMPARED {
+            return;
+        }
+        let print = match packet.transport {
+            Transport::Tcp(tcp) if tcp.payload > 0 => (u64::from(tcp.seq), u64::from(tcp.payload)),
+            // The beginning of a packet of QUIC is a connection ID and bytes like random ones.
+            Transport::Udp(payload, length) if !payload.is_empty() => {
+                let mut hasher = DefaultHasher::new();
+                payload[..payload.len().min(64)].hash(&mut hasher);
+                (hasher.finish(), u64::from(length))
+            }
+            _ => return,
+        };
+        prints[place].insert(print);
+    })?;
+    let [a, b] = &prints;
+    let common = a.intersection(b).count();
+    Ok(common > 0 && common * 2 >= a.len().min(b.len()))
+}
+
 /// A flow of a capture.
-fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
+fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, CaptureError> {
     let (Some(key), Some(sender)) = (one.key(), one.sender) else {
         return Err(CaptureError("the flow has no addresses".to_owned()));
     };
     let mut segments: Vec<Segment> = Vec::new();
     let mut datagrams: Vec<udp::Datagram> = Vec::new();
+    let mut opening = keys.map(Opening::new);
     let (mut start_ns, mut newest_ns, mut left_out, mut backwards) = (None, 0, 0_u64, 0_u64);
     let remarks = file::each(path, |frame| {
         let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
@@ -259,6 +306,9 @@ fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
             }
             Transport::Udp(payload, length) => {
                 datagrams.push(udp::Datagram::of(at_s, is_data_way, payload, length));
+                if let Some(opening) = &mut opening {
+                    opening.datagram(at_s, is_data_way, payload, length);
+                }
             }
         }
     })?;
@@ -266,14 +316,23 @@ fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
     let first_s = times.fold(0.0, f64::min);
     segments.iter_mut().for_each(|s| s.at_s -= first_s);
     datagrams.iter_mut().for_each(|d| d.at_s -= first_s);
+    let (opened, about_keys) = match opening {
+        Some(_) if !key.is_udp => {
+            return Err(CaptureError(
+                "the flow is one of TCP, for which no keys are needed; leave out --keys".to_owned(),
+            ));
+        }
+        Some(opening) => opening.finish(first_s)?,
+        None => (Vec::new(), None),
+    };
     let mut flow = if key.is_udp {
         datagrams.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        udp::flow(&datagrams)
+        udp::flow(&datagrams, &opened)
     } else {
         segments.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         tcp::flow(&segments, &Placed::of(&segments))
     };
-    flow.remarks.extend(remarks.into_vec());
+    flow.remarks.extend(remarks.into_vec().into_iter().chain(about_keys));
     if left_out > 0 {
         flow.remarks
             .push(format!("{left_out} packets after the first {MOST_PACKETS} are left out"));
@@ -282,6 +341,66 @@ fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
         flow.remarks.push(format!("{backwards} packets were not in the order of their times"));
     }
     finished(flow)
+}
+
+/// Opens the packets of a flow.
+struct Opening<'a> {
+    tracker: Tracker<'a>,
+    /// True if the client sends the data: it is the end whose long header comes first.
+    is_client_data_way: Option<bool>,
+    opened: Vec<Opened>,
+    closed: u64,
+    cut: u64,
+}
+
+impl<'a> Opening<'a> {
+    fn new(keys: &'a KeyLog) -> Self {
+        let opened = Vec::new();
+        Self { tracker: Tracker::new(keys), is_client_data_way: None, opened, closed: 0, cut: 0 }
+    }
+
+    fn datagram(&mut self, at_s: f64, is_data_way: bool, payload: &[u8], length: u32) {
+        if payload.len() < length as usize {
+            self.cut += 1;
+            return;
+        }
+        let is_long = payload.first().is_some_and(|first| first & 0x80 != 0);
+        if self.is_client_data_way.is_none() && is_long {
+            self.is_client_data_way = Some(is_data_way);
+        }
+        let is_client = self.is_client_data_way.is_none_or(|is_its| is_its == is_data_way);
+        for packet in self.tracker.datagram(payload, usize::from(!is_client)) {
+            match Opened::of(at_s, is_data_way, packet) {
+                Some(packet) => self.opened.push(packet),
+                None => self.closed += 1,
+            }
+        }
+    }
+
+    /// The packets in the order of time, and a remark about those that stayed closed.
+    fn finish(self, first_s: f64) -> Result<(Vec<Opened>, Option<String>), CaptureError> {
+        let Self { mut opened, closed, cut, .. } = self;
+        if cut > closed.max(opened.len() as u64) {
+            return Err(CaptureError(
+                "its packets are cut, and only whole ones can be opened; capture with tcpdump -s 0"
+                    .to_owned(),
+            ));
+        }
+        // Handshakes begin with keys that everybody has.
+        if opened.iter().all(Opened::is_of_handshake) {
+            return Err(CaptureError(
+                "no packet behind the handshake is opened by the key log: it has no secret of this \
+                 connection, or the capture begins after the handshake, which names the connection"
+                    .to_owned(),
+            ));
+        }
+        opened.iter_mut().for_each(|packet| packet.at_s -= first_s);
+        opened.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        let all = closed + cut + opened.len() as u64;
+        let remark = (closed + cut > 0)
+            .then(|| format!("{} of {all} packets are not opened, and left out", closed + cut));
+        Ok((opened, remark))
+    }
 }
 
 /// The longest flow that is told, in seconds: a week. What is longer has damaged times.

@@ -8,5 +8,6 @@ mod planted;
 mod world;
 
 mod captures;
+mod keys;
 mod qlogs;
 mod verdicts;

@@ -16,7 +16,7 @@ thread_local! {
     static LOGS: RefCell<(PathBuf, bool)> = const { RefCell::new((PathBuf::new(), true)) };
 }
 
-mod noq {
+pub(crate) mod noq {
     crate::world::quic_peer!(noq_proto, {
         use std::num::NonZeroUsize;
 
@@ -84,6 +84,11 @@ fn logs_by(is_noqs: bool, cc: &str, course: &str, seconds: u64, dir: &Path) -> [
         let is_its = |f: &&PathBuf| f.to_string_lossy().contains(end);
         files.iter().find(is_its).expect("a log").clone()
     })
+}
+
+/// Lets the connections that are made in this thread leave our logs there.
+pub(crate) fn log_into(dir: &Path) {
+    LOGS.set((dir.to_owned(), false));
 }
 
 fn read(file: &Path) -> Story {
@@ -255,6 +260,39 @@ fn losses_of_a_log_are_the_senders() {
     assert!(matches!(story.verdict.looks.kind, Kind::LossBased { .. }), "{text}");
     let share = story.figures.resent_share.expect("losses");
     assert!((0.004..0.018).contains(&share), "{text}");
+}
+
+/// An acknowledgement of what was not sent yet, as of an event that was logged late, says nothing
+/// about all others.
+#[test]
+fn one_acknowledgement_of_the_next_packet_changes_no_range() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("x");
+    let header = |n: u64| json!({ "packet_type": "1RTT", "packet_number": n });
+    let sent = |n: u64| {
+        let data = json!({ "header": header(n), "raw": { "length": 1200 } });
+        json!({ "time": n, "name": "quic:packet_sent", "data": data })
+    };
+    let acked = |at: u64, from: u64, to: u64| {
+        let frame = json!({ "frame_type": "ack", "acked_ranges": [[from, to]] });
+        let data = json!({ "header": header(at), "frames": [frame], "raw": { "length": 40 } });
+        json!({ "time": at, "name": "quic:packet_received", "data": data })
+    };
+    let delivered = |bogus: Option<Value>| {
+        let acks = [acked(10, 0, 0), acked(20, 0, 9)].into_iter().chain(bogus);
+        let mut events: Vec<Value> = (0..30).map(sent).collect();
+        events.extend(acks.chain([acked(40, 0, 19), acked(41, 0, 29)]));
+        events.sort_by_key(|event| event["time"].as_u64());
+        let head = json!({ "qlog_version": "0.3", "trace": {} });
+        fs::write(&file, sequence(&head, &events, "\u{1e}")).expect("written");
+        read(&file)
+    };
+    let (with, without) = (delivered(Some(acked(25, 0, 26))), delivered(None));
+    assert!(with.remarks.is_empty(), "{:?}", with.remarks);
+    let bytes = |story: &Story| story.figures.bytes_per_ack.as_ref().map(|b| b.max);
+    assert!(bytes(&without).is_some_and(|most| most >= 10.0 * 1200.0), "{}", without.text());
+    assert_eq!(without.figures.acks + 1, with.figures.acks);
+    assert_eq!(with.figures.goodput_mbps, without.figures.goodput_mbps);
 }
 
 #[test]

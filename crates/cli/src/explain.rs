@@ -123,7 +123,7 @@ fn parse_flow(text: &str) -> Result<Which, String> {
     // An address has a colon before its port.
     match text.contains(':') {
         true => text.parse().map(Which::Ends),
-        false => units::parse_count(text).map(Which::Number),
+        false => units::parse_count(text).map(Which::Number).map_err(|e| e.to_string()),
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Reader {
     /// The names of an event's fields where it is a list.
     fields: Vec<String>,
     first_ms: Option<f64>,
+    /// True if all times are whole milliseconds.
+    pub(super) is_coarse: bool,
     /// The packets that this end sent.
     pub(super) ledger: Ledger,
     has_new_metrics: bool,
@@ -92,7 +94,10 @@ fn path_of(object: &Value) -> Option<u64> {
 /// True for frames whose packets are acknowledged (RFC 9002 section 2).
 fn is_eliciting(frame: &Value) -> bool {
     let kind = any(frame, &["frame_type", "type"]).and_then(Value::as_str).unwrap_or_default();
-    !matches!(kind.to_ascii_lowercase().as_str(), "ack" | "padding" | "connection_close")
+    !matches!(
+        kind.to_ascii_lowercase().as_str(),
+        "ack" | "ack_ecn" | "ack_mp" | "path_ack" | "padding" | "connection_close"
+    )
 }
 
 impl Reader {
@@ -115,6 +120,7 @@ impl Reader {
             },
             fields,
             first_ms: None,
+            is_coarse: true,
             ledger: Ledger::new(Flow::new(
                 "QUIC",
                 Place::Sender,
@@ -166,12 +172,17 @@ impl Reader {
         let time_ms = time * self.clock.ms_per_unit;
         self.clock.now_ms = if self.clock.is_delta { self.clock.now_ms + time_ms } else { time_ms };
         let first_ms = *self.first_ms.get_or_insert(self.clock.now_ms);
-        let at_s = ((self.clock.now_ms - first_ms) / 1e3).max(0.0);
+        let since_ms = (self.clock.now_ms - first_ms).max(0.0);
+        self.is_coarse &= since_ms.fract() == 0.0;
+        let at_s = since_ms / 1e3;
         let name = name.rsplit([':', '.']).next().unwrap_or(name).to_ascii_lowercase();
         match name.as_str() {
             "packet_sent" => self.sent(at_s, data),
             "packet_received" => self.received(at_s, data),
             "packet_lost" => self.lost(at_s, data),
+            // mvfst has one event for all that are found lost at once, and other names.
+            "packets_lost" => self.lost_together(at_s, data),
+            "congestion_metric_update" => self.metrics(at_s, data),
             "recovery_metrics_updated" => {
                 self.has_new_metrics = true;
                 self.metrics(at_s, data);
@@ -282,13 +293,22 @@ impl Reader {
         self.ledger.lost(at_s, space, packet_number);
     }
 
+    fn lost_together(&mut self, at_s: f64, data: &Value) {
+        let field = |name: &str| data.get(name).and_then(whole);
+        if let (Some(largest), Some(packets)) =
+            (field("largest_lost_packet_num"), field("lost_packets"))
+        {
+            self.ledger.lost_up_to(at_s, space("1RTT", 0), largest, packets);
+        }
+    }
+
     fn metrics(&mut self, at_s: f64, data: &Value) {
         let value = |names: &[&str]| any(data, names).and_then(number).filter(|n| *n >= 0.0);
         let unit = self.clock.ms_per_unit / 1e3;
         if let Some(rtt) = value(&["latest_rtt"]) {
             self.logged_rtt.push(At { at_s, value: rtt * unit });
         }
-        if let Some(cwnd) = value(&["congestion_window", "cwnd"]) {
+        if let Some(cwnd) = value(&["congestion_window", "cwnd", "current_cwnd"]) {
             self.ledger.flow.model.cwnd_bytes.push(At { at_s, value: cwnd });
         }
         if let Some(rate) = value(&["pacing_rate"]) {

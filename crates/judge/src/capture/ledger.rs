@@ -134,6 +134,13 @@ impl Ledger {
         self.count_inflight(at_s, -packet.bytes);
     }
 
+    /// So many packets are declared lost, the last of them that with this number.
+    pub(super) fn lost_up_to(&mut self, at_s: f64, space: u64, largest: u64, packets: u64) {
+        let old = self.packets.range((space, 0)..=(space, largest)).map(|(key, _)| key.1);
+        let found: Vec<u64> = old.take(usize::try_from(packets).unwrap_or(usize::MAX)).collect();
+        found.into_iter().for_each(|n| self.lost(at_s, space, n));
+    }
+
     fn count_inflight(&mut self, at_s: f64, change: f64) {
         self.inflight = (self.inflight + change).max(0.0);
         if !self.is_inflight_logged && self.flow.place == Place::Sender {

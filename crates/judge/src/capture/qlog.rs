@@ -20,6 +20,8 @@ use super::{CaptureError, MOST_PACKETS};
 const MOST_BYTES: u64 = 1 << 27;
 /// The most of one event of a sequence.
 const MOST_EVENT_BYTES: usize = 1 << 24;
+/// The least events of which all have whole milliseconds only where the log rounds them.
+const LEAST_EVENTS: u64 = 50;
 /// The most traces of a document.
 const MOST_TRACES: usize = 10_000;
 
@@ -190,6 +192,11 @@ impl Log {
             }
             if flow.rtt.is_empty() {
                 flow.rtt = reader.logged_rtt;
+            }
+            // ngtcp2 writes them so.
+            if reader.is_coarse && reader.events > LEAST_EVENTS {
+                let why = "the log's times are whole milliseconds, which many packets share";
+                flow.cannot_tell("pacing and bursts", why);
             }
             flow.place_why = "it is the log of the sender".to_owned();
             flow.reaction_s = Some(0.0);

@@ -70,7 +70,7 @@ pub(crate) mod noq {
 }
 
 /// noq's own logs of the server, which sends, and of the client.
-fn logs(cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
+pub(crate) fn logs(cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
     logs_by(true, cc, course, seconds, dir)
 }
 
@@ -91,12 +91,12 @@ pub(crate) fn log_into(dir: &Path) {
     LOGS.set((dir.to_owned(), false));
 }
 
-fn read(file: &Path) -> Story {
+pub(crate) fn read(file: &Path) -> Story {
     Story::of_qlog(file, &Choice::Largest).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
 /// The records of a log: the head, and the events.
-fn records(file: &Path) -> (Value, Vec<Value>) {
+pub(crate) fn records(file: &Path) -> (Value, Vec<Value>) {
     let text = fs::read_to_string(file).expect("text");
     let records = text.lines().map(|line| line.trim_start_matches('\u{1e}'));
     let mut records = records.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -104,7 +104,7 @@ fn records(file: &Path) -> (Value, Vec<Value>) {
 }
 
 /// Writes an event in the form of version 0.3: other names, and the size in `raw`.
-fn as_0_3(event: &Value) -> Value {
+pub(crate) fn as_0_3(event: &Value) -> Value {
     let name = event["name"].as_str().expect("a name");
     let name = match name {
         "quic:recovery_metrics_updated" => "recovery:metrics_updated".to_owned(),
@@ -129,7 +129,7 @@ fn as_0_3(event: &Value) -> Value {
     json!({ "time": event["time"], "name": name, "data": data })
 }
 
-fn is_of_packets(event: &Value) -> bool {
+pub(crate) fn is_of_packets(event: &Value) -> bool {
     event["name"].as_str().is_some_and(|name| name.contains("packet_") || name.contains("metrics"))
 }
 
@@ -160,7 +160,7 @@ fn as_lists(events: &[Value]) -> Value {
     })
 }
 
-fn sequence(head: &Value, events: &[Value], separator: &str) -> String {
+pub(crate) fn sequence(head: &Value, events: &[Value], separator: &str) -> String {
     let records = std::iter::once(head).chain(events);
     records.map(|record| format!("{separator}{record}\n")).collect()
 }

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     qlog: Option<PathBuf>,
     /// Open the QUIC packets of the capture with the secrets in this file, which an end writes
     /// where SSLKEYLOGFILE names one
-    #[arg(long, value_name = "KEYLOG", requires = "pcap")]
+    #[arg(long, value_name = "KEYLOG", requires = "pcap", conflicts_with = "qlog")]
     keys: Option<PathBuf>,
     /// Backend of the flow: sim (the simulator), quic:noq, quic:quinn-virtual, tcp:user, or, for a
     /// file, one in real time, as for `fullpipe run`

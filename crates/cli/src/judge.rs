@@ -64,7 +64,7 @@ pub(crate) struct Args {
     qlog: Option<PathBuf>,
     /// Open the QUIC packets of the capture with the secrets in this file, which an end writes
     /// where SSLKEYLOGFILE names one
-    #[arg(long, value_name = "FILE", requires = "pcap")]
+    #[arg(long, value_name = "FILE", requires = "pcap", conflicts_with = "qlog")]
     keys: Option<PathBuf>,
     /// Which flow of the file: its number by size from 1, ADDRESS:PORT, or
     /// ADDRESS:PORT-ADDRESS:PORT [default: the one with most data]

@@ -99,7 +99,7 @@ fn explain_tells_of_a_file_what_judge_tells() {
             (&["explain", "--pcap", CAPTURE, "--flow", "10.0.0.9:1"], &["no such flow"]),
             (&["explain", "--flow", "10.0.0.9:1"], &["--flow needs a scenario file"]),
             (&["explain", "--keys", keys], &["--pcap"]),
-            (&["judge", "--keys", keys, "--qlog", log], &["--pcap"]),
+            (&["judge", "--keys", keys, "--qlog", log], &["cannot be used with"]),
             (&["judge", "--pcap", CAPTURE, "--keys", keys], &["one of TCP", "leave out --keys"]),
             (&["judge", "--pcap", CAPTURE, "--keys", CAPTURE], &["it has no secrets"]),
         ],

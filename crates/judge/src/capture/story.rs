@@ -65,7 +65,7 @@ impl Story {
         choice: &Choice,
         keys: &Path,
     ) -> Result<Self, CaptureError> {
-        let of_keys = |why: &str| CaptureError(format!("{}: {why}", keys.display()));
+        let of_keys = |why: &str| CaptureError(format!("its keys {}: {why}", keys.display()));
         let text = super::file::text(keys).map_err(|CaptureError(why)| of_keys(&why))?;
         let log = KeyLog::read(&text);
         if log.is_empty() {

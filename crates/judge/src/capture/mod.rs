@@ -13,6 +13,7 @@ mod keyed;
 mod kind;
 mod ledger;
 mod measure;
+mod opening;
 mod packet;
 mod page;
 mod place;
@@ -31,12 +32,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::quic::{KeyLog, Tracker};
+use crate::quic::KeyLog;
 pub use figures::{Course, Dip, Episode, Figures, Spread, Start};
 use file::Frame;
 use flow::Flow;
 pub use flow::{Place, Unknown};
-use keyed::Opened;
+use opening::{Opening, Packets};
 use packet::{Packet, Transport};
 pub use page::page;
 use place::Placed;
@@ -316,14 +317,14 @@ fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, C
     let first_s = times.fold(0.0, f64::min);
     segments.iter_mut().for_each(|s| s.at_s -= first_s);
     datagrams.iter_mut().for_each(|d| d.at_s -= first_s);
-    let (opened, about_keys) = match opening {
+    let opened = match opening {
         Some(_) if !key.is_udp => {
             return Err(CaptureError(
                 "the flow is one of TCP, for which no keys are needed; leave out --keys".to_owned(),
             ));
         }
         Some(opening) => opening.finish(first_s)?,
-        None => (Vec::new(), None),
+        None => Packets::default(),
     };
     let mut flow = if key.is_udp {
         datagrams.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
@@ -332,7 +333,7 @@ fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, C
         segments.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         tcp::flow(&segments, &Placed::of(&segments))
     };
-    flow.remarks.extend(remarks.into_vec().into_iter().chain(about_keys));
+    flow.remarks.extend(remarks.into_vec());
     if left_out > 0 {
         flow.remarks
             .push(format!("{left_out} packets after the first {MOST_PACKETS} are left out"));
@@ -341,66 +342,6 @@ fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, C
         flow.remarks.push(format!("{backwards} packets were not in the order of their times"));
     }
     finished(flow)
-}
-
-/// Opens the packets of a flow.
-struct Opening<'a> {
-    tracker: Tracker<'a>,
-    /// True if the client sends the data: it is the end whose long header comes first.
-    is_client_data_way: Option<bool>,
-    opened: Vec<Opened>,
-    closed: u64,
-    cut: u64,
-}
-
-impl<'a> Opening<'a> {
-    fn new(keys: &'a KeyLog) -> Self {
-        let opened = Vec::new();
-        Self { tracker: Tracker::new(keys), is_client_data_way: None, opened, closed: 0, cut: 0 }
-    }
-
-    fn datagram(&mut self, at_s: f64, is_data_way: bool, payload: &[u8], length: u32) {
-        if payload.len() < length as usize {
-            self.cut += 1;
-            return;
-        }
-        let is_long = payload.first().is_some_and(|first| first & 0x80 != 0);
-        if self.is_client_data_way.is_none() && is_long {
-            self.is_client_data_way = Some(is_data_way);
-        }
-        let is_client = self.is_client_data_way.is_none_or(|is_its| is_its == is_data_way);
-        for packet in self.tracker.datagram(payload, usize::from(!is_client)) {
-            match Opened::of(at_s, is_data_way, packet) {
-                Some(packet) => self.opened.push(packet),
-                None => self.closed += 1,
-            }
-        }
-    }
-
-    /// The packets in the order of time, and a remark about those that stayed closed.
-    fn finish(self, first_s: f64) -> Result<(Vec<Opened>, Option<String>), CaptureError> {
-        let Self { mut opened, closed, cut, .. } = self;
-        if cut > closed.max(opened.len() as u64) {
-            return Err(CaptureError(
-                "its packets are cut, and only whole ones can be opened; capture with tcpdump -s 0"
-                    .to_owned(),
-            ));
-        }
-        // Handshakes begin with keys that everybody has.
-        if opened.iter().all(Opened::is_of_handshake) {
-            return Err(CaptureError(
-                "no packet behind the handshake is opened by the key log: it has no secret of this \
-                 connection, or the capture begins after the handshake, which names the connection"
-                    .to_owned(),
-            ));
-        }
-        opened.iter_mut().for_each(|packet| packet.at_s -= first_s);
-        opened.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        let all = closed + cut + opened.len() as u64;
-        let remark = (closed + cut > 0)
-            .then(|| format!("{} of {all} packets are not opened, and left out", closed + cut));
-        Ok((opened, remark))
-    }
 }
 
 /// The longest flow that is told, in seconds: a week. What is longer has damaged times.

@@ -2,6 +2,7 @@
 
 use super::flow::{At, Flow, Lost, Place, Sending, Sent};
 use super::measure::View;
+use super::opening::Packets;
 use super::packet::Tcp;
 use super::place::Placed;
 use super::story::Story;
@@ -177,7 +178,7 @@ fn the_spin_bit_tells_round_trip_and_place() {
         }
         datagrams.push(Datagram::of(at_s + 1e-4, true, &[byte(bit(ms, 0)), 0], 1200));
     }
-    let flow = udp::flow(&datagrams, &[]);
+    let flow = udp::flow(&datagrams, &Packets::default());
     assert_eq!((flow.protocol, flow.place), ("QUIC", Place::Sender), "{}", flow.place_why);
     let story = Story::of("pcap", None, &flow, Vec::new(), 0);
     let rtt = story.figures.rtt_ms.expect("round trips");

@@ -1,7 +1,8 @@
 //! A UDP flow from its datagrams: of QUIC, without its keys, sizes, times and the spin bit.
 
 use super::flow::{Acked, At, Flow, Place, Sending, Sent};
-use super::keyed::{self, Opened};
+use super::keyed;
+use super::opening::Packets;
 use super::qlog::usual_size;
 
 /// A datagram of the flow.
@@ -122,7 +123,7 @@ fn place(
 }
 
 /// The flow of these datagrams, and of the packets in them that were opened.
-pub(super) fn flow(datagrams: &[Datagram], opened: &[Opened]) -> Flow {
+pub(super) fn flow(datagrams: &[Datagram], packets: &Packets) -> Flow {
     let spins = spins(datagrams);
     let (place, why, handshake_rtt_s, behind_s) = place(datagrams, &spins);
     let largest = datagrams.iter().filter(|d| d.is_data_way).map(|d| d.bytes).max().unwrap_or(1);
@@ -154,9 +155,21 @@ pub(super) fn flow(datagrams: &[Datagram], opened: &[Opened]) -> Flow {
             "packets were captured behind the path, which spaces them; capture at the sender",
         );
     }
-    if !opened.is_empty() {
-        let mut flow = keyed::fill(flow, opened);
+    if !packets.opened.is_empty() {
+        let mut flow = keyed::fill(flow, &packets.opened);
         flow.packet_bytes = usual_size(&flow.sent);
+        if packets.closed > 0 {
+            let all = packets.opened.len() as u64 + packets.closed;
+            let closed = packets.closed;
+            flow.remarks.push(format!("{closed} of {all} packets are not opened, and left out"));
+        }
+        if !packets.are_complete() {
+            flow.lost.clear();
+            let why = "too many of the packets are not opened";
+            for what in ["losses and retransmissions", "reordering", "response to a loss"] {
+                flow.cannot_tell(what, why);
+            }
+        }
         if place != Place::Sender {
             let why = "packets were captured behind a part of the path; capture at the sender";
             flow.cannot_tell("round trips and data in flight", why);

@@ -35,6 +35,8 @@ struct Tapped<P> {
     pcap: Option<Pcap>,
     /// Last bytes of its address and of the other one's.
     ends: [u8; 2],
+    /// The most datagrams of one size that are captured as one.
+    together: usize,
 }
 
 impl<P> Tapped<P> {
@@ -68,7 +70,13 @@ impl<P: Peer> Peer for Tapped<P> {
     fn send(&mut self, now: Instant, out: &mut Vec<Vec<u8>>) {
         let first = out.len();
         self.peer.send(now, out);
-        out[first..].iter().for_each(|datagram| self.note(now, self.ends, datagram));
+        let mut rest = &out[first..];
+        while let Some(one) = rest.first() {
+            let alike = rest.iter().take_while(|other| other.len() == one.len()).count();
+            let (joined, others) = rest.split_at(alike.min(self.together));
+            self.note(now, self.ends, &joined.concat());
+            rest = others;
+        }
     }
 }
 
@@ -81,6 +89,10 @@ struct Captured {
 }
 
 fn captured(at: At, snap: usize) -> Captured {
+    captured_together(at, snap, 1)
+}
+
+fn captured_together(at: At, snap: usize, together: usize) -> Captured {
     let dir = tempfile::tempdir().expect("a directory");
     let logs = dir.path().join("logs");
     fs::create_dir(&logs).expect("a directory");
@@ -90,8 +102,8 @@ fn captured(at: At, snap: usize) -> Captured {
     let (server, client) = noq::pair("bbr3");
     let (pcap, keys) = (dir.path().join("x.pcap"), dir.path().join("keys"));
     let tap = |is_its| (at == is_its).then(|| Pcap::create(&pcap, snap));
-    let server = Tapped { peer: server, pcap: tap(At::Sender), ends: [1, 2] };
-    let client = Tapped { peer: client, pcap: tap(At::Receiver), ends: [2, 1] };
+    let server = Tapped { peer: server, pcap: tap(At::Sender), ends: [1, 2], together };
+    let client = Tapped { peer: client, pcap: tap(At::Receiver), ends: [2, 1], together };
     let path = Course::named("loss 1 %").expect("a course").path(false).expect("a path");
     drop(world::run(&path, 4, (server, client)));
     fs::write(&keys, &*secrets.0.lock().expect("nobody panics")).expect("written");
@@ -168,6 +180,19 @@ fn an_opened_capture_of_the_receiver_tells_the_losses() {
     assert!(story.remarks.join("\n").contains("may leave out a few"), "{text}");
     assert_eq!((a.rtt_ms, a.inflight_bytes), (None, None), "{text}");
     assert!(story.text().contains("cannot tell: round trips and data in flight"), "{text}");
+}
+
+/// A host hands datagrams that it sends at once to the network as one, which is captured.
+#[test]
+fn datagrams_that_leave_together_are_told_apart() {
+    let Captured { dir: _dir, pcap, keys, qlog } = captured_together(At::Sender, 65_535, 10);
+    let (story, log) = (opened(&pcap, &keys), Story::of_qlog(&qlog, &Choice::Largest));
+    let log = log.expect("a story");
+    let (a, b) = (&story.figures, &log.figures);
+    assert!(story.flows[0].packets + 1000 < a.sent_packets + a.acks, "{}", story.text());
+    assert_eq!((a.sent_packets, a.acks), (b.sent_packets, b.acks), "{}", story.text());
+    assert_eq!(a.resent_packets, b.resent_packets, "{}", story.text());
+    assert!(story.remarks.is_empty(), "{:?}", story.remarks);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::{Duration, Rate};
+use fullpipe_judge::capture::Choice;
 use fullpipe_lab::explain::{self, ExplainError, Story};
 use fullpipe_lab::units::{self, Buffer};
 use fullpipe_lab::{BackendChoice, Cc, Edition, Options, Plan};
@@ -11,6 +12,7 @@ use fullpipe_path::Probability;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::judge::file::File;
 use crate::path_args::PathArgs;
 use crate::patience::AtWork;
 use crate::print;
@@ -20,6 +22,9 @@ use crate::print;
 /// Runs it in the simulator and says when and why each state was entered and left, what the model
 /// believed and what was true of the path, and where bytes waited. The path is that of the options,
 /// or of a scenario file.
+///
+/// With --pcap or --qlog it runs nothing, and tells what the sender of a captured flow did, as
+/// fullpipe judge does. Defects are told, and no failure.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -29,9 +34,20 @@ pub(crate) struct Args {
     /// Number of the run, from 0, if the file's lists make several
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, allow_negative_numbers = true)]
     run: Option<usize>,
-    /// Number of the flow, from 0
-    #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, default_value_t = 0, allow_negative_numbers = true)]
-    flow: usize,
+    /// Which flow: its number in the scenario file, from 0 [default: 0]; of a capture or a log its
+    /// number by size, from 1, ADDRESS:PORT, or ADDRESS:PORT-ADDRESS:PORT [default: the largest]
+    #[arg(long, value_name = "FLOW", value_parser = parse_flow, allow_negative_numbers = true)]
+    flow: Option<Which>,
+    /// Tell of a flow of this capture: pcap or pcapng, also with gzip or zstd
+    #[arg(long, value_name = "CAPTURE", conflicts_with_all = OF_RUNS)]
+    pcap: Option<PathBuf>,
+    /// Tell of the connection of this qlog: JSON, or JSON-SEQ (.sqlog), that of the sender
+    #[arg(long, value_name = "LOG", conflicts_with_all = OF_RUNS, conflicts_with = "pcap")]
+    qlog: Option<PathBuf>,
+    /// Open the QUIC packets of the capture with the secrets in this file, which an end writes
+    /// where SSLKEYLOGFILE names one
+    #[arg(long, value_name = "KEYLOG", requires = "pcap", conflicts_with = "qlog")]
+    keys: Option<PathBuf>,
     /// Backend of the flow: sim (the simulator), quic:noq, quic:quinn-virtual, tcp:user, or, for a
     /// file, one in real time, as for `fullpipe run`
     #[arg(
@@ -72,14 +88,90 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// The options of a run, which a capture has none of.
+const OF_RUNS: [&str; 20] = [
+    "file",
+    "run",
+    "backend",
+    "cc",
+    "rate",
+    "rtt",
+    "buffer",
+    "loss",
+    "duration",
+    "seed",
+    "trace",
+    "queue",
+    "loss_model",
+    "policer",
+    "jitter",
+    "reorder",
+    "up_rate",
+    "up_trace",
+    "up_buffer",
+    "up_loss",
+];
+
+/// A flow as an option names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Which {
+    Number(usize),
+    Ends(Choice),
+}
+
+fn parse_flow(text: &str) -> Result<Which, String> {
+    // An address has a colon before its port.
+    match text.contains(':') {
+        true => text.parse().map(Which::Ends),
+        false => units::parse_count(text).map(Which::Number).map_err(|e| e.to_string()),
+    }
+}
+
+impl Which {
+    /// The number of a flow of a scenario file.
+    fn number(flow: Option<&Self>) -> Result<usize, Failure> {
+        match flow {
+            None => Ok(0),
+            Some(Self::Number(n)) => Ok(*n),
+            Some(Self::Ends(_)) => Err(Failure::bad_input(
+                "--flow: a flow of a run has a number; write --flow 0 or another",
+            )),
+        }
+    }
+
+    /// The choice of a flow of a capture.
+    fn choice(flow: Option<&Self>) -> Result<Choice, Failure> {
+        match flow {
+            None => Ok(Choice::Largest),
+            Some(Self::Number(0)) => Err(Failure::bad_input(
+                "--flow: the flows of a capture are numbered by their size, from 1",
+            )),
+            Some(Self::Number(n)) => Ok(Choice::Number(*n)),
+            Some(Self::Ends(choice)) => Ok(choice.clone()),
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   fullpipe explain
   fullpipe explain --cc cubic --rate 20mbit --loss 0.1%
   fullpipe explain --trace lte --duration 20s
-  fullpipe explain scenarios/fairness.toml --flow 1";
+  fullpipe explain scenarios/fairness.toml --flow 1
+  fullpipe explain --pcap scenarios/captures/bbr3.pcap.gz";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.pcap.is_some() || args.qlog.is_some() {
+        let file = File {
+            pcap: args.pcap.as_deref(),
+            qlog: args.qlog.as_deref(),
+            keys: args.keys.as_deref(),
+            choice: &Which::choice(args.flow.as_ref())?,
+            report: None,
+            json: args.json,
+        };
+        return file.tell().map(drop);
+    }
     let interrupt = Interrupt::install()?;
     let stop = interrupt.flag();
     let at_work = AtWork::start("explain".to_owned());
@@ -121,7 +213,7 @@ fn check_without_file(args: &Args) -> Result<(), String> {
             ));
         }
         Args { run: Some(_), .. } => "--run",
-        Args { flow: 1.., .. } => "--flow",
+        Args { flow: Some(flow), .. } if *flow != Which::Number(0) => "--flow",
         _ => return Ok(()),
     };
     Err(format!("{option} needs a scenario file: fullpipe explain FILE.toml {option}"))
@@ -167,8 +259,10 @@ fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure
             )));
         }
     };
-    explain::tell(&plan, run, args.flow, args.backend, stop).map_err(|error| match error {
-        ExplainError::Input(why) => Failure::bad_input(format!("{}: {why}", file.display())),
-        ExplainError::Run(error) => Failure::run(error),
-    })
+    explain::tell(&plan, run, Which::number(args.flow.as_ref())?, args.backend, stop).map_err(
+        |error| match error {
+            ExplainError::Input(why) => Failure::bad_input(format!("{}: {why}", file.display())),
+            ExplainError::Run(error) => Failure::run(error),
+        },
+    )
 }

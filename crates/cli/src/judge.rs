@@ -1,7 +1,7 @@
 //! `fullpipe judge`: verdicts on any sender.
 
 mod course;
-mod file;
+pub(crate) mod file;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -62,6 +62,10 @@ pub(crate) struct Args {
     /// The same for a qlog: JSON, or JSON-SEQ (.sqlog), that of the sender
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_RUNS, conflicts_with = "pcap")]
     qlog: Option<PathBuf>,
+    /// Open the QUIC packets of the capture with the secrets in this file, which an end writes
+    /// where SSLKEYLOGFILE names one
+    #[arg(long, value_name = "FILE", requires = "pcap", conflicts_with = "qlog")]
+    keys: Option<PathBuf>,
     /// Which flow of the file: its number by size from 1, ADDRESS:PORT, or
     /// ADDRESS:PORT-ADDRESS:PORT [default: the one with most data]
     #[arg(long, value_name = "FLOW", conflicts_with_all = OF_RUNS)]
@@ -112,7 +116,15 @@ struct Baseline {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.pcap.is_some() || args.qlog.is_some() {
-        return file::tell(args);
+        let file = file::File {
+            pcap: args.pcap.as_deref(),
+            qlog: args.qlog.as_deref(),
+            keys: args.keys.as_deref(),
+            choice: args.flow.as_ref().unwrap_or(&Choice::Largest),
+            report: args.report.as_deref(),
+            json: args.json,
+        };
+        return file.judge();
     }
     for file in args.report.iter().chain(&args.junit) {
         page::check_writable(file).map_err(Failure::bad_input)?;

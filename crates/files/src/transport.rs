@@ -7,16 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[cfg(feature = "qlog")]
-use noq::TransportConfig;
+use fullpipe_noq::QlogFiles;
 #[cfg(feature = "qlog")]
-use noq_proto::QlogFileFactory;
+use noq::TransportConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Lets each connection with this configuration write its qlog into a directory.
 #[cfg(feature = "qlog")]
 pub(crate) fn log_to(config: &mut TransportConfig, directory: Option<&Path>) {
     if let Some(directory) = directory {
-        config.qlog_factory(Arc::new(QlogFileFactory::new(directory.to_owned())));
+        config.qlog_factory(Arc::new(QlogFiles::new(directory)));
     }
 }
 

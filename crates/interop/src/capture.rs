@@ -3,33 +3,20 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write as _};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use fullpipe_judge::quic::{Datagram, Reader};
 use pcap_file::PcapError;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
-
-use super::wire::Reader;
 
 /// UDP over IP, and the length of its header.
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 /// The header of the link's frames.
 const ETHERNET_HEADER: usize = 14;
-
-/// A datagram as one end of the link saw it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Datagram {
-    /// Since 1970.
-    pub(super) at: Duration,
-    pub(super) from: SocketAddr,
-    pub(super) to: SocketAddr,
-    /// The ECN bits of its IP header.
-    pub(super) ecn: u8,
-    pub(super) payload: Vec<u8>,
-}
 
 /// The datagrams at the client's end and at the server's.
 #[derive(Debug, Default)]

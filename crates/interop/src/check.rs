@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
+use fullpipe_judge::quic::{Close, Packet, PacketType, Seen, Trace, V1, V2};
+
 use super::cases::{Case, Kind};
 use super::report::Grade;
-use super::trace::{Packet, Seen, Trace};
-use super::wire::{Close, PacketType, V1, V2};
 
 /// ChaCha20 in TLS.
 const CHACHA20: u16 = 0x1303;

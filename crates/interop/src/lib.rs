@@ -6,18 +6,14 @@
 mod capture;
 mod cases;
 mod check;
-mod decrypt;
 mod files;
-mod handshake;
 mod page;
 #[cfg(target_os = "linux")]
 mod path;
 mod report;
 #[cfg(target_os = "linux")]
 mod run;
-mod trace;
 mod tshark;
-mod wire;
 
 pub use cases::{CASES, Case, Kind, MEASUREMENTS, UnknownCase, choose_cases};
 pub use page::{notes, render, table};

@@ -7,8 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::trace::Trace;
-use super::wire::PacketType;
+use fullpipe_judge::quic::{PacketType, Trace};
 
 const PROGRAM: &str = "tshark";
 

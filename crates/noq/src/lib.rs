@@ -4,6 +4,8 @@
 mod congestion;
 mod controller;
 mod not_ect;
+#[cfg(feature = "qlog")]
+mod qlog;
 mod runtime;
 mod transport;
 
@@ -11,5 +13,7 @@ pub use congestion::{controllers, controllers_with_seed};
 pub use controller::NoqController;
 pub use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
 pub use fullpipe_cc::{Algorithm, Snapshot};
+#[cfg(feature = "qlog")]
+pub use qlog::QlogFiles;
 pub use runtime::runtime;
 pub use transport::TransportSettings;

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use fullpipe_judge::capture::{self, CaptureError, Choice, Story};
+use fullpipe_judge::capture::{self, Choice, Story};
 use fullpipe_lab::output::{SCHEMA_VERSION, page};
 
-use super::Args;
 use crate::failure::Failure;
 use crate::print;
 
@@ -17,35 +16,57 @@ struct Report<'a> {
     story: &'a Story,
 }
 
-/// Tells what the file shows. Defects are results: the exit code is that of a verdict.
-pub(super) fn tell(args: &Args) -> Result<(), Failure> {
-    if let Some(file) = &args.report {
-        page::check_writable(file).map_err(Failure::bad_input)?;
-        page::check_replaceable(file).map_err(Failure::bad_input)?;
+/// A file with a flow, and the form of its story.
+pub(crate) struct File<'a> {
+    pub(crate) pcap: Option<&'a Path>,
+    pub(crate) qlog: Option<&'a Path>,
+    /// The secrets of a capture.
+    pub(crate) keys: Option<&'a Path>,
+    pub(crate) choice: &'a Choice,
+    pub(crate) report: Option<&'a Path>,
+    pub(crate) json: bool,
+}
+
+impl File<'_> {
+    /// Tells what the file shows. Defects are results: the exit code is that of a verdict.
+    pub(crate) fn judge(&self) -> Result<(), Failure> {
+        let Some(story) = self.tell()? else { return Ok(()) };
+        let defects: Vec<&str> = story.verdict.defects.iter().map(|d| d.name.as_str()).collect();
+        match defects.as_slice() {
+            [] => Ok(()),
+            defects => Err(Failure::run(format!("defects: {}", defects.join(", ")))),
+        }
     }
-    let choice = args.flow.as_ref().unwrap_or(&Choice::Largest);
-    let read = |file: &Path, read: fn(&Path, &Choice) -> Result<Story, CaptureError>| {
-        read(file, choice)
-            .map_err(|error| Failure::bad_input(format!("{}: {error}", file.display())))
-    };
-    let story = match (&args.pcap, &args.qlog) {
-        (Some(file), _) => read(file, Story::of_capture)?,
-        (None, Some(file)) => read(file, Story::of_qlog)?,
-        (None, None) => return Ok(()),
-    };
-    if let Some(file) = &args.report {
-        let text = capture::page(&story).map_err(Failure::run)?;
-        page::write_text(file, &text).map_err(Failure::run)?;
-    }
-    if args.json {
-        let report = Report { schema_version: SCHEMA_VERSION, story: &story };
-        print(&format!("{}\n", serde_json::to_string(&report).map_err(Failure::run)?))?;
-    } else {
-        print(&story.text())?;
-    }
-    let defects: Vec<&str> = story.verdict.defects.iter().map(|d| d.name.as_str()).collect();
-    match defects.as_slice() {
-        [] => Ok(()),
-        defects => Err(Failure::run(format!("defects: {}", defects.join(", ")))),
+
+    /// Tells what the file shows, if there is one.
+    pub(crate) fn tell(&self) -> Result<Option<Story>, Failure> {
+        if let Some(file) = self.report {
+            page::check_writable(file).map_err(Failure::bad_input)?;
+            page::check_replaceable(file).map_err(Failure::bad_input)?;
+        }
+        let (file, read) = match (self.pcap, self.qlog) {
+            (Some(file), _) => {
+                let read = match self.keys {
+                    Some(keys) => Story::of_capture_with_keys(file, self.choice, keys),
+                    None => Story::of_capture(file, self.choice),
+                };
+                (file, read)
+            }
+            (None, Some(file)) => (file, Story::of_qlog(file, self.choice)),
+            (None, None) => return Ok(None),
+        };
+        let story =
+            read.map_err(|error| Failure::bad_input(format!("{}: {error}", file.display())))?;
+        if let Some(file) = self.report {
+            let text = capture::page(&story).map_err(Failure::run)?;
+            page::write_text(file, &text).map_err(Failure::run)?;
+        }
+        if self.json {
+            let report = Report { schema_version: SCHEMA_VERSION, story: &story };
+            print(&format!("{}\n", serde_json::to_string(&report).map_err(Failure::run)?))?;
+        } else {
+            print(&story.text())?;
+        }
+        Ok(Some(story))
     }
 }

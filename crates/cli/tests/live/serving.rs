@@ -174,7 +174,7 @@ fn each_connection_leaves_a_qlog_at_both_ends() {
     assert_eq!(get(dir.path(), &server, "/1000", &["--qlog", text(&ours)]).code, Some(0));
     server.process.interrupt();
     server.process.end();
-    for (directory, side) in [(ours, "-client.qlog"), (theirs, "-server.qlog")] {
+    for (directory, side) in [(ours, "-client.sqlog"), (theirs, "-server.sqlog")] {
         let names = names(&directory);
         assert!(names.len() == 1 && names[0].ends_with(side), "{names:?}");
         let log = std::fs::read_to_string(directory.join(&names[0])).expect("a file");

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use fullpipe_judge::quic::{Close, Frames, Known, Opened};
+
 use super::super::cases::{CASES, MEASUREMENTS};
-use super::super::handshake::Known;
-use super::super::trace::Opened;
-use super::super::wire::{Close, Frames};
 use super::*;
 
 const SERVER: &str = "198.18.0.1:443";
@@ -20,7 +19,8 @@ fn packet(kind: PacketType) -> Packet {
         source: vec![2],
         token: Vec::new(),
         bytes: 100,
-        opened: Some(Opened { number: 0, key_phase: false, frames }),
+        whole_bytes: 120,
+        opened: Some(Opened { connection: 0, number: 0, key_phase: false, frames }),
     }
 }
 

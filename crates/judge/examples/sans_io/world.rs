@@ -1,8 +1,17 @@
 //! Two ends of a connection and the path between them under a virtual clock.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_judge::program::{MOST_PACKETS, ProgramPath, WireRecord};
 use fullpipe_path::{Arrival, Event, Header, IPV4_UDP_HEADER_BYTES, Path, PathConfig};
+
+std::thread_local! {
+    /// What takes the secrets of the connections that are made.
+    pub(crate) static KEY_LOG: RefCell<Arc<dyn rustls::KeyLog>> =
+        RefCell::new(Arc::new(rustls::NoKeyLog));
+}
 
 /// One end of a connection of some stack. Times count from the start.
 pub(crate) trait Peer {
@@ -124,7 +133,15 @@ macro_rules! quic_peer {
                 .expect("a server's configuration");
             server.transport_config(Arc::clone(&transport));
             let server = Arc::new(server);
-            let mut client = ClientConfig::with_root_certificates(Arc::new(roots)).expect("roots");
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+                .with_protocol_versions(&[&rustls::version::TLS13])
+                .expect("TLS 1.3")
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            tls.key_log = super::world::KEY_LOG.with_borrow(Arc::clone);
+            let tls = $proto::crypto::rustls::QuicClientConfig::try_from(tls).expect("QUIC");
+            let mut client = ClientConfig::new(Arc::new(tls));
             client.transport_config(transport);
             let base = StdInstant::now();
             let mut endpoint_of_client = endpoint(1, None);

@@ -1,11 +1,12 @@
 //! Events of a qlog, one after the other, as a flow.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::MOST_PACKETS;
-use super::flow::{Acked, At, Flow, Lost, Place, Sending, Sent};
+use super::flow::{Acked, At, Flow, Place, Sending, Sent};
+use super::ledger::Ledger;
 
 struct Clock {
     ms_per_unit: f64,
@@ -20,19 +21,15 @@ pub(super) struct Reader {
     /// The names of an event's fields where it is a list.
     fields: Vec<String>,
     first_ms: Option<f64>,
-    packets: BTreeMap<(u64, u64), Outgoing>,
-    lost: BTreeMap<(u64, u64), usize>,
-    inflight: f64,
-    is_inflight_logged: bool,
+    /// True if all times are whole milliseconds.
+    pub(super) is_coarse: bool,
+    /// The packets that this end sent.
+    pub(super) ledger: Ledger,
+    has_new_metrics: bool,
     /// By number space.
     largest_received: HashMap<u64, u64>,
-    sent_numbers: HashMap<u64, Numbers>,
-    /// True if a range ends behind its last packet, as noq writes them: it acknowledged one that
-    /// was not sent yet.
-    pub(super) is_half_open: bool,
-    pub(super) flow: Flow,
-    /// Data in each direction, and round trips by the log's own words and by acknowledgements.
-    pub(super) sent_bytes: f64,
+    ends: RangeEnds,
+    /// Data in the other direction, and round trips by the log's own words.
     pub(super) arrivals: Vec<Sent>,
     pub(super) answers: Vec<Acked>,
     pub(super) logged_rtt: Vec<At>,
@@ -42,20 +39,16 @@ pub(super) struct Reader {
     pub(super) left_out: u64,
 }
 
-/// The packet numbers of a space.
-#[derive(Clone, Copy)]
-struct Numbers {
-    first: u64,
-    last: u64,
-    count: u64,
-}
-
-/// A packet on its way.
-struct Outgoing {
-    at_s: f64,
-    bytes: f64,
-    /// Its place in the list of packets with data.
-    index: usize,
+/// The last number of a range in acknowledgements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum RangeEnds {
+    /// Nothing shows it so far; the schema's last packet is taken.
+    #[default]
+    Unknown,
+    /// The last packet: there was a range of one packet, whose two ends would differ otherwise.
+    Last,
+    /// One behind it, as noq writes them: a range would acknowledge what was not sent yet.
+    Behind,
 }
 
 /// A number, which may be written as a string.
@@ -101,7 +94,10 @@ fn path_of(object: &Value) -> Option<u64> {
 /// True for frames whose packets are acknowledged (RFC 9002 section 2).
 fn is_eliciting(frame: &Value) -> bool {
     let kind = any(frame, &["frame_type", "type"]).and_then(Value::as_str).unwrap_or_default();
-    !matches!(kind.to_ascii_lowercase().as_str(), "ack" | "padding" | "connection_close")
+    !matches!(
+        kind.to_ascii_lowercase().as_str(),
+        "ack" | "ack_ecn" | "ack_mp" | "path_ack" | "padding" | "connection_close"
+    )
 }
 
 impl Reader {
@@ -124,20 +120,16 @@ impl Reader {
             },
             fields,
             first_ms: None,
-            packets: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            inflight: 0.0,
-            is_inflight_logged: false,
-            largest_received: HashMap::new(),
-            sent_numbers: HashMap::new(),
-            is_half_open: false,
-            flow: Flow::new(
+            is_coarse: true,
+            ledger: Ledger::new(Flow::new(
                 "QUIC",
                 Place::Sender,
                 "it is the log of the sender".to_owned(),
                 1200.0,
-            ),
-            sent_bytes: 0.0,
+            )),
+            has_new_metrics: false,
+            largest_received: HashMap::new(),
+            ends: RangeEnds::default(),
             arrivals: Vec::new(),
             answers: Vec::new(),
             logged_rtt: Vec::new(),
@@ -150,14 +142,12 @@ impl Reader {
 
     /// Bytes of the direction that has more.
     pub(super) fn volume(&self) -> f64 {
-        self.sent_bytes.max(self.arrivals.iter().map(|a| a.bytes).fold(0.0, |a, b| a + b))
+        self.ledger.sent_bytes.max(self.arrivals.iter().map(|a| a.bytes).fold(0.0, |a, b| a + b))
     }
 
-    /// The number of packets that are in the log, and of all, if most of them are not.
-    pub(super) fn samples(&self) -> Option<(u64, u64)> {
-        let numbers = self.sent_numbers.values().max_by_key(|numbers| numbers.count)?;
-        let all = numbers.last - numbers.first + 1;
-        (numbers.count < all - all / 5 && self.flow.sent.len() > 10).then_some((numbers.count, all))
+    /// True if the ranges of acknowledgements end behind their last packets.
+    pub(super) fn is_half_open(&self) -> bool {
+        self.ends == RangeEnds::Behind
     }
 
     pub(super) fn event(&mut self, event: &Value) {
@@ -182,18 +172,28 @@ impl Reader {
         let time_ms = time * self.clock.ms_per_unit;
         self.clock.now_ms = if self.clock.is_delta { self.clock.now_ms + time_ms } else { time_ms };
         let first_ms = *self.first_ms.get_or_insert(self.clock.now_ms);
-        let at_s = ((self.clock.now_ms - first_ms) / 1e3).max(0.0);
+        let since_ms = (self.clock.now_ms - first_ms).max(0.0);
+        self.is_coarse &= since_ms.fract() == 0.0;
+        let at_s = since_ms / 1e3;
         let name = name.rsplit([':', '.']).next().unwrap_or(name).to_ascii_lowercase();
         match name.as_str() {
             "packet_sent" => self.sent(at_s, data),
             "packet_received" => self.received(at_s, data),
             "packet_lost" => self.lost(at_s, data),
-            "metrics_updated" | "recovery_metrics_updated" | "metric_update" => {
+            // mvfst has one event for all that are found lost at once, and other names.
+            "packets_lost" => self.lost_together(at_s, data),
+            "congestion_metric_update" => self.metrics(at_s, data),
+            "recovery_metrics_updated" => {
+                self.has_new_metrics = true;
+                self.metrics(at_s, data);
+            }
+            // A log may have the same by the old name once more, for tools that know no other.
+            "metrics_updated" | "metric_update" if !self.has_new_metrics => {
                 self.metrics(at_s, data);
             }
             "congestion_state_updated" => {
                 if let Some(state) = any(data, &["new"]).and_then(Value::as_str) {
-                    self.flow.model.states.push((at_s, state.to_owned()));
+                    self.ledger.flow.model.states.push((at_s, state.to_owned()));
                 }
             }
             _ => {}
@@ -222,11 +222,8 @@ impl Reader {
 
     fn sent(&mut self, at_s: f64, data: &Value) {
         let (space, Some(packet_number), Some(bytes)) = Self::packet(data) else { return };
-        let start = Numbers { first: packet_number, last: packet_number, count: 0 };
-        let numbers = self.sent_numbers.entry(space).or_insert(start);
-        numbers.last = numbers.last.max(packet_number);
-        numbers.count += 1;
-        if self.flow.sent.len() + self.answers.len() >= MOST_PACKETS {
+        self.ledger.numbered(space, packet_number);
+        if self.ledger.flow.sent.len() + self.answers.len() >= MOST_PACKETS {
             self.left_out += 1;
             return;
         }
@@ -240,11 +237,7 @@ impl Reader {
             self.answers.push(Acked { at_s, bytes: 0.0 });
             return;
         }
-        self.sent_bytes += bytes;
-        let index = self.flow.sent.len();
-        self.flow.sent.push(Sent { at_s, bytes, packets: 1, sending: Sending::First });
-        self.packets.insert((space, packet_number), Outgoing { at_s, bytes, index });
-        self.count_inflight(at_s, bytes);
+        self.ledger.sent(at_s, space, packet_number, bytes);
     }
 
     fn received(&mut self, at_s: f64, data: &Value) {
@@ -272,58 +265,40 @@ impl Reader {
     }
 
     fn acked(&mut self, at_s: f64, space: u64, ranges: &[Value]) {
-        self.flow.acks += 1;
-        let (mut bytes, mut newest) = (0.0, None::<f64>);
-        for range in ranges {
+        let bounds = |range: &Value| -> Option<(u64, u64)> {
             let bounds: Vec<u64> = match range {
                 Value::Array(list) => list.iter().filter_map(whole).collect(),
                 one => whole(one).into_iter().collect(),
             };
-            let (Some(a), Some(b)) = (bounds.first(), bounds.last()) else { continue };
-            let (from, mut to) = (*a.min(b), *a.max(b));
-            let sent = self.sent_numbers.get(&space).map(|numbers| numbers.last);
-            self.is_half_open |= from < to && sent.is_some_and(|sent| to == sent + 1);
-            if self.is_half_open && bounds.len() == 2 {
-                to = to.saturating_sub(1).max(from);
-            }
-            // The ranges of an acknowledgement repeat what earlier ones said.
-            let range = (space, from)..=(space, to);
-            let sent = self.packets.range(range.clone()).map(|(key, _)| key.1);
-            let numbers: Vec<u64> =
-                sent.chain(self.lost.range(range).map(|(key, _)| key.1)).collect();
-            for n in numbers {
-                if let Some(packet) = self.packets.remove(&(space, n)) {
-                    bytes += packet.bytes;
-                    newest = Some(newest.map_or(packet.at_s, |newest| newest.max(packet.at_s)));
-                } else if let Some(index) = self.lost.remove(&(space, n)) {
-                    // It was not lost after all.
-                    if let Some(sent) = self.flow.sent.get_mut(index) {
-                        sent.sending = Sending::Needless;
-                    }
-                }
-            }
+            let (a, b) = (*bounds.first()?, *bounds.last()?);
+            Some((a.min(b), a.max(b)))
+        };
+        let mut ranges: Vec<(u64, u64)> = ranges.iter().filter_map(bounds).collect();
+        let sent = self.ledger.last_sent(space);
+        if ranges.iter().any(|(from, to)| from == to) {
+            self.ends = RangeEnds::Last;
+        } else if self.ends == RangeEnds::Unknown
+            && ranges.iter().any(|(_, to)| sent.is_some_and(|sent| *to == sent + 1))
+        {
+            self.ends = RangeEnds::Behind;
         }
-        if bytes > 0.0 {
-            self.flow.acked.push(Acked { at_s, bytes });
-            self.count_inflight(at_s, -bytes);
+        if self.ends == RangeEnds::Behind {
+            ranges.iter_mut().for_each(|(_, to)| *to -= 1);
         }
-        if let Some(sent_s) = newest {
-            self.flow.rtt.push(At { at_s, value: at_s - sent_s });
-        }
+        self.ledger.acked(at_s, space, &ranges);
     }
 
     fn lost(&mut self, at_s: f64, data: &Value) {
         let (space, Some(packet_number), _) = Self::packet(data) else { return };
-        let Some(packet) = self.packets.remove(&(space, packet_number)) else { return };
-        self.lost.insert((space, packet_number), packet.index);
-        self.flow.lost.push(Lost { at_s, bytes: packet.bytes, packets: 1 });
-        self.count_inflight(at_s, -packet.bytes);
+        self.ledger.lost(at_s, space, packet_number);
     }
 
-    fn count_inflight(&mut self, at_s: f64, change: f64) {
-        self.inflight = (self.inflight + change).max(0.0);
-        if !self.is_inflight_logged {
-            self.flow.inflight.push(At { at_s, value: self.inflight });
+    fn lost_together(&mut self, at_s: f64, data: &Value) {
+        let field = |name: &str| data.get(name).and_then(whole);
+        if let (Some(largest), Some(packets)) =
+            (field("largest_lost_packet_num"), field("lost_packets"))
+        {
+            self.ledger.lost_up_to(at_s, space("1RTT", 0), largest, packets);
         }
     }
 
@@ -333,19 +308,20 @@ impl Reader {
         if let Some(rtt) = value(&["latest_rtt"]) {
             self.logged_rtt.push(At { at_s, value: rtt * unit });
         }
-        if let Some(cwnd) = value(&["congestion_window", "cwnd"]) {
-            self.flow.model.cwnd_bytes.push(At { at_s, value: cwnd });
+        if let Some(cwnd) = value(&["congestion_window", "cwnd", "current_cwnd"]) {
+            self.ledger.flow.model.cwnd_bytes.push(At { at_s, value: cwnd });
         }
         if let Some(rate) = value(&["pacing_rate"]) {
-            self.flow.model.pacing_mbps.push(At { at_s, value: rate / 1e6 });
+            self.ledger.flow.model.pacing_mbps.push(At { at_s, value: rate / 1e6 });
         }
         if let Some(bytes) = value(&["bytes_in_flight"]) {
             // The sender knows better, and counts what is in flight in its own way.
-            if !self.is_inflight_logged {
-                self.is_inflight_logged = true;
-                self.flow.inflight.retain(|at| at.at_s < at_s);
+            let ledger = &mut self.ledger;
+            if !ledger.is_inflight_logged {
+                ledger.is_inflight_logged = true;
+                ledger.flow.inflight.retain(|at| at.at_s < at_s);
             }
-            self.flow.inflight.push(At { at_s, value: bytes });
+            ledger.flow.inflight.push(At { at_s, value: bytes });
         }
     }
 }

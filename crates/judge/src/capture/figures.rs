@@ -202,7 +202,7 @@ impl View<'_> {
             false => flow.sent.iter().map(|s| s.bytes).sum(),
         };
         let settled = self.settled_s();
-        let is_paced_seen = flow.place == Place::Sender;
+        let is_paced_seen = flow.place == Place::Sender && is_seen("pacing");
         let bursts = is_paced_seen.then(|| self.bursts(settled, self.end_s));
         let gaps = flow.sent.windows(2).map(|w| 1e6 * (w[1].at_s - w[0].at_s)).collect();
         let confirms = flow.acked.iter().map(|a| a.bytes).filter(|b| *b > 0.0);

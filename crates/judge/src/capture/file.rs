@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 use std::path::Path;
 
+use byteorder_slice::{BigEndian, LittleEndian};
 use fullpipe_lab::trace::unpacked;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 use pcap_file::pcapng::{Block, PcapNgReader};
-use pcap_file::{DataLink, PcapError, TsResolution};
+use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 
 use super::CaptureError;
 
@@ -67,6 +68,21 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, CaptureError>
     let (content, _) =
         unpacked(file).map_err(|e| CaptureError(format!("it cannot be read: {e}")))?;
     Ok(content)
+}
+
+/// The most bytes of a key log: a connection has about a kilobyte.
+const MOST_KEY_BYTES: u64 = 1 << 26;
+
+/// All of a small file of text.
+pub(super) fn text(path: &Path) -> Result<String, CaptureError> {
+    let mut text = Vec::new();
+    let mut content = open(path)?.take(MOST_KEY_BYTES);
+    let cannot = |e: io::Error| CaptureError(format!("it cannot be read: {e}"));
+    content.read_to_end(&mut text).map_err(cannot)?;
+    if content.limit() == 0 {
+        return Err(CaptureError("it has more than 64 MiB, and is no key log".to_owned()));
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Calls `take` with each packet that has an IP header, in the order of the file. A file that ends
@@ -206,7 +222,24 @@ fn pcapng(
     let mut reader = PcapNgReader::new(content).map_err(|e| wrong(&e))?;
     let mut interfaces: Vec<Interface> = Vec::new();
     let mut packets = 0;
-    while let Some(block) = reader.next_block() {
+    loop {
+        // A block that the library cannot read is passed by with a remark. A new section says its
+        // order of bytes itself.
+        let endianness = reader.section().endianness;
+        let block = match (reader.next_raw_block(), endianness) {
+            (None, _) => break,
+            (Some(Ok(raw)), Endianness::Big) => Ok(raw.try_into_block::<BigEndian>()),
+            (Some(Ok(raw)), Endianness::Little) => Ok(raw.try_into_block::<LittleEndian>()),
+            (Some(Err(error)), _) => Err(error),
+        };
+        let block = match block {
+            Ok(Ok(block)) => Ok(block),
+            Ok(Err(error)) => {
+                remarks.add(format!("blocks that are damaged are left out: {error}"));
+                continue;
+            }
+            Err(error) => Err(error),
+        };
         match block {
             Ok(Block::SectionHeader(_)) => interfaces.clear(),
             Ok(Block::InterfaceDescription(_)) if interfaces.len() >= MOST_INTERFACES => {

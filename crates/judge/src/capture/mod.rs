@@ -9,8 +9,11 @@ mod events;
 mod figures;
 mod file;
 mod flow;
+mod keyed;
 mod kind;
+mod ledger;
 mod measure;
+mod opening;
 mod packet;
 mod page;
 mod place;
@@ -22,16 +25,19 @@ mod tests;
 mod udp;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::SocketAddr;
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::quic::KeyLog;
 pub use figures::{Course, Dip, Episode, Figures, Spread, Start};
 use file::Frame;
 use flow::Flow;
 pub use flow::{Place, Unknown};
+use opening::{Opening, Packets};
 use packet::{Packet, Transport};
 pub use page::page;
 use place::Placed;
@@ -207,11 +213,15 @@ fn chosen(flows: &[Listed], choice: &Choice) -> Result<usize, CaptureError> {
 }
 
 /// The flow of a capture, and all flows of the file.
-fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usize), CaptureError> {
+fn read_capture(
+    path: &Path,
+    choice: &Choice,
+    keys: Option<&KeyLog>,
+) -> Result<(Flow, Vec<Listed>, usize), CaptureError> {
     let listed = flows(path)?;
     let number = chosen(&listed, choice)?;
     let one = &listed[number];
-    let flow = read_flow(path, one)?;
+    let flow = read_flow(path, one, keys)?;
     // A file of both ends has each flow twice, and the sender's end shows more.
     if *choice == Choice::Largest && flow.place != Place::Sender {
         let is_other = |other: &&Listed| {
@@ -219,8 +229,11 @@ fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usiz
                 && other.interface != one.interface
                 && other.data_bytes * 10 >= one.data_bytes * 9
         };
-        if let Some(twin) = listed.iter().position(|other| is_other(&other)) {
-            let other = read_flow(path, &listed[twin])?;
+        for twin in (0..listed.len()).filter(|n| is_other(&&listed[*n])).take(MOST_TWINS) {
+            if !have_same_packets(path, one, &listed[twin])? {
+                continue;
+            }
+            let other = read_flow(path, &listed[twin], keys)?;
             if other.place == Place::Sender {
                 return Ok((other, listed, twin));
             }
@@ -229,13 +242,48 @@ fn read_capture(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usiz
     Ok((flow, listed, number))
 }
 
+/// The most flows of which it is asked whether they are another one's packets at its other end.
+const MOST_TWINS: usize = 4;
+
+/// The first packets of data of two flows that are compared.
+const MOST_COMPARED: usize = 10_000;
+
+/// True if at least half of the packets of one flow are in the other as well: it is the same one,
+/// on another interface. What is in a packet stays where addresses are translated.
+fn have_same_packets(path: &Path, a: &Listed, b: &Listed) -> Result<bool, CaptureError> {
+    let mut prints: [HashSet<(u64, u64)>; 2] = Default::default();
+    file::each(path, |frame| {
+        let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
+        let key = Some(Key::of_packet(&frame, &packet).0);
+        let place = if key == a.key() { 0 } else { 1 };
+        if key != [a, b][place].key() || prints[place].len() >= MOST_COMPARED {
+            return;
+        }
+        let print = match packet.transport {
+            Transport::Tcp(tcp) if tcp.payload > 0 => (u64::from(tcp.seq), u64::from(tcp.payload)),
+            // The beginning of a packet of QUIC is a connection ID and bytes like random ones.
+            Transport::Udp(payload, length) if !payload.is_empty() => {
+                let mut hasher = DefaultHasher::new();
+                payload[..payload.len().min(64)].hash(&mut hasher);
+                (hasher.finish(), u64::from(length))
+            }
+            _ => return,
+        };
+        prints[place].insert(print);
+    })?;
+    let [a, b] = &prints;
+    let common = a.intersection(b).count();
+    Ok(common > 0 && common * 2 >= a.len().min(b.len()))
+}
+
 /// A flow of a capture.
-fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
+fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, CaptureError> {
     let (Some(key), Some(sender)) = (one.key(), one.sender) else {
         return Err(CaptureError("the flow has no addresses".to_owned()));
     };
     let mut segments: Vec<Segment> = Vec::new();
     let mut datagrams: Vec<udp::Datagram> = Vec::new();
+    let mut opening = keys.map(Opening::new);
     let (mut start_ns, mut newest_ns, mut left_out, mut backwards) = (None, 0, 0_u64, 0_u64);
     let remarks = file::each(path, |frame| {
         let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
@@ -259,6 +307,9 @@ fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
             }
             Transport::Udp(payload, length) => {
                 datagrams.push(udp::Datagram::of(at_s, is_data_way, payload, length));
+                if let Some(opening) = &mut opening {
+                    opening.datagram(at_s, is_data_way, payload, length);
+                }
             }
         }
     })?;
@@ -266,9 +317,18 @@ fn read_flow(path: &Path, one: &Listed) -> Result<Flow, CaptureError> {
     let first_s = times.fold(0.0, f64::min);
     segments.iter_mut().for_each(|s| s.at_s -= first_s);
     datagrams.iter_mut().for_each(|d| d.at_s -= first_s);
+    let opened = match opening {
+        Some(_) if !key.is_udp => {
+            return Err(CaptureError(
+                "the flow is one of TCP, for which no keys are needed; leave out --keys".to_owned(),
+            ));
+        }
+        Some(opening) => opening.finish(first_s)?,
+        None => Packets::default(),
+    };
     let mut flow = if key.is_udp {
         datagrams.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        udp::flow(&datagrams)
+        udp::flow(&datagrams, &opened)
     } else {
         segments.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         tcp::flow(&segments, &Placed::of(&segments))

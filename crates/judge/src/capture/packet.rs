@@ -99,6 +99,11 @@ impl<'a> Packet<'a> {
 }
 
 impl Tcp {
+    /// The number of the first byte of its data: a SYN, which may have data (RFC 7413), takes one.
+    pub(super) fn data_seq(&self) -> u32 {
+        self.seq.wrapping_add(u32::from(self.syn))
+    }
+
     fn of(body: &[u8], length: u32) -> Option<Self> {
         let packet = TcpPacket::new_checked(body).ok()?;
         let mut tcp = Self {

@@ -95,10 +95,10 @@ fn to_ack(segments: &[Segment]) -> Vec<f64> {
     let mut waits = Vec::new();
     let reaches = |a: u32, b: u32| a.wrapping_sub(b).cast_signed() >= 0;
     for s in segments {
-        let end = s.tcp.seq.wrapping_add(s.tcp.payload);
+        let end = s.tcp.data_seq().wrapping_add(s.tcp.payload);
         if s.is_data_way {
             // What is sent again belongs to no acknowledgement.
-            if s.tcp.payload > 0 && newest.is_none_or(|newest| reaches(s.tcp.seq, newest)) {
+            if s.tcp.payload > 0 && newest.is_none_or(|newest| reaches(s.tcp.data_seq(), newest)) {
                 newest = Some(end);
                 waiting.push_back((end, s.at_s));
             }

@@ -20,6 +20,8 @@ use super::{CaptureError, MOST_PACKETS};
 const MOST_BYTES: u64 = 1 << 27;
 /// The most of one event of a sequence.
 const MOST_EVENT_BYTES: usize = 1 << 24;
+/// The least events of which all have whole milliseconds only where the log rounds them.
+const LEAST_EVENTS: u64 = 50;
 /// The most traces of a document.
 const MOST_TRACES: usize = 10_000;
 
@@ -69,7 +71,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Log>, CaptureError> {
         document(if more == 0 { head } else { serde_json::from_slice(text_of(&first)) }, &first)?
     };
     if let [log] = logs.as_slice()
-        && let Some((has, all)) = log.reader.samples()
+        && let Some((has, all)) = log.reader.ledger.samples()
     {
         return refuse(format!(
             "it has {has} of {all} packets that were sent: a log of samples; log each packet_sent"
@@ -106,7 +108,7 @@ fn sequence(head: &Value, mut content: impl BufRead) -> Result<Log, CaptureError
             Ok(0) => break,
             Ok(_) => {}
             Err(e) => {
-                reader.flow.remarks.push(format!("the file cannot be read on: {e}"));
+                reader.ledger.flow.remarks.push(format!("the file cannot be read on: {e}"));
                 break;
             }
         }
@@ -174,30 +176,33 @@ impl Log {
     /// Its flow, from the sender's view if it is the sender's.
     pub(super) fn flow(self) -> Flow {
         let Self { mut reader, remarks, .. } = self;
+        let is_half_open = reader.is_half_open();
         let received = reader.arrivals.iter().map(|a| a.bytes).fold(0.0, |a, b| a + b);
         let mut flow = std::mem::replace(
-            &mut reader.flow,
+            &mut reader.ledger.flow,
             Flow::new("QUIC", Place::Sender, String::new(), 1200.0),
         );
-        if received > 2.0 * reader.sent_bytes {
+        if received > 2.0 * reader.ledger.sent_bytes {
             flow = of_receiver(reader.arrivals, reader.answers, reader.late_arrivals);
         } else {
             if flow.acked.is_empty() {
-                flow.cannot_tell(
-                    "deliveries",
-                    "the log has no frames of what was received; log packet_received with its frames",
-                );
+                let why = "the log has no frames of what was received; log packet_received with its frames";
+                flow.cannot_tell("deliveries", why);
+                flow.cannot_tell("reordering", why);
             }
             if flow.rtt.is_empty() {
                 flow.rtt = reader.logged_rtt;
             }
+            // ngtcp2 writes them so.
+            if reader.is_coarse && reader.events > LEAST_EVENTS {
+                let why = "the log's times are whole milliseconds, which many packets share";
+                flow.cannot_tell("pacing and bursts", why);
+            }
             flow.place_why = "it is the log of the sender".to_owned();
             flow.reaction_s = Some(0.0);
-            // The order of acknowledgements is that of arrivals only where each packet has one.
-            flow.cannot_tell("reordering", "a sender's log has no order of arrivals");
         }
         flow.packet_bytes = usual_size(&flow.sent);
-        if reader.is_half_open {
+        if is_half_open {
             flow.remarks
                 .push("its acked_ranges end behind the last packet, and are read so".to_owned());
         }
@@ -225,8 +230,9 @@ impl Log {
 
     /// Packets in both directions.
     pub(super) fn packets(&self) -> u64 {
-        (self.reader.flow.sent.len() + self.reader.answers.len() + self.reader.arrivals.len())
-            as u64
+        (self.reader.ledger.flow.sent.len()
+            + self.reader.answers.len()
+            + self.reader.arrivals.len()) as u64
     }
 }
 
@@ -253,7 +259,7 @@ fn of_receiver(arrivals: Vec<Sent>, answers: Vec<Acked>, late: u64) -> Flow {
 }
 
 /// The size of packets that carries most of the data.
-fn usual_size(sent: &[Sent]) -> f64 {
+pub(super) fn usual_size(sent: &[Sent]) -> f64 {
     let mut counts = BTreeMap::<u64, f64>::new();
     sent.iter().for_each(|s| *counts.entry(s.bytes as u64).or_default() += s.bytes);
     let usual = counts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));

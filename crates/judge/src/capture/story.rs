@@ -11,6 +11,7 @@ use super::flow::{Flow, Place};
 use super::measure::View;
 use super::verdict::Verdict;
 use super::{CaptureError, Choice, Listed, read_capture, read_qlog};
+use crate::quic::KeyLog;
 
 /// All that a file shows of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -51,7 +52,36 @@ impl Story {
     /// # Errors
     /// The file is no capture, or has no such flow.
     pub fn of_capture(path: &Path, choice: &Choice) -> Result<Self, CaptureError> {
-        let (flow, flows, number) = read_capture(path, choice)?;
+        Self::of_packets(path, choice, None)
+    }
+
+    /// The story of a flow of QUIC whose packets are opened with the secrets in the file `keys`, in
+    /// the format of `SSLKEYLOGFILE`.
+    ///
+    /// # Errors
+    /// The file is no capture, or has no such flow; or no packet of that can be opened.
+    pub fn of_capture_with_keys(
+        path: &Path,
+        choice: &Choice,
+        keys: &Path,
+    ) -> Result<Self, CaptureError> {
+        let of_keys = |why: &str| CaptureError(format!("its keys {}: {why}", keys.display()));
+        let text = super::file::text(keys).map_err(|CaptureError(why)| of_keys(&why))?;
+        let log = KeyLog::read(&text);
+        if log.is_empty() {
+            return Err(of_keys(
+                "it has no secrets; run an end with SSLKEYLOGFILE=FILE, which writes them",
+            ));
+        }
+        Self::of_packets(path, choice, Some(&log))
+    }
+
+    fn of_packets(
+        path: &Path,
+        choice: &Choice,
+        keys: Option<&KeyLog>,
+    ) -> Result<Self, CaptureError> {
+        let (flow, flows, number) = read_capture(path, choice, keys)?;
         let one = flows.get(number);
         let ends = one.and_then(|one| Some((one.sender?, one.receiver?)));
         Ok(Self::of("pcap", ends, &flow, flows, number))

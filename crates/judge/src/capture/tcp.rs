@@ -94,7 +94,7 @@ fn is_later(a: u32, b: u32) -> bool {
 /// The flow of these segments.
 pub(super) fn flow(segments: &[Segment], placed: &Placed) -> Flow {
     let data = || segments.iter().filter(|s| s.is_data_way);
-    let first = data().find(|s| s.tcp.payload > 0).map_or(0, |s| s.tcp.seq);
+    let first = data().find(|s| s.tcp.payload > 0).map_or(0, |s| s.tcp.data_seq());
     let mss = packet_bytes(segments);
     let mut seq = Unwrap::default();
     let start = seq.next(first);
@@ -151,11 +151,11 @@ fn packet_bytes(segments: &[Segment]) -> u32 {
 impl Reader {
     fn data(&mut self, segment: &Segment, mss: u32) {
         let (tcp, at_s) = (&segment.tcp, segment.at_s);
-        if tcp.payload == 0 || tcp.syn {
+        if tcp.payload == 0 {
             return;
         }
         self.flow.marked_packets += u64::from(segment.marked);
-        let start = self.seq.peek(tcp.seq);
+        let start = self.seq.peek(tcp.data_seq());
         let end = start + u64::from(tcp.payload);
         // A keep-alive repeats the byte before the first unconfirmed one.
         if end <= self.una && tcp.payload <= 1 {
@@ -273,13 +273,15 @@ impl Reader {
     fn ack(&mut self, segment: &Segment) {
         let (tcp, at_s) = (&segment.tcp, segment.at_s);
         let Some(ack) = tcp.ack.filter(|_| !tcp.rst) else { return };
-        if tcp.syn {
+        let base = Unwrap { last: Some(self.max) };
+        let ack = base.peek(ack).min(self.max);
+        // Of a SYN's data, or of none.
+        if tcp.syn && ack <= self.una {
             return;
         }
         self.flow.acks += 1;
-        let base = Unwrap { last: Some(self.max) };
-        let ack = base.peek(ack).min(self.max);
-        let edge = ack + (u64::from(tcp.window) << self.scale);
+        // The window of a SYN is not scaled (RFC 7323 section 2.2).
+        let edge = ack + (u64::from(tcp.window) << if tcp.syn { 0 } else { self.scale });
         self.edge = Some(edge);
         let mut newest: Option<f64> = None;
         let mut bytes = 0;

@@ -2,6 +2,7 @@
 
 use super::flow::{At, Flow, Lost, Place, Sending, Sent};
 use super::measure::View;
+use super::opening::Packets;
 use super::packet::Tcp;
 use super::place::Placed;
 use super::story::Story;
@@ -76,6 +77,28 @@ fn segments_before_they_are_divided_count_as_many_packets() {
     assert_eq!(figures.bytes_per_ack.expect("acknowledgements").max, f64::from(13 * MSS));
     assert_eq!(figures.resent_packets, Some(0));
     assert_eq!(figures.inflight_bytes.expect("known").max, f64::from(20 * MSS));
+}
+
+/// TCP Fast Open (RFC 7413): data come with the SYN, and its acknowledgement with the other one.
+#[test]
+fn data_of_a_syn_are_data() {
+    let mut all = handshake(1000, 40.0, 0.01);
+    all[0].tcp.payload = 500;
+    all[1].tcp.ack = Some(1501);
+    all[2].tcp.seq = 1501;
+    all.push(data(50.0, 1501, MSS));
+    all.push(ack(90.0, 1501 + MSS));
+    let story = told(&all);
+    assert_eq!(story.figures.sent_bytes, f64::from(500 + MSS));
+    assert_eq!((story.figures.resent_packets, story.figures.acks), (Some(0), 2));
+    assert!(story.remarks.is_empty(), "{:?}", story.remarks);
+    // A server may take none of it, and then it is sent again.
+    all[1].tcp.ack = Some(1001);
+    all.truncate(3);
+    all.extend([data(50.0, 1001, 500), data(50.1, 1501, MSS), ack(90.0, 1501 + MSS)]);
+    let story = told(&all);
+    assert_eq!(story.figures.resent_packets, Some(1));
+    assert!(story.remarks.is_empty(), "{:?}", story.remarks);
 }
 
 #[test]
@@ -155,7 +178,7 @@ fn the_spin_bit_tells_round_trip_and_place() {
         }
         datagrams.push(Datagram::of(at_s + 1e-4, true, &[byte(bit(ms, 0)), 0], 1200));
     }
-    let flow = udp::flow(&datagrams);
+    let flow = udp::flow(&datagrams, &Packets::default());
     assert_eq!((flow.protocol, flow.place), ("QUIC", Place::Sender), "{}", flow.place_why);
     let story = Story::of("pcap", None, &flow, Vec::new(), 0);
     let rtt = story.figures.rtt_ms.expect("round trips");

@@ -1,6 +1,9 @@
 //! A UDP flow from its datagrams: of QUIC, without its keys, sizes, times and the spin bit.
 
 use super::flow::{Acked, At, Flow, Place, Sending, Sent};
+use super::keyed;
+use super::opening::Packets;
+use super::qlog::usual_size;
 
 /// A datagram of the flow.
 #[derive(Clone, Copy, Debug)]
@@ -119,8 +122,8 @@ fn place(
     }
 }
 
-/// The flow of these datagrams.
-pub(super) fn flow(datagrams: &[Datagram]) -> Flow {
+/// The flow of these datagrams, and of the packets in them that were opened.
+pub(super) fn flow(datagrams: &[Datagram], packets: &Packets) -> Flow {
     let spins = spins(datagrams);
     let (place, why, handshake_rtt_s, behind_s) = place(datagrams, &spins);
     let largest = datagrams.iter().filter(|d| d.is_data_way).map(|d| d.bytes).max().unwrap_or(1);
@@ -146,8 +149,38 @@ pub(super) fn flow(datagrams: &[Datagram]) -> Flow {
     // Both parts of a round trip, one behind the other.
     let pairs = spins.windows(2).filter(|pair| pair[0].1 != pair[1].1);
     flow.rtt = pairs.map(|pair| At { at_s: pair[1].0, value: pair[0].2 + pair[1].2 }).collect();
+    if place != Place::Sender {
+        flow.cannot_tell(
+            "pacing and bursts",
+            "packets were captured behind the path, which spaces them; capture at the sender",
+        );
+    }
+    if !packets.opened.is_empty() {
+        let mut flow = keyed::fill(flow, &packets.opened);
+        flow.packet_bytes = usual_size(&flow.sent);
+        if packets.closed > 0 {
+            let all = packets.opened.len() as u64 + packets.closed;
+            let closed = packets.closed;
+            flow.remarks.push(format!("{closed} of {all} packets are not opened, and left out"));
+        }
+        if !packets.are_complete() {
+            flow.lost.clear();
+            let why = "too many of the packets are not opened";
+            for what in ["losses and retransmissions", "reordering", "response to a loss"] {
+                flow.cannot_tell(what, why);
+            }
+        }
+        if place != Place::Sender {
+            let why = "packets were captured behind a part of the path; capture at the sender";
+            flow.cannot_tell("round trips and data in flight", why);
+        }
+        return flow;
+    }
     let hidden = match is_quic {
-        true => "QUIC encrypts acknowledgements and packet numbers; give a qlog of the sender",
+        true => {
+            "QUIC encrypts acknowledgements and packet numbers; give the key log of an end with \
+             --keys, or a qlog of the sender"
+        }
         false => "it does not look like QUIC, whose packets alone are known here besides TCP",
     };
     for what in ["losses and retransmissions", "reordering", "data in flight", "response to a loss"]
@@ -156,12 +189,6 @@ pub(super) fn flow(datagrams: &[Datagram]) -> Flow {
     }
     if flow.rtt.is_empty() {
         flow.cannot_tell("round trips over time", "the spin bit is not in use");
-    }
-    if place != Place::Sender {
-        flow.cannot_tell(
-            "pacing and bursts",
-            "packets were captured behind the path, which spaces them; capture at the sender",
-        );
     }
     flow
 }

@@ -44,22 +44,27 @@ impl Transfer {
     }
 }
 
-struct Pcap(PcapWriter<BufWriter<File>>);
+/// A capture that is written.
+pub(crate) struct Pcap {
+    writer: PcapWriter<BufWriter<File>>,
+    snap: usize,
+}
 
 impl Pcap {
-    fn create(file: &FilePath) -> Self {
+    /// Keeps so many bytes of each packet.
+    pub(crate) fn create(file: &FilePath, snap: usize) -> Self {
         let header = PcapHeader {
             datalink: DataLink::RAW,
             ts_resolution: TsResolution::NanoSecond,
             ..PcapHeader::default()
         };
         let file = BufWriter::new(File::create(file).expect("a file"));
-        Self(PcapWriter::with_header(file, header).expect("written"))
+        Self { writer: PcapWriter::with_header(file, header).expect("written"), snap }
     }
 
-    fn note(&mut self, now: Instant, packet: &[u8]) {
+    pub(crate) fn note(&mut self, now: Instant, packet: &[u8]) {
         let ns = now.as_nanos() + 1_700_000_000_000_000_000;
-        let kept = &packet[..packet.len().min(SNAP)];
+        let kept = &packet[..packet.len().min(self.snap)];
         let raw = RawPcapPacket {
             ts_sec: (ns / 1_000_000_000) as u32,
             ts_frac: (ns % 1_000_000_000) as u32,
@@ -67,7 +72,7 @@ impl Pcap {
             orig_len: packet.len() as u32,
             data: Cow::Borrowed(kept),
         };
-        self.0.write_raw_packet(&raw).expect("written");
+        self.writer.write_raw_packet(&raw).expect("written");
     }
 }
 
@@ -122,7 +127,7 @@ pub(crate) fn capture(transfer: &Transfer, path: &ProgramPath, file: &FilePath) 
         ..Config::default()
     };
     config.congestion.paced = transfer.paced;
-    let pcap = |at: At| (transfer.at == at).then(|| Pcap::create(file));
+    let pcap = |at: At| (transfer.at == at).then(|| Pcap::create(file, SNAP));
     let mut sender = Half::new(1, &path.down, pcap(At::Sender));
     let mut receiver = Half::new(2, &path.up, pcap(At::Receiver));
     let start = Instant::default() + Duration::from_millis(1);

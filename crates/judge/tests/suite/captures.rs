@@ -276,29 +276,44 @@ fn a_flow_is_chosen_by_its_ends() {
 
 /// The same packets as a pcapng of one interface, with times in microseconds.
 fn as_pcapng(pcap: &[u8]) -> Vec<u8> {
+    as_interfaces(&[(pcap, 0)])
+}
+
+/// The packets of each file on an interface of its own, the sequence numbers of its data later by
+/// so much.
+fn as_interfaces(files: &[(&[u8], u32)]) -> Vec<u8> {
     use pcap_file::pcap::PcapReader;
     use pcap_file::pcapng::PcapNgWriter;
     use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
     use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
-    let mut reader = PcapReader::new(pcap).expect("a pcap");
     let mut writer = PcapNgWriter::new(Vec::new()).expect("a head");
-    let interface = InterfaceDescriptionBlock {
-        linktype: pcap_file::DataLink::RAW,
-        snaplen: 0,
-        options: Vec::new(),
-    };
-    writer.write_pcapng_block(interface).expect("an interface");
-    while let Some(packet) = reader.next_packet() {
-        let packet = packet.expect("a packet");
-        let block = EnhancedPacketBlock {
-            interface_id: 0,
-            // The library writes nanoseconds; without an option they are read as microseconds.
-            timestamp: packet.timestamp / 1000,
-            original_len: packet.orig_len,
-            data: packet.data,
+    for _ in files {
+        let interface = InterfaceDescriptionBlock {
+            linktype: pcap_file::DataLink::RAW,
+            snaplen: 0,
             options: Vec::new(),
         };
-        writer.write_pcapng_block(block).expect("written");
+        writer.write_pcapng_block(interface).expect("an interface");
+    }
+    for (interface_id, (pcap, later)) in (0..).zip(files) {
+        let mut reader = PcapReader::new(*pcap).expect("a pcap");
+        while let Some(packet) = reader.next_packet() {
+            let packet = packet.expect("a packet");
+            let mut data = packet.data.into_owned();
+            // The sender is 10.0.0.1, and the numbers follow IPv4's header and the ports.
+            let at = if data[15] == 1 { 24 } else { 28 };
+            let number = u32::from_be_bytes(data[at..at + 4].try_into().expect("four bytes"));
+            data[at..at + 4].copy_from_slice(&number.wrapping_add(*later).to_be_bytes());
+            let block = EnhancedPacketBlock {
+                interface_id,
+                // The library writes nanoseconds; without an option they are read as microseconds.
+                timestamp: packet.timestamp / 1000,
+                original_len: packet.orig_len,
+                data: data.into(),
+                options: Vec::new(),
+            };
+            writer.write_pcapng_block(block).expect("written");
+        }
     }
     writer.into_inner()
 }
@@ -314,6 +329,49 @@ fn a_pcapng_tells_what_a_pcap_does() {
     assert!((a.figures.duration_s - b.figures.duration_s).abs() < 1e-5);
     assert!((a.figures.goodput_mbps - b.figures.goodput_mbps).abs() < 1e-3);
     assert_eq!(a.verdict.looks, b.verdict.looks);
+}
+
+/// A file with both ends has the flow twice, and the sender's end tells more. Another flow of about
+/// as many bytes is not the same one.
+#[test]
+fn a_flow_is_at_two_interfaces_if_its_packets_are() {
+    let transfer = |at, seconds| Transfer { at, ..Transfer::of(Algorithm::Bbr3, seconds) };
+    let arrives = captured(&transfer(At::Receiver, 11), "clean");
+    let leaves = captured(&transfer(At::Sender, 10), "clean");
+    let [arrives_bytes, leaves_bytes] =
+        [&arrives, &leaves].map(|one| fs::read(&one.file).expect("bytes"));
+    let file = arrives.file.with_extension("pcapng");
+    for (later, place) in [(0, Place::Sender), (1 << 30, Place::Receiver)] {
+        let files: [(&[u8], u32); 2] = [(&arrives_bytes, 0), (&leaves_bytes, later)];
+        fs::write(&file, as_interfaces(&files)).expect("written");
+        assert_eq!(read(&file).place, place, "{later}");
+    }
+}
+
+#[test]
+fn blocks_that_are_damaged_are_left_out() {
+    let one = captured(&Transfer::of(Algorithm::Cubic, 1), "clean");
+    let pcapng = as_pcapng(&fs::read(&one.file).expect("bytes"));
+    let at_block = |at: usize| {
+        let field = |at: usize| u32::from_ne_bytes(pcapng[at..at + 4].try_into().expect("four"));
+        (field(at), field(at + 4) as usize)
+    };
+    // The tenth packet says that it is longer than its block.
+    let (mut at, mut packets) = (0, 0);
+    while packets < 10 {
+        let (kind, length) = at_block(at);
+        packets += usize::from(kind == 6);
+        at += length;
+    }
+    let mut damaged = pcapng.clone();
+    damaged[at + 20..at + 24].copy_from_slice(&50_000_u32.to_ne_bytes());
+    let file = one.file.with_extension("pcapng");
+    fs::write(&file, &damaged).expect("written");
+    let (story, whole) = (read(&file), read(&one.file));
+    let packets = |story: &Story| story.flows[0].packets;
+    assert_eq!(packets(&story), packets(&whole) - 1);
+    let said = story.remarks.join("\n");
+    assert!(said.contains("blocks that are damaged are left out"), "{said}");
 }
 
 /// Bytes of a file that somebody changed: told or refused, and never a panic.

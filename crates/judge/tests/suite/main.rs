@@ -8,5 +8,7 @@ mod planted;
 mod world;
 
 mod captures;
+mod dialects;
+mod keys;
 mod qlogs;
 mod verdicts;

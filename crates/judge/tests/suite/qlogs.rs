@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use crate::world;
 
 thread_local! {
-    /// The directory in which the connections that are made leave their logs.
-    static LOGS: RefCell<PathBuf> = const { RefCell::new(PathBuf::new()) };
+    /// The directory in which the connections that are made leave their logs, and true if they are
+    /// noq's own.
+    static LOGS: RefCell<(PathBuf, bool)> = const { RefCell::new((PathBuf::new(), true)) };
 }
 
-mod noq {
+pub(crate) mod noq {
     crate::world::quic_peer!(noq_proto, {
         use std::num::NonZeroUsize;
 
@@ -28,8 +29,11 @@ mod noq {
             };
             let factory = fullpipe_noq::controllers_with_seed(algorithm, 1);
             transport.congestion_controller_factory(factory);
-            super::LOGS.with_borrow(|dir| {
-                transport.qlog_from_path(dir, "x");
+            super::LOGS.with_borrow(|(dir, is_noqs)| {
+                match is_noqs {
+                    true => transport.qlog_from_path(dir, "x"),
+                    false => transport.qlog_factory(Arc::new(fullpipe_noq::QlogFiles::new(dir))),
+                };
             });
         }
 
@@ -65,9 +69,13 @@ mod noq {
     });
 }
 
-/// The logs of the server, which sends, and of the client.
-fn logs(cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
-    LOGS.with_borrow_mut(|logs| dir.clone_into(logs));
+/// noq's own logs of the server, which sends, and of the client.
+pub(crate) fn logs(cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
+    logs_by(true, cc, course, seconds, dir)
+}
+
+fn logs_by(is_noqs: bool, cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
+    LOGS.set((dir.to_owned(), is_noqs));
     let path = Course::named(course).expect("a course").path(false).expect("a path");
     drop(world::run(&path, seconds, noq::pair(cc)));
     let files = fs::read_dir(dir).expect("a directory");
@@ -78,12 +86,17 @@ fn logs(cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
     })
 }
 
-fn read(file: &Path) -> Story {
+/// Lets the connections that are made in this thread leave our logs there.
+pub(crate) fn log_into(dir: &Path) {
+    LOGS.set((dir.to_owned(), false));
+}
+
+pub(crate) fn read(file: &Path) -> Story {
     Story::of_qlog(file, &Choice::Largest).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
 /// The records of a log: the head, and the events.
-fn records(file: &Path) -> (Value, Vec<Value>) {
+pub(crate) fn records(file: &Path) -> (Value, Vec<Value>) {
     let text = fs::read_to_string(file).expect("text");
     let records = text.lines().map(|line| line.trim_start_matches('\u{1e}'));
     let mut records = records.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -91,7 +104,7 @@ fn records(file: &Path) -> (Value, Vec<Value>) {
 }
 
 /// Writes an event in the form of version 0.3: other names, and the size in `raw`.
-fn as_0_3(event: &Value) -> Value {
+pub(crate) fn as_0_3(event: &Value) -> Value {
     let name = event["name"].as_str().expect("a name");
     let name = match name {
         "quic:recovery_metrics_updated" => "recovery:metrics_updated".to_owned(),
@@ -116,7 +129,7 @@ fn as_0_3(event: &Value) -> Value {
     json!({ "time": event["time"], "name": name, "data": data })
 }
 
-fn is_of_packets(event: &Value) -> bool {
+pub(crate) fn is_of_packets(event: &Value) -> bool {
     event["name"].as_str().is_some_and(|name| name.contains("packet_") || name.contains("metrics"))
 }
 
@@ -147,7 +160,7 @@ fn as_lists(events: &[Value]) -> Value {
     })
 }
 
-fn sequence(head: &Value, events: &[Value], separator: &str) -> String {
+pub(crate) fn sequence(head: &Value, events: &[Value], separator: &str) -> String {
     let records = std::iter::once(head).chain(events);
     records.map(|record| format!("{separator}{record}\n")).collect()
 }
@@ -219,6 +232,26 @@ fn a_log_tells_the_same_in_every_form() {
 }
 
 #[test]
+fn the_logs_of_our_connections_tell_what_noqs_tell() {
+    let story = |is_noqs| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [server, _] = logs_by(is_noqs, "bbr3", "loss 1 %", 4, dir.path());
+        let (head, events) = records(&server);
+        (read(&server), head, events)
+    };
+    let ((noqs, ..), (ours, head, events)) = (story(true), story(false));
+    assert_eq!((&head["qlog_version"], &head["qlog_format"]), (&json!("0.3"), &json!("JSON-SEQ")));
+    let times: Vec<f64> = events.iter().map(|e| e["time"].as_f64().expect("a time")).collect();
+    assert!(times.is_sorted() && times.len() > 10_000, "{}", times.len());
+    assert!(ours.remarks.is_empty(), "{:?}", ours.remarks);
+    assert_eq!(ours.verdict, noqs.verdict);
+    let (mut a, b) = (ours.figures, noqs.figures);
+    // One of noq's events is late, and an interval begins with it.
+    a.course = b.course.clone();
+    assert_eq!(a, b);
+}
+
+#[test]
 fn losses_of_a_log_are_the_senders() {
     let dir = tempfile::tempdir().expect("a directory");
     let [server, _] = logs("cubic", "loss 1 %", 6, dir.path());
@@ -227,6 +260,39 @@ fn losses_of_a_log_are_the_senders() {
     assert!(matches!(story.verdict.looks.kind, Kind::LossBased { .. }), "{text}");
     let share = story.figures.resent_share.expect("losses");
     assert!((0.004..0.018).contains(&share), "{text}");
+}
+
+/// An acknowledgement of what was not sent yet, as of an event that was logged late, says nothing
+/// about all others.
+#[test]
+fn one_acknowledgement_of_the_next_packet_changes_no_range() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("x");
+    let header = |n: u64| json!({ "packet_type": "1RTT", "packet_number": n });
+    let sent = |n: u64| {
+        let data = json!({ "header": header(n), "raw": { "length": 1200 } });
+        json!({ "time": n, "name": "quic:packet_sent", "data": data })
+    };
+    let acked = |at: u64, from: u64, to: u64| {
+        let frame = json!({ "frame_type": "ack", "acked_ranges": [[from, to]] });
+        let data = json!({ "header": header(at), "frames": [frame], "raw": { "length": 40 } });
+        json!({ "time": at, "name": "quic:packet_received", "data": data })
+    };
+    let delivered = |bogus: Option<Value>| {
+        let acks = [acked(10, 0, 0), acked(20, 0, 9)].into_iter().chain(bogus);
+        let mut events: Vec<Value> = (0..30).map(sent).collect();
+        events.extend(acks.chain([acked(40, 0, 19), acked(41, 0, 29)]));
+        events.sort_by_key(|event| event["time"].as_u64());
+        let head = json!({ "qlog_version": "0.3", "trace": {} });
+        fs::write(&file, sequence(&head, &events, "\u{1e}")).expect("written");
+        read(&file)
+    };
+    let (with, without) = (delivered(Some(acked(25, 0, 26))), delivered(None));
+    assert!(with.remarks.is_empty(), "{:?}", with.remarks);
+    let bytes = |story: &Story| story.figures.bytes_per_ack.as_ref().map(|b| b.max);
+    assert!(bytes(&without).is_some_and(|most| most >= 10.0 * 1200.0), "{}", without.text());
+    assert_eq!(without.figures.acks + 1, with.figures.acks);
+    assert_eq!(with.figures.goodput_mbps, without.figures.goodput_mbps);
 }
 
 #[test]

@@ -1,23 +1,16 @@
-//! A qlog for each flow of a run: the main schema's version 0.3 as JSON-SEQ, which is what qvis
-//! reads.
+//! A qlog for each flow of a run, as JSON-SEQ, which qvis and readers of the newest draft open.
 //!
-//! The events are those of the qlog crate, and the framing is ours: its streamer keeps time in 32
-//! bits, and does not say why a file could not be written.
+//! The dialect is that of the qlogs of connections (`noq/src/qlog/dialect.rs`): the sequence and the
+//! names of draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events, and beside
+//! them what version 0.3 has in their place, the newest that qvis reads.
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ::qlog::events::quic::{
-    CongestionStateUpdated, MetricsUpdated, PacketHeader, PacketSent, PacketType,
-    RecoveryParametersSet,
-};
-use ::qlog::events::{EventData, RawInfo};
-use ::qlog::{CommonFields, QLOG_VERSION, QlogSeq, TraceSeq, VantagePoint, VantagePointType};
 use fullpipe_cc::{Controller, Duration, Instant, Rate, Transport};
 use fullpipe_sim::FlowConfig;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::store::{StoreError, create_dir, file_name_of};
 use crate::observe::FlowSample;
@@ -104,90 +97,83 @@ struct Log {
     packet: Option<u64>,
 }
 
-/// The crate's own event has a time of 32 bits, which after a minute are steps of 4 µs.
-#[derive(Serialize)]
-struct Event {
-    time: f64,
-    #[serde(flatten)]
-    data: EventData,
-}
-
 impl Log {
     /// The head, and an event that is there also when the flow never has a row: qvis wants one.
     fn begin(&mut self, title: String, about: String, flow: &FlowConfig) -> io::Result<()> {
+        // There is no schema for TCP: its events are those of QUIC, and the protocol says so.
         let protocol = if self.is_tcp { "TCP" } else { "QUIC" };
-        let trace = TraceSeq::new(
-            // Data flow from the server, as in qvis.
-            VantagePoint { name: Some("sender".into()), ty: VantagePointType::Server, flow: None },
-            Some(title.clone()),
-            Some(about),
-            None,
-            Some(CommonFields {
-                group_id: None,
-                protocol_type: Some(vec![protocol.into()]),
-                reference_time: Some(0.0),
-                time_format: Some("relative".into()),
-            }),
-        );
-        self.record(&QlogSeq {
-            qlog_version: QLOG_VERSION.into(),
-            qlog_format: "JSON-SEQ".into(),
-            title: Some(title),
-            description: None,
-            summary: None,
-            trace,
-        })?;
+        self.record(&json!({
+            "file_schema": "urn:ietf:params:qlog:file:sequential",
+            "serialization_format": "application/qlog+json-seq",
+            "qlog_version": "0.3",
+            "qlog_format": "JSON-SEQ",
+            "title": title,
+            "trace": {
+                "title": title,
+                "description": about,
+                "common_fields": {
+                    "protocol_type": [protocol],
+                    "time_format": "relative_to_epoch",
+                    "reference_time": { "clock_type": "monotonic", "epoch": "unknown" },
+                },
+                // Data flow from the server, as in qvis.
+                "vantage_point": { "name": "sender", "type": "server" },
+                "event_schemas": ["urn:ietf:params:qlog:events:quic"],
+            },
+        }))?;
         let controller = Controller::new(flow.algorithm, flow.cc, Instant::default());
-        let cwnd = controller.snapshot().cwnd;
-        let parameters = RecoveryParametersSet {
-            max_datagram_size: Some(flow.cc.smss),
-            initial_congestion_window: Some(cwnd),
-            ..Default::default()
-        };
-        self.event(flow.start, EventData::RecoveryParametersSet(parameters))
+        let parameters = json!({
+            "max_datagram_size": flow.cc.smss,
+            "initial_congestion_window": controller.snapshot().cwnd,
+        });
+        self.event(flow.start, "quic:recovery_parameters_set", "recovery", &parameters)
     }
 
     fn sample(&mut self, now: Duration, flow: &FlowSample) -> io::Result<()> {
         if let Some(packet) = flow.newest_packet.filter(|p| self.packet != Some(p.number)) {
             self.packet = Some(packet.number);
-            let packet_type = if self.is_tcp { PacketType::Unknown } else { PacketType::OneRtt };
-            let packet_number = Some(packet.number);
-            let length = Some(u64::from(packet.bytes));
-            let sent = PacketSent {
-                header: PacketHeader { packet_type, packet_number, ..Default::default() },
-                raw: Some(RawInfo { length, ..Default::default() }),
-                ..Default::default()
-            };
-            self.event(packet.sent.since(Instant::default()), EventData::PacketSent(sent))?;
+            let packet_type = if self.is_tcp { "unknown" } else { "1RTT" };
+            let sent = json!({
+                "header": { "packet_type": packet_type, "packet_number": packet.number },
+                "raw": { "length": packet.bytes },
+            });
+            let at = packet.sent.since(Instant::default());
+            self.event(at, "quic:packet_sent", "transport", &sent)?;
         }
         if let Some(state) = flow.state.filter(|state| self.state != Some(state)) {
-            let old = self.state.replace(state).map(str::to_owned);
-            let new = state.to_owned();
-            let update = CongestionStateUpdated { old, new, trigger: None };
-            self.event(now, EventData::CongestionStateUpdated(update))?;
+            let mut update = json!({ "new": state });
+            if let Some(old) = self.state.replace(state) {
+                update["old"] = old.into();
+            }
+            self.event(now, "quic:congestion_state_updated", "recovery", &update)?;
         }
         let (stats, model) = (flow.sender, flow.model);
-        let counts = [("sent_packets", stats.sent_packets), ("lost_packets", stats.lost_packets)];
-        let metrics = MetricsUpdated {
-            min_rtt: model.and_then(|m| m.bbr).and_then(|b| b.min_rtt).map(millis),
-            smoothed_rtt: flow.srtt.map(millis),
-            latest_rtt: flow.rtt.map(millis),
-            congestion_window: Some(flow.cwnd),
-            bytes_in_flight: flow.inflight,
-            ssthresh: model.and_then(|m| m.ssthresh),
-            pacing_rate: flow.pacing.map(Rate::as_bits_per_sec),
-            ex_data: BTreeMap::from(counts.map(|(name, n)| (name.to_owned(), n.into()))),
-            ..Default::default()
-        };
-        self.event(now, EventData::MetricsUpdated(metrics))?;
+        let metrics: [(&str, Option<Value>); 9] = [
+            ("min_rtt", model.and_then(|m| m.bbr).and_then(|b| b.min_rtt).map(millis)),
+            ("smoothed_rtt", flow.srtt.map(millis)),
+            ("latest_rtt", flow.rtt.map(millis)),
+            ("congestion_window", Some(flow.cwnd.into())),
+            ("bytes_in_flight", flow.inflight.map(Value::from)),
+            ("ssthresh", model.and_then(|m| m.ssthresh).map(Value::from)),
+            ("pacing_rate", flow.pacing.map(|rate| Rate::as_bits_per_sec(rate).into())),
+            ("sent_packets", Some(stats.sent_packets.into())),
+            ("lost_packets", Some(stats.lost_packets.into())),
+        ];
+        let known = metrics.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let metrics = Value::Object(known.collect());
+        self.event(now, "quic:recovery_metrics_updated", "recovery", &metrics)?;
+        // The name of version 0.3, the one that qvis looks for.
+        self.event(now, "recovery:metrics_updated", "recovery", &metrics)?;
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
     }
 
-    fn event(&mut self, at: Duration, data: EventData) -> io::Result<()> {
-        self.record(&Event { time: at.as_nanos() as f64 / 1e6, data })
+    /// An event with its category, which qvis takes for the first half of the name of version 0.3.
+    fn event(&mut self, at: Duration, name: &str, category: &str, data: &Value) -> io::Result<()> {
+        let time_ms = at.as_nanos() as f64 / 1e6;
+        self.record(&json!({ "time": time_ms, "name": name, "data": data, "category": category }))
     }
 
-    fn record(&mut self, record: &impl Serialize) -> io::Result<()> {
+    fn record(&mut self, record: &Value) -> io::Result<()> {
         self.buffer.push(RECORD_SEPARATOR);
         serde_json::to_writer(&mut self.buffer, record)?;
         self.buffer.push(b'\n');
@@ -202,7 +188,6 @@ impl Log {
     }
 }
 
-/// As precise as the crate keeps it: seven digits.
-fn millis(d: Duration) -> f32 {
-    (d.as_nanos() as f64 / 1e6) as f32
+fn millis(d: Duration) -> Value {
+    (d.as_nanos() as f64 / 1e6).into()
 }

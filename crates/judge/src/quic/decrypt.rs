@@ -210,11 +210,11 @@ impl Unprotected {
 /// The secrets of connections, as the format of `SSLKEYLOGFILE` has them: by label and the client's
 /// random.
 #[derive(Debug, Default)]
-pub(super) struct KeyLog(HashMap<(String, Vec<u8>), Vec<u8>>);
+pub struct KeyLog(HashMap<(String, Vec<u8>), Vec<u8>>);
 
 impl KeyLog {
     /// Reads the lines of a file; what is none of the format is left out.
-    pub(super) fn read(text: &str) -> Self {
+    pub fn read(text: &str) -> Self {
         let line = |line: &str| {
             let mut words = line.split_ascii_whitespace();
             let label = words.next()?.to_owned();
@@ -224,7 +224,8 @@ impl KeyLog {
         Self(text.lines().filter_map(line).collect())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// True if no line was one of the format.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

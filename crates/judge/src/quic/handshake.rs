@@ -63,21 +63,21 @@ impl Stream {
 
 /// The facts about a connection that its handshake tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Known {
-    /// Of the ClientHello.
-    pub(super) random: Option<[u8; 32]>,
+pub struct Known {
+    /// The random number of the ClientHello.
+    pub random: Option<[u8; 32]>,
     /// The cipher suites that the client offered, without those that mean nothing (RFC 8701).
-    pub(super) offered: Vec<u16>,
+    pub offered: Vec<u16>,
     /// The suite that the server chose.
-    pub(super) suite: Option<u16>,
+    pub suite: Option<u16>,
     /// True if the server sent a certificate.
-    pub(super) has_certificate: bool,
+    pub has_certificate: bool,
     /// The application's protocol that the server chose.
-    pub(super) protocol: Option<Vec<u8>>,
+    pub protocol: Option<Vec<u8>>,
     /// Streams that the client may open at first.
-    pub(super) max_streams: Option<u64>,
+    pub max_streams: Option<u64>,
     /// The connection ID of the server's preferred address.
-    pub(super) preferred_id: Option<Vec<u8>>,
+    pub preferred_id: Option<Vec<u8>>,
 }
 
 impl Known {

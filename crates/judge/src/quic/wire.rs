@@ -1,17 +1,24 @@
 //! Fields of QUIC packets and frames (RFC 9000 sections 12, 17 and 19; RFC 9369 section 3.2).
 
-/// The versions that are read.
-pub(super) const V1: u32 = 1;
-pub(super) const V2: u32 = 0x6b33_43cf;
+/// Version 1 (RFC 9000).
+pub const V1: u32 = 1;
+/// Version 2 (RFC 9369).
+pub const V2: u32 = 0x6b33_43cf;
 
 /// The types of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum PacketType {
+pub enum PacketType {
+    /// The first of each end.
     Initial,
+    /// A client's data before the handshake.
     ZeroRtt,
+    /// The rest of the handshake.
     Handshake,
+    /// A server's request to begin again with its token.
     Retry,
+    /// All that follows the handshake.
     OneRtt,
+    /// A server's list of versions.
     VersionNegotiation,
     /// Of another version, or nothing that is one.
     Unknown,
@@ -19,30 +26,33 @@ pub(super) enum PacketType {
 
 /// The bytes that were not read yet.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+    /// So many bytes.
+    pub fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(taken)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    /// The same as an array.
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }
 
-    pub(super) fn byte(&mut self) -> Option<u8> {
+    /// A byte.
+    pub fn byte(&mut self) -> Option<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
     /// A number of so many bytes.
-    pub(super) fn number(&mut self, bytes: usize) -> Option<u64> {
+    pub fn number(&mut self, bytes: usize) -> Option<u64> {
         Some(self.take(bytes)?.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
     /// A variable-length integer (RFC 9000 section 16).
-    pub(super) fn integer(&mut self) -> Option<u64> {
+    pub fn integer(&mut self) -> Option<u64> {
         let first = self.byte()?;
         let more = (1 << (first >> 6)) - 1;
         let rest = self.number(more)?;
@@ -50,13 +60,13 @@ impl<'a> Reader<'a> {
     }
 
     /// As many bytes as the integer before them says.
-    pub(super) fn counted(&mut self) -> Option<&'a [u8]> {
+    pub fn counted(&mut self) -> Option<&'a [u8]> {
         let bytes = self.integer()?;
         self.take(usize::try_from(bytes).ok()?)
     }
 
     /// As many bytes as a number of so many bytes before them says.
-    pub(super) fn sized(&mut self, bytes: usize) -> Option<&'a [u8]> {
+    pub fn sized(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let length = self.number(bytes)?;
         self.take(usize::try_from(length).ok()?)
     }
@@ -125,26 +135,37 @@ impl<'a> LongHeader<'a> {
     }
 }
 
-/// The facts in a packet's frames that a case asks for.
+/// The facts in a packet's frames that are asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Frames {
-    pub(super) challenges: Vec<[u8; 8]>,
-    pub(super) responses: Vec<[u8; 8]>,
-    /// An acknowledgement with ECN counts.
-    pub(super) has_ecn_counts: bool,
+pub struct Frames {
+    /// Data of PATH_CHALLENGE frames.
+    pub challenges: Vec<[u8; 8]>,
+    /// Data of PATH_RESPONSE frames.
+    pub responses: Vec<[u8; 8]>,
+    /// True if its packet is to be acknowledged (RFC 9002 section 2).
+    pub is_eliciting: bool,
+    /// Packets that are acknowledged, as ranges with both of their ends, the newest first.
+    pub acked: Vec<(u64, u64)>,
+    /// True if an acknowledgement has ECN counts.
+    pub has_ecn_counts: bool,
     /// The code of a close: the transport's or the application's.
-    pub(super) close: Option<Close>,
+    pub close: Option<Close>,
     /// Data of CRYPTO frames with their offsets.
-    pub(super) crypto: Vec<(u64, Vec<u8>)>,
+    pub crypto: Vec<(u64, Vec<u8>)>,
     /// Connection IDs that the sender gives to its peer.
-    pub(super) new_ids: Vec<Vec<u8>>,
+    pub new_ids: Vec<Vec<u8>>,
 }
+
+/// The most ranges of an acknowledgement that are kept. What is in older ones was in others before.
+const MOST_RANGES: usize = 32;
 
 /// The end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Close {
-    pub(super) is_application: bool,
-    pub(super) code: u64,
+pub struct Close {
+    /// True if the application ended it.
+    pub is_application: bool,
+    /// Its code.
+    pub code: u64,
 }
 
 impl Close {
@@ -152,7 +173,7 @@ impl Close {
     const H3_NO_ERROR: u64 = 0x100;
 
     /// False for the codes of an orderly end: 0, and HTTP/3's own.
-    pub(super) fn is_error(&self) -> bool {
+    pub fn is_error(&self) -> bool {
         self.code != 0 && !(self.is_application && self.code == Self::H3_NO_ERROR)
     }
 }
@@ -162,23 +183,38 @@ impl Frames {
     pub(super) fn read(payload: &[u8]) -> Self {
         let mut frames = Self::default();
         let mut reader = Reader(payload);
-        while !reader.0.is_empty() && frames.read_one(&mut reader).is_some() {}
+        while !reader.0.is_empty() {
+            if frames.read_one(&mut reader).is_none() {
+                // A frame of an extension, of which only few are not acknowledged.
+                frames.is_eliciting = true;
+                break;
+            }
+        }
         frames
     }
 
     fn read_one(&mut self, reader: &mut Reader<'_>) -> Option<()> {
         let kind = reader.integer()?;
+        // All but PADDING, ACK and CONNECTION_CLOSE.
+        self.is_eliciting |= !matches!(kind, 0x00 | 0x02 | 0x03 | 0x1c | 0x1d);
         let mut skip = |integers: usize| (0..integers).try_for_each(|_| reader.integer().map(drop));
         match kind {
             // PADDING, PING, HANDSHAKE_DONE, IMMEDIATE_ACK.
             0x00 | 0x01 | 0x1e | 0x1f => {}
             0x02 | 0x03 => {
-                skip(2)?;
-                let ranges = reader.integer()?;
+                let mut last = reader.integer()?;
                 reader.integer()?;
-                for _ in 0..ranges {
-                    reader.integer()?;
-                    reader.integer()?;
+                let ranges = reader.integer()?;
+                for n in 0..=ranges {
+                    // RFC 9000 section 19.3.1: both numbers are one less than what they count.
+                    if n > 0 {
+                        last = last.checked_sub(reader.integer()?.checked_add(2)?)?;
+                    }
+                    let first = last.checked_sub(reader.integer()?)?;
+                    if self.acked.len() < MOST_RANGES {
+                        self.acked.push((first, last));
+                    }
+                    last = first;
                 }
                 if kind == 0x03 {
                     (0..3).try_for_each(|_| reader.integer().map(drop))?;
@@ -270,7 +306,7 @@ mod tests {
     fn frames_are_read_up_to_one_that_is_not_known() {
         let payload = [
             &[0, 0, 1][..],
-            &[0x03, 9, 0, 1, 2, 1, 0, 5, 0, 1],
+            &[0x03, 9, 0, 1, 1, 2, 3, 5, 0, 1],
             &[0x06, 3, 2, 0xaa, 0xbb],
             &[0x0e, 4, 1, 2, 7, 7],
             &[0x18, 1, 0, 3, 1, 2, 3],
@@ -287,9 +323,13 @@ mod tests {
         assert_eq!(frames.challenges, [[1, 2, 3, 4, 5, 6, 7, 8]]);
         assert_eq!(frames.responses, [[8, 7, 6, 5, 4, 3, 2, 1]]);
         assert_eq!(frames.close, Some(Close { is_application: false, code: 0x12f }));
-        assert!(frames.has_ecn_counts);
+        assert!(frames.has_ecn_counts && frames.is_eliciting);
+        assert_eq!(frames.acked, [(8, 9), (1, 4)]);
+        assert!(!Frames::read(&[0, 0x02, 9, 0, 0, 2, 0x1c, 0, 0, 0]).is_eliciting);
+        assert_eq!(Frames::read(&[0x02, 9, 0, 1, 2, 7, 0]).acked, [(7, 9)], "below the first");
         assert!(!Frames::read(&[0x02, 9, 0, 0, 2]).has_ecn_counts);
-        assert_eq!(Frames::read(&[0x3f, 0x1a, 1, 2, 3, 4, 5, 6, 7, 8]), Frames::default());
+        let unknown = Frames { is_eliciting: true, ..Frames::default() };
+        assert_eq!(Frames::read(&[0x3f, 0x1a, 1, 2, 3, 4, 5, 6, 7, 8]), unknown);
         for end in 0..payload.len() {
             Frames::read(&payload[..end]);
         }

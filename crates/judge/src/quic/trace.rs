@@ -3,54 +3,87 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::capture::Datagram;
 use super::decrypt::{KeyLog, Keys, Suite};
 use super::handshake::{Known, Stream};
 use super::wire::{Frames, LongHeader, PacketType, V1, V2};
 
+/// A datagram that was captured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// Since 1970.
+    pub at: Duration,
+    /// Its source.
+    pub from: SocketAddr,
+    /// Its destination.
+    pub to: SocketAddr,
+    /// The ECN bits of its IP header.
+    pub ecn: u8,
+    /// All of its payload.
+    pub payload: Vec<u8>,
+}
+
 /// The packets that one end of the link saw.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
-    pub(super) datagrams: Vec<Seen>,
-    pub(super) connections: Vec<Known>,
+pub struct Trace {
+    /// Datagrams in both directions.
+    pub datagrams: Vec<Seen>,
+    /// Connections in the order of their first packets.
+    pub connections: Vec<Known>,
     /// Bytes of the server's CRYPTO frames in Handshake packets, of each connection.
-    pub(super) handshake_bytes: Vec<u64>,
+    pub handshake_bytes: Vec<u64>,
 }
 
 /// A datagram with its packets.
 #[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) at: Duration,
-    pub(super) from: SocketAddr,
-    pub(super) to: SocketAddr,
-    pub(super) is_from_server: bool,
-    pub(super) ecn: u8,
-    pub(super) bytes: usize,
-    pub(super) packets: Vec<Packet>,
+pub struct Seen {
+    /// Since 1970.
+    pub at: Duration,
+    /// Its source.
+    pub from: SocketAddr,
+    /// Its destination.
+    pub to: SocketAddr,
+    /// True if the server sent it.
+    pub is_from_server: bool,
+    /// The ECN bits of its IP header.
+    pub ecn: u8,
+    /// Bytes of its payload.
+    pub bytes: usize,
+    /// The packets in it.
+    pub packets: Vec<Packet>,
 }
 
 /// A packet.
 #[derive(Debug)]
-pub(super) struct Packet {
-    pub(super) kind: PacketType,
-    /// Of a packet with a short header 0.
-    pub(super) version: u32,
-    /// Of a packet with a short header only if it was opened.
-    pub(super) destination: Vec<u8>,
-    pub(super) source: Vec<u8>,
-    pub(super) token: Vec<u8>,
-    /// Behind the packet number, with the tag.
-    pub(super) bytes: usize,
+pub struct Packet {
+    /// Its type.
+    pub kind: PacketType,
+    /// The version of a long header, 0 of a short one.
+    pub version: u32,
+    /// The destination connection ID; of a short header only if the packet was opened.
+    pub destination: Vec<u8>,
+    /// The source connection ID of a long header.
+    pub source: Vec<u8>,
+    /// The token of an Initial or of a Retry.
+    pub token: Vec<u8>,
+    /// Bytes behind the packet number, with the tag.
+    pub bytes: usize,
+    /// Bytes of all of it.
+    pub whole_bytes: usize,
     /// Nothing where the keys do not open it.
-    pub(super) opened: Option<Opened>,
+    pub opened: Option<Opened>,
 }
 
 /// The inside of a packet.
 #[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) number: u64,
-    pub(super) key_phase: bool,
-    pub(super) frames: Frames,
+pub struct Opened {
+    /// The number of its connection, from 0.
+    pub connection: usize,
+    /// The packet number.
+    pub number: u64,
+    /// The key phase bit of a short header.
+    pub key_phase: bool,
+    /// Its frames.
+    pub frames: Frames,
 }
 
 /// Directions of a connection and its packet number spaces.
@@ -92,15 +125,15 @@ struct Way {
 }
 
 /// Reads datagrams one after the other.
-struct Tracker<'a> {
+pub(crate) struct Tracker<'a> {
     log: &'a KeyLog,
     connections: Vec<Connection>,
 }
 
 impl Trace {
     /// The packets of one end of the link. All addresses of the server are `servers`.
-    pub(super) fn read(datagrams: &[Datagram], servers: &[IpAddr], log: &KeyLog) -> Self {
-        let mut tracker = Tracker { log, connections: Vec::new() };
+    pub fn read(datagrams: &[Datagram], servers: &[IpAddr], log: &KeyLog) -> Self {
+        let mut tracker = Tracker::new(log);
         let seen = datagrams.iter().map(|datagram| {
             let is_from_server = servers.contains(&datagram.from.ip());
             Seen {
@@ -123,30 +156,33 @@ impl Trace {
     }
 
     /// The datagrams of one end.
-    pub(super) fn from(&self, is_server: bool) -> impl Iterator<Item = &Seen> {
+    pub fn from(&self, is_server: bool) -> impl Iterator<Item = &Seen> {
         self.datagrams.iter().filter(move |seen| seen.is_from_server == is_server)
     }
 
     /// The packets of one end of a type.
-    pub(super) fn packets(
-        &self,
-        is_server: bool,
-        kind: PacketType,
-    ) -> impl Iterator<Item = &Packet> {
+    pub fn packets(&self, is_server: bool, kind: PacketType) -> impl Iterator<Item = &Packet> {
         let packets = self.from(is_server).flat_map(|seen| &seen.packets);
         packets.filter(move |packet| packet.kind == kind)
     }
 }
 
-impl Tracker<'_> {
-    fn datagram(&mut self, payload: &[u8], way: usize) -> Vec<Packet> {
+impl<'a> Tracker<'a> {
+    pub(crate) fn new(log: &'a KeyLog) -> Self {
+        Self { log, connections: Vec::new() }
+    }
+
+    /// The packets of a datagram. `way` is 0 if the client sent it, 1 if the server did.
+    pub(crate) fn datagram(&mut self, payload: &[u8], way: usize) -> Vec<Packet> {
         let mut packets = Vec::new();
         let mut rest = payload;
         while let Some(first) = rest.first() {
             if first & 0x80 == 0 {
-                // The fixed bit of what follows the first packet tells a packet from padding.
-                if packets.is_empty() || first & 0x40 != 0 {
-                    packets.push(self.short(rest, way));
+                // The fixed bit of what follows the first packet tells a packet from padding, unless
+                // the ends agreed to draw it (RFC 9287).
+                let packet = self.short(rest, way);
+                if packets.is_empty() || first & 0x40 != 0 || packet.opened.is_some() {
+                    packets.push(packet);
                 }
                 break;
             }
@@ -176,6 +212,7 @@ impl Tracker<'_> {
             source: header.source.to_vec(),
             token: header.token.to_vec(),
             bytes: header.end - header.number_at,
+            whole_bytes: header.end,
             opened,
         }
     }
@@ -266,6 +303,7 @@ impl Tracker<'_> {
             source: Vec::new(),
             token: Vec::new(),
             bytes: packet.len(),
+            whole_bytes: packet.len(),
             opened: None,
         };
         for place in (0..self.connections.len()).rev() {
@@ -326,7 +364,7 @@ impl Tracker<'_> {
         if let Some(id) = connection.known.preferred_id.clone() {
             add(&mut connection.ids[CLIENT], &id);
         }
-        Opened { number, key_phase: first & 0x04 != 0, frames }
+        Opened { connection: place, number, key_phase: first & 0x04 != 0, frames }
     }
 }
 

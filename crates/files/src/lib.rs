@@ -32,7 +32,8 @@ pub use log::Escaped;
 pub use noq;
 pub use secret::Secret;
 pub use server::{
-    Arrival, Choose, ChooseByName, Limits, OnAccept, ServeError, Server, ServerOptions, ServerStats,
+    Arrival, Choose, ChooseByName, Limits, OnAccept, OnRequest, RequestRecord, ServeError, Server,
+    ServerOptions, ServerStats,
 };
 pub use tls::{Cipher, Fingerprint, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify};
 

@@ -16,7 +16,7 @@ use super::log::Log;
 use super::open::Open;
 use super::stats::{Counters, ServerStats};
 use super::window::{Budget, Window};
-use super::{Limits, OnAccept};
+use super::{Limits, OnAccept, OnRequest};
 use crate::content::Source;
 use crate::hq::Refusal;
 use crate::http3;
@@ -29,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(super) counters: Counters,
     on_accept: Option<OnAccept>,
+    pub(super) on_request: Option<OnRequest>,
     budget: Arc<Budget>,
     /// The most that one connection may have written and not acknowledged.
     send_window: u64,
@@ -64,6 +65,7 @@ impl Shared {
     pub(super) fn new(
         source: Source,
         on_accept: Option<OnAccept>,
+        on_request: Option<OnRequest>,
         limits: Limits,
         transport: &TransportSettings,
         guard: Guard,
@@ -77,6 +79,7 @@ impl Shared {
             log,
             counters: Counters::default(),
             on_accept,
+            on_request,
             budget,
             send_window: transport.send_window,
             guard,

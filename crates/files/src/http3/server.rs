@@ -118,14 +118,14 @@ async fn answer(
             return shared.refused(&asked, 431, &error);
         }
         Ok(Err(error @ StreamError::StreamError { .. })) => {
-            return shared.refused(&asked, 400, &error);
+            return shared.reset(&asked, 400, &error);
         }
         Ok(Err(error)) => {
             return shared.log.connection(peer, "a request was not finished", &error);
         }
         Err(_) => {
             let late = "the request took too long to arrive";
-            return shared.refused(&asked, Refusal::Timeout.status(), &late);
+            return shared.reset(&asked, Refusal::Timeout.status(), &late);
         }
     };
     asked.read(&request);
@@ -134,7 +134,7 @@ async fn answer(
     if let Some(malformed) = malformed.or_else(|| malformed_fields(&request)) {
         stream.stop_stream(Code::H3_MESSAGE_ERROR);
         stream.stop_sending(Code::H3_MESSAGE_ERROR);
-        return shared.refused(&asked, 400, &malformed);
+        return shared.reset(&asked, 400, &malformed);
     }
     let (response, body) = respond(&request, shared).await;
     let (code, sent) = (response.status(), send_head(&mut stream, response));

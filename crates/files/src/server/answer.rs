@@ -27,7 +27,7 @@ pub(super) async fn answer(
     let request = match request {
         Ok(Ok(request)) => request,
         Ok(Err(RequestError::Refused(refusal))) => {
-            shared.refused(&asked, refusal.status(), &"a request that is too long");
+            shared.reset(&asked, refusal.status(), &"a request that is too long");
             return refuse(&mut send, refusal);
         }
         Ok(Err(RequestError::Lost(error))) => {
@@ -35,7 +35,7 @@ pub(super) async fn answer(
         }
         Err(_) => {
             let late = "the request took too long to arrive";
-            shared.refused(&asked, Refusal::Timeout.status(), &late);
+            shared.reset(&asked, Refusal::Timeout.status(), &late);
             return refuse(&mut send, Refusal::Timeout);
         }
     };
@@ -48,7 +48,7 @@ pub(super) async fn answer(
     let body = match body {
         Ok(body) => body,
         Err(refusal) => {
-            shared.refused(&asked, refusal.status(), &refusal);
+            shared.reset(&asked, refusal.status(), &refusal);
             return refuse(&mut send, refusal);
         }
     };

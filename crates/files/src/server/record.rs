@@ -37,7 +37,7 @@ pub struct RequestRecord<'a> {
     /// The time from the server's first look at the request until the client had all of the answer,
     /// or until it was certain that it never will.
     pub duration: Duration,
-    /// True if nothing is missing of the answer.
+    /// True if there was an answer and nothing is missing of it.
     pub is_complete: bool,
 }
 
@@ -103,11 +103,20 @@ impl Asked {
 }
 
 impl Shared {
-    /// A request gets no body.
+    /// A request gets a status and no body.
     pub(crate) fn refused(&self, asked: &Asked, status: u16, why: &dyn fmt::Display) {
+        self.no_body(asked, status, why, true);
+    }
+
+    /// A request gets a reset, or nothing at all.
+    pub(crate) fn reset(&self, asked: &Asked, status: u16, why: &dyn fmt::Display) {
+        self.no_body(asked, status, why, false);
+    }
+
+    fn no_body(&self, asked: &Asked, status: u16, why: &dyn fmt::Display, is_complete: bool) {
         self.counters.refused_requests.add(1);
         self.log.refused(asked.peer, &asked.line(), status, why);
-        self.tell(&asked.record(status, 0, true));
+        self.tell(&asked.record(status, 0, is_complete));
     }
 
     /// A request got an answer, whole or in part.

@@ -28,6 +28,7 @@ pub use fullpipe_noq_repairs::{
     Handshake, NoPreferredAddress, PreferredAddress, QuicVersions, UnknownVersions,
 };
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
+pub use http;
 pub use log::Escaped;
 pub use noq;
 pub use secret::Secret;

@@ -140,6 +140,12 @@ impl Shared {
         self.log.connection(peer, "handshake failed", reason);
     }
 
+    /// The server has closed a connection behind its handshake, because the client broke a rule.
+    fn violated(&self, peer: SocketAddr, reason: &dyn fmt::Display) {
+        self.counters.violations.add(1);
+        self.log.connection(peer, "connection closed", reason);
+    }
+
     /// A request that is being answered.
     pub(crate) fn answering(&self) -> Counted {
         Counted::new(&self.answers)
@@ -204,6 +210,7 @@ async fn serve(
     };
     let entry = shared.open.enter(&connection, http3);
     let (done, is_done) = watch::channel(false);
+    let is_over = is_done.clone();
     let handshake = async {
         if finish_handshake(peer, &connection, complete, handshake, &shared).await {
             guarded.handshake_done();
@@ -218,6 +225,11 @@ async fn serve(
         }
     };
     tokio::join!(handshake, requests);
+    if *is_over.borrow()
+        && let Some(ConnectionError::TransportError(error)) = connection.close_reason()
+    {
+        shared.violated(peer, &error);
+    }
     shared.counters.ended(&connection);
 }
 
